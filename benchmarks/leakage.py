@@ -20,13 +20,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from fairaudit.analysis.leakage import measure_leakage
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.public import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.worker import run_job
+from fairaudit.leakage.attack import Attack, attack_tables
+from fairaudit.leakage.measure import measure_leakage
 from fairaudit.metrics.intervals import contrast, estimate
-from fairaudit.metrics.leakage import Attack, attack_tables
 from fairaudit.planning.plan import Job, make_plan
 
 METRICS = ("leakage_auc", "leakage_tpr", "leakage_tpr_at_1", "leakage_advantage")
@@ -112,12 +112,16 @@ def trained(audits):
                 seed=1000 * audit,
             )
             data = load_dataset(config)
-            plan = make_plan(config, data).leakage
-            again = replace(plan.arm("dpsgd"), key="again", reference="dpsgd", shares_samples=False)
+            plan = make_plan(config, data).beside["leakage"]
+            again = plan.arm("dpsgd").model_copy(
+                update={"key": "again", "reference": "dpsgd", "shares_samples": False}
+            )
             jobs = tuple(j for j in plan.jobs if j.arm == "dpsgd")
             jobs += tuple(Job(f"again{j.seed}", "again", j.seed, 1) for j in jobs)
             plan = replace(
-                plan, arms=(replace(plan.arm("dpsgd"), reference=None), again), jobs=jobs
+                plan,
+                arms=(plan.arm("dpsgd").model_copy(update={"reference": None}), again),
+                jobs=jobs,
             )
             inputs = share_inputs(data, config)
             found = measure_leakage(

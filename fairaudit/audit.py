@@ -3,22 +3,18 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import TypeVar
 
-from fairaudit.analysis.build import AuditResults, build_report, run_metadata
-from fairaudit.analysis.leakage import Attacked, measure_leakage
-from fairaudit.analysis.measure import measure, measure_gains, measure_ways
+from fairaudit.analysis.build import build_report, run_metadata
+from fairaudit.analysis.measure import measured
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.option_words import refuse_alone
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig
 from fairaudit.data.dataset import Dataset, Notice
-from fairaudit.data.public import Inputs, share_inputs
-from fairaudit.data.split import leakage_rows
-from fairaudit.data.spool import Shared
+from fairaudit.data.public import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, TrainerError
 from fairaudit.execution.local import available_cores, warm_up
@@ -34,14 +30,14 @@ from fairaudit.execution.run_directory import (
     refuse_other_data,
     refuse_unusable_rundir,
 )
-from fairaudit.execution.scheduler import Execution, Results, execute
+from fairaudit.execution.scheduler import Execution, execute
 from fairaudit.gate.check import judged, refuse_without_baseline
-from fairaudit.gate.grammar import GateRule, parse_rules
+from fairaudit.gate.grammar import parse_rules
 from fairaudit.gate.targets import Vocabulary
 from fairaudit.methods.catalog import find
 from fairaudit.methods.spec import Need
+from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Plan, make_plan
-from fairaudit.planning.ways import with_ways
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.write import (
@@ -59,29 +55,6 @@ _LIBRARIES = ("dp-accounting", "numpy", "pandas", "pyarrow", "scikit-learn", "sc
 _LARGE = 2**25  # values of a table whose encoding is a stage of its own
 
 Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedAudit:
-    """An audit that is decided and not yet trained.
-
-    Args:
-        resolved: The options.
-        dataset: The table.
-        plan: What will be trained.
-        seconds: Stage -> wall time in s.
-        inputs: What workers read of the table, once one needs it.
-        rules: Gates, known to fit the plan.
-        baseline: The report that changes are measured from.
-    """
-
-    resolved: ResolvedConfig
-    dataset: Dataset
-    plan: Plan
-    seconds: dict[str, float]
-    inputs: Shared[Inputs]
-    rules: tuple[GateRule, ...] = ()
-    baseline: Report | None = None
 
 
 def audit(resolved: ResolvedConfig, listener: Listener = silent) -> Report:
@@ -122,7 +95,7 @@ def get_ready(config: AuditConfig) -> None:
     warm_up()
 
 
-def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> PreparedAudit:
+def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
     """Read the table and decide everything that precedes training.
 
     Raises:
@@ -142,40 +115,53 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> PreparedAu
         )
     plan = _timed("planning", seconds, listener, lambda: _plan(resolved.config, dataset))
     plan = replace(plan, notices=(*plan.notices, *_unread(resolved, plan)))
-    arms = [(arm.key, arm.method) for arm in plan.arms]
-    ways = [
-        (key_of(arm.key, way), arm.method) for way, own in plan.ways.items() for arm in own.arms
-    ]
-    groups = {grouping.name: grouping.names for grouping in dataset.groupings}
-    vocabulary = Vocabulary((*arms, *ways), groups, config.leakage)
+    vocabulary = _vocabulary(plan, dataset)
     for rule in rules:
         vocabulary.check(rule)
     by_pool = any(Need.PUBLIC_POOL in find(arm.method).needs for arm in plan.arms)
-    inputs = share_inputs(dataset, config, by_pool=by_pool)
-    return PreparedAudit(resolved, dataset, plan, seconds, inputs, rules, baseline)
+    return Audit(
+        resolved,
+        plan,
+        dataset,
+        inputs=share_inputs(dataset, config, by_pool=by_pool),
+        rules=rules,
+        baseline=baseline,
+        seconds=seconds,
+    )
 
 
-def carry_out(
-    prepared: PreparedAudit, listener: Listener = silent, *, command: Sequence[str] = ()
-) -> Report:
+def _vocabulary(plan: Plan, dataset: Dataset) -> Vocabulary:
+    """The names that rules about the report of a plan may use."""
+    arms = [(arm.key, arm.method) for arm in plan.arms]
+    studies = set()
+    for name, beside in plan.beside.items():
+        if beside.study:
+            studies.add(beside.study)
+        else:
+            arms += [(key_of(arm.key, name), arm.method) for arm in beside.arms]
+    groups = {grouping.name: grouping.names for grouping in dataset.groupings}
+    return Vocabulary(tuple(arms), groups, frozenset(studies))
+
+
+def carry_out(audit: Audit, listener: Listener = silent, *, command: Sequence[str] = ()) -> Report:
     """Train what is not finished, measure, and write the report; partial when a seed failed.
 
     Args:
-        prepared: What :func:`prepare` decided.
+        audit: As :func:`prepare` decided it.
         listener: Who watches.
         command: As typed, for the report.
 
     Raises:
         OutputError: The output directory cannot be used.
     """
-    config = prepared.resolved.config
-    with opened(prepared) as (ready, rundir):
+    config = audit.resolved.config
+    with opened(audit) as (ready, rundir):
         report = examined(ready, rundir, listener, command=command)
         return write_report(report, config.out, config.format)
 
 
 @contextmanager
-def opened(prepared: PreparedAudit) -> Iterator[tuple[PreparedAudit, RunDir]]:
+def opened(audit: Audit) -> Iterator[tuple[Audit, RunDir]]:
     """The run directory for the time of an audit.
 
     With what it held before among the plan's notices.
@@ -183,7 +169,7 @@ def opened(prepared: PreparedAudit) -> Iterator[tuple[PreparedAudit, RunDir]]:
     Raises:
         OutputError: The output directory cannot be used.
     """
-    out, plan = prepared.resolved.config.out, prepared.plan
+    out, plan = audit.resolved.config.out, audit.plan
     with open_rundir(plan) as rundir:
         put_aside(out)
         if rundir.before:
@@ -191,84 +177,57 @@ def opened(prepared: PreparedAudit) -> Iterator[tuple[PreparedAudit, RunDir]]:
             fix = "to keep both in their place, choose another --out"
             notice = Notice("other_data_before", f"{held}; a report there is now *.previous.*", fix)
             plan = replace(plan, notices=(*plan.notices, notice))
-        yield replace(prepared, plan=plan), rundir
+        yield replace(audit, plan=plan), rundir
 
 
 def examined(
-    prepared: PreparedAudit,
-    rundir: RunDir,
-    listener: Listener = silent,
-    *,
-    command: Sequence[str] = (),
+    audit: Audit, rundir: RunDir, listener: Listener = silent, *, command: Sequence[str] = ()
 ) -> Report:
     """Train what is not finished, measure and judge; the report is not written."""
-    resolved, dataset, plan, seconds = (
-        prepared.resolved,
-        prepared.dataset,
-        prepared.plan,
-        prepared.seconds,
-    )
-    config = resolved.config
-    if not rundir.is_complete(plan):
-        if dataset.n_rows * dataset.features.num_columns > _LARGE:
-            _timed("encoding", seconds, listener, lambda: prepared.inputs.value)
-        try:
-            look_for(plan.config)
-        except TrainerError as error:
-            first = next(job for job in plan.jobs if plan.arm(job.arm).is_own_code)
-            told = rundir.logged(first.id, error)
-            raise ConfigError(f"--trainer: {told.message}", told.hint) from error
-    cluster = None
-    if config.executor == "ray":
-        cluster = Request(config.ray_address, cpus=config.cpus_per_job, gpus=config.gpus_per_job)
-    execution = Execution(prepared.inputs, workers=config.workers, cluster=cluster)
-
-    def trained(part: Plan, stage: str) -> Results:
-        work = partial(execute, part, rundir, execution, listener=listener)
-        return _timed(stage, seconds, listener, work)
-
-    outcome = trained(plan, "training")
-    everything = plan, dataset, outcome.by_job
-    comparisons, ways, gains = _timed(
-        "measuring",
-        seconds,
-        listener,
-        lambda: (measure(*everything), measure_ways(*everything), measure_gains(*everything)),
-    )
-    half, attacked = plan.leakage, None
-    if half is not None:
-        targets = trained(half, "training for the attack")
-        measured = _timed(
-            "attacking", seconds, listener, lambda: measure_leakage(half, dataset, targets.by_job)
-        )
-        rows = len(leakage_rows(dataset, half.config))
-        attacked = Attacked(half, targets.by_job, targets.messages, rows, measured)
-    findings = AuditResults(
-        resolved,
-        plan,
-        dataset,
-        outcome.by_job,
-        outcome.messages,
-        comparisons,
-        attacked,
-        ways,
-        gains,
-    )
+    config, seconds = audit.resolved.config, audit.seconds
+    if not rundir.is_complete(audit.plan):
+        _make_ready(audit, rundir, listener)
+    audit = _timed("training", seconds, listener, lambda: trained(audit, rundir, listener))
+    audit = _timed("measuring", seconds, listener, lambda: measured(audit))
     workers = config.workers or (available_cores() if config.executor == "local" else None)
     metadata = run_metadata(command, _LIBRARIES, workers=workers, seconds=seconds)
-    report = build_report(findings, metadata)
     return judged(
-        report,
-        prepared.rules,
-        prepared.baseline,
+        build_report(audit, metadata),
+        audit.rules,
+        audit.baseline,
         trust_claims=config.trust_claimed_epsilon,
         trust_module=config.trust_module,
     )
 
 
+def _make_ready(audit: Audit, rundir: RunDir, listener: Listener) -> None:
+    """Encode a large table, and find a trainer of the user's own, before any training."""
+    plan, inputs = audit.plan, audit.inputs
+    if inputs is not None and audit.dataset.n_rows * audit.dataset.features.num_columns > _LARGE:
+        _timed("encoding", audit.seconds, listener, lambda: inputs.value)
+    try:
+        look_for(plan.config)
+    except TrainerError as error:
+        first = next(job for job in plan.jobs if plan.arm(job.arm).is_own_code)
+        told = rundir.logged(first.id, error)
+        raise ConfigError(f"--trainer: {told.message}", told.hint) from error
+
+
+def trained(audit: Audit, rundir: RunDir, listener: Listener = silent) -> Audit:
+    """The audit with the result of every training, those that were finished before included."""
+    config, plan, inputs = audit.resolved.config, audit.plan, audit.inputs
+    assert inputs is not None, "an audit that is trained was prepared"
+    cluster = None
+    if config.executor == "ray":
+        cluster = Request(config.ray_address, cpus=config.cpus_per_job, gpus=config.gpus_per_job)
+    execution = Execution(inputs, workers=config.workers, cluster=cluster)
+    outcome = execute(plan, rundir, execution, listener=listener)
+    return replace(audit, results=outcome.by_job, failures=outcome.messages)
+
+
 def _plan(config: AuditConfig, dataset: Dataset) -> Plan:
     own = examine(config, share_inputs(dataset, config)) if is_factory(config.model) else None
-    return with_ways(make_plan(config, dataset, own), dataset, own)
+    return make_plan(config, dataset, own)
 
 
 def _unread(resolved: ResolvedConfig, plan: Plan) -> Iterator[Notice]:

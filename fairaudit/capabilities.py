@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-CAPABILITIES = ("fairaudit.papers.capability:PAPERS",)
+CAPABILITIES = (
+    "fairaudit.papers.capability:PAPERS",
+    "fairaudit.leakage.capability:LEAKAGE",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +18,7 @@ class Capability:
     Every part is ``module:NAME``, imported when it is asked for, or "" for nothing.
 
     Args:
+        name: Under which a plan and a report hold it.
         presets: A tuple of :class:`fairaudit.config.presets.Preset`.
         methods: A tuple of :class:`fairaudit.methods.spec.MethodSpec`.
         additions: Method name -> :class:`fairaudit.methods.spec.MethodAddition`.
@@ -23,7 +27,16 @@ class Capability:
         claims: ``(plan, readings, groups, worst_off, published) -> SignClaims``.
         findings: ``(report) -> Findings`` without their sentences, beside the core's.
         phrases: Code of such a finding -> :class:`fairaudit.report.phrases.Phrase`.
+        plan: ``(plan, dataset, own_model) -> Plan | None``, of trainings beside the audit's.
+        rows: ``(dataset, config, seed) -> Split`` of these trainings.
+        outcome: ``(task, trained, prepared) -> arrays`` that one of them leaves.
+        study: Subclass of :class:`fairaudit.report.facts.Study`, what a report holds.
+        measure: ``(audit, plan) -> Study``, of the trainings that finished.
+        warnings: ``(study) -> ReportWarnings``.
+        sections: Name of a core section -> the section function that stands before it.
     """
+
+    name: str
 
     presets: str = ""
     methods: str = ""
@@ -33,14 +46,33 @@ class Capability:
     claims: str = ""
     findings: str = ""
     phrases: str = ""
+    plan: str = ""
+    rows: str = ""
+    outcome: str = ""
+    study: str = ""
+    measure: str = ""
+    warnings: str = ""
+    sections: str = ""
 
 
 def added(part: str) -> Iterator[Any]:
     """That part of every capability that has it."""
-    for capability in CAPABILITIES:
-        place = getattr(imported(capability), part)
-        if place:
-            yield imported(place)
+    for _, found in parts(part):
+        yield found
+
+
+def parts(part: str) -> Iterator[tuple[str, Any]]:
+    """Name of every capability that has that part, and the part."""
+    for place in CAPABILITIES:
+        capability = imported(place)
+        assert isinstance(capability, Capability)
+        if getattr(capability, part):
+            yield capability.name, imported(getattr(capability, part))
+
+
+def part_of(name: str, part: str) -> Any:  # noqa: ANN401 (of whatever type the part is)
+    """That part of the capability of that name."""
+    return dict(parts(part))[name]
 
 
 def imported(place: str) -> object:

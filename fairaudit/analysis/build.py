@@ -3,7 +3,7 @@
 import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
@@ -22,15 +22,15 @@ from fairaudit.analysis.build_measured import (
 )
 from fairaudit.analysis.build_tuned import at_edges, tuning
 from fairaudit.analysis.detected import changed_gaps, judged
-from fairaudit.analysis.leakage import Attacked, leakage_facts
 from fairaudit.analysis.text import limitations
 from fairaudit.analysis.trainers import own_warnings
+from fairaudit.capabilities import parts
 from fairaudit.config.presets import find_preset
-from fairaudit.config.value_sources import ResolvedConfig
-from fairaudit.data.dataset import Dataset, Notice
+from fairaudit.data.dataset import Notice
 from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
 from fairaudit.methods.catalog import catalog, find
+from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Plan
 from fairaudit.report.conditions import with_findings
 from fairaudit.report.facts import (
@@ -40,41 +40,14 @@ from fairaudit.report.facts import (
     ReportWarning,
     Tool,
 )
-from fairaudit.report.measured import Leakage, Tuning
+from fairaudit.report.measured import Tuning
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import EXECUTION_FIELDS, FRAME, reproduce_command
-from fairaudit.results.estimates import Comparison, Measured
-from fairaudit.results.jobs import NUMERICS_VERSION, JobResult
+from fairaudit.results.estimates import Comparison
+from fairaudit.results.jobs import NUMERICS_VERSION
 
 MANY_GROUPS_SEEDS = 10  # recommended for three groups and more
 _warning = partial(ReportWarning, level="warning")
-
-
-@dataclass(frozen=True, slots=True)
-class AuditResults:
-    """What an audit found, before it is written down.
-
-    Args:
-        resolved: The options.
-        plan: What was decided.
-        dataset: The table.
-        results: Job id -> result of every finished job.
-        failures: Job id -> one line, for jobs that ended without a result.
-        comparisons: What was measured, by arm and grouping.
-        attacked: What membership inference found, None where it was not asked for.
-        ways: The same of each way beside a search.
-        gains: Every arm at its default setting, against itself as it was tuned.
-    """
-
-    resolved: ResolvedConfig
-    plan: Plan
-    dataset: Dataset
-    results: Mapping[str, JobResult]
-    failures: Mapping[str, str]
-    comparisons: Sequence[Measured]
-    attacked: Attacked | None = None
-    ways: Mapping[str, Sequence[Measured]] = field(default_factory=dict)
-    gains: Sequence[Measured] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,31 +95,25 @@ def run_metadata(
     return RunMetadata(__version__, made, tuple(command), environment, workers, dict(seconds))
 
 
-def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
+def build_report(audit: Audit, metadata: RunMetadata) -> Report:
     """The report of an audit; partial when a planned training has no result."""
-    plan, dataset, results = findings.plan, findings.dataset, findings.results
+    plan, dataset, results = audit.plan, audit.dataset, audit.results
     done = [results[job.id] for job in plan.jobs if job.id in results]
     first_job = done[0] if done else None
     data = data_facts(dataset, plan.config, first_job)
-    arms = arm_facts(plan, results, findings.failures, fitted=data.fitted)
+    arms = arm_facts(plan, results, audit.failures, fitted=data.fitted)
     named = named_pairs(plan.config.compare, dataset.groupings)
     least = plan.config.suppress_below
-    compared = judged([disclosed(c, least=least, named=named) for c in findings.comparisons])
+    compared = judged([disclosed(c, least=least, named=named) for c in audit.comparisons])
     first = [c for c in compared if c.grouping == dataset.groupings[0].name]
     check = sklearn_baseline(plan, dataset, results)
     swept = sweeps(compared, plan)
     read = diagnostics(plan, dataset, results, first)
-    found = findings.attacked
-    leakage = None
-    if found:
-        leakage = leakage_facts(found, least=least, named=named)
-    beside = findings.ways, findings.gains, first
-    tuned = tuning(
-        plan, dataset, results, findings.failures, *beside, fitted=data.fitted, named=named
-    )
+    beside = audit.ways, audit.gains, first
+    tuned = tuning(plan, dataset, results, audit.failures, *beside, fitted=data.fitted, named=named)
     # Options that decide the result; those of execution are volatile and kept apart.
-    options = findings.resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))
-    origins = findings.resolved.origins
+    options = audit.resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))
+    origins = audit.resolved.origins
     if origins["data"] == FRAME:
         options["data"] = None  # a temporary file, different at every run
     report = Report(
@@ -155,7 +122,7 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
         created_utc=metadata.created_utc,
         status="complete",
         command=metadata.command,
-        reproduce=reproduce_command(findings.resolved),
+        reproduce=reproduce_command(audit.resolved),
         config={
             name: OptionValue(value=value, origin=origins[name]) for name, value in options.items()
         },
@@ -173,16 +140,16 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
         arms=arms,
         sklearn_baseline=check,
         comparisons=compared,
-        selection=selections(compared, findings.comparisons, dataset),
+        selection=selections(compared, audit.comparisons, dataset),
         changed=changed_gaps(compared),
         sweep=swept,
-        leakage=leakage,
+        studies=dict(audit.studies),
         tuning=tuned,
         diagnostics=read,
         warnings=(
-            *_warnings(findings, arms, first, tuned),
+            *_warnings(audit, arms, first, tuned),
             *own_warnings(plan, arms, results),
-            *_of_attacks(leakage),
+            *_of_studies(audit),
         ),
         limitations=limitations(plan, dataset, compared),
         timing=dict(metadata.seconds),
@@ -193,7 +160,7 @@ def build_report(findings: AuditResults, metadata: RunMetadata) -> Report:
 
 
 def _warnings(
-    findings: AuditResults,
+    audit: Audit,
     arms: Sequence[ArmFacts],
     compared: Sequence[Comparison],
     tuned: Tuning | None,
@@ -210,10 +177,10 @@ def _warnings(
                 f"failed (seed {seeds}): {arm.failed[0].message}",
                 fix="finished seeds are kept; the same command tries the others again",
             )
-    yield from _of_missing_control(findings.plan)
+    yield from _of_missing_control(audit.plan)
     told: set[str] = set()
-    for job in findings.plan.jobs:
-        result = findings.results.get(job.id)
+    for job in audit.plan.jobs:
+        result = audit.results.get(job.id)
         why = result.facts.get("twin_failed") if result else None
         if why and job.arm not in told:
             told.add(job.arm)
@@ -228,7 +195,7 @@ def _warnings(
     groups = 0
     for comparison in compared:
         groups = max(groups, len([g for g in comparison.by_group if g.n_test]))
-    planned = findings.plan.config.seeds
+    planned = audit.plan.config.seeds
     if groups > 2 and 1 < planned < MANY_GROUPS_SEEDS:  # of one seed there are no intervals
         yield _warning(
             code="many_groups",
@@ -236,32 +203,17 @@ def _warnings(
             "all pairs are wide",
             fix=f"--seeds {MANY_GROUPS_SEEDS}; finished seeds are kept",
         )
-    for notice in (*findings.plan.notices, *findings.dataset.notices):
+    for notice in (*audit.plan.notices, *audit.dataset.notices):
         yield from_notice(notice)
-    if findings.resolved.config.preset is not None:
-        for note in find_preset(findings.resolved.config.preset).notes:
+    if audit.resolved.config.preset is not None:
+        for note in find_preset(audit.resolved.config.preset).notes:
             yield ReportWarning(code="preset_note", level="notice", message=note, fix="")
 
 
-def _of_attacks(leakage: Leakage | None) -> Iterator[ReportWarning]:
-    """Models that could not be trained, and more success than epsilon allows."""
-    for key, where, metric in leakage.above_ceiling if leakage else ():
-        yield _warning(
-            code="above_ceiling",
-            arm=key,
-            message=f"{key}, {where}: the whole interval of {metric} is above what epsilon allows",
-            fix="check what is fitted without noise, then the method's implementation",
-        )
-    for arm in leakage.arms if leakage else ():
-        if arm.failed:
-            yield _warning(
-                code="attack_failed",
-                arm=arm.arm,
-                message=f"{arm.arm}: {len(arm.failed)} of {arm.models_planned} models to be "
-                "attacked could "
-                f"not be trained: {arm.failed[0].message}",
-                fix="a smaller --learning-rate",
-            )
+def _of_studies(audit: Audit) -> Iterator[ReportWarning]:
+    for name, warnings in parts("warnings"):
+        if name in audit.studies:
+            yield from warnings(audit.studies[name])
 
 
 def _of_missing_control(plan: Plan) -> Iterator[ReportWarning]:

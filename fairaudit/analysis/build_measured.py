@@ -33,6 +33,7 @@ from fairaudit.report.measured import (
     SweepPoint,
 )
 from fairaudit.results.estimates import (
+    DEFAULT,
     Comparison,
     GroupMeasure,
     Measured,
@@ -177,7 +178,8 @@ def sklearn_baseline(
     own = finished(plan, arm.key, results)
     # A search leaves none: the reference at its default setting, trained beside it, does.
     fitted: dict[int, Mapping[str, float]] = {}
-    for trained in (plan, *plan.ways.values()):
+    beside = plan.beside.get(DEFAULT)
+    for trained in filter(None, (plan, beside)):
         for seed, result in finished(trained, arm.key, results).items():
             facts = result.facts.get("sklearn_baseline")
             if seed in own and isinstance(facts, Mapping):
@@ -204,7 +206,7 @@ def sklearn_baseline(
         if dataset.image_shape is not None:
             rows = fitted[max(fitted)].get("train_rows", 0)
             baseline = PIXEL_BASELINE.format(rows=rows)
-        elif plan.ways:
+        elif beside is not None:
             baseline = BESIDE_A_SEARCH
     return SklearnBaseline(
         arm=arm.key,

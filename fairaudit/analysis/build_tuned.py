@@ -59,7 +59,9 @@ def tuning(
         return tuple(disclosed(each, least=config.suppress_below, named=named) for each in found)
 
     ways = []
-    for name, own in plan.ways.items():
+    for name, own in plan.beside.items():
+        if name not in beside:
+            continue
         facts = []  # each arm under the name that readers know
         for facts_of_arm in arm_facts(own, results, failures, fitted=fitted):
             renamed = {}
@@ -90,8 +92,8 @@ def _search(
     sought = arm.tuning
     assert sought is not None, f"{arm.key} has no search"
     alone: Mapping[str, float] = {}
-    if plan.ways:
-        alone = plan.ways[DEFAULT].arm(arm.key).settings
+    if DEFAULT in plan.beside:
+        alone = plan.beside[DEFAULT].arm(arm.key).settings
     mean_tries, shape_tries = None, None
     if sought.selection is not None:
         mean_tries, shape_tries = sought.selection.mean, sought.selection.shape

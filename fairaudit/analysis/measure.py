@@ -8,15 +8,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.analysis.arm_readings import finished
+from fairaudit.capabilities import parts
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.metrics.compare import Twin, compare, measure_reference
 from fairaudit.metrics.within_model import Predictions
+from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.results.estimates import DEFAULT, Measured, key_of
 from fairaudit.results.jobs import JobResult
 
 Number = TypeVar("Number", bound=np.generic)
+
+
+def measured(audit: Audit) -> Audit:
+    """The audit with what was measured of its finished trainings."""
+    everything = audit.plan, audit.dataset, audit.results
+    studies = {}
+    for name, measure_study in parts("measure"):
+        if name in audit.plan.beside:
+            studies[name] = measure_study(audit, audit.plan.beside[name])
+    return replace(
+        audit,
+        comparisons=measure(*everything),
+        ways=measure_ways(*everything),
+        gains=measure_gains(*everything),
+        studies=studies,
+    )
 
 
 def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> tuple[Measured, ...]:
@@ -47,16 +65,16 @@ def measure_ways(
     plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]
 ) -> dict[str, tuple[Measured, ...]]:
     """The same of each way beside a search, under the names that its arms have there."""
-    ways = {}
-    for way, own in plan.ways.items():
-        renamed = []
-        for measured in measure(own, dataset, results):
-            names = {"arm": key_of(measured.arm, way)}
-            if measured.reference:
-                names["reference"] = key_of(measured.reference, way)
-            renamed.append(measured.model_copy(update=names))
-        ways[way] = tuple(renamed)
-    return ways
+    own = plan.beside.get(DEFAULT)
+    if own is None:
+        return {}
+    renamed = []
+    for comparison in measure(own, dataset, results):
+        names = {"arm": key_of(comparison.arm, DEFAULT)}
+        if comparison.reference:
+            names["reference"] = key_of(comparison.reference, DEFAULT)
+        renamed.append(comparison.model_copy(update=names))
+    return {DEFAULT: tuple(renamed)}
 
 
 def measure_gains(
@@ -66,7 +84,7 @@ def measure_gains(
 
     What these comparisons call a cost is what searching gained.
     """
-    untuned = plan.ways.get(DEFAULT)
+    untuned = plan.beside.get(DEFAULT)
     if untuned is None:
         return ()
     gains = []

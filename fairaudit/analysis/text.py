@@ -41,10 +41,6 @@ _GROUP_USE = (
     "{who} the group label: people are treated differently by group, which may need a legal basis "
     "of its own."
 )
-_ONE_ATTACK = (
-    "One attack was run, on models of half of the rows; what it does not find is no evidence of "
-    "privacy."
-)
 _STATISTICS = (
     "The smallest group has {smallest}; {gaps} computed, of which some stand out by chance."
 )
@@ -104,8 +100,6 @@ def limitations(
     ]
     if plan.config.tune:
         texts.append(("configuration", _SEARCHED))
-    if plan.leakage:
-        texts.append(("one_attack", _ONE_ATTACK))
     return tuple(Limitation(code=code, text=text) for code, text in texts)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fairaudit.analysis.build_facts import attack_facts
-from fairaudit.audit import PreparedAudit, examined, get_ready, opened, prepare
+from fairaudit.audit import examined, get_ready, opened, prepare
 from fairaudit.choosing import words
 from fairaudit.choosing.arm_test import is_hopeless, left_out, numbers_of, outcome_of, refuse_unfit
 from fairaudit.choosing.sequence import ALPHA, FIRST_LOOK, SEEDS_MAX, Course, look_sizes
@@ -21,6 +21,7 @@ from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import find
 from fairaudit.methods.spec import Need
 from fairaudit.metrics.gaps import LEAST_SEEDS
+from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Arm, Plan, narrowed
 from fairaudit.release.choice import gates_pass, undeclared
 from fairaudit.report.choice import Choice, OfMethod, RuleFacts, Status, Tested
@@ -43,7 +44,7 @@ class Candidates:
         looks: Seeds at each look.
     """
 
-    prepared: PreparedAudit
+    prepared: Audit
     families: Mapping[str, Sequence[Arm]]
     looks: tuple[int, ...]
 
@@ -196,9 +197,7 @@ def _families(plan: Plan) -> dict[str, list[Arm]]:
     return found
 
 
-def _allowed(
-    families: Mapping[str, Sequence[Arm]], prepared: PreparedAudit
-) -> dict[str, list[Arm]]:
+def _allowed(families: Mapping[str, Sequence[Arm]], prepared: Audit) -> dict[str, list[Arm]]:
     """Without the arms that break a rule about epsilon or delta.
 
     That is known, so nothing is tested.
@@ -244,7 +243,7 @@ def _target(arm: Arm) -> float:
 
 
 def _look(
-    prepared: PreparedAudit,
+    prepared: Audit,
     rundir: RunDir,
     keys: Sequence[str],
     seeds: int,
@@ -263,9 +262,7 @@ def _look(
     )
 
 
-def _tested(
-    found: Candidates, prepared: PreparedAudit, report: Report, key: str, level: float
-) -> Tested:
+def _tested(found: Candidates, prepared: Audit, report: Report, key: str, level: float) -> Tested:
     """What the look says of one arm, with the figures that a reader wants beside it."""
     name, arm = next((n, a) for n, arms in found.families.items() for a in arms if a.key == key)
     facts = next(facts for facts in report.arms if facts.key == key)
@@ -371,7 +368,7 @@ def _distance(test: Tested) -> tuple[bool, float]:
     return test.outcome == "breaks", far
 
 
-def _train_command(arm: Arm, report: Report, prepared: PreparedAudit) -> str:
+def _train_command(arm: Arm, report: Report, prepared: Audit) -> str:
     """The command that trains an arm for release, with what it has to be told.
 
     "" for data without a file.

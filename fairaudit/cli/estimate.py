@@ -6,8 +6,8 @@ from dataclasses import asdict
 from pydantic import JsonValue, TypeAdapter
 
 from fairaudit.analysis.build_facts import privacy_of
-from fairaudit.audit import PreparedAudit
 from fairaudit.methods.catalog import find
+from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Plan
 from fairaudit.report.reproduce import EXECUTION_FIELDS
 
@@ -30,10 +30,9 @@ def estimated_seconds(plan: Plan, cores: int) -> float:
         seconds += tries * (PER_JOB + PER_ROW * plan.training.n_public)
         if find(arm.method).readings:
             seconds += PER_READING
-    for way in plan.ways.values():
-        seconds += estimated_seconds(way, 1) - START_UP
-    attack = estimated_seconds(plan.leakage, cores) if plan.leakage else 0.0
-    return START_UP + seconds / _at_once(plan, cores) + reading_seconds(plan, cores) + attack
+    for beside in plan.beside.values():
+        seconds += estimated_seconds(beside, 1) - START_UP
+    return START_UP + seconds / _at_once(plan, cores) + reading_seconds(plan, cores)
 
 
 def reading_seconds(plan: Plan, cores: int) -> float:
@@ -58,7 +57,7 @@ def _at_once(plan: Plan, cores: int) -> int:
 _JSON = TypeAdapter(dict[str, JsonValue])
 
 
-def plan_record(prepared: PreparedAudit, *, seconds: float) -> dict[str, JsonValue]:
+def plan_record(prepared: Audit, *, seconds: float) -> dict[str, JsonValue]:
     """What `plan --json` prints.
 
     Options with origins, schedule, arms with epsilon, gates, where to.
@@ -85,7 +84,7 @@ def plan_record(prepared: PreparedAudit, *, seconds: float) -> dict[str, JsonVal
             "gates": [{"rule": rule.text, "words": rule.words()} for rule in prepared.rules],
             "out": str(resolved.config.out),
             "trainings": plan.trainings,
-            "trainings_attacked": len(plan.leakage.jobs) if plan.leakage else 0,
+            "trainings_beside": {name: len(beside.jobs) for name, beside in plan.beside.items()},
             "estimated_seconds": math.ceil(seconds),
             "notices": [asdict(notice) for notice in (*plan.notices, *prepared.dataset.notices)],
         }

@@ -75,7 +75,7 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
     if config.tune:
         counts.append(numbered(config.tune, "setting"))
     trainings = f"{' × '.join(counts)} = {numbered(plan.trainings, 'training')}"
-    if plan.ways:
+    if DEFAULT in plan.beside:
         trainings += ", the default setting of each method included"
     own = {arm.key for arm in plan.arms if arm.is_own_code}
     if own:
@@ -87,12 +87,12 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
         f"  plan    {trainings} · about {duration_text(seconds)} on {numbered(cores, 'core')}"
         f"{' and what your code takes' if own else ''}"
     )
-    if plan.leakage is not None:
-        half = plan.leakage
-        yield (
-            f"  attack  {numbered(len(half.jobs), 'training')} more, each on a random half: "
-            f"settings for {half.training.n_public:,} records"
-        )
+    for name, beside in plan.beside.items():
+        if beside.study:
+            yield (
+                f"  {name} {numbered(len(beside.jobs), 'training')} more, with settings for "
+                f"{beside.training.n_public:,} records"
+            )
     if "diagnostics" in plan.training.rules:
         yield f"  read    {plan.training.rules['diagnostics']}"
     if reading:

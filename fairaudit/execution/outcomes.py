@@ -14,7 +14,6 @@ from torch import Tensor
 from fairaudit.data.dataset import InputRows
 from fairaudit.execution.seed_data import SeedData
 from fairaudit.methods.base import Task, diverged
-from fairaudit.metrics.leakage import log_odds
 from fairaudit.metrics.within_model import record_correct, record_loss
 from fairaudit.results.jobs import Array
 
@@ -53,43 +52,11 @@ def outcome(task: Task, trained: Predicts, prepared: SeedData) -> dict[str, Arra
     }
 
 
-def on_everyone(task: Task, trained: Predicts, prepared: SeedData) -> dict[str, Array]:
-    """How sure models are of the true class of every row of the audit.
-
-    And which of the rows they learned.
-
-    Returns:
-        ``rows`` [n] int64, ascending; ``member`` [n] bool; ``confidence`` [R, n] float64, log odds.
-
-    Raises:
-        DivergedError: Predictions that are not finite.
-    """
-    encoded = prepared.encoded
-    rows = np.concatenate([encoded.split.train, encoded.split.test])
-    odds = np.empty((task.repeats, len(rows)))
-    start = 0
-    for features, part in (
-        (encoded.train, encoded.split.train),
-        (encoded.test, encoded.split.test),
-    ):
-        for piece, found in _predictions(trained, prepared, features, part):
-            if not np.isfinite(found).all():
-                rate = task.settings.get("learning_rate", 1.0)
-                raise diverged(task.arm, task.seed, rate, "predictions")
-            labels = prepared.dataset.labels[part[piece]]
-            places = slice(start + piece.start, start + piece.start + len(labels))
-            odds[:, places] = [log_odds(one, labels) for one in found]
-        start += len(part)
-    order = np.argsort(rows)
-    member = np.arange(len(rows)) < len(encoded.split.train)
-    return {"rows": rows[order], "member": member[order], "confidence": odds[:, order]}
-
-
 def on_test(trained: Predicts, prepared: SeedData, repeats: int) -> NDArray[np.float32]:
     """What R models predict of the test rows, ``[R, n, Y]``."""
     rows = prepared.encoded.split.test
     test = np.empty((repeats, len(rows), len(prepared.dataset.classes)), np.float32)
-    for piece, part in _predictions(trained, prepared, prepared.encoded.test, rows):
+    for piece, part in predictions(trained, prepared, prepared.encoded.test, rows):
         test[:, piece] = part
     return test
 
@@ -99,7 +66,7 @@ def on_training(trained: Predicts, prepared: SeedData, repeats: int) -> OnTraini
     rows = prepared.encoded.split.train
     labels = prepared.dataset.labels[rows]
     correct, loss = (np.empty((repeats, len(rows))) for _ in range(2))
-    for piece, part in _predictions(trained, prepared, prepared.encoded.train, rows):
+    for piece, part in predictions(trained, prepared, prepared.encoded.train, rows):
         correct[:, piece], loss[:, piece] = (
             record_correct(part, labels[piece]),
             record_loss(part, labels[piece]),
@@ -123,7 +90,7 @@ def group_means(
     return arrays
 
 
-def _predictions(
+def predictions(
     trained: Predicts, prepared: SeedData, features: InputRows, rows: NDArray[np.int64]
 ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
     """Places among rows of the dataset and [R, n, Y] there.

@@ -59,7 +59,7 @@ class RunDir:
 
     def is_complete(self, plan: Plan) -> bool:
         """Whether there is a file for every job, whatever is in it."""
-        return all(job_path(self.jobs, job.id).is_file() for job in plan.all_jobs)
+        return all(job_path(self.jobs, job.id).is_file() for job in plan.every_job)
 
     def keep(self, result: JobResult) -> JobResult:
         """Store a result and read it back: what counts is what the next run will find.
@@ -122,7 +122,7 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
                 rundir,
                 None
                 if plan.config.resume
-                else [job_path(rundir.jobs, j.id) for j in plan.all_jobs],
+                else [job_path(rundir.jobs, j.id) for j in plan.every_job],
             )
             os.ftruncate(lock, 0)
             os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
@@ -316,7 +316,7 @@ def _read_manifest(jobs: Path) -> dict[str, object]:
 
 def _manifest(plan: Plan, jobs: Path) -> bytes:
     """What the directory holds, for the next run, for `clean` and for whoever looks into it."""
-    planned = [job_path(jobs, job.id) for job in plan.all_jobs]
+    planned = [job_path(jobs, job.id) for job in plan.every_job]
     own = {arm.key for arm in plan.arms if arm.is_own_code}
     planned += [jobs / f"{job.id}{LOG}" for job in plan.jobs if job.arm in own]
     content = {

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fairaudit.capabilities import part_of
 from fairaudit.config.model_names import resolve_model, sees_images
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Encoded, InputRows, Split
 from fairaudit.data.encode import DecodedRows
 from fairaudit.data.public import Inputs
-from fairaudit.data.split import draw_members, draw_split
+from fairaudit.data.split import draw_split
 from fairaudit.data.spool import Shared
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods.base import PublicPool
@@ -36,7 +37,7 @@ class SeedData(NamedTuple):
 class _Key:
     inputs: Shared[Inputs]
     config: AuditConfig
-    by_coins: bool
+    study: str
 
     def __hash__(self) -> int:
         return hash(self.inputs)  # options have none
@@ -53,13 +54,14 @@ def prepare_seed(plan: Plan, seed: int, inputs: Shared[Inputs], *, by_pool: bool
     Raises:
         OutputError: The disk is full.
     """
-    return _prepared(_Key(inputs, plan.config, plan.by_coins), seed, by_pool)
+    return _prepared(_Key(inputs, plan.config, plan.study), seed, by_pool)
 
 
 @lru_cache(maxsize=2)  # jobs come seed by seed; more would cost memory where records are images
 def _prepared(key: _Key, seed: int, by_pool: bool) -> SeedData:
     inputs = key.inputs.value
-    split = (draw_members if key.by_coins else draw_split)(inputs.dataset, key.config, seed)
+    draw = part_of(key.study, "rows") if key.study else draw_split
+    split = draw(inputs.dataset, key.config, seed)
     return prepare_rows(inputs, key.config, split, by_pool=by_pool)
 
 

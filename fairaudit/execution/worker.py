@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairaudit.capabilities import part_of
 from fairaudit.config.model_names import LINEAR, is_factory
 from fairaudit.data.public import Inputs
 from fairaudit.data.spool import Shared
@@ -25,7 +26,7 @@ from fairaudit.engine.observe import Observer
 from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.execution.model_setup import start_model
-from fairaudit.execution.outcomes import on_everyone, outcome
+from fairaudit.execution.outcomes import outcome
 from fairaudit.execution.own_code import train_own
 from fairaudit.execution.seed_data import SeedData, prepare_seed
 from fairaudit.execution.trials import method_of, noiseless, search
@@ -55,8 +56,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
     Raises:
         TrainingError: Diverged.
     """
-    if job.way:
-        return run_job(plan.ways[job.way], replace(job, way=""), source, inputs)
+    plan = plan.beside.get(job.way, plan)
     began = time.perf_counter()
     # Gradients of records that are surely right fade below float32's normal range, where a
     # processor takes several times as long; the reference of an image audit took twice the time.
@@ -78,11 +78,12 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
             arrays, told = search(arm, method_of(arm), task, prepared)
     elif arm.is_own_code:
         arrays, told = train_own(plan, job, arm, prepared)
-    elif plan.by_coins:  # a model of a random half of the rows, and how sure it is of every row
+    elif plan.study:
         with _memory_reported(job):
             task = _task(plan, job, arm, prepared, source)
             trained = method_of(arm).fit(task, [])
-            common, arrays, told = {}, on_everyone(task, trained, prepared), {}
+            outcome_of_study = part_of(plan.study, "outcome")
+            common, arrays, told = {}, outcome_of_study(task, trained, prepared), {}
         _assert_as_planned(arm, trained)
     else:
         arrays, told = _training(plan, job, arm, prepared, source)

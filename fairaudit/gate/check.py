@@ -104,17 +104,17 @@ def judged(
 
 def with_verdict(report: Report, verdict: Verdict) -> Report:
     """The report with its gates, its gaps and findings read by the limits that the rules set."""
-    leakage = report.leakage
-    if leakage is not None:
-        compared = limits(report, verdict.rules, leakage.comparisons)
-        leakage = leakage.model_copy(update={"comparisons": compared})
+    studies = {}
+    for name, study in report.studies.items():
+        compared = limits(report, verdict.rules, study.comparisons)
+        studies[name] = study.model_copy(update={"comparisons": compared})
     return with_rules(
         report.model_copy(
             update={
                 "gates": verdict.gates,
                 "verdict": verdict.outcome,
                 "comparisons": limits(report, verdict.rules, report.comparisons),
-                "leakage": leakage,
+                "studies": studies,
             }
         )
     )
@@ -176,10 +176,10 @@ def _changes(
     """The targets of a report as changes since the baseline."""
     (report, found), (baseline, earlier) = now, before
     readings = {_place(rule, target): target.reading for target in earlier.judged}
-    shares = report.shares_attacks if rule.metric.is_of_leakage else report.shares_trainings
     changed = []
     for target in found.judged:
-        same = shares(baseline, *filter(None, (target.arm, target.reference)))
+        keys = filter(None, (target.arm, target.reference))
+        same = report.shares_trainings(baseline, *keys, study=rule.metric.study)
         earlier_reading = readings.get(_place(rule, target))
         reading = change(target.reading, earlier_reading, same_trainings=same)
         changed.append(replace(target, reading=reading))

@@ -1,6 +1,7 @@
 """Two reports side by side: what changed, and which changes are more than their intervals allow."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from pydantic import JsonValue
 
@@ -120,8 +121,11 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
     trained = before.every_comparison, after.every_comparison
     changes = [
         *_changes(*trained, lambda arms: after.shares_trainings(before, *arms)),
-        *_changes(before.attacks, after.attacks, lambda arms: after.shares_attacks(before, *arms)),
     ]
+    for name in before.studies.keys() & after.studies.keys():
+        studied = before.studies[name].comparisons, after.studies[name].comparisons
+        is_same = partial(_are_same, before, after, name)
+        changes += _changes(*studied, is_same)
     return Changes(
         same_data=before.data.sha256 == after.data.sha256,
         options=tuple(options),
@@ -137,6 +141,10 @@ def _epsilon(report: Report, arm: str) -> float | None:
     if facts is None or facts.epsilon is None:
         return None
     return facts.epsilon.headline
+
+
+def _are_same(before: Report, after: Report, study: str, arms: Sequence[str]) -> bool:
+    return after.shares_trainings(before, *arms, study=study)
 
 
 def _changes(

@@ -75,26 +75,24 @@ class Targets:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The names that a rule may use: arm keys and grouping -> group names.
-
-    Whether models were attacked.
-    """
+    """The names that a rule may use: arm keys, grouping -> group names, and studies."""
 
     arms: tuple[tuple[str, str], ...]
     groupings: dict[str, tuple[str, ...]]
-    has_leakage: bool
+    studies: frozenset[str] = frozenset()
 
     def check(self, rule: GateRule) -> None:
         """Refuse a name that neither the data nor the plan holds.
 
         Raises:
             ConfigError: An arm, a grouping or a group is unknown; the hint names the nearest. Or
-                the rule is about leakage, and none is measured.
+                the rule is about what a capability measures, and it was not asked for.
         """
-        if rule.metric.is_of_leakage and not self.has_leakage:
+        study = rule.metric.study
+        if study and study not in self.studies:
             raise ConfigError(
-                f"rule {rule.text!r} is about leakage, and no model is attacked",
-                hint="run with --leakage",
+                f"rule {rule.text!r} is about {study}, and none is measured",
+                hint=f"run with --{study}",
             )
         keys = [key for key, _ in self.arms]
         if rule.arm and not any(_is_arm(rule.arm, key, method) for key, method in self.arms):
@@ -124,7 +122,7 @@ def vocabulary_of(report: Report) -> Vocabulary:
     return Vocabulary(
         arms=tuple((arm.key, arm.method) for arm in report.every_arm),
         groupings={g.name: tuple(group.name for group in g.groups) for g in report.data.groupings},
-        has_leakage=report.leakage is not None,
+        studies=frozenset(report.studies),
     )
 
 
@@ -140,13 +138,13 @@ def find_targets(
     """
     partial: Mapping[str, str] = {}
     left_out: dict[str, None] = {}
-    if not rule.metric.is_of_leakage:
+    study = report.studies.get(rule.metric.study)
+    if study is None:
         partial = _unfinished(report)
-    elif report.leakage is not None:
-        partial = report.leakage.unfinished
-        attacked = {arm.arm for arm in report.leakage.arms}
-        for key in sorted(_arms(rule, report) - attacked):
-            left_out[f"{key}: it was not attacked"] = None
+    else:
+        partial = study.unfinished
+        for key in sorted(_arms(rule, report) - study.trainings.keys()):
+            left_out[f"{key}: it takes no part in {rule.metric.study}"] = None
     if rule.metric.kind == "arm":
         whole = ""
         if rule.metric.key == "epsilon_if_all_released":
@@ -263,7 +261,8 @@ def _comparisons(rule: GateRule, report: Report) -> Iterator[Comparison]:
     """
     wanted = _arms(rule, report)
     key = rule.metric.key
-    compared = report.attacks if rule.metric.is_of_leakage else report.every_comparison
+    study = report.studies.get(rule.metric.study)
+    compared = report.every_comparison if study is None else study.comparisons
     seen: set[tuple[str, str, str]] = set()
     for comparison in compared:
         if comparison.arm not in wanted or not _fits(rule.group, comparison):

@@ -49,9 +49,9 @@ class Metric(NamedTuple):
         return base_metric(self.key)
 
     @property
-    def is_of_leakage(self) -> bool:
-        """Whether it is of models that were attacked, which a report holds apart."""
-        return self.kind != "arm" and "leakage" in METRICS[self.base].needs
+    def study(self) -> str:
+        """The capability of whose own trainings it is, which a report holds apart; or ""."""
+        return "" if self.kind == "arm" else METRICS[self.base].study
 
     @property
     def is_relative(self) -> bool:
@@ -135,7 +135,7 @@ def _of_group(name: str, spec: MetricSpec) -> Iterator[Metric]:
     said = {}
     if not spec.cost_of:
         said["reference."] = f"{spec.words} without privacy"
-    if "leakage" in spec.needs:
+    if spec.study:
         said["change."] = f"what privacy changes in {spec.words}"
     if spec.is_on_training:
         said["train."] = f"{spec.words} on training rows"

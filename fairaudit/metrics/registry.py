@@ -54,9 +54,9 @@ class MetricSpec:
             one class against the rest; where no positive class is known there is one for each, as
             ``tpr[2]``. ``favourable``: it turns on which outcome people want. ``score``: it ranks
             rows by the probability of one class. ``groups``: it compares groups, so all rows
-            together have none. ``reference``: it compares two models. ``leakage``: it is of the
-            separate trainings of ``--leakage``, and a report holds it apart. ``both rates``: one of
+            together have none. ``reference``: it compares two models. ``both rates``: one of
             a pair that says something together alone, so it has no gap.
+        study: Capability of whose own trainings it is; a report holds it apart.
         is_judged: A difference is worse for somebody; else it is higher or lower, and whom it harms
             depends on what the outcome means to them.
         is_mean: A mean over rows that predictions do not choose, so that a row moves it by so much
@@ -82,6 +82,7 @@ class MetricSpec:
     unit: Unit = "fraction"
     bounds: tuple[float, float] = (0.0, 1.0)
     needs: frozenset[str] = frozenset()
+    study: str = ""
     is_judged: bool = True
     is_mean: bool = False
     least_records: int = 0
@@ -247,14 +248,14 @@ METRICS: dict[str, MetricSpec] = {
             name="leakage_auc",
             words="area under the ROC curve of the membership attack",
             worst="highest",
-            needs=frozenset({"leakage"}),
+            study="leakage",
             header="AUC of the attack",
         ),
         MetricSpec(
             name="leakage_tpr",
             words="members found by the membership attack at 5 % false accusations",
             worst="highest",
-            needs=frozenset({"leakage"}),
+            study="leakage",
             least_records=LEAST_FOR_LEAKAGE,
             header="TPR at 5 % FPR",
         ),
@@ -262,7 +263,7 @@ METRICS: dict[str, MetricSpec] = {
             name="leakage_tpr_at_1",
             words="members found by the membership attack at 1 % false accusations",
             worst="highest",
-            needs=frozenset({"leakage"}),
+            study="leakage",
             least_records=LEAST_AT_ONE,
             header="TPR at 1 % FPR",
         ),
@@ -270,7 +271,8 @@ METRICS: dict[str, MetricSpec] = {
             name="leakage_tpr_global",
             words="members accused by one threshold for all groups",
             worst="highest",
-            needs=frozenset({"leakage", "both rates"}),
+            needs=frozenset({"both rates"}),
+            study="leakage",
             least_records=LEAST_FOR_LEAKAGE,
             header="members accused",
         ),
@@ -278,7 +280,8 @@ METRICS: dict[str, MetricSpec] = {
             name="leakage_fpr_global",
             words="outsiders accused by one threshold for all groups",
             worst="highest",
-            needs=frozenset({"leakage", "both rates"}),
+            needs=frozenset({"both rates"}),
+            study="leakage",
             least_records=LEAST_FOR_LEAKAGE,
             header="outsiders accused",
         ),
@@ -287,7 +290,7 @@ METRICS: dict[str, MetricSpec] = {
             words="members minus outsiders accused by one threshold for all groups",
             worst="highest",
             bounds=(-1.0, 1.0),
-            needs=frozenset({"leakage"}),
+            study="leakage",
             least_records=LEAST_FOR_LEAKAGE,
             header="difference",
         ),
@@ -323,9 +326,9 @@ def costs() -> tuple[str, ...]:
 
 def within_model() -> Iterator[MetricSpec]:
     """The metrics of one model by itself; the others compare two."""
-    return (spec for spec in METRICS.values() if not spec.needs & {"reference", "leakage"})
+    return (spec for spec in METRICS.values() if not (spec.study or "reference" in spec.needs))
 
 
-def of_leakage() -> Iterator[MetricSpec]:
+def of_study(name: str) -> Iterator[MetricSpec]:
     """The metrics of membership inference."""
-    return (spec for spec in METRICS.values() if "leakage" in spec.needs)
+    return (spec for spec in METRICS.values() if spec.study == name)

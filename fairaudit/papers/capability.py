@@ -3,6 +3,7 @@
 from fairaudit.capabilities import Capability
 
 PAPERS = Capability(
+    name="papers",
     presets="fairaudit.papers.presets:PRESETS",
     methods="fairaudit.papers.forms:ABLATION",
     additions="fairaudit.papers.forms:ADDITIONS",

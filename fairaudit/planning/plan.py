@@ -1,10 +1,11 @@
 """Config and data to a frozen plan: which trainings, with which numbers, at which epsilon."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
+from fairaudit.capabilities import parts
 from fairaudit.config.model_names import UNENCODED, ModelFacts, known_facts, resolve_model
 from fairaudit.config.option_words import refuse_alone
 from fairaudit.config.options import AuditConfig, Effect, marked
@@ -18,18 +19,11 @@ from fairaudit.methods.defaults import PublicSizes, default_delta, refuse_large_
 from fairaudit.methods.spec import Need
 from fairaudit.planning.arms import Arm, make_arms, make_schedule
 from fairaudit.planning.effort import Effort, choose_level, effort
-from fairaudit.planning.leakage import (
-    NOT_ATTACKED,
-    is_attacked,
-    leakage_config,
-    not_attacked,
-    refuse_leakage,
-)
 from fairaudit.planning.settings import Place, SettingsResolver, Unread, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
 from fairaudit.report.facts import Schedule, Training
-from fairaudit.results.estimates import key_of
+from fairaudit.results.estimates import DEFAULT, key_of
 from fairaudit.results.jobs import job_id
 from fairaudit.tuning.validation_score import LEAST_ROWS
 
@@ -46,7 +40,7 @@ class Job:
         seed: Audit seed.
         repeats: Private runs trained as stacked replicates.
         source_id: Id of the job whose result it reads, or None.
-        way: Of ``Plan.ways`` that it belongs to; "": of the plan itself.
+        way: Of ``Plan.beside`` that it belongs to; "": of the plan itself.
     """
 
     id: str
@@ -77,10 +71,9 @@ class Plan:
         unread: Given settings that nothing trained reads, by method and setting.
         reads_angles: How far clipping turns the step is read of checkpoints, though not everything
             is.
-        by_coins: Every seed trains on a random half of the rows and leaves how sure its model is of
-            each row.
-        leakage: The plan of such trainings, where membership inference was asked for.
-        ways: What is trained beside a search, by name: plans of fixed settings over the same seeds.
+        study: Capability whose trainings these are; "": those of an ordinary audit.
+        beside: What else is trained, by name: of a search every arm at its default setting
+            (``default``), and what capabilities ask for.
     """
 
     config: AuditConfig
@@ -92,9 +85,8 @@ class Plan:
     model_facts: ModelFacts = UNENCODED
     unread: Mapping[Place, Unread] = field(default_factory=dict)
     reads_angles: bool = False
-    by_coins: bool = False
-    leakage: "Plan | None" = None
-    ways: "Mapping[str, Plan]" = field(default_factory=dict)
+    study: str = ""
+    beside: "Mapping[str, Plan]" = field(default_factory=dict)
 
     @property
     def effort(self) -> Effort:
@@ -103,24 +95,19 @@ class Plan:
 
     @property
     def every_job(self) -> tuple[Job, ...]:
-        """Its jobs and those of its ways, seed by seed."""
+        """Its jobs and those beside it, seed by seed."""
         jobs = list(self.jobs)
-        for way in self.ways.values():
-            jobs += way.jobs
+        for other in self.beside.values():
+            jobs += other.jobs
         return tuple(sorted(jobs, key=lambda job: job.seed))
 
     @property
     def trainings(self) -> int:
-        """How many models all of them train, those without noise aside."""
-        of_ways = len(self.every_job) - len(self.jobs)
-        return len(self.jobs) * (self.config.tune or 1) + of_ways
-
-    @property
-    def all_jobs(self) -> tuple[Job, ...]:
-        """Every training of a run, those of ``leakage`` last."""
-        if self.leakage is None:
-            return self.every_job
-        return self.every_job + self.leakage.every_job
+        """How many models all of them train, those without noise and of capabilities aside."""
+        count = len(self.jobs) * (self.config.tune or 1)
+        if DEFAULT in self.beside:
+            count += len(self.beside[DEFAULT].jobs)
+        return count
 
     def arm(self, key: str) -> Arm:
         """The arm of that key."""
@@ -154,8 +141,7 @@ def narrowed(plan: Plan, keys: Collection[str], seeds: int) -> Plan:
         training=plan.training.model_copy(update=training),
         arms=arms,
         jobs=jobs,
-        ways={},
-        leakage=None,
+        beside={},
     )
 
 
@@ -171,20 +157,67 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
         PrivacyError: A target epsilon that cannot be met; a count noise too large for the batch.
     """
     refuse_alone(config)
-    refuse_leakage(config)
-    plan = _plan(config, dataset, own_model, by_coins=False)
-    if not config.leakage:
-        return plan
-    half = _plan(
-        leakage_config(config, dataset, plan.training.delta), dataset, own_model, by_coins=True
+    plan = plan_trainings(config, dataset, own_model)
+    beside: dict[str, Plan] = {}
+    if config.tune is not None:
+        beside[DEFAULT] = _at_default(plan, dataset, own_model)
+    for name, plan_beside in parts("plan"):
+        other = plan_beside(plan, dataset, own_model)
+        if other is not None:
+            beside[name] = other
+    for name, other in beside.items():
+        jobs = tuple(replace(job, way=name) for job in other.jobs)
+        beside[name] = replace(other, jobs=jobs)
+    notices = list(plan.notices)
+    for other in beside.values():
+        notices += other.notices
+    return replace(plan, beside=beside, notices=tuple(notices))
+
+
+# Options of an audit of fixed settings. Its trainings are those of `run` without a search, to the
+# bit.
+_FIXED = {
+    "tune": None,
+    "tune_for": "accuracy",
+    "tune_privacy": "charged",
+    "twins": False,
+    "self_check": False,
+}
+
+
+def _at_default(plan: Plan, dataset: Dataset, own_model: ModelFacts | None) -> Plan:
+    """What a search is compared with: every arm at its default setting.
+
+    An ordinary audit on all training rows and at all of epsilon.
+    """
+    whole = plan_trainings(plan.config.model_copy(update=_FIXED), dataset, own_model)
+    keys = {arm.key for arm in plan.arms}
+    # Workers keep a seed's data by the options: one and the same, whichever way a job belongs to.
+    return replace(
+        whole,
+        config=plan.config,
+        arms=tuple(arm for arm in whole.arms if arm.key in keys),
+        jobs=tuple(job for job in whole.jobs if job.arm in keys),
+        notices=(),
+        training=whole.training.model_copy(update={"epsilon_if_all_released": None}),
     )
-    left_out = [notice for notice in half.notices if notice.code == NOT_ATTACKED]
-    return replace(plan, leakage=half, notices=(*plan.notices, *left_out))
 
 
-def _plan(
-    config: AuditConfig, dataset: Dataset, own_model: ModelFacts | None, *, by_coins: bool
+def plan_trainings(
+    config: AuditConfig,
+    dataset: Dataset,
+    own_model: ModelFacts | None = None,
+    *,
+    study: str = "",
+    takes_part: Callable[[Arm], bool] = lambda arm: True,
 ) -> Plan:
+    """Plan the trainings of these options, and none beside them.
+
+    Args:
+        config, dataset, own_model: As of :func:`make_plan`.
+        study: Capability that they are of.
+        takes_part: Whether an arm is trained.
+    """
     n_public = config.n_public or training_size(dataset, config)
     fitted, groups = n_public, 1
     if config.tune:
@@ -205,10 +238,8 @@ def _plan(
     facts = own_model
     if facts is None:
         facts = known_facts(sizes.model, dataset.image_shape, len(dataset.classes), config.hidden)
-    planned = make_arms(numbers, schedule, delta, own_module=bool(facts.outside))
-    arms = planned
-    if by_coins:
-        arms = tuple(arm for arm in planned if is_attacked(arm, config))
+    arms = make_arms(numbers, schedule, delta, own_module=bool(facts.outside))
+    arms = tuple(filter(takes_part, arms))
     _refuse_small_groups(config, dataset, arms)
     if config.raw and dataset.image_shape is not None:
         raise ConfigError("--raw gives rows of a table, and these are images", hint="leave it out")
@@ -218,7 +249,7 @@ def _plan(
         level, origins["diagnostics"] = choose_level(work, searches=config.tune is not None)
         config = config.model_copy(update={"diagnostics": level})
     angles = config.diagnostics == "basic" and config.tune is None and work.reads_angles
-    identity = sizes.model, facts.digest
+    model = sizes.model, facts.digest
     return Plan(
         config=config,
         digest=dataset.digest,
@@ -235,14 +266,12 @@ def _plan(
             accountant=f"dp-accounting {version('dp-accounting')}",
         ),
         arms=arms,
-        jobs=_jobs(
-            config, dataset, identity, schedule, delta, arms, angles=angles, by_coins=by_coins
-        ),
-        notices=(*_notices(numbers, arms), *not_attacked(planned, arms)),
+        jobs=_jobs(config, dataset, model, schedule, delta, arms, angles=angles, study=study),
+        notices=tuple(_notices(numbers, arms)),
         model_facts=facts,
         unread=unread_settings(numbers, [(arm.method, arm.settings) for arm in arms]),
         reads_angles=angles,
-        by_coins=by_coins,
+        study=study,
     )
 
 
@@ -255,7 +284,7 @@ def _jobs(
     arms: tuple[Arm, ...],
     *,
     angles: bool,
-    by_coins: bool,
+    study: str,
 ) -> tuple[Job, ...]:
     data = config.model_dump(mode="json", exclude=marked(type(config), *Effect))
     pool = pool_digest(config)
@@ -270,7 +299,7 @@ def _jobs(
                 source = ids.get(arm.source)
             event = arm.privacy.event
             reads_pool = Need.PUBLIC_POOL in find(arm.method).needs
-            parts: dict[str, object] = {
+            identity: dict[str, object] = {
                 "digest": dataset.digest,
                 "data": data,
                 "model": model[0],
@@ -286,26 +315,26 @@ def _jobs(
                 "twin": arm.has_twin,
             }
             if reads_pool and pool:
-                parts["pool"] = pool
+                identity["pool"] = pool
             if angles and arm.reference:
-                parts["angles"] = True
-            if by_coins:
-                parts["by_coins"] = True
+                identity["angles"] = True
+            if study:
+                identity["study"] = study
             if model[1]:
-                parts["own_model"] = model[1]
+                identity["own_model"] = model[1]
             if arm.tuning:
-                parts["tuning"] = arm.tuning.to_json()
+                identity["tuning"] = arm.tuning.to_json()
             if arm.is_own_code:
-                parts["libraries"] = libraries[arm.trainer]
+                identity["libraries"] = libraries[arm.trainer]
                 asked = arm.privacy.target_epsilon
-                parts["asked"] = None if asked is None else [asked, delta]
-                parts["given"] = {
+                identity["asked"] = None if asked is None else [asked, delta]
+                identity["given"] = {
                     "raw": config.raw,
                     "groups": config.trainer_groups,
                     "version": config.trainer_version,
                 }
-                parts["twice"] = trains_twice(config, arm, seed)
-            ids[arm.key] = job_id(parts)
+                identity["twice"] = trains_twice(config, arm, seed)
+            ids[arm.key] = job_id(identity)
             jobs.append(Job(ids[arm.key], arm.key, seed, arm.repeats, source))
     return tuple(jobs)
 

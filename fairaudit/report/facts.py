@@ -1,13 +1,14 @@
 """What was audited and what is guaranteed: the report's facts about data, training and privacy."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Literal, Protocol, Self
 
 from pydantic import Field, JsonValue
 
 from fairaudit.config.options import ASSUMED
 from fairaudit.methods.spec import Guarantee
 from fairaudit.privacy.events import PrivacyEvent
-from fairaudit.results.estimates import EpsilonFigure, Figure, HighEnd, Part
+from fairaudit.results.estimates import Comparison, EpsilonFigure, Figure, HighEnd, Part
 
 KEPT_STEPS = 8  # of a training, unless --diagnostics-every says otherwise
 UNIT = (
@@ -338,6 +339,45 @@ class ArmFacts(ArmPlan):
     failed: tuple[FailedSeed, ...]
     trainings: str
     differs_by: Figure | None = None
+
+
+class Study(Part):
+    """What a capability measured beside the audit, on trainings of its own.
+
+    Args:
+        name: Of the capability.
+        comparisons: Of its recipes, by grouping.
+    """
+
+    name: str
+    comparisons: tuple[Comparison, ...]
+
+    @property
+    def trainings(self) -> dict[str, str]:
+        """Arm -> digest of all that its finished trainings follow from."""
+        return {}
+
+    @property
+    def unfinished(self) -> dict[str, str]:
+        """Arms of which trainings have no result, and how many."""
+        return {}
+
+    @classmethod
+    def of(cls, report: "HasStudies") -> Self | None:
+        """The one of this kind in a report; None where it was not asked for."""
+        for study in report.studies.values():
+            if isinstance(study, cls):
+                return study
+        return None
+
+
+class HasStudies(Protocol):
+    """A report."""
+
+    @property
+    def studies(self) -> Mapping[str, Study]:
+        """By capability."""
+        ...
 
 
 class ReportWarning(Part):

@@ -50,7 +50,7 @@ def group_frame(report: Report) -> pd.DataFrame:
 def metric_frame(report: Report) -> pd.DataFrame:
     """See :meth:`Report.metrics`."""
     rows = []
-    for comparison in (*report.comparisons, *report.attacks):
+    for comparison in report.all_comparisons:
         for group in (*comparison.by_group, comparison.overall):
             for metric, estimate in group.estimates.items():
                 name = {"group": group.group, "metric": metric}
@@ -61,7 +61,7 @@ def metric_frame(report: Report) -> pd.DataFrame:
 def gap_frame(report: Report) -> pd.DataFrame:
     """See :meth:`Report.gaps`."""
     rows = []
-    for comparison in (*report.comparisons, *report.attacks):
+    for comparison in report.all_comparisons:
         for gap in comparison.gaps:
             row = _key(comparison)
             row |= {"metric": gap.metric, "kind": gap.kind, "a": gap.a, "b": gap.b}

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from fairaudit.metrics.registry import UNDERTRAINED_BY, WITHIN
+from fairaudit.metrics.registry import UNDERTRAINED_BY
 from fairaudit.report.decomposition import Curve, Decomposition
-from fairaudit.report.facts import ArmFacts, AttackFacts, FailedSeed
+from fairaudit.report.facts import ArmFacts
 from fairaudit.results.estimates import Comparison, EpsilonFigure, Estimate, Figure, Interval, Part
 from fairaudit.results.estimates import Way as WayName
 
@@ -236,90 +236,3 @@ class Tuning(Part):
     def search(self, arm: str) -> ArmSearch | None:
         """That arm's; None where it has none."""
         return next((search for search in self.searches if search.arm == arm), None)
-
-
-class AttackedArm(Part):
-    """One recipe as it was trained to be attacked.
-
-    Args:
-        arm: Key, as in the audit.
-        reference: Of the arm that it stands beside, or None.
-        epsilon: Of one such model, None where none is proved: of its own events, on half of the
-            rows.
-        noise_multiplier: Effective, of one such training.
-        ceiling: The most that any attacker can do on such a model; empty where nothing is proved.
-        models_planned, models_finished: Each is a target, and a shadow of the others.
-        failed: Trainings without a result.
-        trainings: Digest of all that the finished trainings follow from.
-    """
-
-    arm: str
-    reference: str | None
-    epsilon: EpsilonFigure | None
-    noise_multiplier: Figure | None
-    ceiling: tuple[AttackFacts, ...]
-    models_planned: int
-    models_finished: int
-    failed: tuple[FailedSeed, ...]
-    trainings: str
-
-    def at_most(self, rate: float) -> float | None:
-        """The largest true positive rate at that false positive rate; None where there is none."""
-        return next(
-            (f.true_positive_rate for f in self.ceiling if f.false_positive_rate == rate), None
-        )
-
-
-class Leakage(Part):
-    """What membership inference found, by group.
-
-    Args:
-        rows: That were attacked; each is in every training with chance one half.
-        n_public: Training records that the recipes are sized for, half of the rows.
-        batch_size, epochs: Of the recipes, expected.
-        delta: Of every epsilon here, the audit's.
-        arms: The recipes.
-        comparisons: Success of the attack by group, ``leakage_...``, of every recipe, with
-            ``reference.`` and ``change.`` beside its reference.
-    """
-
-    rows: int
-    n_public: int
-    batch_size: Figure
-    epochs: int
-    delta: Figure
-    arms: tuple[AttackedArm, ...]
-    comparisons: tuple[Comparison, ...]
-
-    @property
-    def unfinished(self) -> dict[str, str]:
-        """Recipes of which models have no result, and how many."""
-        unfinished = {}
-        for arm in self.arms:
-            if arm.failed:
-                models = f"{len(arm.failed)} of {arm.models_planned} models of {arm.arm}"
-                unfinished[arm.arm] = f"{models} have no result"
-        return unfinished
-
-    @property
-    def above_ceiling(self) -> list[tuple[str, str, str]]:
-        """Arm, group and metric of each interval that lies above the ceiling as a whole."""
-        above = []
-        for comparison in self.comparisons:
-            arm = self.arm(comparison.arm)
-            for group in comparison.by_group:
-                for metric, rate in WITHIN.items():
-                    estimate = group.estimates.get(metric)
-                    most = None
-                    if arm is not None:
-                        most = arm.at_most(rate)
-                    if estimate is None or estimate.low is None or most is None:
-                        continue
-                    if estimate.low > most:
-                        where = f"{comparison.grouping} = {group.group}"
-                        above.append((comparison.arm, where, metric))
-        return above
-
-    def arm(self, key: str) -> AttackedArm | None:
-        """The recipe of that key, None where it was not attacked."""
-        return next((arm for arm in self.arms if arm.arm == key), None)

@@ -1,8 +1,12 @@
 """The report: the one artefact of an audit. Field names are the JSON's names."""
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Annotated, Any, Literal
 
+from pydantic import BeforeValidator, Field, SerializeAsAny, WithJsonSchema
+
+from fairaudit.capabilities import parts
 from fairaudit.report.choice import Choice
 from fairaudit.report.facts import (
     ArmFacts,
@@ -13,6 +17,7 @@ from fairaudit.report.facts import (
     Limitation,
     OptionValue,
     ReportWarning,
+    Study,
     Tool,
     Training,
 )
@@ -20,7 +25,6 @@ from fairaudit.report.findings import Finding
 from fairaudit.report.measured import (
     ChangedGap,
     Diagnostics,
-    Leakage,
     SelectionRates,
     SklearnBaseline,
     Sweep,
@@ -34,6 +38,26 @@ from fairaudit.results.estimates import Comparison, Figure, Part
 SCHEMA_VERSION = 1
 # Two runs of one command differ in these and in nothing else.
 VOLATILE = ("artifacts", "command", "created_utc", "environment", "execution", "timing")
+
+
+def _study(content: Any) -> Study:  # noqa: ANN401 (of a file, or of an audit)
+    """The study of a file, by the name of its capability."""
+    if isinstance(content, Study):
+        return content
+    known = dict(parts("study"))
+    name = content.get("name") if isinstance(content, dict) else None
+    if name not in known:
+        raise ValueError(f"no capability {name!r} here")
+    study: Study = known[name].model_validate_json(json.dumps(content), strict=True)
+    return study
+
+
+# What a capability measured, whichever it is.
+StudyField = Annotated[
+    SerializeAsAny[Study],
+    BeforeValidator(_study),
+    WithJsonSchema({"type": "object", "required": ["comparisons", "name"]}),
+]
 
 
 class Report(Part):
@@ -64,7 +88,7 @@ class Report(Part):
     selection: tuple[SelectionRates, ...]
     changed: tuple[ChangedGap, ...] = ()
     sweep: tuple[Sweep, ...] = ()  # empty where no method ran at several epsilons
-    leakage: Leakage | None = None  # None: membership inference was not asked for
+    studies: dict[str, StudyField] = Field(default_factory=dict)  # by capability
     tuning: Tuning | None = None  # None: settings were fixed
     choice: Choice | None = None  # None: nothing was chosen
     gates: tuple[GateRecord, ...] = ()
@@ -132,8 +156,8 @@ class Report(Part):
     @property
     def has_failures(self) -> bool:
         """Whether a planned training has no result, be it beside a search or to be attacked."""
-        attacks_failed = self.leakage is not None and bool(self.leakage.unfinished)
-        return attacks_failed or any(arm.failed for arm in self.every_arm)
+        lost = [*(arm.failed for arm in self.every_arm)]
+        return any(lost) or any(study.unfinished for study in self.studies.values())
 
     @property
     def _ways(self) -> tuple[Way, ...]:
@@ -142,30 +166,27 @@ class Report(Part):
         return self.tuning.ways
 
     @property
+    def all_comparisons(self) -> tuple[Comparison, ...]:
+        """The comparisons, then those of studies."""
+        comparisons = list(self.comparisons)
+        for study in self.studies.values():
+            comparisons += study.comparisons
+        return tuple(comparisons)
+
+    @property
     def costs(self) -> tuple[Comparison, ...]:
         """The comparisons of an arm with another; a reference by itself has no cost."""
         return tuple(c for c in self.comparisons if c.reference)
 
-    @property
-    def attacks(self) -> tuple[Comparison, ...]:
-        """The comparisons of attacked models; none where membership inference was not asked for."""
-        if self.leakage:
-            return self.leakage.comparisons
-        return ()
+    def trainings(self, study: str = "") -> dict[str, str]:
+        """Arm -> digest of all that its trainings follow from; of those of a study."""
+        if study:
+            return self.studies[study].trainings
+        return {arm.key: arm.trainings for arm in self.every_arm}
 
-    def shares_trainings(self, other: "Report", *keys: str) -> bool:
+    def shares_trainings(self, other: "Report", *keys: str, study: str = "") -> bool:
         """Whether these arms are the very same trainings, or given predictions, in both reports."""
-        mine = {arm.key: arm.trainings for arm in self.every_arm}
-        theirs = {arm.key: arm.trainings for arm in other.every_arm}
-        return _are_same(mine, theirs, keys)
-
-    def shares_attacks(self, other: "Report", *keys: str) -> bool:
-        """The same of the models that were attacked."""
-        if self.leakage is None or other.leakage is None:
-            return not keys
-        mine = {arm.arm: arm.trainings for arm in self.leakage.arms}
-        theirs = {arm.arm: arm.trainings for arm in other.leakage.arms}
-        return _are_same(mine, theirs, keys)
+        return _are_same(self.trainings(study), other.trainings(study), keys)
 
     # pandas takes 0.4 s to import, and no reader of a report but this one needs it.
     def by_group(self) -> "pandas.DataFrame":  # type: ignore[name-defined]  # noqa: F821

@@ -15,10 +15,11 @@ from handmade import (
     results,
 )
 
-from fairaudit.analysis.build import AuditResults, build_report
+from fairaudit.analysis.build import build_report
 from fairaudit.analysis.build_measured import disclosed
 from fairaudit.data.groups import NamedPair
 from fairaudit.methods.catalog import Guarantee
+from fairaudit.planning.flow import Audit
 from fairaudit.report.model import VOLATILE
 
 
@@ -33,7 +34,7 @@ def codes(report):
 def audit_of(arms, comparisons, **options):
     settled = resolved(**options)
     made = plan(settled.config, tuple(arms))
-    return AuditResults(settled, made, dataset(), results(made), {}, tuple(comparisons))
+    return Audit(settled, made, dataset(), results(made), {}, tuple(comparisons))
 
 
 def test_a_failed_seed_makes_the_report_partial_and_is_named():
@@ -69,7 +70,7 @@ def test_a_reference_below_the_baseline_warns_that_costs_are_understated():
         key: replace(r, arrays={**r.arrays, "probabilities": 1 - r.arrays["probabilities"]})
         for key, r in results(made, sklearn_baseline=0.9).items()
     }
-    report = report_of(AuditResults(settled, made, dataset(), weak, {}, (comparison(),)))
+    report = report_of(Audit(settled, made, dataset(), weak, {}, (comparison(),)))
     assert report.sklearn_baseline.undertrained is True
     assert report.sklearn_baseline.reference_accuracy == 0.0
     assert "reference_undertrained" in [finding.code for finding in report.findings]
@@ -179,6 +180,6 @@ def test_many_groups_are_warned_of_where_there_are_intervals_to_be_wide(seeds, t
     settled = resolved(seeds=seeds)
     made = plan(settled.config)
     compared = comparison(costs=(0.1, 0.05, 0.0), names=names)
-    found = AuditResults(settled, made, dataset(names), results(made), {}, (compared,))
+    found = Audit(settled, made, dataset(names), results(made), {}, (compared,))
     report = build_report(found, metadata())
     assert told == ("many_groups" in [warning.code for warning in report.warnings])

@@ -11,9 +11,9 @@ from handmade import dataset, findings, metadata, plan
 
 from fairaudit import errors
 from fairaudit.analysis.build import build_report
-from fairaudit.audit import PreparedAudit
 from fairaudit.cli import app
 from fairaudit.data.spool import Shared
+from fairaudit.planning.flow import Audit
 from fairaudit.report.to_json import to_json
 
 COMMANDS = (
@@ -39,8 +39,8 @@ def finished(monkeypatch):
     def stand_in(**changes):
         found = findings()
         report = build_report(found, metadata()).model_copy(update=changes)
-        prepared = PreparedAudit(
-            found.resolved, dataset(), plan(found.resolved.config), {}, Shared(lambda: None)
+        prepared = Audit(
+            found.resolved, plan(found.resolved.config), dataset(), inputs=Shared(lambda: None)
         )
         monkeypatch.setattr("fairaudit.audit.prepare", lambda resolved, listener: prepared)
         monkeypatch.setattr("fairaudit.audit.carry_out", lambda *_, command: report)

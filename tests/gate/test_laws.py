@@ -15,7 +15,7 @@ from fairaudit.methods.catalog import Guarantee
 OUTCOMES = ("pass", "inconclusive", "fail")
 METRICS = ("privacy_cost", "accuracy", "impact_ratio", "excess_risk")
 # Of a report without attacks; a rule about leakage is refused there.
-NAMES = [name for name in metric_names() if not find_metric(name).is_of_leakage]
+NAMES = [name for name in metric_names() if not find_metric(name).study]
 
 number = st.floats(-1, 1, allow_nan=False).map(lambda x: round(x, 4))
 reason = st.sampled_from(["", "", "", "group 'F' has 7 test records", "3 seeds; gates need 5"])

@@ -13,9 +13,8 @@ from jobs import run_here
 from people import RECIPE, people
 
 import fairaudit
-from fairaudit.analysis.build import AuditResults, RunMetadata, build_report
-from fairaudit.analysis.leakage import Attacked, measure_leakage
-from fairaudit.analysis.measure import measure
+from fairaudit.analysis.build import RunMetadata, build_report
+from fairaudit.analysis.measure import measured
 from fairaudit.audit import prepare
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import resolve_config
@@ -24,6 +23,9 @@ from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError
 from fairaudit.gate.check import check
 from fairaudit.gate.grammar import parse_rule
+from fairaudit.leakage.measure import measure_leakage
+from fairaudit.leakage.study import warnings
+from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.accounting import privacy_curve
 from fairaudit.report.load import load_report
@@ -128,7 +130,7 @@ def test_a_given_split_is_not_followed(tmp_path):
 
 def test_the_plan_is_of_half_the_rows_at_the_audits_epsilon(table):
     plan = planned(table, noise_multiplier=None, epsilon=(2.0,), delta=None)
-    half = plan.leakage
+    half = plan.beside["leakage"]
     assert (half.training.n_public, half.config.leakage_seeds, len(half.jobs)) == (200, 8, 16)
     assert plan.training.n_public == 320
     assert half.training.delta == plan.training.delta
@@ -143,7 +145,7 @@ def test_the_plan_is_of_half_the_rows_at_the_audits_epsilon(table):
 
 @quick
 def test_more_models_keep_those_that_are_there(table):
-    few, more = planned(table).leakage, planned(table, leakage_seeds=12).leakage
+    few, more = planned(table).beside["leakage"], planned(table, leakage_seeds=12).beside["leakage"]
     assert {job.id for job in few.jobs} < {job.id for job in more.jobs}
     assert not {job.id for job in few.jobs} & {job.id for job in planned(table).jobs}
 
@@ -152,8 +154,11 @@ def test_more_models_keep_those_that_are_there(table):
     ("options", "message"),
     [
         ({"tune": 2, "noise_multiplier": None, "epsilon": (3.0,)}, "--tune tries several"),
-        ({"leakage": False, "leakage_seeds": 9}, "none was asked for"),
-        ({"trainer": ("json:loads",)}, "not code of your own"),
+        ({"leakage": False, "leakage_seeds": 9}, "is about --leakage"),
+        (
+            {"trainer": ("people:people",), "noise_multiplier": None, "epsilon": (3.0,)},
+            "not code of your own",
+        ),
         ({"batch_size": 250}, "larger than the 200 training records"),
     ],
 )
@@ -177,14 +182,14 @@ FEW_TEACHERS = {"pate-hard": {"teachers": 3.0, "queries": 6.0}}
 def test_a_student_of_outsiders_is_not_attacked_and_one_of_public_records_is(table, tmp_path):
     options = {"method": ("dpsgd", "pate-hard"), "settings": FEW_TEACHERS, "noise_multiplier": None}
     plan = planned(table, **options, epsilon=(8.0,))
-    assert {arm.method for arm in plan.leakage.arms} == {"sgd", "dpsgd"}
+    assert {arm.method for arm in plan.beside["leakage"].arms} == {"sgd", "dpsgd"}
     notice = next(notice for notice in plan.notices if notice.code == "not_attacked")
     assert "pate-hard" in notice.message
     people(1, rows=80).drop(columns="y").to_csv(tmp_path / "public.csv", index=False)
     plan = planned(table, **options, epsilon=(8.0,), public_data=tmp_path / "public.csv")
-    assert "pate-hard" in {arm.method for arm in plan.leakage.arms}
-    job = next(job for job in plan.leakage.jobs if job.arm == "pate-hard")
-    arrays = run_here(plan.leakage, job).arrays
+    assert "pate-hard" in {arm.method for arm in plan.beside["leakage"].arms}
+    job = next(job for job in plan.beside["leakage"].jobs if job.arm == "pate-hard")
+    arrays = run_here(plan.beside["leakage"], job).arrays
     assert arrays["confidence"].shape == (1, 400)
     assert np.isfinite(arrays["confidence"]).all()
 
@@ -192,8 +197,8 @@ def test_a_student_of_outsiders_is_not_attacked_and_one_of_public_records_is(tab
 @quick
 def test_controls_and_self_checks_are_not_attacked(table):
     plan = planned(table, method=("global-adapt", "dpsgd-matched"), self_check=True)
-    assert {arm.method for arm in plan.leakage.arms} == {"sgd", "global-adapt"}
-    assert len(plan.leakage.arms) == 2
+    assert {arm.method for arm in plan.beside["leakage"].arms} == {"sgd", "global-adapt"}
+    assert len(plan.beside["leakage"].arms) == 2
     assert not [notice for notice in plan.notices if notice.code == "not_attacked"]
 
 
@@ -204,8 +209,8 @@ def test_controls_and_self_checks_are_not_attacked(table):
 @quick
 def test_a_job_leaves_how_sure_its_model_is_of_every_row(table):
     plan = planned(table, method=("output-perturbation",), noise_multiplier=None, epsilon=(5.0,))
-    job = plan.leakage.jobs[-1]
-    result = run_here(plan.leakage, job)
+    job = plan.beside["leakage"].jobs[-1]
+    result = run_here(plan.beside["leakage"], job)
     assert sorted(result.arrays) == ["confidence", "member", "rows"]
     rows, member = result.arrays["rows"], result.arrays["member"]
     assert np.array_equal(rows, np.arange(400))
@@ -220,7 +225,7 @@ def test_results_do_not_depend_on_what_is_attacked_beside(table):
     plan = planned(table)
     plain = planned(table, leakage=False, leakage_seeds=16)
     assert [job.id for job in plan.jobs] == [job.id for job in plain.jobs]
-    assert plain.leakage is None
+    assert not plain.beside
     first, second = (run_here(p, p.jobs[1]).arrays for p in (plan, plain))
     assert all(first[name].tobytes() == second[name].tobytes() for name in first)
 
@@ -232,7 +237,7 @@ def test_images_are_attacked_too(tmp_path):
     np.savez(tmp_path / "t.npz", x=pixels, y=label, sex=np.arange(240) // 2 % 2)
     options = {"label": "y", "model": "cnn", "batch_size": 40}
     plan = planned(tmp_path / "t.npz", **options)
-    arrays = run_here(plan.leakage, plan.leakage.jobs[0]).arrays
+    arrays = run_here(plan.beside["leakage"], plan.beside["leakage"].jobs[0]).arrays
     assert arrays["confidence"].shape == (1, 240)
 
 
@@ -250,11 +255,13 @@ def test_a_model_that_memorises_is_seen_and_a_private_one_is_below_its_ceiling(t
         "batch_size": 50,
     }
     plan = planned(tmp_path / "t.csv", **options)
-    found = measure_leakage(plan.leakage, load_dataset(plan.config), train(plan.leakage))
+    found = measure_leakage(
+        plan.beside["leakage"], load_dataset(plan.config), train(plan.beside["leakage"])
+    )
     reference, private = (next(c for c in found if c.arm == arm) for arm in ("sgd", "dpsgd"))
     assert reference.overall.estimates["leakage_auc"].low > 0.65
     assert private.overall.estimates["change.leakage_auc"].high < -0.1
-    event = plan.leakage.arm("dpsgd").privacy.event
+    event = plan.beside["leakage"].arm("dpsgd").privacy.event
     curve = privacy_curve(event)
     epsilons = np.linspace(curve.least, curve.most, 400)
     ceiling = min(curve.delta(e) + np.exp(e) * 0.05 for e in epsilons)
@@ -266,7 +273,7 @@ def test_a_model_that_memorises_is_seen_and_a_private_one_is_below_its_ceiling(t
 
 
 def test_the_report_holds_each_arm_by_group(report):
-    found = report.leakage
+    found = report.studies["leakage"]
     assert (found.rows, found.n_public) == (400, 200)
     assert [(arm.arm, arm.models_finished) for arm in found.arms] == [("sgd", 8), ("dpsgd", 8)]
     private = next(c for c in found.comparisons if c.arm == "dpsgd")
@@ -298,7 +305,7 @@ def test_no_score_of_a_row_is_in_the_report_and_the_folder_is_private(folder, re
         ):
             walk(inner)
 
-    walk(json.loads(text)["leakage"])
+    walk(json.loads(text)["studies"]["leakage"])
     assert max(lists) < 100  # nothing by row
     assert stat.S_IMODE((folder / "jobs").stat().st_mode) == 0o700
     assert all(
@@ -328,7 +335,7 @@ def test_a_limit_gives_the_gap_its_third_reading(table, folder):
     made = fairaudit.run_audit(
         table, out=folder, workers=1, format=["json"], fail_on=["leakage_gap > 0.6"], **ATTACK
     )
-    private = next(c for c in made.leakage.comparisons if c.arm == "dpsgd")
+    private = next(c for c in made.studies["leakage"].comparisons if c.arm == "dpsgd")
     gap = next(g for g in private.gaps if g.metric == "leakage_tpr" and g.kind == "pair")
     assert (gap.limit, made.verdict) == (0.6, "pass")
     assert gap.reading in ("within tolerance", "difference detected")
@@ -336,36 +343,44 @@ def test_a_limit_gives_the_gap_its_third_reading(table, folder):
 
 def test_a_rule_about_it_without_it_is_refused(table, report, tmp_path):
     rule = parse_rule("leakage_tpr > 0.1")
-    with pytest.raises(ConfigError, match="no model is attacked"):
-        check(report.model_copy(update={"leakage": None}), [rule])
+    with pytest.raises(ConfigError, match="is about leakage, and none is measured"):
+        check(report.model_copy(update={"studies": {}}), [rule])
     plain = {"leakage": False, "leakage_seeds": 16, "fail_on": ["leakage_tpr > 0.1"]}
-    with pytest.raises(ConfigError, match="no model is attacked"):
+    with pytest.raises(ConfigError, match="is about leakage, and none is measured"):
         prepare(resolve_config({"data": table, "out": tmp_path, **ATTACK, **plain}))
 
 
 def test_a_method_that_was_not_attacked_is_named_by_the_rule(report):
-    leakage = report.leakage.model_copy(
+    leakage = report.studies["leakage"].model_copy(
         update={
-            "arms": report.leakage.arms[:1],
-            "comparisons": tuple(c for c in report.leakage.comparisons if c.arm == "sgd"),
+            "arms": report.studies["leakage"].arms[:1],
+            "comparisons": tuple(
+                c for c in report.studies["leakage"].comparisons if c.arm == "sgd"
+            ),
         }
     )
     gate = check(
-        report.model_copy(update={"leakage": leakage}), [parse_rule("leakage_tpr > 0.9")]
+        report.model_copy(update={"studies": {"leakage": leakage}}),
+        [parse_rule("leakage_tpr > 0.9")],
     ).gates[0]
     assert gate.outcome == "inconclusive"
-    assert gate.left_out == ("dpsgd: it was not attacked",)
+    assert gate.left_out == ("dpsgd: it takes no part in leakage",)
 
 
 def test_a_model_that_could_not_be_trained_leaves_rules_open(report):
     from fairaudit.report.facts import FailedSeed
 
-    lost = report.leakage.arms[1].model_copy(
-        update={"failed": (FailedSeed(seed=1, message="diverged"),)}
+    lost = (
+        report.studies["leakage"]
+        .arms[1]
+        .model_copy(update={"failed": (FailedSeed(seed=1, message="diverged"),)})
     )
-    leakage = report.leakage.model_copy(update={"arms": (report.leakage.arms[0], lost)})
+    leakage = report.studies["leakage"].model_copy(
+        update={"arms": (report.studies["leakage"].arms[0], lost)}
+    )
     verdict = check(
-        report.model_copy(update={"leakage": leakage}), [parse_rule("leakage_tpr > 0.9")]
+        report.model_copy(update={"studies": {"leakage": leakage}}),
+        [parse_rule("leakage_tpr > 0.9")],
     )
     assert verdict.outcome == "inconclusive"
     assert "1 of 8 models of dpsgd have no result" in verdict.gates[0].reason
@@ -375,13 +390,10 @@ def test_a_report_with_a_model_that_could_not_be_trained_is_partial_and_read_aga
     report, table, tmp_path
 ):
     plan, data = planned(table), load_dataset(AuditConfig(data=table, **ATTACK))
-    failures = {job.id: "diverged" for job in plan.leakage.jobs}
-    attacked = Attacked(plan.leakage, {}, failures, 400, ())
+    failures = {job.id: "diverged" for job in plan.beside["leakage"].jobs}
     resolved = resolve_config({"data": table, "out": tmp_path, **ATTACK})
     results = {job.id: run_here(plan, job) for job in plan.jobs}
-    findings = AuditResults(
-        resolved, plan, data, results, {}, measure(plan, data, results), attacked
-    )
+    findings = measured(Audit(resolved, plan, data, results, failures))
     told = RunMetadata(
         version="0", created_utc="", command=(), environment={}, workers=1, seconds={}
     )
@@ -392,7 +404,7 @@ def test_a_report_with_a_model_that_could_not_be_trained_is_partial_and_read_aga
 
 @quick
 def test_too_few_models_leave_no_number(table):
-    plan = planned(table).leakage
+    plan = planned(table).beside["leakage"]
     data = load_dataset(plan.config)
     job = plan.jobs[0]
     found = measure_leakage(plan, data, {job.id: run_here(plan, job)})
@@ -401,26 +413,24 @@ def test_too_few_models_leave_no_number(table):
 
 
 def test_more_than_epsilon_allows_is_a_warning(report):
-    from fairaudit.analysis.build import _of_attacks
-
-    assert list(_of_attacks(report.leakage)) == []
-    text = report.leakage.model_dump_json()
+    assert list(warnings(report.studies["leakage"])) == []
+    text = report.studies["leakage"].model_dump_json()
     leaky = json.loads(text)
     private = next(c for c in leaky["comparisons"] if c["arm"] == "dpsgd")
     private["by_group"][1]["estimates"]["leakage_tpr"] |= {"value": 0.95, "low": 0.9, "high": 1.0}
-    (found,) = _of_attacks(type(report.leakage).model_validate(leaky))
+    (found,) = warnings(type(report.studies["leakage"]).model_validate(leaky))
     assert (found.code, found.arm) == ("above_ceiling", "dpsgd")
     assert "sex = M" in found.message
 
 
 def test_a_second_run_trains_nothing_and_says_the_same(table, folder):
     stamps = {path: path.stat().st_mtime_ns for path in (folder / "jobs").glob("*.safetensors")}
-    before = json.loads((folder / "report.json").read_text())["leakage"]
+    before = json.loads((folder / "report.json").read_text())["studies"]["leakage"]
     fairaudit.run_audit(table, out=folder, workers=1, format=["json"], **ATTACK)
     assert {
         path: path.stat().st_mtime_ns for path in (folder / "jobs").glob("*.safetensors")
     } == stamps
-    after = json.loads((folder / "report.json").read_text())["leakage"]
+    after = json.loads((folder / "report.json").read_text())["studies"]["leakage"]
     for one in (before, after):
         for comparison in one["comparisons"]:
             for gap in comparison["gaps"]:
@@ -439,4 +449,4 @@ def test_commands_that_attack_nothing_refuse_it_or_leave_it_out(table, report, t
     wish = Wish(tmp_path / "report.json", "dpsgd", data=table)
     config = _config(report, next(a for a in report.arms if a.reference), wish)
     assert not config.leakage
-    assert make_plan(config, load_dataset(config)).leakage is None
+    assert make_plan(config, load_dataset(config)).beside == {}

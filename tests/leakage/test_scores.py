@@ -8,9 +8,8 @@ import pytest
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
-from fairaudit.metrics import leakage
-from fairaudit.metrics.intervals import contrast, estimate
-from fairaudit.metrics.leakage import (
+from fairaudit.leakage import attack as leakage
+from fairaudit.leakage.attack import (
     Attack,
     accused,
     area,
@@ -19,6 +18,7 @@ from fairaudit.metrics.leakage import (
     log_odds,
     wrongly_accused,
 )
+from fairaudit.metrics.intervals import contrast, estimate
 from fairaudit.metrics.tables import metric_table
 from fairaudit.privacy.tradeoff import of_gaussian
 

@@ -13,7 +13,7 @@ from fairaudit.errors import ConfigError
 from fairaudit.gate.comparison import compare_reports
 from fairaudit.gate.grammar import parse_rule
 from fairaudit.metrics.compare import Twin, compare
-from fairaudit.metrics.registry import METRICS, MetricSpec, cost_of, costs, of_leakage, within_model
+from fairaudit.metrics.registry import METRICS, MetricSpec, cost_of, costs, of_study, within_model
 from fairaudit.metrics.within_model import Predictions
 from fairaudit.report.load import load_report
 from fairaudit.score import ScoreConfig, score
@@ -331,7 +331,7 @@ def test_a_cost_that_is_added_comes_in_parts_and_against_a_constant(third):
 def test_costs_are_the_metrics_that_need_a_reference():
     assert tuple(name for name, spec in METRICS.items() if "reference" in spec.needs) == costs()
     assert costs() == ("privacy_cost", "excess_risk")
-    attacked = {spec.name for spec in of_leakage()}
+    attacked = {spec.name for spec in of_study("leakage")}
     assert attacked == {name for name in METRICS if name.startswith("leakage_")}
     assert {spec.name for spec in within_model()} == set(METRICS) - set(costs()) - attacked
 

@@ -6,7 +6,8 @@ from documents import charts
 from handmade import arm, comparison, dataset, findings, metadata, plan, privacy, resolved, results
 from hostile import hostile_report
 
-from fairaudit.analysis.build import AuditResults, build_report
+from fairaudit.analysis.build import build_report
+from fairaudit.planning.flow import Audit
 from fairaudit.report.document import charts_of
 from fairaudit.report.drawing import file_spec, page_spec
 from fairaudit.report.panels import (
@@ -32,9 +33,7 @@ def sweep():
     made = plan(settled.config, tuple(arms))
     costs = {"dpsgd@1": (0.06, 0.02), "dpsgd@3": (0.03, 0.01), "dpsgd@8": (0.01, 0.0)}
     compared = tuple(comparison(key, costs[key]) for key in ("dpsgd@8", "dpsgd@1", "dpsgd@3"))
-    return build_report(
-        AuditResults(settled, made, dataset(), results(made), {}, compared), metadata()
-    )
+    return build_report(Audit(settled, made, dataset(), results(made), {}, compared), metadata())
 
 
 def many_groups(count=30):
@@ -43,7 +42,7 @@ def many_groups(count=30):
     made = plan(settled.config)
     compared = comparison(costs=tuple(0.001 * i for i in range(count)), names=names)
     return build_report(
-        AuditResults(settled, made, dataset(names), results(made), {}, (compared,)), metadata()
+        Audit(settled, made, dataset(names), results(made), {}, (compared,)), metadata()
     )
 
 

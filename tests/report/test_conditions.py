@@ -18,10 +18,11 @@ from handmade import (
     results,
 )
 
-from fairaudit.analysis.build import AuditResults, build_report
+from fairaudit.analysis.build import build_report
 from fairaudit.gate.check import check, with_verdict
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import Guarantee
+from fairaudit.planning.flow import Audit
 from fairaudit.report.conditions import with_findings
 from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, OverSeeds
 from fairaudit.report.parts import split_gap
@@ -58,7 +59,7 @@ def audited(*compared, arms=None, losses=None, baseline=1.0, **settings):
                 "trace_steps.loss": range(len(series)),
             }
         found[job.id] = replace(found[job.id], arrays=arrays)
-    return build_report(AuditResults(settled, made, dataset(), found, {}, compared), metadata())
+    return build_report(Audit(settled, made, dataset(), found, {}, compared), metadata())
 
 
 def risk(value, half=0.02):
@@ -143,7 +144,7 @@ def test_of_three_groups_the_pair_that_is_told_apart_stands_for_the_open_largest
     made = replace(made, gaps=(*pairs, gap("A", "C", 0.05, 0.06, kind="max")))
     settled = resolved(method=["dpsgd"])
     planned = plan(settled.config, (SGD, arm("dpsgd", settings=BY_RULE)))
-    found = AuditResults(settled, planned, dataset("ABC"), results(planned), {}, (made,))
+    found = Audit(settled, planned, dataset("ABC"), results(planned), {}, (made,))
     assert only(build_report(found, metadata()), "gap").groups == ("B", "C")
 
 

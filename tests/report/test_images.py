@@ -17,9 +17,10 @@ from handmade import (
     results,
 )
 
-from fairaudit.analysis.build import AuditResults, build_report
+from fairaudit.analysis.build import build_report
 from fairaudit.cli.lines import result_lines
 from fairaudit.data.dataset import Grouping, image_column
+from fairaudit.planning.flow import Audit
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import to_json
 
@@ -58,7 +59,7 @@ def compared():
 def report(**options):
     settled = resolved(group=["digit"], **options)
     made = plan(settled.config, (arm("sgd", reference=None), arm("global-adapt")))
-    found = AuditResults(settled, made, pictures(), results(made), {}, (compared(),))
+    found = Audit(settled, made, pictures(), results(made), {}, (compared(),))
     return build_report(found, metadata())
 
 
@@ -92,7 +93,7 @@ def test_a_suppressed_group_has_no_named_pair():
     small = replace(
         compared(), by_group=tuple(measure(n, 0.1, n_test=500 if n != "8" else 300) for n in DIGITS)
     )
-    found = AuditResults(settled, made, pictures(), results(made), {}, (small,))
+    found = Audit(settled, made, pictures(), results(made), {}, (small,))
     written = build_report(found, metadata())
     assert not any(g.named for c in written.comparisons for g in c.gaps)
     assert "2, 8" not in to_markdown(written)

@@ -14,7 +14,8 @@ from handmade import (
     results,
 )
 
-from fairaudit.analysis.build import AuditResults, build_report
+from fairaudit.analysis.build import build_report
+from fairaudit.planning.flow import Audit
 from fairaudit.report.render.markdown import to_markdown
 
 
@@ -33,7 +34,7 @@ def test_long_tables_are_cut_and_say_so_but_the_main_tables_are_whole():
     keys = [f"dpsgd@{i}" for i in range(12)]
     made = plan(settled.config, (arm("sgd", reference=None), *(arm(key) for key in keys)))
     compared = tuple(comparison(key, tuple([0.01] * 30), names=names) for key in keys)
-    found = AuditResults(settled, made, dataset(names), results(made), {}, compared)
+    found = Audit(settled, made, dataset(names), results(made), {}, compared)
     text = to_markdown(build_report(found, metadata()))
     rows = {}
     for part in text.split("\n## ")[1:]:

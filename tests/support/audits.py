@@ -1,9 +1,11 @@
 """Whole audits in this process: small ones, for tests of what is made of a stored report."""
 
+from dataclasses import replace
+
 from jobs import run_here
 
-from fairaudit.analysis.build import AuditResults, RunMetadata, build_report
-from fairaudit.analysis.measure import measure, measure_gains, measure_ways
+from fairaudit.analysis.build import RunMetadata, build_report
+from fairaudit.analysis.measure import measured
 from fairaudit.audit import prepare
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.gate.check import judged
@@ -33,12 +35,10 @@ def reported(made, results):
 
     Failed is what has none.
     """
-    out, plan, dataset = made.resolved.config.out, made.plan, made.dataset
-    everything = plan, dataset, results
-    found = measure(*everything), None, measure_ways(*everything), measure_gains(*everything)
-    findings = AuditResults(made.resolved, *everything, {}, *found)
+    audit = measured(replace(made, results=results))
     told = RunMetadata(
         version="0", created_utc="", command=(), environment={}, workers=1, seconds={}
     )
-    write_report(judged(build_report(findings, told), made.rules), out, ["json"])
+    out = made.resolved.config.out
+    write_report(judged(build_report(audit, told), made.rules), out, ["json"])
     return out / "report.json"

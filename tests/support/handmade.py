@@ -4,13 +4,14 @@ import numpy as np
 import pyarrow as pa
 from changed import replace
 
-from fairaudit.analysis.build import AuditResults, RunMetadata
+from fairaudit.analysis.build import RunMetadata
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import ResolvedConfig, resolve_config
 from fairaudit.data.dataset import Dataset, Grouping, Notice
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.metrics.compare import SEVERAL_SPLITS
 from fairaudit.planning.arms import Arm
+from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Job, Plan
 from fairaudit.privacy.events import NoisyRelease, SampledGaussian
 from fairaudit.report.facts import ArmPrivacy, Epsilon, Training
@@ -260,11 +261,11 @@ def comparison(
     )
 
 
-def findings(**options: object) -> AuditResults:
+def findings(**options: object) -> Audit:
     """One reference, one private arm, all seeds finished."""
     settled = resolved(**options)
     made = plan(settled.config)
-    return AuditResults(settled, made, dataset(), results(made), {}, (comparison(),))
+    return Audit(settled, made, dataset(), results(made), {}, (comparison(),))
 
 
 def metadata(**kept: object) -> RunMetadata:

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from handmade import comparison, dataset, metadata, plan, resolved, results
 
-from fairaudit.analysis.build import AuditResults, build_report
+from fairaudit.analysis.build import build_report
+from fairaudit.planning.flow import Audit
 
 NAMES = (
     "a|b`c`*d*_e_[x](javascript:alert(1))",
@@ -30,6 +31,4 @@ def hostile_report(names=NAMES):
     )
     costs = tuple(0.01 * i for i in range(len(names)))
     compared = comparison(costs=costs, names=names)
-    return build_report(
-        AuditResults(settled, made, data, results(made), {}, (compared,)), metadata()
-    )
+    return build_report(Audit(settled, made, data, results(made), {}, (compared,)), metadata())

@@ -5,7 +5,8 @@ import json
 from changed import replace
 from handmade import comparison, dataset, metadata, plan, resolved, results
 
-from fairaudit.analysis.build import AuditResults, build_report
+from fairaudit.analysis.build import build_report
+from fairaudit.planning.flow import Audit
 from fairaudit.report.to_json import SEAL, content_sha256, read_report, to_json
 
 
@@ -28,7 +29,7 @@ def report_of(*comparisons, arms=None, names=("F", "M"), failures=(), **options)
     made = plan(settled.config, arms)
     compared = comparisons or (comparison(names=names),)
     kept = {key: result for key, result in results(made).items() if key not in failures}
-    found = AuditResults(
+    found = Audit(
         settled, made, dataset(names), kept, dict.fromkeys(failures, "diverged"), tuple(compared)
     )
     return stored(build_report(found, metadata()))

@@ -23,9 +23,10 @@ from handmade import (
     resolved,
 )
 
-from fairaudit.analysis.build import AuditResults, build_report
+from fairaudit.analysis.build import build_report
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.compare import SEVERAL_SPLITS
+from fairaudit.planning.flow import Audit
 from fairaudit.results.estimates import Measured
 
 GROUPINGS = {"sex": ("F", "M"), "region": ("E", "N", "S")}
@@ -181,5 +182,5 @@ def several():
     data = replace(dataset(), groupings=groupings, labels=rows % 2)
     results = {job.id: trained(job) for job in made.jobs if job.id != LOST}
     comparisons = tuple(compared(key, grouping) for grouping in GROUPINGS for key in ARMS)
-    found = AuditResults(settled, made, data, results, {LOST: "diverged"}, comparisons)
+    found = Audit(settled, made, data, results, {LOST: "diverged"}, comparisons)
     return build_report(found, metadata())

@@ -14,15 +14,13 @@ from dp_accounting import dp_event, rdp
 from jobs import run_here
 
 from fairaudit.analysis.build_tuned import at_edges
-from fairaudit.audit import PreparedAudit
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import resolve_config
-from fairaudit.data.spool import Shared
 from fairaudit.data.tabular import load_dataset
 from fairaudit.gate.check import check
 from fairaudit.gate.grammar import parse_rule
 from fairaudit.gate.targets import find_targets
-from fairaudit.planning import ways
+from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import make_plan
 from fairaudit.report.load import load_report
 from fairaudit.report.measured import ArmSearch, Searched, SearchedSeed, Tried, Tuning
@@ -50,7 +48,7 @@ N = 3
 def planned(tune=N, **given):
     config = AuditConfig(**{**FIXED, "noise_multiplier": 1.0, "tune": tune, **given})
     dataset = load_dataset(config)
-    return ways.with_ways(make_plan(config, dataset), dataset)
+    return make_plan(config, dataset)
 
 
 def job_of(plan, arm, seed, way):
@@ -62,7 +60,7 @@ def test_the_default_way_is_the_audit_without_a_search_to_the_bit(arm):
     tuned, plain = planned(), planned(tune=None)
     job, alone = job_of(tuned, arm, 1, "default"), job_of(plain, arm, 1, "")
     assert job.id == alone.id  # so a training that is there already is taken
-    assert tuned.training.n_public == 3840 < tuned.ways["default"].training.n_public == 4800
+    assert tuned.training.n_public == 3840 < tuned.beside["default"].training.n_public == 4800
     arrays = [run_here(plan, own).arrays for plan, own in ((tuned, job), (plain, alone))]
     assert arrays[0]["probabilities"].tobytes() == arrays[1]["probabilities"].tobytes()
 
@@ -335,7 +333,7 @@ def test_a_way_without_a_result_makes_the_audit_partial_and_its_report_is_read_a
 ):
     report, plan, dataset, results = tuned
     options = {**FIXED, "noise_multiplier": 1.0, "tune": N, "out": tmp_path}
-    made = PreparedAudit(resolve_config(options), dataset, plan, {}, Shared(lambda: None))
+    made = Audit(resolve_config(options), plan, dataset)
     assert load_report(audits.reported(made, results)).status == report.status == "complete"
     lost = job_of(plan, "dpsgd", 1, "default").id
     fewer = {key: result for key, result in results.items() if key != lost}
@@ -344,6 +342,6 @@ def test_a_way_without_a_result_makes_the_audit_partial_and_its_report_is_read_a
 
 def test_workers_keep_one_encoding_for_all_ways():
     plan = planned()
-    assert plan.ways["default"].config == plan.config
-    assert replace(plan, ways={}).every_job == plan.jobs
+    assert plan.beside["default"].config == plan.config
+    assert replace(plan, beside={}).every_job == plan.jobs
     assert [job.seed for job in plan.every_job] == sorted(job.seed for job in plan.every_job)

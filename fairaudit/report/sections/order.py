@@ -3,6 +3,7 @@
 A new one is a file beside this and its place here.
 """
 
+from fairaudit.capabilities import added
 from fairaudit.report.document import Document
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
@@ -13,7 +14,6 @@ from fairaudit.report.sections import (
     data,
     gates,
     guarantee,
-    leakage,
     metrics,
     notes,
     parts,
@@ -30,7 +30,7 @@ ORDER = (
     choice.section,
     summary.section,
     *(audited.section, costs.section, tuning.section, costs.gaps, metrics.section),
-    *(parts.section, tuning.tried, sweep.section, leakage.section, gates.section),
+    *(parts.section, tuning.tried, sweep.section, gates.section),
     *(why.section, metrics.within, selection.section),
     *(readings.section, guarantee.section, data.section, notes.warnings, notes.limitations),
     *(notes.reproduce, training.section),
@@ -43,6 +43,13 @@ def document(report: Report) -> Document:
     title = "Predictions by group"
     if is_of_costs:
         title = "Cost of private training by group"
-    found = (section(report) for section in ORDER)
-    present = tuple(part for part in found if part is not None)
-    return Document(f"{title}: {plain(report.data.name)}", present)
+    beside = list(added("sections"))
+    present = []
+    for section in ORDER:
+        slot = section.__module__.rpartition(".")[2]
+        before = [sections[slot] for sections in beside if slot in sections]
+        for function in (*before, section) if section.__name__ == "section" else (section,):
+            part = function(report)
+            if part is not None:
+                present.append(part)
+    return Document(f"{title}: {plain(report.data.name)}", tuple(present))

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 from fairaudit.errors import numbered
+from fairaudit.leakage.study import Leakage
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.cost_charts import every_group
 from fairaudit.report.document import (
@@ -18,7 +19,6 @@ from fairaudit.report.document import (
     table,
 )
 from fairaudit.report.main_gap import is_detected, main_gap, with_unit
-from fairaudit.report.measured import Leakage
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
 from fairaudit.report.written import OWN_UNIT, POINTS, UNKNOWN, Scale, listed, number, written
@@ -44,7 +44,7 @@ _WITHIN = {
 
 def section(report: Report) -> Section | None:
     """None where it was not asked for."""
-    leakage = report.leakage
+    leakage = Leakage.of(report)
     if leakage is None:
         return None
     models = max((arm.models_finished for arm in leakage.arms), default=0)
@@ -150,3 +150,6 @@ def _ceiling(leakage: Leakage, key: str, rate: float) -> float | None:
     if arm:
         return arm.at_most(rate)
     return None
+
+
+SECTIONS = {"gates": section}

@@ -1,7 +1,9 @@
 """What is trained for membership inference: the audit's methods on random halves of its rows."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from fairaudit.config.model_names import ModelFacts
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.split import leakage_rows
@@ -9,12 +11,37 @@ from fairaudit.errors import ConfigError
 from fairaudit.methods.catalog import find
 from fairaudit.methods.spec import Need
 from fairaudit.planning.arms import Arm
+from fairaudit.planning.plan import Plan, plan_trainings
 
-NOT_ATTACKED = "not_attacked"
+NAME = "leakage"
 LEAST_ROWS = 200  # of the table: half of them are trained on
 # No stream of these trainings is one of the audit's: a noise that two models shared could be taken
 # away.
 FIRST_SEED = 1_000_000
+
+
+def plan_beside(plan: Plan, dataset: Dataset, own_model: ModelFacts | None = None) -> Plan | None:
+    """The trainings whose models are attacked; None where ``--leakage`` was not given.
+
+    Args:
+        plan: Of the audit.
+        dataset, own_model: From which it was made.
+
+    Raises:
+        ConfigError: Other options, or too few rows, do not go together with it.
+    """
+    config = plan.config
+    refuse_leakage(config)
+    if not config.leakage:
+        return None
+    half = plan_trainings(
+        leakage_config(config, dataset, plan.training.delta),
+        dataset,
+        own_model,
+        study=NAME,
+        takes_part=lambda arm: is_attacked(arm, config),
+    )
+    return replace(half, notices=tuple(not_attacked(plan.arms, half.arms)))
 
 
 def refuse_leakage(config: AuditConfig) -> None:
@@ -78,14 +105,14 @@ def is_attacked(arm: Arm, config: AuditConfig) -> bool:
 def not_attacked(planned: Sequence[Arm], attacked: Sequence[Arm]) -> Iterator[Notice]:
     """Word of the arms that take no part though they could be shipped."""
     kept = {arm.key for arm in attacked}
-    pools = [
-        arm.key
-        for arm in planned
-        if arm.key not in kept and arm.source is None and not find(arm.method).method_set
-    ]
+    pools = []
+    for arm in planned:
+        is_of_pool = Need.PUBLIC_POOL in find(arm.method).needs
+        if is_of_pool and arm.key not in kept and arm.source is None and "#" not in arm.key:
+            pools.append(arm.key)
     if pools:
         yield Notice(
-            NOT_ATTACKED,
+            "not_attacked",
             f"--leakage does not attack {', '.join(pools)}: the student learns from half of the "
             "rows that are not members, so these are no outsiders",
             "give the student records of its own: --public-data FILE",

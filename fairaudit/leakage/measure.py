@@ -1,7 +1,6 @@
 """Trainings on random halves -> what they leak, by group, in the report's types."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +10,18 @@ from fairaudit.analysis.build_facts import attack_facts, digest_of, failed_seeds
 from fairaudit.analysis.build_measured import disclosed
 from fairaudit.analysis.detected import judged
 from fairaudit.data.dataset import Dataset, Grouping
-from fairaudit.data.groups import NamedPair
+from fairaudit.data.groups import named_pairs
+from fairaudit.data.split import leakage_rows
 from fairaudit.errors import numbered
+from fairaudit.leakage.attack import LEAST_TARGETS, Attack, attack_tables
+from fairaudit.leakage.plan import NAME
+from fairaudit.leakage.study import AttackedArm, Leakage
 from fairaudit.metrics.gaps import GroupSelection, gaps_of, reading, too_few_for_gates
 from fairaudit.metrics.intervals import MetricTable, estimate
-from fairaudit.metrics.leakage import LEAST_TARGETS, Attack, attack_tables
-from fairaudit.metrics.registry import WITHIN, of_leakage, spec_of
+from fairaudit.metrics.registry import WITHIN, of_study, spec_of
+from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.facts import AttackFacts
-from fairaudit.report.measured import AttackedArm, Leakage
 from fairaudit.results.estimates import Gap, GroupMeasure, Measured, undefined
 from fairaudit.results.jobs import JobResult
 
@@ -135,7 +137,7 @@ def _nothing(arm: Arm, grouping: Grouping, reason: str) -> Measured:
     sides = ("", "reference.", "change.") if arm.reference else ("",)
     estimates = {}
     for side in sides:
-        for spec in of_leakage():
+        for spec in of_study(NAME):
             estimates[side + spec.name] = undefined(reason, spec_of(side + spec.name).unit)
     groups = []
     for name in (*grouping.names, ""):
@@ -152,41 +154,32 @@ def _nothing(arm: Arm, grouping: Grouping, reason: str) -> Measured:
     return _measured(arm, grouping, groups, ())
 
 
-@dataclass(frozen=True, slots=True)
-class Attacked:
-    """What membership inference found, before it is written down.
+def measure(audit: Audit, plan: Plan) -> Leakage:
+    """What a report holds of it.
 
     Args:
+        audit: With what was trained.
         plan: Of the attacked trainings.
-        results, failures: As of an audit.
-        rows: That were attacked.
-        comparisons: What was measured, by arm and grouping.
     """
-
-    plan: Plan
-    results: Mapping[str, JobResult]
-    failures: Mapping[str, str]
-    rows: int
-    comparisons: Sequence[Measured]
-
-
-def leakage_facts(found: Attacked, *, least: int, named: Sequence[NamedPair]) -> Leakage:
-    """What a report holds of it; arguments as of :func:`disclosed`."""
-    plan = found.plan
-    compared = [disclosed(c, least=least, named=named) for c in found.comparisons]
+    dataset = audit.dataset
+    named = named_pairs(plan.config.compare, dataset.groupings)
+    compared = []
+    for measured in measure_leakage(plan, dataset, audit.results):
+        compared.append(disclosed(measured, least=plan.config.suppress_below, named=named))
     return Leakage(
-        rows=found.rows,
+        name=NAME,
+        rows=len(leakage_rows(dataset, plan.config)),
         n_public=plan.training.n_public,
         batch_size=plan.training.expected_batch_size,
         epochs=plan.training.epochs,
         delta=plan.training.delta,
-        arms=tuple(_arm(arm, found) for arm in plan.arms),
-        comparisons=judged(compared, tuple(spec.name for spec in of_leakage())),
+        arms=tuple(_arm(arm, plan, audit) for arm in plan.arms),
+        comparisons=judged(compared, tuple(spec.name for spec in of_study(NAME))),
     )
 
 
-def _arm(arm: Arm, found: Attacked) -> AttackedArm:
-    plan, event = found.plan, arm.privacy.event
+def _arm(arm: Arm, plan: Plan, audit: Audit) -> AttackedArm:
+    event = arm.privacy.event
     noise_multiplier = None
     ceiling: tuple[AttackFacts, ...] = ()
     if event is not None and arm.privacy.epsilon is not None:
@@ -199,7 +192,7 @@ def _arm(arm: Arm, found: Attacked) -> AttackedArm:
         arm=arm.key,
         reference=arm.reference,
         models_planned=sum(job.arm == arm.key for job in plan.jobs),
-        models_finished=len(finished(plan, arm.key, found.results)),
-        failed=failed_seeds(plan, arm.key, found.results, found.failures),
-        trainings=digest_of(plan, arm.key, found.results),
+        models_finished=len(finished(plan, arm.key, audit.results)),
+        failed=failed_seeds(plan, arm.key, audit.results, audit.failures),
+        trainings=digest_of(plan, arm.key, audit.results),
     )

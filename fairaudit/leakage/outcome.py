@@ -1,0 +1,41 @@
+"""What a model that is to be attacked leaves behind."""
+
+import numpy as np
+
+from fairaudit.execution.outcomes import Predicts, predictions
+from fairaudit.execution.seed_data import SeedData
+from fairaudit.leakage.attack import log_odds
+from fairaudit.methods.base import Task, diverged
+from fairaudit.results.jobs import Array
+
+
+def on_everyone(task: Task, trained: Predicts, prepared: SeedData) -> dict[str, Array]:
+    """How sure models are of the true class of every row of the audit.
+
+    And which of the rows they learned.
+
+    Returns:
+        ``rows`` [n] int64, ascending; ``member`` [n] bool; ``confidence`` [R, n] float64, log odds.
+
+    Raises:
+        DivergedError: Predictions that are not finite.
+    """
+    encoded = prepared.encoded
+    rows = np.concatenate([encoded.split.train, encoded.split.test])
+    odds = np.empty((task.repeats, len(rows)))
+    start = 0
+    for features, part in (
+        (encoded.train, encoded.split.train),
+        (encoded.test, encoded.split.test),
+    ):
+        for piece, found in predictions(trained, prepared, features, part):
+            if not np.isfinite(found).all():
+                rate = task.settings.get("learning_rate", 1.0)
+                raise diverged(task.arm, task.seed, rate, "predictions")
+            labels = prepared.dataset.labels[part[piece]]
+            places = slice(start + piece.start, start + piece.start + len(labels))
+            odds[:, places] = [log_odds(one, labels) for one in found]
+        start += len(part)
+    order = np.argsort(rows)
+    member = np.arange(len(rows)) < len(encoded.split.train)
+    return {"rows": rows[order], "member": member[order], "confidence": odds[:, order]}

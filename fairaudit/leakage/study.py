@@ -1,0 +1,121 @@
+"""What membership inference found, as a report holds it."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from fairaudit.metrics.registry import WITHIN
+from fairaudit.report.facts import AttackFacts, FailedSeed, ReportWarning, Study
+from fairaudit.results.estimates import EpsilonFigure, Figure, Part
+
+_warning = partial(ReportWarning, level="warning")
+
+
+class AttackedArm(Part):
+    """One recipe as it was trained to be attacked.
+
+    Args:
+        arm: Key, as in the audit.
+        reference: Of the arm that it stands beside, or None.
+        epsilon: Of one such model, None where none is proved: of its own events, on half of the
+            rows.
+        noise_multiplier: Effective, of one such training.
+        ceiling: The most that any attacker can do on such a model; empty where nothing is proved.
+        models_planned, models_finished: Each is a target, and a shadow of the others.
+        failed: Trainings without a result.
+        trainings: Digest of all that the finished trainings follow from.
+    """
+
+    arm: str
+    reference: str | None
+    epsilon: EpsilonFigure | None
+    noise_multiplier: Figure | None
+    ceiling: tuple[AttackFacts, ...]
+    models_planned: int
+    models_finished: int
+    failed: tuple[FailedSeed, ...]
+    trainings: str
+
+    def at_most(self, rate: float) -> float | None:
+        """The largest true positive rate at that false positive rate; None where there is none."""
+        return next(
+            (f.true_positive_rate for f in self.ceiling if f.false_positive_rate == rate), None
+        )
+
+
+class Leakage(Study):
+    """What membership inference found, by group.
+
+    Args:
+        rows: That were attacked; each is in every training with chance one half.
+        n_public: Training records that the recipes are sized for, half of the rows.
+        batch_size, epochs: Of the recipes, expected.
+        delta: Of every epsilon here, the audit's.
+        arms: The recipes.
+        comparisons: Success of the attack by group, ``leakage_...``, of every recipe, with
+            ``reference.`` and ``change.`` beside its reference.
+    """
+
+    rows: int
+    n_public: int
+    batch_size: Figure
+    epochs: int
+    delta: Figure
+    arms: tuple[AttackedArm, ...]
+
+    @property
+    def trainings(self) -> dict[str, str]:
+        """Recipe -> digest of all that its finished models follow from."""
+        return {arm.arm: arm.trainings for arm in self.arms}
+
+    @property
+    def unfinished(self) -> dict[str, str]:
+        """Recipes of which models have no result, and how many."""
+        unfinished = {}
+        for arm in self.arms:
+            if arm.failed:
+                models = f"{len(arm.failed)} of {arm.models_planned} models of {arm.arm}"
+                unfinished[arm.arm] = f"{models} have no result"
+        return unfinished
+
+    @property
+    def above_ceiling(self) -> list[tuple[str, str, str]]:
+        """Arm, group and metric of each interval that lies above the ceiling as a whole."""
+        above = []
+        for comparison in self.comparisons:
+            arm = self.arm(comparison.arm)
+            for group in comparison.by_group:
+                for metric, rate in WITHIN.items():
+                    estimate = group.estimates.get(metric)
+                    most = None
+                    if arm is not None:
+                        most = arm.at_most(rate)
+                    if estimate is None or estimate.low is None or most is None:
+                        continue
+                    if estimate.low > most:
+                        where = f"{comparison.grouping} = {group.group}"
+                        above.append((comparison.arm, where, metric))
+        return above
+
+    def arm(self, key: str) -> AttackedArm | None:
+        """The recipe of that key, None where it was not attacked."""
+        return next((arm for arm in self.arms if arm.arm == key), None)
+
+
+def warnings(leakage: Leakage) -> Iterator[ReportWarning]:
+    """Models that could not be trained, and more success than epsilon allows."""
+    for key, where, metric in leakage.above_ceiling:
+        yield _warning(
+            code="above_ceiling",
+            arm=key,
+            message=f"{key}, {where}: the whole interval of {metric} is above what epsilon allows",
+            fix="check what is fitted without noise, then the method's implementation",
+        )
+    for arm in leakage.arms:
+        if arm.failed:
+            yield _warning(
+                code="attack_failed",
+                arm=arm.arm,
+                message=f"{arm.arm}: {len(arm.failed)} of {arm.models_planned} models to be "
+                f"attacked could not be trained: {arm.failed[0].message}",
+                fix="a smaller --learning-rate",
+            )

@@ -1,0 +1,50 @@
+"""An audit on its way from options to a report."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fairaudit.config.value_sources import ResolvedConfig
+from fairaudit.data.dataset import Dataset
+from fairaudit.data.public import Inputs
+from fairaudit.data.spool import Shared
+from fairaudit.gate.grammar import GateRule
+from fairaudit.planning.plan import Plan
+from fairaudit.report.facts import Study
+from fairaudit.report.model import Report
+from fairaudit.results.estimates import Measured
+from fairaudit.results.jobs import JobResult
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """What is known of an audit; each stage makes a copy that knows more.
+
+    Args:
+        resolved: The options.
+        plan: What is trained.
+        dataset: The table.
+        results: Job id -> result of every finished job, those beside the plan's included.
+        failures: Job id -> one line, for jobs that ended without a result.
+        comparisons: What was measured, by arm and grouping.
+        ways: The same of every arm at its default setting, by the way's name.
+        gains: Every arm at its default setting, against itself as it was tuned.
+        studies: What capabilities measured, by name.
+        inputs: What workers read of the table, once one needs it.
+        rules: Gates, known to fit the plan.
+        baseline: The report that changes are measured from.
+        seconds: Stage -> wall time in s.
+    """
+
+    resolved: ResolvedConfig
+    plan: Plan
+    dataset: Dataset
+    results: Mapping[str, JobResult] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
+    comparisons: Sequence[Measured] = ()
+    ways: Mapping[str, Sequence[Measured]] = field(default_factory=dict)
+    gains: Sequence[Measured] = ()
+    studies: Mapping[str, Study] = field(default_factory=dict)
+    inputs: Shared[Inputs] | None = None
+    rules: tuple[GateRule, ...] = ()
+    baseline: Report | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
