@@ -162,18 +162,6 @@ def test_curves_are_averaged_over_seeds_and_windows_without_absent_groups():
     assert curves["threshold"].columns == ("",)
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "expected"),
-    [
-        ({"group_as_feature": True}, "group_label_used", True),
-        ({}, "group_label_used", False),
-    ],
-)
-def test_a_limitation_is_printed_when_it_applies(options, code, expected):
-    report = report_of(findings(**options))
-    assert (code in [limitation.code for limitation in report.limitations]) is expected
-
-
 @pytest.mark.parametrize(("seeds", "told"), [(1, False), (2, True), (9, True), (10, False)])
 def test_many_groups_are_warned_of_where_there_are_intervals_to_be_wide(seeds, told):
     names = ("a", "b", "c")

@@ -17,7 +17,6 @@ from second_reader import (
     of_html,
     of_markdown,
     says,
-    shows_six_digits,
 )
 from several import GROUPINGS, NAMED, PRIVATE, several
 
@@ -247,20 +246,6 @@ def test_every_epsilon_is_that_of_its_arm_rounded_up_beside_its_delta(texts, sto
 
 # --- tables and marks of the charts
 # ------------------------------------------------------------------
-
-
-def test_numbers_below_the_figure(texts, stored):
-    (table,) = texts["html"]["privacy-cost"]
-    assert [
-        (dict(row)["method"], dict(row)["grouping"], dict(row)["group"]) for row in table
-    ] == PAIRS
-    for row, place in zip(table, PAIRS, strict=True):
-        heads = [head for head, _ in row]
-        for title, metric in (("privacy cost", "privacy_cost"), ("excess risk", "excess_risk")):
-            at = heads.index(title)
-            found = estimates(stored, *place)[metric]
-            for i, end in enumerate(("value", "low", "high")):
-                assert shows_six_digits(row[at + i][1], found[end])
 
 
 def test_marks_of_the_figure_stand_in_the_row_of_their_group_and_the_colour_of_their_arm(

@@ -180,12 +180,6 @@ def test_json_puts_the_report_alone_on_stdout(finished, capsys):
     assert "Cost by group" in err
 
 
-def test_quiet_says_nothing(finished, capsys):
-    finished()
-    assert app.main([*RUN, "--quiet"]) == 0
-    assert capsys.readouterr() == ("", "")
-
-
 def test_a_partial_report_is_shown_before_exit_4(finished, capsys):
     finished(status="partial")
     assert app.main([*RUN, "--json"]) == 4
@@ -205,15 +199,6 @@ def test_plan_answers_on_stdout_and_trains_nothing(finished, capsys, monkeypatch
     assert content["gates"] == []
     assert content["arms"][1]["privacy"]["epsilon"]["pld"] == 3.13488
     assert content["config"]["group"] == {"origin": "option", "value": ["sex"]}
-
-
-def test_methods_show_status_and_source(capsys):
-    assert app.main(["methods"]) == 0
-    text = capsys.readouterr().out
-    assert "not established" in text
-    assert "no privacy" in text
-    assert app.main(["methods", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["dpsgd"]["guarantee"] == "established"
 
 
 def test_doctor_names_what_is_missing(capsys, monkeypatch):

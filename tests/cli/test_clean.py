@@ -2,10 +2,8 @@ import json
 import os
 
 import numpy as np
-import pytest
 
 from fairaudit.cli import app
-from fairaudit.cli.lines import trainings_text
 from fairaudit.results.jobs import JobResult, write_result
 
 
@@ -25,21 +23,6 @@ def test_clean_says_how_much_it_removed(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr() == (f"Removed 1 training (2.4 MB) from {where}{os.sep}jobs\n", "")
     assert app.main(["clean", where]) == 0
     assert capsys.readouterr().out == f"Removed 0 trainings from {where}{os.sep}jobs\n"
-
-
-@pytest.mark.parametrize(
-    ("size", "said"),
-    [
-        (0, "3 trainings"),
-        (40, "3 trainings (0.0 kB)"),
-        (12_345, "3 trainings (12.3 kB)"),
-        (99_940, "3 trainings (99.9 kB)"),
-        (100_000, "3 trainings (0.1 MB)"),
-        (2_345_678_900, "3 trainings (2,345.7 MB)"),
-    ],
-)
-def test_a_size_is_told_in_a_unit_that_shows_it(size, said):
-    assert trainings_text(3, size) == said
 
 
 def test_clean_of_several_audits_asks_which(tmp_path, monkeypatch, capsys):

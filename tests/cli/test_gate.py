@@ -86,11 +86,6 @@ def test_a_report_comes_from_stdin_and_json_alone_goes_to_stdout(folder):
     assert "Verdict fail" in done.stderr
 
 
-def test_quiet_leaves_the_code_and_nothing_else(folder):
-    done = started(folder, "report.json", "--fail-on", FAIL, "--quiet")
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
-
-
 def test_github_gets_annotations_and_the_report_in_its_summary(folder):
     summary = folder / "summary.md"
     summary.write_text("earlier step\n")
