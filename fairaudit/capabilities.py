@@ -70,6 +70,16 @@ def parts(part: str) -> Iterator[tuple[str, Any]]:
             yield capability.name, imported(getattr(capability, part))
 
 
+def names() -> set[str]:
+    """Of all capabilities that are there."""
+    found = set()
+    for place in CAPABILITIES:
+        capability = imported(place)
+        assert isinstance(capability, Capability)
+        found.add(capability.name)
+    return found
+
+
 def part_of(name: str, part: str) -> Any:  # noqa: ANN401 (of whatever type the part is)
     """That part of the capability of that name."""
     return dict(parts(part))[name]

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from fairaudit.capabilities import names
 from fairaudit.config.options import OPTIONS, AuditConfig
 from fairaudit.errors import ConfigError
 
@@ -19,17 +20,22 @@ def option_given(config: AuditConfig, fields: Iterable[str]) -> str:
 
 
 def refuse_alone(config: AuditConfig) -> None:
-    """Refuse an option that says nothing without another one.
+    """Refuse an option that says nothing without another one, or whose capability is not there.
 
     Raises:
-        ConfigError: The first that was given alone.
+        ConfigError: The first such option.
     """
     for option in OPTIONS:
-        if option.needs is None or option_given(config, [option.needs]):
+        given = option_given(config, [option.field])
+        if not given:
             continue
-        if alone := option_given(config, [option.field]):
+        if option.capability and option.capability not in names():
+            raise ConfigError(
+                f"{given}: this installation has no {option.capability}", hint="leave it out"
+            )
+        if option.needs and not option_given(config, [option.needs]):
             needed = option_name(option.needs)
-            raise ConfigError(f"{alone} is about {needed}", hint=f"add {needed}, or leave it out")
+            raise ConfigError(f"{given} is about {needed}", hint=f"add {needed}, or leave it out")
 
 
 def words_of(name: str, value: object) -> Iterator[str]:

@@ -242,6 +242,7 @@ class Option:
         metavar: Shown for the value.
         flags: Spelling, where it is not the field's name with dashes.
         needs: Field without which it says nothing.
+        capability: Without which it cannot be given.
     """
 
     field: str
@@ -249,6 +250,7 @@ class Option:
     metavar: str | None = None
     flags: str | None = None
     needs: str | None = None
+    capability: str | None = None
 
 
 # Panel of the help -> its options: a row for each field, which says what AuditConfig does not.
@@ -373,7 +375,11 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
             "charged|uncharged",
             needs="tune",
         ),
-        Option("leakage", "Also train on random halves and attack: who is exposed, by group."),
+        Option(
+            "leakage",
+            "Also train on random halves and attack: who is exposed, by group.",
+            capability="leakage",
+        ),
         Option(
             "leakage_seeds",
             "Models of each method that are attacked, 8 or more (default: 16).",
