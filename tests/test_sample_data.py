@@ -123,16 +123,3 @@ def test_clipping_costs_the_smaller_group_more(tmp_path):
     (gap,) = gaps.itertuples()
     assert (gap.value if gap.a == "F" else -gap.value) > 0.02
     assert gap.low > 0.0 or gap.high < 0.0
-
-
-@pytest.mark.slow
-def test_an_audit_of_the_images_goes_from_a_folder_to_a_report(tmp_path):
-    options = {"group": "style", "method": "global-adapt", "epochs": 2, "seeds": 2}
-    report = run_audit(SAMPLE / "images", out=tmp_path / "report", **options)
-    assert report.training.model == "cnn"
-    costs = next(c for c in report.comparisons if c.arm == "global-adapt" and c.grouping == "style")
-    assert {group.group for group in costs.by_group} == {"drawn", "printed"}
-    reference = report.sklearn_baseline.reference_accuracy
-    assert reference > 0.6  # of four shapes, after two passes: it learns
-    written = {path.name for path in (tmp_path / "report").iterdir()}
-    assert written >= {"report.json", "report.md", "report.html"}

@@ -55,13 +55,6 @@ def test_train_and_test_arrays_are_one_column_with_a_split(tmp_path, named):
     assert dataset.labels.tolist() == LABEL.tolist()
 
 
-def test_one_of_several_arrays_of_images_can_be_chosen(tmp_path):
-    path = save(tmp_path / "d.npz", x=IMAGES, masks=255 - IMAGES, label=LABEL, g=GROUP)
-    dataset = load(path, image_column="masks")
-    assert np.array_equal(pixels_of(dataset.features.column("masks")), 255 - IMAGES)
-    assert [n.code for n in dataset.notices if "arrays" in n.code] == ["arrays_ignored"]
-
-
 class Trap:
     """Says so when it is unpickled."""
 

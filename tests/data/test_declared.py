@@ -4,15 +4,11 @@ And what becomes of values that are not as declared.
 """
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
-from fairaudit.config.declared import Declaration
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Split
 from fairaudit.data.encode import encode
-from fairaudit.data.public import load_public
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError
 
@@ -121,15 +117,6 @@ def test_what_is_not_declared_is_fitted_and_said(declared):
     assert [name for name in DECLARED if name in notice.message] == ["hours", "town"]
 
 
-def test_public_rows_are_laid_under_the_same_declaration(declared, tmp_path):
-    public = {name: ROWS[name] for name in DECLARED} | {"age": [500.0] * 8}
-    pq.write_table(pa.table(public), tmp_path / "public.parquet")
-    dataset, config = declared(public_data=tmp_path / "public.parquet")
-    rows = load_public(dataset, config)
-    assert rows.features.column("age").to_pylist() == [60.0] * 8
-    assert set(rows.features.column("job").to_pylist()) == {"cook", "nurse", "pilot", None}
-
-
 def test_a_column_that_holds_something_else_is_refused(declared):
     number = {"kind": "number", "range": [0, 1]}
     with pytest.raises(DataError, match="declared a number and holds text"):
@@ -158,16 +145,3 @@ def test_a_declaration_that_says_nothing_sure_is_refused(tmp_path, text, said):
     (tmp_path / "columns.toml").write_text(text)
     with pytest.raises(ConfigError, match=said):
         AuditConfig(data="t.csv", columns=tmp_path / "columns.toml")
-
-
-def test_a_configuration_holds_the_content_and_is_called_by_its_path(tmp_path):
-    path = tmp_path / "columns.toml"
-    path.write_text('[age]\nkind = "number"\nrange = [17, 90]\n')
-    config = AuditConfig(data="t.csv", columns=str(path))
-    path.unlink()
-    stored = config.model_dump(mode="json")["columns"]
-    assert str(config.columns) == str(path)
-    assert "path" not in stored
-    assert Declaration.model_validate(stored).columns == config.declared
-    with pytest.raises(ConfigError, match="cannot be read"):
-        AuditConfig(data="t.csv", columns=str(path))

@@ -57,11 +57,6 @@ def bomb(width, height):
     )
 
 
-@pytest.mark.parametrize("images", [GREY, COLOUR])
-def test_a_png_gives_back_its_pixels(images):
-    assert np.array_equal(decode_image(encoded(images[0]), AS_IS), images[0])
-
-
 @pytest.mark.parametrize("kind", FORMATS)
 def test_every_format_that_is_let_in_is_read(kind):
     flat = np.full((6, 6, 3), 120, np.uint8)

@@ -58,12 +58,6 @@ def test_missing_numbers_get_the_training_median_and_an_indicator():
     assert "median of x" in out.fitted
 
 
-def test_a_number_missing_in_all_training_rows_says_only_that():
-    out = encoded([None, None], [4.0, None], kind=pa.float64())
-    assert out.train.tolist() == [[0, 1], [0, 1]]
-    assert out.test.tolist() == [[0, 0], [0, 1]]
-
-
 @pytest.mark.parametrize("scale", [LARGEST, 1e-150])
 def test_values_of_any_size_stay_finite(scale):
     train = [-scale, 0.0, scale, None]
@@ -108,13 +102,6 @@ def test_two_or_more_rare_levels_share_an_input_and_unseen_ones_join_them():
     assert out.train[-2:].tolist() == [[0, 0, 1], [0, 0, 1]]
     assert out.test.tolist() == [[0, 0, 1], [0, 0, 1], [1, 0, 0]]
     assert out.merged == {"x": 2}
-
-
-def test_a_single_rare_level_keeps_its_input():
-    config = AuditConfig(data=Path("t.csv"), merge_rare=0.1)
-    out = encoded(["a"] * 10 + ["b"] * 10 + ["r"], ["r"], config)
-    assert out.names == ("x=a", "x=b", "x=r")
-    assert out.merged == {}
 
 
 def test_without_merging_the_inputs_do_not_depend_on_the_split():

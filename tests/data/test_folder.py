@@ -31,24 +31,16 @@ def test_a_folder_per_class_gives_every_image_and_its_class(tmp_path):
 
 def test_metadata_name_the_images_in_their_own_order(tmp_path):
     root = metadata_folder(tmp_path, IMAGES)
+    save(IMAGES[0], root / "extra.png")  # without a row
+    source = open_folder(root, ImageOptions())
+    assert (source.declared, source.declared_by) == ({"label": "label"}, "declared in metadata.csv")
+    assert [n.code for n in source.notices] == ["images_not_listed"]
     table = read(root)
     rows = metadata_rows(12)
     assert table.column("style").to_pylist() == [row["style"] for row in rows]
     assert np.array_equal(pixels_of(table.column("image")), IMAGES)
     write_metadata(root, rows[::-1])
     assert np.array_equal(pixels_of(read(root).column("image")), IMAGES[::-1])
-
-
-def test_the_label_is_declared_by_the_layout(tmp_path):
-    by_class = load_dataset(
-        AuditConfig(data=class_folder(tmp_path / "a", IMAGES), group_by_label=True)
-    )
-    assert (by_class.label, by_class.label_origin) == ("label", "declared by the folders")
-    by_table = load_dataset(
-        AuditConfig(data=metadata_folder(tmp_path / "b", IMAGES), group=("style",))
-    )
-    assert (by_table.label, by_table.label_origin) == ("label", "declared in metadata.csv")
-    assert by_table.classes == ("cat", "dog")
 
 
 def test_train_and_test_folders_are_the_split(tmp_path):
@@ -68,13 +60,6 @@ def test_hidden_and_other_files_are_no_images(tmp_path):
     source = open_folder(root, ImageOptions())
     assert len(source.files) == 12
     assert [n.code for n in source.notices] == ["other_files"]
-
-
-def test_images_without_a_row_are_counted(tmp_path):
-    root = metadata_folder(tmp_path, IMAGES)
-    save(IMAGES[0], root / "extra.png")
-    source = open_folder(root, ImageOptions())
-    assert [n.code for n in source.notices] == ["images_not_listed"]
 
 
 def test_the_digest_is_of_names_and_contents_whatever_the_order_of_writing(tmp_path):

@@ -88,13 +88,6 @@ def test_columns_beside_the_images_are_named_and_left_out(tmp_path):
     assert any("beside the images: 'age'" in n.message for n in dataset.notices)
 
 
-def test_one_of_two_columns_of_images_can_be_chosen(tmp_path):
-    path = save(table(files(GREY), mask=files(255 - GREY)), tmp_path / "d.parquet")
-    dataset = load(path, image_column="mask")
-    assert np.array_equal(pixels_of(dataset.features.column("mask")), 255 - GREY)
-    assert "image" in dataset.dropped_columns
-
-
 def test_a_null_is_an_image_that_cannot_be_read(tmp_path):
     path = save(table([None, *files(GREY)[1:]]), tmp_path / "d.parquet")
     with pytest.raises(DataError, match=r"'row 1' is missing"):
@@ -142,31 +135,3 @@ def test_images_in_a_table_that_cannot_be_read_are_one_clear_line(tmp_path, case
         load(save(make(), tmp_path / "d.parquet"))
     assert message in caught.value.message
     assert "\n" not in caught.value.message + caught.value.hint
-
-
-@pytest.mark.parametrize(
-    ("wanted", "message"), [("imag", "is not in d.parquet"), ("g", "holds no images")]
-)
-def test_an_image_column_must_hold_images(tmp_path, wanted, message):
-    with pytest.raises(DataError, match=message):
-        load(save(table(files(GREY)), tmp_path / "d.parquet"), image_column=wanted)
-
-
-@pytest.mark.parametrize(
-    "role", [{"group": ("image",)}, {"label": "image"}, {"split_column": "image"}]
-)
-def test_images_are_no_label_no_group_and_no_split(tmp_path, role):
-    with pytest.raises(DataError, match="neither numbers nor text"):
-        load(save(table(files(GREY)), tmp_path / "d.parquet"), **role)
-
-
-@pytest.mark.slow
-def test_mnist_is_read_with_the_shape_in_its_metadata(real_data):
-    dataset = load_dataset(
-        AuditConfig(data=real_data / "mnist.parquet", group_by_label=True, split_column="split")
-    )
-    pixels_read = pixels_of(dataset.features.column("image"))
-    assert pixels_read.shape == (70_000, 28, 28, 1)
-    train = pixels_read[dataset.split == 0] / 255
-    assert (round(float(train.mean()), 4), round(float(train.std()), 4)) == (0.1307, 0.3081)
-    assert dataset.labels[:5].tolist() == [5, 0, 4, 1, 9]

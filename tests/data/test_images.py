@@ -3,9 +3,6 @@
 Labels, groups, splits, duplicates, inputs, inspection.
 """
 
-import subprocess
-import sys
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -91,22 +88,6 @@ def test_the_classes_can_be_the_groups(folder):
     assert dataset.groupings[0].groups.tolist() == dataset.labels.tolist()
 
 
-def test_rows_without_a_label_are_counted_and_in_no_group(folder):
-    rows = [
-        {**row, "label": "" if n == 3 else row["label"]} for n, row in enumerate(metadata_rows(N))
-    ]
-    write_metadata(folder, rows)
-    dataset = load_dataset(config(folder, group=(), group_by_label=True))
-    assert dataset.dropped_rows == {"label missing": {"(missing)": 1}}
-    assert dataset.groupings[0].names == ("cat", "dog")
-    assert dataset.groupings[0].missing is None
-
-
-def test_a_group_is_no_input_of_an_image_model(folder):
-    with pytest.raises(ConfigError, match="takes no group beside"):
-        load_dataset(config(folder, group_as_feature=True))
-
-
 # Pairs named in advance
 
 
@@ -149,19 +130,6 @@ def test_an_image_that_repeats_another_is_counted(folder):
     styles = load_dataset(config(folder)).groupings[0].groups
     alike = sum(styles[row] == styles[1] for row in (3, 5)) + (styles[3] == styles[5] != styles[1])
     assert load_dataset(config(folder)).duplicate_rows == alike == 1
-
-
-def test_reading_images_needs_no_torch_and_a_table_needs_no_pillow(folder, save, people):
-    path = save(people)
-    program = (
-        "import sys\nfrom fairaudit.config.options import AuditConfig\n"
-        "from fairaudit.data.tabular import load_dataset\n"
-        f"load_dataset(AuditConfig(data={str(path)!r}, group=('sex',), label='income'))\n"
-        "assert 'PIL' not in sys.modules\n"
-        f"load_dataset(AuditConfig(data={str(folder)!r}, group=('style',)))\n"
-        "assert 'PIL' in sys.modules and 'torch' not in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_one_layout_is_as_good_as_another(tmp_path, folder):

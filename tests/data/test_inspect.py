@@ -68,10 +68,3 @@ def test_a_plan_that_would_stop_is_part_of_what_run_would_do(save, people):
     assert describe(options).would_run is not None
     found = describe(options, refuse)
     assert (found.problem, found.would_run) == ("too few records", None)
-
-
-def test_columns_that_are_not_read_are_listed_with_their_reason(save, people):
-    found = describe(AuditConfig(data=save({**people, "nest": [[1]] * 40}), drop=("town",)))
-    by_name = {c.name: c for c in found.schema}
-    assert (by_name["nest"].role, by_name["nest"].missing) == ("dropped", None)
-    assert by_name["town"].note == "dropped by option"
