@@ -68,19 +68,9 @@ def test_values_of_any_size_stay_finite(scale):
     assert out.train[2, 0] == -out.train[0, 0] > 1
 
 
-@pytest.mark.parametrize("values", [("a", "b"), (False, True)])
-def test_two_levels_make_one_input(values):
-    low, high = values
-    out = encoded([high, low, high], [low, high])
-    assert out.names == (f"x={str(high).lower() if high is True else high}",)
-    assert out.train.tolist() == [[1], [0], [1]]
-    assert out.test.tolist() == [[0], [1]]
-    gaps = encoded([high, low, None], [high, None])
-    assert gaps.names == (out.names[0], "x=(missing)")
-    assert gaps.test.tolist() == [[1, 0], [0, 1]]
-
-
-def test_an_unseen_third_level_is_neither_of_two():
+def test_two_levels_make_one_input_and_an_unseen_third_is_neither():
+    assert encoded(["b", "a", "b"], ["a", None]).names == ("x=b",)
+    assert encoded([True, False, None], [True, None]).test.tolist() == [[1, 0], [0, 1]]
     assert encoded(["a", "b"], ["c", None]).test.tolist() == [[0.5], [0.5]]
 
 

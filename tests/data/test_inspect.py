@@ -1,5 +1,3 @@
-import json
-
 from fairaudit.cli import app
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.inspection import describe
@@ -31,21 +29,6 @@ def test_a_good_table_is_described_and_says_what_run_would_do(save, people):
     assert (found.would_run.train, found.would_run.test, found.would_run.features) == (32, 8, 2)
     assert found.would_run.inputs == 5
     assert found.would_run.classes == {"0": 20, "1": 20}
-
-
-def test_the_outcomes_can_be_named_and_are_told(save, people, capsys):
-    path = str(save({**people, "y": people["income"]}))
-    assert app.main(["inspect", path, "--group", "sex"]) == 0
-    assert "positive = 1, assumed to be favourable" in capsys.readouterr().out
-    assert app.main(["inspect", path, "--group", "sex", "--favourable", "1", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["positive"], found["favourable"], found["favourable_origin"]) == (
-        "1",
-        "1",
-        "given",
-    )
-    assert app.main(["inspect", path, "--favourable", "7"]) == 0  # an answer, not an end
-    assert "'7' is not a value" in capsys.readouterr().out
 
 
 def test_without_label_and_group_the_columns_of_few_values_are_listed(save, people, capsys):

@@ -66,12 +66,6 @@ def test_a_column_that_gives_the_group_away_is_flagged():
     assert flagged(GROUP * 10 + rng.random(N)) == {"feature_determines_group"}
 
 
-def test_the_group_column_itself_is_not_reported_against_itself():
-    column = encode_codes(pa.chunked_array([pa.array(GROUP)]))
-    grouping = Grouping("x", GROUP, ("a", "b", "c"))
-    assert [n.code for n in leaks([("x", column)], "y", LABEL, (grouping,))] == []
-
-
 def duplicates(columns):
     hashes = RowHashes(len(columns[0]))
     for column in columns:
