@@ -39,6 +39,7 @@ from fairaudit.engine.observe import Checkpoint
 from fairaudit.engine.release import Release
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.gradient import GradientMethod
+from fairaudit.planning.effort import ANGLE_BATCHES
 from fairaudit.privacy.streams import numpy_stream
 
 PILOT = 8  # Poisson batches that say how many are needed; no expectation is taken over them
@@ -52,7 +53,6 @@ OF_PART, OF_ALL = (
 PROBES = 4  # of them, behind the covariance in R_clip, which is small beside its first order
 HESSIAN_RECORDS = 1024  # stratified by group; gradients are taken over all records
 ANGLES = ("angle_turned", "cos_before", "cos_after")
-ANGLE_BATCHES = 16  # M, where angles alone are read
 THOROUGH_EVERY = 4  # checkpoints: eigenvalues and correlations cost more than all else together
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairaudit.engine.loop import NORM_GUARD
+from fairaudit.engine.loop import NORM_GUARD, claims_sensitivity, limited_scale
 from fairaudit.engine.observe import Checkpoint
 from fairaudit.engine.replicates import stack
 from fairaudit.engine.rules import ClippingRule, Erm, Objective
@@ -96,6 +96,7 @@ class StepReader:
         self.network.theta.copy_(checkpoint.parameters)
         self.objective: Objective[Any] = method.objective(task)
         self.rule: ClippingRule[Any] = method.rule(task)
+        self.is_limited = claims_sensitivity(method.release(task))
         self.most_rows = 4
         self.tape = method.tape(self.objective)(self.network, self.most_rows, task.budget)
 
@@ -112,7 +113,10 @@ class StepReader:
         delta = self.objective.output_gradient(released, logits, batch.targets, batch.group)
         norms = self._lead(self.tape.backward(delta))
         bound = self.checkpoint.rule_released
-        scale = self.rule.scale(bound, norms * NORM_GUARD, group)
+        upper = norms * NORM_GUARD
+        scale = self.rule.scale(bound, upper, group)
+        if self.is_limited:
+            scale = limited_scale(scale, upper, self.checkpoint.sensitivity)
         unclipped = self.rule.scale(bound, torch.zeros_like(norms), group)
         rows = [weight.to(norms).expand_as(norms) for weight in weights]
         processed = self._weighted([scale * row for row in rows])

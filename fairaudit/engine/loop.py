@@ -245,6 +245,11 @@ def train(network: Stacked, pool: TrainingPool, training: Training) -> Outcome:
     return Outcome(trace, loop.event(), checkpoints)
 
 
+def claims_sensitivity(release: Release | UnprovenRelease) -> bool:
+    """Whether a rule is held to what it claims: what is not proved trains as it was published."""
+    return isinstance(release, GaussianRelease) and release.noise_multiplier > 0
+
+
 class Loop:
     """A training that can be taken some steps at a time; :func:`train` takes them all."""
 
@@ -255,18 +260,16 @@ class Loop:
         replicates = network.replicates
         facts = training.facts
         self.single = replicates == 1
-        # Only a noised release claims a sensitivity; what is not proved trains as it was published.
-        release = training.release
-        is_noised = isinstance(release, GaussianRelease) and release.noise_multiplier > 0
+        is_limited = claims_sensitivity(training.release)
         self.objective = Asking(
             training.objective,
             replicates,
             facts,
             training.objective_noise,
-            is_limited=is_noised,
+            is_limited=is_limited,
         )
         self.rule = Asking(
-            training.rule, replicates, facts, training.rule_noise, is_limited=is_noised
+            training.rule, replicates, facts, training.rule_noise, is_limited=is_limited
         )
         self.trace = Trace()
         self.checkpoints: list[Checkpoint] = []

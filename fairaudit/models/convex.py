@@ -2,7 +2,7 @@
 
 Damped Newton in float64, R problems at once.
 
-    J_r(theta) = (1/n_r) sum_i w_ri sum_c t_ric loss_c(theta; x_ri) + (lambda/2) |theta|^2
+    J_r(theta) = (1/n_r) sum_i sum_c t_ric loss_c(theta; x_ri) + (lambda/2) |theta|^2
 
 The constant input, where there is one, is penalised like the others: J is lambda-strongly convex
 only then, and both the sensitivity of the minimiser and the theorems on students need that.
@@ -63,15 +63,13 @@ class LogisticProblems:
         targets: [R, n, Y] float64, the weight of each class's loss; a row need not sum to 1.
         penalty: lambda.
         divisor: What each sum of losses is divided by, [R]; a public constant where the solution
-            is to be released. None: the number of records with a weight.
-        weights: [R, n], 0 for padding; None: every record counts.
+            is to be released. None: the number of records.
     """
 
     features: Tensor
     targets: Tensor
     penalty: float
     divisor: Tensor | None = None
-    weights: Tensor | None = None
 
     @property
     def replicates(self) -> int:
@@ -90,14 +88,11 @@ class LogisticProblems:
             torch.arange(self.replicates), max(1, _CHUNK_BYTES // max(1, size))
         ):
             part = self.part(rows)
-            targets = part.targets
-            count = torch.full((len(rows),), float(targets.shape[1]), dtype=targets.dtype)
-            if part.weights is not None:
-                targets = targets * part.weights.unsqueeze(-1)
-                count = part.weights.sum(1)
-            divisor = count if part.divisor is None else part.divisor
+            divisor = part.divisor
+            if divisor is None:
+                divisor = part.targets.new_full((len(rows),), part.targets.shape[1])
             # With these targets J is a plain sum over records.
-            targets = targets / divisor.clamp_min(1.0)[:, None, None]
+            targets = part.targets / divisor.clamp_min(1.0)[:, None, None]
             yield rows, LogisticProblems(part.features, targets, part.penalty)
 
     def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
@@ -114,10 +109,7 @@ class LogisticProblems:
         divisor = None
         if self.divisor is not None:
             divisor = self.divisor[rows]
-        weights = None
-        if self.weights is not None:
-            weights = self.weights[rows]
-        return LogisticProblems(features, self.targets[rows], self.penalty, divisor, weights)
+        return LogisticProblems(features, self.targets[rows], self.penalty, divisor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,21 +172,6 @@ def test_eigenvalues_are_read_now_and_then_and_stand_in_between(monkeypatch):
     assert not torch.equal(largest[3], largest[4])
 
 
-def test_repeats_are_read_each_at_its_own_parameters():
-    method, task, trained = reading_of(DPSGD, repeats=2, noise_multiplier=5.0)
-    found = read(method, task, trained)
-    torch.testing.assert_close(found["hessian_trace"][0, 0], found["hessian_trace"][0, 1])
-    assert not torch.allclose(found["r_direction"][2, 0], found["r_direction"][2, 1], rtol=1e-3)
-
-
-def test_a_group_without_records_is_unknown():
-    pool = make_pool(40)
-    pool.n_groups = 3
-    found = read(*reading_of(DPSGD, pool=pool))
-    assert found["r_direction"][..., 2].isnan().all()
-    assert found["r_direction"][..., [0, 1, 3]].isfinite().all()
-
-
 def test_curvature_is_read_from_as_many_records_of_each_group_as_there_are():
     groups = torch.tensor([0] * 900 + [1] * 30 + [2] * 400)
     chosen = stratified(groups, 4, 300, seed=3)

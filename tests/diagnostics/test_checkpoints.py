@@ -3,10 +3,9 @@ import torch
 from forms import DEFAULTS, forms, key_of, make_pool, make_task
 from steps import a_step, small_pool
 
-from fairaudit.diagnostics.checkpoints import StepReader, poisson_batch, refuse_too_many
+from fairaudit.diagnostics.checkpoints import StepReader, refuse_too_many
 from fairaudit.engine.observe import Observer
 from fairaudit.errors import TrainingError
-from fairaudit.privacy.streams import numpy_stream
 
 DPSGD, GLOBAL_ADAPT, FAIRLENS = (
     next(form for form in DEFAULTS if form.key == key)
@@ -96,13 +95,3 @@ def test_more_steps_than_memory_holds_are_refused_before_training():
     refuse_too_many(8, 90_000)
     with pytest.raises(TrainingError, match="larger --diagnostics-every"):
         refuse_too_many(10_000, 90_000)
-
-
-def test_a_poisson_batch_draws_every_record_at_its_rate():
-    stream = numpy_stream(0, "probe", "batches", 0)
-    drawn = [poisson_batch(stream, 40, 0.3) for _ in range(3000)]
-    counts = torch.bincount(torch.cat(drawn), minlength=40)
-    # Bernoulli(0.3): 40 counts, each beyond 5.6 standard deviations once in 5e7 draws.
-    assert ((counts - 900).abs() < 5.6 * (3000 * 0.3 * 0.7) ** 0.5).all()
-    sizes = torch.tensor([len(batch) for batch in drawn]).double()
-    assert 5 < sizes.var() < 12  # 8.4; fixed sizes have none

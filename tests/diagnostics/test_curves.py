@@ -52,18 +52,6 @@ def test_curves_are_the_means_over_an_epochs_records(name, stash, monkeypatch):
         torch.testing.assert_close(values[0, 0], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_replicates_have_curves_of_their_own_and_padding_counts_nothing():
-    pool = make_pool(40, groups=K)
-    batches = [[[0, 1, 2, 3, 4, 5, 6], [7]], [[8, 9], [10, 11, 12, 13, 14, 15, 16]]]
-    module, readings = curves(pool, batches, repeats=2)
-    for r in range(2):
-        expected = brute_force(module, pool, [batch[r] for batch in batches])
-        for key, value in expected.items():
-            torch.testing.assert_close(
-                readings[key][1][0, r], value, rtol=1e-4, atol=1e-5, equal_nan=True
-            )
-
-
 def test_a_group_that_no_batch_held_has_no_mean():
     pool = make_pool(40, groups=K)
     present = [i for i in range(40) if pool.groups[i] != 1][:6]
@@ -71,10 +59,3 @@ def test_a_group_that_no_batch_held_has_no_mean():
     for _, values in readings.values():
         assert math.isnan(values[0, 0, 1])
         assert torch.isfinite(values[0, 0, [0, 2]]).all()
-
-
-def test_a_record_that_is_not_finite_leaves_the_means_finite():
-    pool = make_pool(40, groups=1, spoilt=math.nan)
-    task = make_task(DPSGD, pool, model=model("mlp-tanh"), max_grad_norm=BOUND)
-    seen = take_steps(DpSgd(), task, [[2, 3, 4]], observers=[EpochCurves()])
-    assert all(torch.isfinite(values).all() for _, values in seen.outcome.trace.stacked().values())

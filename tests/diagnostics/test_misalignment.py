@@ -73,8 +73,3 @@ def test_absent_groups_and_empty_batches_have_no_angle():
     assert torch.isnan(cosines[1]).all()
     assert torch.isnan(readings["cos_batch_clipped"][1][1]).all()
     assert (readings["norm_batch"][1][1] == 0).all()
-
-
-def test_readings_come_every_so_many_steps_the_first_included():
-    _, readings = observed(make_pool(40, groups=K), [[0, 1]] * 7, every=3)
-    assert readings["norm_batch"][0] == [0, 3, 6]

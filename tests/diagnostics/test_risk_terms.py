@@ -94,16 +94,6 @@ def test_the_closed_form_of_clipping_is_the_mean_over_all_batches_and_signs():
     assert (error > 0).all()
 
 
-def test_a_public_number_of_records_that_is_not_the_true_one_is_the_divisor():
-    step = a_step(DPSGD, max_grad_norm=0.5)
-    public = RECORDS + 3
-    batches = step.batches(all_batches(), all_signs(), expected=Q * public)
-    means = step.means(public)
-    forms, sampling = step.forms(batches, means), step.sampling(n_public=public)
-    sampled = risk_terms(batches, means, forms, sampling)["r_clip_batches"]
-    torch.testing.assert_close(clip_term(means, forms, sampling)[0], sampled, rtol=1e-9, atol=1e-14)
-
-
 @pytest.mark.parametrize("eta", [0.02, 0.01])
 def test_the_terms_are_what_a_step_does_to_the_loss_up_to_third_order(eta):
     step = a_step(DPSGD, max_grad_norm=0.5, eta=eta)
@@ -175,18 +165,6 @@ def test_without_a_single_usable_batch_the_terms_are_unknown_and_not_zero():
     assert found["dropped"] == 1
     assert found["r_direction"].isnan().all()
     assert found["r_clip"].isfinite().all()
-
-
-def test_a_group_without_records_is_unknown_and_spoils_no_other():
-    step = a_step(DPSGD, max_grad_norm=0.5)
-    batches, means = enumerated(step)
-    forms = step.forms(batches, means)
-    plain = risk_terms(batches, means, forms, step.sampling())
-    absent = means.group.clone()
-    absent[0] = torch.nan
-    found = risk_terms(batches, dataclasses.replace(means, group=absent), forms, step.sampling())
-    assert found["r_direction"][0].isnan()
-    torch.testing.assert_close(found["r_direction"][1:], plain["r_direction"][1:])
 
 
 def test_the_effective_magnitude_is_that_of_flat_clipping_at_the_threshold_with_the_same_step():

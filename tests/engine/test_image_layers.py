@@ -7,11 +7,8 @@ from oracles import gradients, output_gradient
 from torch import nn
 
 from fairaudit.engine import conv as conv_module
-from fairaudit.engine import conv as patches_module
 from fairaudit.engine import network as tape_module
-from fairaudit.engine.conv import GhostConv, PatchLayout, WrittenConv
 from fairaudit.engine.layers import bind
-from fairaudit.engine.linear import ImageLinear
 from fairaudit.engine.loop import NORM_GUARD
 from fairaudit.engine.network import Network, Tape
 from fairaudit.engine.small_layers import ChannelsFirst
@@ -36,13 +33,8 @@ def run(network, x, labels, weights, budget=DEFAULT_BUDGET):
     return (logits[None], norms[None], sums) if single else (logits, norms, sums)
 
 
-def layers_of(name, kind):
-    return [layer for layer in Network([image_model(name)]).layers if isinstance(layer, kind)]
-
-
 @pytest.mark.parametrize("name", IMAGE_MODELS)
-@pytest.mark.parametrize("replicates", [1, 3])
-@pytest.mark.parametrize("batch", [0, 1, 11])
+@pytest.mark.parametrize(("replicates", "batch"), [(1, 0), (1, 11), (3, 0), (3, 11)])
 def test_logits_norms_and_sums_on_images_are_those_of_per_sample_gradients(name, replicates, batch):
     modules = [image_model(name, seed) for seed in range(replicates)]
     x, labels = images(name, replicates, batch)
@@ -55,34 +47,10 @@ def test_logits_norms_and_sums_on_images_are_those_of_per_sample_gradients(name,
     torch.testing.assert_close(
         sums, torch.einsum("wrb,rbp->wrp", weights, rows), rtol=1e-4, atol=1e-5
     )
-
-
-def test_the_models_take_every_path():
-    """Were a path not taken, the test above would say nothing of it."""
-    layouts = {
-        layer.patches.layout for name in IMAGE_MODELS for layer in layers_of(name, WrittenConv)
-    }
-    assert layouts == set(PatchLayout)
-    assert layers_of("many-channels", GhostConv)
-    assert layers_of("tanh-grey", ImageLinear)
-
-
-@pytest.mark.parametrize(
-    "name", ["tanh-grey", "strided-relu", "dilated-same", "many-channels", "one-by-one"]
-)
-@pytest.mark.parametrize("ghost_is_cheap", [True, False])
-def test_both_kinds_of_norm_agree_whichever_is_chosen(name, ghost_is_cheap, monkeypatch):
-    x, labels = images(name, 1, 9)
-    weights = weights_for(1, 9)
-    chosen = run(Network([image_model(name)]), x, labels, weights)
-    monkeypatch.setattr(conv_module, "_GHOST_PER_FLOAT", math.inf if ghost_is_cheap else 0)
-    network = Network([image_model(name)])
-    kind = GhostConv if ghost_is_cheap else WrittenConv
-    assert {
-        type(layer) for layer in network.layers if isinstance(layer, GhostConv | WrittenConv)
-    } == {kind}
-    for a, b in zip(chosen, run(network, x, labels, weights), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+    exact = torch.stack(
+        [gradients(m.double(), a.double(), b) for m, a, b in zip(modules, x, labels, strict=True)]
+    )
+    assert (norms.double() * NORM_GUARD >= exact.norm(dim=-1)).all()
 
 
 @pytest.mark.parametrize("name", ["tanh-grey", "many-channels", "normalised"])
@@ -96,7 +64,7 @@ def test_chunks_of_images_change_results_by_rounding_and_the_budget_by_nothing(
     whole = run(network, x, labels, weights)
     monkeypatch.setattr(tape_module, "CHUNK_BYTES", 1)
     monkeypatch.setattr(tape_module, "LARGE_RECORD", 1)
-    monkeypatch.setattr(patches_module, "PIECE_BYTES", 1)
+    monkeypatch.setattr(conv_module, "PIECE_BYTES", 1)
     assert Tape(network).rows_per_chunk == 1
     ample = run(network, x, labels, weights)
     for budget in (0, 20 * network.bytes_per_record):
@@ -124,47 +92,6 @@ def test_an_image_that_is_not_finite_counts_as_nothing(name, value):
         torch.testing.assert_close(sums, clean_sums, rtol=1e-4, atol=1e-5)
     else:
         assert math.isfinite(value)
-
-
-@pytest.mark.parametrize("name", IMAGE_MODELS)
-def test_the_norm_guard_covers_what_float32_loses_on_images(name):
-    module = image_model(name, 3)
-    x, labels = images(name, 1, 64)
-    _, norms, _ = run(Network([module]), x, labels, weights_for(1, 64))
-    exact = gradients(module.double(), x[0].double(), labels[0]).norm(dim=1)
-    assert (norms[0].double() * NORM_GUARD >= exact).all()
-
-
-def cancelling(dtype=torch.float32):
-    """A convolution whose gradient is a small remainder of large parts.
-
-    Each position undoes another.
-    """
-    torch.manual_seed(0)
-    x = torch.randn(1, 2, 2, 16).repeat(20, 1, 1, 1)
-    x[:, 1] = x[:, 0] * (1 + 1e-4)  # rounded to float32, as any input is
-    delta = torch.randn(20, 1, 2, 1).expand(20, 2, 2, 60).clone()
-    delta[:, 1] = -delta[:, 0]
-    return x.to(dtype), delta.to(dtype)
-
-
-def ghost():
-    theta = torch.randn(1, 16 * 60, generator=torch.Generator().manual_seed(1))
-    modules = [ChannelsFirst((2, 2, 16)), nn.Conv2d(16, 60, 1, bias=False)]
-    return bind(modules, theta)[1]
-
-
-def test_a_ghost_norm_does_not_lose_a_gradient_that_all_but_cancels():
-    """In float32 the products of positions lose it: a norm too small is a gradient not clipped."""
-    layer = ghost()
-    assert isinstance(layer, GhostConv)
-    x, delta = cancelling()
-    exact = torch.einsum("bhwc,bhwo->boc", x.double(), delta.double()).flatten(1).norm(dim=1)
-    norms = layer.book(x, delta)[0].double()
-    torch.testing.assert_close(norms, exact, rtol=1e-6, atol=0.0)
-    spots, rows = x.flatten(1, 2), delta.flatten(1, 2)
-    single = (torch.bmm(spots, spots.mT) * torch.bmm(rows, rows.mT)).sum((1, 2)).clamp(min=0).sqrt()
-    assert (single.double() * NORM_GUARD < exact).any()  # what the guard would not have covered
 
 
 @pytest.mark.parametrize(

@@ -71,22 +71,6 @@ def test_records_are_drawn_by_independent_coins(records, steps_per_epoch, check)
     assert check(table, 1 / steps_per_epoch)
 
 
-def never_empty(rng, records, steps_per_epoch):
-    """Draws an empty batch again."""
-    parts = []
-    for _ in range(steps_per_epoch):
-        part = np.empty(0, dtype=np.int64)
-        while not len(part):
-            part = np.flatnonzero(rng.random(records) < 1 / steps_per_epoch)
-        parts.append(part)
-    return np.concatenate(parts), np.concatenate([[0], np.cumsum([len(p) for p in parts])])
-
-
-def test_the_checks_catch_a_sampler_that_draws_empty_batches_again():
-    assert right_frequencies(rounds(9, 100, 100), 1 / 100)
-    assert not right_frequencies(rounds(9, 100, 100, draw=never_empty), 1 / 100)
-
-
 @given(st.integers(1, 300), st.integers(1, 400), st.integers(0, 2**31))
 def test_every_round_is_ascending_without_repeats_and_within_range(records, steps_per_epoch, seed):
     drawn, cuts = poisson_positions(np.random.default_rng(seed), records, steps_per_epoch)
@@ -107,13 +91,6 @@ def test_at_rate_one_every_batch_is_everything():
         assert present is None
 
 
-def test_empty_batches_are_dealt_and_counted_like_others():
-    sampler = PoissonSampler([np.random.default_rng(0)], 3, 50)
-    sizes = [len(sampler.draw()[0]) for _ in range(200)]
-    assert sampler.taken == 200
-    assert sizes.count(0) > 150  # 0.98^3 of them
-
-
 def test_an_empty_batch_of_several_replicates_has_no_columns():
     sampler = PoissonSampler([np.random.default_rng(s) for s in range(2)], 1, 1000)
     index, present = sampler.draw()
@@ -130,9 +107,3 @@ def test_replicates_draw_what_they_would_draw_alone():
             expected = sampler.draw()[0]
             assert torch.equal(index[r, present[r]], expected)
             assert (index[r, len(expected) :] == 40).all()
-
-
-def test_epochs_differ():
-    sampler = PoissonSampler([np.random.default_rng(0)], 40, 2)
-    epochs = [tuple(tuple(sampler.draw()[0].tolist()) for _ in range(2)) for _ in range(5)]
-    assert len(set(epochs)) == 5

@@ -21,7 +21,6 @@ from fairaudit.engine.network import Network
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.release import ExactRelease, GaussianRelease
 from fairaudit.engine.rules import PublicFacts
-from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.privacy.noise import noise_stream
 
 FALSE_ALARM = 1e-6
@@ -90,66 +89,6 @@ class NoRecords:
         return self.index, torch.zeros_like(self.index, dtype=torch.bool)
 
 
-def long_record_pool(count):
-    """Equal long records: each contributes a gradient of norm BOUND in one direction."""
-    return TrainingPool(
-        torch.full((count, 4), 30.0),
-        torch.zeros(count, dtype=torch.int64),
-        torch.zeros(count, dtype=torch.int64),
-        n_classes=2,
-        n_groups=2,
-    )
-
-
-def shift(form):
-    """How far one record moves the released sum along its direction, in noise units."""
-    without = private_steps(form, long_record_pool(3), seed=1)[0]
-    with_x = private_steps(form, long_record_pool(4), seed=2)[0]
-    record = torch.full((4,), 30.0, dtype=torch.float64)
-    row = torch.cat([-record, record, torch.tensor([-1.0, 1.0], dtype=torch.float64)])
-    clean = row / row.norm()  # the direction of the records' common gradient
-    projected = (with_x @ clean, without @ clean)
-    pooled = math.sqrt((projected[0].var() + projected[1].var()) / 2)
-    return float(projected[0].mean() - projected[1].mean()) / pooled
-
-
-# Shift of two means of RUNS readings each, in units of their sd: standard error sqrt(2 / RUNS).
-REACH = Z * math.sqrt(2 / RUNS)
-
-
-@pytest.mark.usefixtures("any_source")
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
-def test_one_record_shifts_the_mean_by_at_most_one_over_sigma(form):
-    assert abs(shift(form)) < 1 / SIGMA + REACH
-
-
-def right_variance(noise, std):
-    """The sum of squares over the claimed variance is chi-square."""
-    low, high = stats.chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], noise.numel())
-    return bool(low < float(noise.square().sum()) / std**2 < high)
-
-
-def uncorrelated(a, b):
-    """Correlation of two equally long series of noise is within its standard error's reach."""
-    a, b = a.flatten(), b.flatten()
-    r = float((a * b).mean() / (a.std() * b.std()))
-    return abs(r) < Z / math.sqrt(len(a))
-
-
-@pytest.mark.usefixtures("any_source")
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
-def test_the_noise_of_an_empty_step_has_the_claimed_variance_in_every_direction(form):
-    claims = []
-    noise = private_steps(form, make_pool(6, width=20), steps=2, empty=True, claims=claims)
-    noise = noise / (SIGMA * torch.stack(claims).double().unsqueeze(-1))
-    assert right_variance(noise, 1.0)
-    per_coordinate = noise.flatten(0, 1).square().sum(0)
-    count = noise.shape[0] * noise.shape[1]
-    each = FALSE_ALARM / len(per_coordinate)
-    low, high = stats.chi2.ppf([each / 2, 1 - each / 2], count)
-    assert ((per_coordinate > low) & (per_coordinate < high)).all()
-
-
 @pytest.mark.parametrize(
     "release", [GaussianRelease(0.0, noise_stream(0, "noise", "dpsgd", 2)), ExactRelease()]
 )
@@ -184,6 +123,13 @@ def test_what_one_record_adds_is_no_longer_than_the_bound_to_the_last_bit(name):
     lengths, bounds = added.norm(dim=1), claims[0].double()
     assert (lengths <= bounds).all()
     assert (lengths > 0.9999 * bounds).sum() > RUNS / 2  # most are clipped
+
+
+def uncorrelated(a, b):
+    """Correlation of two equally long series of noise is within its standard error's reach."""
+    a, b = a.flatten(), b.flatten()
+    r = float((a * b).mean() / (a.std() * b.std()))
+    return abs(r) < Z / math.sqrt(len(a))
 
 
 @pytest.mark.usefixtures("any_source")
@@ -230,25 +176,3 @@ def test_repeats_draw_batches_of_their_own_where_the_task_says_so(form):
     first, second, third = batches(seed=0)
     assert first == second != third
     assert batches(seed=1)[0] != first
-
-
-@pytest.mark.usefixtures("any_source")
-def test_batches_drawn_for_training_are_poisson_sized():
-    """The whole path at q < 1: sizes seen by training scatter as N q (1 - q)."""
-    form = next(f for f in PRIVATE if f.spec.name == "dpsgd")
-    sizes = []
-
-    class Counted(PoissonSampler):
-        def draw(self):
-            index, present = super().draw()
-            sizes.append(len(index))
-            return index, present
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fairaudit.engine.sampling.PoissonSampler", Counted)
-        form.make().fit(make_task(form, make_pool(50), steps_per_epoch=10, epochs=100), [])
-    sizes = torch.tensor(sizes, dtype=torch.float64)
-    n, q = 50, 0.1
-    spread = float(((sizes - n * q) ** 2).sum()) / (n * q * (1 - q))
-    excess = (1 - 6 * q * (1 - q)) / (n * q * (1 - q))
-    assert abs(spread - len(sizes)) < Z * math.sqrt(len(sizes) * (2 + excess))

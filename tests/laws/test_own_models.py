@@ -110,29 +110,6 @@ def test_an_honest_model_keeps_the_laws(make):
     assert later == 0.0
 
 
-@pytest.mark.parametrize("make", HONEST, ids=name_of)
-def test_an_isolated_model_is_as_it_was_after_its_steps(make):
-    model = made(make)
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-    steps(model, [BATCH, [], [ADDED]])
-    after = model.state_dict()
-    assert all(torch.equal(value, after[name]) for name, value in before.items())
-
-
-@pytest.mark.parametrize("make", HONEST, ids=name_of)
-@pytest.mark.parametrize("count", [0, 1, 9])
-def test_the_size_of_a_batch_and_of_its_chunks_changes_nothing_but_rounding(
-    make, count, monkeypatch
-):
-    """One noise draw for each step, and a record's gradient the same in every company."""
-    monkeypatch.setattr("fairaudit.engine.replicates.LARGEST_CHUNK", 4)
-    seen = steps(made(make), [list(range(count))])
-    assert seen.noise.draws == 1
-    alone = [steps(made(make), [[record]]).sums[0] for record in range(count)]
-    expected = torch.stack(alone).sum(0) if alone else torch.zeros_like(seen.sums[0])
-    torch.testing.assert_close(seen.sums[0], expected, rtol=1e-3, atol=1e-5)
-
-
 def alone_by_autograd(model, x, delta):
     """[n, P] by PyTorch on the module itself, one record at a time."""
     rows = []

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from forms import DEFAULTS, PRIVATE, forms, key_of, make_pool, make_task, sound
+from forms import DEFAULTS, PRIVATE, forms, key_of, make_pool, make_task
 from hypothesis import given
 from hypothesis import strategies as st
 from stand_ins import told, values_of
@@ -74,13 +74,6 @@ def keeps_the_bound(rule, released, norms, group):
     return finite and bool(bounded.all())
 
 
-@pytest.mark.parametrize("form", sound("negative"), ids=key_of)
-@given(choice=choices, batch=batches)
-def test_scales_are_finite_and_no_scaled_gradient_exceeds_the_sensitivity(form, choice, batch):
-    rule, released = rule_of(form, choice)
-    assert keeps_the_bound(rule, released, *as_tensors(batch, choice["replicates"]))
-
-
 @pytest.mark.parametrize("bound", [0.1, 0.37, 1.0, 3.3])
 @pytest.mark.parametrize("form", PRIVATE, ids=key_of)
 @given(choice=choices, batch=batches, weight=st.floats(-100, 100))
@@ -120,36 +113,6 @@ def test_limits_of_single_factors_and_rows():
     held = limited_rows(rows)[0]
     assert held[:3].tolist() == [[0, 0]] * 3
     assert held[3].tolist() == pytest.approx([-0.6, 0.8], rel=2e-6)
-
-
-@pytest.mark.parametrize("form", DEFAULTS, ids=key_of)
-@given(choice=choices, batch=batches)
-def test_a_query_row_of_a_default_form_is_at_most_one_long(form, choice, batch):
-    rule, released = rule_of(form, choice)
-    if rule.query_noise_multiplier is None:
-        return
-    norms, group = as_tensors(batch, choice["replicates"])
-    rows = rule.query(released, norms, group)
-    assert rows.shape[:2] == norms.shape
-    assert (rows.double().norm(dim=-1) <= 1 + 1e-9).all()
-
-
-@pytest.mark.parametrize("form", forms(), ids=key_of)
-@given(
-    choice=choices,
-    batch=st.lists(st.tuples(magnitudes, st.integers(0, K - 1)), min_size=1, max_size=8),
-)
-def test_a_records_scale_and_query_do_not_see_the_other_records(form, choice, batch):
-    """Rule R1, to the bit: alone or in company, a record is treated alike."""
-    rule, released = rule_of(form, choice)
-    norms, group = as_tensors(batch, choice["replicates"])
-    scale = rule.scale(released, norms, group)
-    for i in range(len(batch)):
-        alone = norms[:, i : i + 1], group[:, i : i + 1]
-        assert torch.equal(rule.scale(released, *alone), scale[:, i : i + 1])
-        if rule.query_noise_multiplier is not None:
-            together = rule.query(released, norms, group)[:, i : i + 1]
-            assert torch.equal(rule.query(released, *alone), together)
 
 
 @pytest.mark.parametrize("form", DEFAULTS, ids=key_of)

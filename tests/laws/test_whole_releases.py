@@ -55,11 +55,6 @@ def test_the_event_known_before_training_is_that_which_training_counted(form, re
     assert done.event is not None
 
 
-@pytest.mark.parametrize("form", [f for f in FORMS if not f.is_private], ids=key_of)
-def test_a_form_without_a_guarantee_has_no_event(form):
-    assert trained(form).event is None
-
-
 def test_group_normalisation_reads_groups_and_its_entry_says_so():
     (form,) = (f for f in FORMS if f.variant == "group-normalise")
     pool, other = make_pool(), make_pool()

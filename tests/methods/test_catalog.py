@@ -1,21 +1,13 @@
 import re
-from pathlib import Path
 
 import pytest
-from forms import forms, key_of
 
 from fairaudit.errors import ConfigError
 from fairaudit.methods import catalog as catalog_module
-from fairaudit.methods.base import Method
-from fairaudit.methods.catalog import BUILT_IN, REFERENCE, Guarantee, MethodSpec, catalog, find
+from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, catalog, find
 from fairaudit.methods.defaults import FLAT
 
 SETTINGS = dict.fromkeys(find("global-adapt").settings, 1.0)
-
-
-@pytest.mark.parametrize("form", forms(), ids=key_of)
-def test_every_form_names_a_trainer_that_is_a_method(form):
-    assert isinstance(form.make(), Method)
 
 
 @pytest.mark.parametrize("spec", catalog().values(), ids=lambda s: s.name)
@@ -35,25 +27,6 @@ def test_a_spec_is_whole(spec):
     assert spec.gaussian is None or spec.gaussian.count in (None, *spec.settings)
     assert spec.is_private == ("noise_multiplier" in spec.settings)
     assert all(variant.reason for variant in spec.variants)
-
-
-def proofs():
-    """Section of docs/methods.md -> its title and its text."""
-    text = (Path(__file__).parents[2] / "docs" / "methods.md").read_text(encoding="utf-8")
-    sections = re.split(r"^### ([\d.]+) ", text, flags=re.M)[1:]
-    return dict(zip(sections[::2], sections[1::2], strict=True))
-
-
-@pytest.mark.parametrize("spec", [s for s in BUILT_IN if s.is_private], ids=lambda s: s.name)
-def test_an_established_method_has_the_section_of_its_proof(spec):
-    """Its title names the method; its text says how far a record moves what is released."""
-    (own,) = [text for text in proofs().values() if f"`{spec.name}`" in text.splitlines()[0]]
-    assert re.search(r"\bs = |\bsensitivity\b|moves by at most", own)
-    releases = "Event:" if spec.trains_by_steps else r"section 2\.4"
-    assert re.search(releases, own)
-    for variant in spec.variants:
-        if variant.guarantee is Guarantee.ESTABLISHED:
-            assert f"`{variant.name}`" in own
 
 
 def test_every_name_and_alias_leads_to_one_method():

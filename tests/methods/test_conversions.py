@@ -2,7 +2,6 @@ import pytest
 import torch
 from plans import plan
 
-from fairaudit.errors import ConfigError
 from fairaudit.models.convex import LogisticProblems, minimise, scores
 
 
@@ -36,18 +35,3 @@ def test_both_conventions_have_one_minimiser():
     assert slope(arm["student_penalty"]) < 1e-8
     assert slope(0.7) > 1e-3
     assert slope(0.7 / 6) > 1e-3
-
-
-@pytest.mark.parametrize(
-    ("numbers", "said"),
-    [
-        ({"student_penalty_of_sum": 1.0, "student_penalty": 1.0}, "say the same twice"),
-        ({"student_penalty_of_sum": 0.0}, "student_penalty_of_sum is 0"),
-        ({"student_penalty_of_sum": -1.0}, "student_penalty_of_sum is -1"),
-        ({"student_penalty_of_sum": float("nan")}, "student_penalty_of_sum is nan"),
-        ({"student_penalty_of_sum": 1e9, "queries": 1.0}, r"student_penalty is 2e\+09"),
-    ],
-)
-def test_a_penalty_that_makes_no_sense_is_refused_by_the_name_it_was_given_under(numbers, said):
-    with pytest.raises(ConfigError, match=said):
-        students(**numbers)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from fairaudit.methods.defaults import PublicSizes, default_delta, power_of_two
+from fairaudit.methods.defaults import PublicSizes, default_delta
 from fairaudit.models.zoo import make_model
 
 
@@ -33,13 +33,6 @@ def test_every_rule_gives_a_usable_number_for_every_size(n, columns, model):
         assert rule.text
         if name in ("batch_size", "epochs"):
             assert value == int(value)
-
-
-@given(st.floats(0, 1e12))
-def test_a_power_of_two_is_one_and_within_its_bounds(value):
-    got = power_of_two(value, 32, 4096)
-    assert 32 <= got <= 4096
-    assert got & (got - 1) == 0
 
 
 @pytest.mark.parametrize(("n", "batch"), [(100, 32), (23_512, 256), (10**8, 4096)])

@@ -84,14 +84,6 @@ def test_with_exact_statistics_the_decoupled_gradient_is_autograds_of_the_couple
     torch.testing.assert_close(own.double(), expected, rtol=2e-4, atol=2e-6)
 
 
-def test_a_group_without_records_pulls_at_nobody():
-    """A level for rows without a group is one of the K groups, and often empty."""
-    pool = make_pool(80, groups=2)
-    group = pool.groups[:-1]
-    own = [decoupled(model("logistic", 2), 2, pool, group, k) for k in (2, 3)]
-    torch.testing.assert_close(own[0], own[1])
-
-
 def test_a_running_count_that_the_noise_drowns_gives_no_weight():
     objective = fairlens(2, noise_multiplier=5.0, decay=0.9)
     settled = 2.0 * objective.running_noise
@@ -163,88 +155,6 @@ def test_the_penalty_moves_the_group_means_together():
 
 # --- published forms
 # ---------------------------------------------------------------------------------
-
-
-def printed(name, module, x, labels, group, *, gamma1, gamma2, bound):
-    """g_i + gamma1 grad R1 + gamma2 grad R2 in float64, the slow way, [B, P]."""
-    module = module.double()
-    parameters = {key: p.detach() for key, p in module.named_parameters()}
-
-    def loss(values, record, label):
-        return torch.nn.functional.cross_entropy(
-            functional_call(module, values, (record[None],)), label[None]
-        )
-
-    def every(values):
-        rows = torch.func.vmap(grad(loss), (None, 0, 0))(values, x.double(), labels)
-        return torch.cat([row.flatten(1) for row in rows.values()], 1)
-
-    def penalty(values):
-        g = every(values)
-        clipped = g * (bound / g.norm(dim=1, keepdim=True)).clamp(max=1.0)
-        f = torch.softmax(functional_call(module, values, (x.double(),)), -1)
-        s = 1 - f.square().sum(1)
-        own = [group == k for k in range(2)]
-        lost = g.mean(0) - clipped.mean(0)
-        if name == "as-published":
-            a, b = (f[k, 1].mean() for k in own)
-            first = ((g[own[0]].mean(0) - g[own[1]].mean(0)) @ -lost).abs()
-            second = (a * (1 - a) + b * (1 - b)) / 2
-        else:
-            first = sum(((g[k].mean(0) - g.mean(0)) @ lost).abs() for k in own)
-            second = sum((s[k].mean() - s.mean()).abs() for k in own)
-        return gamma1 * first + gamma2 * second
-
-    shift = torch.cat([value.flatten() for value in grad(penalty)(parameters).values()])
-    return every(parameters), shift
-
-
-@pytest.mark.parametrize("variant", FORM)
-@pytest.mark.parametrize(("gamma1", "gamma2"), [(1.0, 1.0), (2.0, 0.0), (0.0, 3.0)])
-@pytest.mark.parametrize("kind", ["logistic", "mlp-tanh", "mlp-relu"])
-@pytest.mark.parametrize("replicates", [1, 2])
-def test_a_published_step_clips_every_records_gradient_with_the_batchs_penalty(
-    variant, gamma1, gamma2, kind, replicates
-):
-    pool, batch = make_pool(40), [3, 5, 9, 11, 20, 30, 39]
-    task = make_task(
-        FORM[variant],
-        pool,
-        gamma1=gamma1,
-        gamma2=gamma2,
-        max_grad_norm=0.8,
-        noise_multiplier=0.0,
-        model=model(kind, 4),
-        repeats=replicates,
-    )
-    seen = take_steps(
-        FORM[variant].make(), task, [[batch, batch[:4]][:replicates] if replicates > 1 else batch]
-    )
-    for r, drawn in enumerate([batch, batch[:4]][:replicates]):
-        x = pool.gather(torch.tensor(drawn), None).inputs
-        own, shift = printed(
-            variant,
-            model(kind, 4),
-            x,
-            pool.labels[drawn],
-            pool.groups[drawn],
-            gamma1=gamma1,
-            gamma2=gamma2,
-            bound=0.8,
-        )
-        assert shift.norm() > 1e-5
-        g = own + shift
-        clipped = g * (0.8 / g.norm(dim=1, keepdim=True)).clamp(max=1.0)
-        torch.testing.assert_close(seen.sums[0][r].double(), clipped.sum(0), rtol=2e-4, atol=2e-5)
-
-
-@pytest.mark.parametrize("batch", [[0], [0, 1]])
-def test_a_batch_of_one_group_is_defined(batch):
-    pool = make_pool(40)
-    pool.groups[:2] = 1
-    for variant in FORM:
-        seen = take_steps(FORM[variant].make(), make_task(FORM[variant], pool), [batch])
-        assert torch.isfinite(seen.sums[0]).all()
 
 
 def test_a_model_too_large_for_second_derivatives_of_every_record_is_refused():

@@ -132,12 +132,6 @@ def test_the_first_printed_form_takes_noised_counts_as_they_come():
     assert weights(ReweightXu(), [4.0, -0.5])[0] == pytest.approx([5 / 4, -10.0])
 
 
-@pytest.mark.parametrize("trainer", [DpSgdFXu(), ReweightXu()])
-def test_printed_forms_are_finite_where_they_divide_by_zero(trainer):
-    kind = bounds if isinstance(trainer, DpSgdF) else weights
-    assert kind(trainer, [0.0, 0.0, 0.0, 0.0])[0][:2] == [1.0, 1.0]
-
-
 @pytest.mark.parametrize("size", [8, 12])
 def test_the_second_printed_form_takes_the_share_of_the_realised_batch(size):
     """All of the batch is clipped, so every share is 1 and so is the batch's, whatever its size."""
@@ -158,11 +152,6 @@ def test_the_second_printed_form_has_noise_of_the_base_bound():
     )
     assert loud.sensitivity[0].item() > 0.5 * 1.3
     assert float((loud.gradients[0] - quiet.gradients[0]).mean() * 4) == pytest.approx(2.0 * 0.5)
-
-
-def test_the_authors_code_takes_an_empty_group_for_a_wholly_clipped_one():
-    found, *_ = bounds(DpSgdFAuthors(), [4.9, -3.0, 6.2, -1.0])
-    assert found == pytest.approx([1 + 0.4 / 0.7, 1 + 1 / 0.7])
 
 
 @pytest.mark.parametrize("size", [0, 3])

@@ -3,18 +3,14 @@ import math
 import numpy as np
 import pytest
 import torch
-from forms import make_pool, make_public, make_task, streamed, whole_forms
+from forms import make_pool, make_public, make_task, whole_forms
 from oracles import model
-from own_models import Residual
 from scipy.optimize import minimize
-from torch import nn
 
-from fairaudit.engine.isolation import PerRecord
 from fairaudit.methods import teachers as pate
 from fairaudit.methods.teachers import (
     assign_teachers,
     collect_votes,
-    is_convex,
     project_to_simplex,
     queries,
     query_rows,
@@ -56,20 +52,6 @@ def test_a_teacher_of_one_class_votes_for_it(name):
     task = task_of(teachers=2, pool=pool, model=model(name), epochs=20, learning_rate=0.1)
     votes = collect_votes(task, torch.from_numpy(make_public(20, seed=1).features * 0.1))
     assert (votes[:, 1] == 2).all()
-
-
-@pytest.mark.parametrize("name", ["logistic", "mlp-relu"])
-def test_teachers_on_records_that_are_made_vote_as_on_kept_ones(name, monkeypatch):
-    monkeypatch.setattr("fairaudit.methods.teachers.QUERIES_AT_ONCE", 7)
-    pool = make_pool(200, spoilt=1e9)
-    made, rows = streamed(pool)
-    rows.asked = 0
-    kept, found = (
-        collect_votes(task, queries(task))
-        for task in (task_of(pool=p, model=model(name), epochs=3) for p in (pool, made))
-    )
-    assert torch.equal(kept, found)
-    assert rows.asked < 200  # a shard or a batch
 
 
 @pytest.mark.parametrize("value", [1e9, float("inf"), float("nan")])
@@ -143,18 +125,6 @@ def test_the_projection_is_the_nearest_distribution(classes):
     torch.testing.assert_close(project_to_simplex(found), found)
 
 
-@pytest.mark.parametrize("name", ["logistic", "mlp-relu"])
-def test_students_of_equal_labels_are_equal_and_of_others_are_not(name):
-    task = task_of(model=model(name), epochs=3, learning_rate=0.1)
-    queried = queries(task)
-    labels = torch.zeros(3, len(queried), 2, dtype=torch.float64)
-    labels[..., 0] = 1
-    labels[2] = labels[2].flip(-1)
-    theta = train_students(task, queried, labels).theta
-    torch.testing.assert_close(theta[0], theta[1], rtol=1e-5, atol=1e-6)
-    assert (theta[0] - theta[2]).norm() > 1e-2
-
-
 def test_a_network_student_learns_what_the_pool_is_labelled_with():
     task = task_of(
         model=model("mlp-relu"), epochs=200, learning_rate=0.2, student_penalty=1e-4, queries=30
@@ -165,16 +135,3 @@ def test_a_network_student_learns_what_the_pool_is_labelled_with():
     assert (
         student.probabilities(queried)[0].argmax(-1) == labels[0].argmax(-1)
     ).float().mean() > 0.9
-
-
-def test_only_one_linear_layer_is_solved_exactly():
-    """A module of a user's own is no chain of one layer, whatever it computes."""
-    for module, convex in (
-        (nn.Linear(7, 2), True),
-        (nn.Sequential(nn.Sequential(nn.Linear(7, 2))), True),
-        (nn.Linear(7, 2, bias=False), False),
-        (Residual(7, 2), False),
-        (PerRecord(Residual(7, 2)), False),
-        (nn.Sequential(nn.Linear(7, 3), nn.Tanh(), nn.Linear(3, 2)), False),
-    ):
-        assert is_convex(task_of(model=module)) == convex

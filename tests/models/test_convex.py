@@ -24,10 +24,9 @@ def records(n=80, d=4, classes=2, seed=0, replicates=None):
 
 def objective(problems, theta, r=0):
     x = problems.features if problems.features.dim() == 2 else problems.features[r]
-    weights = torch.ones(len(x), dtype=x.dtype) if problems.weights is None else problems.weights[r]
-    divisor = weights.sum() if problems.divisor is None else problems.divisor[r]
+    divisor = len(x) if problems.divisor is None else problems.divisor[r]
     each = losses(scores(x, theta[None])[0], problems.targets[r])
-    return (each * weights).sum() / divisor + problems.penalty / 2 * theta.square().sum()
+    return each.sum() / divisor + problems.penalty / 2 * theta.square().sum()
 
 
 @pytest.mark.parametrize("classes", [2, 3, 5])
@@ -40,6 +39,13 @@ def test_the_gradient_of_the_objective_vanishes_at_the_minimiser(classes, penalt
     assert gradient.norm() <= 2 * TOLERANCE
 
 
+def test_an_unreached_minimiser_is_an_error_and_not_a_result(monkeypatch):
+    x, targets = records()
+    monkeypatch.setattr(convex, "_ROUNDS", 1)
+    with pytest.raises(TrainingError, match="not reached"):
+        minimise(LogisticProblems(x, targets, 1e-3))
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_problems_together_equal_each_alone(classes):
     x, targets = records(classes=classes, replicates=5)
@@ -49,26 +55,19 @@ def test_problems_together_equal_each_alone(classes):
         torch.testing.assert_close(together[r], alone[0], rtol=0, atol=2 * TOLERANCE / 0.01)
 
 
-def test_padding_with_weight_zero_changes_nothing():
-    x, targets = records(60, replicates=2)
-    weights = torch.ones(2, 60, dtype=torch.float64)
-    weights[:, 40:] = 0
-    padded = minimise(LogisticProblems(x, targets, 0.1, weights=weights))
-    torch.testing.assert_close(
-        padded, minimise(LogisticProblems(x[:, :40], targets[:, :40], 0.1)), rtol=0, atol=1e-9
-    )
-
-
 def test_a_public_divisor_stays_when_a_record_goes():
-    x, targets = records(50)
-    divisor = torch.tensor([50.0], dtype=torch.float64)
-    weights = torch.ones(1, 50, dtype=torch.float64)
-    weights[0, 0] = 0
-    a = minimise(LogisticProblems(x, targets, 0.1, divisor, weights))
-    b = minimise(LogisticProblems(x[1:], targets[:, 1:], 0.1, divisor))
-    c = minimise(LogisticProblems(x[1:], targets[:, 1:], 0.1))
-    torch.testing.assert_close(a, b, rtol=0, atol=1e-8)
-    assert (a - c).norm() > 1e-4
+    x, targets = records(60)
+    divisor = torch.tensor([60.0], dtype=torch.float64)
+    whole = minimise(LogisticProblems(x, targets, 0.1, divisor))
+    torch.testing.assert_close(whole, minimise(LogisticProblems(x, targets, 0.1)))
+    without = minimise(LogisticProblems(x[1:], targets[:, 1:], 0.1, divisor))
+    own_number = minimise(LogisticProblems(x[1:], targets[:, 1:], 0.1))
+    # A weight of 0 in place of the record that is gone.
+    targets = targets.clone()
+    targets[:, 0] = 0.0
+    zeroed = minimise(LogisticProblems(x, targets, 0.1, divisor))
+    torch.testing.assert_close(without, zeroed, rtol=0, atol=1e-8)
+    assert (without - own_number).norm() > 1e-4
 
 
 def test_separable_records_far_from_the_origin_are_solved_by_damping():
@@ -79,13 +78,6 @@ def test_separable_records_far_from_the_origin_are_solved_by_damping():
     for theta in (minimise(problems), minimise(problems, start)):
         ((_, part),) = problems.at_once()
         assert convex._gradient(part, theta).norm() <= TOLERANCE
-
-
-def test_an_unreached_minimiser_is_an_error_and_not_a_result(monkeypatch):
-    x, targets = records()
-    monkeypatch.setattr(convex, "_ROUNDS", 1)
-    with pytest.raises(TrainingError, match="not reached"):
-        minimise(LogisticProblems(x, targets, 1e-3))
 
 
 @pytest.mark.parametrize("classes", [2, 4])

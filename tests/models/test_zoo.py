@@ -72,7 +72,3 @@ def test_hidden_layers_channels_and_activations_are_those_asked_for():
     assert cnn(torch.zeros(5, 2, 7, 8)).shape == (5, 3)
     relu = make_model("mlp", 4, 2, hidden=(3,), activation="relu", seed=0)
     assert isinstance(relu[1], nn.ReLU)
-
-
-def test_an_mlp_reads_images_as_rows():
-    assert make_model("mlp", IMAGE, 3, hidden=(5,), activation="tanh", seed=0)[0].in_features == 112
