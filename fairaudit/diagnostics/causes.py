@@ -38,8 +38,8 @@ from fairaudit.diagnostics.risk_terms import (
 from fairaudit.engine.observe import Checkpoint
 from fairaudit.engine.release import Release
 from fairaudit.methods.base import Method, Task, TrainedReplicates
+from fairaudit.methods.defaults import ANGLE_BATCHES
 from fairaudit.methods.gradient import GradientMethod
-from fairaudit.planning.effort import ANGLE_BATCHES
 from fairaudit.privacy.streams import numpy_stream
 
 PILOT = 8  # Poisson batches that say how many are needed; no expectation is taken over them

@@ -12,6 +12,7 @@ from itertools import pairwise
 from fairaudit.config.model_names import BY_TABLE, BY_VMAP, LINEAR, ModelFacts
 from fairaudit.config.options import AuditConfig
 from fairaudit.methods.catalog import find
+from fairaudit.methods.defaults import ANGLE_BATCHES
 from fairaudit.planning.arms import Arm
 from fairaudit.report.facts import Schedule
 
@@ -24,7 +25,6 @@ PASSES = 1.4  # gradients of all training records at a checkpoint
 CURVATURE_RECORDS = 20_000.0  # gradients of a record that a checkpoint's curvature amounts to
 BATCHES = 72  # at a checkpoint: those of a pilot and the most that it can ask for
 BATCH_RECORDS = 1_500.0  # gradients of one record that the curvature along a batch's amounts to
-ANGLE_BATCHES = 16  # at a checkpoint where angles alone are read
 MOST = 0.5  # of the training's work, which readings may take unasked
 
 
