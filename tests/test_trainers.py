@@ -318,7 +318,7 @@ def test_a_trainer_that_cannot_be_called_ends_the_run_before_anything_is_trained
         ({"trainer": "plain"}, "names no function"),
         ({"trainer": "plain:train", "tune": 2}, "--tune varies settings of our methods"),
         ({"trainer": "plain:train", "noise_multiplier": 1.0}, "--trainer is asked for an epsilon"),
-        ({"trainer": None, "raw": True}, "--raw is about a trainer, and there is none"),
+        ({"trainer": None, "raw": True}, "--raw is about --trainer"),
         ({"trainer": lambda data, privacy, seed: None}, "is held by no module"),
     ],
 )

@@ -133,10 +133,10 @@ REFUSED = {
     "baseline": (["x.json"], "is for rules about a change"),
     "inconclusive": (["pass"], "is for verdicts of gates"),
     "trainer": (["sklearn.base:clone"], "cannot be chosen: the trainer is asked for it"),
-    "reference": (["sgd"], "there is none"),
-    "raw": ([], "there is none"),
-    "trainer-groups": ([], "there is none"),
-    "trainer-version": (["2"], "there is none"),
+    "reference": (["sgd"], "is about --trainer"),
+    "raw": ([], "is about --trainer"),
+    "trainer-groups": ([], "is about --trainer"),
+    "trainer-version": (["2"], "is about --trainer"),
 }
 NEED_A_TRAINER = {"trust-claimed-epsilon", "trainer-timeout", "trainer-memory"}
 
