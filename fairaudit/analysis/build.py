@@ -20,7 +20,7 @@ from fairaudit.analysis.build_measured import (
     sklearn_baseline,
     sweeps,
 )
-from fairaudit.analysis.build_tuned import at_edges, tuning
+from fairaudit.analysis.build_tuned import tuning
 from fairaudit.analysis.detected import changed_gaps, judged
 from fairaudit.analysis.text import limitations
 from fairaudit.analysis.trainers import own_warnings
@@ -191,7 +191,6 @@ def _warnings(
                 f"cost is not split: {why}",
                 fix="a smaller --learning-rate",
             )
-    yield from at_edges(tuned, {arm.key: arm.method for arm in arms})
     groups = 0
     for comparison in compared:
         groups = max(groups, len([g for g in comparison.by_group if g.n_test]))

@@ -1,6 +1,6 @@
 """A plan with a search and its results -> what was tried, its cost, the default beside it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,21 +12,12 @@ from fairaudit.data.dataset import Dataset
 from fairaudit.data.groups import NamedPair
 from fairaudit.metrics.within_model import record_correct
 from fairaudit.planning.plan import Arm, Plan
-from fairaudit.report.facts import ReportWarning
 from fairaudit.report.measured import ArmSearch, Searched, SearchedSeed, Tried, Tuning, Way
 from fairaudit.results.estimates import DEFAULT, Comparison, Measured, key_of
 from fairaudit.results.jobs import JobResult
 from fairaudit.tuning.search import best_of
 
 Float64 = NDArray[np.float64]
-# of the seeds: a best setting at one end of its range more often than that is no luck of scores
-OFTEN = 0.5
-_OPTIONS = {
-    "learning_rate": "--learning-rate",
-    "max_grad_norm": "--max-grad-norm",
-    "threshold": "--threshold",
-    "epochs": "--epochs",
-}
 
 
 def tuning(
@@ -165,42 +156,3 @@ def _correct(found: JobResult, where: JobResult, dataset: Dataset) -> tuple[Floa
     sums = np.stack([np.bincount(groups, row, k) for row in correct])
     by_group: Float64 = np.divide(sums, sizes, out=np.full(sums.shape, np.nan), where=sizes > 0)
     return correct.mean(-1), by_group
-
-
-def at_edges(tuned: Tuning | None, methods: Mapping[str, str]) -> Iterator[ReportWarning]:
-    """Best settings at an end of what was searched: a wider search might find better ones.
-
-    Args:
-        tuned: What was sought.
-        methods: Arm -> method.
-    """
-    for search in tuned.searches if tuned is not None else ():
-        for name, where in search.searched.items():
-            yield from _at_edge(search, name, where, methods[search.arm])
-
-
-def _at_edge(search: ArmSearch, name: str, where: Searched, method: str) -> Iterator[ReportWarning]:
-    low, high = where.low, where.high
-    if where.choices:
-        low, high = min(where.choices), max(where.choices)
-    values = []
-    for seed in search.seeds:
-        best = seed.best
-        if best is not None and name in best.at_edge:
-            values.append(float(best.epochs) if name == "epochs" else best.settings[name])
-    for words, end in (("smallest", low), ("largest", high)):
-        # Nearer to this end than to the other, by their ratio.
-        found = [v for v in values if (v * v > low * high) == (end == high)]
-        if not found or end == where.default:  # beyond the default nothing is admitted
-            continue
-        option = _OPTIONS.get(name, f"--settings {method}.{name}=")
-        nearest = min(found, key=lambda value: abs(value - end))
-        yield ReportWarning(
-            code="at_edge",
-            level="warning" if len(found) > OFTEN * len(search.seeds) else "notice",
-            arm=search.arm,
-            message=f"{search.arm}'s best setting has one of the {words} values of {name} that "
-            "were "
-            f"searched, at {len(found)} of {len(search.seeds)} seeds",
-            fix=f"search around it: {option}{'' if option.endswith('=') else ' '}{nearest:.3g}",
-        )

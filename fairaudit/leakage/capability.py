@@ -10,5 +10,7 @@ LEAKAGE = Capability(
     study="fairaudit.leakage.study:Leakage",
     measure="fairaudit.leakage.measure:measure",
     warnings="fairaudit.leakage.study:warnings",
+    findings="fairaudit.leakage.study:findings",
+    phrases="fairaudit.leakage.study:PHRASES",
     sections="fairaudit.leakage.section:SECTIONS",
 )

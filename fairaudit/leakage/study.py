@@ -5,7 +5,10 @@ from functools import partial
 
 from fairaudit.metrics.registry import WITHIN
 from fairaudit.report.facts import AttackFacts, FailedSeed, ReportWarning, Study
-from fairaudit.results.estimates import EpsilonFigure, Figure, Part
+from fairaudit.report.findings import Finding
+from fairaudit.report.model import Report
+from fairaudit.report.phrases import Phrase
+from fairaudit.results.estimates import EpsilonFigure, Figure, Interval, Part, interval_of
 
 _warning = partial(ReportWarning, level="warning")
 
@@ -77,39 +80,46 @@ class Leakage(Study):
                 unfinished[arm.arm] = f"{models} have no result"
         return unfinished
 
-    @property
-    def above_ceiling(self) -> list[tuple[str, str, str]]:
-        """Arm, group and metric of each interval that lies above the ceiling as a whole."""
-        above = []
-        for comparison in self.comparisons:
-            arm = self.arm(comparison.arm)
-            for group in comparison.by_group:
-                for metric, rate in WITHIN.items():
-                    estimate = group.estimates.get(metric)
-                    most = None
-                    if arm is not None:
-                        most = arm.at_most(rate)
-                    if estimate is None or estimate.low is None or most is None:
-                        continue
-                    if estimate.low > most:
-                        where = f"{comparison.grouping} = {group.group}"
-                        above.append((comparison.arm, where, metric))
-        return above
-
     def arm(self, key: str) -> AttackedArm | None:
         """The recipe of that key, None where it was not attacked."""
         return next((arm for arm in self.arms if arm.arm == key), None)
 
 
+PHRASES = {
+    "above_ceiling": Phrase(
+        "an attack's success has an interval that lies above what epsilon allows",
+        "In {a} the attack finds {found:percent} of members; epsilon allows {most:percent}: check "
+        "what is fitted without noise, then the method's implementation.",
+    ),
+}
+
+
+def findings(report: Report) -> Iterator[Finding]:
+    """Every interval of an attack's success that lies above the ceiling as a whole."""
+    leakage = Leakage.of(report)
+    for comparison in leakage.comparisons if leakage else ():
+        arm = leakage.arm(comparison.arm) if leakage else None
+        for group in comparison.by_group:
+            for metric, rate in WITHIN.items():
+                estimate = group.estimates.get(metric)
+                most = arm.at_most(rate) if arm else None
+                if estimate is None or estimate.low is None or most is None:
+                    continue
+                if estimate.low > most:
+                    ceiling = Interval(value=most, low=None, high=None)
+                    yield Finding(
+                        code="above_ceiling",
+                        arm=comparison.arm,
+                        grouping=comparison.grouping,
+                        groups=(group.group,),
+                        measure=metric,
+                        unit="fraction",
+                        numbers={"found": interval_of(estimate), "most": ceiling},
+                    )
+
+
 def warnings(leakage: Leakage) -> Iterator[ReportWarning]:
-    """Models that could not be trained, and more success than epsilon allows."""
-    for key, where, metric in leakage.above_ceiling:
-        yield _warning(
-            code="above_ceiling",
-            arm=key,
-            message=f"{key}, {where}: the whole interval of {metric} is above what epsilon allows",
-            fix="check what is fitted without noise, then the method's implementation",
-        )
+    """Models that could not be trained."""
     for arm in leakage.arms:
         if arm.failed:
             yield _warning(

@@ -4,7 +4,7 @@ import sys
 from glob import escape
 from pathlib import Path
 
-from fairaudit.errors import DataError
+from fairaudit.errors import DataError, did_you_mean
 from fairaudit.io.reading import LARGEST_REPORT, read_file
 from fairaudit.report.model import Report
 from fairaudit.report.to_json import read_report
@@ -62,4 +62,7 @@ def _hint(folder: Path, name: str) -> str:
     reports = sorted([*folder.glob(escape(name)), *folder.glob(f"*/{escape(name)}")])
     if reports:
         return f"did you mean {' or '.join(repr(str(path)) for path in reports[:_SHOWN])}?"
+    beside = sorted(file.name for file in folder.glob("*.json"))
+    if beside:
+        return did_you_mean(name, beside)
     return "`fairaudit run` writes report.json"

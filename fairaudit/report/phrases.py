@@ -48,6 +48,10 @@ PHRASES: Mapping[str, Phrase] = {
         "The added loss is not shown to fall as epsilon grows: {first} at the smallest, {last} at "
         "the largest.",
     ),
+    "at_edge": Phrase(
+        "after a search: at most seeds the best value of a setting lies at an end of its range",
+        "The best {reason} found lies at an end of what was searched: {nearest:value}.",
+    ),
     "self_check_failed": Phrase(
         "an arm compared with itself shows a gap",
         "Compared with itself it shows a gap of {size}: its intervals may be too narrow.",
@@ -178,8 +182,8 @@ def said(finding: Finding) -> Finding:
     words = {"reason": plain(finding.reason, 300), "of": "", "what": "the cost over all rows"}
     if finding.measure:
         words["of"] = METRICS[METRICS[finding.measure].cost_of or finding.measure].title
+    words |= dict(zip("ab", groups, strict=False))
     if len(groups) == 2:
-        words |= {"a": groups[0], "b": groups[1]}
         words["what"] = f"the gap between {groups[0]} and {groups[1]}"
     numbers = {name: _Number(number, finding.unit) for name, number in finding.numbers.items()}
     text = phrases()[finding.code].text.format(**words, **numbers)

@@ -24,11 +24,12 @@ from fairaudit.errors import ConfigError
 from fairaudit.gate.check import check
 from fairaudit.gate.grammar import parse_rule
 from fairaudit.leakage.measure import measure_leakage
-from fairaudit.leakage.study import warnings
+from fairaudit.leakage.study import findings
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.accounting import privacy_curve
 from fairaudit.report.load import load_report
+from fairaudit.report.phrases import said
 from fairaudit.report.write import write_report
 
 ATTACK = {**RECIPE, "method": ["dpsgd"], "diagnostics": "off", "leakage": True, "leakage_seeds": 8}
@@ -412,15 +413,15 @@ def test_too_few_models_leave_no_number(table):
     assert "8 are needed" in found[0].overall.reason
 
 
-def test_more_than_epsilon_allows_is_a_warning(report):
-    assert list(warnings(report.studies["leakage"])) == []
-    text = report.studies["leakage"].model_dump_json()
-    leaky = json.loads(text)
+def test_more_than_epsilon_allows_is_a_finding(report):
+    assert list(findings(report)) == []
+    leaky = json.loads(report.studies["leakage"].model_dump_json())
     private = next(c for c in leaky["comparisons"] if c["arm"] == "dpsgd")
     private["by_group"][1]["estimates"]["leakage_tpr"] |= {"value": 0.95, "low": 0.9, "high": 1.0}
-    (found,) = warnings(type(report.studies["leakage"]).model_validate(leaky))
-    assert (found.code, found.arm) == ("above_ceiling", "dpsgd")
-    assert "sex = M" in found.message
+    study = type(report.studies["leakage"]).model_validate(leaky)
+    (found,) = findings(report.model_copy(update={"studies": {"leakage": study}}))
+    assert (found.code, found.arm, found.groups) == ("above_ceiling", "dpsgd", ("M",))
+    assert said(found).text.startswith("In M the attack finds ")
 
 
 def test_a_second_run_trains_nothing_and_says_the_same(table, folder):

@@ -447,7 +447,6 @@ WORLDS = {
     "halves": ablation,
     "self-check": self_check,
 }
-OPPOSITE = {"up": "down", "down": "up"}
 
 
 def ungated():
@@ -469,7 +468,8 @@ def worlds():
 
 def test_every_code_is_reached_and_has_its_phrase(worlds):
     reached = {code for report in worlds.values() for code in told(report)}
-    assert reached == set(phrases())
+    elsewhere = {"at_edge", "above_ceiling"}  # tests/tuning, tests/leakage
+    assert reached == set(phrases()) - elsewhere
 
 
 def test_no_advice_contradicts_another_about_the_same_arm(worlds):

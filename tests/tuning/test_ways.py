@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dp_accounting import dp_event, rdp
+from handmade import arm as handmade_arm
 from jobs import run_here
 
-from fairaudit.analysis.build_tuned import at_edges
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.data.tabular import load_dataset
@@ -22,6 +22,7 @@ from fairaudit.gate.grammar import parse_rule
 from fairaudit.gate.targets import find_targets
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import make_plan
+from fairaudit.report.conditions import edges
 from fairaudit.report.load import load_report
 from fairaudit.report.measured import ArmSearch, Searched, SearchedSeed, Tried, Tuning
 from fairaudit.report.render.markdown import to_markdown
@@ -259,54 +260,25 @@ def search_of(*best):
     )
 
 
-@pytest.mark.parametrize(
-    ("best", "expected"),
-    [
-        ([tried(0, 0.1), tried(0, 0.2), tried(0, 0.3)], []),
-        (
-            [tried(0, 0.99, at_edge=("learning_rate",)), tried(0, 0.2), tried(0, 0.1)],
-            [("notice", "largest", "learning_rate", "1 of 3", "--learning-rate 0.99")],
-        ),
-        (
-            [
-                tried(0, 0.0101, at_edge=("learning_rate",)),
-                tried(0, 0.0102, at_edge=("learning_rate",)),
-                tried(0, 0.1),
-            ],
-            [("warning", "smallest", "learning_rate", "2 of 3", "--learning-rate 0.0101")],
-        ),
-        (
-            [
-                tried(0, 0.99, at_edge=("learning_rate",)),
-                tried(0, 0.0102, at_edge=("learning_rate",)),
-            ],
-            [
-                ("notice", "smallest", "learning_rate", "1 of 2", "0.0102"),
-                ("notice", "largest", "learning_rate", "1 of 2", "0.99"),
-            ],
-        ),
-        (
-            [tried(0, 0.1, at_edge=("epochs",), epochs=8)] * 2,
-            [("warning", "largest", "epochs", "2 of 2", "--epochs 8")],
-        ),
-    ],
-)
-def test_a_best_setting_at_the_edge_asks_for_a_wider_search(best, expected):
-    told = Tuning(trials=1, goal="accuracy", is_charged=True, searches=(search_of(*best),), ways=())
-    found = list(at_edges(told, {"dpsgd": "dpsgd"}))
-    assert [(w.code, w.level) for w in found] == [("at_edge", level) for level, *_ in expected]
-    for warning, (_, *words, option) in zip(found, expected, strict=True):
-        assert all(word in warning.message for word in words)
-        assert option in warning.fix
-
-
-def test_where_nothing_beyond_the_default_is_admitted_no_wider_search_is_advised():
-    best = tried(0, 1.0, at_edge=("learning_rate",))
-    search = search_of(best, best)
-    where = search.searched["learning_rate"].model_copy(update={"default": 1.0})
-    search = search.model_copy(update={"searched": {"learning_rate": where}})
+def at_edges(*best, default=0.1):
+    search = search_of(*best)
+    where = search.searched["learning_rate"].model_copy(update={"default": default})
+    search = search.model_copy(update={"searched": {**search.searched, "learning_rate": where}})
     told = Tuning(trials=1, goal="accuracy", is_charged=True, searches=(search,), ways=())
-    assert list(at_edges(told, {"dpsgd": "dpsgd"})) == []
+    found = edges(told, {"dpsgd": handmade_arm("dpsgd")})
+    return [(f.code, f.reason, f.numbers["nearest"].value, f.advice.knob) for f in found]
+
+
+def test_a_best_setting_at_the_edge_at_most_seeds_asks_for_a_wider_search():
+    low, high = (tried(0, rate, at_edge=("learning_rate",)) for rate in (0.0101, 0.99))
+    inside = tried(0, 0.1)
+    assert at_edges(inside, inside, high) == []
+    assert at_edges(low, high) == []
+    wider = ("at_edge", "learning_rate", 0.0101, "search wider")
+    assert at_edges(low, low, inside) == [wider]
+    epochs = tried(0, 0.1, at_edge=("epochs",), epochs=8)
+    assert at_edges(epochs, epochs) == [("at_edge", "epochs", 8.0, "search wider")]
+    assert at_edges(high, high, default=1.0) == []  # nothing beyond the default is admitted
 
 
 def test_a_way_that_failed_is_told_and_its_rules_are_open(tuned):
