@@ -6,8 +6,8 @@ from fairaudit.choosing.sequence import ALPHA, unseen
 from fairaudit.errors import numbered
 from fairaudit.planning.plan import Plan
 from fairaudit.report.choice import Status, Tested
+from fairaudit.report.numbers import POINTS, written
 from fairaudit.report.sections.choice import number_text, percent
-from fairaudit.report.written import POINTS, written
 
 PROMISE = (
     "The chance that this procedure recommends a method at an epsilon that breaks a rule is at "

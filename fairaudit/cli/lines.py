@@ -16,11 +16,11 @@ from fairaudit.methods.catalog import Guarantee
 from fairaudit.planning.plan import Plan
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.model import Report
+from fairaudit.report.numbers import attack_sentence, listed
 from fairaudit.report.render.terminal import aligned, to_lines
 from fairaudit.report.safe_names import plain
 from fairaudit.report.sections.order import document
 from fairaudit.report.write import report_paths
-from fairaudit.report.written import attack_sentence, listed
 
 _MOST_GROUPS = 12
 

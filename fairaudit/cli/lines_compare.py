@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from fairaudit.gate.comparison import Changes
 from fairaudit.metrics.registry import costs
 from fairaudit.privacy.events import shown_up
+from fairaudit.report.numbers import CHANGES, figure, written
 from fairaudit.report.render.terminal import aligned
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import CHANGES, figure, written
 
 _MOST_ROWS = 60
 

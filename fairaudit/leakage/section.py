@@ -20,8 +20,8 @@ from fairaudit.report.document import (
 )
 from fairaudit.report.main_gap import is_detected, main_gap, with_unit
 from fairaudit.report.model import Report
+from fairaudit.report.numbers import OWN_UNIT, POINTS, UNKNOWN, Scale, listed, number, written
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import OWN_UNIT, POINTS, UNKNOWN, Scale, listed, number, written
 
 SHARE = Scale(100.0, lambda value: number(value, decimals=1), suffix=" %")
 LITTLE_POWER = 3.0  # an epsilon up to which an attack on so few models finds next to nothing

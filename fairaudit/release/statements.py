@@ -18,9 +18,9 @@ from fairaudit.planning.guarantees import OWN_MODULE
 from fairaudit.privacy.events import PrivacyEvent, event_to_json, shown_up
 from fairaudit.release.choice import ReleaseChoice, gates_pass
 from fairaudit.release.model_recipe import LinearMake, NetworkMake, ReleaseRecipe
+from fairaudit.report.numbers import POINTS, spoken_rates, written
 from fairaudit.report.render.markdown import literal
 from fairaudit.report.safe_names import NAME_LIMIT, plain
-from fairaudit.report.written import POINTS, spoken_rates, written
 from fairaudit.tuning.search import Candidate
 
 STATEMENT = "https://in-toto.io/Statement/v1"

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from fairaudit.report.numbers import OWN_UNIT, UNKNOWN, Scale, count, written
 from fairaudit.report.panels import Panel
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import OWN_UNIT, UNKNOWN, Scale, count, written
 from fairaudit.results.estimates import DIGITS, Interval
 
 Kind: TypeAlias = Literal["pass", "fail", "inconclusive"]

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fairaudit.metrics.registry import spec_of
-from fairaudit.report.written import OWN_UNIT, POINTS, UNKNOWN, Scale, number
+from fairaudit.report.numbers import OWN_UNIT, POINTS, UNKNOWN, Scale, number
 from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
 
 COST = "privacy_cost"  # the one that a report leads with

@@ -8,8 +8,8 @@ from fairaudit.metrics.registry import METRICS
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.findings import Advice, Finding, Knob
 from fairaudit.report.main_gap import with_unit
+from fairaudit.report.numbers import GATED, OWN_UNIT, PERCENT, POINTS, gated, value_alone, written
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import GATED, OWN_UNIT, PERCENT, POINTS, gated, value_alone, written
 from fairaudit.results.estimates import Interval
 
 

@@ -13,8 +13,8 @@ from fairaudit.cli import app
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.privacy.tradeoff import attack_rates
 from fairaudit.report.load import load_report
+from fairaudit.report.numbers import spoken_rates
 from fairaudit.report.to_json import to_json
-from fairaudit.report.written import spoken_rates
 
 RULES = ("privacy_cost_gap > 60pt", "privacy_cost > 50pt")
 SMALL = {

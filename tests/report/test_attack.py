@@ -4,7 +4,7 @@ from reports import report_of
 
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.facts import AttackFacts
-from fairaudit.report.written import attack_sentence
+from fairaudit.report.numbers import attack_sentence
 
 
 def facts(*rates, guarantee=Guarantee.ESTABLISHED):

@@ -29,11 +29,11 @@ from fairaudit.report.document import (
     Text,
     table,
 )
+from fairaudit.report.numbers import POINTS
 from fairaudit.report.render.html import to_html, write_blocks
 from fairaudit.report.render.markdown import to_markdown, to_text
 from fairaudit.report.render.terminal import to_lines
 from fairaudit.report.sections import order
-from fairaudit.report.written import POINTS
 from fairaudit.results.estimates import Interval
 
 NUMBER = Quantity(Interval(value=0.0412, low=0.01, high=0.07), POINTS)

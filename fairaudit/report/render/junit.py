@@ -6,9 +6,9 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from pydantic import JsonValue
 
 from fairaudit.report.model import Report
+from fairaudit.report.numbers import gated, written
 from fairaudit.report.safe_names import plain
 from fairaudit.report.verdicts import GateRecord, GateTarget
-from fairaudit.report.written import gated, written
 
 _ELEMENT = {"fail": "failure", "inconclusive": "error"}
 _COUNTS_AS = {"fail": "failure", "pass": "skipped"}

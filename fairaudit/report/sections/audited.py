@@ -6,8 +6,8 @@ from fairaudit.errors import numbered
 from fairaudit.report.document import Bullets, Section, Strong, Words
 from fairaudit.report.facts import GroupingFacts
 from fairaudit.report.model import Report
+from fairaudit.report.numbers import count, listed
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import count, listed
 
 _MOST_GROUPINGS, _MOST_GROUPS = 6, 8
 

@@ -16,9 +16,9 @@ from fairaudit.report.document import (
     table,
 )
 from fairaudit.report.model import Report
+from fairaudit.report.numbers import PERCENT, POINTS, UNKNOWN, spoken_rates, written
+from fairaudit.report.numbers import number as decimal
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import PERCENT, POINTS, UNKNOWN, spoken_rates, written
-from fairaudit.report.written import number as decimal
 from fairaudit.results.estimates import Interval
 
 OUTCOMES = {"passes": "passes", "breaks": "breaks", "undecided": "cannot tell"}

@@ -18,14 +18,14 @@ from fairaudit.report.document import (
 )
 from fairaudit.report.main_gap import COST, main_gap, named_gaps, reading, scale_of
 from fairaudit.report.model import Report
-from fairaudit.report.safe_names import plain
-from fairaudit.report.written import (
+from fairaudit.report.numbers import (
     POINTS,
     UNKNOWN,
     attack_sentence,
     before_and_after,
     versus,
 )
+from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import Comparison, Gap
 
 _GAPS_HEAD = (

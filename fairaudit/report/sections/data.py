@@ -9,8 +9,8 @@ from fairaudit.report.document import (
 )
 from fairaudit.report.facts import DataFacts
 from fairaudit.report.model import Report
+from fairaudit.report.numbers import count
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import count
 
 _MOST_LISTED = 5
 _TRAINING, _TEST = "training rows (mean over seeds)", "distinct test rows"

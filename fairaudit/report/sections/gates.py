@@ -5,9 +5,9 @@ from collections import Counter
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.document import Badge, Block, Cell, Section, Text, table
 from fairaudit.report.model import Report
+from fairaudit.report.numbers import UNKNOWN, Scale, gated, interval_alone, value_alone
 from fairaudit.report.safe_names import plain
 from fairaudit.report.verdicts import GateTarget
-from fairaudit.report.written import UNKNOWN, Scale, gated, interval_alone, value_alone
 
 _MOST_TARGETS = 12
 

@@ -5,8 +5,8 @@ from fairaudit.privacy.events import Gaussian, shown_up
 from fairaudit.report.document import Block, Cell, Section, Text, table
 from fairaudit.report.facts import ArmPrivacy, Training
 from fairaudit.report.model import Report
+from fairaudit.report.numbers import UNKNOWN, attack_sentence
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import UNKNOWN, attack_sentence
 
 _NOT_SAMPLED = "none: what is released is about all training records at once"
 _LONGEST = 2000

@@ -8,8 +8,8 @@ from fairaudit.report.cost_charts import every_group
 from fairaudit.report.document import Block, Cell, Quantity, Section, Table, Text, table
 from fairaudit.report.main_gap import main_gap, metric_text, reading
 from fairaudit.report.model import Report
+from fairaudit.report.numbers import UNKNOWN, before_and_after, number, versus
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import UNKNOWN, before_and_after, number, versus
 
 _MOST_ROWS = 20
 

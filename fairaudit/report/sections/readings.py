@@ -3,8 +3,8 @@
 from fairaudit.report.document import Block, Section, Text, table
 from fairaudit.report.measured import Reading
 from fairaudit.report.model import Report
+from fairaudit.report.numbers import short
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import short
 
 _IN_JSON_ALONE = {  # of our own methods; those of a plugin are shown
     "hessian_trace",

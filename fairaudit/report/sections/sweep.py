@@ -4,8 +4,8 @@ from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.cost_charts import sweep_chart
 from fairaudit.report.document import Block, Cell, Quantity, Section, Text, figures, table
 from fairaudit.report.model import Report
+from fairaudit.report.numbers import POINTS, UNKNOWN
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import POINTS, UNKNOWN
 
 _MOST_ROWS = 16
 _MOST_EPSILONS = 6

@@ -19,8 +19,8 @@ from fairaudit.report.document import (
 from fairaudit.report.main_gap import COST, main_gap
 from fairaudit.report.measured import ArmSearch, Tuning
 from fairaudit.report.model import Report
+from fairaudit.report.numbers import POINTS, UNKNOWN, figure, short, versus
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import POINTS, UNKNOWN, figure, short, versus
 from fairaudit.results.estimates import DEFAULT, Comparison, GroupMeasure, key_of
 
 WAYS = {"default": "default", "tuned": "each tuned"}

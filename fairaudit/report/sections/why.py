@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from fairaudit.report.decomposition import STEP_PARTS, ArmCauses, Decomposition
 from fairaudit.report.document import Block, Cell, Quantity, Section, Text, bare, table
 from fairaudit.report.model import Report
+from fairaudit.report.numbers import READINGS, THOUSANDTHS, UNKNOWN
 from fairaudit.report.safe_names import plain
-from fairaudit.report.written import READINGS, THOUSANDTHS, UNKNOWN
 
 _STATISTICS = {
     "angle_turned": "#gradient angle (degrees)",

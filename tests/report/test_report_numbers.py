@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairaudit.report.written import (
+from fairaudit.report.numbers import (
     CHANGES,
     GATED,
     OWN_UNIT,
