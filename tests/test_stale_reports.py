@@ -63,12 +63,11 @@ def gate(path="out/report.json"):
     ],
     ids=lambda changed: next(iter(changed)),
 )
-def test_after_a_run_that_ended_early_there_is_nothing_to_judge(out, capsys, changed):
+def test_after_a_run_that_ended_early_there_is_nothing_to_judge(out, changed):
     assert gate() == 0
     with pytest.raises(FairauditError):
         audit(options(**changed))
     assert gate() == 2
-    assert "report.previous.json is of an earlier one" in capsys.readouterr().err
     assert gate("out/report.previous.json") == 0  # moved, not lost
     assert sorted(p.name for p in out.iterdir() if p.is_file()) == [
         name.replace(".", ".previous.", 1) for name in NAMES
