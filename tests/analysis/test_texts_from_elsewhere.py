@@ -18,6 +18,7 @@ import pytest
 from markdown_it import MarkdownIt
 from pydantic import BaseModel
 
+from fairaudit.capabilities import parts
 from fairaudit.cli import printing
 from fairaudit.cli.console import Screen
 from fairaudit.cli.lines import result_lines, warning_lines
@@ -106,6 +107,8 @@ class Filler:
         return {**fields, **fixed}
 
     def value(self, kind, name):
+        if name == "studies":
+            return {key: self.model(study, name=key) for key, study in parts("study")}
         origin, inside = typing.get_origin(kind), typing.get_args(kind)
         if origin is typing.Annotated:
             return self.value(inside[0], name)
