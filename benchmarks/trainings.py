@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from fairaudit.choosing.sequence import Number
 from fairaudit.metrics.intervals import EvaluatedRecords, Spread, contrast
-from fairaudit.metrics.tables import both_tables, cost_tables, costs_between
+from fairaudit.metrics.tables import both_tables, cost_tables, costs_between, evaluated
 from fairaudit.metrics.within_model import LabelOutcome, Predictions
 
 Array = NDArray[np.float32]
@@ -156,15 +156,15 @@ def predictions(x: Array, weights: Array, tested: NDArray[np.bool_]) -> list[Pre
 def tables_of(x: Array, y, groups, models: Trained, tested, seeds: int) -> dict:
     """What an audit of these models makes of them, as ``compare`` does."""
     arms = [predictions(x, weights[:, :seeds], tested[:, :seeds]) for weights in models]
-    reference, twin, private = arms
-    records = EvaluatedRecords.of([p.rows for p in private], groups, 2)
-    own, _, changed = both_tables(private, reference, y, records, OUTCOME)
+    records = EvaluatedRecords.of([p.rows for p in arms[0]], groups, 2)
+    before, between, after = (evaluated(arm, y, records, OUTCOME) for arm in arms)
+    own, _, changed = both_tables(after, before, records, OUTCOME)
     return {
         **cost_tables(changed),
         **own,
         **changed,
-        **costs_between(twin, reference, y, records, OUTCOME, "clipping"),
-        **costs_between(private, twin, y, records, OUTCOME, "noise"),
+        **costs_between(between, before, records, OUTCOME, "clipping"),
+        **costs_between(after, between, records, OUTCOME, "noise"),
     }
 
 

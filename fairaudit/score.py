@@ -16,8 +16,16 @@ from fairaudit.errors import ConfigError
 from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.io.atomic import refuse_unusable
-from fairaudit.metrics.compare import compare, measure_reference, of_labels
-from fairaudit.metrics.within_model import Predictions
+from fairaudit.metrics.compare import (
+    FIXED_SPLIT,
+    ONE_MODEL,
+    SEVERAL_SPLITS,
+    Evaluation,
+    compare,
+    measure_reference,
+    of_labels,
+)
+from fairaudit.metrics.within_model import LabelOutcome, Predictions
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.write import is_of_others, put_aside, where_put, write_report
@@ -104,29 +112,22 @@ def measure_scored(scored: Scored) -> tuple[Measured, ...]:
 
     Costs against the baseline, or the models by themselves.
     """
+    dataset = scored.dataset
+    outcome = LabelOutcome(len(dataset.classes), dataset.positive, dataset.favourable)
+    estimand = FIXED_SPLIT if scored.same_rows else SEVERAL_SPLITS
+    if len(scored.predictions) == 1:
+        estimand = ONE_MODEL
     comparisons = []
-    for grouping in scored.dataset.groupings:
+    for grouping in dataset.groupings:
+        on = Evaluation(dataset.labels, grouping, outcome, estimand)
         own = _predictions(scored.predictions, scored.rows, grouping)
         if scored.baseline:
             other = _predictions(scored.baseline, scored.rows, grouping)
-            comparisons += [
-                measure_reference(BASELINE, other, *_facts(scored, grouping)),
-                compare(PREDICTIONS, BASELINE, own, other, *_facts(scored, grouping)),
-            ]
+            comparisons.append(measure_reference(on, BASELINE, other))
+            comparisons.append(compare(on, PREDICTIONS, BASELINE, own, other))
         else:
-            comparisons.append(measure_reference(PREDICTIONS, own, *_facts(scored, grouping)))
+            comparisons.append(measure_reference(on, PREDICTIONS, own))
     return tuple(of_labels(c) if scored.are_labels else c for c in comparisons)
-
-
-def _facts(
-    scored: Scored, grouping: Grouping
-) -> tuple[
-    np.ndarray[tuple[int], np.dtype[np.int64]], Grouping, int | None, int, bool, bool, int | None
-]:
-    dataset = scored.dataset
-    one_model = len(scored.predictions) == 1
-    shape = dataset.labels, grouping, dataset.positive, len(dataset.classes)
-    return *shape, scored.same_rows, one_model, dataset.favourable
 
 
 def _predictions(

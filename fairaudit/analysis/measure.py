@@ -11,8 +11,15 @@ from fairaudit.analysis.arm_readings import finished
 from fairaudit.capabilities import parts
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.methods.catalog import REFERENCE, find
-from fairaudit.metrics.compare import Twin, compare, measure_reference
-from fairaudit.metrics.within_model import Predictions
+from fairaudit.metrics.compare import (
+    FIXED_SPLIT,
+    SEVERAL_SPLITS,
+    Evaluation,
+    Twin,
+    compare,
+    measure_reference,
+)
+from fairaudit.metrics.within_model import LabelOutcome, Predictions
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.results.estimates import DEFAULT, Measured, key_of
@@ -52,12 +59,12 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
         for arm in plan.arms:
             own = predictions[arm.key]
             if arm.reference is None:
-                comparisons.append(measure_reference(arm.key, own, *shared))
+                comparisons.append(measure_reference(shared, arm.key, own))
                 continue
             for reference in _references(plan, arm):
                 baseline = _on_rows_of(own, predictions[reference])
                 twin = _twin(plan, arm, reference, own, number, results)
-                comparisons.append(compare(arm.key, reference, own, baseline, *shared, twin=twin))
+                comparisons.append(compare(shared, arm.key, reference, own, baseline, twin))
     return tuple(comparisons)
 
 
@@ -93,24 +100,15 @@ def measure_gains(
         for arm in plan.arms:
             default = _predictions(untuned, arm.key, number, results)
             tuned = _on_rows_of(default, _predictions(plan, arm.key, number, results))
-            gains.append(compare(key_of(arm.key, DEFAULT), arm.key, default, tuned, *shared))
+            gains.append(compare(shared, key_of(arm.key, DEFAULT), arm.key, default, tuned))
     return tuple(gains)
 
 
-def _shared(
-    dataset: Dataset, grouping: Grouping
-) -> tuple[NDArray[np.int64], Grouping, int | None, int, bool, bool, int | None]:
-    """What all comparisons by a grouping are given."""
-    is_given = dataset.split is not None
-    return (
-        dataset.labels,
-        grouping,
-        dataset.positive,
-        len(dataset.classes),
-        is_given,
-        False,
-        dataset.favourable,
-    )
+def _shared(dataset: Dataset, grouping: Grouping) -> Evaluation:
+    """What all comparisons by a grouping are measured on."""
+    outcome = LabelOutcome(len(dataset.classes), dataset.positive, dataset.favourable)
+    estimand = SEVERAL_SPLITS if dataset.split is None else FIXED_SPLIT
+    return Evaluation(dataset.labels, grouping, outcome, estimand)
 
 
 def _twin(

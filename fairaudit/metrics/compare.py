@@ -14,11 +14,12 @@ from fairaudit.metrics.tables import (
     both_tables,
     cost_tables,
     costs_between,
+    evaluated,
     impact_change,
     impact_ratio,
     own_tables,
 )
-from fairaudit.metrics.within_model import Float64, Int64, LabelOutcome, Predictions
+from fairaudit.metrics.within_model import EvaluatedSeed, Float64, Int64, LabelOutcome, Predictions
 from fairaudit.results.estimates import Estimate, Gap, GroupMeasure, Measured, estimated, undefined
 
 FIXED_SPLIT = (
@@ -47,18 +48,42 @@ class Twin:
     predictions: Sequence[Predictions]
 
 
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What models are measured on, by one grouping.
+
+    Args:
+        labels: Class of every record, ``[N]``.
+        grouping: How to cut the records into groups.
+        outcome: Which classes count.
+        estimand: :data:`FIXED_SPLIT`, :data:`SEVERAL_SPLITS`, or :data:`ONE_MODEL` where one model
+            is what is measured and not how such models are trained; then the intervals are over
+            test records alone.
+    """
+
+    labels: Int64
+    grouping: Grouping
+    outcome: LabelOutcome
+    estimand: str
+
+    def records(self, predictions: Sequence[Predictions]) -> EvaluatedRecords:
+        """The index of all test rows."""
+        rows = [p.rows for p in predictions] or [np.empty(0, dtype=np.int64)]
+        return EvaluatedRecords.of(rows, self.grouping.groups, len(self.grouping.names))
+
+    def selection(self, records: EvaluatedRecords, seeds: int) -> GroupSelection:
+        """The groups as they are in these records."""
+        names, missing = self.grouping.names, self.grouping.missing
+        is_one = self.estimand == ONE_MODEL
+        return GroupSelection(names, missing, records.count(), seeds, is_one)
+
+
 def compare(
+    evaluation: Evaluation,
     arm: str,
     reference: str,
     private: Sequence[Predictions],
     baseline: Sequence[Predictions],
-    labels: Int64,
-    grouping: Grouping,
-    positive: int | None,
-    n_classes: int,
-    fixed_split: bool,
-    one_model: bool = False,
-    favourable: int | None = None,
     twin: Twin | None = None,
 ) -> Measured:
     """Everything that is known about an arm's cost, by group.
@@ -67,66 +92,67 @@ def compare(
     Absolute values and maxima are taken after averaging over seeds. Source: docs/methods.md 6.1.
 
     Args:
+        evaluation: What both are measured on.
         arm, reference: Arm keys.
         private, baseline: Their predictions, seed by seed, on the same rows in the same order.
-        labels: Class of every record, ``[N]``.
-        grouping: How to cut the records into groups.
-        positive: The class that rates are about, or None.
-        n_classes: Y.
-        fixed_split: All seeds share one split; only names the estimand.
-        one_model: One model of each arm is what is measured, not how such models are trained; then
-            the intervals are over test records alone.
-        favourable: The class that who is selected is given; None for the positive one.
         twin: The arm without its noise, or None where there is none.
     """
     private, baseline = _paired(private, baseline)
-    outcome, estimand = (
-        LabelOutcome(n_classes, positive, favourable),
-        _estimand(fixed_split, one_model),
-    )
-    cut, records = _cut(baseline, grouping, one_model)
     if not baseline:
-        return _nothing((arm, reference, grouping.name), outcome, cut, estimand)
-    own, other, changed = both_tables(private, baseline, labels, records, outcome)
+        return _nothing(evaluation, arm, reference)
+    records, outcome = evaluation.records(baseline), evaluation.outcome
+    cut = evaluation.selection(records, len(baseline))
+    ours = evaluated(private, evaluation.labels, records, outcome)
+    theirs = evaluated(baseline, evaluation.labels, records, outcome)
+    own, other, changed = both_tables(ours, theirs, records, outcome)
     tables = {**cost_tables(changed), **own, **other, **changed}
     if twin is not None:
-        tables |= _parts(twin, private, baseline, labels, records, outcome)
-    if positive is not None:
+        of_seed = {p.seed: p for p in twin.predictions}
+        lacking = [p.seed for p in baseline if p.seed not in of_seed]
+        without_noise = [of_seed.get(p.seed, p) for p in baseline]
+        between = evaluated(without_noise, evaluation.labels, records, outcome)
+        parts = costs_between(between, theirs, records, outcome, twin.part)
+        parts |= costs_between(ours, between, records, outcome, "noise")
+        for name, table in parts.items():
+            if lacking:
+                nothing = np.full_like(table.by_seed, np.nan)
+                reason = f"the noise-free twin has no result at seed {lacking[0]}"
+                table = replace(table, by_seed=nothing, reason=reason)
+            tables[name] = table
+    if outcome.positive is not None:
         tables |= impact_change(tables, cut.eligible)
-    alone = _against_constant(private, labels, records, outcome)
+    alone = _against_constant(evaluation, private, ours, records)
     train = _training(private, baseline, len(cut.names))
-    return _comparison((arm, reference, grouping.name), estimand, cut, tables, alone, train)
+    return _comparison(evaluation, (arm, reference), cut, tables, alone, train)
 
 
-def _parts(
-    twin: Twin,
-    private: Sequence[Predictions],
-    baseline: Sequence[Predictions],
-    labels: Int64,
-    records: EvaluatedRecords,
-    outcome: LabelOutcome,
-) -> dict[str, MetricTable]:
-    """Every cost as two parts that sum to them: the twin's, and what the noise adds."""
-    of_seed = {p.seed: p for p in twin.predictions}
-    lacking = [p.seed for p in baseline if p.seed not in of_seed]
-    between = [of_seed.get(p.seed, p) for p in baseline]
-    found = {
-        **costs_between(between, baseline, labels, records, outcome, twin.part),
-        **costs_between(private, between, labels, records, outcome, "noise"),
-    }
-    if not lacking:
-        return found
-    reason = f"the noise-free twin has no result at seed {lacking[0]}"
-    for name, table in found.items():
-        found[name] = replace(table, by_seed=np.full_like(table.by_seed, np.nan), reason=reason)
-    return found
+def measure_reference(
+    evaluation: Evaluation, arm: str, predictions: Sequence[Predictions]
+) -> Measured:
+    """The within-model metrics of one arm by itself; no cost, no change.
+
+    Arguments as ``compare``.
+    """
+    predictions = sorted(predictions, key=lambda p: p.seed)
+    if not predictions:
+        return _nothing(evaluation, arm, "")
+    records, outcome = evaluation.records(predictions), evaluation.outcome
+    cut = evaluation.selection(records, len(predictions))
+    seeds = evaluated(predictions, evaluation.labels, records, outcome)
+    tables = own_tables(seeds, records, outcome)
+    if outcome.positive is not None:
+        ratio, _ = impact_ratio(tables["selection_rate"], "impact_ratio", cut.eligible)
+        tables[ratio.name] = ratio
+    alone = _against_constant(evaluation, predictions, seeds, records)
+    train = _training(predictions, (), len(cut.names))
+    return _comparison(evaluation, (arm, ""), cut, tables, alone, train)
 
 
 def _against_constant(
+    evaluation: Evaluation,
     predictions: Sequence[Predictions],
-    labels: Int64,
+    seeds: Sequence[EvaluatedSeed],
     records: EvaluatedRecords,
-    outcome: LabelOutcome,
 ) -> dict[str, MetricTable]:
     """Every cost against the model that predicts the training rows' class shares."""
     constant = []
@@ -136,44 +162,8 @@ def _against_constant(
         shares = (p.train_classes / p.train_classes.sum()).astype(np.float32)
         probabilities = np.broadcast_to(shares, (1, *p.probabilities.shape[1:]))
         constant.append(replace(p, probabilities=probabilities, weights=None))
-    return costs_between(predictions, constant, labels, records, outcome, CONSTANT)
-
-
-def measure_reference(
-    arm: str,
-    baseline: Sequence[Predictions],
-    labels: Int64,
-    grouping: Grouping,
-    positive: int | None,
-    n_classes: int,
-    fixed_split: bool,
-    one_model: bool = False,
-    favourable: int | None = None,
-) -> Measured:
-    """The within-model metrics of one arm by itself; no cost, no change.
-
-    Arguments as ``compare``.
-    """
-    baseline = sorted(baseline, key=lambda p: p.seed)
-    outcome, estimand = (
-        LabelOutcome(n_classes, positive, favourable),
-        _estimand(fixed_split, one_model),
-    )
-    cut, records = _cut(baseline, grouping, one_model)
-    if not baseline:
-        return _nothing((arm, "", grouping.name), outcome, cut, estimand)
-    tables = own_tables(baseline, labels, records, outcome)
-    if positive is not None:
-        tables["impact_ratio"] = impact_ratio(
-            tables["selection_rate"], "impact_ratio", cut.eligible
-        )[0]
-    alone = _against_constant(baseline, labels, records, outcome)
-    train = _training(baseline, (), len(cut.names))
-    return _comparison((arm, "", grouping.name), estimand, cut, tables, alone, train)
-
-
-def _estimand(fixed_split: bool, one_model: bool) -> str:
-    return ONE_MODEL if one_model else FIXED_SPLIT if fixed_split else SEVERAL_SPLITS
+    shares_alone = evaluated(constant, evaluation.labels, records, evaluation.outcome)
+    return costs_between(seeds, shares_alone, records, evaluation.outcome, CONSTANT)
 
 
 def _paired(
@@ -188,16 +178,6 @@ def _paired(
             f"seed {a.seed}: the arms were tested on different rows"
         )
     return kept, matched
-
-
-def _cut(
-    predictions: Sequence[Predictions], grouping: Grouping, one_model: bool
-) -> tuple[GroupSelection, EvaluatedRecords]:
-    rows = [p.rows for p in predictions] or [np.empty(0, dtype=np.int64)]
-    records = EvaluatedRecords.of(rows, grouping.groups, len(grouping.names))
-    return GroupSelection(
-        grouping.names, grouping.missing, records.count(), len(predictions), one_model
-    ), records
 
 
 class _Training(NamedTuple):
@@ -256,8 +236,8 @@ def _training_estimate(name: str, by_seed: Float64) -> Estimate:
 
 
 def _comparison(
-    names: tuple[str, str, str],
-    estimand: str,
+    evaluation: Evaluation,
+    arms: tuple[str, str],
     cut: GroupSelection,
     tables: Mapping[str, MetricTable],
     alone: Mapping[str, MetricTable],
@@ -272,25 +252,15 @@ def _comparison(
         if table.divisor is not None:
             divided_by[name] = cut.names[table.divisor]
     groups = [_measure(k, cut, told, train) for k in range(len(cut.names) + 1)]
-    return _measured(names, estimand, groups, gaps, divided_by)
-
-
-def _measured(
-    names: tuple[str, str, str],
-    estimand: str,
-    groups: Sequence[GroupMeasure],
-    gaps: Sequence[Gap] = (),
-    divided_by: Mapping[str, str] | None = None,
-) -> Measured:
     return Measured(
-        arm=names[0],
-        reference=names[1],
-        grouping=names[2],
-        estimand=estimand,
+        arm=arms[0],
+        reference=arms[1],
+        grouping=evaluation.grouping.name,
+        estimand=evaluation.estimand,
         overall=groups[-1],
         by_group=tuple(groups[:-1]),
         gaps=tuple(gaps),
-        divided_by=dict(divided_by or {}),
+        divided_by=divided_by,
     )
 
 
@@ -326,23 +296,32 @@ def _measure(
     )
 
 
-def _nothing(
-    names: tuple[str, str, str], outcome: LabelOutcome, cut: GroupSelection, estimand: str
-) -> Measured:
+def _nothing(evaluation: Evaluation, arm: str, reference: str) -> Measured:
     """No seed finished: every group and number is named, nothing is known."""
     named = [spec.name for spec in within_model() if spec.needs_a_class]
     trained = [f"train.{spec.name}" for spec in within_model() if spec.is_on_training]
-    within = [*outcome.metrics, *named, *trained]
-    lost = [*costs(), *(f"train.{name}" for name in costs() if METRICS[name].is_on_training)]
-    keys = [*lost, *within, *(f"reference.{m}" for m in within)] if names[1] else within
-    estimates = {key: undefined(NO_SEED, spec_of(key).unit) for key in keys}
-    groups = [
-        GroupMeasure(
-            group=name, n_test=0, n_train=0.0, gated=False, reason=NO_SEED, estimates=estimates
-        )
-        for name in (*cut.names, "")
-    ]
-    return _measured(names, estimand, groups)
+    keys = [*evaluation.outcome.metrics, *named, *trained]
+    if reference:
+        lost = [f"train.{name}" for name in costs() if METRICS[name].is_on_training]
+        keys = [*costs(), *lost, *keys, *(f"reference.{key}" for key in keys)]
+    nothing = GroupMeasure(
+        group="",
+        n_test=0,
+        n_train=0.0,
+        gated=False,
+        reason=NO_SEED,
+        estimates={key: undefined(NO_SEED, spec_of(key).unit) for key in keys},
+    )
+    names = evaluation.grouping.names
+    return Measured(
+        arm=arm,
+        reference=reference,
+        grouping=evaluation.grouping.name,
+        estimand=evaluation.estimand,
+        overall=nothing,
+        by_group=tuple(nothing.model_copy(update={"group": name}) for name in names),
+        gaps=(),
+    )
 
 
 NO_PROBABILITIES = "predictions are labels; this needs probabilities"

@@ -27,22 +27,18 @@ Tables = dict[str, MetricTable]
 
 
 def both_tables(
-    private: Sequence[Predictions],
-    baseline: Sequence[Predictions],
-    labels: Int64,
+    ours: Sequence[EvaluatedSeed],
+    theirs: Sequence[EvaluatedSeed],
     records: EvaluatedRecords,
     outcome: LabelOutcome,
 ) -> tuple[Tables, Tables, Tables]:
     """One table per metric of an arm, of its reference and of the change between them.
 
     Args:
-        private, baseline: Seed by seed, in the order of ``records``.
-        labels: Of the whole data set, ``[N]``.
-        records: The index of these predictions' rows.
+        ours, theirs: The arm and its reference, as of :func:`evaluated`.
+        records: The index of their rows.
         outcome: Which classes count.
     """
-    ours = _evaluated(private, labels, records, outcome)
-    theirs = _evaluated(baseline, labels, records, outcome)
     own: Tables = {}
     other: Tables = {}
     changed: Tables = {}
@@ -61,13 +57,9 @@ def both_tables(
 
 
 def own_tables(
-    predictions: Sequence[Predictions],
-    labels: Int64,
-    records: EvaluatedRecords,
-    outcome: LabelOutcome,
+    seeds: Sequence[EvaluatedSeed], records: EvaluatedRecords, outcome: LabelOutcome
 ) -> Tables:
     """One table per metric of one arm. Arguments as of :func:`both_tables`."""
-    seeds = _evaluated(predictions, labels, records, outcome)
     tables: Tables = {}
     for metric in outcome.measured:
         influences = Influences(records)
@@ -78,24 +70,21 @@ def own_tables(
 
 
 def costs_between(
-    after: Sequence[Predictions],
-    before: Sequence[Predictions],
-    labels: Int64,
+    later: Sequence[EvaluatedSeed],
+    earlier: Sequence[EvaluatedSeed],
     records: EvaluatedRecords,
     outcome: LabelOutcome,
     part: str,
 ) -> Tables:
-    """``privacy_cost.PART`` and every other cost's: what ``after`` does worse than ``before``.
+    """``privacy_cost.PART`` and every other cost's: what ``later`` does worse than ``earlier``.
 
     Args:
-        after, before: Seed by seed, in the order of ``records``.
-        labels, records, outcome: As of :func:`both_tables`.
+        later, earlier: Seed by seed, in the order of ``records``.
+        records, outcome: As of :func:`both_tables`.
         part: What is named so.
     """
     behind = {METRICS[cost].cost_of for cost in costs()}
     behind |= {name for metric in behind for name in METRICS[metric].rests_on}
-    later = _evaluated(after, labels, records, outcome)
-    earlier = _evaluated(before, labels, records, outcome)
     changed: Tables = {}
     for metric in outcome.measured:
         if metric.spec.name not in behind:
@@ -111,13 +100,20 @@ def costs_between(
     return found
 
 
-def _evaluated(
+def evaluated(
     predictions: Sequence[Predictions],
     labels: Int64,
     records: EvaluatedRecords,
     outcome: LabelOutcome,
 ) -> list[EvaluatedSeed]:
-    """The rows of an arm, seed by seed."""
+    """The test rows of an arm, seed by seed.
+
+    Args:
+        predictions: In the order of ``records``.
+        labels: Of the whole data set, ``[N]``.
+        records: The index of these predictions' rows.
+        outcome: Which classes count.
+    """
     seeds = []
     for p, place in zip(predictions, records.places, strict=True):
         groups = records.groups[place]

@@ -9,9 +9,15 @@ from fairaudit.analysis.build_measured import disclosed
 from fairaudit.data.dataset import Grouping
 from fairaudit.data.groups import NamedPair
 from fairaudit.metrics import tables
-from fairaudit.metrics.compare import Twin, compare, measure_reference
+from fairaudit.metrics.compare import (
+    SEVERAL_SPLITS,
+    Evaluation,
+    Twin,
+    compare,
+    measure_reference,
+)
 from fairaudit.metrics.intervals import MetricTable
-from fairaudit.metrics.within_model import Predictions
+from fairaudit.metrics.within_model import LabelOutcome, Predictions
 
 METRICS = (
     *("accuracy", "loss", "selection_rate", "tpr", "fpr", "precision", "impact_ratio", "auc"),
@@ -65,9 +71,13 @@ def softmax(z):
     return (e / e.sum(axis=-1, keepdims=True)).astype(np.float32)
 
 
-def compared(data, positive=1, classes=2, fixed=False):
-    private, baseline, labels, grouping = data
-    return compare("dpsgd", "sgd", private, baseline, labels, grouping, positive, classes, fixed)
+def evaluation(labels, grouping, positive=1, classes=2):
+    return Evaluation(labels, grouping, LabelOutcome(classes, positive), SEVERAL_SPLITS)
+
+
+def compared(data, positive=1, classes=2):
+    private, baseline, *shared = data
+    return compare(evaluation(*shared, positive, classes), "dpsgd", "sgd", private, baseline)
 
 
 def gap_of(comparison, metric, kind="pair", a=None, b=None):
@@ -429,7 +439,7 @@ def test_the_impact_ratio_is_of_the_most_selected_group_and_matches_a_jackknife(
             return replace(p, rows=p.rows[keep], probabilities=p.probabilities[:, keep])
 
         less = [without(p, keep) for p, keep in zip(private, kept, strict=True)]
-        m = measure_reference("x", less, labels, grouping, 1, 2, False)
+        m = measure_reference(evaluation(labels, grouping), "x", less)
         now = next(g for g in m.by_group if g.group == other).estimates["impact_ratio"]
         moved.append(now.value - ratio[other].value)
     assert ratio[other].records_sd == pytest.approx((15 * np.sum(np.square(moved))) ** 0.5, rel=0.2)
@@ -528,14 +538,9 @@ def test_a_change_of_impact_ratio_has_each_arms_own_most_selected_group():
     np.testing.assert_allclose(change.covariance[0, :2, :2], expected, rtol=1e-6, atol=1e-12)
 
 
-def test_the_estimand_is_named(plain):
-    assert "given this training set" in compared(plain, fixed=True).estimand
-    assert "trained on rows of this file" in compared(plain, fixed=False).estimand
-
-
 def test_the_reference_by_itself_has_the_numbers_it_has_beside_an_arm(plain):
     _, baseline, labels, grouping = plain
-    alone = measure_reference("sgd", baseline, labels, grouping, 1, 2, False)
+    alone = measure_reference(evaluation(labels, grouping), "sgd", baseline)
     beside = compared(plain)
     for a, b in zip(
         (*alone.by_group, alone.overall), (*beside.by_group, beside.overall), strict=True
@@ -553,9 +558,7 @@ def with_twin(data, lacking=()):
     pairs = zip(private, baseline, strict=True)
     between = [replace(p, probabilities=(p.probabilities + q.probabilities) / 2) for p, q in pairs]
     twin = Twin("clipping", [p for p in between if p.seed not in lacking])
-    return compare(
-        "dpsgd", "sgd", private, baseline, labels, grouping, 1, 2, False, twin=twin
-    ), between
+    return compare(evaluation(labels, grouping), "dpsgd", "sgd", private, baseline, twin), between
 
 
 def test_the_parts_of_a_cost_are_the_costs_of_its_two_halves(plain):
@@ -567,7 +570,7 @@ def test_the_parts_of_a_cost_are_the_costs_of_its_two_halves(plain):
     found, between = with_twin(plain)
     halves = {"clipping": (between, baseline), "noise": (private, between)}
     for part, (after, before) in halves.items():
-        alone = compare("dpsgd", "sgd", after, before, labels, grouping, 1, 2, False)
+        alone = compare(evaluation(labels, grouping), "dpsgd", "sgd", after, before)
         for cost in ("privacy_cost", "excess_risk"):
             for mine, own in zip(
                 (*found.by_group, found.overall), (*alone.by_group, alone.overall), strict=True

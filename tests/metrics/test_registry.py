@@ -12,9 +12,9 @@ from fairaudit.data.dataset import Grouping
 from fairaudit.errors import ConfigError
 from fairaudit.gate.comparison import compare_reports
 from fairaudit.gate.grammar import parse_rule
-from fairaudit.metrics.compare import Twin, compare
+from fairaudit.metrics.compare import FIXED_SPLIT, Evaluation, Twin, compare
 from fairaudit.metrics.registry import METRICS, MetricSpec, cost_of, costs, of_study, within_model
-from fairaudit.metrics.within_model import Predictions
+from fairaudit.metrics.within_model import LabelOutcome, Predictions
 from fairaudit.report.load import load_report
 from fairaudit.score import ScoreConfig, score
 
@@ -308,18 +308,8 @@ def test_a_cost_that_is_added_comes_in_parts_and_against_a_constant(third):
 
     private, twin, base = arm(2.0), arm(1.0), arm(0.5)
     grouping = Grouping("kind", groups, ("a", "b", "c"), None)
-    found = compare(
-        "arm",
-        "base",
-        private,
-        base,
-        labels,
-        grouping,
-        1,
-        2,
-        fixed_split=True,
-        twin=Twin("clipping", twin),
-    )
+    on = Evaluation(labels, grouping, LabelOutcome(2, 1), FIXED_SPLIT)
+    found = compare(on, "arm", "base", private, base, Twin("clipping", twin))
     for cost in ("brier_cost", "auc_cost"):
         held = {name: estimate.value for name, estimate in found.by_group[2].estimates.items()}
         assert held[f"{cost}.clipping"] + held[f"{cost}.noise"] == pytest.approx(held[cost])
