@@ -24,8 +24,8 @@ from fairaudit.data.public import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.worker import run_job
 from fairaudit.planning.plan import make_plan
-from fairaudit.release.choice import ReleaseChoice, Wish
 from fairaudit.release.held_out import pooled_sd, prediction_interval
+from fairaudit.release.planned import ReleasePlan
 from fairaudit.release.train import train_for_release
 
 ROWS, SEEDS = 800, 5
@@ -82,10 +82,7 @@ def pair(number: int, folder: Path) -> list[tuple[bool, bool]]:
         seeds.setdefault(job.arm, []).append(
             accuracies(dataset, arrays["test_rows"], arrays["probabilities"][0])
         )
-    wish = Wish(Path("report.json"), "dpsgd")
-    trained = train_for_release(
-        ReleaseChoice(wish, None, "", None, plan, arm, dataset, changed=False)
-    )
+    trained = train_for_release(ReleasePlan(plan.config, dataset, arm, plan.training, None, ""))
     held = []
     new = accuracies(dataset, trained.test, trained.probabilities)
     for k, value in enumerate(new):

@@ -8,6 +8,7 @@ from typing import Any
 CAPABILITIES = (
     "fairaudit.papers.capability:PAPERS",
     "fairaudit.leakage.capability:LEAKAGE",
+    "fairaudit.release.capability:RELEASE",
 )
 
 
@@ -19,6 +20,9 @@ class Capability:
 
     Args:
         name: Under which a plan and a report hold it.
+        commands: A tuple of functions as typer reads them; of the terminal's commands, the last.
+        next_command: ``(report, path of its report.json) -> shell command``, what a user types
+            after an audit; "" for nothing.
         presets: A tuple of :class:`fairaudit.config.presets.Preset`.
         methods: A tuple of :class:`fairaudit.methods.spec.MethodSpec`.
         additions: Method name -> :class:`fairaudit.methods.spec.MethodAddition`.
@@ -38,6 +42,8 @@ class Capability:
 
     name: str
 
+    commands: str = ""
+    next_command: str = ""
     presets: str = ""
     methods: str = ""
     additions: str = ""

@@ -632,15 +632,16 @@ def test_finished_trainings_are_kept_and_further_seeds_appended(home):
 
 @pytest.mark.slow
 def test_train_and_choose_refuse_with_the_reason(home):
+    from fairaudit.release.planned import Request, plan_release
+
     from fairaudit.choosing.choose import candidates
     from fairaudit.config.value_sources import resolve_config
-    from fairaudit.release.choice import Wish, choose
 
     write(home, "plain", PLAIN)
     audited("plain:train", seeds=1)
-    wish = Wish(Path("out/report.json"), "plain.train")
+    wish = Request(Path("out/report.json"), "plain.train")
     with pytest.raises(FairauditError, match="yours to release"):
-        choose(wish)
+        plan_release(wish)
     resolved = resolve_config(
         {
             "data": "people.csv",
@@ -658,13 +659,13 @@ def test_train_and_choose_refuse_with_the_reason(home):
 
 @pytest.mark.slow
 def test_a_method_of_ours_is_trained_without_the_trainer_that_was_audited_beside_it(home):
-    from fairaudit.release.choice import Wish, choose
+    from fairaudit.release.planned import Request, plan_release
 
     module = home / f"{write(home, 'plain', PLAIN).partition(':')[0]}.py"
     options = {"seeds": 1, "method": "dpsgd", "trainer_groups": True, "trainer_version": "2"}
     audited("plain:train", **options)
     module.unlink()
     sys.modules.pop("plain", None)
-    choice = choose(Wish(Path("out/report.json"), "dpsgd", fitted=True))
+    choice = plan_release(Request(Path("out/report.json"), "dpsgd", fitted=True))
     assert [arm.key for arm in choice.plan.arms] == ["sgd", "dpsgd"]
     assert choice.arm.key == "dpsgd"

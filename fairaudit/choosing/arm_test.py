@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from fairaudit.choosing.sequence import FUTILITY, Number, needed
+from fairaudit.choosing.sequence import FUTILITY, Number
 from fairaudit.errors import ConfigError
 from fairaudit.gate.grammar import GateRule, GroupSelector
 from fairaudit.gate.targets import Target, find_targets
@@ -141,7 +141,6 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
     reading, estimate = target.reading, target.reading.number
     value, bound, other, reason = estimate.value, None, None, reading.reason
     outcome: Outcome = "undecided"
-    wanted = None
     if not reason and estimate.is_exact and value is not None:
         bound = other = value
         outcome = "breaks" if rule.fails(value) else "passes"
@@ -153,7 +152,6 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
             outcome = number.judged(rule.fails, fails_above=rule.fails_above, level=level)
             (low, high), (least, most) = number.limits(level), number.plain_limits(FUTILITY)
             bound, other = (high, least) if rule.fails_above else (low, most)
-            wanted = needed(number, rule.number, level) if outcome == "undecided" else None
     return TestedNumber(
         rule=rule.text,
         metric=rule.metric.name,
@@ -167,8 +165,6 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
         other_bound=other,
         outcome=outcome,
         reason=reason,
-        seeds_needed=wanted.seeds if wanted else None,
-        rows_factor=wanted.rows_factor if wanted else None,
     )
 
 

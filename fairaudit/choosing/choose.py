@@ -4,11 +4,9 @@ Plan once, look with more and more seeds at fewer and fewer arms, answer.
 """
 
 import math
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fairaudit.analysis.build_facts import attack_facts
 from fairaudit.audit import examined, get_ready, opened, prepare
 from fairaudit.choosing import words
 from fairaudit.choosing.arm_test import is_hopeless, left_out, numbers_of, outcome_of, refuse_unfit
@@ -19,15 +17,13 @@ from fairaudit.execution.progress import Listener, silent
 from fairaudit.execution.run_directory import RunDir
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import find
-from fairaudit.methods.spec import Need
 from fairaudit.metrics.gaps import LEAST_SEEDS
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Arm, Plan, narrowed
-from fairaudit.release.choice import gates_pass, undeclared
 from fairaudit.report.choice import Choice, OfMethod, RuleFacts, Status, Tested
 from fairaudit.report.main_gap import COST, main_gap
 from fairaudit.report.model import Report
-from fairaudit.report.reproduce import FRAME, model_words, reproduce_command, train_words
+from fairaudit.report.reproduce import FRAME, reproduce_command
 from fairaudit.report.write import write_report
 from fairaudit.results.estimates import interval_of
 
@@ -113,9 +109,6 @@ def choose(
         if choice.arm is not None:
             shown = [choice.arm]
         report = _look(prepared, rundir, shown, choice.last(shown[0]).seeds, listener, command)
-        if choice.arm:
-            train = _train_command(prepared.plan.arm(choice.arm), report, prepared)
-            choice = choice.model_copy(update={"train": train})
         update = {"choice": choice, "reproduce": _reproduce(prepared.resolved, found.looks)}
         formats = ("json", *config.format)  # `train` starts from it
         return write_report(report.model_copy(update=update), config.out, formats)
@@ -307,7 +300,6 @@ def _ended_at(tests: Sequence[Tested], method: str) -> str:
 def _choice(
     found: Candidates, course: Course, tests: Sequence[Tested], failed: tuple[str, ...]
 ) -> Choice:
-    plan = found.prepared.plan
     last = {test.arm: test for test in tests}
     passing = [last[arms[-1]] for arms in course.passed.values() if arms]
     best = min(passing, key=lambda t: (t.target_epsilon, -(t.accuracy.value or 0.0)), default=None)
@@ -331,9 +323,8 @@ def _choice(
         methods.append(
             OfMethod(method=name, arm=arm, target_epsilon=target, ended=words.ended(stopped))
         )
-    nearest = plan.arm(chosen.arm)
-    event = nearest.charge or nearest.privacy.event
-    assert event is not None, "an established guarantee has an event"
+    plan = found.prepared.plan
+    conditions = words.conditions(course.level, len(found.families), found.looks, tests, plan)
     return Choice(
         rules=tuple(rules),
         alpha=ALPHA,
@@ -343,15 +334,15 @@ def _choice(
         arm=best.arm if best else None,
         nearest=None if best else chosen.arm,
         answer=words.answer(status, chosen, len(found.families)),
-        attack=attack_facts(event),
         methods=tuple(methods),
         tests=tuple(tests),
         promise=words.PROMISE,
         conditions=tuple(
-            words.conditions(course.level, len(found.families), found.looks, tests, plan)
+            words.conditions(
+                course.level, len(found.families), found.looks, tests, found.prepared.plan
+            )
         ),
         failed=failed,
-        train="",
     )
 
 
@@ -366,25 +357,6 @@ def _distance(test: Tested) -> tuple[bool, float]:
         half = max(abs(number.bound - number.value), 1e-12)
         far = max(far, abs(number.bound - number.limit) / half)
     return test.outcome == "breaks", far
-
-
-def _train_command(arm: Arm, report: Report, prepared: Audit) -> str:
-    """The command that trains an arm for release, with what it has to be told.
-
-    "" for data without a file.
-    """
-    config = prepared.resolved.config
-    if prepared.resolved.origins["data"] == FRAME:
-        return ""
-    fitted = undeclared(prepared.dataset, config, Need.PUBLIC_POOL in find(arm.method).needs)
-    words = train_words(str(config.out / "report.json"), arm.method, arm.variant, _target(arm))
-    words += model_words(config.model)
-    words += ["--out", str(config.out / "model")]
-    words += ["--accept-fitted-preprocessing"] if fitted else []
-    # A gate's interval is of another form than a test's: it may leave open what the test has
-    # settled.
-    words += [] if gates_pass(report) else ["--despite-gates"]
-    return shlex.join(words)
 
 
 def _reproduce(resolved: ResolvedConfig, looks: Sequence[int]) -> str:

@@ -24,7 +24,6 @@ from fairaudit.results.estimates import Ends
 ALPHA = 0.05  # chance that a recommended method breaks a rule, at most
 FUTILITY = 0.05  # level of the limit beyond which more seeds are not tried
 FIRST_LOOK, SEEDS_MAX = 10, 20  # seeds, unless the command says otherwise
-MOST_SEEDS = 10_000  # that an answer to "how many would decide" may name
 
 
 class Number(NamedTuple):
@@ -90,55 +89,6 @@ class Number(NamedTuple):
             return "passes"
         low, high = self.plain_limits(FUTILITY)
         return "breaks" if fails(low if fails_above else high) else "undecided"
-
-
-class Needed(NamedTuple):
-    """What would decide an undecided number: seeds, and times as many test rows.
-
-    None: nobody can say.
-    """
-
-    seeds: int | None
-    rows_factor: float | None
-
-
-def needed(number: Number, limit: float, level: float) -> Needed:
-    """About how many seeds, and if they alone do not do, how many times the test rows would decide.
-
-    Args:
-        number: As measured; it is taken to stay where it is, and V_seed and V_own to shrink as 1 /
-            seeds.
-        limit: The rule's.
-        level: Of a pass, held fixed.
-    """
-    margin = abs(limit - number.value)
-    if margin == 0.0:
-        return Needed(None, None)
-    keeps = number.value <= limit
-    of_records = quantiles(1.0 - (level if keeps else FUTILITY), 1)[1] ** 2 * number.record_variance
-    factor = 1.0 if of_records < 0.8 * margin**2 else 2.0 * of_records / margin**2
-
-    def decides(seeds: int) -> bool:
-        less = number.seeds / seeds
-        then = number._replace(
-            seed_variance=less * number.seed_variance,
-            own_variance=less * number.own_variance,
-            record_variance=number.record_variance / factor,
-            seeds=seeds,
-        )
-        low, high = then.limits(level) if keeps else then.plain_limits(FUTILITY)
-        return high - number.value <= margin if keeps else number.value - low < margin
-
-    low, high = number.seeds, MOST_SEEDS
-    if not decides(high):
-        return Needed(None, None)
-    while low < high:
-        middle = (low + high) // 2
-        if decides(middle):
-            high = middle
-        else:
-            low = middle + 1
-    return Needed(high, None if factor == 1.0 else factor)
 
 
 def look_sizes(first: int, most: int) -> tuple[int, ...]:

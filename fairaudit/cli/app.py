@@ -1,6 +1,7 @@
 """The program: commands, and what becomes of every exception."""
 
 import errno
+import itertools
 import signal
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from fairaudit import __version__
+from fairaudit.capabilities import added
 from fairaudit.cli.commands import (
     choose,
     clean,
@@ -23,12 +25,10 @@ from fairaudit.cli.commands import (
     inspect,
     methods,
     plan,
-    predict,
     report,
     run,
     schema,
     score,
-    train,
 )
 from fairaudit.cli.printing import print_stderr, write_to_nothing
 from fairaudit.config.options import OPTIONS, PANELS
@@ -98,8 +98,6 @@ for command in (
     plan.plan,
     gate.gate,
     score.score,
-    train.train,
-    predict.predict,
     compare.compare,
     report.report,
     init.init,
@@ -108,6 +106,7 @@ for command in (
     schema.schema,
     clean.clean,
     doctor.doctor,
+    *itertools.chain.from_iterable(added("commands")),
 ):
     app.command(name=command.__name__, cls=_Command)(command)
 

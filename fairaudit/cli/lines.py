@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fairaudit.analysis.build_facts import privacy_of
 from fairaudit.cli.lines_catalog import guarantee_text
+from fairaudit.capabilities import added
 from fairaudit.config.option_words import words_of
 from fairaudit.config.options import ASSUMED, AuditConfig
 from fairaudit.config.value_sources import DEFAULT, ResolvedConfig
@@ -165,6 +166,16 @@ def _epsilon(value: float | None) -> str:
     if value is None:
         return "–"
     return shown_up(value)
+
+
+def next_lines(report: Report, out: Path, formats: Sequence[str]) -> Iterator[str]:
+    """What a user may type next, where the report was written as JSON."""
+    if "json" not in formats:
+        return
+    for command_of in added("next_command"):
+        command = command_of(report, str(out / "report.json"))
+        if command:
+            yield f"For a model to release: `{plain(command, 1000)}`"
 
 
 def report_line(out: Path, formats: Sequence[str]) -> str:

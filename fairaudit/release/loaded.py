@@ -32,7 +32,6 @@ from fairaudit.execution.model_setup import fresh_model
 from fairaudit.io.atomic import appearing
 from fairaudit.io.code_digest import code_digest
 from fairaudit.models.convex import BoundedInputs, LogisticModels
-from fairaudit.release.choice import refuse_other_factory
 from fairaudit.release.model_folder import MODEL, RECIPE, read_folder
 from fairaudit.release.model_recipe import (
     Images,
@@ -41,6 +40,7 @@ from fairaudit.release.model_recipe import (
     ReleaseRecipe,
     TableInputs,
 )
+from fairaudit.release.planned import refuse_other_factory
 from fairaudit.release.train import WEIGHTS, named_tensors
 
 _CHANGED = "restore the folder that `fairaudit train` wrote, or train again"

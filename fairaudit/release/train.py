@@ -19,9 +19,10 @@ from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Int64, Split
 from fairaudit.data.public import share_inputs
+from fairaudit.data.split import with_validation
 from fairaudit.engine.devices import CPU, find_device
 from fairaudit.engine.isolation import PerRecord
-from fairaudit.engine.stacked import DEFAULT_BUDGET, Stacked
+from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.errors import TrainingError
 from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.outcomes import on_test
@@ -31,9 +32,7 @@ from fairaudit.io.atomic import write_atomically
 from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.base import Task, TrainedReplicates
 from fairaudit.models.convex import LogisticModels
-from fairaudit.planning.plan import Arm, Plan
 from fairaudit.privacy.streams import from_operating_system, numpy_stream
-from fairaudit.release.choice import ReleaseChoice
 from fairaudit.release.held_out import HeldOut, held_out
 from fairaudit.release.model_folder import (
     CARD,
@@ -45,6 +44,7 @@ from fairaudit.release.model_folder import (
     write_folder,
 )
 from fairaudit.release.model_recipe import Images, LinearMake, NetworkMake, ReleaseRecipe
+from fairaudit.release.planned import ReleasePlan
 from fairaudit.release.search import best_of_tries
 from fairaudit.release.statements import card, evidence, privacy_statement
 from fairaudit.tuning.search import Candidate
@@ -71,50 +71,64 @@ class Trained:
     candidate: Candidate | None = None
 
 
-def train_for_release(choice: ReleaseChoice) -> Trained:
-    """Train the chosen arm once.
+def train_for_release(plan: ReleasePlan) -> Trained:
+    """Train the planned arm once.
 
     Raises:
         ConfigError: There is no such device. TrainingError: Diverged, or out of memory.
     """
     torch.set_flush_denormal(True)
-    plan, arm = choice.plan, choice.arm
-    device = find_device(plan.config.device)
+    config, arm = plan.config, plan.arm
+    device = find_device(config.device)
     with from_operating_system():
-        split = coin_split(choice.dataset, plan.config)
+        split = coin_split(plan.dataset, config)
         if not len(split.train):
             raise TrainingError("no row is left to train on", hint="use a larger table")
         queries = int(arm.settings.get("queries", 0))
-        inputs = share_inputs(choice.dataset, plan.config, by_pool=choice.by_pool).value
-        prepared = prepare_rows(inputs, plan.config, split, by_pool=choice.by_pool, queries=queries)
+        inputs = share_inputs(plan.dataset, config, by_pool=plan.by_pool).value
+        prepared = prepare_rows(inputs, config, split, by_pool=plan.by_pool, queries=queries)
         if prepared.public is not None and len(prepared.public.features) < queries:
             raise TrainingError(
                 f"the student needs {queries:,} records, and coins left "
                 f"{len(prepared.public.features):,}",
                 hint="audit with more test rows, fewer queries, or --public-data",
             )
-        task = _task(plan, arm, prepared, device)
+        task = _task(plan, prepared, device)
         method = method_of(arm)
+        candidate = None
         try:
             if arm.tuning is None:
-                kept, model = None, Sanitised(method.fit(task, []), len(prepared.dataset.classes))
+                model = Sanitised(method.fit(task, []), len(prepared.dataset.classes))
             else:
-                assert plan.config.n_public is not None
-                kept = best_of_tries(arm, method, task, prepared, n_public=plan.config.n_public)
-                model = kept.model
+                n_public = with_validation(plan.training.n_public)
+                candidate, model = best_of_tries(arm, method, task, prepared, n_public=n_public)
         except TrainingError as error:
             message = error.message.replace(f" at seed {task.seed}", "")
             raise TrainingError(message, error.hint) from None
-    assert kept or model.event == arm.privacy.event, f"{arm.key} did {model.event}"
+    assert candidate or model.event == arm.privacy.event, f"{arm.key} did {model.event}"
     trained = model.trained
     if trained is not None and not torch.isfinite(trained.parameters).all():
-        if kept is None:
+        if candidate is None:
             raise TrainingError(f"{arm.key} diverged: its parameters are not finite")
         trained = None  # the model of a search says the same of everybody, as its score took it to
     tensors, make = _model(plan, task.model, trained) if trained else _constant(prepared)
-    recipe = _recipe(choice, prepared, make)
+    images = None
+    if plan.dataset.image_shape is not None:
+        images = Images(
+            shape=plan.dataset.image_shape,
+            resized=config.resize is not None,
+            pixel_range=config.pixel_range,
+        )
+    recipe = ReleaseRecipe(
+        fairaudit=__version__,
+        label=plan.dataset.label,
+        classes=plan.dataset.classes,
+        columns=prepared.encoded.columns,
+        images=images,
+        model=make,
+        fitted=tuple(line for column in prepared.encoded.columns for line in column.learned),
+    )
     probabilities = on_test(model, prepared, 1)[0]
-    candidate = kept.candidate if kept else None
     return Trained(tensors, recipe, prepared.encoded.split.test, probabilities, candidate)
 
 
@@ -126,25 +140,29 @@ def coin_split(dataset: Dataset, config: AuditConfig) -> Split:
     ``balance`` are those of the groups' sizes, which count as public.
     """
     coins = numpy_stream(0, "split", "release")
-    rows = dataset.n_rows
-    is_test = coins.random(rows) < config.test_size if dataset.split is None else dataset.split == 1
     grouping = dataset.groupings[0]
+    if dataset.split is None:
+        is_test = coins.random(dataset.n_rows) < config.test_size
+    else:
+        is_test = dataset.split == 1
+    chosen = np.ones(dataset.n_rows, np.bool_)
     if config.balance:
         sizes = np.bincount(grouping.groups, minlength=len(grouping.names)).astype(np.float64)
         named = np.arange(len(sizes)) != (-1 if grouping.missing is None else grouping.missing)
         rates = np.where(named, sizes[named].min() / np.maximum(sizes, 1.0), 0.0)
-        chosen = coins.random(rows) < rates[grouping.groups]
-    else:
-        chosen = np.ones(rows, np.bool_)
-    rates = np.array([config.keep.get(name, 1.0) for name in grouping.names])
-    kept = coins.random(rows) < rates[grouping.groups]
+        chosen = coins.random(dataset.n_rows) < rates[grouping.groups]
+    keep = np.array([config.keep.get(name, 1.0) for name in grouping.names])
+    kept = coins.random(dataset.n_rows) < keep[grouping.groups]
     train, test = np.flatnonzero(chosen & ~is_test & kept), np.flatnonzero(chosen & is_test)
     return Split(0, train.astype(np.int64), test.astype(np.int64))
 
 
-def _task(plan: Plan, arm: Arm, prepared: SeedData, device: torch.device = CPU) -> Task:
-    schedule, config = plan.training, plan.config
+def _task(plan: ReleasePlan, prepared: SeedData, device: torch.device = CPU) -> Task:
+    config, arm, schedule = plan.config, plan.arm, plan.training
     seed = secrets.randbits(62)  # of what an own model draws in training; streams do not read it
+    budget = DEFAULT_BUDGET
+    if config.memory:
+        budget = config.memory * 2**20
     return Task(
         arm=arm.key,
         seed=seed,
@@ -158,7 +176,7 @@ def _task(plan: Plan, arm: Arm, prepared: SeedData, device: torch.device = CPU) 
         n_public=schedule.n_public,
         sampling=[arm.key],
         source={},
-        budget=config.memory * 2**20 if config.memory else DEFAULT_BUDGET,
+        budget=budget,
         public=prepared.public,
         records=prepared.encoded.split.train,
         device=device,
@@ -172,37 +190,31 @@ def named_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _model(
-    plan: Plan, start: nn.Module, trained: TrainedReplicates
+    plan: ReleasePlan, start: nn.Module, trained: TrainedReplicates
 ) -> tuple[dict[str, NDArray[np.generic]], NetworkMake | LinearMake]:
     """What is released: one network's parameters, or one linear model's."""
-    network, config = trained.network, plan.config
+    network, name = trained.network, plan.training.model
     if isinstance(network, LogisticModels):
         assert network.inputs.means is None, "its inputs are scaled by groups"
         make = LinearMake(
             make="linear", feature_norm=network.inputs.norm, intercept=network.inputs.intercept
         )
         return {WEIGHTS: network.weights[0].numpy()}, make
-    assert isinstance(network, Stacked)
-    own = start.inner if isinstance(start, PerRecord) else start
-    learned = [parameter for parameter in own.parameters() if parameter.requires_grad]
+    tensors = named_tensors(start)
+    learned = [tensor for tensor in tensors.values() if tensor.requires_grad]
     values = torch.split(trained.parameters[0], [parameter.numel() for parameter in learned])
     with torch.no_grad():
         for parameter, value in zip(learned, values, strict=True):
             parameter.copy_(value.view(parameter.shape))
-    code = (
-        code_digest([plan.training.model.partition(":")[0]])
-        if is_factory(plan.training.model)
-        else ""
-    )
     network_make = NetworkMake(
         make="network",
-        model=plan.training.model,
-        hidden=config.hidden if plan.training.model == "mlp" else (),
-        activation=config.activation,
-        code_sha256=code,
+        model=name,
+        hidden=plan.config.hidden if name == "mlp" else (),
+        activation=plan.config.activation,
+        code_sha256=code_digest([name.partition(":")[0]]) if is_factory(name) else "",
     )
-    tensors = named_tensors(start)
-    return {n: value.detach().contiguous().numpy() for n, value in tensors.items()}, network_make
+    stored = {key: tensor.detach().contiguous().numpy() for key, tensor in tensors.items()}
+    return stored, network_make
 
 
 def _constant(prepared: SeedData) -> tuple[dict[str, NDArray[np.generic]], LinearMake]:
@@ -214,34 +226,11 @@ def _constant(prepared: SeedData) -> tuple[dict[str, NDArray[np.generic]], Linea
     )
 
 
-def _recipe(
-    choice: ReleaseChoice, prepared: SeedData, make: NetworkMake | LinearMake
-) -> ReleaseRecipe:
-    dataset, config = choice.dataset, choice.plan.config
-    shape = dataset.image_shape
-    return ReleaseRecipe(
-        fairaudit=__version__,
-        label=dataset.label,
-        classes=dataset.classes,
-        columns=prepared.encoded.columns,
-        images=None
-        if shape is None
-        else Images(shape=shape, resized=config.resize is not None, pixel_range=config.pixel_range),
-        model=make,
-        fitted=fitted_constants(prepared),
-    )
-
-
-def fitted_constants(prepared: SeedData) -> tuple[str, ...]:
-    """What of the inputs was learned of rows, be they the pool's."""
-    return tuple(line for column in prepared.encoded.columns for line in column.learned)
-
-
-def release(choice: ReleaseChoice, out: Path) -> list[HeldOut]:
+def release(plan: ReleasePlan, out: Path) -> list[HeldOut]:
     """Train, write the folder, then look at the rows that were held out.
 
     Args:
-        choice: What is trained.
+        plan: What is trained.
         out: The folder; it must not be there.
 
     Returns:
@@ -251,23 +240,21 @@ def release(choice: ReleaseChoice, out: Path) -> list[HeldOut]:
     Raises:
         TrainingError: Diverged, or out of memory. OutputError: The folder cannot be written.
     """
-    trained = train_for_release(choice)
-    write_model(choice, trained, out)
-    return held_out(
-        choice.report, choice.audited.key, choice.dataset, trained.test, trained.probabilities
-    )
+    trained = train_for_release(plan)
+    write_model(plan, trained, out)
+    return held_out(plan.report, plan.arm.key, plan.dataset, trained.test, trained.probabilities)
 
 
-def write_model(choice: ReleaseChoice, trained: Trained, out: Path) -> None:
+def write_model(plan: ReleasePlan, trained: Trained, out: Path) -> None:
     """Write the folder of a trained model. Raises: OutputError, as :func:`release`."""
     recipe = trained.recipe
     files = {
         MODEL: save(trained.tensors),
         RECIPE: as_json(recipe.model_dump(mode="json")),
-        PRIVACY: as_json(privacy_statement(choice, recipe, trained.candidate)),
-        CARD: card(choice, recipe).encode(),
+        PRIVACY: as_json(privacy_statement(plan, recipe, trained.candidate)),
+        CARD: card(plan, recipe).encode(),
     }
-    files[EVIDENCE] = as_json(evidence(choice, files))
+    files[EVIDENCE] = as_json(evidence(plan, files))
     write_folder(out, files)
 
 
@@ -278,7 +265,7 @@ def keep_beside(report: Path, out: Path, found: Sequence[HeldOut]) -> Path:
         OutputError: The folder of the report is not writable.
     """
     path = report.parent / f"held-out-{out.absolute().name}.json"
-    groups = [{**asdict(each), "expected": each.expected and list(each.expected)} for each in found]
+    groups = list(map(asdict, found))
     content = {"report_is_dp": False, "model": str(out), "groups": groups}
     write_atomically(path, as_json(content), mode=0o600)
     return path

@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-from fairaudit.report.facts import AttackFacts
 from fairaudit.results.estimates import EpsilonFigure, Figure, Interval, Part
 
 Outcome = Literal["passes", "breaks", "undecided"]
@@ -34,7 +33,6 @@ class TestedNumber(Part):
             seeds are tried.
         outcome: What the rule says.
         reason: Why it says nothing, or "".
-        seeds_needed, rows_factor: About what would decide it: seeds, and times as many test rows.
     """
 
     rule: str
@@ -49,8 +47,6 @@ class TestedNumber(Part):
     other_bound: Figure | None
     outcome: Outcome
     reason: str
-    seeds_needed: int | None = None
-    rows_factor: Figure | None = None
 
 
 class Tested(Part):
@@ -115,12 +111,10 @@ class Choice(Part):
         arm: That is recommended, or None.
         nearest: The arm that came nearest to passing, where none does.
         answer: In one sentence.
-        attack: What the epsilon of that arm leaves to an attacker.
         methods: In the order of the command.
         tests: In the order in which they were made.
         promise, conditions: What is promised, and on which conditions.
         failed: Trainings that ended without a model, by arm and seed.
-        train: The command that trains the recommended arm for release.
     """
 
     rules: tuple[RuleFacts, ...]
@@ -131,13 +125,11 @@ class Choice(Part):
     arm: str | None
     nearest: str | None
     answer: str
-    attack: tuple[AttackFacts, ...]
     methods: tuple[OfMethod, ...]
     tests: tuple[Tested, ...]
     promise: str
     conditions: tuple[str, ...]
     failed: tuple[str, ...]
-    train: str
 
     @property
     def told(self) -> "Tested":

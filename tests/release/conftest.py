@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 from audits import audit_here
+from fairaudit.release.planned import Request, plan_release
 from people import OWN, RECIPE, TOLD, people
 
-from fairaudit.release.choice import Wish, choose
 from fairaudit.release.train import release
 
 
@@ -35,9 +35,11 @@ def trained(audited, tmp_path):
 
     def _trained(method="dpsgd", wish=None, name="model", **options):
         options = {"method": [method], **options}
-        choice = choose(Wish(audited(**options), method, **(wish or {})))
+        choice = plan_release(Request(audited(**options), method, **(wish or {})))
         found = release(choice, tmp_path / name)
-        return SimpleNamespace(folder=tmp_path / name, choice=choice, held_out=found)
+        return SimpleNamespace(
+            folder=tmp_path / name, choice=choice, held_out=found, report=audited(**options)
+        )
 
     return _trained
 

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from fairaudit.cli.lines import next_lines
+from fairaudit.release.planned import Request, plan_release
 from people import people
 from reports import sealed
 
 from fairaudit.cli.app import main
-from fairaudit.cli.lines_release import release_lines
 from fairaudit.errors import FairauditError
-from fairaudit.release.choice import Wish, choose
 from fairaudit.release.train import train_for_release
 from fairaudit.report.load import load_report
 from fairaudit.report.render.markdown import to_markdown
-from fairaudit.report.reproduce import train_command
+from fairaudit.release.next_command import next_command
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_the_command_in_a_report_trains_its_method(
     words = shlex.split(told[0].split("Beside report.json: ")[1])
     assert words == ["fairaudit", "train", "--from", "report.json", *wanted, "--out", "model"]
     assert len(told) == 1
-    (line,) = release_lines(report, path.parent, ["json"])
+    (line,) = next_lines(report, path.parent, ["json"])
     words = shlex.split(line.split("`")[1])
     assert words == ["fairaudit", "train", "--from", str(path), *wanted, "--out", "model"]
     assert typed(*words[1:])[0] == 0
@@ -108,10 +108,10 @@ def test_the_command_in_a_report_trains_its_method(
 def test_no_command_is_told_that_would_be_refused(audited):
     refused = ({"columns": None}, {"fail_on": ["epsilon > 0.001"]}, {"method": ["sgd"]})
     for options in refused:
-        assert not list(release_lines(load_report(audited(**options)), Path("out"), ["json"]))
+        assert not list(next_lines(load_report(audited(**options)), Path("out"), ["json"]))
     report = load_report(audited())
-    assert list(release_lines(report, Path("out"), ["json"]))
-    assert not list(release_lines(report, Path("out"), ["html"]))
+    assert list(next_lines(report, Path("out"), ["json"]))
+    assert not list(next_lines(report, Path("out"), ["html"]))
     assert "fairaudit train --from" not in to_markdown(load_report(audited(method=["sgd"])))
 
 
@@ -133,7 +133,7 @@ def test_the_device_of_the_option_is_that_of_the_training(audited, monkeypatch, 
 
     monkeypatch.setattr("fairaudit.methods.gradient.GradientMethod.fit", fit)
     with pytest.raises(Stopped):
-        train_for_release(choose(Wish(audited(), "dpsgd", device=device)))
+        train_for_release(plan_release(Request(audited(), "dpsgd", device=device)))
     assert given == [wanted]
 
 
@@ -235,7 +235,7 @@ def test_a_model_of_ones_own_is_trained_where_the_command_names_it(
     typed, audited, tmp_path, own_model
 ):
     report = audited(model="own_release_toy:make")
-    command = train_command(load_report(report), str(report))
+    command = next_command(load_report(report), str(report))
     assert "--model own_release_toy:make" in command
     assert typed(*shlex.split(command)[1:])[0] == 0
     assert (tmp_path / "model" / "model.safetensors").exists()
@@ -248,23 +248,16 @@ def test_data_that_are_not_to_be_found_are_asked_for(audited, tmp_path, monkeypa
     for setting, said in ((gone, "not to be found from here"), (framed, "a DataFrame was audited")):
         config = {**report.config, "data": setting}
         monkeypatch.setattr(
-            "fairaudit.release.choice.parsed",
+            "fairaudit.release.planned.parsed",
             lambda *_, config=config, **__: report.model_copy(update={"config": config}),
         )
         with pytest.raises(FairauditError, match=said) as caught:
-            choose(Wish(audited(), "dpsgd"))
+            plan_release(Request(audited(), "dpsgd"))
         assert (caught.value.exit_code, "--data PATH" in caught.value.hint) == (2, True)
         data = Path(str(report.config["data"].value))
-        assert not choose(Wish(audited(), "dpsgd", data=data)).changed
+        assert not plan_release(Request(audited(), "dpsgd", data=data)).changed
 
 
-def test_figures_of_the_audit_are_in_the_card_only_where_asked_for(typed, audited, tmp_path):
-    report = audited(fail_on=["epsilon > 1000"])
-    for name, words in (("bare", ()), ("full", ("--with-figures",))):
-        assert typed("train", "--from", report, "--method", "dpsgd", "--out", name, *words)[0] == 0
-    full, bare = ((tmp_path / name / "MODEL_CARD.md").read_text() for name in ("full", "bare"))
-    assert "cost of privacy (points)" in full
-    assert "points" not in bare
 
 
 _SLOW_LOOP = """
@@ -277,7 +270,6 @@ def slow(self, steps):
         take(self, 1)
 loop.Loop.take = slow
 from fairaudit.cli.app import main
-from fairaudit.cli.lines_release import release_lines
 sys.exit(main(sys.argv[1:]))
 """
 

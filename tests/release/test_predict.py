@@ -17,6 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from disks import files_of_at_most
+from fairaudit.release.planned import Request, plan_release
 from people import people
 from pyarrow.csv import write_csv
 from pyarrow.parquet import write_table
@@ -27,7 +28,6 @@ from sklearn.metrics import accuracy_score, get_scorer, roc_auc_score
 import fairaudit
 from fairaudit.errors import ConfigError, DataError, OutputError
 from fairaudit.methods.catalog import Guarantee, catalog
-from fairaudit.release.choice import Wish, choose
 from fairaudit.release.loaded import load_model, write_predictions
 from fairaudit.release.model_folder import MOST_BYTES
 from fairaudit.release.train import train_for_release, write_model
@@ -39,7 +39,7 @@ def made(audited, tmp_path):
 
     def _made(method="dpsgd", **options):
         wish = {"fitted": True, **options.pop("wish", {})}
-        choice = choose(Wish(audited(**{"method": [method], **options}), method, **wish))
+        choice = plan_release(Request(audited(**{"method": [method], **options}), method, **wish))
         trained = train_for_release(choice)
         write_model(choice, trained, tmp_path / "model")
         return tmp_path / "model", choice, trained

@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from changed import replace
+from fairaudit.release.planned import Request, plan_release
 from scipy.stats import binom, chi2, geom, kstest, norm
 
 import fairaudit
@@ -20,7 +21,6 @@ from fairaudit.privacy.noise import GaussianNoise
 from fairaudit.privacy.selection import Selection
 from fairaudit.privacy.streams import from_operating_system
 from fairaudit.release import search
-from fairaudit.release.choice import Wish, choose
 from fairaudit.release.search import best_of_tries, released_score, validation_coins
 from fairaudit.release.train import _task, coin_split, train_for_release
 from fairaudit.report.load import load_report
@@ -48,17 +48,17 @@ class Says:
 
 @pytest.fixture
 def choice(audited):
-    return choose(Wish(audited(tune=N), "dpsgd"))
+    return plan_release(Request(audited(tune=N), "dpsgd"))
 
 
 @pytest.fixture
 def searched(choice, monkeypatch):
     """Searches without trainings: what each tried, and what it kept."""
-    arm, config = choice.arm, choice.plan.config
+    arm, config = choice.arm, choice.config
     with from_operating_system():
         inputs = share_inputs(choice.dataset, config).value
         prepared = prepare_rows(inputs, config, coin_split(choice.dataset, config), by_pool=False)
-        task, one = _task(choice.plan, arm, prepared), arm.tuning.candidate(0, 0)
+        task, one = _task(choice, prepared), arm.tuning.candidate(0, 0)
 
     def _searched(favourite=lambda number: 0):
         tried = []
@@ -72,7 +72,7 @@ def searched(choice, monkeypatch):
         monkeypatch.setattr(search, "train", train)
         monkeypatch.setattr(Tuning, "candidate", lambda self, seed, number: one)
         with from_operating_system():
-            kept = best_of_tries(arm, method_of(arm), task, prepared, n_public=config.n_public)
+            kept = best_of_tries(arm, method_of(arm), task, prepared, n_public=240)
         return tried, tried.index(kept.model)
 
     _searched.prepared = prepared
@@ -146,7 +146,7 @@ def test_a_score_is_the_count_of_the_validation_rows_with_fresh_noise(searched, 
     """By hand from the labels; ten records of noise, as normal as they should be."""
     prepared = searched.prepared
     places = np.arange(0, len(prepared.encoded.split.train), 3)
-    divided = divided_at(places, prepared, _task(choice.plan, choice.arm, prepared).pool)
+    divided = divided_at(places, prepared, _task(choice, prepared).pool)
     rows = prepared.encoded.split.train[places]
     right, groups = choice.dataset.labels[rows] == 1, choice.dataset.groupings[0].groups[rows]
     model = Sanitised(Says(None, 1), 2)
@@ -205,8 +205,8 @@ def test_candidates_follow_the_public_prior_and_none_comes_again(choice):
 def test_epsilon_is_the_audits_charged_one(trained):
     made = trained(tune=N)
     told = json.loads((made.folder / "privacy.json").read_text())
-    report = load_report(made.choice.wish.report)
-    config = made.choice.plan.config.model_copy(update={"n_public": None, "seeds": 2})
+    report = load_report(made.report)
+    config = made.choice.config.model_copy(update={"n_public": None, "seeds": 2})
     charge = make_plan(config, made.choice.dataset).arm("dpsgd").charge
     assert told["epsilon"] == pytest.approx(charge.epsilon(1e-5), abs=1e-9)
     assert float(f"{told['epsilon']:.6g}") == pytest.approx(
@@ -278,7 +278,7 @@ def test_a_search_that_keeps_a_diverged_training_says_the_same_of_everybody(trai
 
 def test_a_search_that_is_not_charged_is_refused_with_the_way_out(audited):
     with pytest.raises(PrivacyError, match="the search over 4 settings is not charged") as caught:
-        choose(Wish(audited(tune=N, tune_privacy="uncharged"), "dpsgd"))
+        plan_release(Request(audited(tune=N, tune_privacy="uncharged"), "dpsgd"))
     assert caught.value.exit_code == 5
     assert "--tune-privacy charged" in caught.value.hint
 
@@ -287,9 +287,9 @@ def test_a_report_that_claims_another_search_is_refused(audited, monkeypatch):
     report = load_report(audited(tune=N))
     other = report.config["tune"].model_copy(update={"value": 9})
     lying = report.model_copy(update={"config": {**report.config, "tune": other}})
-    monkeypatch.setattr("fairaudit.release.choice.parsed", lambda *_, **__: lying)
-    with pytest.raises(ConfigError, match="epsilon by RDP"):
-        choose(Wish(audited(tune=N), "dpsgd"))
+    monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, **__: lying)
+    with pytest.raises(ConfigError, match="another guarantee"):
+        plan_release(Request(audited(tune=N), "dpsgd"))
 
 
 def test_a_search_of_other_tries_or_other_trainings_than_charged_does_not_run(choice):

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from audits import audit_here
+from fairaudit.release.planned import Request, plan_release
 from intoto import STATEMENT
 from jsonschema import Draft202012Validator
 from people import people
@@ -27,7 +28,6 @@ from fairaudit.errors import (
 )
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.privacy.streams import from_operating_system
-from fairaudit.release.choice import Wish, choose
 from fairaudit.release.held_out import accuracies, prediction_interval
 from fairaudit.release.model_folder import write_folder
 from fairaudit.release.train import coin_split, release, train_for_release
@@ -57,7 +57,7 @@ def test_every_draw_comes_of_the_operating_system_and_leaves_no_trace(
 
     As bytes and as digits.
     """
-    choice = choose(Wish(audited(), "dpsgd"))
+    choice = plan_release(Request(audited(), "dpsgd"))
     given, numbers = [], []
     urandom, randbits = os.urandom, secrets.randbits
     monkeypatch.setattr(os, "urandom", lambda size: given.append(urandom(size)) or given[-1])
@@ -80,7 +80,7 @@ def test_every_draw_comes_of_the_operating_system_and_leaves_no_trace(
 
 def test_the_guarantee_is_the_audits(trained):
     made = trained()
-    report = load_report(made.choice.wish.report)
+    report = load_report(made.report)
     told, audited = read(made.folder, "privacy.json"), report.privacy["dpsgd"]
     assert told["epsilon"] == pytest.approx(audited.epsilon.pld, rel=1e-5)
     assert told["epsilon_rdp"] == pytest.approx(audited.epsilon.rdp, rel=1e-5)
@@ -100,10 +100,10 @@ def test_the_evidence_is_valid_and_names_every_file_the_report_and_the_data(trai
         name: digest(made.folder / name) for name in FILES - {"evidence.json"}
     }
     report, audited, used = told["predicate"]["configuration"]
-    assert report["digest"]["sha256"] == digest(made.choice.wish.report)
+    assert report["digest"]["sha256"] == digest(made.report)
     assert (
         report["annotations"]["content_sha256"]
-        == load_report(made.choice.wish.report).content_sha256
+        == load_report(made.report).content_sha256
     )
     assert audited["digest"]["sha256"] == used["digest"]["sha256"]
     assert used["annotations"]["overrides"] == []
@@ -148,44 +148,41 @@ def test_changed_data_stop_it_unless_the_evidence_may_say_so(audited, tmp_path):
     changed.to_parquet(tmp_path / "changed.parquet", index=False)
     wish = {"report": audited(), "method": "dpsgd", "data": tmp_path / "changed.parquet"}
     with pytest.raises(ConfigError, match="is not what was audited") as caught:
-        choose(Wish(**wish))
+        plan_release(Request(**wish))
     assert caught.value.exit_code == 2
-    release(choose(Wish(**wish, despite_change=True)), tmp_path / "model")
+    release(plan_release(Request(**wish, despite_change=True)), tmp_path / "model")
     _, before, now = read(tmp_path / "model", "evidence.json")["predicate"]["configuration"]
     assert before["digest"] != now["digest"]
     assert now["annotations"]["overrides"] == ["--despite-change"]
     assert "--despite-change" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
 
 
-def test_a_report_of_which_one_number_is_off_by_a_thousandth_is_refused(audited, monkeypatch):
-    """As a consistent edit with a new digest, or another version's rules would make it."""
+def test_a_report_whose_guarantee_is_not_that_of_its_numbers_is_refused(audited, monkeypatch):
+    """As a consistent edit with a new digest, or another version's accountant, would make it."""
     path = audited()
     report = load_report(path)
-    arms = {arm.key: arm for arm in report.arms}
-    arm, privacy, training = arms["dpsgd"], report.privacy["dpsgd"], report.training
-    edited = []
-    for name, number in arm.settings.items():
-        other = arm.model_copy(update={"settings": {**arm.settings, name: number * 1.001}})
-        edited.append({"arms": [*{**arms, "dpsgd": other}.values()]})
-    for name in ("n_public", "steps_per_epoch", "epochs"):
-        number = getattr(training, name)
-        edited.append({"training": training.model_copy(update={name: number + 1})})
+    reference, arm = report.arms
+    privacy, settings = arm.privacy, arm.settings
     found = privacy.epsilon
-    for other in (
-        {"delta": privacy.delta * 1.001},
-        {"epsilon": found.model_copy(update={"pld": found.pld * 1.001})},
-        {"epsilon": found.model_copy(update={"rdp": found.rdp * 1.001})},
-        {"guarantee": Guarantee.CHECKED},
-    ):
-        one = privacy.model_copy(update=other)
-        liar = arm.model_copy(update={"privacy": one})
-        edited.append({"arms": [*{**arms, "dpsgd": liar}.values()]})
-    assert choose(Wish(path, "dpsgd")).arm.key == "dpsgd"
-    for update in edited:
+    edited = [
+        {"settings": {**settings, "noise_multiplier": settings["noise_multiplier"] * 1.001}},
+        {"settings": {**settings, "max_grad_norm": -1.0}},
+        {"privacy": privacy.model_copy(update={"delta": privacy.delta * 1.001})},
+        {"privacy": privacy.model_copy(update={"guarantee": Guarantee.CHECKED})},
+    ]
+    for name in ("pld", "rdp"):
+        other = found.model_copy(update={name: getattr(found, name) * 1.001})
+        edited.append({"privacy": privacy.model_copy(update={"epsilon": other})})
+    lies = [{"arms": (reference, arm.model_copy(update=update))} for update in edited]
+    for name in ("steps_per_epoch", "epochs"):
+        number = getattr(report.training, name) + 1
+        lies.append({"training": report.training.model_copy(update={name: number})})
+    assert plan_release(Request(path, "dpsgd")).arm.settings == settings
+    for update in lies:
         lying = report.model_copy(update=update)
-        monkeypatch.setattr("fairaudit.release.choice.parsed", lambda *_, lying=lying, **__: lying)
+        monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, lying=lying, **__: lying)
         with pytest.raises((ConfigError, PrivacyError)):
-            choose(Wish(path, "dpsgd"))
+            plan_release(Request(path, "dpsgd"))
 
 
 def test_undeclared_columns_stop_it_unless_the_card_may_say_so(trained):
@@ -204,14 +201,14 @@ def test_undeclared_columns_stop_it_unless_the_card_may_say_so(trained):
 def test_what_has_no_established_guarantee_is_refused(audited, monkeypatch):
     path = audited(method=["global-adapt", "dpsgd-matched"], variant=["as-published"])
     for wish, said in (
-        (Wish(path, "global-adapt", "as-published"), "no established guarantee"),
-        (Wish(path, "sgd"), "no established guarantee"),
-        (Wish(path, "dpsgd-matched"), "reads what global-adapt released"),
+        (Request(path, "global-adapt", "as-published"), "no established guarantee"),
+        (Request(path, "sgd"), "no established guarantee"),
+        (Request(path, "dpsgd-matched"), "reads what global-adapt released"),
     ):
         with pytest.raises(PrivacyError, match=said):
-            choose(wish)
+            plan_release(wish)
     with pytest.raises(ConfigError, match="dpsgd was not audited"):
-        choose(Wish(path, "dpsgd"))
+        plan_release(Request(path, "dpsgd"))
     report = load_report(path)
     claimed = report.privacy["global-adapt"]
     arms = []
@@ -219,28 +216,28 @@ def test_what_has_no_established_guarantee_is_refused(audited, monkeypatch):
         claims = arm.key == "global-adapt:as-published"
         arms.append(arm.model_copy(update={"privacy": claimed}) if claims else arm)
     lying = report.model_copy(update={"arms": tuple(arms)})
-    monkeypatch.setattr("fairaudit.release.choice.parsed", lambda *_, **__: lying)
-    with pytest.raises(ConfigError, match="calls the guarantee of global-adapt:as-published not"):
-        choose(Wish(path, "global-adapt", "as-published"))
+    monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, **__: lying)
+    with pytest.raises(ConfigError, match="another guarantee of global-adapt:as-published"):
+        plan_release(Request(path, "global-adapt", "as-published"))
 
 
 def test_one_epsilon_of_a_sweep_is_named(audited):
     path = audited(epsilon=[2.0, 4.0], noise_multiplier=None)
     with pytest.raises(ConfigError, match="several epsilons"):
-        choose(Wish(path, "dpsgd"))
+        plan_release(Request(path, "dpsgd"))
     with pytest.raises(ConfigError, match="not in this form and at this epsilon"):
-        choose(Wish(path, "dpsgd", epsilon=3.0))
-    choice = choose(Wish(path, "dpsgd", epsilon=4.0))
-    assert choice.audited.key == "dpsgd@4"
+        plan_release(Request(path, "dpsgd", epsilon=3.0))
+    choice = plan_release(Request(path, "dpsgd", epsilon=4.0))
+    assert choice.arm.key == "dpsgd@4"
     assert 3.99 < choice.arm.privacy.epsilon.pld <= 4.0
 
 
 def test_an_audit_with_a_failed_seed_is_no_word_for_a_model(audited, monkeypatch):
     partial = load_report(audited()).model_copy(update={"status": "partial"})
-    monkeypatch.setattr("fairaudit.release.choice.parsed", lambda *_, **__: partial)
+    monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, **__: partial)
     with pytest.raises(Undecided, match="not complete"):
-        choose(Wish(audited(), "dpsgd"))
-    assert choose(Wish(audited(), "dpsgd", despite_gates=True)).overrides == ("--despite-gates",)
+        plan_release(Request(audited(), "dpsgd"))
+    assert plan_release(Request(audited(), "dpsgd", despite_gates=True)).overrides == ("--despite-gates",)
 
 
 # --- the folder
@@ -274,7 +271,7 @@ def test_a_write_that_is_cut_short_leaves_nothing(tmp_path, monkeypatch, stop):
 def test_a_diverged_training_is_told_without_its_seed_and_writes_nothing(
     audited, tmp_path, monkeypatch
 ):
-    choice = choose(Wish(audited(), "dpsgd"))
+    choice = plan_release(Request(audited(), "dpsgd"))
     monkeypatch.setattr("fairaudit.methods.gradient.LARGEST_PARAMETER", 0.0)
     with pytest.raises(TrainingError, match="diverged") as caught:
         release(choice, tmp_path / "model")
@@ -302,7 +299,7 @@ def test_one_new_draw_lies_in_the_prediction_interval_in_95_of_100_and_several_d
 def test_seeds_that_agree_by_luck_have_the_spread_of_the_arms(trained):
     """As a group of few rows has in five seeds: no spread of its own, and 7 points elsewhere."""
     made = trained(method="dpsgd", seeds=3)
-    report = load_report(made.choice.wish.report)
+    report = load_report(made.report)
     by_arm = accuracies(report, "sex", "F")
     assert by_arm.keys() == {"sgd", "dpsgd"}
     (women,) = (each for each in made.held_out if each.group == "F")
@@ -321,12 +318,12 @@ def test_seeds_that_agree_by_luck_have_the_spread_of_the_arms(trained):
 
 
 def test_each_row_is_split_by_a_coin_of_its_own(audited):
-    choice = choose(Wish(audited(), "dpsgd"))
+    choice = plan_release(Request(audited(), "dpsgd"))
     draws, rows = 400, choice.dataset.n_rows
     member = np.zeros((draws, rows), bool)
     with from_operating_system():
         for draw in range(draws):
-            split = coin_split(choice.dataset, choice.plan.config)
+            split = coin_split(choice.dataset, choice.config)
             member[draw, split.train] = True
             assert len(np.union1d(split.train, split.test)) == rows
             assert not np.intersect1d(split.train, split.test).size
@@ -341,16 +338,16 @@ def test_each_row_is_split_by_a_coin_of_its_own(audited):
 
 
 def test_kept_and_balanced_rows_are_coins_with_the_rates_that_were_asked_for(audited):
-    kept = choose(Wish(audited(keep={"F": 0.25}), "dpsgd"))
+    kept = plan_release(Request(audited(keep={"F": 0.25}), "dpsgd"))
     with from_operating_system():
-        splits = [coin_split(kept.dataset, kept.plan.config) for _ in range(200)]
+        splits = [coin_split(kept.dataset, kept.config) for _ in range(200)]
     groups = kept.dataset.groupings[0].groups
     of_group = [int((groups == k).sum()) for k in (0, 1)]
     for group, rate in ((0, 0.8 * 0.25), (1, 0.8)):
         taken = sum(int((groups[split.train] == group).sum()) for split in splits)
         draws = 200 * of_group[group]
         assert binom.ppf(1e-6, draws, rate) <= taken <= binom.isf(1e-6, draws, rate)
-    balanced = kept.plan.config.model_copy(update={"keep": {}, "balance": True})
+    balanced = kept.config.model_copy(update={"keep": {}, "balance": True})
     with from_operating_system():
         splits = [coin_split(kept.dataset, balanced) for _ in range(200)]
     taken = [sum(int((groups[s.train] == k).sum()) for s in splits) for k in (0, 1)]
@@ -374,7 +371,7 @@ def test_a_split_that_the_data_bring_stays(tmp_path):
         epochs=1,
         batch_size=60,
     )
-    choice = choose(Wish(path, "dpsgd", fitted=True))
+    choice = plan_release(Request(path, "dpsgd", fitted=True))
     trained = train_for_release(choice)
     assert trained.test.tolist() == list(range(0, 300, 3))
 
@@ -406,7 +403,7 @@ def test_adult_by_its_code_book_is_audited_and_trained_with_nothing_fitted(share
         ]
         assert (len(report.data.fitted) == 0) == (name == "declared")
     assert abs(accuracy["declared"].value - accuracy["fitted"].value) < 0.01
-    choice = choose(Wish(tmp_path / "declared" / "report.json", "dpsgd"))
+    choice = plan_release(Request(tmp_path / "declared" / "report.json", "dpsgd"))
     trained = train_for_release(choice)
     right = trained.probabilities.argmax(1) == choice.dataset.labels[trained.test]
     assert abs(right.mean() - accuracy["fitted"].value) < 0.02
@@ -418,8 +415,8 @@ def test_a_student_gets_the_records_that_were_planned_whatever_the_coins_say(aud
 
     The event is the audit's.
     """
-    choice = choose(
-        Wish(
+    choice = plan_release(
+        Request(
             audited(method=["pate-hard"], noise_multiplier=None, epsilon=[8.0]),
             "pate-hard",
             fitted=True,

@@ -47,7 +47,7 @@ def choose(given: Given) -> None:
     from fairaudit.choosing.choose import candidates, exit_code
     from fairaudit.choosing.choose import choose as look
     from fairaudit.cli.console import Screen
-    from fairaudit.cli.lines import header_lines, report_line
+    from fairaudit.cli.lines import header_lines, next_lines, report_line
     from fairaudit.cli.lines_choose import answer_lines, choice_command, course_lines, look_line
     from fairaudit.cli.lines_gate import rule_lines, tell_job
     from fairaudit.cli.printing import print_stdout
@@ -72,7 +72,9 @@ def choose(given: Given) -> None:
     choice = report.choice
     assert choice is not None
     screen.lines(answer_lines(report))
-    screen.lines([report_line(resolved.config.out, ("json", *resolved.config.format))])
+    formats = ("json", *resolved.config.format)
+    screen.lines([report_line(resolved.config.out, formats)])
+    screen.lines(next_lines(report, resolved.config.out, formats))
     if given.json:
         print_stdout([to_json(report).rstrip("\n")])
     tell_job(lambda: [choice_command(choice)], lambda: to_markdown(report))

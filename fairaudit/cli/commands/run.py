@@ -20,6 +20,7 @@ def run(given: Given) -> None:
     from fairaudit.cli.estimate import estimated_seconds, reading_seconds
     from fairaudit.cli.lines import (
         header_lines,
+        next_lines,
         plan_lines,
         report_line,
         result_lines,
@@ -27,7 +28,6 @@ def run(given: Given) -> None:
         warning_lines,
     )
     from fairaudit.cli.lines_gate import rule_lines, tell_github, verdict_lines
-    from fairaudit.cli.lines_release import release_lines
     from fairaudit.cli.printing import print_stdout
     from fairaudit.execution.local import available_cores
     from fairaudit.execution.run_directory import kept_trainings
@@ -56,7 +56,7 @@ def run(given: Given) -> None:
     screen.lines(
         [f"Kept {kept} in {plain(str(out / 'jobs'), 1000)}; `{plain(command, 1000)}` removes them"]
     )
-    screen.lines(release_lines(report, out, resolved.config.format))
+    screen.lines(next_lines(report, out, resolved.config.format))
     if given.json:
         print_stdout([to_json(report).rstrip("\n")])
     counts_as = resolved.config.inconclusive

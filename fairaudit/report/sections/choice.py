@@ -7,7 +7,6 @@ from fairaudit.report.document import (
     Block,
     Cell,
     Heading,
-    Listing,
     Quantity,
     Section,
     Strong,
@@ -58,14 +57,12 @@ def section(report: Report) -> Section | None:
         return None
     told = choice.told
     title = _TITLES[choice.status].format(method=told.method, epsilon=told.target_epsilon)
-    rates = spoken_rates({told.arm: choice.attack})
+    rates = spoken_rates({told.arm: report.privacy[told.arm].attack})
     answer: list[Block] = [
         Text((Strong(f"{plain(choice.answer, _LONGEST)}."),)),
         Text(f"{plain(rates, _LONGEST)} (epsilon {told.target_epsilon:g})."),
         Text(choice.promise),
     ]
-    if choice.train:
-        answer += [Text(f"{training(choice)}:"), Listing(choice.train)]
     methods = table(_METHODS, [_of_method(choice, one) for one in choice.methods], most=_MOST_ROWS)
     rules = "; ".join(plain(f"{rule.rule} ({rule.words})", 400) for rule in choice.rules)
     level = (
@@ -85,19 +82,6 @@ def section(report: Report) -> Section | None:
     )
     brief: tuple[Block, ...] = (methods, *answer)
     return Section("choice", plain(title, 200), blocks, brief)
-
-
-def training(choice: Choice) -> str:
-    """What stands before the command that trains for release."""
-    told = "Train it for release, with fresh noise"
-    if "--accept-fitted-preprocessing" in choice.train:
-        told += (
-            "; scales and levels of undeclared columns are outside of epsilon, unless "
-            "--columns declares them"
-        )
-    if "--despite-gates" in choice.train:
-        told += "; the report's own 95 % intervals leave a rule open that the tests have settled"
-    return told
 
 
 def _of_method(choice: Choice, method: OfMethod) -> tuple[Cell, ...]:
@@ -148,7 +132,7 @@ def percent(number: Interval) -> str:
 
 
 def number_text(number: TestedNumber) -> str:
-    """A number with the limit that decides about it and, where it is open, what would decide."""
+    """A number with the limit that decides about it."""
     where = ""
     if number.group:
         where = f" ({number.group})"
@@ -161,15 +145,7 @@ def number_text(number: TestedNumber) -> str:
     side = "at most"
     if fails_high == is_broken:
         side = "at least"
-    words = f"{number.metric}{where} is {value}, {side} {shown(number, bound)}, limit {limit}"
-    if number.outcome != "undecided":
-        return words
-    if number.seeds_needed is None:
-        return f"{words}; it lies too near the limit for any number of seeds"
-    rows = ""
-    if number.rows_factor:
-        rows = f" and {number.rows_factor:.1f} times the test rows"
-    return f"{words}; about {number.seeds_needed:,} seeds{rows} would decide"
+    return f"{number.metric}{where} is {value}, {side} {shown(number, bound)}, limit {limit}"
 
 
 def shown(number: TestedNumber, value: float) -> str:

@@ -1,8 +1,8 @@
 """What a report holds in words: the control's answer, warnings, limitations, how to repeat it."""
 
+from fairaudit.capabilities import added
 from fairaudit.report.document import Listing, Section, Text, bullets
 from fairaudit.report.model import Report
-from fairaudit.report.reproduce import train_command
 from fairaudit.report.safe_names import plain
 
 _MOST = 12
@@ -29,12 +29,14 @@ def warnings(report: Report) -> Section | None:
 
 def limitations(report: Report) -> Section | None:
     """Every limitation that applies."""
-    items, command = [], train_command(report)
+    items = []
     for limitation in report.limitations:
-        told = plain(limitation.text, 800)
-        if limitation.code == "fixed_seeds" and command:
-            told += f" Beside report.json: {plain(command, 1000)}"
-        items.append(told)
+        text = plain(limitation.text, 800)
+        if limitation.code == "fixed_seeds":
+            commands = [command_of(report, "report.json") for command_of in added("next_command")]
+            for command in filter(None, commands):
+                text += f" Beside report.json: {plain(command, 1000)}"
+        items.append(text)
     return Section("limitations", "Limitations", bullets(items))
 
 

@@ -1,47 +1,34 @@
 """A training for release and its predictions as console lines."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 from fairaudit.data.naming import listed
 from fairaudit.errors import numbered
 from fairaudit.privacy.events import shown_up
-from fairaudit.release.choice import ReleaseChoice, gates_pass
 from fairaudit.release.held_out import HeldOut
-from fairaudit.report.model import Report
+from fairaudit.release.planned import ReleasePlan
 from fairaudit.report.render.terminal import aligned
-from fairaudit.report.reproduce import train_command
 from fairaudit.report.safe_names import plain
 
 
-def release_lines(report: Report, out: Path, formats: Sequence[str]) -> Iterator[str]:
-    """The command that trains what was audited, where it would not be refused."""
-    if not gates_pass(report) or report.data.fitted or "json" not in formats:
-        return
-    command = train_command(report, str(out / "report.json"))
-    if command:
-        yield f"For a model to release: `{plain(command, 1000)}`"
-
-
-def choice_lines(choice: ReleaseChoice) -> Iterator[str]:
+def plan_lines(plan: ReleasePlan) -> Iterator[str]:
     """What is trained, and on whose word."""
-    arm, plan = choice.arm, choice.plan
+    arm, training, report = plan.arm, plan.training, plan.report
     epsilon = arm.privacy.headline
     assert epsilon is not None
-    training = plan.training
     steps = f"{numbered(training.epochs, 'epoch')} of {numbered(training.steps_per_epoch, 'step')}"
     if arm.tuning is not None:
         steps = f"the best of {arm.tuning.trials} trainings on average, how many is not told"
-    what = f"Training {plain(arm.key)} on {plain(choice.dataset.name)}"
+    what = f"Training {plain(arm.key)} on {plain(plan.dataset.name)}"
     yield f"{what}: {plain(training.model)}, {steps}"
     yield (
         f"  privacy ε = {shown_up(epsilon)}, δ = {training.delta:g}, a row of the file, "
         "noise, sampling and split from the operating system"
     )
-    gates = "no rules" if choice.report.verdict is None else f"rules: {choice.report.verdict}"
-    yield f"  audit   {gates}, report sha256 {choice.report_sha256[:4]}…{choice.report_sha256[-2:]}"
-    if choice.overrides:
-        yield f"  despite {', '.join(choice.overrides)}; the card and the evidence say so"
+    gates = "no rules" if report.verdict is None else f"rules: {report.verdict}"
+    yield f"  audit   {gates}, report sha256 {plan.report_sha256[:6]}…"
+    if plan.overrides:
+        yield f"  despite {', '.join(plan.overrides)}; the card and the evidence say so"
 
 
 def held_out_lines(found: Sequence[HeldOut], kept: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""``fairaudit train``."""
+"""``fairaudit train`` and ``fairaudit predict``."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -49,22 +49,19 @@ def train(
             help="Release scales and levels of undeclared columns, which no epsilon covers.",
         ),
     ] = False,
-    with_figures: Annotated[
-        bool, typer.Option("--with-figures", help="Put the audit's figures into the card.")
-    ] = False,
     quiet: Quiet = False,
 ) -> None:
     """Train the audited model once for release, with its evidence."""
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.cli.console import Screen
-    from fairaudit.cli.lines_release import choice_lines, held_out_lines
-    from fairaudit.release.choice import Wish, choose
+    from fairaudit.release.lines import held_out_lines, plan_lines
     from fairaudit.release.model_folder import refuse_taken
+    from fairaudit.release.planned import Request, plan_release
     from fairaudit.report.safe_names import plain
 
     screen = Screen(quiet=quiet)
     refuse_taken(out)
-    wish = Wish(
+    request = Request(
         report,
         method,
         variant,
@@ -74,17 +71,52 @@ def train(
         despite_change=despite_change,
         despite_gates=despite_gates,
         fitted=accept_fitted_preprocessing,
-        figures=with_figures,
         out=out,
         device=device,
     )
-    choice = choose(wish)
-    screen.lines(
-        choice_lines(choice)
-    )  # before torch, which takes a second and is not needed to refuse
+    plan = plan_release(request)
+    screen.lines(plan_lines(plan))
+    # After what is refused: torch takes a second to import.
     from fairaudit.release.train import keep_beside, release
 
-    found = release(choice, out)
+    found = release(plan, out)
     kept = keep_beside(report, out, found)
     wrote = f"Wrote {plain(str(out), 1000)}; `fairaudit predict` reads it"
     screen.lines([*held_out_lines(found, plain(str(kept), 1000)), wrote])
+
+
+def predict(
+    folder: Annotated[
+        Path, typer.Argument(help="Folder that `fairaudit train` wrote.", metavar="MODEL")
+    ],
+    data: Annotated[Path, typer.Option(help="Table or images to predict.", metavar="PATH")],
+    out: Annotated[Path, typer.Option(help="File to write: .parquet or .csv.", metavar="FILE")],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="module:factory of a model of your own, whose code is run.", metavar="NAME"
+        ),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Predict rows with a model that `train` wrote."""
+    # Imported here: `--help` must not wait for torch.
+    from fairaudit.cli.console import Screen
+    from fairaudit.errors import ConfigError
+    from fairaudit.release.lines import prediction_lines
+    from fairaudit.release.loaded import load_model, write_predictions
+    from fairaudit.report.safe_names import plain
+
+    if out.suffix.lower() not in (".parquet", ".csv"):
+        raise ConfigError(
+            f"--out {out.name} names no kind of table", hint="end it in .parquet or .csv"
+        )
+    if out.exists() and data.exists() and out.samefile(data):
+        raise ConfigError("--out is the file that is read", hint="name another file")
+    rows, predictions = write_predictions(load_model(folder, model=model), data, out)
+    screen = Screen(quiet=quiet)
+    screen.lines(prediction_lines(rows, predictions.outside, predictions.missing))
+    screen.lines([f"Wrote {plain(str(out), 1000)}"])
+
+
+COMMANDS = (train, predict)

@@ -1,0 +1,307 @@
+"""A stored report -> what is trained for release, or why it is not."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from fairaudit.config.model_names import is_factory
+from fairaudit.config.options import PANELS, AuditConfig
+from fairaudit.data.dataset import Dataset
+from fairaudit.data.naming import quoted
+from fairaudit.data.public import pool_size, share_inputs
+from fairaudit.data.tabular import load_dataset
+from fairaudit.errors import ConfigError, GateFailed, PrivacyError, Undecided
+from fairaudit.execution.model_check import examine
+from fairaudit.methods.catalog import find
+from fairaudit.methods.defaults import PublicSizes
+from fairaudit.methods.spec import Need
+from fairaudit.planning.arms import Arm, make_arms
+from fairaudit.planning.settings import SettingsResolver
+from fairaudit.release.next_command import gates_pass
+from fairaudit.report.facts import ArmFacts, Training
+from fairaudit.report.load import parsed, report_bytes
+from fairaudit.report.model import Report
+
+# What this version computes again and must find as audited.
+_GUARANTEED = {"guarantee", "event", "epsilon", "delta"}
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked for.
+
+    Args:
+        report: Path of a stored report.
+        method: Its name.
+        variant: A form of it, or None.
+        epsilon: Of a sweep's arms, the one with this target; None where there is one.
+        data: Where the data lie now; None: where they lay for the audit.
+        model: ``module:factory`` of the user's own model: its code is run, so the user names it and
+            the report does not.
+        despite_change: Other data than the audited ones.
+        despite_gates: Rules that do not pass.
+        fitted: Preprocessing that is an exact function of training rows.
+        out: Where the model shall be: columns too large for memory take space on that disk
+            meanwhile.
+        device: Where to compute, ``auto``, ``cpu`` or ``cuda``; noise is drawn on the CPU all the
+            same.
+    """
+
+    report: Path
+    method: str
+    variant: str | None = None
+    epsilon: float | None = None
+    data: Path | None = None
+    model: str | None = None
+    despite_change: bool = False
+    despite_gates: bool = False
+    fitted: bool = False
+    out: Path | None = None
+    device: str = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasePlan:
+    """What is trained, on what, and on which audit's word.
+
+    Args:
+        config: Options of the audit that say how data are read and models are made.
+        dataset: The data.
+        arm: As the report has it.
+        training: How long it trains, and at which delta.
+        report: The audit.
+        report_sha256: Of its file.
+        overrides: Options without which this would have been refused.
+    """
+
+    config: AuditConfig
+    dataset: Dataset
+    arm: Arm
+    training: Training
+    report: Report
+    report_sha256: str
+    overrides: tuple[str, ...] = ()
+
+    @property
+    def by_pool(self) -> bool:
+        """Whether inputs are scaled by a public pool."""
+        return Need.PUBLIC_POOL in find(self.arm.method).needs
+
+
+def plan_release(request: Request) -> ReleasePlan:
+    """Read report and data and plan the one training, or refuse.
+
+    Raises:
+        DataError, ConfigError: The report or the data cannot be used; the data changed; this
+            version computes another guarantee.
+        PrivacyError: No guarantee is established, or something would be fitted without privacy.
+        GateFailed, Undecided: A rule of the report does not pass.
+    """
+    content = report_bytes(request.report)
+    report = parsed(content, name=request.report.name)
+    if report.training is None:
+        raise ConfigError(
+            f"{request.report.name} is of given predictions: nothing was trained",
+            hint="audit first",
+        )
+    audited = _audited(report, request)
+    _refuse_unproven(report, audited)
+    overrides = []
+    if not gates_pass(report):
+        if not request.despite_gates:
+            raise _gates_that_stand_against(report)
+        overrides.append("--despite-gates")
+    config = _config(report, audited, request)
+    refuse_other_factory(config.model, request.model)
+    dataset = load_dataset(config)
+    if dataset.digest != report.data.sha256:
+        if not request.despite_change:
+            raise ConfigError(
+                f"{dataset.name} is not what was audited: sha256 {dataset.digest[:8]}…, "
+                f"in the report {report.data.sha256[:8]}…",
+                hint="audit it, or train on it all the same with --despite-change, which the "
+                "evidence says",
+            )
+        _refuse_other_names(report, dataset)
+        overrides.append("--despite-change")
+    fitted = _fitted_columns(dataset, config, find(audited.method).needs)
+    if fitted:
+        if not request.fitted:
+            raise PrivacyError(
+                f"{len(fitted)} of {dataset.features.num_columns} columns are not declared: their "
+                "scales and levels would be exact functions of training rows, outside of epsilon",
+                hint="audit with --columns (`fairaudit init --columns` writes a file to start "
+                "from), or --accept-fitted-preprocessing, which the card says",
+            )
+        overrides.append("--accept-fitted-preprocessing")
+    arm = _arm(audited, report.training, config, dataset)
+    digest = hashlib.sha256(content).hexdigest()
+    return ReleasePlan(config, dataset, arm, report.training, report, digest, tuple(overrides))
+
+
+def refuse_other_factory(model: str, named: str | None) -> None:
+    """Refuse to run code that a file names unless the user names the same.
+
+    Args:
+        model: What the file names.
+        named: ``--model`` of the command line.
+
+    Raises:
+        ConfigError: They differ.
+    """
+    if named is None and is_factory(model):
+        raise ConfigError(
+            f"the model is of {quoted(model)}, code that a file alone may not run",
+            hint=f"if you trust it: --model {model}, in Python model={model!r}",
+        )
+    if named is not None and named != model:
+        raise ConfigError(
+            f"the model is {quoted(model)}, not {quoted(named)}", hint="leave --model out"
+        )
+
+
+def _audited(report: Report, request: Request) -> ArmFacts:
+    """The arm that is asked for."""
+    found, known = [], []
+    for arm in report.arms:
+        if arm.is_own_code and arm.method == request.method:
+            raise PrivacyError(
+                f"{arm.method} is trained by {arm.trainer}: that model is yours to release, and "
+                "its epsilon is your own claim",
+                hint="call your own code, with noise from the operating system, or train a method "
+                "of fairaudit",
+            )
+        if "#" in arm.key or arm.method != find(request.method).name:
+            continue
+        known.append(arm.key)
+        is_wanted = request.epsilon in (None, arm.privacy.target_epsilon)
+        if is_wanted and arm.variant == request.variant:
+            found.append(arm)
+    if len(found) == 1:
+        return found[0]
+    hint = f"audited: {', '.join(known or [arm.key for arm in report.arms])}"
+    if found:
+        raise ConfigError(f"several epsilons of {request.method} were audited", hint=hint)
+    raise ConfigError(
+        f"{request.method} was not audited, or not in this form and at this epsilon", hint=hint
+    )
+
+
+def _refuse_unproven(report: Report, arm: ArmFacts) -> None:
+    privacy = arm.privacy
+    if not privacy.guarantee.is_proved or privacy.epsilon is None:
+        why = f": {privacy.reason}" if privacy.reason else ""
+        hint = "train a method that has one"
+        if arm.variant is None and report.config["tune_privacy"].value == "uncharged":
+            hint = "audit with --tune-privacy charged"
+        raise PrivacyError(f"{arm.key} has no established guarantee{why}", hint=hint)
+    if arm.source is not None:
+        raise PrivacyError(
+            f"{arm.key} reads what {arm.source} released: it is a control, and epsilon covers it "
+            "alone",
+            hint=f"train {arm.source} itself",
+        )
+
+
+def _gates_that_stand_against(report: Report) -> GateFailed | Undecided:
+    hint = "--despite-gates trains all the same, which the evidence says"
+    if report.status != "complete":
+        return Undecided("the audit is not complete: a seed failed", hint=hint)
+    rules = "; ".join(gate.rule for gate in report.gates if gate.outcome == report.verdict)
+    if report.verdict == "fail":
+        return GateFailed(f"the report's gates fail: {rules}", hint=hint)
+    return Undecided(f"the report's gates are inconclusive: {rules}", hint=hint)
+
+
+def _config(report: Report, arm: ArmFacts, request: Request) -> AuditConfig:
+    """The audit's options, for this arm alone; its numbers are those of the report."""
+    values: dict[str, object] = {name: option.value for name, option in report.config.items()}
+    others = ["leakage", "leakage_seeds", "self_check", "preset", "variant"]
+    for name in [*others, *(option.field for option in PANELS["Your own trainer"])]:
+        values[name] = AuditConfig.model_fields[name].get_default()
+    values["method"] = (arm.method,)
+    if arm.variant:
+        values["variant"] = (arm.variant,)
+    if values.get("tune"):  # the search follows from the options, around the rules' numbers
+        given = report.config["settings"].value
+        if isinstance(given, dict):
+            values["settings"] = {arm.method: given[arm.method]} if arm.method in given else {}
+        if arm.privacy.target_epsilon is not None:
+            values["epsilon"] = (arm.privacy.target_epsilon,)
+    else:
+        values["settings"] = {arm.method: arm.settings}
+        values["noise_multiplier"] = arm.settings.get("noise_multiplier", 0.0)
+    values["device"] = request.device
+    if request.out is not None:
+        values["out"] = request.out
+    if request.data is not None:
+        values["data"] = request.data
+    elif values["data"] is None:
+        raise ConfigError(
+            "a DataFrame was audited", hint="--data PATH names a file with the same rows"
+        )
+    try:
+        config = AuditConfig.model_validate(values)
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
+        raise ConfigError(
+            f"the report's option {where} is none of this version", hint="run the audit again"
+        ) from None
+    return config.model_copy(update={"label": report.data.label.column})
+
+
+def _refuse_other_names(report: Report, dataset: Dataset) -> None:
+    """Classes, columns and groups are public names; other ones are no data for this model."""
+    audited = [[one.name for one in report.data.label.classes], list(report.data.features)]
+    audited += [[group.name for group in facts.groups] for facts in report.data.groupings]
+    names = [dataset.classes, dataset.features.column_names]
+    names += [grouping.names for grouping in dataset.groupings]
+    if audited != list(map(list, names)):
+        raise ConfigError(
+            "classes, columns or groups are not those of the audit", hint="audit these data"
+        )
+
+
+def _fitted_columns(
+    dataset: Dataset, config: AuditConfig, needs: tuple[Need, ...]
+) -> tuple[str, ...]:
+    """Columns of which something is learned of rows that epsilon is about."""
+    by_pool = Need.PUBLIC_POOL in needs and config.public_data is not None
+    if dataset.image_shape is not None or by_pool:
+        return ()
+    return tuple(name for name in dataset.features.column_names if name not in dataset.declared)
+
+
+def _arm(audited: ArmFacts, training: Training, config: AuditConfig, dataset: Dataset) -> Arm:
+    """The audited arm, with its guarantee as this version computes it from its numbers.
+
+    Raises:
+        ConfigError: It computes another one, or a number lies outside of its range.
+    """
+    has_own_code = False
+    if is_factory(config.model):
+        has_own_code = bool(examine(config, share_inputs(dataset, config)).outside)
+    sizes = PublicSizes(
+        training.n_public,
+        max(1, dataset.n_raw_inputs),
+        training.model,
+        len(dataset.groupings[0].names),
+        pool_size(dataset, config),
+    )
+    numbers = SettingsResolver(config, sizes)
+    arms = make_arms(numbers, training, training.delta, own_module=has_own_code)
+    form = audited.method, audited.variant
+    arm = next(arm for arm in arms if (arm.method, arm.variant) == form)
+    computed, promised = (
+        one.privacy.model_dump(mode="json", include=_GUARANTEED) for one in (arm, audited)
+    )
+    if computed != promised or arm.settings != audited.settings:
+        raise ConfigError(
+            f"this version computes another guarantee of {audited.key}: "
+            f"{arm.privacy.guarantee.value}, epsilon {arm.privacy.headline}; audited: "
+            f"{audited.privacy.guarantee.value}, epsilon {audited.privacy.headline}",
+            hint="audit again with this version and these data",
+        )
+    return arm.model_copy(update={"key": audited.key})
