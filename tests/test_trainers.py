@@ -632,10 +632,9 @@ def test_finished_trainings_are_kept_and_further_seeds_appended(home):
 
 @pytest.mark.slow
 def test_train_and_choose_refuse_with_the_reason(home):
-    from fairaudit.release.planned import Request, plan_release
-
     from fairaudit.choosing.choose import candidates
     from fairaudit.config.value_sources import resolve_config
+    from fairaudit.release.planned import Request, plan_release
 
     write(home, "plain", PLAIN)
     audited("plain:train", seeds=1)
@@ -667,5 +666,4 @@ def test_a_method_of_ours_is_trained_without_the_trainer_that_was_audited_beside
     module.unlink()
     sys.modules.pop("plain", None)
     choice = plan_release(Request(Path("out/report.json"), "dpsgd", fitted=True))
-    assert [arm.key for arm in choice.plan.arms] == ["sgd", "dpsgd"]
     assert choice.arm.key == "dpsgd"

@@ -337,11 +337,7 @@ def _choice(
         methods=tuple(methods),
         tests=tuple(tests),
         promise=words.PROMISE,
-        conditions=tuple(
-            words.conditions(
-                course.level, len(found.families), found.looks, tests, found.prepared.plan
-            )
-        ),
+        conditions=tuple(conditions),
         failed=failed,
     )
 

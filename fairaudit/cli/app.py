@@ -2,6 +2,7 @@
 
 import errno
 import itertools
+import os
 import signal
 import sys
 import tempfile

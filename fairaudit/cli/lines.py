@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from fairaudit.analysis.build_facts import privacy_of
-from fairaudit.cli.lines_catalog import guarantee_text
 from fairaudit.capabilities import added
+from fairaudit.cli.lines_catalog import guarantee_text
 from fairaudit.config.option_words import words_of
 from fairaudit.config.options import ASSUMED, AuditConfig
 from fairaudit.config.value_sources import DEFAULT, ResolvedConfig

@@ -157,9 +157,7 @@ def refuse_other_factory(model: str, named: str | None) -> None:
             hint=f"if you trust it: --model {model}, in Python model={model!r}",
         )
     if named is not None and named != model:
-        raise ConfigError(
-            f"the model is {quoted(model)}, not {quoted(named)}", hint="leave --model out"
-        )
+        raise ConfigError(f"the model is of {quoted(model)}, not of {quoted(named)}")
 
 
 def _audited(report: Report, request: Request) -> ArmFacts:

@@ -441,14 +441,8 @@ def test_a_second_run_trains_nothing_and_says_the_same(table, folder):
 
 
 def test_commands_that_attack_nothing_refuse_it_or_leave_it_out(table, report, tmp_path):
-    from fairaudit.release.planned import Wish, _config
-
     from fairaudit.choosing.choose import _refuse_options
 
     resolved = resolve_config({"data": table, "out": tmp_path, "group": ["sex"], "leakage": True})
     with pytest.raises(ConfigError, match="choose trains no models to attack"):
         _refuse_options(resolved)
-    wish = Request(tmp_path / "report.json", "dpsgd", data=table)
-    config = _config(report, next(a for a in report.arms if a.reference), wish)
-    assert not config.leakage
-    assert make_plan(config, load_dataset(config)).beside == {}

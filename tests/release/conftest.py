@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 from audits import audit_here
-from fairaudit.release.planned import Request, plan_release
 from people import OWN, RECIPE, TOLD, people
 
+from fairaudit.release.planned import Request, plan_release
 from fairaudit.release.train import release
 
 

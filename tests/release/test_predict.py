@@ -17,7 +17,6 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from disks import files_of_at_most
-from fairaudit.release.planned import Request, plan_release
 from people import people
 from pyarrow.csv import write_csv
 from pyarrow.parquet import write_table
@@ -30,6 +29,7 @@ from fairaudit.errors import ConfigError, DataError, OutputError
 from fairaudit.methods.catalog import Guarantee, catalog
 from fairaudit.release.loaded import load_model, write_predictions
 from fairaudit.release.model_folder import MOST_BYTES
+from fairaudit.release.planned import Request, plan_release
 from fairaudit.release.train import train_for_release, write_model
 
 

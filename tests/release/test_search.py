@@ -7,7 +7,6 @@ from collections import Counter
 import numpy as np
 import pytest
 from changed import replace
-from fairaudit.release.planned import Request, plan_release
 from scipy.stats import binom, chi2, geom, kstest, norm
 
 import fairaudit
@@ -21,6 +20,7 @@ from fairaudit.privacy.noise import GaussianNoise
 from fairaudit.privacy.selection import Selection
 from fairaudit.privacy.streams import from_operating_system
 from fairaudit.release import search
+from fairaudit.release.planned import Request, plan_release
 from fairaudit.release.search import best_of_tries, released_score, validation_coins
 from fairaudit.release.train import _task, coin_split, train_for_release
 from fairaudit.report.load import load_report

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from audits import audit_here
-from fairaudit.release.planned import Request, plan_release
 from intoto import STATEMENT
 from jsonschema import Draft202012Validator
 from people import people
@@ -30,6 +29,7 @@ from fairaudit.methods.catalog import Guarantee
 from fairaudit.privacy.streams import from_operating_system
 from fairaudit.release.held_out import accuracies, prediction_interval
 from fairaudit.release.model_folder import write_folder
+from fairaudit.release.planned import Request, plan_release
 from fairaudit.release.train import coin_split, release, train_for_release
 from fairaudit.report.load import load_report
 
@@ -101,10 +101,7 @@ def test_the_evidence_is_valid_and_names_every_file_the_report_and_the_data(trai
     }
     report, audited, used = told["predicate"]["configuration"]
     assert report["digest"]["sha256"] == digest(made.report)
-    assert (
-        report["annotations"]["content_sha256"]
-        == load_report(made.report).content_sha256
-    )
+    assert report["annotations"]["content_sha256"] == load_report(made.report).content_sha256
     assert audited["digest"]["sha256"] == used["digest"]["sha256"]
     assert used["annotations"]["overrides"] == []
     assert told["predicate"]["result"] == "WARNED"  # nothing was tested
@@ -237,7 +234,9 @@ def test_an_audit_with_a_failed_seed_is_no_word_for_a_model(audited, monkeypatch
     monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, **__: partial)
     with pytest.raises(Undecided, match="not complete"):
         plan_release(Request(audited(), "dpsgd"))
-    assert plan_release(Request(audited(), "dpsgd", despite_gates=True)).overrides == ("--despite-gates",)
+    assert plan_release(Request(audited(), "dpsgd", despite_gates=True)).overrides == (
+        "--despite-gates",
+    )
 
 
 # --- the folder
