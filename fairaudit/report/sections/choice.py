@@ -57,10 +57,8 @@ def section(report: Report) -> Section | None:
         return None
     told = choice.told
     title = _TITLES[choice.status].format(method=told.method, epsilon=told.target_epsilon)
-    rates = spoken_rates({told.arm: report.privacy[told.arm].attack})
     answer: list[Block] = [
         Text((Strong(f"{plain(choice.answer, _LONGEST)}."),)),
-        Text(f"{plain(rates, _LONGEST)} (epsilon {told.target_epsilon:g})."),
         Text(choice.promise),
     ]
     methods = table(_METHODS, [_of_method(choice, one) for one in choice.methods], most=_MOST_ROWS)
