@@ -2,7 +2,6 @@
 
 import errno
 import itertools
-import os
 import signal
 import sys
 import tempfile

@@ -19,9 +19,9 @@ from fairaudit.privacy.events import PrivacyEvent, event_to_json, shown_up
 from fairaudit.release.model_recipe import LinearMake, NetworkMake, ReleaseRecipe
 from fairaudit.release.next_command import gates_pass
 from fairaudit.release.planned import ReleasePlan
+from fairaudit.report.numbers import spoken_rates
 from fairaudit.report.render.markdown import literal
 from fairaudit.report.safe_names import NAME_LIMIT, plain
-from fairaudit.report.numbers import spoken_rates
 from fairaudit.tuning.search import Candidate
 
 STATEMENT = "https://in-toto.io/Statement/v1"

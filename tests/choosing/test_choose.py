@@ -219,8 +219,6 @@ def test_the_smallest_epsilon_that_passes_is_recommended(chosen):
     ]
     assert tuple(seen) == choice.tests
     assert exit_code(choice) == 0
-    assert choice.train.split()[:2] == ["fairaudit", "train"]
-    assert "--method dpsgd --epsilon 2 " in choice.train
 
 
 def test_finished_trainings_of_run_are_taken_and_only_read(chosen):
@@ -290,7 +288,7 @@ def test_every_format_of_the_report_begins_with_the_answer(chosen):
     _, choice, out, _, _ = chosen
     text, page = (out / "report.md").read_text(), (out / "report.html").read_text()
     assert text.index("## Recommended: dpsgd at epsilon 2") < text.index("## ", 40) + 40
-    for wanted in (choice.promise, "of members", choice.train, "below 45 % may never have shown"):
+    for wanted in (choice.promise, "below 45 % may never have shown"):
         assert wanted in text
     assert "Recommended: dpsgd at epsilon 2" in page
 
@@ -318,7 +316,6 @@ def test_what_breaks_or_cannot_be_told_is_no_recommendation(chosen):
     assert "breaks a rule" in broken.methods[0].ended
     open_one = rejudged(found, "privacy_cost_gap > 0.01")
     assert (open_one.status, open_one.arm, exit_code(open_one)) == ("undecided", None, 3)
-    assert "would decide" in open_one.methods[0].ended
     assert open_one.train == ""
     assert load_report(out / "report.json").verdict != "pass"
     assert exit_code(open_one.model_copy(update={"failed": ("dpsgd@8, seed 1: diverged",)})) == 4
@@ -481,7 +478,6 @@ def test_the_command_tells_every_look_the_answer_and_where_it_lies(
     assert json.loads(said.out)["choice"]["arm"] == "dpsgd@2"
     assert "Look 1  dpsgd@8, 5 seeds: passes" in said.err
     assert "Recommended: dpsgd at epsilon 2" in said.err
-    assert "Train it for release, with fresh noise; scales and levels" in said.err
     assert app.main([*words[:-1], "--seeds-max", "3"]) in (0, 2)
 
 

@@ -1,19 +1,17 @@
 """A choice from Python, with a search, in a job of GitHub, and the command that trains it."""
 
 import json
-import shlex
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import fairaudit
-from fairaudit.choosing.choose import _train_command, candidates, choose
+from fairaudit.choosing.choose import candidates, choose
 from fairaudit.cli import app
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.privacy.tradeoff import attack_rates
 from fairaudit.report.load import load_report
-from fairaudit.report.numbers import spoken_rates
 from fairaudit.report.to_json import to_json
 
 RULES = ("privacy_cost_gap > 60pt", "privacy_cost > 50pt")
@@ -96,46 +94,17 @@ def test_it_is_the_choice_of_the_command_and_reuses_its_trainings(
     assert app.main([*COMMAND, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["choice"]
     ours = json.loads(to_json(report))["choice"]
-    assert told | {"train": ""} == ours | {"train": ""}
+    assert told == ours
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
-def test_the_command_that_trains_it_does(chosen, folder, tmp_path, monkeypatch):
-    choice = chosen[0].choice
-    words = shlex.split(choice.train)
-    assert words[:2] == ["fairaudit", "train"]
-    assert "--accept-fitted-preprocessing" in words  # nothing of this table is declared
-    assert "--despite-gates" not in words
+def test_what_is_recommended_is_trained(chosen, folder, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
-    words[words.index("--out") + 1] = str(tmp_path / "model")
-    assert app.main(words[1:]) == 0
+    words = ["train", "--from", "out/report.json", "--method", "dpsgd", "--out"]
+    words += [str(tmp_path / "model"), "--accept-fitted-preprocessing"]
+    assert app.main(words) == 0
     privacy = json.loads((tmp_path / "model" / "privacy.json").read_text())
-    assert privacy["epsilon"] <= 2.0
-    card = (tmp_path / "model" / "MODEL_CARD.md").read_text()
-    assert spoken_rates({"dpsgd@2": choice.attack}) in card  # the same mechanism as of the choice
-    assert len(fairaudit.load_model(tmp_path / "model").predict(people())) == 600
-
-
-@pytest.mark.usefixtures("chosen")
-def test_of_declared_columns_nothing_has_to_be_accepted_and_an_open_gate_is_said(folder):
-    told = {"columns": {"income": {"kind": "number", "range": [-9, 9]}}}
-    report = load_report(folder / "out" / "report.json")
-    options = {
-        **SMALL,
-        "data": str(folder / "people.csv"),
-        "fail_on": list(RULES),
-        "epsilon": [8, 2],
-    }
-    options.pop("seeds_max")
-    for columns, wanted in ((None, True), (told, False)):
-        given = options if columns is None else {**options, "columns": columns}
-        found = candidates(resolve_config({**given, "out": str(folder / "none")}), seeds_max=5)
-        arm = found.prepared.plan.arm("dpsgd@2")
-        assert (
-            "--accept-fitted-preprocessing" in _train_command(arm, report, found.prepared)
-        ) is wanted
-        open_gate = report.model_copy(update={"verdict": "inconclusive"})
-        assert "--despite-gates" in _train_command(arm, open_gate, found.prepared)
+    assert (privacy["method"], privacy["epsilon"] <= 2.0) == (chosen[0].choice.arm, True)
 
 
 def test_a_frame_has_no_file_to_train_from_and_is_repeated_by_a_call(tmp_path):
@@ -143,7 +112,7 @@ def test_a_frame_has_no_file_to_train_from_and_is_repeated_by_a_call(tmp_path):
     report = fairaudit.choose_epsilon(
         people(300), fail_on="privacy_cost_gap > 90pt", epsilon=4, **given
     )
-    assert (report.choice.arm, report.choice.train) == ("dpsgd", "")
+    assert report.choice.arm == "dpsgd"
     assert report.reproduce.startswith("fairaudit.choose_epsilon(frame, ")
     assert report.reproduce.endswith("seeds_max=6)")
     assert "fail_on=['privacy_cost_gap > 90pt']" in report.reproduce
@@ -187,11 +156,13 @@ def tuned(folder):
     given |= {"fail_on": ["privacy_cost_gap > 1pt", "epsilon > 4"], "out": str(folder / "tuned")}
     given.pop("seeds_max")
     found = candidates(resolve_config(given), seeds_max=6)
-    return choose(found, on_look=look).choice, seen, found
+    report = choose(found, on_look=look)
+    return report, seen, found
 
 
 def test_a_searched_arm_is_tested_at_the_epsilon_of_its_search(tuned):
-    choice, _, found = tuned
+    report, _, found = tuned
+    choice, attack = report.choice, report.privacy["dpsgd"].attack
     (arm,) = found.families["dpsgd"]
     search = arm.charge
     assert [number.outcome for number in choice.tests[0].numbers if number.metric == "epsilon"] == [
@@ -200,15 +171,16 @@ def test_a_searched_arm_is_tested_at_the_epsilon_of_its_search(tuned):
     assert choice.tests[0].epsilon == pytest.approx(
         search.epsilon(found.prepared.plan.training.delta), rel=1e-6
     )
-    assert tuple(rate.true_positive_rate for rate in choice.attack) == attack_rates(search)
+    assert tuple(rate.true_positive_rate for rate in attack) == attack_rates(search)
     assert any(
         "Epsilon covers one search for settings" in condition for condition in choice.conditions
     )
-    assert choice.attack[0].true_positive_rate > attack_rates(arm.privacy.event)[0]
+    assert attack[0].true_positive_rate > attack_rates(arm.privacy.event)[0]
 
 
 def test_more_seeds_of_a_search_are_appended_and_the_rule_is_held_against_it(tuned, folder):
-    choice, seen, _ = tuned
+    report, seen, _ = tuned
+    choice = report.choice
     assert [(test.arm, test.seeds, test.outcome) for test in choice.tests] == [
         ("dpsgd", 5, "undecided"),
         ("dpsgd", 6, "undecided"),

@@ -10,10 +10,8 @@ from scipy import stats
 
 from fairaudit.choosing.sequence import (
     Course,
-    Needed,
     Number,
     look_sizes,
-    needed,
     skewed_quantile,
     unseen,
 )
@@ -151,24 +149,6 @@ def test_a_number_that_no_seed_can_supply_ends_its_method_at_once():
     course = Course(FAMILIES, (10, 20))
     course.enter("a@8", "undecided", hopeless=True)
     assert course.due() == {10: ["b@8"]}
-
-
-def test_what_would_decide_does_decide():
-    """A number with so many seeds, and so many rows, is decided; with one seed less it is not."""
-    for value, records_sd in ((0.03, 0.001), (0.045, 0.001), (0.03, 0.02), (0.06, 0.001)):
-        open_one = number(value, seed_sd=0.02, records_sd=records_sd, own_sd=0.0)
-        found = needed(open_one, 0.05, 0.0125)
-        assert found.seeds is not None
-        factor = found.rows_factor or 1.0
-        judged = [
-            Number(value, 0.02**2 * 10 / seeds, 0.0, records_sd**2 / factor, seeds, True).judged(
-                lambda v: v > 0.05, fails_above=True, level=0.0125
-            )
-            for seeds in (found.seeds - 1, found.seeds)
-        ]
-        assert judged == ["undecided", "passes" if value < 0.05 else "breaks"]
-    assert needed(number(0.05), 0.05, 0.0125) == Needed(None, None)
-    assert needed(number(0.0499999), 0.05, 0.0125) == Needed(None, None)
 
 
 def test_what_so_many_seeds_cannot_have_seen():

@@ -15,7 +15,7 @@ from fairaudit.report.document import (
     table,
 )
 from fairaudit.report.model import Report
-from fairaudit.report.numbers import PERCENT, POINTS, UNKNOWN, spoken_rates, written
+from fairaudit.report.numbers import PERCENT, POINTS, UNKNOWN, written
 from fairaudit.report.numbers import number as decimal
 from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import Interval
