@@ -316,7 +316,6 @@ def test_what_breaks_or_cannot_be_told_is_no_recommendation(chosen):
     assert "breaks a rule" in broken.methods[0].ended
     open_one = rejudged(found, "privacy_cost_gap > 0.01")
     assert (open_one.status, open_one.arm, exit_code(open_one)) == ("undecided", None, 3)
-    assert open_one.train == ""
     assert load_report(out / "report.json").verdict != "pass"
     assert exit_code(open_one.model_copy(update={"failed": ("dpsgd@8, seed 1: diverged",)})) == 4
 
