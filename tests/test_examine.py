@@ -73,7 +73,7 @@ def test_an_epsilon_that_rests_on_what_a_module_hides_passes_no_gate_unasked(tmp
     report = load_report(path)
     condition = "established if the module keeps nothing of what it reads"
     assert {report.privacy[arm].guarantee for arm in ("dpsgd@1", "dpsgd@3")} == {condition}
-    assert f"guarantee: {condition}; ε ≤ 1.00" in to_markdown(report)
+    assert f"| {condition} | ε ≤ 1.00 |" in to_markdown(report)
     asked = ["gate", str(path), "--fail-on", "epsilon > 4"]
     assert app.main(asked) == 3
     assert condition in capsys.readouterr().err

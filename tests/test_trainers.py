@@ -384,7 +384,9 @@ def test_the_largest_of_several_claims_is_the_arms(monkeypatch, epsilons):
     seeds = [{"claimed": [{**said, "epsilon": e}]} for e in epsilons]
     results = {seed: SimpleNamespace(facts=facts) for seed, facts in enumerate(seeds)}
     monkeypatch.setattr("fairaudit.analysis.trainers.finished", lambda *_: results)
-    claim = _claim(SimpleNamespace(key="own"), SimpleNamespace(delta=1e-5), results)
+    claim = _claim(
+        SimpleNamespace(key="own"), SimpleNamespace(training=SimpleNamespace(delta=1e-5)), results
+    )
     assert (claim.epsilon, claim.trainings, claim.claiming) == (4.0, 3, 3)
 
 
