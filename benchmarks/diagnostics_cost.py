@@ -52,7 +52,7 @@ def measure(options: dict[str, object], level: str) -> tuple[float, float, float
     plan = made.plan
     count = plan.effort
     training, reading = Clock(), Clock()
-    own_method, own = worker._method, (causes.read, causes.read_angles)
+    own_method, own = worker.method_of, (causes.read, causes.read_angles)
 
     def method_of(arm):
         found = own_method(arm)
@@ -63,13 +63,13 @@ def measure(options: dict[str, object], level: str) -> tuple[float, float, float
         found.__class__ = Timed
         return found
 
-    worker._method = method_of
+    worker.method_of = method_of
     causes.read, causes.read_angles = map(reading.around, own)
     try:
         for job in plan.jobs:
             worker.run_job(plan, job, None, made.inputs)
     finally:
-        worker._method, (causes.read, causes.read_angles) = own_method, own
+        worker.method_of, (causes.read, causes.read_angles) = own_method, own
     counted = (count.full if level == "full" else count.angles) / count.training
     return counted, reading.seconds / training.seconds, training.seconds
 
