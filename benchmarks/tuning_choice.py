@@ -75,7 +75,8 @@ def tuned(config: AuditConfig, way: Way, seeds: range) -> Iterator[tuple[int, fl
     plan = make_plan(config.model_copy(update={"tune": way.mean}), dataset)
     arm = plan.arm(ARM)
     if not way.noisy:
-        arm = replace(arm, tuning=replace(arm.tuning, score_noise=0.0))
+        tuning = replace(arm.tuning, score_noise=0.0)
+        arm = arm.model_copy(update={"tuning": tuning})
     inputs = share_inputs(dataset, config).value
     for seed in seeds:
         prepared = prepare_rows(

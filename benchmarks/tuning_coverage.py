@@ -62,14 +62,15 @@ def planned(
     }
     config = AuditConfig(**{**fields, "self_check": False, **options, **still})
     plan = make_plan(config, load_dataset(config))
-    arms = plan.arms
-    if not private:
-        arms = tuple(replace(arm, shares_samples=arm.key == REFERENCE) for arm in arms)
-    if score_noise is not None:
-        arms = tuple(
-            replace(arm, tuning=replace(arm.tuning, score_noise=score_noise)) for arm in arms
-        )
-    return replace(plan, arms=arms)
+    arms = []
+    for arm in plan.arms:
+        changes = {}
+        if not private:
+            changes["shares_samples"] = arm.key == REFERENCE
+        if score_noise is not None:
+            changes["tuning"] = replace(arm.tuning, score_noise=score_noise)
+        arms.append(arm.model_copy(update=changes))
+    return replace(plan, arms=tuple(arms))
 
 
 def audited(table: pd.DataFrame, plan: Plan, first_seed: int) -> Audit:

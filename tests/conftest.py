@@ -2,6 +2,7 @@
 
 import math
 import os
+import signal
 import sys
 import tomllib
 from pathlib import Path
@@ -14,6 +15,9 @@ DATA = HERE.parent.parent / "shared" / "data"
 
 # Tests are imported by path, so what several of them share must be found by name.
 sys.path.insert(0, str(HERE / "support"))
+
+# A shell that starts tests in the background has them ignore Ctrl-C, which some of them send.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("fast", max_examples=20, deadline=None, derandomize=True, database=None)
 settings.register_profile(
