@@ -31,7 +31,7 @@ _HOMES = {
     "AuditConfig": "fairaudit.config.options",
     "Choice": "fairaudit.report.choice",
     "FairauditError": "fairaudit.errors",
-    **dict.fromkeys(("Predictor", "Privacy", "TrainingData"), "fairaudit.methods.contract"),
+    **dict.fromkeys(("Predictor", "Privacy", "TrainingData"), "fairaudit.trainers.contract"),
     "Report": "fairaudit.report.model",
     "load_model": "fairaudit.release.loaded",
     "load_report": "fairaudit.report.load",

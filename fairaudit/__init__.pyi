@@ -7,12 +7,12 @@ from fairaudit.api import score_predictions as score_predictions
 from fairaudit.config.options import AuditConfig as AuditConfig
 from fairaudit.errors import FairauditError as FairauditError
 from fairaudit.execution.progress import show_progress as show_progress
-from fairaudit.methods.contract import Predictor as Predictor
-from fairaudit.methods.contract import Privacy as Privacy
-from fairaudit.methods.contract import TrainingData as TrainingData
 from fairaudit.release.loaded import load_model as load_model
 from fairaudit.report.choice import Choice as Choice
 from fairaudit.report.load import load_report as load_report
 from fairaudit.report.model import Report as Report
+from fairaudit.trainers.contract import Predictor as Predictor
+from fairaudit.trainers.contract import Privacy as Privacy
+from fairaudit.trainers.contract import TrainingData as TrainingData
 
 __version__: str

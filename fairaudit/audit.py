@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from fairaudit.analysis.build import build_report, run_metadata
 from fairaudit.analysis.measure import measured
+from fairaudit.capabilities import added
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.option_words import refuse_alone
 from fairaudit.config.options import AuditConfig
@@ -16,10 +17,9 @@ from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import share_inputs
 from fairaudit.data.tabular import load_dataset
-from fairaudit.errors import ConfigError, TrainerError
+from fairaudit.errors import ConfigError
 from fairaudit.execution.local import available_cores, warm_up
 from fairaudit.execution.model_check import examine
-from fairaudit.execution.own_process import look_for
 from fairaudit.execution.progress import Listener, StageStarted, silent
 from fairaudit.execution.ray_cluster import Request, require_ray
 from fairaudit.execution.run_directory import (
@@ -201,16 +201,12 @@ def examined(
 
 
 def _make_ready(audit: Audit, rundir: RunDir, listener: Listener) -> None:
-    """Encode a large table, and find a trainer of the user's own, before any training."""
-    plan, inputs = audit.plan, audit.inputs
+    """Encode a large table, and let capabilities get ready, before any training."""
+    inputs = audit.inputs
     if inputs is not None and audit.dataset.n_rows * audit.dataset.features.num_columns > _LARGE:
         _timed("encoding", audit.seconds, listener, lambda: inputs.value)
-    try:
-        look_for(plan.config)
-    except TrainerError as error:
-        first = next(job for job in plan.jobs if plan.arm(job.arm).is_own_code)
-        told = rundir.logged(first.id, error)
-        raise ConfigError(f"--trainer: {told.message}", told.hint) from error
+    for get_ready_for in added("ready"):
+        get_ready_for(audit.plan, rundir)
 
 
 def trained(audit: Audit, rundir: RunDir, listener: Listener = silent) -> Audit:

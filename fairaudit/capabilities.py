@@ -8,6 +8,7 @@ from typing import Any
 CAPABILITIES = (
     "fairaudit.papers.capability:PAPERS",
     "fairaudit.leakage.capability:LEAKAGE",
+    "fairaudit.trainers.capability:TRAINERS",
     "fairaudit.release.capability:RELEASE",
 )
 
@@ -26,6 +27,15 @@ class Capability:
         presets: A tuple of :class:`fairaudit.config.presets.Preset`.
         methods: A tuple of :class:`fairaudit.methods.spec.MethodSpec`.
         additions: Method name -> :class:`fairaudit.methods.spec.MethodAddition`.
+        outside: ``(options) -> Iterator[MethodSpec]``, of code that options name. Such a method
+            names its capability, which has the four parts that follow.
+        arms: ``(options, targets) -> Iterator[Arm]`` of these methods.
+        identity: ``(options, arm, delta) -> dict``, what a training of it depends on.
+        train: ``(plan, job, arm, prepared) -> (arrays, facts)`` of a job.
+        privacy: ``(arm, plan, results) -> ArmPrivacy``, what is known when it has trained.
+        ready: ``(plan, run directory)``, called before anything is trained.
+        limitations: ``(plan) -> Iterator[(code, text)]``, of what is not known.
+        arm_warnings: ``(plan, arms, results) -> Iterator[ReportWarning]``.
         checkpoint_series: ``(CheckpointReading) -> {name: [R, ...]}``, kept beside the core's.
         causes: ``(readings, groups, hidden, pair) -> fields of ArmCauses``, of one arm.
         claims: ``(plan, readings, groups, worst_off, published) -> SignClaims``.
@@ -47,6 +57,14 @@ class Capability:
     presets: str = ""
     methods: str = ""
     additions: str = ""
+    outside: str = ""
+    arms: str = ""
+    identity: str = ""
+    train: str = ""
+    privacy: str = ""
+    ready: str = ""
+    limitations: str = ""
+    arm_warnings: str = ""
     checkpoint_series: str = ""
     causes: str = ""
     claims: str = ""

@@ -16,10 +16,10 @@ import pandas as pd
 import pytest
 
 import fairaudit
-from fairaudit.analysis.trainers import _claim
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, FairauditError, TrainerError
-from fairaudit.execution.own_process import Given, train_once
+from fairaudit.trainers.claims import _claim
+from fairaudit.trainers.process import Given, train_once
 
 COMMON = """
 import os, sys, time
@@ -187,7 +187,7 @@ def test_what_is_no_probability_is_refused_in_one_line(home, case):
         train_once(given(name)[0], 0)
     assert said in str(error.value)
     assert "\n" not in str(error.value)
-    assert "own_child" not in error.value.log  # the traceback is theirs, never ours
+    assert "trainers/child" not in error.value.log  # the traceback is theirs, never ours
 
 
 BODIES = {
@@ -383,7 +383,7 @@ def test_the_largest_of_several_claims_is_the_arms(monkeypatch, epsilons):
     said = {"delta": 1e-6, "unit": "", "neighbouring": "", "accountant": ""}
     seeds = [{"claimed": [{**said, "epsilon": e}]} for e in epsilons]
     results = {seed: SimpleNamespace(facts=facts) for seed, facts in enumerate(seeds)}
-    monkeypatch.setattr("fairaudit.analysis.trainers.finished", lambda *_: results)
+    monkeypatch.setattr("fairaudit.trainers.claims.finished", lambda *_: results)
     claim = _claim(
         SimpleNamespace(key="own"), SimpleNamespace(training=SimpleNamespace(delta=1e-5)), results
     )
@@ -602,7 +602,7 @@ def test_what_a_training_depends_on_is_in_its_identity_and_nothing_else_of_ours_
     assert changed(epsilon=2) == {"dpsgd", "plain.train"}
     assert ids(home, reference="sgd")["plain.train", 1] == before["plain.train", 1]
     with monkeypatch.context() as other:
-        other.setattr("fairaudit.methods.catalog.version", lambda name: "0.0")
+        other.setattr("fairaudit.trainers.arms.version", lambda name: "0.0")
         assert changed() == own
     (home / "beside.py").write_text("VALUE = 2\n")
     assert changed() == own

@@ -7,7 +7,7 @@ import numpy as np
 
 from fairaudit.analysis import text
 from fairaudit.analysis.arm_readings import finished
-from fairaudit.analysis.trainers import own_privacy
+from fairaudit.capabilities import part_of
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.methods.catalog import find
@@ -157,10 +157,12 @@ def privacy_of(
 ) -> ArmPrivacy:
     """What an arm guarantees, with what that means and what it leaves out.
 
-    Of trainers of the user's own, what they claim.
+    Of code that options name, what it claims.
     """
-    if arm.is_own_code:
-        return own_privacy(arm, plan, results)
+    capability = find(arm.method).capability
+    if capability:
+        claimed: ArmPrivacy = part_of(capability, "privacy")(arm, plan, results)
+        return claimed
     privacy = arm.privacy
     if privacy.event is None or privacy.epsilon is None:
         return privacy

@@ -5,7 +5,7 @@ Source: docs/methods.md 10.
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.analysis.trainers import own_limitations
+from fairaudit.capabilities import added
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.errors import numbered
@@ -91,9 +91,10 @@ def limitations(
         smallest=smallest,
         gaps=numbered(sum(len(c.gaps) for c in comparisons), "gap was", "gaps were"),
     )
-    texts = [
-        *_of_privacy(plan),
-        *own_limitations(plan),
+    texts = [*_of_privacy(plan)]
+    for limitations_of_capability in added("limitations"):
+        texts += limitations_of_capability(plan)
+    texts += [
         *_of_data(plan.config, dataset, plan),
         ("statistics", statistics),
         ("this_file", _THIS_FILE),
@@ -109,10 +110,11 @@ def _of_privacy(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "hyperparameters", _SEARCH_CHARGED
     elif plan.config.tune is not None:
         yield "hyperparameters", _SEARCH_UNCHARGED.format(tune=plan.config.tune)
-    private = {arm.key for arm in plan.arms if arm.privacy.guarantee is not Guarantee.NONE}
+    of_others = (Guarantee.NONE, Guarantee.CLAIMED)
+    private = {arm.key for arm in plan.arms if arm.privacy.guarantee not in of_others}
     models = 0
     for job in plan.jobs:
-        if job.arm in private and not plan.arm(job.arm).is_own_code:
+        if job.arm in private:
             models += job.repeats
     if models:
         told, one = _PER_RUN, "one training, not for a search"

@@ -27,11 +27,10 @@ from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.outcomes import outcome
-from fairaudit.execution.own_code import train_own
 from fairaudit.execution.seed_data import SeedData, prepare_seed
 from fairaudit.execution.trials import method_of, noiseless, search
 from fairaudit.methods.base import Method, Task, TrainedReplicates
-from fairaudit.methods.catalog import REFERENCE, admit, admit_trainers, find, is_third_party
+from fairaudit.methods.catalog import REFERENCE, admit, admit_outside, find, is_third_party
 from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.metrics.sklearn_check import logistic_baseline
 from fairaudit.models.zoo import check_outputs
@@ -62,22 +61,22 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
     # processor takes several times as long; the reference of an image audit took twice the time.
     torch.set_flush_denormal(True)
     admit(plan.config.method)
-    admit_trainers(plan.config.trainer, own_reference=plan.config.reference == "trainer")
+    admit_outside(plan.config)
     arm = plan.arm(job.arm)
-    prepared = prepare_seed(
-        plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in find(arm.method).needs
-    )
+    spec = find(arm.method)
+    prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in spec.needs)
     dataset, split = prepared.dataset, prepared.encoded.split
     counts = np.bincount(dataset.labels[split.train], minlength=len(dataset.classes)).astype(
         np.int64
     )
     common: dict[str, Array] = {"test_rows": split.test, "train_classes": counts}
-    if arm.tuning is not None:
+    if spec.capability:
+        train = part_of(spec.capability, "train")
+        arrays, told = train(plan, job, arm, prepared)
+    elif arm.tuning is not None:
         with _memory_reported(job):
             task = _task(plan, job, arm, prepared, None)
             arrays, told = search(arm, method_of(arm), task, prepared)
-    elif arm.is_own_code:
-        arrays, told = train_own(plan, job, arm, prepared)
     elif plan.study:
         with _memory_reported(job):
             task = _task(plan, job, arm, prepared, source)

@@ -1,20 +1,19 @@
 """The list of methods, without torch: `plan`, `methods` and the report read only this.
 
-Beside our own stand those of plugins, and trainers of the user's own, of which ``module:function``
-is all that is known.
+Beside our own stand those of plugins, and code that options name, of which ``module:function`` is
+all that is known.
 """
 
 import importlib
 import os
 import sys
 from collections.abc import Iterable
-from contextlib import suppress
 from functools import cache
-from importlib.metadata import PackageNotFoundError, entry_points, packages_distributions, version
+from importlib.metadata import entry_points
 
 from fairaudit.capabilities import added
+from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, did_you_mean, said
-from fairaudit.io.code_digest import has_file, imported_libraries
 from fairaudit.methods.dpsgd import DPSGD
 from fairaudit.methods.dpsgd_f import DPSGD_F
 from fairaudit.methods.dpsgd_matched import DPSGD_MATCHED
@@ -34,14 +33,13 @@ __all__ = [
     "MethodSpec",
     "Variant",
     "admit",
-    "admit_trainers",
+    "admit_outside",
     "catalog",
     "find",
     "home_of",
     "is_third_party",
 ]
 
-REFERENCE_OF = "-reference"  # what a trainer trains without privacy
 GROUP = "fairaudit.methods"  # of entry points
 _HOMES: dict[str, str] = {}  # third-party method -> module:ATTRIBUTE
 
@@ -160,27 +158,27 @@ def admit(names: Iterable[str]) -> None:
         methods[spec.name], _HOMES[spec.name] = spec, name
 
 
-def admit_trainers(names: Iterable[str], *, own_reference: bool) -> None:
-    """Let trainers of the user's own be found like all methods; none of them is imported.
-
-    Args:
-        names: ``package.module:function``.
-        own_reference: Whether each trains its reference itself.
+def admit_outside(config: AuditConfig) -> tuple[MethodSpec, ...]:
+    """Let the methods of code that options name be found like all others; none is imported.
 
     Raises:
         ConfigError: A name that is none, or two of one module's name and function.
     """
     _find_beside()
     methods = catalog()
-    for name in names:
-        for spec in methods_of(name, own_reference=own_reference):
-            if methods.get(spec.name, spec).trainer != name:
+    admitted: dict[str, MethodSpec] = {}
+    for outside in added("outside"):
+        for spec in outside(config):
+            known = methods.get(spec.name, spec)
+            if known.trainer != spec.trainer:
                 raise ConfigError(
-                    f"two trainers would be called {spec.name!r}: {methods[spec.name].trainer} and "
-                    f"{name}",
+                    f"two trainers would be called {spec.name!r}: {known.trainer} and "
+                    f"{spec.trainer}",
                     hint="name one of the modules otherwise",
                 )
-            methods[spec.name], _HOMES[spec.name] = spec, name
+            methods[spec.name], _HOMES[spec.name] = spec, spec.trainer
+            admitted[spec.name] = spec
+    return tuple(admitted.values())
 
 
 def _find_beside() -> None:
@@ -188,67 +186,3 @@ def _find_beside() -> None:
     folder = os.getcwd()
     if folder not in sys.path:
         sys.path.insert(0, folder)
-
-
-def methods_of(trainer: str, *, own_reference: bool) -> tuple[MethodSpec, ...]:
-    """The method that a trainer is, after its own reference where it trains one.
-
-    Args:
-        trainer: ``package.module:function``.
-        own_reference: Whether its cost is measured against what it trains without privacy, else
-            sgd.
-
-    Raises:
-        ConfigError: No such name.
-    """
-    path, _, function = trainer.partition(":")
-    if not function.isidentifier() or not all(part.isidentifier() for part in path.split(".")):
-        raise ConfigError(
-            f"--trainer {trainer!r} names no function", hint="use package.module:function"
-        )
-    name = f"{path.rpartition('.')[2]}.{function}"
-    reference = MethodSpec(
-        name=f"{name}{REFERENCE_OF}",
-        summary=f"{trainer} without privacy",
-        source=trainer,
-        guarantee=Guarantee.NONE,
-        trainer=trainer,
-        settings={},
-        reference=None,
-        reference_of=name,
-        own_code=True,
-    )
-    own = MethodSpec(
-        name=name,
-        summary=f"{trainer}, a trainer of the user's own",
-        source=trainer,
-        guarantee=Guarantee.CLAIMED,
-        trainer=trainer,
-        settings={},
-        own_code=True,
-        reference=reference.name if own_reference else REFERENCE,
-    )
-    if own_reference:
-        return (reference, own)
-    return (own,)
-
-
-def libraries_of(trainer: str) -> dict[str, str]:
-    """Versions of the distributions that a trainer's module imports, or the code beside it.
-
-    Raises:
-        ConfigError: There is no such module.
-    """
-    path = trainer.partition(":")[0]
-    if not has_file(path):
-        raise ConfigError(
-            f"no module {path!r} of --trainer is found",
-            hint="run where it lies, or name its folder in PYTHONPATH",
-        )
-    homes = packages_distributions()
-    found = {name for library in imported_libraries([path]) for name in homes.get(library, ())}
-    versions = dict.fromkeys(sorted(found), "")
-    for name in versions:
-        with suppress(PackageNotFoundError):
-            versions[name] = version(name)
-    return versions

@@ -242,7 +242,7 @@ class MethodSpec:
         variants: Published forms.
         is_normalised: Its gradients are all as long as the clipping bound, so that another bound is
             another step and nothing else.
-        own_code: ``trainer`` is a function of the user's, which trains in a process of its own.
+        capability: Whose, where options name the code that trains; "" for what the engine trains.
     """
 
     name: str
@@ -272,7 +272,7 @@ class MethodSpec:
     part: str = "clipping"
     variants: tuple[Variant, ...] = ()
     is_normalised: bool = False
-    own_code: bool = False
+    capability: str = ""
 
     def extended(self, addition: MethodAddition) -> "MethodSpec":
         """The method with what a capability adds to it."""
@@ -319,7 +319,7 @@ class MethodSpec:
     @property
     def trains_by_steps(self) -> bool:
         """Whether it goes through the gradient loop, on Poisson samples."""
-        return self.gaussian is None and self.reference_of is None and not self.own_code
+        return self.gaussian is None and self.reference_of is None and not self.capability
 
     @property
     def all_needs(self) -> tuple[Need, ...]:

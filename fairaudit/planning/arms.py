@@ -8,12 +8,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from fairaudit.config.options import AuditConfig
+from fairaudit.capabilities import added
 from fairaudit.errors import ConfigError, PrivacyError, numbered
-from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, Variant, admit, find
+from fairaudit.methods.catalog import (
+    REFERENCE,
+    Guarantee,
+    MethodSpec,
+    Variant,
+    admit,
+    admit_outside,
+    find,
+)
 from fairaudit.methods.defaults import effective_step
-from fairaudit.planning.chosen import chosen_methods, chosen_trainers, refuse_beside_a_search
-from fairaudit.planning.guarantees import not_covered, of_one_training, of_search, of_trainer
+from fairaudit.planning.chosen import chosen_methods, refuse_beside_a_search
+from fairaudit.planning.guarantees import not_covered, of_one_training, of_search
 from fairaudit.planning.settings import SettingsResolver, check_settings
 from fairaudit.privacy.accounting import calibrate
 from fairaudit.privacy.selection import SelectionEvent
@@ -78,7 +86,7 @@ def make_arms(
     """
     config = numbers.config
     admit(config.method)
-    trainers = chosen_trainers(config)
+    admit_outside(config)
     check_settings(numbers)
     refuse_beside_a_search(config)
     chosen = chosen_methods(numbers)
@@ -99,15 +107,9 @@ def make_arms(
             forms = [None, *(v.name for v in spec.variants if v.name in config.variant)]
             arms += [build(spec, form, target) for form in forms]
             if config.self_check and not spec.control_of and not spec.method_set:
-                arms.append(_self_check(arms[-len(forms)]))
-    for spec in trainers:
-        for target in targets if spec.reference else (None,):
-            key = spec.name
-            if target is not None and len(targets) > 1:
-                key += f"@{target:g}"
-            arms.append(_own_arm(config, spec, key, target))
-            if config.self_check and spec.reference:
-                arms.append(_self_check(arms[-1]))
+                arms.append(self_check(arms[-len(forms)]))
+    for arms_of_capability in added("arms"):
+        arms += arms_of_capability(config, targets)
     by_key = {arm.key: arm for arm in arms}
     return tuple(
         arm.model_copy(update={"step_shortened": _is_shortened(arm, by_key, numbers)})
@@ -128,23 +130,6 @@ def _is_shortened(arm: Arm, arms: Mapping[str, Arm], numbers: SettingsResolver) 
     if find(arm.method).scales_by_threshold:
         step *= arm.settings["max_grad_norm"] / arm.settings["threshold"]
     return step < arms[REFERENCE].settings["learning_rate"] * SHORTER
-
-
-def _own_arm(config: AuditConfig, spec: MethodSpec, key: str, target: float | None) -> Arm:
-    return Arm(
-        key=key,
-        method=spec.name,
-        variant=None,
-        settings={},
-        privacy=of_trainer(spec, target),
-        reference=spec.reference,
-        source=None,
-        reads_groups=config.trainer_groups,
-        trainer=spec.trainer,
-        repeats=config.repeats if spec.reference else 1,
-        shares_samples=False,
-        is_own_code=True,
-    )
 
 
 def _arm(
@@ -348,7 +333,7 @@ def _given_noise(numbers: SettingsResolver, spec: MethodSpec) -> float:
     return numbers.checked(spec, "noise_multiplier", given)
 
 
-def _self_check(arm: Arm) -> Arm:
+def self_check(arm: Arm) -> Arm:
     """A second private arm, measured against the first: its gap must be consistent with zero."""
     changed = {"key": f"{arm.key}#{SELF_CHECK}", "reference": arm.key}
     return arm.model_copy(update={**changed, "shares_samples": False, "has_twin": False})

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, did_you_mean
-from fairaudit.methods.catalog import admit_trainers, catalog, find, methods_of
+from fairaudit.methods.catalog import catalog, find
 from fairaudit.methods.defaults import PublicSizes
 from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.planning.settings import SettingsResolver
@@ -98,7 +98,7 @@ def _admitted(numbers: SettingsResolver) -> dict[str, MethodSpec]:
         if spec.method_set in names:
             specs[spec.name] = spec
     for spec in catalog().values() if EVERY_METHOD in names else ():
-        if spec.method_set or spec.own_code or spec.reference is None:
+        if spec.method_set or spec.capability or spec.reference is None:
             continue
         lacking = _lacking(numbers, spec)
         if lacking:  # the plan says so
@@ -123,30 +123,3 @@ def _lacking(numbers: SettingsResolver, spec: MethodSpec) -> Lacking | None:
     reason = "adds no noise to gradients, so --noise-multiplier does not set its noise"
     remedy = f"give --epsilon instead, or --settings {spec.name}.noise_multiplier=SIGMA"
     return unmet(spec, numbers.sizes) or (Lacking(reason, remedy) if noiseless else None)
-
-
-def chosen_trainers(config: AuditConfig) -> tuple[MethodSpec, ...]:
-    """The trainers of a plan as methods, each after its own reference.
-
-    From then on they are found by name.
-
-    Raises:
-        ConfigError: A name that is none; an option that goes with no trainer, or not with one.
-    """
-    if not config.trainer:
-        return ()
-    if config.tune is not None:
-        raise ConfigError(
-            "--tune varies settings of our methods, not of --trainer", hint="leave out one"
-        )
-    if config.noise_multiplier is not None:
-        raise ConfigError(
-            "--trainer is asked for an epsilon, and --noise-multiplier gives none",
-            hint="use --epsilon",
-        )
-    own_reference = config.reference == "trainer"
-    admit_trainers(config.trainer, own_reference=own_reference)
-    specs = [
-        spec for name in config.trainer for spec in methods_of(name, own_reference=own_reference)
-    ]
-    return tuple({spec.name: find(spec.name) for spec in specs}.values())

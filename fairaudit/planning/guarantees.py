@@ -72,15 +72,6 @@ def of_search(one: ArmPrivacy, found: Charged, delta: float) -> ArmPrivacy:
     )
 
 
-def of_trainer(spec: MethodSpec, target: float | None) -> ArmPrivacy:
-    """What is known before training: nothing but what the trainer is asked for."""
-    if target is None:
-        reason = "trained by the user's own code without privacy"
-        return ArmPrivacy(guarantee=Guarantee.NONE, reason=reason)
-    reason = "the trainer is asked for it; what it does is its own"
-    return ArmPrivacy(guarantee=spec.guarantee, reason=reason, target_epsilon=target)
-
-
 def not_covered(
     spec: MethodSpec, config: AuditConfig, source: str | None, *, own_module: bool
 ) -> Iterator[str]:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
-from fairaudit.capabilities import parts
+from fairaudit.capabilities import part_of, parts
 from fairaudit.config.model_names import UNENCODED, ModelFacts, known_facts, resolve_model
 from fairaudit.config.option_words import refuse_alone
 from fairaudit.config.options import AuditConfig, Effect, marked
@@ -14,7 +14,7 @@ from fairaudit.data.public import pool_digest, pool_size
 from fairaudit.data.split import training_size, validation_groups, validation_size
 from fairaudit.errors import ConfigError, numbered
 from fairaudit.io.code_digest import code_digest
-from fairaudit.methods.catalog import REFERENCE, find, libraries_of
+from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.methods.defaults import PublicSizes, default_delta, refuse_large_delta
 from fairaudit.methods.spec import Need
 from fairaudit.planning.arms import Arm, make_arms, make_schedule
@@ -288,7 +288,11 @@ def _jobs(
 ) -> tuple[Job, ...]:
     data = config.model_dump(mode="json", exclude=marked(type(config), *Effect))
     pool = pool_digest(config)
-    libraries = {arm.trainer: libraries_of(arm.trainer) for arm in arms if arm.is_own_code}
+    outside = {}
+    for arm in arms:
+        capability = find(arm.method).capability
+        if capability:
+            outside[arm.key] = part_of(capability, "identity")(config, arm, delta)
     code = {modules: code_digest(modules) for modules in set(map(_modules, arms))}
     jobs: list[Job] = []
     for seed in range(config.seed, config.seed + config.seeds):
@@ -324,24 +328,12 @@ def _jobs(
                 identity["own_model"] = model[1]
             if arm.tuning:
                 identity["tuning"] = arm.tuning.to_json()
-            if arm.is_own_code:
-                identity["libraries"] = libraries[arm.trainer]
-                asked = arm.privacy.target_epsilon
-                identity["asked"] = None if asked is None else [asked, delta]
-                identity["given"] = {
-                    "raw": config.raw,
-                    "groups": config.trainer_groups,
-                    "version": config.trainer_version,
-                }
-                identity["twice"] = trains_twice(config, arm, seed)
+            if arm.key in outside:
+                identity |= outside[arm.key]
+                identity["is_first"] = seed == config.seed
             ids[arm.key] = job_id(identity)
             jobs.append(Job(ids[arm.key], arm.key, seed, arm.repeats, source))
     return tuple(jobs)
-
-
-def trains_twice(config: AuditConfig, arm: Arm, seed: int) -> bool:
-    """Whether a job finds out if the user's own code is deterministic: at the first seed."""
-    return arm.is_own_code and seed == config.seed
 
 
 def _modules(arm: Arm) -> frozenset[str]:

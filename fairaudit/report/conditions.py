@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from statistics import fmean
 
 from fairaudit.capabilities import added
-from fairaudit.methods.catalog import find
+from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
 from fairaudit.metrics.registry import CONSTANT, METRICS, costs
 from fairaudit.report.facts import ArmFacts
@@ -70,7 +70,8 @@ def shipped(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
     for arm in report.arms:
         if arm.key in compared and arm.source is None and arm.reference not in compared:
             usable[arm.key] = arm
-            if report.privacy[arm.key].guarantee.has_epsilon or arm.is_own_code:
+            guarantee = report.privacy[arm.key].guarantee
+            if guarantee.has_epsilon or guarantee is Guarantee.CLAIMED:
                 proved.add(arm.key)
     for key in proved or usable:
         for comparison in report.costs:

@@ -29,7 +29,7 @@ NO_READINGS = (
 )
 
 
-def own_privacy(arm: Arm, plan: Plan, results: Results) -> ArmPrivacy:
+def privacy(arm: Arm, plan: Plan, results: Results) -> ArmPrivacy:
     """What a trainer claims, over all trainings that finished.
 
     Nothing where it is the reference.
@@ -45,7 +45,7 @@ def own_privacy(arm: Arm, plan: Plan, results: Results) -> ArmPrivacy:
     return arm.privacy.model_copy(update={"reason": reason, "claim": claim})
 
 
-def own_limitations(plan: Plan) -> Iterator[tuple[str, str]]:
+def limitations(plan: Plan) -> Iterator[tuple[str, str]]:
     """What is not known of arms that the user's own code trained."""
     own = [arm.key for arm in plan.arms if arm.is_own_code]
     if own:
@@ -55,7 +55,7 @@ def own_limitations(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "own_trainer_readings", NO_READINGS.format(who=who)
 
 
-def own_warnings(plan: Plan, arms: Sequence[ArmFacts], results: Results) -> Iterator[ReportWarning]:
+def warnings(plan: Plan, arms: Sequence[ArmFacts], results: Results) -> Iterator[ReportWarning]:
     """What a trainer's trainings show.
 
     Whether it is deterministic, claims too much, and heeds privacy.

@@ -14,16 +14,17 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.config.options import AuditConfig
-from fairaudit.errors import TrainerError
-from fairaudit.execution.own_child import LENGTH
+from fairaudit.errors import ConfigError, TrainerError
+from fairaudit.execution.run_directory import RunDir
+from fairaudit.planning.plan import Plan
+from fairaudit.trainers.child import LENGTH
 
 _LARGEST_ANSWER = 2**32  # bytes of predictions, and of what is said of them
 _KEPT = 2**16  # bytes of what a training prints, the last of them
 _PATIENCE = 5.0  # s for pipes to run dry when the process is gone
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from fairaudit.execution.own_child import main; main(int(sys.argv[2]))"
+    "from fairaudit.trainers.child import main; main(int(sys.argv[2]))"
 )
 
 
@@ -55,16 +56,21 @@ class Given:
     timeout: float | None = None
 
 
-def look_for(config: AuditConfig) -> None:
+def look_for(plan: Plan, rundir: RunDir) -> None:
     """Import every trainer once.
 
     So that one that cannot be found or called is told before any training.
 
     Raises:
-        TrainerError: One that cannot.
+        ConfigError: One that cannot.
     """
-    for name in config.trainer:
-        _answer(Given({"trainer": name, "raw": False, "memory": None}), 0)
+    for name in plan.config.trainer:
+        first = next(job for job in plan.jobs if plan.arm(job.arm).trainer == name)
+        try:
+            _answer(Given({"trainer": name, "raw": False, "memory": None}), 0)
+        except TrainerError as error:
+            logged = rundir.logged(first.id, error)
+            raise ConfigError(f"--trainer: {logged.message}", logged.hint) from error
 
 
 def train_once(given: Given, seed: int) -> Trained:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn  # noqa: TID251 - pand
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.methods.contract import Privacy, TrainingData
+from fairaudit.trainers.contract import Privacy, TrainingData
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,18 +5,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.execution.outcomes import OnTraining, group_means
-from fairaudit.execution.own_process import Given, train_once
 from fairaudit.execution.seed_data import SeedData
 from fairaudit.metrics.within_model import record_correct, record_loss
 from fairaudit.planning.arms import Arm
-from fairaudit.planning.plan import Job, Plan, trains_twice
+from fairaudit.planning.plan import Job, Plan
 from fairaudit.privacy.streams import seed_of
 from fairaudit.results.jobs import Array
+from fairaudit.trainers.process import Given, train_once
 
 _LARGEST_SEED = 2**31  # what numpy, torch and scikit-learn all take
 
 
-def train_own(
+def train(
     plan: Plan, job: Job, arm: Arm, prepared: SeedData
 ) -> tuple[dict[str, Array], dict[str, object]]:
     """Arrays and facts of a job that the user's own code trains.
@@ -40,7 +40,7 @@ def train_own(
         ),
     }
     facts: dict[str, object] = {"event": None, "claimed": [run.claimed for run in runs]}
-    if trains_twice(plan.config, arm, job.seed):
+    if job.seed == plan.config.seed:  # is it deterministic?
         again = train_once(given, _seed(job, arm, 0))
         facts["differs_by"] = float(np.abs(again.test - runs[0].test).max(initial=0.0))
     return arrays, facts
