@@ -622,6 +622,31 @@ def test_a_loss_of_ones_own_or_one_that_ignores_records_is_refused(mode):
         optimizer.step()
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_added_to_the_criterions_loss_is_refused(mode):
+    model = nn.Linear(WIDTH, CLASSES)
+    wrapped, optimizer, criterion, loader = private("dpsgd", model, mode=mode)
+    take((wrapped, optimizer, criterion, loader), *records())
+    before = parameters(model)
+    x, y, _ = records()
+    optimizer._batches.dealt.append(len(x))
+    optimizer.zero_grad()
+    outputs = wrapped(x)
+    with pytest.raises(TrainingError):
+        (criterion(outputs, y) + outputs.std()).backward()
+    assert torch.equal(parameters(model), before)
+    assert optimizer.accountant.steps == 1
+
+
+@pytest.mark.parametrize("mode", MODES[:2])
+def test_a_loss_that_is_scaled_by_the_batch_is_refused(mode):
+    wrapped, _, criterion, _ = private(mode=mode)
+    x, y, _ = records()
+    loss = criterion(wrapped(x), y)
+    with pytest.raises(TrainingError):
+        (loss * loss).backward()
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_step_is_of_the_loaders_next_batch_and_of_each_once(mode, workers):

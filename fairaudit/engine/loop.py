@@ -73,16 +73,29 @@ class Asking(Generic[S]):
         self.released = part.init(replicates, facts)
         self.state = self.released
 
-    def update(self, query: Tensor, present: Tensor | None) -> None:
-        """Sum the query over the batch, add noise, let the part digest the answer.
+    def ask(self, batch: Tensor, group: Tensor, present: Tensor | None) -> None:
+        """Sum the part's query over a batch, add noise, let the part digest the answer.
+
+        A part that asks nothing stays as it is.
 
         Args:
-            query: [R, B, Q], one row per record.
+            batch: What the part asks about: logits [R, B, Y] or norms [R, B].
+            group: [R, B].
             present: [R, B] or None.
+
+        Raises:
+            PrivacyError: A limited part whose query is not one row for each record.
         """
         multiplier = self.part.query_noise_multiplier
-        assert multiplier is not None
+        if multiplier is None:
+            return
+        query = self.part.query(self.state, batch, group)
         if self.is_limited:
+            if query.shape[:2] != group.shape:
+                raise PrivacyError(
+                    f"the query {self.part.query_name!r} is not one row for each record",
+                    hint="return a tensor [R, B, Q]",
+                )
             query = limited_rows(query)
         if present is not None:
             query = query * present.unsqueeze(-1)
@@ -110,15 +123,16 @@ def scaled(
         Each record's factor [R, B], and the sensitivity [R].
 
     Raises:
-        PrivacyError: A limited rule claims a sensitivity that is negative or not finite.
+        PrivacyError: A limited rule claims a sensitivity that is negative or not finite, or asks
+            with other than one row for each record.
     """
     upper = norms * NORM_GUARD
-    if rule.part.query_noise_multiplier is not None:
-        rule.update(rule.part.query(rule.state, upper, group), present)
+    rule.ask(upper, group, present)
     sensitivity = rule.part.sensitivity(rule.released)
     scale: Tensor = rule.part.scale(rule.released, upper, group)
     if rule.is_limited:
-        scale = limited_scale(scale, upper, sensitivity)
+        # Taken anew: a rule may have written over what it was handed.
+        scale = limited_scale(scale, norms * NORM_GUARD, sensitivity)
     return scale, sensitivity
 
 
@@ -295,9 +309,7 @@ class Loop:
         logits = self.tape.forward(batch.inputs, batch.norms, clean=asks)
         group = self._lead(batch.group)
         if asks:
-            objective.update(
-                training.objective.query(objective.state, self._lead(logits), group), batch.present
-            )
+            objective.ask(self._lead(logits), group, batch.present)
         delta = training.objective.output_gradient(
             objective.released, logits, batch.targets, batch.group
         )

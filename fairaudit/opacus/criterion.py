@@ -14,8 +14,8 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 class CheckedCriterion:
     """A criterion that refuses what is not the mean (or sum) of the single records' losses.
 
-    At every batch it compares the loss's gradient at each record's output with that of the record
-    alone: per-sample gradients of another loss would follow the other records.
+    At every backward pass it compares the gradient that arrives at each record's output with that
+    of the record alone: per-sample gradients of another loss would follow the other records.
 
     Args:
         criterion: Of outputs [B, ...] and targets [B, ...].
@@ -37,26 +37,25 @@ class CheckedCriterion:
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The loss of a batch, for ``backward()``.
 
-        Raises:
-            TrainingError: A record's part of the loss depends on other records.
+        That raises a TrainingError where a record's part of the loss depends on other records.
         """
         if outputs.requires_grad:
-            if len(outputs) > 1:
-                self._refuse_mixing(outputs.detach(), targets)
-            self._checked(len(outputs))
+            self._watch(outputs, targets)
         taken: Loss = self.ghost or self.criterion
         return taken(outputs, targets)
 
-    def _refuse_mixing(self, outputs: Tensor, targets: Tensor) -> None:
-        together = outputs.clone().requires_grad_()
-        expected = self._alone(outputs, targets)
-        if self.ghost is not None:
-            loss = self.ghost(together, targets).loss_per_sample.sum()
-        else:
-            loss = self.criterion(together, targets)
-            if self.reduction == "mean":
-                expected = expected / len(outputs)
-        (found,) = torch.autograd.grad(loss, together)
+    def _watch(self, outputs: Tensor, targets: Tensor) -> None:
+        """Compare the first gradient that arrives; ghost clipping's second is scaled by the rule."""
+        waiting = [self._alone(outputs.detach(), targets)]
+
+        def arrived(gradient: Tensor) -> None:
+            if waiting:
+                self._refuse_mixing(gradient, waiting.pop())
+                self._checked(len(gradient))
+
+        outputs.register_hook(arrived)
+
+    def _refuse_mixing(self, found: Tensor, expected: Tensor) -> None:
         usable = expected.flatten(1).isfinite().all(1)
         found, expected = found[usable], expected[usable]
         if not expected.numel():
@@ -66,12 +65,15 @@ class CheckedCriterion:
         if not torch.allclose(found, expected, rtol=room, atol=room * largest):
             raise TrainingError(
                 f"the loss is not the {self.reduction} of the single records' losses",
-                hint="use a criterion in which no record's weight depends on the others; "
-                "CrossEntropyLoss(weight=...) with reduction='mean' divides by the batch's weights",
+                hint="differentiate what the returned criterion gives, and use one in which no "
+                "record's weight depends on the others; CrossEntropyLoss(weight=...) with "
+                "reduction='mean' divides by the batch's weights",
             )
 
     def _alone(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The gradient at each record's output of that record's loss, like ``outputs``."""
+        """What each record by itself adds to the gradient at its output, like ``outputs``."""
+        if not len(outputs):
+            return outputs
 
         def loss(output: Tensor, target: Tensor) -> Tensor:
             return self.criterion(output.unsqueeze(0), target.unsqueeze(0)).sum()
@@ -82,4 +84,6 @@ class CheckedCriterion:
         except RuntimeError:  # what vmap cannot run
             pairs = zip(outputs, targets, strict=True)
             alone = torch.stack([gradient(output, target) for output, target in pairs])
+        if self.reduction == "mean":
+            return alone / len(outputs)
         return alone

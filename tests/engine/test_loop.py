@@ -10,6 +10,8 @@ from fairaudit.diagnostics.observers import EpochCurves, Misalignment
 from fairaudit.engine.loop import NORM_GUARD, Asking
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.release import GradientSum
+from fairaudit.engine.rules import FlatClip
+from fairaudit.errors import PrivacyError
 from fairaudit.methods.dpsgd import DpSgd
 from fairaudit.methods.sgd import Sgd
 
@@ -47,10 +49,17 @@ def test_empty_poisson_batch_adds_only_noise(replicates):
 class Counting:
     """A part that asks how many records there are, and remembers the answer."""
 
+    query_name = "count"
     query_noise_multiplier = 0.0
+
+    def __init__(self, rows_each=1):
+        self.rows_each = rows_each
 
     def init(self, replicates, facts):
         return torch.zeros(replicates, 1)
+
+    def query(self, state, batch, group):
+        return torch.ones(len(group), self.rows_each * group.shape[1], 1)
 
     def update(self, state, answer):
         return answer
@@ -58,11 +67,39 @@ class Counting:
 
 def test_a_place_that_pads_a_batch_answers_no_query():
     asking = Asking(Counting(), 2, None, ToldNoise(0.0), is_limited=True)
-    query = torch.ones(2, 3, 1)
-    asking.update(query, torch.tensor([[True, True, False], [True, False, False]]))
+    group = torch.zeros(2, 3, dtype=torch.int64)
+    asking.ask(group, group, torch.tensor([[True, True, False], [True, False, False]]))
     assert asking.released.tolist() == [[2.0], [1.0]]
-    asking.update(query, None)
+    asking.ask(group, group, None)
     assert asking.released.tolist() == [[3.0], [3.0]]
+
+
+def test_a_query_of_two_rows_for_each_record_is_refused():
+    asking = Asking(Counting(rows_each=2), 2, None, ToldNoise(0.0), is_limited=True)
+    group = torch.zeros(2, 3, dtype=torch.int64)
+    with pytest.raises(PrivacyError):
+        asking.ask(group, group, None)
+
+
+class Overwriting(DpSgd):
+    """Clips nothing, and writes over the norms that it is handed."""
+
+    def rule(self, task):
+        class Shortens(FlatClip):
+            def scale(self, released, norms, group):
+                norms.mul_(1e-6)
+                return torch.ones_like(norms)
+
+        return Shortens(task.settings["max_grad_norm"])
+
+
+def test_a_rule_that_writes_over_its_norms_is_held_to_its_claim():
+    pool = make_pool(40)
+    task = make_task(DPSGD, pool, model=model("logistic"), max_grad_norm=0.1)
+    sums = take_steps(Overwriting(), task, [[3], [9], [30]]).sums
+    lengths = [float(total.norm()) for total in sums]
+    assert max(lengths) == pytest.approx(0.1, rel=1e-4)
+    assert max(lengths) <= 0.1
 
 
 def test_a_group_that_the_batch_lacks_leaves_training_defined():

@@ -107,3 +107,20 @@ def test_replicates_draw_what_they_would_draw_alone():
             expected = sampler.draw()[0]
             assert torch.equal(index[r, present[r]], expected)
             assert (index[r, len(expected) :] == 40).all()
+
+
+class Few:
+    """A stream that deals three numbers at a time, so that an epoch takes many draws."""
+
+    def __init__(self, rng):
+        self.rng = rng
+
+    def standard_exponential(self, size):
+        return self.rng.standard_exponential(3)
+
+
+def test_an_epoch_that_takes_many_draws_is_that_of_one():
+    whole = poisson_positions(np.random.default_rng(5), 50, 4)
+    in_parts = poisson_positions(Few(np.random.default_rng(5)), 50, 4)
+    for one, other in zip(whole, in_parts, strict=True):
+        assert one.tolist() == other.tolist()

@@ -87,13 +87,16 @@ def watched(method, mode, batch, monkeypatch):
         claims.append(sensitivity.clone())
         return torch.full_like(rows[0], 0.01 * len(sums))  # the same for both neighbours
 
-    def updated(query, present):
+    def told(norms, group, present):
+        if part.query_noise_multiplier is None:
+            return
+        query = part.query(optimizer._rule.state, norms, group)
         answers.append(query.sum(1))
         cells = torch.linspace(-2.0, 6.0, query.shape[2]) + len(answers)
         optimizer._rule.released = part.update(optimizer._rule.state, cells.unsqueeze(0))
 
     monkeypatch.setattr(optimizer, "_release", closed)
-    monkeypatch.setattr(optimizer._rule, "update", updated)
+    monkeypatch.setattr(optimizer._rule, "ask", told)
     for _ in range(STEPS):
         step(training, *batch)
         states.append(module.leaves(optimizer._rule.state))
