@@ -45,7 +45,7 @@ class CheckedCriterion:
         return taken(outputs, targets)
 
     def _watch(self, outputs: Tensor, targets: Tensor) -> None:
-        """Compare the first gradient that arrives; ghost clipping's second is scaled by the rule."""
+        """Compare the first gradient that arrives; of ghost clipping the second is scaled."""
         waiting = [self._alone(outputs.detach(), targets)]
 
         def arrived(gradient: Tensor) -> None:
