@@ -53,7 +53,7 @@ class CheckedCriterion:
                 self._refuse_mixing(gradient, waiting.pop())
                 self._checked(len(gradient))
 
-        outputs.register_hook(arrived)
+        outputs.register_hook(arrived)  # type: ignore[no-untyped-call]
 
     def _refuse_mixing(self, found: Tensor, expected: Tensor) -> None:
         usable = expected.flatten(1).isfinite().all(1)
