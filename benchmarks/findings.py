@@ -13,6 +13,7 @@ from pathlib import Path
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import Estimate, key_of
+from fairaudit.tuning.study import Tuned
 
 COST = "privacy_cost"
 
@@ -31,7 +32,8 @@ def points(found: Estimate | None) -> str:
 
 def tell(report: Report) -> None:
     """Print one report."""
-    assert report.tuning is not None
+    searched = Tuned.of(report)
+    assert searched is not None
     by_arm = {(c.arm, c.reference): c for c in report.every_comparison}
     groups: list[str] = []
     for tuned in report.costs:
@@ -43,7 +45,7 @@ def tell(report: Report) -> None:
             [gap for gap in way.gaps if gap.kind == "pair" and gap.metric == COST] for way in ways
         ]
         gaps = [max(found, key=lambda gap: gap.named) for found in pairs]
-        gain = report.tuning.gain(tuned.arm, tuned.grouping)
+        gain = searched.gain(tuned.arm, tuned.grouping)
         if not groups:
             print(f"Gaps: {gaps[0].a} minus {gaps[0].b}.\n")
             print("| arm | cost, default | tuned | gap, default | tuned | gain |")

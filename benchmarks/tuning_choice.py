@@ -28,12 +28,11 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.data import split
 from fairaudit.data.public import share_inputs
 from fairaudit.data.tabular import load_dataset
-from fairaudit.execution import trials
 from fairaudit.execution.seed_data import prepare_rows
-from fairaudit.execution.trials import method_of
+from fairaudit.execution.trained import method_of
 from fairaudit.execution.worker import _task
 from fairaudit.planning.plan import make_plan
-from fairaudit.tuning import charge
+from fairaudit.tuning import charge, trials
 
 ARM = "dpsgd"
 TABLES = {
@@ -75,8 +74,8 @@ def tuned(config: AuditConfig, way: Way, seeds: range) -> Iterator[tuple[int, fl
     plan = make_plan(config.model_copy(update={"tune": way.mean}), dataset)
     arm = plan.arm(ARM)
     if not way.noisy:
-        tuning = replace(arm.tuning, score_noise=0.0)
-        arm = arm.model_copy(update={"tuning": tuning})
+        search = replace(arm.search, score_noise=0.0)
+        arm = arm.model_copy(update={"search": search})
     inputs = share_inputs(dataset, config).value
     for seed in seeds:
         prepared = prepare_rows(

@@ -31,11 +31,12 @@ from fairaudit.data.public import share_inputs
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.seed_data import prepare_rows
-from fairaudit.execution.trials import method_of, search
+from fairaudit.execution.trained import method_of
 from fairaudit.execution.worker import _task
 from fairaudit.planning.plan import Plan, make_plan
 from fairaudit.results.estimates import Estimate
 from fairaudit.results.jobs import JobResult
+from fairaudit.tuning.trials import search
 
 Audit = dict[str, Estimate]  # by name of the figure
 REFERENCE, PRIVATE = "sgd", "dpsgd"
@@ -68,7 +69,7 @@ def planned(
         if not private:
             changes["shares_samples"] = arm.key == REFERENCE
         if score_noise is not None:
-            changes["tuning"] = replace(arm.tuning, score_noise=score_noise)
+            changes["search"] = replace(arm.search, score_noise=score_noise)
         arms.append(arm.model_copy(update=changes))
     return replace(plan, arms=tuple(arms))
 

@@ -134,11 +134,11 @@ def _vocabulary(plan: Plan, dataset: Dataset) -> Vocabulary:
     """The names that rules about the report of a plan may use."""
     arms = [(arm.key, arm.method) for arm in plan.arms]
     studies = set()
-    for name, beside in plan.beside.items():
+    for beside in plan.beside.values():
         if beside.study:
             studies.add(beside.study)
-        else:
-            arms += [(key_of(arm.key, name), arm.method) for arm in beside.arms]
+    for name, way in plan.ways.items():
+        arms += [(key_of(arm.key, name), arm.method) for arm in way.arms]
     groups = {grouping.name: grouping.names for grouping in dataset.groupings}
     return Vocabulary(tuple(arms), groups, frozenset(studies))
 

@@ -9,6 +9,7 @@ CAPABILITIES = (
     "fairaudit.papers.capability:PAPERS",
     "fairaudit.leakage.capability:LEAKAGE",
     "fairaudit.trainers.capability:TRAINERS",
+    "fairaudit.tuning.capability:TUNING",
     "fairaudit.release.capability:RELEASE",
 )
 
@@ -41,13 +42,20 @@ class Capability:
         claims: ``(plan, readings, groups, worst_off, published) -> SignClaims``.
         findings: ``(report) -> Findings`` without their sentences, beside the core's.
         phrases: Code of such a finding -> :class:`fairaudit.report.phrases.Phrase`.
-        plan: ``(plan, dataset, own_model) -> Plan | None``, of trainings beside the audit's.
+        refuse: ``(config) -> None``, raises where other options do not go with its own.
+        unsuited: ``(method, config) -> (reason, remedy) | None``, why a method takes no part.
+        kept_apart: ``(config, rows) -> int``, how many of the training rows train nothing.
+        search: ``(ArmDraft, config, target epsilon) -> Sought | None``, of one arm's settings.
+        try_settings: ``(arm, method, task, prepared) -> (arrays, facts)``, a job of such an arm.
+        release: ``(arm, method, task, prepared, n_fit) -> Kept``, such an arm trained for release.
+        plan: ``(plan, dataset, own_model) -> {name: Plan}``, of trainings beside the audit's.
         rows: ``(dataset, config, seed) -> Split`` of these trainings.
         outcome: ``(task, trained, prepared) -> arrays`` that one of them leaves.
         study: Subclass of :class:`fairaudit.report.facts.Study`, what a report holds.
-        measure: ``(audit, plan) -> Study``, of the trainings that finished.
+        measure: ``(audit) -> Study | None``, of the trainings that finished.
         warnings: ``(study) -> ReportWarnings``.
-        sections: Name of a core section -> the section function that stands before it.
+        sections: Core section (``module``, or ``module.function``) -> the section function that
+            stands before it.
     """
 
     name: str
@@ -70,6 +78,12 @@ class Capability:
     claims: str = ""
     findings: str = ""
     phrases: str = ""
+    refuse: str = ""
+    unsuited: str = ""
+    kept_apart: str = ""
+    search: str = ""
+    try_settings: str = ""
+    release: str = ""
     plan: str = ""
     rows: str = ""
     outcome: str = ""

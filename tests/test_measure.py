@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from plans import plan
 
-from fairaudit.analysis.measure import _on_rows_of, _references, _shared
+from fairaudit.analysis.measure import _references, evaluation, on_rows_of
 from fairaudit.metrics.compare import FIXED_SPLIT, SEVERAL_SPLITS
 from fairaudit.metrics.within_model import Predictions
 
@@ -31,16 +31,16 @@ def test_an_arm_is_compared_with_its_reference_and_with_sgd_where_that_is_anothe
 def test_a_baseline_is_read_on_the_rows_on_which_the_arm_was_tested():
     private = [predictions(0, [2, 5, 7])]
     whole = predictions(0, [1, 2, 3, 5, 7, 9])
-    (found,) = _on_rows_of(private, [whole, predictions(1, [4])])
+    (found,) = on_rows_of(private, [whole, predictions(1, [4])])
     assert found.rows.tolist() == [2, 5, 7]
     assert np.array_equal(found.probabilities, whole.probabilities[:, [1, 3, 4]])
     same = predictions(0, [2, 5, 7])
-    assert _on_rows_of(private, [same])[0] is same
+    assert on_rows_of(private, [same])[0] is same
 
 
 @pytest.mark.parametrize(("split", "estimand"), [(None, SEVERAL_SPLITS), ([1], FIXED_SPLIT)])
 def test_a_split_that_was_given_is_what_gaps_are_about(split, estimand):
     known = {"classes": ("a", "b", "c"), "positive": 2, "favourable": 1, "labels": None}
-    on = _shared(SimpleNamespace(split=split, **known), None)
+    on = evaluation(SimpleNamespace(split=split, **known), None)
     assert on.estimand == estimand
     assert (on.outcome.n_classes, on.outcome.positive, on.outcome.favourable) == (3, 2, 1)

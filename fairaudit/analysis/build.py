@@ -20,7 +20,6 @@ from fairaudit.analysis.build_measured import (
     sklearn_baseline,
     sweeps,
 )
-from fairaudit.analysis.build_tuned import tuning
 from fairaudit.analysis.detected import changed_gaps, judged
 from fairaudit.analysis.text import limitations
 from fairaudit.capabilities import added, parts
@@ -39,7 +38,6 @@ from fairaudit.report.facts import (
     ReportWarning,
     Tool,
 )
-from fairaudit.report.measured import Tuning
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import EXECUTION_FIELDS, FRAME, reproduce_command
 from fairaudit.results.estimates import Comparison
@@ -100,7 +98,7 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
     done = [results[job.id] for job in plan.jobs if job.id in results]
     first_job = done[0] if done else None
     data = data_facts(dataset, plan.config, first_job)
-    arms = arm_facts(plan, results, audit.failures, fitted=data.fitted)
+    arms = arm_facts(plan, results, audit.failures)
     named = named_pairs(plan.config.compare, dataset.groupings)
     least = plan.config.suppress_below
     compared = judged([disclosed(c, least=least, named=named) for c in audit.comparisons])
@@ -108,8 +106,6 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
     check = sklearn_baseline(plan, dataset, results)
     swept = sweeps(compared, plan)
     read = diagnostics(plan, dataset, results, first)
-    beside = audit.ways, audit.gains, first
-    tuned = tuning(plan, dataset, results, audit.failures, *beside, fitted=data.fitted, named=named)
     # Options that decide the result; those of execution are volatile and kept apart.
     options = audit.resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))
     origins = audit.resolved.origins
@@ -143,10 +139,9 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
         changed=changed_gaps(compared),
         sweep=swept,
         studies=dict(audit.studies),
-        tuning=tuned,
         diagnostics=read,
         warnings=(
-            *_warnings(audit, arms, first, tuned),
+            *_warnings(audit, arms, first),
             *_of_arms(audit, arms),
             *_of_studies(audit),
         ),
@@ -162,11 +157,11 @@ def _warnings(
     audit: Audit,
     arms: Sequence[ArmFacts],
     compared: Sequence[Comparison],
-    tuned: Tuning | None,
 ) -> Iterator[ReportWarning]:
     trained = list(arms)
-    for way in tuned.ways if tuned else ():
-        trained += way.arms
+    for study in audit.studies.values():
+        for way in study.ways:
+            trained += way.arms
     for arm in trained:
         if arm.failed:
             seeds = ", ".join(str(f.seed) for f in arm.failed)

@@ -120,19 +120,19 @@ def data_facts(
 
 
 def arm_facts(
-    plan: Plan,
-    results: Mapping[str, JobResult],
-    failures: Mapping[str, str],
-    *,
-    fitted: Sequence[str] = (),
+    plan: Plan, results: Mapping[str, JobResult], failures: Mapping[str, str]
 ) -> tuple[ArmFacts, ...]:
     """Every arm with how many of its seeds finished; a failed seed is named, never dropped.
 
     Args:
         plan: What was planned.
         results, failures: Job id -> result, or why there is none.
-        fitted: What preprocessing learned from training rows.
     """
+    fitted: Any = ()  # what preprocessing learned from training rows, at every seed alike
+    for job in plan.jobs:
+        if job.id in results:
+            fitted = results[job.id].facts.get("fitted", ())
+            break
     arms = []
     for arm in plan.arms:
         done = finished(plan, arm.key, results).values()

@@ -33,7 +33,6 @@ from fairaudit.report.measured import (
     SweepPoint,
 )
 from fairaudit.results.estimates import (
-    DEFAULT,
     Comparison,
     GroupMeasure,
     Measured,
@@ -178,8 +177,7 @@ def sklearn_baseline(
     own = finished(plan, arm.key, results)
     # A search leaves none: the reference at its default setting, trained beside it, does.
     fitted: dict[int, Mapping[str, float]] = {}
-    beside = plan.beside.get(DEFAULT)
-    for trained in filter(None, (plan, beside)):
+    for trained in (plan, *plan.ways.values()):
         for seed, result in finished(trained, arm.key, results).items():
             facts = result.facts.get("sklearn_baseline")
             if seed in own and isinstance(facts, Mapping):
@@ -206,7 +204,7 @@ def sklearn_baseline(
         if dataset.image_shape is not None:
             rows = fitted[max(fitted)].get("train_rows", 0)
             baseline = PIXEL_BASELINE.format(rows=rows)
-        elif beside is not None:
+        elif plan.ways:
             baseline = BESIDE_A_SEARCH
     return SklearnBaseline(
         arm=arm.key,

@@ -22,7 +22,7 @@ from fairaudit.metrics.compare import (
 from fairaudit.metrics.within_model import LabelOutcome, Predictions
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Arm, Plan
-from fairaudit.results.estimates import DEFAULT, Measured, key_of
+from fairaudit.results.estimates import Measured
 from fairaudit.results.jobs import JobResult
 
 Number = TypeVar("Number", bound=np.generic)
@@ -30,18 +30,13 @@ Number = TypeVar("Number", bound=np.generic)
 
 def measured(audit: Audit) -> Audit:
     """The audit with what was measured of its finished trainings."""
-    everything = audit.plan, audit.dataset, audit.results
+    audit = replace(audit, comparisons=measure(audit.plan, audit.dataset, audit.results))
     studies = {}
     for name, measure_study in parts("measure"):
-        if name in audit.plan.beside:
-            studies[name] = measure_study(audit, audit.plan.beside[name])
-    return replace(
-        audit,
-        comparisons=measure(*everything),
-        ways=measure_ways(*everything),
-        gains=measure_gains(*everything),
-        studies=studies,
-    )
+        study = measure_study(audit)
+        if study is not None:
+            studies[name] = study
+    return replace(audit, studies=studies)
 
 
 def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> tuple[Measured, ...]:
@@ -54,57 +49,21 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
     """
     comparisons: list[Measured] = []
     for number, grouping in enumerate(dataset.groupings):
-        predictions = {arm.key: _predictions(plan, arm.key, number, results) for arm in plan.arms}
-        shared = _shared(dataset, grouping)
+        of_arm = {arm.key: predictions(plan, arm.key, number, results) for arm in plan.arms}
+        shared = evaluation(dataset, grouping)
         for arm in plan.arms:
-            own = predictions[arm.key]
+            own = of_arm[arm.key]
             if arm.reference is None:
                 comparisons.append(measure_reference(shared, arm.key, own))
                 continue
             for reference in _references(plan, arm):
-                baseline = _on_rows_of(own, predictions[reference])
+                baseline = on_rows_of(own, of_arm[reference])
                 twin = _twin(plan, arm, reference, own, number, results)
                 comparisons.append(compare(shared, arm.key, reference, own, baseline, twin))
     return tuple(comparisons)
 
 
-def measure_ways(
-    plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]
-) -> dict[str, tuple[Measured, ...]]:
-    """The same of each way beside a search, under the names that its arms have there."""
-    own = plan.beside.get(DEFAULT)
-    if own is None:
-        return {}
-    renamed = []
-    for comparison in measure(own, dataset, results):
-        names = {"arm": key_of(comparison.arm, DEFAULT)}
-        if comparison.reference:
-            names["reference"] = key_of(comparison.reference, DEFAULT)
-        renamed.append(comparison.model_copy(update=names))
-    return {DEFAULT: tuple(renamed)}
-
-
-def measure_gains(
-    plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]
-) -> tuple[Measured, ...]:
-    """Every arm at its default setting against itself as tuned, on the same seeds and rows.
-
-    What these comparisons call a cost is what searching gained.
-    """
-    untuned = plan.beside.get(DEFAULT)
-    if untuned is None:
-        return ()
-    gains = []
-    for number, grouping in enumerate(dataset.groupings):
-        shared = _shared(dataset, grouping)
-        for arm in plan.arms:
-            default = _predictions(untuned, arm.key, number, results)
-            tuned = _on_rows_of(default, _predictions(plan, arm.key, number, results))
-            gains.append(compare(shared, key_of(arm.key, DEFAULT), arm.key, default, tuned))
-    return tuple(gains)
-
-
-def _shared(dataset: Dataset, grouping: Grouping) -> Evaluation:
+def evaluation(dataset: Dataset, grouping: Grouping) -> Evaluation:
     """What all comparisons by a grouping are measured on."""
     outcome = LabelOutcome(len(dataset.classes), dataset.positive, dataset.favourable)
     estimand = SEVERAL_SPLITS if dataset.split is None else FIXED_SPLIT
@@ -124,9 +83,9 @@ def _twin(
     An arm whose own reference is not sgd is that reference and noise.
     """
     if arm.has_twin:
-        found = _predictions(plan, arm.key, grouping, results, "twin.")
+        found = predictions(plan, arm.key, grouping, results, "twin.")
     elif plan.config.twins and arm.reference is not None and arm.reference != reference:
-        found = _on_rows_of(own, _predictions(plan, arm.reference, grouping, results))
+        found = on_rows_of(own, predictions(plan, arm.reference, grouping, results))
     else:
         return None
     return Twin(find(arm.method).part, found)
@@ -141,7 +100,7 @@ def _references(plan: Plan, arm: Arm) -> Sequence[str]:
     return [own.key, REFERENCE]
 
 
-def _on_rows_of(
+def on_rows_of(
     private: Sequence[Predictions], baseline: Sequence[Predictions]
 ) -> Sequence[Predictions]:
     """The baseline on the rows on which the arm was tested: a student pool leaves fewer of them."""
@@ -158,7 +117,7 @@ def _on_rows_of(
     return found
 
 
-def _predictions(
+def predictions(
     plan: Plan, arm: str, grouping: int, results: Mapping[str, JobResult], of: str = ""
 ) -> Sequence[Predictions]:
     """An arm's, or with ``of`` its twin's where a seed has one."""

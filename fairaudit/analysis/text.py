@@ -17,25 +17,7 @@ from fairaudit.report.numbers import listed
 from fairaudit.results.estimates import Comparison
 
 REPORT_NOT_DP = "This report is computed from raw rows and is not private: handle it like the data."
-_SEARCH_CHARGED = (
-    "The search is charged, and nothing beyond it: the method, what is searched, how far, how many "
-    "tries and all other settings were chosen outside the guarantee. Epsilon is of a search that "
-    "draws all of it afresh; this audit trains a fixed number of candidates and gives the "
-    "expectation over which are tried."
-)
-_SEARCH_UNCHARGED = (
-    "The search is not charged: each private arm keeps the best of {tune} trainings by an exact "
-    "score, and the epsilon that is named is of one of them."
-)
-_SEARCHED = (
-    "Costs are those of this search, in both arms alike; a wider one may find better settings. "
-    "Costs at default settings are of trainings with all of epsilon and all training rows."
-)
 _PER_RUN = "Epsilon is for one model of one run; this audit trains {models} on the same rows."
-_PER_SEARCH = (
-    "Epsilon is for {one}. This audit searches for {models} on the same rows and trains at default "
-    "settings beside; what all of that reveals together is not accounted for."
-)
 _SEEDS = "Release no model of an audit: its seeds are fixed, so its noise can be recomputed."
 _GROUP_USE = (
     "{who} the group label: people are treated differently by group, which may need a legal basis "
@@ -99,30 +81,20 @@ def limitations(
         ("statistics", statistics),
         ("this_file", _THIS_FILE),
     ]
-    if plan.config.tune:
-        texts.append(("configuration", _SEARCHED))
     return tuple(Limitation(code=code, text=text) for code, text in texts)
 
 
 def _of_privacy(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "report_not_private", REPORT_NOT_DP
-    if plan.config.tune is not None and plan.config.tune_privacy == "charged":
-        yield "hyperparameters", _SEARCH_CHARGED
-    elif plan.config.tune is not None:
-        yield "hyperparameters", _SEARCH_UNCHARGED.format(tune=plan.config.tune)
     of_others = (Guarantee.NONE, Guarantee.CLAIMED)
     private = {arm.key for arm in plan.arms if arm.privacy.guarantee not in of_others}
     models = 0
     for job in plan.jobs:
         if job.arm in private:
             models += job.repeats
-    if models:
-        told, one = _PER_RUN, "one training, not for a search"
-        if plan.config.tune:
-            told = _PER_SEARCH
-        if plan.config.tune_privacy == "charged":
-            one = "the one model that a search releases"
-        yield "per_run", told.format(models=numbered(models, "private model"), one=one)
+    is_search = any(arm.search for arm in plan.arms)
+    if models and not is_search:
+        yield "per_run", _PER_RUN.format(models=numbered(models, "private model"))
     yield "fixed_seeds", _SEEDS
     copies = [arm.key for arm in plan.arms if arm.source is not None and arm.key in private]
     if copies:

@@ -66,7 +66,7 @@ def conditions(
     sizes = ", ".join(map(str, looks))
     settings, covered = (
         ("such searches", "search for settings")
-        if plan.config.tune
+        if any(arm.search for arm in plan.arms)
         else ("these settings", "training")
     )
     yield (

@@ -26,8 +26,7 @@ def estimated_seconds(plan: Plan, cores: int) -> float:
     seconds = PER_OPERATION * _seeds(plan) * plan.effort.training + PER_SEED * plan.config.seeds
     for job in plan.jobs:
         arm = plan.arm(job.arm)
-        tries = arm.tuning.trials if arm.tuning else 1
-        seconds += tries * (PER_JOB + PER_ROW * plan.training.n_public)
+        seconds += arm.trials * (PER_JOB + PER_ROW * plan.training.n_public)
         if find(arm.method).readings:
             seconds += PER_READING
     for beside in plan.beside.values():

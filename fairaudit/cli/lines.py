@@ -73,15 +73,15 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
         )
     config = plan.config
     counts = [numbered(len(plan.arms), "method"), numbered(config.seeds, "seed")]
-    if config.tune:
-        counts.append(numbered(config.tune, "setting"))
+    if plan.trials > 1:
+        counts.append(numbered(plan.trials, "setting"))
     trainings = f"{' × '.join(counts)} = {numbered(plan.trainings, 'training')}"
-    if DEFAULT in plan.beside:
-        trainings += ", the default setting of each method included"
+    if plan.ways:
+        trainings += f", the {listed(plan.ways)} setting of each method included"
     own = {arm.key for arm in plan.arms if arm.is_own_code}
     if own:
         trainings += f", {sum(job.arm in own for job in plan.jobs):,} of them by your own code"
-    twins = config.seeds * (config.tune or 1) * sum(arm.has_twin for arm in plan.arms)
+    twins = config.seeds * plan.trials * sum(arm.has_twin for arm in plan.arms)
     if twins:
         trainings += f", {twins:,} of them once more without noise"
     yield (

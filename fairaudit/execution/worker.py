@@ -28,7 +28,7 @@ from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.outcomes import outcome
 from fairaudit.execution.seed_data import SeedData, prepare_seed
-from fairaudit.execution.trials import method_of, noiseless, search
+from fairaudit.execution.trained import method_of, noiseless
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.catalog import REFERENCE, admit, admit_outside, find, is_third_party
 from fairaudit.methods.spec import MethodSpec, Need
@@ -73,10 +73,11 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
     if spec.capability:
         train = part_of(spec.capability, "train")
         arrays, told = train(plan, job, arm, prepared)
-    elif arm.tuning is not None:
+    elif arm.search is not None:
         with _memory_reported(job):
             task = _task(plan, job, arm, prepared, None)
-            arrays, told = search(arm, method_of(arm), task, prepared)
+            try_settings = part_of(arm.search.capability, "try_settings")
+            arrays, told = try_settings(arm, method_of(arm), task, prepared)
     elif plan.study:
         with _memory_reported(job):
             task = _task(plan, job, arm, prepared, source)

@@ -154,14 +154,11 @@ def _nothing(arm: Arm, grouping: Grouping, reason: str) -> Measured:
     return _measured(arm, grouping, groups, ())
 
 
-def measure(audit: Audit, plan: Plan) -> Leakage:
-    """What a report holds of it.
-
-    Args:
-        audit: With what was trained.
-        plan: Of the attacked trainings.
-    """
-    dataset = audit.dataset
+def measure(audit: Audit) -> Leakage | None:
+    """What a report holds of the attacked trainings; None where there are none."""
+    plan, dataset = audit.plan.beside.get(NAME), audit.dataset
+    if plan is None:
+        return None
     named = named_pairs(plan.config.compare, dataset.groupings)
     compared = []
     for measured in measure_leakage(plan, dataset, audit.results):

@@ -20,8 +20,10 @@ LEAST_ROWS = 200  # of the table: half of them are trained on
 FIRST_SEED = 1_000_000
 
 
-def plan_beside(plan: Plan, dataset: Dataset, own_model: ModelFacts | None = None) -> Plan | None:
-    """The trainings whose models are attacked; None where ``--leakage`` was not given.
+def plan_beside(
+    plan: Plan, dataset: Dataset, own_model: ModelFacts | None = None
+) -> dict[str, Plan]:
+    """The trainings whose models are attacked; none where ``--leakage`` was not given.
 
     Args:
         plan: Of the audit.
@@ -33,7 +35,7 @@ def plan_beside(plan: Plan, dataset: Dataset, own_model: ModelFacts | None = Non
     config = plan.config
     refuse_leakage(config)
     if not config.leakage:
-        return None
+        return {}
     half = plan_trainings(
         leakage_config(config, dataset, plan.training.delta),
         dataset,
@@ -41,7 +43,7 @@ def plan_beside(plan: Plan, dataset: Dataset, own_model: ModelFacts | None = Non
         study=NAME,
         takes_part=lambda arm: is_attacked(arm, config),
     )
-    return replace(half, notices=tuple(not_attacked(plan.arms, half.arms)))
+    return {NAME: replace(half, notices=tuple(not_attacked(plan.arms, half.arms)))}
 
 
 def refuse_leakage(config: AuditConfig) -> None:

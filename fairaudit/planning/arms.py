@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
+from pydantic import ConfigDict
+
 from fairaudit.capabilities import added
+from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, PrivacyError, numbered
 from fairaudit.methods.catalog import (
     REFERENCE,
@@ -20,14 +23,13 @@ from fairaudit.methods.catalog import (
     find,
 )
 from fairaudit.methods.defaults import effective_step
-from fairaudit.planning.chosen import chosen_methods, refuse_beside_a_search
-from fairaudit.planning.guarantees import not_covered, of_one_training, of_search
+from fairaudit.planning.chosen import chosen_methods
+from fairaudit.planning.guarantees import not_covered, of_one_training
+from fairaudit.planning.search import ArmDraft, Search, Sought
 from fairaudit.planning.settings import SettingsResolver, check_settings
 from fairaudit.privacy.accounting import calibrate
 from fairaudit.privacy.selection import SelectionEvent
 from fairaudit.report.facts import ArmPlan, ArmPrivacy, Schedule
-from fairaudit.tuning.charge import Around, charged_search, uncharged_search
-from fairaudit.tuning.search import Tuning
 
 SELF_CHECK = "self-check"
 SHORTER = 0.999  # of the reference's step; rounding is no difference
@@ -39,12 +41,19 @@ class Arm(ArmPlan):
     """An arm with what trains it.
 
     Args:
-        tuning: How its settings are sought at each seed; None: ``settings`` are its own.
+        search: How its settings are sought at each seed; None: ``settings`` are its own.
         charge: What a charged search releases; ``privacy.event`` is then one training of it.
     """
 
-    tuning: Tuning | None = None
+    search: Search | None = None
     charge: SelectionEvent | None = None
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    @property
+    def trials(self) -> int:
+        """Trainings at each seed."""
+        return 1 if self.search is None else self.search.trials
 
     @property
     def has_noisy_steps(self) -> bool:
@@ -88,7 +97,8 @@ def make_arms(
     admit(config.method)
     admit_outside(config)
     check_settings(numbers)
-    refuse_beside_a_search(config)
+    for refuse in added("refuse"):
+        refuse(config)
     chosen = chosen_methods(numbers)
     references = dict.fromkeys([REFERENCE, *(spec.reference for spec in chosen if spec.reference)])
     build = partial(_arm, numbers, schedule, delta, own_module)
@@ -154,32 +164,27 @@ def _arm(
     def resolved(goal: float | None) -> dict[str, float]:
         return _resolved(numbers, schedule, delta, spec, variant, goal)
 
-    found = None
-    if config.tune is None:
+    length = schedule.steps_per_epoch, schedule.epochs
+    sought = _sought(ArmDraft(spec, resolved, numbers.sizes, *length, delta), config, target)
+    search, charge = None, None
+    if sought is None:
         settings = resolved(target)
     else:
-        search = charged_search if config.tune_privacy == "charged" else uncharged_search
-        around = Around(
-            spec, resolved, numbers.sizes, schedule.steps_per_epoch, schedule.epochs, delta
-        )
-        found = search(around.search(config.tune, config.tune_for), config.tune, delta, target)
-        settings = dict(found.tuning.settings)
+        search, charge = sought
+        settings = dict(search.settings)
     if variant and variant.guarantee is not Guarantee.ESTABLISHED:
         privacy = ArmPrivacy(
             guarantee=Guarantee.NOT_ESTABLISHED, reason=variant.reason, target_epsilon=target
         )
     else:
-        event = spec.events(settings, schedule.steps_per_epoch, schedule.epochs)
+        event = spec.events(settings, *length)
         privacy = of_one_training(spec, event, delta, target, own_module=own_module)
-        if found is not None:
-            privacy = of_search(privacy, found, delta)
+        if search is not None:
+            privacy = search.guarantee(privacy, charge, delta)
     source = f"{spec.control_of}{suffix}" if spec.control_of else None
     if privacy.epsilon is not None:
-        items = tuple(not_covered(spec, config, source, own_module=own_module))
+        items = tuple(not_covered(spec, config, source, search, own_module=own_module))
         privacy = privacy.model_copy(update={"not_covered": items})
-    charge = None
-    if found and privacy.base_epsilon is not None:
-        charge = found.charge
     return Arm(
         key=f"{spec.name}{':' + form if form else ''}{suffix}",
         method=spec.name,
@@ -195,9 +200,18 @@ def _arm(
         has_twin=config.twins
         and spec.reference == REFERENCE
         and spec.without_noise(settings) is not None,
-        tuning=found.tuning if found else None,
-        charge=charge,
+        search=search,
+        charge=None if privacy.base_epsilon is None else charge,
     )
+
+
+def _sought(draft: ArmDraft, config: AuditConfig, target: float | None) -> Sought | None:
+    """The search for the arm's settings; None where they are those of the options and rules."""
+    for search_of in added("search"):
+        sought: Sought | None = search_of(draft, config, target)
+        if sought is not None:
+            return sought
+    return None
 
 
 def _resolved(

@@ -5,7 +5,7 @@ Those asked for, as far as data, model and the other options admit them.
 
 from typing import NamedTuple
 
-from fairaudit.config.options import AuditConfig
+from fairaudit.capabilities import added
 from fairaudit.errors import ConfigError, did_you_mean
 from fairaudit.methods.catalog import catalog, find
 from fairaudit.methods.defaults import PublicSizes
@@ -13,7 +13,6 @@ from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.planning.settings import SettingsResolver
 
 EVERY_METHOD = "all"
-ONE_SETTING = "leave it out, or leave out --tune"
 RECORDS_PER_TEACHER = 100
 CONVEX = "logistic"
 
@@ -44,29 +43,6 @@ def unmet(spec: MethodSpec, sizes: PublicSizes) -> Lacking | None:
     return None
 
 
-def refuse_beside_a_search(config: AuditConfig) -> None:
-    """Options that do not go together with a search, or without one.
-
-    Raises:
-        ConfigError: Some were given.
-    """
-    if config.tune is None:
-        return
-    if config.repeats > 1:
-        raise ConfigError(
-            "--repeats trains one setting again, --tune trains several", hint="leave out one"
-        )
-    if config.diagnostics == "full":
-        raise ConfigError(
-            "--diagnostics full reads one setting, --tune trains several", hint="leave out one"
-        )
-    for name in config.method:
-        if name in _method_sets():
-            raise ConfigError(
-                f"--method {name} is about one setting, --tune tries several", hint=ONE_SETTING
-            )
-
-
 def chosen_methods(numbers: SettingsResolver) -> list[MethodSpec]:
     """The private methods asked for, once each; a control brings the method that it reads."""
     config = numbers.config
@@ -87,7 +63,7 @@ def chosen_methods(numbers: SettingsResolver) -> list[MethodSpec]:
 
 def _admitted(numbers: SettingsResolver) -> dict[str, MethodSpec]:
     """The methods asked for by name, and with `all` those that data and model admit."""
-    names, sets = numbers.config.method, _method_sets()
+    names, sets = numbers.config.method, method_sets()
     asked = [find(name) for name in names if name != EVERY_METHOD and name not in sets]
     specs = {spec.name: spec for spec in asked if spec.reference is not None}
     for spec in specs.values():
@@ -108,15 +84,17 @@ def _admitted(numbers: SettingsResolver) -> dict[str, MethodSpec]:
     return specs
 
 
-def _method_sets() -> set[str]:
+def method_sets() -> set[str]:
     """Names that stand for several methods, beside ``all``."""
     return {spec.method_set for spec in catalog().values()} - {""}
 
 
 def _lacking(numbers: SettingsResolver, spec: MethodSpec) -> Lacking | None:
     """The first need of the method that is not met: of data and model, or noise of its own."""
-    if numbers.config.tune and (spec.control_of or spec.method_set):
-        return Lacking("is about one setting, and --tune tries several", ONE_SETTING)
+    for unsuited in added("unsuited"):
+        why: tuple[str, str] | None = unsuited(spec, numbers.config)
+        if why is not None:
+            return Lacking(*why)
     noiseless = (
         spec.gaussian and not numbers.config.epsilon and "noise_multiplier" not in numbers.own(spec)
     )

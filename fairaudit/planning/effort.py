@@ -89,8 +89,8 @@ def effort(
         if not find(arm.method).trains_by_steps:
             continue
         trainings: float = arm.repeats * (1 + arm.has_twin)
-        if arm.tuning is not None:
-            trainings *= arm.tuning.trials * arm.tuning.mean_length
+        if arm.search is not None:
+            trainings *= arm.search.trials * arm.search.mean_length
         training += trainings * schedule.steps * step
         if arm.reference:
             full += arm.repeats * checkpoints * private_reading
@@ -108,7 +108,7 @@ def choose_level(effort: Effort, *, searches: bool = False) -> tuple[str, str]:
         searches: Every arm tries several settings, of which no readings are taken.
     """
     if searches:
-        return "basic", "basic by rule: readings are of one setting, and --tune tries several"
+        return "basic", "basic by rule: readings are of one setting, and a search tries several"
     if not effort.training:
         return "basic", "basic by rule: nothing trains by steps"
     share = f"{effort.full / effort.training:.2g} times the training's operations"

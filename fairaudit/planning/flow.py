@@ -26,8 +26,6 @@ class Audit:
         results: Job id -> result of every finished job, those beside the plan's included.
         failures: Job id -> one line, for jobs that ended without a result.
         comparisons: What was measured, by arm and grouping.
-        ways: The same of every arm at its default setting, by the way's name.
-        gains: Every arm at its default setting, against itself as it was tuned.
         studies: What capabilities measured, by name.
         inputs: What workers read of the table, once one needs it.
         rules: Gates, known to fit the plan.
@@ -41,8 +39,6 @@ class Audit:
     results: Mapping[str, JobResult] = field(default_factory=dict)
     failures: Mapping[str, str] = field(default_factory=dict)
     comparisons: Sequence[Measured] = ()
-    ways: Mapping[str, Sequence[Measured]] = field(default_factory=dict)
-    gains: Sequence[Measured] = ()
     studies: Mapping[str, Study] = field(default_factory=dict)
     inputs: Shared[Inputs] | None = None
     rules: tuple[GateRule, ...] = ()

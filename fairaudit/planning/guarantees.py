@@ -6,17 +6,16 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.methods.catalog import is_third_party
 from fairaudit.methods.checks import as_checked
 from fairaudit.methods.spec import Guarantee, MethodSpec
+from fairaudit.planning.search import Search
 from fairaudit.privacy.accounting import epsilon
-from fairaudit.privacy.events import PrivacyEvent, shown_up
+from fairaudit.privacy.events import PrivacyEvent
 from fairaudit.report.facts import ArmPrivacy, Epsilon
-from fairaudit.tuning.charge import Charged
 
 OWN_MODULE = (
     "what the model's own code keeps of what it reads; that it fails at one record, which ends the "
     "training"
 )
 CHOICES = "choice of hyper-parameters and method"
-BEYOND_THE_SEARCH = "choice of the method, of what is searched and of what is not"
 
 
 def of_one_training(
@@ -46,34 +45,13 @@ def of_one_training(
     )
 
 
-def of_search(one: ArmPrivacy, found: Charged, delta: float) -> ArmPrivacy:
-    """What an arm guarantees whose settings were sought, from what one of its trainings does."""
-    if one.event is None or found.charge is None:
-        return one
-    cost = found.charge.epsilon(delta)
-    if found.tuning.selection is None:
-        proof = one.guarantee.value if one.guarantee.is_proved else "claimed by its author"
-        reason = (
-            f"{proof} for one training (epsilon {shown_up(one.headline or 0.0)}); the search "
-            f"over {found.tuning.trials} settings is not charged, and charged it costs "
-            f"{shown_up(cost)}"
-        )
-        return ArmPrivacy(
-            guarantee=Guarantee.NOT_ESTABLISHED, reason=reason, target_epsilon=one.target_epsilon
-        )
-    base = max(epsilon(event, delta, "pld") for event in found.charge.trainings)
-    reason = (
-        f"the search is charged: the best of {found.tuning.selection}, by a score with noise of "
-        f"{found.tuning.score_noise:.3g} records on each count; one training costs "
-        f"{shown_up(base)}; figures of a step are those of the default setting"
-    )
-    return one.model_copy(
-        update={"reason": reason, "epsilon": Epsilon(pld=None, rdp=cost), "base_epsilon": base}
-    )
-
-
 def not_covered(
-    spec: MethodSpec, config: AuditConfig, source: str | None, *, own_module: bool
+    spec: MethodSpec,
+    config: AuditConfig,
+    source: str | None,
+    search: Search | None,
+    *,
+    own_module: bool,
 ) -> Iterator[str]:
     """What an established epsilon leaves out; what is fitted is known once rows are encoded.
 
@@ -81,6 +59,7 @@ def not_covered(
         spec: The method.
         config: The options.
         source: The arm whose releases it reads, or None.
+        search: For its settings, or None.
         own_module: What is trained is a module that the layer table lacks.
     """
     yield from spec.unprotected
@@ -92,5 +71,5 @@ def not_covered(
         yield "undersampling of groups"
     if config.split_column is None:
         yield "stratified random split"
-    yield BEYOND_THE_SEARCH if config.tune else CHOICES
+    yield CHOICES if search is None else search.uncovered
     yield "metrics and diagnostics of this report"

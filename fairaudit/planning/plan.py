@@ -1,17 +1,16 @@
 """Config and data to a frozen plan: which trainings, with which numbers, at which epsilon."""
 
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
-from fairaudit.capabilities import part_of, parts
+from fairaudit.capabilities import added, part_of
 from fairaudit.config.model_names import UNENCODED, ModelFacts, known_facts, resolve_model
 from fairaudit.config.option_words import refuse_alone
 from fairaudit.config.options import AuditConfig, Effect, marked
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import pool_digest, pool_size
-from fairaudit.data.split import training_size, validation_groups, validation_size
+from fairaudit.data.split import training_size
 from fairaudit.errors import ConfigError, numbered
 from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.catalog import REFERENCE, find
@@ -23,9 +22,8 @@ from fairaudit.planning.settings import Place, SettingsResolver, Unread, unread_
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
 from fairaudit.report.facts import Schedule, Training
-from fairaudit.results.estimates import DEFAULT, key_of
+from fairaudit.results.estimates import key_of
 from fairaudit.results.jobs import job_id
-from fairaudit.tuning.validation_score import LEAST_ROWS
 
 __all__ = ["Arm", "Job", "Plan", "make_plan", "narrowed"]
 
@@ -72,8 +70,7 @@ class Plan:
         reads_angles: How far clipping turns the step is read of checkpoints, though not everything
             is.
         study: Capability whose trainings these are; "": those of an ordinary audit.
-        beside: What else is trained, by name: of a search every arm at its default setting
-            (``default``), and what capabilities ask for.
+        beside: What capabilities train beside it, by name.
     """
 
     config: AuditConfig
@@ -102,12 +99,19 @@ class Plan:
         return tuple(sorted(jobs, key=lambda job: job.seed))
 
     @property
+    def trials(self) -> int:
+        """Trainings of an arm at each seed."""
+        return max(arm.trials for arm in self.arms)
+
+    @property
     def trainings(self) -> int:
         """How many models all of them train, those without noise and of capabilities aside."""
-        count = len(self.jobs) * (self.config.tune or 1)
-        if DEFAULT in self.beside:
-            count += len(self.beside[DEFAULT].jobs)
-        return count
+        return len(self.jobs) * self.trials + sum(len(way.jobs) for way in self.ways.values())
+
+    @property
+    def ways(self) -> "dict[str, Plan]":
+        """Ordinary audits of the same arms beside it, by the way of theirs that names tell."""
+        return {name: other for name, other in self.beside.items() if not other.study}
 
     def arm(self, key: str) -> Arm:
         """The arm of that key."""
@@ -159,12 +163,8 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
     refuse_alone(config)
     plan = plan_trainings(config, dataset, own_model)
     beside: dict[str, Plan] = {}
-    if config.tune is not None:
-        beside[DEFAULT] = _at_default(plan, dataset, own_model)
-    for name, plan_beside in parts("plan"):
-        other = plan_beside(plan, dataset, own_model)
-        if other is not None:
-            beside[name] = other
+    for plan_beside in added("plan"):
+        beside |= plan_beside(plan, dataset, own_model)
     for name, other in beside.items():
         jobs = tuple(replace(job, way=name) for job in other.jobs)
         beside[name] = replace(other, jobs=jobs)
@@ -172,35 +172,6 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
     for other in beside.values():
         notices += other.notices
     return replace(plan, beside=beside, notices=tuple(notices))
-
-
-# Options of an audit of fixed settings. Its trainings are those of `run` without a search, to the
-# bit.
-_FIXED = {
-    "tune": None,
-    "tune_for": "accuracy",
-    "tune_privacy": "charged",
-    "twins": False,
-    "self_check": False,
-}
-
-
-def _at_default(plan: Plan, dataset: Dataset, own_model: ModelFacts | None) -> Plan:
-    """What a search is compared with: every arm at its default setting.
-
-    An ordinary audit on all training rows and at all of epsilon.
-    """
-    whole = plan_trainings(plan.config.model_copy(update=_FIXED), dataset, own_model)
-    keys = {arm.key for arm in plan.arms}
-    # Workers keep a seed's data by the options: one and the same, whichever way a job belongs to.
-    return replace(
-        whole,
-        config=plan.config,
-        arms=tuple(arm for arm in whole.arms if arm.key in keys),
-        jobs=tuple(job for job in whole.jobs if job.arm in keys),
-        notices=(),
-        training=whole.training.model_copy(update={"epsilon_if_all_released": None}),
-    )
 
 
 def plan_trainings(
@@ -220,8 +191,8 @@ def plan_trainings(
     """
     n_public = config.n_public or training_size(dataset, config)
     fitted, groups = n_public, 1
-    if config.tune:
-        fitted -= validation_size(n_public)
+    for kept_apart in added("kept_apart"):
+        fitted -= kept_apart(config, n_public)
     if dataset.groupings:
         groups = len(dataset.groupings[0].names)
     sizes = PublicSizes(
@@ -240,15 +211,15 @@ def plan_trainings(
         facts = known_facts(sizes.model, dataset.image_shape, len(dataset.classes), config.hidden)
     arms = make_arms(numbers, schedule, delta, own_module=bool(facts.outside))
     arms = tuple(filter(takes_part, arms))
-    _refuse_small_groups(config, dataset, arms)
     if config.raw and dataset.image_shape is not None:
         raise ConfigError("--raw gives rows of a table, and these are images", hint="leave it out")
     origins = dict(numbers.origins)
     work = effort(config, arms, schedule, facts, sizes.model)
+    searches = any(arm.search for arm in arms)
     if config.diagnostics == "auto":
-        level, origins["diagnostics"] = choose_level(work, searches=config.tune is not None)
+        level, origins["diagnostics"] = choose_level(work, searches=searches)
         config = config.model_copy(update={"diagnostics": level})
-    angles = config.diagnostics == "basic" and config.tune is None and work.reads_angles
+    angles = config.diagnostics == "basic" and not searches and work.reads_angles
     model = sizes.model, facts.digest
     return Plan(
         config=config,
@@ -326,8 +297,8 @@ def _jobs(
                 identity["study"] = study
             if model[1]:
                 identity["own_model"] = model[1]
-            if arm.tuning:
-                identity["tuning"] = arm.tuning.to_json()
+            if arm.search:
+                identity["search"] = arm.search.to_json()
             if arm.key in outside:
                 identity |= outside[arm.key]
                 identity["is_first"] = seed == config.seed
@@ -351,7 +322,7 @@ def _epsilon_of_everything(arms: tuple[Arm, ...], seeds: int, delta: float) -> f
     private = [(arm, arm.privacy.event) for arm in arms if arm.privacy.event is not None]
     # Candidates of one number share their batches over the arms, and a search cannot be split in
     # steps.
-    if not private or any(arm.tuning is not None for arm in arms):
+    if not private or any(arm.search for arm in arms):
         return None
     shared = [e for arm, e in private if arm.shares_samples and isinstance(e, SampledGaussian)]
     runs: list[tuple[PrivacyEvent, int]] = [(joint(shared), seeds)] if shared else []
@@ -360,22 +331,6 @@ def _epsilon_of_everything(arms: tuple[Arm, ...], seeds: int, delta: float) -> f
         if alone:
             runs.append((event, alone))
     return composed_epsilon(runs, delta)
-
-
-def _refuse_small_groups(config: AuditConfig, dataset: Dataset, arms: tuple[Arm, ...]) -> None:
-    """A group whose noised accuracy would be noise alone cannot steer a search."""
-    noise = max((arm.tuning.score_noise for arm in arms if arm.tuning), default=0.0)
-    if not config.tune or config.tune_for != "worst-group":
-        return
-    grouping, least = dataset.groupings[0], max(1, math.ceil(LEAST_ROWS * noise))
-    for k, rows in enumerate(validation_groups(dataset, config).tolist()):
-        if k != grouping.missing and rows < least:
-            raise ConfigError(
-                f"--tune-for worst-group: {grouping.names[k]} has "
-                f"{numbered(rows, 'validation row')}; "
-                f"with noise of {noise:.3g} on its counts, {least} are needed",
-                hint="use --tune-for accuracy, a larger --epsilon, or a larger table",
-            )
 
 
 def _notices(numbers: SettingsResolver, arms: tuple[Arm, ...]) -> Iterator[Notice]:

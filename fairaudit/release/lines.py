@@ -17,8 +17,8 @@ def plan_lines(plan: ReleasePlan) -> Iterator[str]:
     epsilon = arm.privacy.headline
     assert epsilon is not None
     steps = f"{numbered(training.epochs, 'epoch')} of {numbered(training.steps_per_epoch, 'step')}"
-    if arm.tuning is not None:
-        steps = f"the best of {arm.tuning.trials} trainings on average, how many is not told"
+    if arm.search is not None:
+        steps = f"the best of {arm.search.trials} trainings on average, how many is not told"
     what = f"Training {plain(arm.key)} on {plain(plan.dataset.name)}"
     yield f"{what}: {plain(training.model)}, {steps}"
     yield (

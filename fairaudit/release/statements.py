@@ -11,8 +11,8 @@ from pydantic import JsonValue
 from fairaudit import __version__
 from fairaudit.analysis.build_facts import attack_facts
 from fairaudit.config.model_names import is_factory
-from fairaudit.data.split import VALIDATION_SHARE
 from fairaudit.errors import numbered
+from fairaudit.execution.trained import Kept
 from fairaudit.methods.catalog import find
 from fairaudit.planning.guarantees import OWN_MODULE
 from fairaudit.privacy.events import PrivacyEvent, event_to_json, shown_up
@@ -22,7 +22,6 @@ from fairaudit.release.planned import ReleasePlan
 from fairaudit.report.numbers import spoken_rates
 from fairaudit.report.render.markdown import literal
 from fairaudit.report.safe_names import NAME_LIMIT, plain
-from fairaudit.tuning.search import Candidate
 
 STATEMENT = "https://in-toto.io/Statement/v1"
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
@@ -44,13 +43,13 @@ _ARITHMETIC = (
 
 
 def privacy_statement(
-    plan: ReleasePlan, recipe: ReleaseRecipe, candidate: Candidate | None = None
+    plan: ReleasePlan, recipe: ReleaseRecipe, kept: Kept | None = None
 ) -> dict[str, JsonValue]:
     """``privacy.json``: what is guaranteed, of what, and what is not.
 
     Args:
         plan, recipe: What was trained, and what it became.
-        candidate: What a search kept: part of what its epsilon covers.
+        kept: What a search kept: part of what its epsilon covers.
     """
     arm, training = plan.arm, plan.training
     epsilon = arm.privacy.epsilon
@@ -78,11 +77,11 @@ def privacy_statement(
         "randomness": "operating system; keys were never written and are gone",
         "arithmetic": _ARITHMETIC,
     }
-    if candidate is None:
+    if kept is None:
         return statement
     charge = arm.charge
     assert charge is not None
-    assert arm.tuning is not None
+    assert arm.search is not None
     tries: dict[str, JsonValue] = {
         "distribution": "truncated negative binomial",
         "mean": charge.selection.mean,
@@ -94,14 +93,13 @@ def privacy_statement(
         "trainings": list(map(_json, charge.trainings)),
         "score": _json(charge.score),
     }
-    search = {**arm.tuning.to_json(), "validation_share": VALIDATION_SHARE}
     return {
         **statement,
         "accountant": "RDP",
         "event": event,
-        "settings": dict(candidate.settings),
-        "epochs": candidate.form.epochs,
-        "search": search,  # type: ignore[dict-item]
+        "settings": dict(kept.settings),
+        "epochs": kept.epochs,
+        "search": arm.search.to_json(),  # type: ignore[dict-item]
     }
 
 
@@ -125,7 +123,7 @@ def not_covered(plan: ReleasePlan, recipe: ReleaseRecipe) -> Iterator[str]:
     yield "a person with several rows: epsilon is about one of them"
     if plan.arm.privacy.guarantee.rests_on_module:
         yield OWN_MODULE
-    yield _SEARCHED if plan.arm.tuning else _CHOSEN
+    yield _SEARCHED if plan.arm.search else _CHOSEN
     yield (
         "whether a model was trained at all: that the rules of the audit passed, or were set aside"
     )
@@ -291,11 +289,11 @@ def _use(recipe: ReleaseRecipe) -> Iterator[str]:
 
 def _of_training(plan: ReleasePlan, recipe: ReleaseRecipe) -> Iterator[str]:
     """What else of the training decides what the guarantee is worth."""
-    tuning = plan.arm.tuning
-    if tuning is not None:
+    search = plan.arm.search
+    if search is not None:
         yield (
             "Its settings (privacy.json) were searched for: of a random number of trainings, "
-            f"{tuning.trials} on average, the best by a noised score on rows kept apart. Epsilon "
+            f"{search.trials} on average, the best by a noised score on rows kept apart. Epsilon "
             "covers the search, and rests on nobody knowing how many there were: that was never "
             "written."
         )

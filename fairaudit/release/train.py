@@ -15,11 +15,11 @@ from safetensors.numpy import save
 from torch import nn
 
 from fairaudit import __version__
+from fairaudit.capabilities import part_of
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Int64, Split
 from fairaudit.data.public import share_inputs
-from fairaudit.data.split import with_validation
 from fairaudit.engine.devices import CPU, find_device
 from fairaudit.engine.isolation import PerRecord
 from fairaudit.engine.stacked import DEFAULT_BUDGET
@@ -27,7 +27,7 @@ from fairaudit.errors import TrainingError
 from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.outcomes import on_test
 from fairaudit.execution.seed_data import SeedData, prepare_rows
-from fairaudit.execution.trials import Sanitised, method_of
+from fairaudit.execution.trained import Kept, Sanitised, method_of
 from fairaudit.io.atomic import write_atomically
 from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.base import Task, TrainedReplicates
@@ -45,9 +45,7 @@ from fairaudit.release.model_folder import (
 )
 from fairaudit.release.model_recipe import Images, LinearMake, NetworkMake, ReleaseRecipe
 from fairaudit.release.planned import ReleasePlan
-from fairaudit.release.search import best_of_tries
 from fairaudit.release.statements import card, evidence, privacy_statement
-from fairaudit.tuning.search import Candidate
 
 WEIGHTS = "weights"  # of a linear model
 
@@ -61,14 +59,14 @@ class Trained:
         recipe: What else a prediction needs.
         test: Rows of the data that were held out.
         probabilities: On them, [n, Y].
-        candidate: What a search kept, or None.
+        kept: What a search kept, or None.
     """
 
     tensors: dict[str, NDArray[np.generic]]
     recipe: ReleaseRecipe
     test: Int64
     probabilities: NDArray[np.float32]
-    candidate: Candidate | None = None
+    kept: Kept | None = None
 
 
 def train_for_release(plan: ReleasePlan) -> Trained:
@@ -95,20 +93,22 @@ def train_for_release(plan: ReleasePlan) -> Trained:
             )
         task = _task(plan, prepared, device)
         method = method_of(arm)
-        candidate = None
+        kept: Kept | None = None
         try:
-            if arm.tuning is None:
+            if arm.search is None:
                 model = Sanitised(method.fit(task, []), len(prepared.dataset.classes))
             else:
-                n_public = with_validation(plan.training.n_public)
-                candidate, model = best_of_tries(arm, method, task, prepared, n_public=n_public)
+                best_of_tries = part_of(arm.search.capability, "release")
+                n_fit = plan.training.n_public
+                kept = best_of_tries(arm, method, task, prepared, n_fit=n_fit)
+                model = kept.model
         except TrainingError as error:
             message = error.message.replace(f" at seed {task.seed}", "")
             raise TrainingError(message, error.hint) from None
-    assert candidate or model.event == arm.privacy.event, f"{arm.key} did {model.event}"
+    assert kept or model.event == arm.privacy.event, f"{arm.key} did {model.event}"
     trained = model.trained
     if trained is not None and not torch.isfinite(trained.parameters).all():
-        if candidate is None:
+        if kept is None:
             raise TrainingError(f"{arm.key} diverged: its parameters are not finite")
         trained = None  # the model of a search says the same of everybody, as its score took it to
     tensors, make = _model(plan, task.model, trained) if trained else _constant(prepared)
@@ -129,7 +129,7 @@ def train_for_release(plan: ReleasePlan) -> Trained:
         fitted=tuple(line for column in prepared.encoded.columns for line in column.learned),
     )
     probabilities = on_test(model, prepared, 1)[0]
-    return Trained(tensors, recipe, prepared.encoded.split.test, probabilities, candidate)
+    return Trained(tensors, recipe, prepared.encoded.split.test, probabilities, kept)
 
 
 def coin_split(dataset: Dataset, config: AuditConfig) -> Split:
@@ -251,7 +251,7 @@ def write_model(plan: ReleasePlan, trained: Trained, out: Path) -> None:
     files = {
         MODEL: save(trained.tensors),
         RECIPE: as_json(recipe.model_dump(mode="json")),
-        PRIVACY: as_json(privacy_statement(plan, recipe, trained.candidate)),
+        PRIVACY: as_json(privacy_statement(plan, recipe, trained.kept)),
         CARD: card(plan, recipe).encode(),
     }
     files[EVIDENCE] = as_json(evidence(plan, files))

@@ -20,7 +20,7 @@ from fairaudit.report.main_gap import (
     main_gap,
     named_gaps,
 )
-from fairaudit.report.measured import Sweep, Tuning
+from fairaudit.report.measured import Sweep
 from fairaudit.report.model import Report
 from fairaudit.report.parts import Split, split_cost, split_gap
 from fairaudit.report.phrases import advice, said
@@ -33,7 +33,6 @@ MOST = 0.5  # share of a cost from which a part is most of it
 LITTLE_CLIPPED = 0.05  # share of records: another clipping bound changes little
 BEYOND = 1.5  # times the rule's value: a setting is another than the rule's
 RISK = "excess_risk"  # which shows what accuracy, in steps of a row, does not
-OFTEN = 0.5  # of the seeds: a best setting at an end more often than that is no luck of scores
 RULE_CODES = ("rule_failed", "rule_open", "rules_met")
 
 
@@ -230,8 +229,6 @@ def _health(report: Report) -> Iterator[Finding]:
             yield from _against_constant(report, arm, comparison)
             yield from _of_loss(report, arm, comparison)
         yield from _self_check(arms, arm, comparison)
-    if report.tuning is not None:
-        yield from edges(report.tuning, arms)
     told = set()
     for sweep in report.sweep:
         if sweep.method not in told and sweep.grouping == first:
@@ -341,35 +338,6 @@ def _of_sweep(report: Report, sweep: Sweep, arms: Mapping[str, ArmFacts]) -> Ite
             arm=arm,
             knob=_remedy(report, arm),
         )
-
-
-def edges(tuning: Tuning, arms: Mapping[str, ArmFacts]) -> Iterator[Finding]:
-    """Best settings at an end of what was searched: a wider search might find better ones."""
-    for search in tuning.searches:
-        for name, where in search.searched.items():
-            values = []
-            for seed in search.seeds:
-                best = seed.best
-                if best is not None and name in best.at_edge:
-                    values.append(float(best.epochs) if name == "epochs" else best.settings[name])
-            low, high = where.low, where.high
-            if where.choices:
-                low, high = min(where.choices), max(where.choices)
-            for end in (low, high):
-                # Nearer to this end than to the other, by their ratio.
-                near = [v for v in values if (v * v > low * high) == (end == high)]
-                is_often = len(near) > OFTEN * len(search.seeds)
-                if is_often and end != where.default:  # beyond the default nothing is admitted
-                    nearest = min(near, key=lambda value: abs(value - end))
-                    reason = f"{name.replace('_', ' ')} {nearest:.3g}"
-                    arm = arms[search.arm]
-                    yield Finding(
-                        code="at_edge",
-                        arm=arm.key,
-                        numbers={"nearest": _alone(nearest)},
-                        reason=name,
-                        advice=advice("search wider", arm, reason),
-                    )
 
 
 def _found(

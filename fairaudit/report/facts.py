@@ -341,16 +341,34 @@ class ArmFacts(ArmPlan):
     differs_by: Figure | None = None
 
 
+class Way(Part):
+    """An ordinary audit of the same arms beside the report's, under names that tell the way.
+
+    ``dpsgd:default`` and ``dpsgd:default@3`` of the way ``default``.
+    """
+
+    name: str
+    arms: tuple[ArmFacts, ...]
+    comparisons: tuple[Comparison, ...]
+
+
 class Study(Part):
     """What a capability measured beside the audit, on trainings of its own.
 
     Args:
         name: Of the capability.
         comparisons: Of its recipes, by grouping.
+        ways: Audits beside the report's.
     """
 
     name: str
     comparisons: tuple[Comparison, ...]
+    ways: tuple[Way, ...] = ()
+
+    @property
+    def settings_tried(self) -> int | None:
+        """In every arm at each seed, of which the report gives the expectation; None: one."""
+        return None
 
     @property
     def trainings(self) -> dict[str, str]:

@@ -20,6 +20,7 @@ from fairaudit.report.facts import (
     Study,
     Tool,
     Training,
+    Way,
 )
 from fairaudit.report.findings import Finding
 from fairaudit.report.measured import (
@@ -28,8 +29,6 @@ from fairaudit.report.measured import (
     SelectionRates,
     SklearnBaseline,
     Sweep,
-    Tuning,
-    Way,
 )
 from fairaudit.report.safe_names import plain
 from fairaudit.report.verdicts import GateRecord, Outcome
@@ -89,7 +88,6 @@ class Report(Part):
     changed: tuple[ChangedGap, ...] = ()
     sweep: tuple[Sweep, ...] = ()  # empty where no method ran at several epsilons
     studies: dict[str, StudyField] = Field(default_factory=dict)  # by capability
-    tuning: Tuning | None = None  # None: settings were fixed
     choice: Choice | None = None  # None: nothing was chosen
     gates: tuple[GateRecord, ...] = ()
     verdict: Outcome | None = None  # None: no gate was set
@@ -122,14 +120,14 @@ class Report(Part):
 
         None where settings were fixed.
         """
-        given = self.config.get("tune")
-        if given is not None and isinstance(given.value, int):
-            return given.value
+        for study in self.studies.values():
+            if study.settings_tried is not None:
+                return study.settings_tried
         return None
 
     @property
     def every_arm(self) -> tuple[ArmFacts, ...]:
-        """The arms, then those of the ways beside a search."""
+        """The arms, then those of the ways beside them."""
         arms = list(self.arms)
         for way in self._ways:
             arms += way.arms
@@ -137,7 +135,7 @@ class Report(Part):
 
     @property
     def every_comparison(self) -> tuple[Comparison, ...]:
-        """The comparisons, then those of the ways beside a search."""
+        """The comparisons, then those of the ways beside them."""
         comparisons = list(self.comparisons)
         for way in self._ways:
             comparisons += way.comparisons
@@ -145,12 +143,12 @@ class Report(Part):
 
     @property
     def privacy(self) -> dict[str, ArmPrivacy]:
-        """What is guaranteed of every arm, those of the ways beside a search aside."""
+        """What is guaranteed of every arm, those of the ways beside them aside."""
         return {arm.key: arm.privacy for arm in self.arms}
 
     @property
     def every_guarantee(self) -> dict[str, ArmPrivacy]:
-        """What is guaranteed of every arm, those of the ways beside a search last."""
+        """What is guaranteed of every arm, those of the ways beside them last."""
         return {arm.key: arm.privacy for arm in self.every_arm}
 
     @property
@@ -161,9 +159,10 @@ class Report(Part):
 
     @property
     def _ways(self) -> tuple[Way, ...]:
-        if self.tuning is None:
-            return ()
-        return self.tuning.ways
+        ways: list[Way] = []
+        for study in self.studies.values():
+            ways += study.ways
+        return tuple(ways)
 
     @property
     def all_comparisons(self) -> tuple[Comparison, ...]:

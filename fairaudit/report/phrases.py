@@ -48,10 +48,6 @@ PHRASES: Mapping[str, Phrase] = {
         "The added loss is not shown to fall as epsilon grows: {first} at the smallest, {last} at "
         "the largest.",
     ),
-    "at_edge": Phrase(
-        "after a search: at most seeds the best value of a setting lies at an end of its range",
-        "The best {reason} found lies at an end of what was searched: {nearest:value}.",
-    ),
     "self_check_failed": Phrase(
         "an arm compared with itself shows a gap",
         "Compared with itself it shows a gap of {size}: its intervals may be too narrow.",

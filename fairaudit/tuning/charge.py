@@ -2,118 +2,112 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
+from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, PrivacyError
-from fairaudit.methods.defaults import PublicSizes, Rule, Search
-from fairaudit.methods.spec import MethodSpec
+from fairaudit.methods.defaults import Rule, Search
+from fairaudit.planning.search import ArmDraft, Sought
 from fairaudit.privacy.events import Gaussian, PrivacyEvent
 from fairaudit.privacy.selection import SCORE, Selection, SelectionEvent, base_epsilon
+from fairaudit.tuning.score import score_sensitivity
 from fairaudit.tuning.search import EPOCHS, Choice, Coordinate, Form, Goal, Tuning, combinations
-from fairaudit.tuning.validation_score import score_sensitivity
 
-Sought = Callable[[float | None], Tuning]
+FromEpsilon = Callable[[float | None], Tuning]
 # Of the number of tries, in order of preference. 1 is the geometric distribution; the logarithmic
 # one (0) charges less for a mean and makes many searches of a single try: it is for targets that
 # the other cannot meet. benchmarks/README.md has the figures.
 SHAPES = (1.0, 0.0)
 
 
-@dataclass(frozen=True, slots=True)
-class Around:
-    """What a search is built of before its noise is known.
+def search_of(draft: ArmDraft, config: AuditConfig, target: float | None) -> Sought | None:
+    """One arm's search, its noise so that the whole of it meets ``target``; None without --tune.
 
-    Args:
-        spec: The method.
-        resolved: From the epsilon of one training to the default setting, noise included; None: the
-            noise is given.
-        sizes: What the ends of ranges may depend on.
-        steps_per_epoch, epochs: The schedule.
-        delta: In (0, 1).
+    Raises:
+        ConfigError: A range would change what is released, which only choices may.
+        PrivacyError: No noise meets the target.
     """
+    if config.tune is None:
+        return None
+    charged = uncharged_search
+    if config.tune_privacy == "charged":
+        charged = charged_search
+    around = search_around(draft, config.tune, config.tune_for)
+    return charged(around, config.tune, draft.delta, target)
 
-    spec: MethodSpec
-    resolved: Callable[[float | None], dict[str, float]]
-    sizes: PublicSizes
-    steps_per_epoch: int
-    epochs: int
-    delta: float
 
-    def search(self, trials: int, goal: Goal) -> Sought:
-        """From the epsilon of one training to the search whose every candidate costs that."""
+def search_around(draft: ArmDraft, trials: int, goal: Goal) -> FromEpsilon:
+    """From the epsilon of one training to the search whose every candidate costs that."""
 
-        def sought(base: float | None) -> Tuning:
-            settings = self.resolved(base)
-            coordinates = self._coordinates(settings)
-            forms = self._forms(settings, coordinates, base)
-            by_threshold = self.spec.scales_by_threshold
-            return Tuning(trials, goal, settings, coordinates, forms, 0.0, None, by_threshold)
+    def sought(base: float | None) -> Tuning:
+        settings = draft.resolved(base)
+        coordinates = _coordinates(draft, settings)
+        forms = _forms(draft, settings, coordinates, base)
+        by_threshold = draft.spec.scales_by_threshold
+        return Tuning(trials, goal, settings, coordinates, forms, 0.0, None, by_threshold)
 
-        return sought
+    return sought
 
-    def _coordinates(self, settings: Mapping[str, float]) -> dict[str, Coordinate]:
-        """What the search varies.
 
-        Each of the method's ranges around the default, within what is admitted.
+def _coordinates(draft: ArmDraft, settings: Mapping[str, float]) -> dict[str, Coordinate]:
+    """What the search varies: each of the method's ranges, within what is admitted.
 
-        A method that scales by C/Z makes up for it in its step, so C changes nothing: it is left
-        alone.
-        """
-        spec, found = self.spec, dict[str, Coordinate]()
-        for name, search in spec.search.items():
-            if name == EPOCHS:
-                found[name] = _around(float(self.epochs), search, 1.0, math.inf, whole=True)
-            elif not (spec.scales_by_threshold and name == "max_grad_norm"):
-                setting = spec.setting(name)
-                high = (
-                    setting.high.value(self.sizes)
-                    if isinstance(setting.high, Rule)
-                    else setting.high
-                )
-                found[name] = _around(
-                    settings[name], search, setting.low, high, whole=setting.whole
-                )
-        return found
+    A method that scales by C/Z makes up for it in its step, so C changes nothing: it is left
+    alone.
+    """
+    spec = draft.spec
+    coordinates: dict[str, Coordinate] = {}
+    for name, search in spec.search.items():
+        if name == EPOCHS:
+            coordinates[name] = _around(float(draft.epochs), search, 1.0, math.inf, whole=True)
+        elif not (spec.scales_by_threshold and name == "max_grad_norm"):
+            setting = spec.setting(name)
+            high = setting.high
+            if isinstance(high, Rule):
+                high = high.value(draft.sizes)
+            coordinates[name] = _around(
+                settings[name], search, setting.low, high, whole=setting.whole
+            )
+    return coordinates
 
-    def _forms(
-        self,
-        settings: Mapping[str, float],
-        coordinates: Mapping[str, Coordinate],
-        base: float | None,
-    ) -> dict[Choice, Form]:
-        """What every combination of choices releases, each with noise calibrated for itself.
 
-        Raises:
-            ConfigError: A range would change what is released, which only choices may.
-            PrivacyError: No noise meets ``base``.
-        """
-        forms: dict[Choice, Form] = {}
-        for chosen, values, epochs in combinations(coordinates, self.epochs):
-            own = {**settings, **values}
-            if "noise_multiplier" in settings:
-                own["noise_multiplier"] = (
-                    settings["noise_multiplier"]
-                    if base is None
-                    else self.spec.mechanism.calibrated(
-                        own, self.steps_per_epoch, epochs, delta=self.delta, target=base
+def _forms(
+    draft: ArmDraft,
+    settings: Mapping[str, float],
+    coordinates: Mapping[str, Coordinate],
+    base: float | None,
+) -> dict[Choice, Form]:
+    """What every combination of choices releases, each with noise calibrated for itself.
+
+    Raises: as :func:`search_of`.
+    """
+    has_noise = "noise_multiplier" in settings
+
+    def event_of(values: Mapping[str, float], epochs: int) -> PrivacyEvent | None:
+        if not has_noise:
+            return None
+        return draft.spec.events(values, draft.steps_per_epoch, epochs)
+
+    forms: dict[Choice, Form] = {}
+    for chosen, values, epochs in combinations(coordinates, draft.epochs):
+        own = {**settings, **values}
+        if has_noise and base is not None:
+            own["noise_multiplier"] = draft.spec.mechanism.calibrated(
+                own, draft.steps_per_epoch, epochs, delta=draft.delta, target=base
+            )
+        event = event_of(own, epochs)
+        for name, coordinate in coordinates.items():
+            if coordinate.choices:
+                continue
+            for end in (coordinate.low, coordinate.high):
+                if event_of({**own, name: end}, epochs) != event:
+                    raise ConfigError(
+                        f"{draft.spec.name}: a range of {name} changes what is released, "
+                        "so no charge covers it",
+                        hint="let it search among choices: each is charged by itself",
                     )
-                )
-            event = self._event(own, epochs)
-            for name, c in coordinates.items():
-                for end in () if c.choices else (c.low, c.high):
-                    if self._event({**own, name: end}, epochs) != event:
-                        raise ConfigError(
-                            f"{self.spec.name}: a range of {name} changes what is released, "
-                            "so no charge covers it",
-                            hint="let it search among choices: each is charged by itself",
-                        )
-            forms[chosen] = Form(epochs, own.get("noise_multiplier"), event)
-        return forms
-
-    def _event(self, settings: Mapping[str, float], epochs: int) -> PrivacyEvent | None:
-        has_noise = "noise_multiplier" in settings
-        return self.spec.events(settings, self.steps_per_epoch, epochs) if has_noise else None
+        forms[chosen] = Form(epochs, own.get("noise_multiplier"), event)
+    return forms
 
 
 def _around(default: float, search: Search, low: float, high: float, *, whole: bool) -> Coordinate:
@@ -127,17 +121,7 @@ def _around(default: float, search: Search, low: float, high: float, *, whole: b
     return Coordinate(default, at(search.low_factor), at(search.high_factor), choices, whole)
 
 
-class Charged(NamedTuple):
-    """A search and what it costs.
-
-    No charge where its trainings release nothing under a guarantee.
-    """
-
-    tuning: Tuning
-    charge: SelectionEvent | None
-
-
-def charged_search(sought: Sought, trials: int, delta: float, target: float | None) -> Charged:
+def charged_search(sought: FromEpsilon, trials: int, delta: float, target: float | None) -> Sought:
     """The search whose best of K tries, K of mean ``trials``, meets a target.
 
     Args:
@@ -155,16 +139,16 @@ def charged_search(sought: Sought, trials: int, delta: float, target: float | No
         selection, base = _affordable(sought, trials, delta, target)
     tuning = sought(base)
     if not tuning.events:
-        return Charged(replace(tuning, selection=selection), None)
+        return Sought(replace(tuning, selection=selection), None)
     cost = selection.epsilon(tuning.events, delta) if target is None else target
     score = Gaussian(SCORE, selection.score_noise(delta, cost))
     noise = score.noise_multiplier * score_sensitivity(tuning.goal)
     charge = SelectionEvent(selection, tuning.events, score)
-    return Charged(replace(tuning, selection=selection, score_noise=noise), charge)
+    return Sought(replace(tuning, selection=selection, score_noise=noise), charge)
 
 
 def _affordable(
-    sought: Sought, trials: int, delta: float, target: float
+    sought: FromEpsilon, trials: int, delta: float, target: float
 ) -> tuple[Selection, float]:
     """The first of ``SHAPES`` that meets the target, and the epsilon of one training.
 
@@ -183,17 +167,19 @@ def _affordable(
     raise unmet
 
 
-def uncharged_search(sought: Sought, trials: int, delta: float, target: float | None) -> Charged:
+def uncharged_search(
+    sought: FromEpsilon, trials: int, delta: float, target: float | None
+) -> Sought:
     """The search that releases the best of exactly ``trials``, at the noise of one training.
 
     Its charge is what the same trainings would cost with a random number of tries of that mean and
-    noised
-    scores: what the search as it is costs at the least. Arguments as of :func:`charged_search`.
+    noised scores: what the search as it is costs at the least. Arguments as of
+    :func:`charged_search`.
     """
     tuning = sought(target)
     if not tuning.events:
-        return Charged(tuning, None)
+        return Sought(tuning, None)
     selection = Selection(float(trials), SHAPES[0])
     cost = selection.epsilon(tuning.events, delta)
     score = Gaussian(SCORE, selection.score_noise(delta, cost))
-    return Charged(tuning, SelectionEvent(selection, tuning.events, score))
+    return Sought(tuning, SelectionEvent(selection, tuning.events, score))

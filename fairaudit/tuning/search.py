@@ -8,14 +8,20 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.privacy.events import PrivacyEvent
-from fairaudit.privacy.selection import Selection
+from fairaudit.data.split import VALIDATION_SHARE
+from fairaudit.methods.spec import Guarantee
+from fairaudit.planning.arms import Arm
+from fairaudit.planning.search import Search
+from fairaudit.privacy.accounting import epsilon
+from fairaudit.privacy.events import PrivacyEvent, shown_up
+from fairaudit.privacy.selection import Selection, SelectionEvent
 from fairaudit.privacy.streams import numpy_stream
+from fairaudit.report.facts import ArmPrivacy, Epsilon
 
 Goal = Literal["accuracy", "worst-group"]
 Choice = tuple[float, ...]  # a value of each coordinate that is one of a few
@@ -116,7 +122,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning:
+class Tuning(Search):
     """How one arm's settings are sought.
 
     Args:
@@ -129,6 +135,9 @@ class Tuning:
         selection: Of how many tries the best is released; None: of all n.
         scales_by_threshold: A larger threshold takes a longer step, as the method's defaults do.
     """
+
+    capability: ClassVar[str] = "tuning"
+    uncovered: ClassVar[str] = "choice of the method, of what is searched and of what is not"
 
     trials: int
     goal: Goal
@@ -180,6 +189,38 @@ class Tuning:
         others = sum(searched.choices) / len(searched.choices) / searched.default
         return DEFAULT_SHARE + (1.0 - DEFAULT_SHARE) * others
 
+    def guarantee(self, one: ArmPrivacy, charge: SelectionEvent | None, delta: float) -> ArmPrivacy:
+        """What an arm guarantees whose settings were sought, from what one of its trainings does.
+
+        Args:
+            one: Of a training at the default setting.
+            charge: What the search releases, or would with a random number of tries.
+            delta: In (0, 1).
+        """
+        if one.event is None or charge is None:
+            return one
+        cost = charge.epsilon(delta)
+        if self.selection is None:
+            proof = one.guarantee.value if one.guarantee.is_proved else "claimed by its author"
+            reason = (
+                f"{proof} for one training (epsilon {shown_up(one.headline or 0.0)}); the search "
+                f"over {self.trials} settings is not charged, and charged it costs "
+                f"{shown_up(cost)}"
+            )
+            return ArmPrivacy(
+                guarantee=Guarantee.NOT_ESTABLISHED,
+                reason=reason,
+                target_epsilon=one.target_epsilon,
+            )
+        base = max(epsilon(event, delta, "pld") for event in charge.trainings)
+        reason = (
+            f"the search is charged: the best of {self.selection}, by a score with noise of "
+            f"{self.score_noise:.3g} records on each count; one training costs "
+            f"{shown_up(base)}; figures of a step are those of the default setting"
+        )
+        spent = Epsilon(pld=None, rdp=cost)
+        return one.model_copy(update={"reason": reason, "epsilon": spent, "base_epsilon": base})
+
     def to_json(self) -> dict[str, object]:
         """All that its candidates and their chances follow from, JSON-ready."""
         return {
@@ -196,6 +237,7 @@ class Tuning:
             if self.selection is None
             else [self.selection.mean, self.selection.shape],
             "scales_by_threshold": self.scales_by_threshold,
+            "validation_share": VALIDATION_SHARE,
         }
 
     def at_edge(self, candidate: Candidate) -> tuple[str, ...]:
@@ -225,6 +267,12 @@ class Tuning:
         if form.noise_multiplier is not None:
             settings["noise_multiplier"] = form.noise_multiplier
         return Candidate(number, is_default, settings, form)
+
+
+def tuning_of(arm: Arm) -> Tuning:
+    """How an arm's settings are sought."""
+    assert isinstance(arm.search, Tuning), f"{arm.key} has no search"
+    return arm.search
 
 
 def best_of(weights: Sequence[float]) -> int:

@@ -14,18 +14,19 @@ from fairaudit.data.public import share_inputs
 from fairaudit.data.split import draw_validation
 from fairaudit.errors import ConfigError, PrivacyError
 from fairaudit.execution.seed_data import prepare_rows
-from fairaudit.execution.trials import Sanitised, divided_at, method_of
+from fairaudit.execution.trained import Sanitised, method_of
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.noise import GaussianNoise
 from fairaudit.privacy.selection import Selection
 from fairaudit.privacy.streams import from_operating_system
-from fairaudit.release import search
 from fairaudit.release.planned import Request, plan_release
-from fairaudit.release.search import best_of_tries, released_score, validation_coins
 from fairaudit.release.train import _task, coin_split, train_for_release
 from fairaudit.report.load import load_report
+from fairaudit.tuning import release as search
+from fairaudit.tuning.release import best_of_tries, released_score, validation_coins
+from fairaudit.tuning.score import Accuracy, WorstGroup
 from fairaudit.tuning.search import Tuning
-from fairaudit.tuning.validation_score import Accuracy, WorstGroup
+from fairaudit.tuning.trials import divided_at
 
 ALARM = 1e-6
 N = 4
@@ -58,21 +59,21 @@ def searched(choice, monkeypatch):
     with from_operating_system():
         inputs = share_inputs(choice.dataset, config).value
         prepared = prepare_rows(inputs, config, coin_split(choice.dataset, config), by_pool=False)
-        task, one = _task(choice, prepared), arm.tuning.candidate(0, 0)
+        task, one = _task(choice, prepared), arm.search.candidate(0, 0)
 
     def _searched(favourite=lambda number: 0):
         tried = []
 
         def train(method, tasks, prepared):
             (own,) = tasks
-            forms = {form.epochs: form.event for form in arm.tuning.forms.values()}
+            forms = {form.epochs: form.event for form in arm.search.forms.values()}
             tried.append(Sanitised(Says(forms[own.epochs], favourite(len(tried))), 2))
             return tried[-1:]
 
         monkeypatch.setattr(search, "train", train)
         monkeypatch.setattr(Tuning, "candidate", lambda self, seed, number: one)
         with from_operating_system():
-            kept = best_of_tries(arm, method_of(arm), task, prepared, n_public=240)
+            kept = best_of_tries(arm, method_of(arm), task, prepared, n_fit=192)
         return tried, tried.index(kept.model)
 
     _searched.prepared = prepared
@@ -184,7 +185,7 @@ def test_validation_rows_are_coins_and_a_stratified_draw_is_caught(searched):
 
 
 def test_candidates_follow_the_public_prior_and_none_comes_again(choice):
-    tuning = choice.arm.tuning
+    tuning = choice.arm.search
     with from_operating_system():
         drawn = [tuning.candidate(0, 0) for _ in range(1500)]
     defaults = sum(candidate.is_default for candidate in drawn)
@@ -295,9 +296,9 @@ def test_a_report_that_claims_another_search_is_refused(audited, monkeypatch):
 def test_a_search_of_other_tries_or_other_trainings_than_charged_does_not_run(choice):
     arm = choice.arm
     longer = replace(
-        arm.tuning, forms={k: replace(f, event=None) for k, f in arm.tuning.forms.items()}
+        arm.search, forms={k: replace(f, event=None) for k, f in arm.search.forms.items()}
     )
-    fewer = replace(arm.tuning, selection=Selection(2.0, 0.0))
+    fewer = replace(arm.search, selection=Selection(2.0, 0.0))
     for tuning in (longer, fewer):
         with pytest.raises(AssertionError, match="charged"):
-            train_for_release(replace(choice, arm=replace(arm, tuning=tuning)))
+            train_for_release(replace(choice, arm=replace(arm, search=tuning)))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairaudit.tuning.validation_score import (
+from fairaudit.tuning.score import (
     Score,
     WorstGroup,
     make_score,

@@ -13,9 +13,10 @@ from scipy import stats
 from fairaudit.errors import ConfigError
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import PublicSizes, Search, Setting
+from fairaudit.planning.search import ArmDraft
 from fairaudit.privacy.accounting import calibrate, epsilon
 from fairaudit.privacy.selection import Selection
-from fairaudit.tuning.charge import Around
+from fairaudit.tuning.charge import search_around
 from fairaudit.tuning.search import Coordinate
 
 SIZES = PublicSizes(n_public=10_000, columns=9, model="logistic", pool=1_000)
@@ -53,11 +54,11 @@ def around(method, epochs=20, spec=None):
     noised = (
         {**settings, "noise_multiplier": 1.0} if "noise_multiplier" in spec.settings else settings
     )
-    return Around(spec, lambda base: dict(noised), SIZES, 50, epochs, 1e-6)
+    return ArmDraft(spec, lambda base: dict(noised), SIZES, 50, epochs, 1e-6)
 
 
 def tuning(method, trials=20, base=None, goal="accuracy", **given):
-    return around(method, **given).search(trials, goal)(base)
+    return search_around(around(method, **given), trials, goal)(base)
 
 
 def shares(search, seeds, name):

@@ -13,13 +13,14 @@ from fairaudit.data.tabular import load_dataset
 from fairaudit.engine import abreast as module
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.rules import Erm, FlatClip
-from fairaudit.execution.trials import divide, fit_task, method_of
+from fairaudit.execution.trained import method_of
 from fairaudit.execution.worker import _task
 from fairaudit.methods.base import Task
 from fairaudit.methods.dpsgd import DpSgd
 from fairaudit.methods.dpsgd_f import DpSgdF
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.noise import GaussianNoise
+from fairaudit.tuning.trials import divide, fit_task
 
 LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
 N = 7
@@ -71,7 +72,7 @@ def candidates(method, **given):
     arm = plan.arm(method)
     task = _task(plan, job, arm, prepared, None)
     division = divide(prepared, task.pool)
-    return method_of(arm), [fit_task(task, arm, c, division) for c in arm.tuning.candidates(0)]
+    return method_of(arm), [fit_task(task, arm, c, division) for c in arm.search.candidates(0)]
 
 
 @pytest.mark.parametrize("method", ["sgd", "dpsgd", "global-adapt", "global"])

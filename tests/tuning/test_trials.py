@@ -10,14 +10,12 @@ import pytest
 from changed import replace
 from jobs import run_here, seed_here
 
-from fairaudit.analysis import build_tuned
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.split import draw_split, draw_validation, validation_groups, validation_size
 from fairaudit.data.tabular import load_dataset
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.errors import ConfigError, PrivacyError
-from fairaudit.execution import trials
-from fairaudit.execution.trials import Sanitised, divide, method_of
+from fairaudit.execution.trained import Sanitised, method_of
 from fairaudit.execution.worker import _task
 from fairaudit.methods import teachers
 from fairaudit.methods.spec import Guarantee
@@ -25,6 +23,8 @@ from fairaudit.metrics.within_model import record_correct
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.events import Gaussian
 from fairaudit.privacy.selection import Selection
+from fairaudit.tuning import measure, trials
+from fairaudit.tuning.trials import divide
 
 LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
 N = 5
@@ -77,7 +77,7 @@ def test_a_job_leaves_every_candidate_and_its_chance():
     assert found.arrays["train_correct.0"].shape[0] == N
     assert found.arrays["train_count.0"].sum() == found.facts["tuning"]["fit_rows"]
     assert found.arrays["weights"] == pytest.approx(column(found, "weight"))
-    drawn = arm.tuning.candidates(plan.jobs[0].seed)
+    drawn = arm.search.candidates(plan.jobs[0].seed)
     assert [c["settings"] for c in tried(found)] == [dict(c.settings) for c in drawn]
     # Candidates of equal settings are trained anew, each on its batches and with its noise.
     assert len({p.tobytes() for p in found.arrays["probabilities"]}) == N
@@ -94,7 +94,7 @@ def test_chances_are_those_of_the_tries_that_are_charged():
 
     assert as_charged(found.arrays["weights"])
     fixed = searched(
-        plan, change=lambda arm: replace(arm, tuning=replace(arm.tuning, selection=None))
+        plan, change=lambda arm: replace(arm, search=replace(arm.search, selection=None))
     )
     assert not as_charged(fixed.arrays["weights"])
 
@@ -127,7 +127,7 @@ def test_private_scores_have_the_noise_that_is_charged():
         rows = len(division.validation)
         differences += [b - a for a, b in zip(exact, released, strict=True)]
     noise = arm.charge.score.noise_multiplier
-    assert arm.tuning.score_noise == noise
+    assert arm.search.score_noise == noise
     assert np.std(differences) * rows == pytest.approx(noise, rel=0.15)
     assert len(set(differences)) == len(differences)  # drawn anew for every candidate of every seed
 
@@ -191,7 +191,7 @@ def test_validation_rows_are_stratified_and_as_many_at_every_seed(given):
 
 def test_a_training_that_no_charge_covers_is_caught():
     plan = planned()
-    used = {c.form.event for c in plan.arm("dpsgd").tuning.candidates(0)}
+    used = {c.form.event for c in plan.arm("dpsgd").search.candidates(0)}
 
     def short(arm):
         charge = arm.charge
@@ -246,7 +246,7 @@ def test_a_diverged_candidate_is_a_constant_model_scored_like_any_other(monkeypa
 
     monkeypatch.setattr(trials, "train", skipping)
     monkeypatch.setattr(
-        type(plan.arm("dpsgd").tuning),
+        type(plan.arm("dpsgd").search),
         "weights",
         lambda self, scores: np.where(skipped, 0.0, 1.0) / max(1, N - sum(skipped)),
     )
@@ -285,7 +285,7 @@ def test_worst_group_is_refused_where_noise_would_steer_it():
         planned(tune_for="worst-group", noise_multiplier=30.0)
     arm = planned(tune_for="worst-group").arm("dpsgd")
     multiplier = arm.charge.score.noise_multiplier
-    assert arm.tuning.score_noise == pytest.approx(multiplier * 2**0.5)
+    assert arm.search.score_noise == pytest.approx(multiplier * 2**0.5)
 
 
 def test_a_charged_arm_meets_its_target_and_costs_more_than_one_training():
@@ -302,8 +302,8 @@ def test_a_charged_arm_meets_its_target_and_costs_more_than_one_training():
         assert max(fit, validation) == privacy.headline
         assert min(fit, validation) > 0.98 * 3.0
         assert privacy.event in arm.charge.trainings
-    assert plan.arm("sgd").tuning.score_noise == 0.0
-    assert plan.arm("sgd").tuning.selection == plan.arm("dpsgd").tuning.selection
+    assert plan.arm("sgd").search.score_noise == 0.0
+    assert plan.arm("sgd").search.selection == plan.arm("dpsgd").search.selection
     assert plan.training.epsilon_if_all_released is None
 
 
@@ -318,9 +318,9 @@ def test_tries_are_geometric_unless_only_fewer_are_affordable():
     for target, shape in ((1.0, 0.0), (3.0, 1.0)):
         plan = planned(**counts, epsilon=(target,), tune=20)
         arm = plan.arm(name)
-        assert arm.tuning.selection == arm.charge.selection == Selection(20.0, shape)
+        assert arm.search.selection == arm.charge.selection == Selection(20.0, shape)
         assert 0.99 * target <= arm.privacy.headline <= target
-        told = build_tuned._search(arm, plan, dataset, {}, set())
+        told = measure._search(arm, plan, dataset, {}, set())
         assert (told.mean_tries, told.shape_tries) == (20.0, shape)
         assert f"(truncated negative binomial, shape {shape:g})" in arm.privacy.reason
     with pytest.raises(
@@ -331,7 +331,7 @@ def test_tries_are_geometric_unless_only_fewer_are_affordable():
 
 def test_an_uncharged_search_claims_no_epsilon_for_itself():
     plan = planned(noise_multiplier=None, epsilon=(3.0,), tune_privacy="uncharged")
-    privacy, tuning = plan.arm("dpsgd").privacy, plan.arm("dpsgd").tuning
+    privacy, tuning = plan.arm("dpsgd").privacy, plan.arm("dpsgd").search
     assert privacy.epsilon is None
     assert privacy.event is None
     assert privacy.guarantee.value == "not established"
@@ -351,7 +351,7 @@ def test_no_reading_is_taken_of_candidates():
     plan = planned(**given)
     assert plan.config.diagnostics == "basic"
     assert not plan.reads_angles
-    assert "--tune tries several" in plan.training.rules["diagnostics"]
+    assert "a search tries several" in plan.training.rules["diagnostics"]
 
 
 def test_what_somebody_else_claims_stays_a_claim_when_its_search_is_charged(monkeypatch):

@@ -22,11 +22,10 @@ from fairaudit.gate.grammar import parse_rule
 from fairaudit.gate.targets import find_targets
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import make_plan
-from fairaudit.report.conditions import edges
 from fairaudit.report.load import load_report
-from fairaudit.report.measured import ArmSearch, Searched, SearchedSeed, Tried, Tuning
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.results.estimates import key_of
+from fairaudit.tuning.study import ArmSearch, Searched, SearchedSeed, Tried, Tuned, edges
 
 audits = importlib.import_module("audits")
 
@@ -160,7 +159,7 @@ def test_what_searching_gains_is_the_tuned_accuracy_minus_the_default_ones(tuned
     candidates = accuracies(results, dataset, jobs_of(plan, arm, ""))
     weights = np.array([results[job.id].arrays["weights"] for job in jobs_of(plan, arm, "")])
     gains = ((weights[..., None] * candidates).sum(1) - default).mean(0)
-    found = report.tuning.gain(arm, "sex")
+    found = Tuned.of(report).gain(arm, "sex")
     assert (found.arm, found.reference) == (f"{arm}:default", arm)
     told = [g.estimates["privacy_cost"] for g in (*found.by_group, found.overall)]
     assert [gain.value for gain in told] == pytest.approx(gains.tolist(), abs=1e-6)
@@ -178,7 +177,7 @@ def test_candidates_are_told_with_their_accuracy_and_gap(tuned):
     for arm in ("dpsgd", "global-adapt"):
         jobs = jobs_of(plan, arm, "")
         own = accuracies(results, dataset, jobs)
-        search = report.tuning.search(arm)
+        search = Tuned.of(report).search(arm)
         assert [seed.seed for seed in search.seeds] == [0, 1]
         for s, (seed, job) in enumerate(zip(search.seeds, jobs, strict=True)):
             facts = results[job.id].facts["tuning"]["candidates"]
@@ -196,7 +195,7 @@ def test_candidates_are_told_with_their_accuracy_and_gap(tuned):
         gaps = [100 * tried.gap for seed in search.seeds for tried in seed.tried]
         assert f"the gap ran from {min(gaps):.1f} to {max(gaps):.1f} points" in to_markdown(report)
     assert (
-        "score" not in report.tuning.search("sgd").seeds[0].tried[0].model_dump()
+        "score" not in Tuned.of(report).search("sgd").seeds[0].tried[0].model_dump()
     )  # exact ones stay
 
 
@@ -206,7 +205,7 @@ def test_what_is_charged_follows_from_what_the_report_says(tuned):
     The longest training at the noise that was given, and a row of a score.
     """
     report = tuned[0]
-    search = report.tuning.search("dpsgd")
+    search = Tuned.of(report).search("dpsgd")
     per_epoch, tries = report.training.steps_per_epoch, (search.mean_tries, search.shape_tries)
     held = report.privacy["dpsgd"]
 
@@ -224,7 +223,7 @@ def test_what_is_charged_follows_from_what_the_report_says(tuned):
         dp_event.GaussianDpEvent(search.score_noise)
     )  # a record counts once, or not at all
     assert held.epsilon.rdp == pytest.approx(max(training, score), rel=1e-3)
-    assert report.tuning.search("sgd").base_epsilon is None
+    assert Tuned.of(report).search("sgd").base_epsilon is None
     assert f"{search.mean_tries:g} tries on average" in held.reason
 
 
@@ -264,7 +263,14 @@ def at_edges(*best, default=0.1):
     search = search_of(*best)
     where = search.searched["learning_rate"].model_copy(update={"default": default})
     search = search.model_copy(update={"searched": {**search.searched, "learning_rate": where}})
-    told = Tuning(trials=1, goal="accuracy", is_charged=True, searches=(search,), ways=())
+    told = Tuned(
+        name="tuning",
+        comparisons=(),
+        trials=1,
+        goal="accuracy",
+        is_charged=True,
+        searches=(search,),
+    )
     found = edges(told, {"dpsgd": handmade_arm("dpsgd")})
     return [(f.code, f.reason, f.numbers["nearest"].value, f.advice.knob) for f in found]
 
@@ -283,7 +289,7 @@ def test_a_best_setting_at_the_edge_at_most_seeds_asks_for_a_wider_search():
 
 def test_a_way_that_failed_is_told_and_its_rules_are_open(tuned):
     report = tuned[0]
-    default = report.tuning.ways[0]
+    default = Tuned.of(report).ways[0]
     lost = [
         arm.model_copy(
             update={"failed": ({"seed": 1, "message": "diverged"},), "seeds_finished": 1}
@@ -293,7 +299,8 @@ def test_a_way_that_failed_is_told_and_its_rules_are_open(tuned):
         for arm in default.arms
     ]
     ways_ = (default.model_copy(update={"arms": tuple(lost)}),)
-    broken = report.model_copy(update={"tuning": report.tuning.model_copy(update={"ways": ways_})})
+    study = Tuned.of(report).model_copy(update={"ways": ways_})
+    broken = report.model_copy(update={"studies": {"tuning": study}})
     (target,) = find_targets(parse_rule("epsilon:dpsgd:default > 0.5"), broken).judged
     assert "1 of 2 seeds of dpsgd:default have no result" in target.reading.reason
     (tuned_arm,) = find_targets(parse_rule("epsilon:dpsgd > 0.5"), broken).judged

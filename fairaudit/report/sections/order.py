@@ -22,15 +22,14 @@ from fairaudit.report.sections import (
     summary,
     sweep,
     training,
-    tuning,
     why,
 )
 
 ORDER = (
     choice.section,
     summary.section,
-    *(audited.section, costs.section, tuning.section, costs.gaps, metrics.section),
-    *(parts.section, tuning.tried, sweep.section, gates.section),
+    *(audited.section, costs.section, costs.gaps, metrics.section),
+    *(parts.section, sweep.section, gates.section),
     *(why.section, metrics.within, selection.section),
     *(readings.section, guarantee.section, data.section, notes.warnings, notes.limitations),
     *(notes.reproduce, training.section),
@@ -47,8 +46,10 @@ def document(report: Report) -> Document:
     present = []
     for section in ORDER:
         slot = section.__module__.rpartition(".")[2]
+        if section.__name__ != "section":
+            slot += f".{section.__name__}"
         before = [sections[slot] for sections in beside if slot in sections]
-        for function in (*before, section) if section.__name__ == "section" else (section,):
+        for function in (*before, section):
             part = function(report)
             if part is not None:
                 present.append(part)

@@ -17,11 +17,11 @@ from fairaudit.report.document import (
     table,
 )
 from fairaudit.report.main_gap import COST, main_gap
-from fairaudit.report.measured import ArmSearch, Tuning
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import POINTS, UNKNOWN, figure, short, versus
 from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import DEFAULT, Comparison, GroupMeasure, key_of
+from fairaudit.tuning.study import ArmSearch, Tuned
 
 WAYS = {"default": "default", "tuned": "each tuned"}
 _MOST = 16
@@ -30,7 +30,7 @@ _MOST_TRIED = 24
 
 def section(report: Report) -> Section | None:
     """None where settings were fixed."""
-    tuning = report.tuning
+    tuning = Tuned.of(report)
     if tuning is None or not report.costs:
         return None
     how = ", the best by an exact score kept; the search is not charged"
@@ -104,7 +104,7 @@ def _epsilon(report: Report, tuned: str, arm: str) -> str:
     return f"{facts.target_epsilon:g} for one training alone"
 
 
-def _by_group(report: Report, tuning: Tuning) -> Table:
+def _by_group(report: Report, tuning: Tuned) -> Table:
     """The cost of each group both ways, and what the private model's own search gained it."""
     rows: list[tuple[Cell, ...]] = []
     for tuned in report.costs:
@@ -146,7 +146,7 @@ def _cost(group: GroupMeasure | None) -> Quantity:
     return Quantity(group.estimates.get(COST) if group else None, POINTS, UNKNOWN)
 
 
-def _charge(report: Report, tuning: Tuning) -> Iterator[Block]:
+def _charge(report: Report, tuning: Tuned) -> Iterator[Block]:
     """What a search leaves of epsilon for one training, or what it would cost."""
     if not tuning.is_charged:
         for key, facts in report.privacy.items():
@@ -193,9 +193,10 @@ def _charge(report: Report, tuning: Tuning) -> Iterator[Block]:
 
 def tried(report: Report) -> Section | None:
     """None where settings were fixed."""
-    if report.tuning is None:
+    tuning = Tuned.of(report)
+    if tuning is None:
         return None
-    searches = [search for search in report.tuning.searches if search.seeds]
+    searches = [search for search in tuning.searches if search.seeds]
     if not searches:
         return None
     spreads, stable = [], []
@@ -267,3 +268,6 @@ def _tried_table(searches: list[ArmSearch]) -> Table:
             rows.append((plain(search.arm), seed.seed, *values, chance, "; ".join(notes)))
     titles = [f"#{plain(name.replace('_', ' '))}" for name in names]
     return table(("method", "#seed", *titles, "#chance", "note"), rows, most=_MOST_TRIED)
+
+
+SECTIONS = {"costs.gaps": section, "sweep": tried}

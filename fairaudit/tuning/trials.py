@@ -3,30 +3,26 @@
 Train every candidate on the fit rows, score it on the validation rows.
 """
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from fairaudit.data.split import draw_validation
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.execution.outcomes import OnTraining, group_means, on_test, on_training
 from fairaudit.execution.seed_data import SeedData
-from fairaudit.methods.base import Method, Task, TrainedReplicates
-from fairaudit.methods.catalog import find
+from fairaudit.execution.trained import DIVERGED, Sanitised, noiseless
+from fairaudit.methods.base import Method, Task
 from fairaudit.planning.arms import Arm
-from fairaudit.privacy.events import PrivacyEvent, event_to_json
+from fairaudit.privacy.events import event_to_json
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.results.jobs import Array
-from fairaudit.tuning.search import Candidate
-from fairaudit.tuning.validation_score import make_score
-
-DIVERGED: Literal["diverged"] = "diverged"
+from fairaudit.tuning.score import make_score
+from fairaudit.tuning.search import Candidate, tuning_of
 
 
 class Found(NamedTuple):
@@ -58,33 +54,6 @@ class Division:
     records: NDArray[np.int64]
 
 
-class Sanitised:
-    """A trained model that always says something.
-
-    The same of every class, where it says nothing finite.
-
-    One that diverged says so of every record. To leave it out, or to stop, would tell that it did.
-    """
-
-    def __init__(self, trained: TrainedReplicates | None, n_classes: int) -> None:
-        self.trained, self.n_classes = trained, n_classes
-
-    @property
-    def event(self) -> PrivacyEvent | Literal["diverged"] | None:
-        """What its training did, counted as it went; not known where it stopped half-way."""
-        if self.trained is None:
-            return DIVERGED
-        return self.trained.event
-
-    def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
-        """Each record by itself: [1, n, Y]."""
-        same = torch.full((1, len(features), self.n_classes), 1.0 / self.n_classes)
-        if self.trained is None:
-            return same
-        found = self.trained.probabilities(features, groups)
-        return torch.where(torch.isfinite(found).all(-1, keepdim=True), found, same)
-
-
 def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> Found:
     """Train and score every candidate of a seed.
 
@@ -93,8 +62,7 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> Found:
         method, task: How it trains, as it would on all training rows.
         prepared: The seed's data.
     """
-    tuning = arm.tuning
-    assert tuning is not None, f"{arm.key} has no search"
+    tuning = tuning_of(arm)
     division, candidates = divide(prepared, task.pool), tuning.candidates(task.seed)
     tasks = [fit_task(task, arm, candidate, division) for candidate in candidates]
     planned = [candidate.form.event for candidate in candidates]
@@ -190,8 +158,7 @@ def score(
         found: The candidates on all training rows.
         prepared, division: The seed's data.
     """
-    tuning = arm.tuning
-    assert tuning is not None
+    tuning = tuning_of(arm)
     grouping, n = prepared.dataset.groupings[0], tuning.trials
     rule = make_score(
         tuning.goal,
@@ -211,21 +178,6 @@ def score(
         rule.release(row, groups, tuning.score_noise, own)
         for row, own in zip(correct, drawn, strict=True)
     ]
-
-
-def method_of(arm: Arm) -> Method:
-    """What trains an arm."""
-    module, _, name = arm.trainer.partition(":")
-    method = getattr(importlib.import_module(module), name)()
-    assert isinstance(method, Method)
-    return method
-
-
-def noiseless(arm: Arm, task: Task) -> Task:
-    """The same training without its noise."""
-    settings = find(arm.method).without_noise(task.settings)
-    assert settings is not None, f"{arm.key} has no noise to take away"
-    return replace(task, settings=settings)
 
 
 def _outcomes(

@@ -7,36 +7,26 @@ noise are then drawn anew by every call, and nothing of a search outlives it but
 is kept.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairaudit.data.split import VALIDATION_SHARE, validation_size
+from fairaudit.data.split import VALIDATION_SHARE, validation_size, with_validation
 from fairaudit.errors import TrainingError
 from fairaudit.execution.outcomes import ROWS_AT_ONCE
 from fairaudit.execution.seed_data import SeedData
-from fairaudit.execution.trials import DIVERGED, Division, Sanitised, divided_at, fit_task, train
+from fairaudit.execution.trained import DIVERGED, Kept, Sanitised
 from fairaudit.methods.base import Method, Task
 from fairaudit.metrics.within_model import record_correct
 from fairaudit.planning.arms import Arm
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream
-from fairaudit.tuning.search import Candidate
-from fairaudit.tuning.validation_score import Score, make_score
+from fairaudit.tuning.score import Score, make_score
+from fairaudit.tuning.search import tuning_of
+from fairaudit.tuning.trials import Division, divided_at, fit_task, train
 
 
-class Kept(NamedTuple):
-    """What a search releases: the best candidate and its model. Its score is not part of it."""
-
-    candidate: Candidate
-    model: Sanitised
-
-
-def best_of_tries(
-    arm: Arm, method: Method, task: Task, prepared: SeedData, *, n_public: int
-) -> Kept:
+def best_of_tries(arm: Arm, method: Method, task: Task, prepared: SeedData, *, n_fit: int) -> Kept:
     """Train and score K candidates, one after the other, and keep the best.
 
     K is as large as it is drawn, and nobody is told how large: of a K that is known the best would
@@ -46,14 +36,13 @@ def best_of_tries(
         arm: With a charged search.
         method, task: How a candidate trains.
         prepared: The data.
-        n_public: Training rows, those for validation among them: a public constant.
+        n_fit: Training rows without those for validation, as they were planned: a public constant.
 
     Raises:
         TrainingError: Out of memory, or no row to train on; never for what a training did, which
             the score would tell.
     """
-    tuning, charge = arm.tuning, arm.charge
-    assert tuning is not None, f"{arm.key} has no search"
+    tuning, charge = tuning_of(arm), arm.charge
     assert charge is not None, f"{arm.key}: nothing is charged for its search"
     assert tuning.selection == charge.selection, f"{arm.key}: another number of tries is charged"
     coins = validation_coins(len(prepared.encoded.split.train))
@@ -63,7 +52,7 @@ def best_of_tries(
     grouping = prepared.dataset.groupings[0]
     rule = make_score(
         tuning.goal,
-        validation_rows=validation_size(n_public),
+        validation_rows=validation_size(with_validation(n_fit)),
         n_groups=len(grouping.names),
         missing=grouping.missing,
     )
@@ -77,7 +66,7 @@ def best_of_tries(
         assert model.event in (candidate.form.event, DIVERGED), f"{arm.key} did {model.event}"
         score = released_score(rule, noise_std, model, prepared, divided)
         if kept is None or score > best:
-            kept, best = Kept(candidate, model), score
+            kept, best = Kept(candidate.settings, candidate.form.epochs, model), score
     assert kept is not None
     return kept
 

@@ -1,6 +1,7 @@
-"""A plan with a search and its results -> what was tried, its cost, the default beside it."""
+"""The trainings of a search -> what was tried, its cost, the default setting beside it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,80 +9,90 @@ from numpy.typing import NDArray
 from fairaudit.analysis.arm_readings import finished
 from fairaudit.analysis.build_facts import arm_facts
 from fairaudit.analysis.build_measured import disclosed
+from fairaudit.analysis.measure import evaluation, on_rows_of, predictions
+from fairaudit.analysis.measure import measure as measure_plan
 from fairaudit.data.dataset import Dataset
-from fairaudit.data.groups import NamedPair
+from fairaudit.data.groups import named_pairs
+from fairaudit.metrics.compare import compare
 from fairaudit.metrics.within_model import record_correct
+from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Arm, Plan
-from fairaudit.report.measured import ArmSearch, Searched, SearchedSeed, Tried, Tuning, Way
+from fairaudit.report.facts import Way
 from fairaudit.results.estimates import DEFAULT, Comparison, Measured, key_of
 from fairaudit.results.jobs import JobResult
-from fairaudit.tuning.search import best_of
+from fairaudit.tuning.search import Tuning, best_of, tuning_of
+from fairaudit.tuning.study import ArmSearch, Searched, SearchedSeed, Tried, Tuned
 
 Float64 = NDArray[np.float64]
 
 
-def tuning(
-    plan: Plan,
-    dataset: Dataset,
-    results: Mapping[str, JobResult],
-    failures: Mapping[str, str],
-    beside: Mapping[str, Sequence[Measured]],
-    gains: Sequence[Measured],
-    first: Sequence[Comparison],
-    *,
-    fitted: Sequence[str],
-    named: Sequence[NamedPair],
-) -> Tuning | None:
-    """The search of every arm; None where settings were fixed.
-
-    Args:
-        plan, dataset, results, failures: Of the audit.
-        beside: What was measured on each way.
-        gains: Every arm at its default setting, against itself as it was tuned.
-        first: Its comparisons by the first grouping, as they are told.
-        fitted: What preprocessing learned from training rows.
-        named: Pairs that ``compare`` asked for.
-    """
-    config = plan.config
-    if config.tune is None:
+def measure(audit: Audit) -> Tuned | None:
+    """The search of every arm; None where settings were fixed."""
+    plan, dataset, results = audit.plan, audit.dataset, audit.results
+    config, default = plan.config, plan.beside.get(DEFAULT)
+    if config.tune is None or default is None:
         return None
-
-    def told(found: Sequence[Measured]) -> tuple[Comparison, ...]:
-        return tuple(disclosed(each, least=config.suppress_below, named=named) for each in found)
-
-    ways = []
-    for name, own in plan.beside.items():
-        if name not in beside:
-            continue
-        facts = []  # each arm under the name that readers know
-        for facts_of_arm in arm_facts(own, results, failures, fitted=fitted):
-            renamed = {}
-            for field in ("key", "reference", "source"):
-                key = getattr(facts_of_arm, field)
-                renamed[field] = key and key_of(key, name)
-            facts.append(facts_of_arm.model_copy(update=renamed))
-        way = {"name": name, "arms": tuple(facts), "comparisons": told(beside.get(name, ()))}
-        ways.append(Way.model_validate(way))
-    groups = {c.arm: {g.group for g in c.by_group if not c.note_on(g)} for c in first}
+    named = named_pairs(config.compare, dataset.groupings)
+    told = partial(disclosed, least=config.suppress_below, named=named)
+    groups: dict[str, set[str]] = {}  # of each arm, those of the first grouping that are gated
+    for comparison in map(told, audit.comparisons):
+        if comparison.grouping == dataset.groupings[0].name:
+            gated = {g.group for g in comparison.by_group if not comparison.note_on(g)}
+            groups[comparison.arm] = gated
     searches = []
     for arm in plan.arms:
-        if arm.tuning:
-            searches.append(_search(arm, plan, dataset, results, groups.get(arm.key, set())))
-    return Tuning(
+        searches.append(_search(arm, plan, dataset, results, groups.get(arm.key, set())))
+    return Tuned(
+        name=Tuning.capability,
+        comparisons=(),
         trials=config.tune,
         goal=config.tune_for,
         is_charged=config.tune_privacy == "charged",
         searches=tuple(searches),
-        ways=tuple(ways),
-        gains=told(gains),
+        ways=(_way(audit, default, told),),
+        gains=tuple(map(told, measure_gains(plan, dataset, results))),
     )
+
+
+def _way(audit: Audit, default: Plan, told: Callable[[Measured], Comparison]) -> Way:
+    """Every arm at its default setting, under the name that readers know."""
+    arms = []
+    for facts in arm_facts(default, audit.results, audit.failures):
+        renamed = {}
+        for field in ("key", "reference", "source"):
+            key = getattr(facts, field)
+            renamed[field] = key and key_of(key, DEFAULT)
+        arms.append(facts.model_copy(update=renamed))
+    comparisons = []
+    for measured in measure_plan(default, audit.dataset, audit.results):
+        names = {"arm": key_of(measured.arm, DEFAULT)}
+        if measured.reference:
+            names["reference"] = key_of(measured.reference, DEFAULT)
+        comparisons.append(told(measured.model_copy(update=names)))
+    return Way(name=DEFAULT, arms=tuple(arms), comparisons=tuple(comparisons))
+
+
+def measure_gains(
+    plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]
+) -> tuple[Measured, ...]:
+    """Every arm at its default setting against itself as tuned, on the same seeds and rows.
+
+    What these comparisons call a cost is what searching gained.
+    """
+    gains = []
+    for number, grouping in enumerate(dataset.groupings):
+        shared = evaluation(dataset, grouping)
+        for arm in plan.arms:
+            default = predictions(plan.beside[DEFAULT], arm.key, number, results)
+            tuned = on_rows_of(default, predictions(plan, arm.key, number, results))
+            gains.append(compare(shared, key_of(arm.key, DEFAULT), arm.key, default, tuned))
+    return tuple(gains)
 
 
 def _search(
     arm: Arm, plan: Plan, dataset: Dataset, results: Mapping[str, JobResult], groups: set[str]
 ) -> ArmSearch:
-    sought = arm.tuning
-    assert sought is not None, f"{arm.key} has no search"
+    sought = tuning_of(arm)
     alone: Mapping[str, float] = {}
     if DEFAULT in plan.beside:
         alone = plan.beside[DEFAULT].arm(arm.key).settings

@@ -1,0 +1,20 @@
+"""What this folder adds to audits."""
+
+from fairaudit.capabilities import Capability
+
+TUNING = Capability(
+    name="tuning",
+    refuse="fairaudit.tuning.plan:refuse",
+    unsuited="fairaudit.tuning.plan:unsuited",
+    kept_apart="fairaudit.tuning.plan:kept_apart",
+    search="fairaudit.tuning.charge:search_of",
+    try_settings="fairaudit.tuning.trials:search",
+    release="fairaudit.tuning.release:best_of_tries",
+    plan="fairaudit.tuning.plan:plan_beside",
+    study="fairaudit.tuning.study:Tuned",
+    measure="fairaudit.tuning.measure:measure",
+    findings="fairaudit.tuning.study:findings",
+    phrases="fairaudit.tuning.study:PHRASES",
+    limitations="fairaudit.tuning.limitations:limitations",
+    sections="fairaudit.tuning.section:SECTIONS",
+)

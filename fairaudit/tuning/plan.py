@@ -1,0 +1,115 @@
+"""What goes with a search, and what is trained beside it: every arm at its default setting."""
+
+import math
+from dataclasses import replace
+
+from fairaudit.config.model_names import ModelFacts
+from fairaudit.config.options import AuditConfig
+from fairaudit.data.dataset import Dataset
+from fairaudit.data.split import validation_groups, validation_size
+from fairaudit.errors import ConfigError, numbered
+from fairaudit.methods.spec import MethodSpec
+from fairaudit.planning.chosen import method_sets
+from fairaudit.planning.plan import Plan, plan_trainings
+from fairaudit.results.estimates import DEFAULT
+from fairaudit.tuning.score import LEAST_ROWS
+from fairaudit.tuning.search import Tuning
+
+ONE_SETTING = "leave it out, or leave out --tune"
+# Options of an audit of fixed settings. Its trainings are those of `run` without a search, to the
+# bit.
+_FIXED = {
+    "tune": None,
+    "tune_for": "accuracy",
+    "tune_privacy": "charged",
+    "twins": False,
+    "self_check": False,
+}
+
+
+def refuse(config: AuditConfig) -> None:
+    """Options that do not go together with a search.
+
+    Raises:
+        ConfigError: Some were given.
+    """
+    if config.tune is None:
+        return
+    if config.repeats > 1:
+        raise ConfigError(
+            "--repeats trains one setting again, --tune trains several", hint="leave out one"
+        )
+    if config.diagnostics == "full":
+        raise ConfigError(
+            "--diagnostics full reads one setting, --tune trains several", hint="leave out one"
+        )
+    for name in config.method:
+        if name in method_sets():
+            raise ConfigError(
+                f"--method {name} is about one setting, --tune tries several", hint=ONE_SETTING
+            )
+
+
+def unsuited(spec: MethodSpec, config: AuditConfig) -> tuple[str, str] | None:
+    """Why a method takes no part in a search, and what to do; None where it does."""
+    if config.tune and (spec.control_of or spec.method_set):
+        return "is about one setting, and --tune tries several", ONE_SETTING
+    return None
+
+
+def kept_apart(config: AuditConfig, rows: int) -> int:
+    """How many of the training rows score and train nothing."""
+    if config.tune is None:
+        return 0
+    return validation_size(rows)
+
+
+def plan_beside(
+    plan: Plan, dataset: Dataset, own_model: ModelFacts | None = None
+) -> dict[str, Plan]:
+    """What a search is compared with: every arm at its default setting.
+
+    An ordinary audit on all training rows and at all of epsilon.
+
+    Args:
+        plan: Of the audit.
+        dataset, own_model: From which it was made.
+
+    Raises:
+        ConfigError: The score of a group would be noise.
+    """
+    if plan.config.tune is None:
+        return {}
+    _refuse_small_groups(plan, dataset)
+    fixed = plan.config.model_copy(update=_FIXED)
+    whole = plan_trainings(fixed, dataset, own_model)
+    keys = {arm.key for arm in plan.arms}
+    # Workers keep a seed's data by the options: one and the same, whichever way a job belongs to.
+    default = replace(
+        whole,
+        config=plan.config,
+        arms=tuple(arm for arm in whole.arms if arm.key in keys),
+        jobs=tuple(job for job in whole.jobs if job.arm in keys),
+        notices=(),
+        training=whole.training.model_copy(update={"epsilon_if_all_released": None}),
+    )
+    return {DEFAULT: default}
+
+
+def _refuse_small_groups(plan: Plan, dataset: Dataset) -> None:
+    """A group whose noised accuracy would be noise alone cannot steer a search."""
+    if plan.config.tune_for != "worst-group":
+        return
+    noise = 0.0
+    for arm in plan.arms:
+        if isinstance(arm.search, Tuning):
+            noise = max(noise, arm.search.score_noise)
+    grouping, least = dataset.groupings[0], max(1, math.ceil(LEAST_ROWS * noise))
+    for k, rows in enumerate(validation_groups(dataset, plan.config).tolist()):
+        if k != grouping.missing and rows < least:
+            raise ConfigError(
+                f"--tune-for worst-group: {grouping.names[k]} has "
+                f"{numbered(rows, 'validation row')}; "
+                f"with noise of {noise:.3g} on its counts, {least} are needed",
+                hint="use --tune-for accuracy, a larger --epsilon, or a larger table",
+            )

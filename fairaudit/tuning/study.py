@@ -1,0 +1,158 @@
+"""What a search found, as a report holds it."""
+
+from collections.abc import Iterator, Mapping
+from typing import Literal
+
+from fairaudit.report.facts import ArmFacts, Study
+from fairaudit.report.findings import Finding
+from fairaudit.report.model import Report
+from fairaudit.report.phrases import Phrase, advice
+from fairaudit.results.estimates import Comparison, EpsilonFigure, Figure, Interval, Part
+
+OFTEN = 0.5  # of the seeds: a best setting at an end more often than that is no luck of scores
+
+
+class Searched(Part):
+    """Where one number of an arm was sought.
+
+    Between two ends, log-uniformly, or among some values.
+    """
+
+    default: Figure
+    low: Figure
+    high: Figure
+    choices: tuple[Figure, ...]
+
+
+class Tried(Part):
+    """One candidate at one seed.
+
+    ``settings`` are all of the arm's numbers, noise included. ``released_score`` is what the choice
+    reads, noise included where the search is charged; the exact one stays with the trainings.
+    ``weight`` is the probability that it is the one that is kept, ``selected`` marks the best
+    released score. ``accuracy`` is on the test rows, a fraction; ``gap`` is the largest difference
+    between two groups in the cost of privacy, beside the reference as it was tuned at that seed
+    (None of a reference, or where groups are too small). Both describe one model on one split and
+    have no interval.
+    """
+
+    number: int
+    is_default: bool
+    settings: dict[str, Figure]
+    epochs: int
+    released_score: Figure
+    weight: Figure
+    selected: bool
+    diverged: bool
+    at_edge: tuple[str, ...]
+    accuracy: Figure
+    gap: Figure | None
+
+
+class SearchedSeed(Part):
+    """One seed's search: how the training rows were divided, and every candidate."""
+
+    seed: int
+    fit_rows: int
+    validation_rows: int
+    tried: tuple[Tried, ...]
+
+    @property
+    def best(self) -> Tried | None:
+        """The candidate with the best released score."""
+        return max(self.tried, key=lambda tried: tried.released_score, default=None)
+
+
+class ArmSearch(Part):
+    """How one arm's settings were sought, and what that costs.
+
+    ``base_epsilon`` is that of one training by PLD, the dearest candidate's; None where nothing is
+    charged. ``score_noise`` is the standard deviation of the noise on each count of a score, in
+    records, 0 for an exact score; ``mean_tries`` the mean of the number of tries that is charged,
+    ``shape_tries`` the shape of its truncated negative binomial distribution (1: geometric, 0:
+    logarithmic), both None where exactly all are made. ``noise_multiplier`` is that of the default
+    setting within the search, ``uncharged_noise_multiplier`` that of one ordinary training which
+    spends all of epsilon.
+    """
+
+    arm: str
+    searched: dict[str, Searched]
+    mean_tries: Figure | None
+    base_epsilon: EpsilonFigure | None
+    noise_multiplier: Figure | None
+    uncharged_noise_multiplier: Figure | None
+    score_noise: Figure
+    seeds: tuple[SearchedSeed, ...]
+    shape_tries: Figure | None
+
+
+class Tuned(Study):
+    """The search for settings of every arm, and the default setting beside it.
+
+    ``gains`` are every arm at its default setting (``dpsgd:default``) against itself as it was
+    tuned (``dpsgd``), seed by seed: their ``privacy_cost`` and ``excess_risk`` are what searching
+    gains.
+    """
+
+    trials: int
+    goal: Literal["accuracy", "worst-group"]
+    is_charged: bool
+    searches: tuple[ArmSearch, ...]
+    gains: tuple[Comparison, ...] = ()
+
+    @property
+    def settings_tried(self) -> int:
+        """In every arm at each seed."""
+        return self.trials
+
+    def gain(self, arm: str, grouping: str) -> Comparison | None:
+        """That of a tuned arm; None where it was not measured."""
+        return next((c for c in self.gains if (c.reference, c.grouping) == (arm, grouping)), None)
+
+    def search(self, arm: str) -> ArmSearch | None:
+        """That arm's; None where it has none."""
+        return next((search for search in self.searches if search.arm == arm), None)
+
+
+PHRASES = {
+    "at_edge": Phrase(
+        "after a search: at most seeds the best value of a setting lies at an end of its range",
+        "The best {reason} found lies at an end of what was searched: {nearest:value}.",
+    ),
+}
+
+
+def findings(report: Report) -> Iterator[Finding]:
+    """Best settings at an end of what was searched."""
+    tuned = Tuned.of(report)
+    if tuned is not None:
+        yield from edges(tuned, {arm.key: arm for arm in report.arms})
+
+
+def edges(tuned: Tuned, arms: Mapping[str, ArmFacts]) -> Iterator[Finding]:
+    """Best settings at an end of what was searched: a wider search might find better ones."""
+    for search in tuned.searches:
+        for name, where in search.searched.items():
+            values = []
+            for seed in search.seeds:
+                best = seed.best
+                if best is not None and name in best.at_edge:
+                    values.append(float(best.epochs) if name == "epochs" else best.settings[name])
+            low, high = where.low, where.high
+            if where.choices:
+                low, high = min(where.choices), max(where.choices)
+            for end in (low, high):
+                # Nearer to this end than to the other, by their ratio.
+                near = [v for v in values if (v * v > low * high) == (end == high)]
+                is_often = len(near) > OFTEN * len(search.seeds)
+                if is_often and end != where.default:  # beyond the default nothing is admitted
+                    nearest = min(near, key=lambda value: abs(value - end))
+                    reason = f"{name.replace('_', ' ')} {nearest:.3g}"
+                    arm = arms[search.arm]
+                    yield Finding(
+                        code="at_edge",
+                        arm=arm.key,
+                        numbers={"nearest": Interval(value=nearest, low=None, high=None)},
+                        reason=name,
+                        advice=advice("search wider", arm, reason),
+                    )
