@@ -1,77 +1,321 @@
-"""The tables of docs/findings.md, out of reports of ``run --tune`` with one grouping.
+"""The grid behind docs/findings.md, which can fail, and the page made of it.
 
-    python benchmarks/findings.py REPORT.json ...
+    python benchmarks/findings.py --all OUT --data FOLDER    every audit of findings.toml, in its order
+    python benchmarks/findings.py --page OUT                 docs/findings.md, from what has finished
+    python benchmarks/findings.py --plan                     the audits, and how long they take
 
-In points, each with its interval: cost over all rows and the signed gap of the pair that
-``--compare`` names, or of the first, both ways; what searching gains in accuracy; then the tuned
-and default cost of every group.
+Each audit leaves one report in OUT; one that has finished is not run again, so the command can be
+stopped and taken up. FOLDER holds the tables that findings.toml names. ``--page`` also writes every
+cell to OUT/cells.csv.
 """
 
 import argparse
+import csv
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
 from pathlib import Path
 
-from fairaudit.report.load import load_report
-from fairaudit.report.model import Report
-from fairaudit.results.estimates import Estimate, key_of
-from fairaudit.tuning.study import Tuned
+import numpy as np
+import pandas as pd
 
-COST = "privacy_cost"
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
 
+from findings_cells import (  # noqa: E402
+    MEASURES,
+    WORDS,
+    Cell,
+    assumed_error,
+    power_of_equality,
+    worded,
+)
 
-def points(found: Estimate | None) -> str:
-    """'0.2 [-0.5, 1.0]'."""
-    if found is None or found.value is None:
-        return "-"
-    value, *ends = (
-        f"{round(100 * number, 1) + 0.0:.1f}"  # no -0.0
-        for number in (found.value, found.low, found.high)
-        if number is not None
-    )
-    return f"{value} [{', '.join(ends)}]" if ends else value
+import fairaudit  # noqa: E402
+from fairaudit.errors import FairauditError  # noqa: E402
+from fairaudit.report.load import load_report  # noqa: E402
+from fairaudit.report.model import Report  # noqa: E402
 
-
-def tell(report: Report) -> None:
-    """Print one report."""
-    searched = Tuned.of(report)
-    assert searched is not None
-    by_arm = {(c.arm, c.reference): c for c in report.every_comparison}
-    groups: list[str] = []
-    for tuned in report.costs:
-        ways = [
-            by_arm[key_of(tuned.arm, way), key_of(tuned.reference, way)] for way in ("default",)
-        ]
-        ways.append(tuned)
-        pairs = [
-            [gap for gap in way.gaps if gap.kind == "pair" and gap.metric == COST] for way in ways
-        ]
-        gaps = [max(found, key=lambda gap: gap.named) for found in pairs]
-        gain = searched.gain(tuned.arm, tuned.grouping)
-        if not groups:
-            print(f"Gaps: {gaps[0].a} minus {gaps[0].b}.\n")
-            print("| arm | cost, default | tuned | gap, default | tuned | gain |")
-            print("|" + "---|" * 6)
-        cells = [points(way.overall.estimates.get(COST)) for way in ways]
-        cells += [points(gap.signed) for gap in gaps]
-        cells += [points(None if gain is None else gain.overall.estimates.get(COST))]
-        print(f"| {tuned.arm} | {' | '.join(cells)} |")
-        groups += [
-            f"{tuned.arm}, {group.group}: default {points(group.estimates.get(COST))}, "
-            f"tuned {points(after.estimates.get(COST))}"
-            for group, after in zip(ways[0].by_group, tuned.by_group, strict=True)
-        ]
-    print("", *groups, sep="\n")
+ROOT = HERE.parent
+GRID = tomllib.loads((HERE / "findings.toml").read_text())
+COINS = "coins"
+COMMON = ("--method", "dpsgd", "--no-twins", "--diagnostics", "off", "--workers", "1")
+QUIET = ("--format", "json", "--quiet")
 
 
-def main() -> None:
-    """Parse, print."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("report", type=Path, nargs="+")
-    for path in parser.parse_args().report:
-        print(f"\n### {path}\n")
-        tell(load_report(path))
+@dataclass(frozen=True)
+class Audit:
+    """One audit of the grid.
+
+    Args:
+        of: Table and setting, as in ``dutch default``.
+        epsilons: At which it is run.
+        minutes: Expected, of one idle core.
+        cut: Training rows that are left of the table's smaller group; 0: all.
+        opacus: Trained by Opacus' engine at the numbers of the audit of that name.
+    """
+
+    of: str
+    epsilons: tuple[float, ...]
+    minutes: float
+    cut: int = 0
+    opacus: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of its folder, and in the page."""
+        words = [self.of]
+        if self.cut:
+            words.append(str(self.cut))
+        if self.opacus:
+            words.append("opacus")
+        return " ".join(words)
+
+    @property
+    def table(self) -> Mapping[str, object]:
+        """Of the grid."""
+        return GRID["tables"][self.of.split()[0]]
+
+    @property
+    def family(self) -> str:
+        """The table whose families of tests its cells belong to."""
+        return self.table.get("family", self.of.split()[0])
+
+    @property
+    def options(self) -> Sequence[str]:
+        """Of its setting."""
+        setting = self.of.split()[1]
+        return self.table.get(setting, GRID["settings"].get(setting))
+
+    def report(self, out: Path) -> Path:
+        """Where its report lies, whether or not it is there."""
+        return out / self.name.replace(" ", "-") / "report.json"
 
 
-if __name__ == "__main__":
-    main()
+def audits() -> list[Audit]:
+    """The grid, in order."""
+    planned = []
+    for entry in GRID["audits"]:
+        entry = {"epsilons": GRID["epsilons"], **entry}
+        planned.append(Audit(**{**entry, "epsilons": tuple(entry["epsilons"])}))
+    return planned
+
+
+def finished(path: Path) -> Report | None:
+    """The report of an audit, or None where it is not there, not whole or not complete."""
+    try:
+        report = load_report(path)
+    except FairauditError:
+        return None
+    return report if report.status == "complete" else None
+
+
+# --- running
+
+
+def command(audit: Audit, data: Path, sizes: Mapping[str, Mapping[str, int]], out: Path) -> list[str]:
+    """The command line of an audit."""
+    table = audit.table
+    line = ["run", "--data", str(source(table["file"], data)), "--label", table["label"]]
+    for option, values in (("--group", table["groups"]), ("--drop", table.get("drop", ()))):
+        for value in values:
+            line += [option, value]
+    for epsilon in audit.epsilons:
+        line += ["--epsilon", str(epsilon)]
+    if audit.cut:
+        of_class = sizes[table["groups"][0]][table["cut"]]
+        rows = (1 - GRID["test_size"]) * sum(of_class)
+        line += ["--keep", f"{table['cut']}={audit.cut / rows:.6f}"]
+    line += ["--seeds", str(GRID["seeds"]), "--test-size", str(GRID["test_size"])]
+    line += [*COMMON, *audit.options, *QUIET, "--out", str(audit.report(out).parent)]
+    if audit.opacus:
+        place = line.index("--method")
+        line[place : place + 2] = ["--trainer", "findings_opacus:train"]
+    return line
+
+
+def source(file: str, data: Path) -> Path:
+    """A table of the project, or of the folder of tables."""
+    return ROOT / file if "/" in file else data / file
+
+
+def group_sizes(table: Mapping[str, object], data: Path) -> dict[str, dict[str, list[int]]]:
+    """Rows of each class by group: group column -> group -> rows of either class."""
+    rows = pd.read_parquet(source(table["file"], data))
+    sizes = {}
+    for column in table["groups"]:
+        counts = pd.crosstab(rows[column].astype(str), rows[table["label"]])
+        sizes[column] = {group: [int(n) for n in counts.loc[group]] for group in counts.index}
+    return sizes
+
+
+def all_sizes(out: Path, data: Path | None) -> dict[str, dict[str, dict[str, list[int]]]]:
+    """Of every table, kept in OUT so that the page needs no table."""
+    path = out / "sizes.json"
+    if data is not None and not path.is_file():
+        sizes = {name: group_sizes(table, data) for name, table in GRID["tables"].items()}
+        path.write_text(json.dumps(sizes))
+    return json.loads(path.read_text())
+
+
+def run_all(out: Path, data: Path) -> None:
+    """Run what has not finished, in order; an audit that fails is left out, and said."""
+    out.mkdir(parents=True, exist_ok=True)
+    sizes = all_sizes(out, data)
+    for audit in audits():
+        if audit.of == COINS:
+            toss(out)
+            continue
+        if finished(audit.report(out)):
+            continue
+        environment = dict(os.environ, PYTHONPATH=str(HERE), OMP_NUM_THREADS="1")
+        if audit.opacus:
+            path = numbers_of(audit, out)
+            if path is None:
+                continue
+            environment["FINDINGS_NUMBERS"] = str(path)
+        line = command(audit, data, sizes[audit.of.split()[0]], out)
+        print("fairaudit", *line, flush=True)
+        code = subprocess.call([sys.executable, "-m", "fairaudit", *line], env=environment)
+        print(f"{audit.name}: exit {code}", flush=True)
+
+
+def numbers_of(audit: Audit, out: Path) -> Path | None:
+    """The numbers of the audit that Opacus repeats, in a file; None where it has not finished."""
+    report = finished(Audit(audit.of, audit.epsilons, 0).report(out))
+    if report is None:
+        return None
+    (epsilon,) = audit.epsilons
+    (arm,) = (a for a in report.arms if a.privacy.target_epsilon == epsilon)
+    event = arm.privacy.event
+    path = audit.report(out).parent.with_suffix(".json")
+    numbers = dict(arm.settings, steps_per_epoch=event.steps_per_epoch)
+    numbers["epochs"] = event.steps // event.steps_per_epoch
+    path.write_text(json.dumps(numbers))
+    return path
+
+
+def toss(out: Path) -> None:
+    """Audits of simulated tables by groups that coins decided, so that no gap is true."""
+    plan = GRID["coins"]
+    for number in range(plan["tables"]):
+        path = coin_report(out, number)
+        if finished(path):
+            continue
+        fairaudit.run_audit(
+            coin_table(number),
+            label="y",
+            group=[f"coin{k}" for k in range(plan["groupings"])],
+            method="dpsgd",
+            epsilon=tuple(plan["epsilons"]),
+            epochs=plan["epochs"],
+            seeds=GRID["seeds"],
+            twins=False,
+            diagnostics="off",
+            workers=1,
+            format=("json",),
+            out=path.parent,
+        )
+        print(f"{COINS} {number}: done", flush=True)
+
+
+def coin_report(out: Path, number: int) -> Path:
+    """Where the report on that simulated table lies."""
+    return out / COINS / str(number) / "report.json"
+
+
+def coin_table(number: int) -> pd.DataFrame:
+    """A logistic world with its own weights and its own coins."""
+    plan = GRID["coins"]
+    random = np.random.default_rng(number)
+    inputs = random.normal(size=(plan["rows"], plan["inputs"]))
+    logits = inputs @ random.normal(size=plan["inputs"]) + random.normal()
+    table = pd.DataFrame(inputs, columns=[f"x{k}" for k in range(plan["inputs"])])
+    table["y"] = (random.random(plan["rows"]) < 1 / (1 + np.exp(-logits))).astype(int)
+    for k in range(plan["groupings"]):
+        table[f"coin{k}"] = random.choice(["heads", "tails"], plan["rows"])
+    return table
+
+
+# --- cells
+
+
+def family_sizes(sizes: Mapping[str, Mapping[str, Mapping[str, list[int]]]]) -> Counter[str]:
+    """How many cells are planned for each table; those of Opacus are beside the families."""
+    planned: Counter[str] = Counter()
+    for audit in audits():
+        if audit.of == COINS or audit.opacus:
+            continue
+        for groups in sizes[audit.of.split()[0]].values():
+            pairs = len(list(combinations(groups, 2)))
+            planned[audit.family] += pairs * len(audit.epsilons) * len(MEASURES)
+    return planned
+
+
+def read_cells(report: Report, name: str) -> Iterator[Cell]:
+    """The cells of a report, tested, without the mark of small power."""
+    epsilon_of = {arm.key: arm.privacy.target_epsilon for arm in report.arms}
+    for comparison in report.costs:
+        for gap in comparison.gaps:
+            if gap.kind != "pair" or gap.metric not in MEASURES.values():
+                continue
+            (measure,) = (m for m, metric in MEASURES.items() if metric == gap.metric)
+            signed = gap.signed
+            value = None if signed.ends is None else signed.value
+            yield Cell(
+                audit=name,
+                measure=measure,
+                epsilon=epsilon_of[comparison.arm],
+                a=gap.a,
+                b=gap.b,
+                value=value,
+                training_sd=signed.training_sd or 0.0,
+                records_sd=signed.records_sd or 0.0,
+                seeds=signed.n_seeds,
+                margin=GRID["margins"][measure],
+                is_weak=False,
+            ).tested()
+
+
+def weak(cell: Cell, audit: Audit, sizes: Mapping[str, Mapping[str, list[int]]], family: int) -> bool:
+    """Whether the cell's power for equality, reckoned before the run, is small."""
+    assumed = GRID["power"]
+    share = 1 - (1 - GRID["test_size"]) ** GRID["seeds"]
+    (groups,) = (of for of in sizes.values() if cell.a in of and cell.b in of)
+    rows = []
+    for group in (cell.a, cell.b):
+        of_class = groups[group]
+        counted = of_class[1] if cell.measure == "tpr" else sum(of_class)
+        rows.append(share * counted)
+    error = assumed_error(cell.measure, cell.epsilon, rows, assumed, is_cut=audit.cut > 0)
+    power = power_of_equality(cell.margin, error, GRID["level"] / family)
+    return power < assumed["least"]
+
+
+def grid_cells(out: Path) -> dict[str, list[Cell]]:
+    """Table -> its finished cells with their words."""
+    sizes = all_sizes(out, None)
+    planned = family_sizes(sizes)
+    of_family: dict[str, list[Cell]] = {}
+    for audit in audits():
+        if audit.of == COINS or audit.opacus:
+            continue
+        report = finished(audit.report(out))
+        if report is None:
+            continue
+        cells = of_family.setdefault(audit.family, [])
+        for cell in read_cells(report, audit.name):
+            of_table = sizes[audit.of.split()[0]]
+            is_weak = weak(cell, audit, of_table, planned[audit.family])
+            cells.append(Cell(**{**asdict(cell), "is_weak": is_weak}))
+    return {
+        family: worded(cells, planned[family], GRID["level"])
+        for family, cells in of_family.items()
+    }
