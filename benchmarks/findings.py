@@ -19,7 +19,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
@@ -103,8 +103,8 @@ def audits() -> list[Audit]:
     """The grid, in order."""
     planned = []
     for entry in GRID["audits"]:
-        entry = {"epsilons": GRID["epsilons"], **entry}
-        planned.append(Audit(**{**entry, "epsilons": tuple(entry["epsilons"])}))
+        epsilons = tuple(entry.get("epsilons", GRID["epsilons"]))
+        planned.append(Audit(**{**entry, "epsilons": epsilons}))
     return planned
 
 
@@ -120,7 +120,9 @@ def finished(path: Path) -> Report | None:
 # --- running
 
 
-def command(audit: Audit, data: Path, sizes: Mapping[str, Mapping[str, int]], out: Path) -> list[str]:
+def command(
+    audit: Audit, data: Path, sizes: Mapping[str, Mapping[str, int]], out: Path
+) -> list[str]:
     """The command line of an audit."""
     table = audit.table
     line = ["run", "--data", str(source(table["file"], data)), "--label", table["label"]]
@@ -284,7 +286,9 @@ def read_cells(report: Report, name: str) -> Iterator[Cell]:
             ).tested()
 
 
-def weak(cell: Cell, audit: Audit, sizes: Mapping[str, Mapping[str, list[int]]], family: int) -> bool:
+def weak(
+    cell: Cell, audit: Audit, sizes: Mapping[str, Mapping[str, list[int]]], family: int
+) -> bool:
     """Whether the cell's power for equality, reckoned before the run, is small."""
     assumed = GRID["power"]
     share = 1 - (1 - GRID["test_size"]) ** GRID["seeds"]
@@ -314,8 +318,28 @@ def grid_cells(out: Path) -> dict[str, list[Cell]]:
         for cell in read_cells(report, audit.name):
             of_table = sizes[audit.of.split()[0]]
             is_weak = weak(cell, audit, of_table, planned[audit.family])
-            cells.append(Cell(**{**asdict(cell), "is_weak": is_weak}))
+            cells.append(replace(cell, is_weak=is_weak))
     return {
-        family: worded(cells, planned[family], GRID["level"])
-        for family, cells in of_family.items()
+        family: worded(cells, planned[family], GRID["level"]) for family, cells in of_family.items()
     }
+
+
+def main() -> None:
+    """Parse, run or write."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--all", type=Path, metavar="OUT")
+    parser.add_argument("--page", type=Path, metavar="OUT")
+    parser.add_argument("--plan", action="store_true")
+    parser.add_argument("--data", type=Path, default=Path("data"))
+    given = parser.parse_args()
+    if given.plan:
+        for audit in audits():
+            print(f"{audit.minutes:5.1f} min  {audit.name}  epsilon {audit.epsilons}")
+    if given.all:
+        run_all(given.all, given.data)
+
+
+if __name__ == "__main__":
+    main()
