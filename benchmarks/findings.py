@@ -1,8 +1,8 @@
 """The grid behind docs/findings.md, which can fail, and the page made of it.
 
-    python benchmarks/findings.py --all OUT --data FOLDER    every audit of findings.toml, in its order
-    python benchmarks/findings.py --page OUT                 docs/findings.md, from what has finished
-    python benchmarks/findings.py --plan                     the audits, and how long they take
+    python benchmarks/findings.py --plan                     the audits of findings.toml, with times
+    python benchmarks/findings.py --all OUT --data FOLDER    every audit, in that order
+    python benchmarks/findings.py --page OUT                 docs/findings.md, of what has finished
 
 Each audit leaves one report in OUT; one that has finished is not run again, so the command can be
 stopped and taken up. FOLDER holds the tables that findings.toml names. ``--page`` also writes every
@@ -60,6 +60,7 @@ class Audit:
         minutes: Expected, of one idle core.
         cut: Training rows that are left of the table's smaller group; 0: all.
         opacus: Trained by Opacus' engine at the numbers of the audit of that name.
+        part: What its name has besides, where the epsilons of a setting are two audits.
     """
 
     of: str
@@ -67,6 +68,7 @@ class Audit:
     minutes: float
     cut: int = 0
     opacus: bool = False
+    part: str = ""
 
     @property
     def name(self) -> str:
@@ -76,6 +78,8 @@ class Audit:
             words.append(str(self.cut))
         if self.opacus:
             words.append("opacus")
+        if self.part:
+            words.append(self.part)
         return " ".join(words)
 
     @property

@@ -1,4 +1,4 @@
-"""A cell of docs/findings.md: is the gap between two groups inside the margin, beyond 0, or neither?
+"""A cell of docs/findings.md: is the gap between two groups inside the margin, beyond 0, neither?
 
 A cell is read off the interval that a report prints for a gap D of S seeds,
 
@@ -72,7 +72,7 @@ class Cell:
 
 
 def tail(distance: float, training_sd: float, records_sd: float, seeds: int) -> float:
-    """The one-sided level at which the interval's half-width is ``distance``; 1 where that is < 0."""
+    """The one-sided level at which the half-width is ``distance``; 1 where that is below 0."""
     if distance < 0:
         return 1.0
     if training_sd == records_sd == 0:

@@ -50,7 +50,7 @@ class Model:
 
 
 def train(data, privacy, seed):
-    """Softmax regression by Opacus' engine; without noise and clipping where ``privacy`` is None."""
+    """Softmax regression by Opacus' engine; neither clipped nor noised without ``privacy``."""
     numbers = json.loads(Path(os.environ["FINDINGS_NUMBERS"]).read_text())
     noise, bound = numbers["noise_multiplier"], numbers["max_grad_norm"]
     if privacy is None:
