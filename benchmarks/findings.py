@@ -10,7 +10,6 @@ cell to OUT/cells.csv.
 """
 
 import argparse
-import csv
 import hashlib
 import json
 import os
@@ -19,30 +18,29 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
 
+import findings_page as page
 import numpy as np
 import pandas as pd
-
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-
-from findings_cells import (  # noqa: E402
+from findings_cells import (
+    DIFFERENT,
     MEASURES,
-    WORDS,
     Cell,
     assumed_error,
     power_of_equality,
     worded,
 )
 
-import fairaudit  # noqa: E402
-from fairaudit.errors import FairauditError  # noqa: E402
-from fairaudit.report.load import load_report  # noqa: E402
-from fairaudit.report.model import Report  # noqa: E402
+import fairaudit
+from fairaudit.errors import FairauditError
+from fairaudit.report.load import load_report
+from fairaudit.report.model import Report
+from fairaudit.results.jobs import canonical_json
 
+HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 GRID = tomllib.loads((HERE / "findings.toml").read_text())
 COINS = "coins"
@@ -328,6 +326,80 @@ def grid_cells(out: Path) -> dict[str, list[Cell]]:
     }
 
 
+def opacus_cells(out: Path) -> list[tuple[Cell, Cell]]:
+    """Cells of Opacus' audits, each after the same cell of ours."""
+    pairs = []
+    for audit in audits():
+        theirs = finished(audit.report(out)) if audit.opacus else None
+        ours = finished(Audit(audit.of, audit.epsilons, 0).report(out)) if theirs else None
+        if theirs is None or ours is None:
+            continue
+        cells = {cell_key(cell): cell for cell in read_cells(ours, audit.of)}
+        pairs += [(cells[cell_key(cell)], cell) for cell in read_cells(theirs, audit.of)]
+    return pairs
+
+
+def cell_key(cell: Cell) -> tuple[str, float, str, str]:
+    """What two audits of one table call the same."""
+    return cell.measure, cell.epsilon, cell.a, cell.b
+
+
+def coin_families(out: Path) -> page.Coins:
+    """Every grouping of every simulated table that has finished."""
+    families, wrong, number = 0, 0, 0
+    for table in range(GRID["coins"]["tables"]):
+        report = finished(coin_report(out, table))
+        if report is None:
+            continue
+        of_grouping: dict[str, list[Cell]] = {}
+        for comparison in report.costs:
+            alone = report.model_copy(update={"comparisons": (comparison,)})
+            of_grouping.setdefault(comparison.grouping, []).extend(read_cells(alone, COINS))
+        for cells in of_grouping.values():
+            words = [cell.word for cell in worded(cells, len(cells), GRID["level"])]
+            families += 1
+            wrong += DIFFERENT in words
+            number += len(cells)
+    return page.Coins(families, wrong, number)
+
+
+def digest(path: Path) -> str:
+    """Of what a report measured: a second run on the same kind of machine has it again."""
+    measured = json.loads(path.read_text())["comparisons"]
+    return hashlib.sha256(canonical_json(measured).encode()).hexdigest()[:12]
+
+
+def evidence(out: Path) -> page.Evidence:
+    """What the page is made of."""
+    digests, unfinished, seconds = {}, {}, 0.0
+    for audit in audits():
+        if audit.of == COINS:
+            continue
+        report = finished(audit.report(out))
+        if report is None:
+            unfinished[audit.name] = audit.minutes
+            continue
+        digests[audit.name] = digest(audit.report(out))
+        seconds += sum(report.timing.values())
+    return page.Evidence(
+        cells=grid_cells(out),
+        planned=family_sizes(all_sizes(out, None)),
+        beside=opacus_cells(out),
+        coins=coin_families(out),
+        digests=digests,
+        unfinished=unfinished,
+        seconds=seconds,
+    )
+
+
+def write_page(out: Path) -> None:
+    """docs/findings.md, and every cell in OUT/cells.csv."""
+    made = evidence(out)
+    (ROOT / "docs" / "findings.md").write_text(page.written(made, GRID))
+    cells = [asdict(cell) for cells in made.cells.values() for cell in cells]
+    pd.DataFrame(cells).to_csv(out / "cells.csv", index=False)
+
+
 def main() -> None:
     """Parse, run or write."""
     parser = argparse.ArgumentParser(
@@ -343,6 +415,8 @@ def main() -> None:
             print(f"{audit.minutes:5.1f} min  {audit.name}  epsilon {audit.epsilons}")
     if given.all:
         run_all(given.all, given.data)
+    if given.page:
+        write_page(given.page)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,330 @@
+"""docs/findings.md, made of the cells of the grid and nothing else."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from findings_cells import DIFFERENT, EQUAL, MEASURES, WORDS, Cell
+from scipy.stats import beta
+
+from fairaudit.metrics.intervals import half_width
+
+LONGEST = 24  # cells of one list
+UNIT = {"accuracy": "points", "tpr": "points", "selection": "points", "loss": "nats"}
+KINDS = {  # last word of an audit's setting, by how it begins -> row of the table
+    "published": "published setting",
+    "default": "this program's rules",
+    "repaired": "this program's rules",
+    "mlp": "this program's rules",
+    "search": "search",
+}
+
+
+class Coins(NamedTuple):
+    """Families of equal groups, and how many have a cell called different."""
+
+    families: int
+    wrong: int
+    cells: int
+
+    @property
+    def share(self) -> float:
+        """Of families with such a cell."""
+        return self.wrong / max(1, self.families)
+
+    @property
+    def upper(self) -> float:
+        """One-sided 95 % upper end of the share (Clopper and Pearson)."""
+        if self.wrong == self.families:
+            return 1.0
+        return float(beta.ppf(0.95, self.wrong + 1, self.families - self.wrong))
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything that the page is made of.
+
+    Args:
+        cells: Table -> finished cells with their words.
+        planned: Table -> cells planned.
+        beside: Of Opacus' audits, with the cell of ours.
+        coins: Of equal groups.
+        digests: Audit -> digest of its comparisons.
+        unfinished: Audit -> minutes expected.
+        seconds: Taken by what has finished.
+    """
+
+    cells: Mapping[str, Sequence[Cell]]
+    planned: Mapping[str, int]
+    beside: Sequence[tuple[Cell, Cell]]
+    coins: Coins
+    digests: Mapping[str, str]
+    unfinished: Mapping[str, float]
+    seconds: float
+
+
+def kind(cell: Cell) -> str:
+    """The row of the table that a cell counts in."""
+    _, setting, *more = cell.audit.split()
+    row = KINDS[setting.split("-")[0]]
+    if more and more[0].isdigit():
+        return f"{row}, smaller group cut to {int(more[0]):,} training rows"
+    return row
+
+
+def refutes(cell: Cell) -> bool:
+    """A gap that is there though the setting is not the published one."""
+    return cell.word == DIFFERENT and kind(cell) != KINDS["published"]
+
+
+def gap(cell: Cell) -> str:
+    """'-3.3 [-4.1, -2.6]': the gap with its own 95 % interval, in points or nats."""
+    if cell.value is None:
+        return "-"
+    half = half_width(cell.training_sd**2, cell.records_sd**2, cell.seeds)
+    scale, digits = (1, 3) if cell.measure == "loss" else (100, 1)
+    numbers = (cell.value, cell.value - half, cell.value + half)
+    value, low, high = (f"{round(scale * n, digits) + 0.0:.{digits}f}" for n in numbers)
+    return f"{value} [{low}, {high}]"
+
+
+def row(*entries: object) -> str:
+    """Of a Markdown table."""
+    return "| " + " | ".join(map(str, entries)) + " |"
+
+
+def header(*names: str) -> list[str]:
+    """Of a Markdown table."""
+    return [row(*names), "|" + "---|" * len(names)]
+
+
+def counts(cells: Sequence[Cell]) -> str:
+    """'12 / 3 / 20', in the order of WORDS."""
+    of_word = Counter(cell.word for cell in cells)
+    return " / ".join(str(of_word[word]) for word in WORDS)
+
+
+def by_measure(cells: Sequence[Cell]) -> list[str]:
+    """The table of cells by setting and measure."""
+    rows: dict[str, list[Cell]] = {}
+    for cell in cells:
+        rows.setdefault(kind(cell), []).append(cell)
+    lines = header("setting", *MEASURES, "cells")
+    for name in sorted(rows, key=_order):
+        lines.append(row(name, *_counts_by_measure(rows[name]), len(rows[name])))
+    return [*lines, row("all", *_counts_by_measure(cells), len(cells))]
+
+
+def _order(name: str) -> tuple[int, int]:
+    """Published first, then rules, search, cut groups."""
+    first, *cut = name.split(", ")
+    return len(cut), list(KINDS.values()).index(first)
+
+
+def _counts_by_measure(cells: Sequence[Cell]) -> list[str]:
+    of_measure = []
+    for measure in MEASURES:
+        of_measure.append(counts([cell for cell in cells if cell.measure == measure]))
+    return of_measure
+
+
+def refuting(cells: Sequence[Cell]) -> list[str]:
+    """Cells against the claim, the largest gap in margins first."""
+    against = [cell for cell in cells if refutes(cell)]
+    against.sort(key=lambda cell: -abs(cell.value) / cell.margin)
+    lines = header("audit", "measure", "epsilon", "gap of", "gap")
+    for cell in against[:LONGEST]:
+        groups = f"{cell.a} - {cell.b}"
+        lines.append(row(cell.audit, cell.measure, f"{cell.epsilon:g}", groups, gap(cell)))
+    left = len(against) - LONGEST
+    if left > 0:
+        lines += ["", f"{left} smaller ones are in `OUT/cells.csv`."]
+    return lines if against else ["None of the finished cells."]
+
+
+def before_and_after(cells: Sequence[Cell]) -> list[str]:
+    """Published gaps that are there, beside the same gap at another setting."""
+    lines = header("table, epsilon", "measure", "published", "by rules", "search")
+    for cell in cells:
+        if kind(cell) != KINDS["published"] or cell.word != DIFFERENT or cell.epsilon != 3:
+            continue
+        others = [_said(one) for one in (_like(cell, cells, "rules"), _like(cell, cells, "search"))]
+        where = f"{cell.audit}, {cell.epsilon:g}"
+        lines.append(row(where, cell.measure, gap(cell), *others))
+    return lines
+
+
+def _like(cell: Cell, cells: Sequence[Cell], what: str) -> Cell | None:
+    """The same gap of the same table and kind of model at the other setting."""
+    table, setting = cell.audit.split()[:2]
+    is_network = setting.endswith("mlp")
+    names = {
+        ("rules", False): "default",
+        ("rules", True): "repaired-mlp",
+        ("search", False): "search-published",
+        ("search", True): "search-mlp",
+    }
+    wanted = f"{table} {names[what, is_network]}"
+    for other in cells:
+        same = (other.measure, other.epsilon) == (cell.measure, cell.epsilon)
+        if same and {other.a, other.b} == {cell.a, cell.b} and other.audit == wanted:
+            return other
+    return None
+
+
+def _said(cell: Cell | None) -> str:
+    if cell is None:
+        return "not run"
+    return f"{gap(cell)} {cell.word}"
+
+
+def opacus(pairs: Sequence[tuple[Cell, Cell]]) -> list[str]:
+    """Cells of both implementations."""
+    lines = header("audit, epsilon", "measure", "this program", "Opacus' engine")
+    for ours, theirs in pairs:
+        name = f"{ours.audit}, {ours.epsilon:g}"
+        lines.append(row(name, ours.measure, gap(ours), gap(theirs)))
+    return lines
+
+
+def written(evidence: Evidence, grid: Mapping[str, object]) -> str:
+    """The page."""
+    cells = [cell for of_table in evidence.cells.values() for cell in of_table]
+    lines = [
+        "# Findings: what is left of published disparities at another setting",
+        "",
+        "Made by `python benchmarks/findings.py --page OUT` from the reports of "
+        "`python benchmarks/findings.py --all OUT --data FOLDER` and nothing else; margins, priors "
+        "and the grid are in [findings.toml](../benchmarks/findings.toml), written before the run.",
+        "",
+        "## What is claimed",
+        "",
+        *claims(cells, evidence),
+        "",
+        "A gap is the cost (private model less reference) of the first group less that of the "
+        "second, with its own 95 % interval, in points (loss in nats); accuracy and loss are "
+        "costs, TPR and selection are changes of the rate. **Equal**: inside "
+        f"{_margins(grid['margins'])}, by two one-sided tests. **Different**: told from 0 and not "
+        "equal. Both by Holm at 5 % over all cells that are planned for a table; a cell that is "
+        "not finished counts with p = 1. P-values invert the report's own interval (`value`, "
+        "`training_sd`, `records_sd`, `n_seeds` of the gap).",
+        "",
+        "## Cells that refute it",
+        "",
+        "Different at a setting that is not the published one.",
+        "",
+        *refuting(cells),
+        "",
+        "## All cells",
+        "",
+        "Equal / different / cannot tell.",
+        "",
+        *by_measure(cells),
+        "",
+        *_of_power(cells),
+        "",
+        "## Published gaps at another setting",
+        "",
+        "Every cell that is different at a published setting and epsilon 3.",
+        "",
+        *before_and_after(cells),
+        "",
+        "## A second implementation",
+        "",
+        "Opacus' engine through `--trainer`, at the numbers of our audit, with its own start, "
+        "batches and noise, against its own reference.",
+        "",
+        *opacus(evidence.beside),
+        "",
+        *DOES_NOT_SHOW,
+        "",
+        "## How it was run",
+        "",
+        *_how(evidence, grid),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def claims(cells: Sequence[Cell], evidence: Evidence) -> list[str]:
+    """Five sentences, each with its count."""
+    published = [cell for cell in cells if kind(cell) == KINDS["published"]]
+    rules = [cell for cell in cells if kind(cell) == KINDS["default"]]
+    searched = [cell for cell in cells if kind(cell) == KINDS["search"]]
+    cut = [cell for cell in cells if "cut to" in kind(cell)]
+    coins = evidence.coins
+    return [
+        f"1. At the published settings {_share(published, DIFFERENT)} are different.",
+        "2. At the same epsilon with the clipping bound and the step of this program's rules "
+        f"{_share(rules, DIFFERENT)} are different and {_share(rules, EQUAL)} equal.",
+        f"3. After a charged search {_share(searched, DIFFERENT)} are different and "
+        f"{_share(searched, EQUAL)} equal.",
+        f"4. With a group cut to 50, 200 or 1,000 training rows {_share(cut, DIFFERENT)} are "
+        "different by the same rules.",
+        f"5. Of {coins.families} families of equal groups (coin flips, {coins.cells:,} cells) "
+        f"{coins.wrong} have a cell that is called different, {coins.share:.1%} "
+        f"(at most {coins.upper:.1%} with 95 % confidence).",
+    ]
+
+
+def _share(cells: Sequence[Cell], word: str) -> str:
+    number = sum(cell.word == word for cell in cells)
+    return f"{number} of {len(cells)} cells"
+
+
+def _margins(margins: Mapping[str, float]) -> str:
+    return (
+        f"{100 * margins['accuracy']:g} point of accuracy, {100 * margins['tpr']:g} points of TPR "
+        f"and {100 * margins['selection']:g} of selection, {margins['loss']:g} nats"
+    )
+
+
+def _of_power(cells: Sequence[Cell]) -> list[str]:
+    weak = [cell for cell in cells if cell.is_weak]
+    return [
+        f"{len(weak)} of {len(cells)} were marked before the run: their power for equality was "
+        f"reckoned below one half. Of these {counts(weak)}, of the others "
+        f"{counts([cell for cell in cells if not cell.is_weak])}."
+    ]
+
+
+DOES_NOT_SHOW = [
+    "## What it does not show",
+    "",
+    "- *Cannot tell* is not *equal*: most such cells are rates of a small class.",
+    "- Models are of rows of one file, judged on new people of its population; a new file adds to "
+    "every gap. Groups are those of the file, one column at a time.",
+    "- One method, `dpsgd`, tables, logistic regression and small networks: nothing about images, "
+    "text, other methods, or models larger than these.",
+    "- A gap that is equal says nothing of what both groups lose, nor of gaps that the reference "
+    "has already.",
+    "- Rules were made on adult, dutch, bank, german and the sample, though not on their groups; "
+    "oulad is the only table that they had not seen. The loss of esipova-dutch is of sigmoids and "
+    "is not on the scale of the others.",
+]
+
+
+def _how(evidence: Evidence, grid: Mapping[str, object]) -> list[str]:
+    finished = sum(len(of_table) for of_table in evidence.cells.values())
+    planned = sum(evidence.planned.values())
+    expected = sum(evidence.unfinished.values())
+    lines = [
+        f"{grid['seeds']} seeds, each with its own split; epsilon "
+        f"{', '.join(f'{epsilon:g}' for epsilon in grid['epsilons'])}; whole tables. "
+        f"{len(evidence.digests)} audits and {finished} of {planned} cells have finished, in "
+        f"{evidence.seconds / 60:.0f} minutes of a shared core.",
+        "",
+    ]
+    if evidence.unfinished:
+        lines += [
+            f"Not finished (about {expected / 60:.1f} hours of one idle core): "
+            f"{', '.join(evidence.unfinished)}.",
+            "",
+        ]
+    digests = [f"{name} `{digest}`" for name, digest in evidence.digests.items()]
+    return [
+        *lines,
+        "The first twelve digits of the sha256 of each report's `comparisons`, as canonical JSON: "
+        f"{', '.join(digests)}.",
+    ]

@@ -1,0 +1,188 @@
+"""The grid behind docs/findings.md: how a cell is called, and that an audit is run once."""
+
+import sys
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from reports import report_of
+from scipy import stats
+
+from fairaudit.metrics.intervals import half_width
+from fairaudit.report.to_json import to_json
+
+ROOT = Path(__file__).resolve().parents[1]
+MODULES = ("findings", "findings_cells", "findings_page")
+LOANS = {"file": "sample_data/loans.parquet", "label": "approved", "groups": ["sex"], "cut": "F"}
+
+
+@pytest.fixture
+def findings(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    yield pytest.importorskip("findings")
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def cells(findings):
+    return sys.modules["findings_cells"]
+
+
+def cell(cells, value, sd, margin=0.02, seeds=10):
+    """A cell of training randomness alone, so that Student's t says everything."""
+    return cells.Cell(
+        audit="adult default",
+        measure="tpr",
+        epsilon=1.0,
+        a="F",
+        b="M",
+        value=value,
+        training_sd=sd,
+        records_sd=0.0,
+        seeds=seeds,
+        margin=margin,
+        is_weak=False,
+    ).tested()
+
+
+def closed(p_values):
+    """Holm's adjusted p-values as the closed test of Bonferroni: every subset is tried."""
+    family = range(len(p_values))
+    adjusted = []
+    for member in family:
+        largest = 0.0
+        for size in range(1, len(p_values) + 1):
+            for subset in combinations(family, size):
+                if member in subset:
+                    largest = max(largest, size * min(p_values[k] for k in subset))
+        adjusted.append(min(1.0, largest))
+    return adjusted
+
+
+def test_a_tail_of_one_source_of_variance_is_its_own_law(cells):
+    assert cells.tail(0.03, 0.01, 0.0, 10) == pytest.approx(stats.t.sf(3, 9), rel=1e-6)
+    assert cells.tail(0.03, 0.0, 0.01, 10) == pytest.approx(stats.norm.sf(3), rel=1e-6)
+    assert cells.tail(-0.01, 0.01, 0.01, 10) == 1.0
+
+
+@pytest.mark.parametrize(("training", "records", "seeds"), [(0.01, 0.004, 10), (0.002, 0.01, 5)])
+def test_a_p_value_is_below_5_percent_where_the_reports_interval_excludes_zero(
+    cells, training, records, seeds
+):
+    half = half_width(training**2, records**2, seeds)
+    for factor, is_small in ((0.999, False), (1.001, True)):
+        p = 2 * cells.tail(factor * half, training, records, seeds)
+        assert (p < 0.05) == is_small
+
+
+def test_holm_counts_the_planned_cells_that_are_missing(cells):
+    p_values = [0.004, 0.2, 0.0101, 0.0001]
+    assert cells.holm(p_values, 6) == pytest.approx(closed([*p_values, 1.0, 1.0])[:4])
+    assert cells.holm(p_values, 4) == pytest.approx(closed(p_values))
+
+
+def test_cells_are_called_what_two_computations_say(cells):
+    values = [0.001, 0.01, 0.05, -0.05, 0.019, 0.0]
+    sds = [0.001, 0.0005, 0.005, 0.02, 0.0001, 0.02]
+    named = cells.worded([cell(cells, v, s) for v, s in zip(values, sds, strict=True)], 6, 0.05)
+    p_diff, p_eq = [], []
+    for value, sd in zip(values, sds, strict=True):
+        p_diff.append(2 * stats.t.sf(abs(value) / sd, 9))
+        p_eq.append(max(stats.t.sf((0.02 - value) / sd, 9), stats.t.sf((0.02 + value) / sd, 9)))
+    expected = []
+    for differs, equals in zip(closed(p_diff), closed(p_eq), strict=True):
+        if equals <= 0.05:
+            expected.append(cells.EQUAL)
+        elif differs <= 0.05:
+            expected.append(cells.DIFFERENT)
+        else:
+            expected.append(cells.CANNOT_TELL)
+    assert [one.word for one in named] == expected
+    assert {word: expected.count(word) for word in cells.WORDS} == {
+        cells.EQUAL: 3,
+        cells.DIFFERENT: 1,
+        cells.CANNOT_TELL: 2,
+    }
+    assert named[1].p_diff < 0.001  # equal though it is told from 0
+    assert named[1].word == cells.EQUAL
+
+
+def test_a_gap_without_an_interval_cannot_be_told(cells):
+    (unknown,) = cells.worded([cell(cells, None, 0.0)], 1, 0.05)
+    assert (unknown.p_diff, unknown.p_eq, unknown.word) == (1.0, 1.0, cells.CANNOT_TELL)
+
+
+def test_the_power_of_equality_is_that_of_two_one_sided_tests(cells):
+    gaps = np.random.default_rng(0).normal(0, 0.006, 200_000)
+    bound = 0.02 - 0.006 * stats.norm.isf(0.01)
+    inside = np.mean(np.abs(gaps) < bound)
+    assert cells.power_of_equality(0.02, 0.006, 0.01) == pytest.approx(inside, abs=0.005)
+    assert cells.power_of_equality(0.02, 0.02, 0.01) == 0.0
+
+
+def test_an_audit_that_has_finished_is_not_run_again(findings, monkeypatch, tmp_path):
+    audits = [
+        {"of": "loans default", "minutes": 1},
+        {"of": "loans default", "cut": 50, "minutes": 1, "epsilons": [3.2]},
+        {"of": "twice default", "minutes": 1},
+    ]
+    tables = {"loans": LOANS, "twice": {**LOANS, "family": "loans"}}
+    grid = {**findings.GRID, "audits": audits, "tables": tables}
+    monkeypatch.setattr(findings, "GRID", grid)
+    run, whole = [], to_json(report_of())
+
+    def stand_in(line, env):
+        folder = Path(line[line.index("--out") + 1])
+        run.append(line)
+        folder.mkdir(exist_ok=True)
+        if len(run) == 1:
+            return 1  # it failed and left nothing
+        text = whole[:1000] if len(run) == 2 else whole
+        (folder / "report.json").write_text(text)
+        return 0
+
+    monkeypatch.setattr(findings.subprocess, "call", stand_in)
+    findings.run_all(tmp_path, ROOT)
+    findings.run_all(tmp_path, ROOT)
+    findings.run_all(tmp_path, ROOT)
+    names = [Path(line[line.index("--out") + 1]).name for line in run]
+    assert names == [
+        *("loans-default", "loans-default-50", "twice-default"),
+        *("loans-default", "loans-default-50"),
+    ]
+    rows = pd.read_parquet(ROOT / LOANS["file"])
+    group, fraction = run[1][run[1].index("--keep") + 1].split("=")
+    kept = float(fraction) * 0.8 * (rows["sex"] == group).sum()
+    assert kept == pytest.approx(50, abs=0.1)
+
+
+def test_the_page_counts_what_has_finished_among_what_was_planned(findings, monkeypatch, tmp_path):
+    audits = [
+        {"of": "loans default", "minutes": 1, "epsilons": [3.2]},
+        {"of": "loans search", "minutes": 90, "epsilons": [1.0, 3.2]},
+    ]
+    grid = {**findings.GRID, "audits": audits, "tables": {"loans": LOANS}}
+    grid["power"] = {**grid["power"], "disagreement": {"3.2": 0.05}}
+    monkeypatch.setattr(findings, "GRID", grid)
+    monkeypatch.setattr(findings, "ROOT", tmp_path)
+    (tmp_path / "docs").mkdir()
+    folder = tmp_path / "loans-default"
+    folder.mkdir()
+    report = report_of()
+    (folder / "report.json").write_text(to_json(report))
+    sizes = {"loans": {"sex": {"F": [900, 400], "M": [700, 800]}}}
+    monkeypatch.setattr(findings, "all_sizes", lambda out, data: sizes)
+    made = findings.evidence(tmp_path)
+    assert made.planned == {"loans": 12}
+    assert made.unfinished == {"loans search": 90}
+    gaps = {g.metric: g.signed for g in report.costs[0].gaps if g.kind == "pair"}
+    for one in made.cells["loans"]:
+        metric = findings.MEASURES[one.measure]
+        assert one.value == pytest.approx(gaps[metric].value, rel=1e-5)
+        assert one.training_sd == pytest.approx(gaps[metric].training_sd, rel=1e-5)
+    findings.write_page(tmp_path)
+    assert (tmp_path / "docs" / "findings.md").stat().st_size < 12_000
+    assert len(pd.read_csv(tmp_path / "cells.csv")) == len(made.cells["loans"]) > 0
