@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from fairaudit.choosing.sequence import Number
 from fairaudit.metrics.intervals import EvaluatedRecords, Spread, contrast
-from fairaudit.metrics.tables import both_tables, cost_tables, costs_between, evaluated
+from fairaudit.metrics.tables import both_tables, costs_between, evaluated
 from fairaudit.metrics.within_model import LabelOutcome, Predictions
 
 Array = NDArray[np.float32]
@@ -141,15 +141,17 @@ def truths(world: World, models: Trained) -> dict[str, NDArray[np.float64]]:
     return found
 
 
-def predictions(x: Array, weights: Array, tested: NDArray[np.bool_]) -> list[Predictions]:
+def predictions(
+    x: Array, weights: Array, tested: NDArray[np.bool_], groups: int = 2
+) -> list[Predictions]:
     """As an audit has them: of each split its test rows."""
-    nothing = np.zeros((1, 2))
+    nothing, none = np.zeros((1, groups)), np.zeros(groups, np.int64)
     found = []
     for seed in range(weights.shape[1]):
         rows = np.flatnonzero(tested[:, seed])
         upper = 1 / (1 + np.exp(-(x[rows] @ weights[:, seed])))
         both = np.stack([1 - upper, upper], axis=1).astype(np.float32)
-        found.append(Predictions(seed, rows, both[None], nothing, nothing, np.zeros(2, np.int64)))
+        found.append(Predictions(seed, rows, both[None], nothing, nothing, none))
     return found
 
 
@@ -160,7 +162,7 @@ def tables_of(x: Array, y, groups, models: Trained, tested, seeds: int) -> dict:
     before, between, after = (evaluated(arm, y, records, OUTCOME) for arm in arms)
     own, _, changed = both_tables(after, before, records, OUTCOME)
     return {
-        **cost_tables(changed),
+        **costs_between(after, before, records, OUTCOME),
         **own,
         **changed,
         **costs_between(between, before, records, OUTCOME, "clipping"),

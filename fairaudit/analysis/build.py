@@ -20,7 +20,7 @@ from fairaudit.analysis.build_measured import (
     sklearn_baseline,
     sweeps,
 )
-from fairaudit.analysis.detected import changed_gaps, judged
+from fairaudit.analysis.family import family
 from fairaudit.analysis.text import limitations
 from fairaudit.capabilities import added, parts
 from fairaudit.config.presets import find_preset
@@ -101,7 +101,8 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
     arms = arm_facts(plan, results, audit.failures)
     named = named_pairs(plan.config.compare, dataset.groupings)
     least = plan.config.suppress_below
-    compared = judged([disclosed(c, least=least, named=named) for c in audit.comparisons])
+    told = [disclosed(c, least=least, named=named) for c in audit.comparisons]
+    compared, changed = family(told)
     first = [c for c in compared if c.grouping == dataset.groupings[0].name]
     check = sklearn_baseline(plan, dataset, results)
     swept = sweeps(compared, plan)
@@ -136,7 +137,7 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
         sklearn_baseline=check,
         comparisons=compared,
         selection=selections(compared, audit.comparisons, dataset),
-        changed=changed_gaps(compared),
+        changed=changed,
         sweep=swept,
         studies=dict(audit.studies),
         diagnostics=read,

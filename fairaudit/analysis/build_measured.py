@@ -117,6 +117,7 @@ def disclosed(
         overall=_without(measured.overall, (), everybody),
         by_group=tuple(by_group),
         gaps=tuple(gaps),
+        doubtful=tuple(share for share in measured.doubtful if share.group not in hidden),
     )
 
 

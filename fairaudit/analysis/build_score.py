@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from fairaudit.analysis.build import RunMetadata, from_notice
 from fairaudit.analysis.build_facts import data_facts
 from fairaudit.analysis.build_measured import disclosed, selections
-from fairaudit.analysis.detected import changed_gaps, judged
+from fairaudit.analysis.family import family
 from fairaudit.analysis.text import REPORT_NOT_DP
 from fairaudit.config.option_words import option_name
 from fairaudit.config.options import AuditConfig
@@ -68,17 +68,12 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
     """The report on given predictions."""
     dataset, config = found.dataset, found.config
     named = named_pairs(config.compare, dataset.groupings)
-    compared = judged(
-        [
-            disclosed(
-                c,
-                least=config.suppress_below,
-                named=named,
-                unpredicted=dataset.unpredicted[c.grouping],
-            )
-            for c in found.comparisons
-        ]
-    )
+    told = []
+    for measured in found.comparisons:
+        lacking = dataset.unpredicted[measured.grouping]
+        least = config.suppress_below
+        told.append(disclosed(measured, least=least, named=named, unpredicted=lacking))
+    compared, changed = family(told)
     keys = list(found.arms)
     columns = [found.settings["y_pred"], found.settings["baseline_pred"]]
     arms = tuple(
@@ -143,7 +138,7 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
         ),
         comparisons=compared,
         selection=selections(compared, found.comparisons, dataset),
-        changed=changed_gaps(compared),
+        changed=changed,
         diagnostics=Diagnostics.model_validate({"level": "off", "arms": {}, "readings": {}}),
         warnings=tuple(map(from_notice, dataset.notices)),
         limitations=_limitations(found),

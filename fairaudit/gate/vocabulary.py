@@ -13,6 +13,7 @@ from fairaudit.metrics.registry import (
     Unit,
     base_metric,
     costs,
+    part_of,
 )
 
 Kind = Literal["arm", "group", "gap"]
@@ -56,7 +57,10 @@ class Metric(NamedTuple):
     @property
     def is_relative(self) -> bool:
         """Whether it is a comparison with the arm's reference, or the reference's own number."""
-        return self.key.partition(".")[0] in ("change", "reference") or self.base in costs()
+        if self.kind == "arm":
+            return False
+        is_of_two = "reference" in METRICS[self.base].needs
+        return is_of_two or self.key.partition(".")[0] in ("change", "reference")
 
     @property
     def unit(self) -> Unit | Literal[""]:
@@ -96,8 +100,10 @@ def find_metric(name: str) -> Metric:
     metric = offered.get(rate[1] + rate[3]) if rate else None
     if rate is None or metric is None or not _is_per_class(metric):
         raise ConfigError(f"unknown metric {name!r} in a rule", hint=did_you_mean(name, offered))
-    words = f"{metric.words} of class {rate[2]}"
-    return Metric(name, f"{metric.key}[{rate[2]}]", metric.kind, words)
+    part = part_of(metric.key)
+    key = f"{metric.key.removesuffix(part).removesuffix('.')}[{rate[2]}]"
+    key += f".{part}" if part else ""
+    return Metric(name, key, metric.kind, f"{metric.words} of class {rate[2]}")
 
 
 def _is_per_class(metric: Metric) -> bool:
@@ -109,7 +115,7 @@ def _offered() -> dict[str, Metric]:
     metrics: list[Metric] = []
     for name, spec in METRICS.items():
         metrics += _gaps(name, spec.words, spec)
-        if not spec.cost_of:
+        if "reference" not in spec.needs:
             metrics += _gaps(f"reference.{name}", f"{spec.words} without privacy", spec)
             metrics += _gaps(f"change.{name}", f"what privacy changes in {spec.words}", spec)
     leading = next(metric for metric in metrics if metric.key == _LEADING_LEAKAGE)
@@ -125,7 +131,7 @@ def _offered() -> dict[str, Metric]:
 
 
 def _gaps(key: str, words: str, spec: MetricSpec) -> Iterator[Metric]:
-    if "both rates" in spec.needs:
+    if "no gap" in spec.needs:
         return
     yield Metric(f"{key}_gap", key, "gap", f"gap between groups in {words}")
 
@@ -133,7 +139,7 @@ def _gaps(key: str, words: str, spec: MetricSpec) -> Iterator[Metric]:
 def _of_group(name: str, spec: MetricSpec) -> Iterator[Metric]:
     yield Metric(name, name, "group", spec.words)
     said = {}
-    if not spec.cost_of:
+    if "reference" not in spec.needs:
         said["reference."] = f"{spec.words} without privacy"
     if spec.study:
         said["change."] = f"what privacy changes in {spec.words}"

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fairaudit.analysis.arm_readings import finished
 from fairaudit.analysis.build_facts import attack_facts, digest_of, failed_seeds
 from fairaudit.analysis.build_measured import disclosed
-from fairaudit.analysis.detected import judged
+from fairaudit.analysis.family import family
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.data.groups import named_pairs
 from fairaudit.data.split import leakage_rows
@@ -84,7 +84,7 @@ def _attacked(arm: Arm, grouping: Grouping, trained: Sequence[Sequence[JobResult
     measures.append(_measure(len(cut.names), cut, tables, everybody))
     gaps: list[Gap] = []
     for name, table in tables.items():
-        if "both rates" not in spec_of(name).needs:
+        if "no gap" not in spec_of(name).needs:
             gaps += gaps_of(table, cut)
     return _measured(arm, grouping, measures, gaps)
 
@@ -171,7 +171,7 @@ def measure(audit: Audit) -> Leakage | None:
         epochs=plan.training.epochs,
         delta=plan.training.delta,
         arms=tuple(_arm(arm, plan, audit) for arm in plan.arms),
-        comparisons=judged(compared, tuple(spec.name for spec in of_study(NAME))),
+        comparisons=family(compared, tuple(spec.name for spec in of_study(NAME))).comparisons,
     )
 
 

@@ -7,12 +7,20 @@ from typing import NamedTuple
 import numpy as np
 
 from fairaudit.data.dataset import Grouping
+from fairaudit.metrics.answers import doubtful_classes
 from fairaudit.metrics.gaps import GroupSelection, gaps_of, reading, too_few_for_gates
 from fairaudit.metrics.intervals import EvaluatedRecords, MetricTable, estimate
-from fairaudit.metrics.registry import CONSTANT, METRICS, costs, spec_of, within_model
+from fairaudit.metrics.registry import (
+    CONSTANT,
+    METRICS,
+    base_metric,
+    beside_constant,
+    costs,
+    spec_of,
+    within_model,
+)
 from fairaudit.metrics.tables import (
     both_tables,
-    cost_tables,
     costs_between,
     evaluated,
     impact_change,
@@ -105,7 +113,7 @@ def compare(
     ours = evaluated(private, evaluation.labels, records, outcome)
     theirs = evaluated(baseline, evaluation.labels, records, outcome)
     own, other, changed = both_tables(ours, theirs, records, outcome)
-    tables = {**cost_tables(changed), **own, **other, **changed}
+    tables = {**costs_between(ours, theirs, records, outcome), **own, **other, **changed}
     if twin is not None:
         of_seed = {p.seed: p for p in twin.predictions}
         lacking = [p.seed for p in baseline if p.seed not in of_seed]
@@ -123,7 +131,9 @@ def compare(
         tables |= impact_change(tables, cut.eligible)
     alone = _against_constant(evaluation, private, ours, records)
     train = _training(private, baseline, len(cut.names))
-    return _comparison(evaluation, (arm, reference), cut, tables, alone, train)
+    found = _comparison(evaluation, (arm, reference), cut, tables, alone, train)
+    doubtful = tuple(doubtful_classes(ours, theirs, records, outcome, cut))
+    return found.model_copy(update={"doubtful": doubtful})
 
 
 def measure_reference(
@@ -163,7 +173,8 @@ def _against_constant(
         probabilities = np.broadcast_to(shares, (1, *p.probabilities.shape[1:]))
         constant.append(replace(p, probabilities=probabilities, weights=None))
     shares_alone = evaluated(constant, evaluation.labels, records, evaluation.outcome)
-    return costs_between(seeds, shares_alone, records, evaluation.outcome, CONSTANT)
+    tables = costs_between(seeds, shares_alone, records, evaluation.outcome, CONSTANT)
+    return {name: tables[name] for name in tables if base_metric(name) in beside_constant()}
 
 
 def _paired(

@@ -54,8 +54,8 @@ class MetricSpec:
             one class against the rest; where no positive class is known there is one for each, as
             ``tpr[2]``. ``favourable``: it turns on which outcome people want. ``score``: it ranks
             rows by the probability of one class. ``groups``: it compares groups, so all rows
-            together have none. ``reference``: it compares two models. ``both rates``: one of
-            a pair that says something together alone, so it has no gap.
+            together have none. ``reference``: it compares two models. ``no gap``: its difference
+            between groups says nothing.
         study: Capability of whose own trainings it is; a report holds it apart.
         is_judged: A difference is worse for somebody; else it is higher or lower, and whom it harms
             depends on what the outcome means to them.
@@ -175,33 +175,45 @@ _LOSS = MetricSpec(
     is_on_training=True,
 )
 
+_SELECTION = MetricSpec(
+    name="selection_rate",
+    words="selection rate",
+    worst="lowest",
+    compute=lambda rows: (rows.selected, rows.everyone),
+    needs=frozenset({"positive", "favourable"}),
+    is_judged=False,
+    is_mean=True,
+    is_in_summary=True,
+    has_own_section=True,
+)
+_TPR = MetricSpec(
+    name="tpr",
+    words="true positive rate",
+    worst="lowest",
+    compute=lambda rows: (rows.chosen * rows.truth, rows.truth),
+    needs=frozenset({"positive"}),
+    is_mean=True,
+    is_in_summary=True,
+)
+
 METRICS: dict[str, MetricSpec] = {
     spec.name: spec
     for spec in (
         cost_of(_ACCURACY, "privacy_cost", "accuracy lost in private training", "cost"),
         cost_of(_LOSS, "excess_risk", "loss added by private training (nats)"),
+        cost_of(_TPR, "tpr_cost", "true positive rate lost in private training"),
+        cost_of(_SELECTION, "selection_cost", "selection rate lost in private training"),
+        MetricSpec(
+            name="one_answer",
+            words="loss of all classes but one",
+            worst="highest",
+            unit="ratio",
+            needs=frozenset({"reference", "no gap"}),
+        ),
         _ACCURACY,
         _LOSS,
-        MetricSpec(
-            name="selection_rate",
-            words="selection rate",
-            worst="lowest",
-            compute=lambda rows: (rows.selected, rows.everyone),
-            needs=frozenset({"positive", "favourable"}),
-            is_judged=False,
-            is_mean=True,
-            is_in_summary=True,
-            has_own_section=True,
-        ),
-        MetricSpec(
-            name="tpr",
-            words="true positive rate",
-            worst="lowest",
-            compute=lambda rows: (rows.chosen * rows.truth, rows.truth),
-            needs=frozenset({"positive"}),
-            is_mean=True,
-            is_in_summary=True,
-        ),
+        _SELECTION,
+        _TPR,
         MetricSpec(
             name="fpr",
             words="false positive rate",
@@ -271,7 +283,7 @@ METRICS: dict[str, MetricSpec] = {
             name="leakage_tpr_global",
             words="members accused by one threshold for all groups",
             worst="highest",
-            needs=frozenset({"both rates"}),
+            needs=frozenset({"no gap"}),
             study="leakage",
             least_records=LEAST_FOR_LEAKAGE,
             header="members accused",
@@ -280,7 +292,7 @@ METRICS: dict[str, MetricSpec] = {
             name="leakage_fpr_global",
             words="outsiders accused by one threshold for all groups",
             worst="highest",
-            needs=frozenset({"both rates"}),
+            needs=frozenset({"no gap"}),
             study="leakage",
             least_records=LEAST_FOR_LEAKAGE,
             header="outsiders accused",
@@ -322,6 +334,12 @@ def spec_of(name: str) -> MetricSpec:
 def costs() -> tuple[str, ...]:
     """The metrics that say what a private model costs beside its reference."""
     return tuple(name for name, spec in METRICS.items() if spec.cost_of)
+
+
+def beside_constant() -> tuple[str, ...]:
+    """The costs that a constant model can be set beside: of one class it has all or nothing."""
+    of_a_class = frozenset({"positive", "favourable"})
+    return tuple(name for name in costs() if not METRICS[name].needs & of_a_class)
 
 
 def within_model() -> Iterator[MetricSpec]:

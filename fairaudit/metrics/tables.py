@@ -13,7 +13,7 @@ from fairaudit.metrics.intervals import (
     floor_variance,
     steadiness,
 )
-from fairaudit.metrics.registry import METRICS, base_metric, costs, spec_of
+from fairaudit.metrics.registry import METRICS, spec_of
 from fairaudit.metrics.within_model import (
     ClassMetric,
     EvaluatedSeed,
@@ -74,30 +74,41 @@ def costs_between(
     earlier: Sequence[EvaluatedSeed],
     records: EvaluatedRecords,
     outcome: LabelOutcome,
-    part: str,
+    part: str = "",
 ) -> Tables:
-    """``privacy_cost.PART`` and every other cost's: what ``later`` does worse than ``earlier``.
+    """Every cost: what ``later`` does worse than ``earlier``. Source: docs/methods.md 6.1.
 
     Args:
         later, earlier: Seed by seed, in the order of ``records``.
         records, outcome: As of :func:`both_tables`.
-        part: What is named so.
+        part: ``privacy_cost.PART`` is what the costs are named then.
     """
-    behind = {METRICS[cost].cost_of for cost in costs()}
-    behind |= {name for metric in behind for name in METRICS[metric].rests_on}
-    changed: Tables = {}
-    for metric in outcome.measured:
-        if metric.spec.name not in behind:
-            continue
-        change = Influences(records)
-        for a, b, place in zip(later, earlier, records.places, strict=True):
-            change.add(place, a.score(metric).minus(b.score(metric)))
-        _add(changed, "change.", metric, change, outcome)
-    found = {}
-    for cost, table in cost_tables(changed).items():
-        name = f"{cost}.{part}"
-        found[name] = replace(table, name=name)
-    return found
+    tables: Tables = {}
+    for metric in outcome.paid:
+        change = _change(metric, later, earlier, records)
+        counts = records.count(change.behind)
+        for name in metric.spec.rests_on:
+            of_class = ClassMetric(name, METRICS[name], outcome.scored or 0)
+            behind = _change(of_class, later, earlier, records).behind
+            counts = np.minimum(counts, records.count(behind))
+        table = metric_table(f"change.{metric.spec.name}", change, counts)
+        name = f"{metric.name}.{part}" if part else metric.name
+        tables[name] = replace(table, name=name, by_seed=metric.spec.rise * table.by_seed)
+    return tables
+
+
+def _change(
+    metric: ClassMetric,
+    later: Sequence[EvaluatedSeed],
+    earlier: Sequence[EvaluatedSeed],
+    records: EvaluatedRecords,
+    times: float = 1.0,
+) -> Influences:
+    """``later`` minus so many times ``earlier``."""
+    change = Influences(records)
+    for a, b, place in zip(later, earlier, records.places, strict=True):
+        change.add(place, a.score(metric).minus(b.score(metric), times))
+    return change
 
 
 def evaluated(
@@ -156,19 +167,6 @@ def metric_table(name: str, influences: Influences, counts: Int64) -> MetricTabl
     return MetricTable(
         name, spec.unit, by_seed, covariance, counts, spec.no_interval, bounds=bounds
     )
-
-
-def cost_tables(change: dict[str, MetricTable]) -> dict[str, MetricTable]:
-    """Every cost: accuracy that was lost, loss that was gained. Source: docs/methods.md 6.1."""
-    found = {}
-    for cost in costs():
-        spec = METRICS[METRICS[cost].cost_of]
-        for name, table in change.items():
-            if base_metric(name) == spec.name:
-                of_class = name.removeprefix(f"change.{spec.name}")  # as [2], or ""
-                own = cost + of_class
-                found[own] = replace(table, name=own, by_seed=spec.rise * table.by_seed)
-    return found
 
 
 def impact_ratio(

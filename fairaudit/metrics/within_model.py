@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.metrics.registry import METRICS, MetricSpec
+from fairaudit.metrics.registry import METRICS, MetricSpec, costs
 
 Bools = NDArray[np.bool_]
 Float64 = NDArray[np.float64]
@@ -131,6 +131,32 @@ class LabelOutcome:
         return 1 if self.positive is None and self.n_classes == 2 else self.positive
 
     @property
+    def answer(self) -> int | None:
+        """Of two classes the one that rates lost are about; of more there is one for each class.
+
+        The favourable one, else the positive one, else the later.
+        """
+        if self.n_classes != 2:
+            return None
+        if self.favourable is not None:
+            return self.favourable
+        return 1 if self.positive is None else self.positive
+
+    @property
+    def paid(self) -> Iterator["ClassMetric"]:
+        """Every cost by its name, with the metric that it is of."""
+        for name in costs():
+            spec = METRICS[METRICS[name].cost_of]
+            if "positive" not in spec.needs:
+                if self.scored is not None or "score" not in spec.needs:
+                    yield ClassMetric(name, spec)
+            elif self.answer is not None:
+                yield ClassMetric(name, spec, self.answer)
+            elif "favourable" not in spec.needs:
+                for target in range(self.n_classes):
+                    yield ClassMetric(f"{name}[{target}]", spec, target)
+
+    @property
     def measured(self) -> Iterator["ClassMetric"]:
         """Every computed metric; those about one class once for each target.
 
@@ -186,12 +212,12 @@ class SeedScores(NamedTuple):
     whole: Float64
     behind: Bools
 
-    def minus(self, other: "SeedScores") -> "SeedScores":
-        """The change from ``other`` on the same rows; exactly 0 where both agree."""
+    def minus(self, other: "SeedScores", times: float = 1.0) -> "SeedScores":
+        """The change from so many times ``other`` on the same rows; exactly 0 where both agree."""
         return SeedScores(
-            self.values - other.values,
-            self.within - other.within,
-            self.whole - other.whole,
+            self.values - times * other.values,
+            self.within - times * other.within,
+            self.whole - times * other.whole,
             self.behind & other.behind,
         )
 

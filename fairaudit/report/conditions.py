@@ -9,7 +9,7 @@ from statistics import fmean
 from fairaudit.capabilities import added
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
-from fairaudit.metrics.registry import CONSTANT, METRICS, costs
+from fairaudit.metrics.registry import CONSTANT, beside_constant, costs, part_of, spec_of
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.findings import Finding, Knob
 from fairaudit.report.main_gap import (
@@ -40,8 +40,9 @@ def with_findings(report: Report) -> Report:
     """The report with its findings, which follow from everything else in it."""
     found = list(_health(report))
     for arm, comparison in shipped(report):
-        for metric in costs():
-            found += _of_gaps(comparison, metric)
+        found += _of_answers(report, arm, comparison)
+        for metric in measures(comparison):
+            found += _of_gaps(report, comparison, metric)
         found += _of_parts(report, arm, comparison)
         found += _of_steps(report, arm, comparison)
     found += _of_controls(report)
@@ -111,12 +112,75 @@ def _of_rules(report: Report) -> Iterator[Finding]:
             yield Finding(code="rules_met", arm=arm.key)
 
 
-def _of_gaps(comparison: Comparison, metric: str) -> Iterator[Finding]:
+def _of_answers(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
+    """Groups that only one answer is left for, classes that a group lost, and what is not known."""
+    answers = {group.group: group.value("one_answer") for group in comparison.by_group}
+    classes = [known.name for known in report.data.label.classes]
+    named = set()
+    for share in sorted(comparison.doubtful, key=lambda share: -(share.reference.value or 0.0)):
+        numbers = {"share": interval_of(share.private), "reference": interval_of(share.reference)}
+        code, reason, knob = "class_lost", "", _remedy(report, arm)
+        if not share.is_lost:
+            code, reason, knob = "answer_unknown", "there is no interval", None
+            if share.rows_needed is not None:
+                numbers["rows"] = _alone(share.rows_needed)
+                reason = f"about {share.rows_needed} test rows of {share.group} would tell"
+        elif answers.get(share.group) == 1:
+            if share.group in named:
+                continue
+            named.add(share.group)
+            code = "one_answer"
+        found = _found(
+            code,
+            comparison,
+            "selection_rate",
+            (share.group,),
+            numbers,
+            reason=reason,
+            arm=arm,
+            knob=knob,
+        )
+        yield found.model_copy(update={"answer": classes[share.answer]})
+
+
+def measures(comparison: Comparison) -> list[str]:
+    """The primary measures: every cost; of those by class the detected, else the most open one."""
+    names = []
+    for cost in costs():
+        gaps = [main_gap(comparison, name) for name in _by_class(comparison, cost)]
+        known = [gap for gap in gaps if gap is not None]
+        detected = [gap.metric for gap in known if detected_gap(comparison, gap.metric)]
+        widest = max(known, key=lambda gap: gap.size.high or 0.0, default=None)
+        if not detected and widest is not None:
+            detected = [widest.metric]
+        names += detected
+    return names
+
+
+def _by_class(comparison: Comparison, cost: str) -> list[str]:
+    """``tpr_cost``, or ``tpr_cost[0]`` and so on where there is one for each class."""
+    names = dict.fromkeys(gap.metric for gap in comparison.gaps if not part_of(gap.metric))
+    return [name for name in names if name.partition("[")[0] == cost]
+
+
+def _answer(report: Report, metric: str) -> str:
+    """The class that a rate is about; "" for what is about none."""
+    label = report.data.label
+    number = metric.partition("[")[2].removesuffix("]")
+    if number:
+        return label.classes[int(number)].name
+    if "positive" not in spec_of(metric).needs:
+        return ""
+    return label.favourable or label.positive or ""
+
+
+def _of_gaps(report: Report, comparison: Comparison, metric: str) -> Iterator[Finding]:
     """The gap that is told apart, else what can be excluded; then every pair that was named."""
     main = detected_gap(comparison, metric) or main_gap(comparison, metric)
     for gap in (main, *named_gaps(comparison, metric)):
         if gap is not None and (gap is main or gap != main):
-            yield _of_gap(comparison, gap)
+            found = _of_gap(comparison, gap)
+            yield found.model_copy(update={"answer": _answer(report, metric)})
 
 
 def _of_gap(comparison: Comparison, gap: Gap) -> Finding:
@@ -256,7 +320,7 @@ def _of_reference(report: Report) -> Iterator[Finding]:
 
 def _against_constant(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
     """Not shown to be better than predicting the training rows' shares, in the first such cost."""
-    for cost in costs():
+    for cost in beside_constant():
         worse = comparison.overall.estimates.get(f"{cost}.{CONSTANT}")
         if worse is not None and worse.value is not None and worse.value > 0:
             numbers = {"worse": interval_of(worse)}
@@ -359,7 +423,7 @@ def _found(
         grouping=comparison.grouping,
         groups=groups,
         measure=measure,
-        unit=METRICS[measure].unit,
+        unit=spec_of(measure).unit,
         numbers=dict(numbers),
         reason=reason,
         advice=advice(knob, arm) if knob is not None and arm is not None else None,

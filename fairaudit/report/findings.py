@@ -40,6 +40,7 @@ class Finding(Part):
         measure: Metric that the numbers are of, "" for none.
         unit: What they are counted in.
         numbers: By name, with their intervals.
+        answer: The class that it is about, "" for none.
         reason: Why something is not known, or a name that the sentence needs.
         text: The sentence.
         advice: What to do about it, None for nothing.
@@ -53,6 +54,7 @@ class Finding(Part):
     measure: str = ""
     unit: Unit = ""
     numbers: dict[str, Interval] = Field(default_factory=dict)
+    answer: str = ""
     reason: str = ""
     text: str = ""
     advice: Advice | None = None

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairaudit.capabilities import added
-from fairaudit.metrics.registry import METRICS
+from fairaudit.metrics.registry import METRICS, spec_of
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.findings import Advice, Finding, Knob
 from fairaudit.report.main_gap import with_unit
@@ -38,6 +38,21 @@ PHRASES: Mapping[str, Phrase] = {
     "worse_than_constant": Phrase(
         "over all rows the model is not shown to beat the training rows' shares of the classes",
         "Not shown to be better than the same answer for everybody: {worse} of {of} worse.",
+    ),
+    "one_answer": Phrase(
+        "a group is predicted as all classes but one less than a fifth as often as without privacy",
+        "{a} gets one answer: {share:percent} is predicted {answer}, instead of "
+        "{reference:percent}.",
+    ),
+    "class_lost": Phrase(
+        "the same of one of several classes",
+        "{a} is hardly predicted {answer} any more: {share:percent} instead of "
+        "{reference:percent}.",
+    ),
+    "answer_unknown": Phrase(
+        "the same, but by the estimate alone",
+        "Whether {a} is still predicted {answer} cannot be told: {share:percent} instead of "
+        "{reference:percent}; {reason}.",
     ),
     "loss_rises": Phrase(
         "the training loss ends more than a hundredth above its first half",
@@ -176,8 +191,10 @@ def said(finding: Finding) -> Finding:
     """The finding with its sentence."""
     groups = [plain(group) for group in finding.groups]
     words = {"reason": plain(finding.reason, 300), "of": "", "what": "the cost over all rows"}
+    words["answer"] = plain(finding.answer)
     if finding.measure:
-        words["of"] = METRICS[METRICS[finding.measure].cost_of or finding.measure].title
+        metric = spec_of(finding.measure)
+        words["of"] = METRICS[metric.cost_of or metric.name].title
     words |= dict(zip("ab", groups, strict=False))
     if len(groups) == 2:
         words["what"] = f"the gap between {groups[0]} and {groups[1]}"

@@ -286,6 +286,34 @@ class GroupMeasure(Part):
         return found.value
 
 
+class ClassShare(Part):
+    """A class that a group is predicted as less than a fifth as often as by the reference.
+
+    Args:
+        group: Its name.
+        answer: Index of the class.
+        private, reference: Share of the group's rows that is predicted as it, by both models.
+        kept: ``private - reference / 5``, below 0.
+        given: How many classes either model predicts anybody of the group as.
+        looked_at: How many groups and classes were looked at.
+        is_lost: Whether the share is told to be below a fifth of one that is told to be above 0, by
+            intervals that hold for all that the report judges together; None where that was not
+            judged. Once it was, the intervals are those.
+        rows_needed: Test rows of the group that would tell, about; None where it is told, and
+            without an interval.
+    """
+
+    group: str
+    answer: int
+    private: Estimate
+    reference: Estimate
+    kept: Estimate
+    given: int
+    looked_at: int
+    is_lost: bool | None = None
+    rows_needed: int | None = None
+
+
 class Gap(Part):
     """A difference between groups.
 
@@ -306,8 +334,8 @@ class Gap(Part):
         gated, reason: As for a group.
         named: A pair that was asked for before training (``compare``), so its own interval holds.
         detected: Of a cost: whether a sentence may say that a and b differ, by an interval that
-            holds for all pairs, both costs and all arms of the report together; None where that was
-            not judged.
+            holds for all that the report judges together; None where that was not judged.
+        joint_high: Where it is not detected, how large it may be, by that interval.
         limit: The largest size that a rule allows, same unit; None where no rule says.
         reading: What the interval of its size says, see :func:`read_size`.
     """
@@ -325,18 +353,21 @@ class Gap(Part):
     reason: str
     named: bool = False
     detected: bool | None = None
+    joint_high: HighEnd | None = None
     limit: Figure | None = None
     reading: Reading = "cannot tell"
 
     @property
     def size(self) -> Estimate:
-        """Its size with the interval that holds however it was chosen.
+        """Its size with the interval that the word beside it rests on.
 
-        Among all pairs, or beforehand.
+        Where it is not detected and no rule limits it, that is the interval of all that the report
+        judges together; else that of all pairs, or its own where it was named beforehand.
         """
-        if self.named:
-            return self.absolute
-        return self.simultaneous
+        own = self.absolute if self.named else self.simultaneous
+        if self.detected is False and self.joint_high is not None and self.limit is None:
+            return own.model_copy(update={"low": 0.0, "high": self.joint_high})
+        return own
 
     def revised(self, **changed: object) -> "Gap":
         """The gap with these fields, read anew."""
@@ -372,6 +403,7 @@ class Comparison(Part):
         overall: The same estimates over all test rows.
         by_group: One entry per group, absent groups included.
         gaps: pairs, population and max gaps of every metric.
+        doubtful: Classes that a group may have lost.
     """
 
     arm: str
@@ -381,6 +413,7 @@ class Comparison(Part):
     overall: GroupMeasure
     by_group: tuple[GroupMeasure, ...]
     gaps: tuple[Gap, ...]
+    doubtful: tuple[ClassShare, ...] = ()
 
     def note_on(self, group: GroupMeasure) -> str:
         """Why this group is not gated, where the reason is its own and not the whole audit's."""

@@ -94,13 +94,13 @@ def plain():
 
 def test_every_documented_number_is_there(plain):
     c = compared(plain)
-    keys = {"privacy_cost", "excess_risk", "train.privacy_cost", "train.excess_risk"}
+    costs = {"privacy_cost", "excess_risk", "tpr_cost", "selection_cost"}
+    keys = costs | {"train.privacy_cost", "train.excess_risk"}
     keys |= {*METRICS, *(f"reference.{m}" for m in METRICS)}
     for group in (*c.by_group, c.overall):
         assert set(group.estimates) == keys
     within = [m for m in METRICS if not m.startswith("train")]
-    expected = {"privacy_cost", "excess_risk"}
-    expected |= {f"{side}{m}" for side in ("", "reference.", "change.") for m in within}
+    expected = costs | {f"{side}{m}" for side in ("", "reference.", "change.") for m in within}
     assert {g.metric for g in c.gaps} == expected
     assert {g.kind for g in c.gaps} == {"pair", "population", "max"}
 

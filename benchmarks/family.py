@@ -1,0 +1,181 @@
+"""How often a report asserts a difference that is none, and how its 5 % are best dealt.
+
+    python benchmarks/family.py flips [--audits 200]
+    python benchmarks/family.py deals [--audits 300]
+
+Models are trained as in ``benchmarks/trainings.py``; each audit has its own file. ``flips``: two
+private arms, groups drawn by coin flips, of two or three levels; how often `family` tells of any
+difference (a gap in a cost, a lost class, a changed gap). ``deals``: two groups of different laws
+in which privacy truly costs them differently; the four costs of one arm are judged together. How
+often all four intervals hold what is true of the file, how wide they are beside Bonferroni's, and
+how many of the four are told from zero: with the 5 % divided among the four (``bonferroni``), or
+with the largest of four studentised contrasts held against its own distribution, whose correlations
+are estimated from the audit's seeds (``max-t``) or known (``oracle``).
+"""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from trainings import SPLITS, TESTED, World, predictions, train, truths, worlds
+
+from fairaudit.analysis.build_measured import disclosed
+from fairaudit.analysis.family import family
+from fairaudit.data.dataset import Grouping
+from fairaudit.metrics.compare import SEVERAL_SPLITS, Evaluation, compare
+from fairaudit.metrics.within_model import LabelOutcome
+from fairaudit.results.estimates import Measured
+
+Array = NDArray[np.float64]
+COSTS = {"privacy_cost": 1, "excess_risk": 1, "tpr_cost": -1, "selection_cost": -1}
+TRUE_OF = {"tpr_cost": "change.tpr", "selection_cost": "change.selection_rate"}
+DRAWS = 4000
+MORE = 60  # splits that tell the truth of a file
+
+
+class Audit:
+    """A file, its splits, and models trained on them.
+
+    Args:
+        world: Where people come from, and how models are trained.
+        groups: Of the world's people, ``[M]``.
+        rng: Draws all of it.
+        splits: How many.
+    """
+
+    def __init__(self, world: World, groups: NDArray[np.int64], rng, splits: int) -> None:
+        drawn = rng.integers(0, len(world.x), world.rows)
+        self.x, self.y, self.rng = world.x[drawn], world.y[drawn], rng
+        self.groups = groups[drawn]
+        ranks = rng.random((world.rows, 1 if world.given else splits))
+        tested = ranks <= np.quantile(ranks, TESTED, axis=0)
+        self.tested = np.broadcast_to(tested, (world.rows, splits))
+
+    def models(self, world: World):
+        """The arms of one setting."""
+        return train(world, self.x, self.y.astype(np.float32), ~self.tested, self.rng)
+
+    def compared(self, name: str, private: Array, reference: Array, seeds: int) -> Measured:
+        """What the report's code measures of an arm."""
+        names = ("F", "M", "X")[: int(self.groups.max()) + 1]
+        grouping = Grouping("group", self.groups, names)
+        evaluation = Evaluation(self.y, grouping, LabelOutcome(2, 1), SEVERAL_SPLITS)
+        arms = []
+        for weights in (private, reference):
+            arms.append(predictions(self.x, weights[:, :seeds], self.tested, len(names)))
+        return compare(evaluation, name, "sgd", *arms)
+
+
+def flips(audits: int, seeds: int, *, given: bool) -> tuple[int, int]:
+    """Audits that assert a difference between groups drawn by coin flips, and audits."""
+    telling = 0
+    for number in range(audits):
+        rng = np.random.default_rng([11, seeds, given, number])
+        world = replace(worlds(number % 4), given=given)
+        levels = 3 if number % 4 == 3 else 2
+        audit = Audit(world, rng.integers(0, levels, len(world.x)), rng, seeds)
+        first = audit.models(world)
+        second = audit.models(replace(world, clip=0.3))
+        measured = [
+            disclosed(audit.compared("dpsgd", first.private, first.reference, seeds), least=0),
+            disclosed(audit.compared("other", second.private, first.reference, seeds), least=0),
+        ]
+        found = family(measured)
+        is_told = bool(found.changed)
+        for comparison in found.comparisons:
+            is_told |= any(gap.detected for gap in comparison.gaps)
+            is_told |= any(share.is_lost for share in comparison.doubtful)
+        telling += is_told
+    return telling, audits
+
+
+def four(world: World, audits: int, seed: int) -> Iterator[tuple[Array, Array, Array]]:
+    """Of each audit the four contrasts by seed ``[S, 4]``, V_shared ``[4]`` and the truth."""
+    for number in range(audits):
+        rng = np.random.default_rng([12, seed, number])
+        audit = Audit(world, world.groups, rng, SPLITS + MORE)
+        models = audit.models(world)
+        true = truths(world, type(models)(*(weights[:, SPLITS:] for weights in models)))
+        measured = audit.compared("dpsgd", models.private, models.reference, SPLITS)
+        gaps = {gap.metric: gap.signed for gap in measured.gaps if gap.kind == "pair"}
+        for_five = audit.compared("dpsgd", models.private, models.reference, 5)
+        shared = {gap.metric: gap.signed for gap in for_five.gaps if gap.kind == "pair"}
+        truth = []
+        for cost, sign in COSTS.items():
+            low, high = true[TRUE_OF.get(cost, cost)]
+            truth.append(sign * (low - high))
+        by_seed = np.array([gaps[cost].by_seed for cost in COSTS]).T
+        records = np.array([[of[cost].records_sd ** 2 for cost in COSTS] for of in (shared, gaps)])
+        yield by_seed, records, np.array(truth)
+
+
+@lru_cache(maxsize=2)
+def _normals(measures: int, seeds: int) -> tuple[Array, Array]:
+    rng = np.random.default_rng(0)
+    draws = rng.standard_normal((DRAWS, measures))
+    return draws, np.sqrt(rng.chisquare(seeds - 1, DRAWS) / (seeds - 1))
+
+
+def level_of_largest(correlation: Array, seeds: int) -> float:
+    """The level at which each of several t is read so that in 95 % none lies beyond."""
+    draws, scale = _normals(len(correlation), seeds)
+    values, vectors = np.linalg.eigh(correlation)
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    largest = np.abs(draws @ root.T).max(1) / scale
+    return float(stats.t.cdf(np.quantile(largest, 0.95), seeds - 1))
+
+
+def deals(world: World, audits: int, seed: int) -> Iterator[str]:
+    """One line for each number of seeds and each way of dealing."""
+    every = list(four(world, audits, seed))
+    for at, seeds in enumerate((5, SPLITS)):
+        known = np.mean([np.corrcoef(by_seed[:seeds].T) for by_seed, _, _ in every], axis=0)
+        levels = {"bonferroni": 1 - 0.025 / len(COSTS), "oracle": level_of_largest(known, seeds)}
+        rows: dict[str, list] = {"bonferroni": [], "max-t": [], "oracle": []}
+        for by_seed, records, truth in every:
+            y = by_seed[:seeds]
+            mean, variance = y.mean(0), y.var(0, ddof=1) / seeds
+            own = level_of_largest(np.corrcoef(y.T), seeds)
+            for name in rows:
+                level = levels.get(name, own)
+                t, z = stats.t.ppf(level, seeds - 1), stats.norm.ppf(level)
+                half = np.sqrt(t**2 * variance + z**2 * records[at])
+                rows[name].append(
+                    (np.all(np.abs(mean - truth) <= half), half, (np.abs(mean) > half).sum())
+                )
+        base = np.mean([half for _, half, _ in rows["bonferroni"]], axis=0)
+        for name, found in rows.items():
+            held, half, told = zip(*found, strict=True)
+            width = np.mean(np.mean(half, axis=0) / base)
+            yield f"{seeds:3d} {name:12s} {np.mean(held):7.3f} {width:7.2f} {np.mean(told):7.2f}"
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=["flips", "deals"])
+    parser.add_argument("--audits", type=int, default=200)
+    options = parser.parse_args()
+    if options.what == "flips":
+        for given in (False, True):
+            for seeds in (5, 10):
+                telling, audits = flips(options.audits, seeds, given=given)
+                split = "given split" if given else "a split per seed"
+                print(f"{split}, {seeds} seeds: {telling} of {audits} assert", flush=True)
+        return
+    print("                 seeds              all hold   width    told")
+    for number in range(4):
+        for given in (False, True):
+            split = "given" if given else "own"
+            for line in deals(replace(worlds(number), given=given), options.audits, number):
+                print(f"world {number}, {split:5s} split {line}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,249 @@
+"""Which differences a sentence may tell of: those told from zero among all that it chooses from.
+
+One family for the report: every method, grouping, pair of groups and primary measure, whether a
+group lost an answer, and what privacy changes in other metrics. Source: docs/methods.md 6.5.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import NamedTuple
+
+from fairaudit.metrics.intervals import among, half_width
+from fairaudit.metrics.registry import METRICS, base_metric, costs, part_of
+from fairaudit.report.measured import ChangedGap
+from fairaudit.results.estimates import (
+    ClassShare,
+    Comparison,
+    Estimate,
+    Gap,
+    GroupMeasure,
+    estimated,
+    undefined,
+)
+
+ONE_ANSWER = "one_answer"
+_CHANGE = "change."
+_Place = tuple[int, str, frozenset[str]]  # comparison, what is measured, groups
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """One difference that a sentence could tell of.
+
+    Args:
+        numbers: All of them must be told from zero.
+        rivals: Of how many it is one, in its measure of its method.
+    """
+
+    numbers: tuple[Estimate, ...]
+    rivals: float
+
+    def holds(self, measures: float) -> bool:
+        """Whether it is told where so many measures share the 5 %."""
+        return all(among(one, measures * self.rivals).excludes_zero for one in self.numbers)
+
+
+class Family(NamedTuple):
+    """The comparisons with what is detected in them, and gaps within a model that changed."""
+
+    comparisons: tuple[Comparison, ...]
+    changed: tuple[ChangedGap, ...]
+
+
+def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Family:
+    """Judge everything that sentences choose from, together.
+
+    Each measure of each comparison has an equal share of the 5 %, divided among its pairs of groups
+    and classes; a pair that was named beforehand counts as a measure. What is detected leaves its
+    share to the others (Holm 1979, with weights). So where nothing differs, 95 % of audits tell of
+    no difference at all. A metric decides nothing on fewer test rows than its ``least_gated``.
+
+    Args:
+        compared: Of all methods.
+        metrics: That sentences choose from; those of the report if none are named.
+    """
+    claims: dict[_Place, _Claim] = {}
+    silent = 0.0  # measures of which nothing can be told, whose share is no one else's
+    for number, comparison in enumerate(compared):
+        for metric in metrics or costs():
+            claims |= _of_gaps(number, comparison, metric)
+        if comparison.reference and not metrics:
+            lost = _of_classes(number, comparison)
+            silent += 1 - sum(1 / claim.rivals for claim in lost.values())
+            claims |= lost | _of_changes(number, comparison)
+    told, measures = _told(claims, silent)
+    revised, changed = [], []
+    for number, comparison in enumerate(compared):
+        gaps = []
+        for gap in comparison.gaps:
+            if gap.a and gap.b and _name(gap.metric) in (metrics or costs()):
+                gap = _revised(number, comparison, gap, claims, told, measures)
+            gaps.append(gap)
+            place = _place(number, gap)
+            if gap.kind == "pair" and place in told and gap.metric.startswith(_CHANGE):
+                changed.append(_changed(comparison, gap, measures * claims[place].rivals))
+        update: dict[str, object] = {"gaps": tuple(gaps)}
+        if comparison.reference and not metrics:
+            doubtful = [_judged(number, share, told, measures) for share in comparison.doubtful]
+            update["doubtful"] = tuple(doubtful)
+            update["by_group"] = tuple(_answering(group, doubtful) for group in comparison.by_group)
+        revised.append(comparison.model_copy(update=update))
+    return Family(tuple(revised), tuple(changed))
+
+
+def _told(claims: Mapping[_Place, _Claim], silent: float) -> tuple[set[_Place], float]:
+    """The claims that hold, and how many measures share the 5 % once those are told."""
+    told: set[_Place] = set()
+    while True:
+        left = {place: claim for place, claim in claims.items() if place not in told}
+        measures = silent + sum(1 / claim.rivals for claim in left.values())
+        more = [place for place, claim in left.items() if claim.holds(measures)]
+        if not more:
+            return told, measures
+        told.update(more)
+
+
+def _of_gaps(number: int, comparison: Comparison, metric: str) -> dict[_Place, _Claim]:
+    """Pairs of groups that are large enough; of very many, the one that differs most."""
+    gaps = [gap for gap in comparison.gaps if _name(gap.metric) == metric and gap.size.ends]
+    pairs = [gap for gap in gaps if gap.kind == "pair"]
+    rivals = len(pairs)
+    if not pairs:
+        pairs = [gap for gap in gaps if gap.kind == "max"]
+        groups = len([group for group in comparison.by_group if group.n_test])
+        rivals = len(pairs) * groups * (groups - 1) // 2
+    by_group = {group.group: group for group in comparison.by_group}
+    claims = {}
+    for gap in pairs:
+        rows = [_rows(by_group.get(name), gap.metric) for name in (gap.a, gap.b)]
+        if min(rows) >= METRICS[metric].least_gated:
+            claims[_place(number, gap)] = _Claim((gap.signed,), 1 if gap.named else rivals)
+    return claims
+
+
+def _of_changes(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
+    """Pairs of groups by metrics within a model, of which no cost is."""
+    of_costs = {METRICS[cost].cost_of for cost in costs()}
+    pairs = []
+    for gap in comparison.gaps:
+        is_change = gap.metric.startswith(_CHANGE) and base_metric(gap.metric) not in of_costs
+        if is_change and gap.kind == "pair" and gap.signed.ends:
+            pairs.append(gap)
+    return {_place(number, gap): _Claim((gap.signed,), len(pairs)) for gap in pairs}
+
+
+def _of_classes(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
+    """Classes that a group may have lost: less than a fifth of a share that is above 0."""
+    claims = {}
+    for share in comparison.doubtful:
+        if share.kept.ends and share.reference.ends:
+            claim = _Claim((share.kept, share.reference), share.looked_at)
+            claims[_place_of_class(number, share)] = claim
+    return claims
+
+
+def _revised(
+    number: int,
+    comparison: Comparison,
+    gap: Gap,
+    claims: Mapping[_Place, _Claim],
+    told: set[_Place],
+    measures: float,
+) -> Gap:
+    """The gap with whether it is detected, what it may be at most, and what would have been."""
+    is_told = _place(number, gap) in told
+    bounds = []
+    rivals = 0.0
+    for other in comparison.gaps:
+        is_behind = other is gap or (gap.kind == "max" and other.kind == "pair")
+        claim = claims.get(_place(number, other))
+        if is_behind and other.metric == gap.metric and claim is not None:
+            rivals = claim.rivals
+            joint = among(other.signed, measures * rivals)
+            bounds.append(max(abs(joint.low or 0.0), abs(joint.high or 0.0)))
+    if not bounds:
+        return gap.revised(detected=is_told)
+    least = gap.minimum_detectable
+    if least is not None:
+        training, records = gap.signed.training_sd or 0.0, gap.signed.records_sd or 0.0
+        used = rivals if gap.kind == "max" else 1
+        for sign, many in ((1, measures * rivals), (-1, used)):
+            least += sign * half_width(training**2, records**2, gap.signed.n_seeds, many)
+    return gap.revised(detected=is_told, joint_high=max(bounds), minimum_detectable=least)
+
+
+def _changed(comparison: Comparison, gap: Gap, many: float) -> ChangedGap:
+    return ChangedGap(
+        arm=comparison.arm,
+        reference=comparison.reference,
+        grouping=comparison.grouping,
+        metric=gap.metric.removeprefix(_CHANGE),
+        a=gap.a,
+        b=gap.b,
+        change=among(gap.signed, many),
+    )
+
+
+def _judged(number: int, share: ClassShare, told: set[_Place], measures: float) -> ClassShare:
+    """Whether the class is lost; if that cannot be told, with how many rows it could be."""
+    is_lost = _place_of_class(number, share) in told
+    many = measures * share.looked_at
+    numbers = {name: among(getattr(share, name), many) for name in ("private", "reference", "kept")}
+    rows = None
+    if not is_lost and share.kept.ends and share.reference.ends:
+        widths = []
+        for one in (numbers["kept"], numbers["reference"]):
+            half = (one.high or 0.0) - (one.value or 0.0)
+            widths.append(half / abs(one.value or 1.0))
+        # Half an interval shrinks with the root of the rows.
+        rows = ceil((share.kept.n_test or 0) * max(1.0, *widths) ** 2)
+    update = {**numbers, "is_lost": is_lost, "rows_needed": rows}
+    return share.model_copy(update=update)
+
+
+def _answering(group: GroupMeasure, doubtful: Sequence[ClassShare]) -> GroupMeasure:
+    """The group with whether one answer is all that it gets: 1, 0, or not known."""
+    cost = group.estimates.get("privacy_cost")
+    if cost is None:
+        return group
+    own = [share for share in doubtful if share.group == group.group]
+    lost = sum(bool(share.is_lost) for share in own)
+    fewest = min((share.given for share in own), default=2) - 1  # all classes but one
+    if cost.value is None:
+        answer = undefined(cost.reason, "ratio", cost.n_test)
+    elif lost < max(1, fewest) <= len(own):
+        rows = max((share.rows_needed or 0 for share in own), default=0)
+        reason = f"{rows} test rows of the group would tell" if rows else "it has no interval"
+        answer = undefined(reason, "ratio", cost.n_test)
+    else:
+        value = float(lost >= max(1, fewest))
+        answer = estimated(
+            value,
+            value,
+            value,
+            training_sd=None,
+            records_sd=None,
+            n_seeds=cost.n_seeds,
+            n_test=cost.n_test or 0,
+            unit="ratio",
+        )
+    return group.model_copy(update={"estimates": {**group.estimates, ONE_ANSWER: answer}})
+
+
+def _rows(group: GroupMeasure | None, metric: str) -> int:
+    estimate = group.estimates.get(metric) if group else None
+    return (estimate.n_test if estimate else None) or 0
+
+
+def _name(metric: str) -> str:
+    """Without its class: ``tpr_cost`` of ``tpr_cost[2]``; parts of a cost keep their name."""
+    return metric if part_of(metric) else metric.partition("[")[0]
+
+
+def _place(number: int, gap: Gap) -> _Place:
+    return number, gap.metric, frozenset((gap.a, gap.b))
+
+
+def _place_of_class(number: int, share: ClassShare) -> _Place:
+    return number, f"{ONE_ANSWER}[{share.answer}]", frozenset((share.group,))

@@ -1,0 +1,73 @@
+"""Whether a private model still gives a group every answer that its reference gives it.
+
+Source: docs/methods.md 6.5.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fairaudit.metrics.gaps import GroupSelection, reading
+from fairaudit.metrics.intervals import EvaluatedRecords, Influences, MetricTable, estimate
+from fairaudit.metrics.registry import MetricSpec
+from fairaudit.metrics.tables import metric_table
+from fairaudit.metrics.within_model import ClassMetric, EvaluatedSeed, LabelOutcome
+from fairaudit.results.estimates import ClassShare, Estimate
+
+KEPT = 0.2  # of the reference's share of a class: a class with less is lost
+PREDICTED = MetricSpec(
+    name="predicted",
+    words="share predicted as a class",
+    worst="lowest",
+    compute=lambda rows: (rows.chosen, rows.everyone),
+)
+
+
+def doubtful_classes(
+    ours: Sequence[EvaluatedSeed],
+    theirs: Sequence[EvaluatedSeed],
+    records: EvaluatedRecords,
+    outcome: LabelOutcome,
+    cut: GroupSelection,
+) -> Iterator[ClassShare]:
+    """The classes that a group is predicted as less than a fifth as often as by the reference.
+
+    Args:
+        ours, theirs: The arm and its reference, seed by seed.
+        records, outcome: The index of their rows, and which classes there are.
+        cut: The groups in these rows.
+    """
+    shares = []
+    given = np.zeros(len(cut.names) + 1, dtype=np.int64)
+    for target in range(outcome.n_classes):
+        metric = ClassMetric(PREDICTED.name, PREDICTED, target)
+        private, reference, kept = (Influences(records) for _ in range(3))
+        for a, b, place in zip(ours, theirs, records.places, strict=True):
+            own, other = a.score(metric), b.score(metric)
+            private.add(place, own)
+            reference.add(place, other)
+            kept.add(place, own.minus(other, KEPT))
+        # Shares of all rows of a group, as selection rates are.
+        own_table = metric_table("selection_rate", private, cut.counts)
+        beside = metric_table("selection_rate", reference, cut.counts)
+        contrast = metric_table("change.selection_rate", kept, cut.counts)
+        shares.append((own_table, beside, contrast))
+        given += ((own_table.by_seed > 0) | (beside.by_seed > 0)).any(axis=0)
+    for k, group in enumerate(cut.names):
+        for target, tables in enumerate(shares):
+            own_share, its_share, contrast_of = (_estimate(table, cut, k) for table in tables)
+            if contrast_of.value is not None and contrast_of.value < 0:
+                yield ClassShare(
+                    group=group,
+                    answer=target,
+                    private=own_share,
+                    reference=its_share,
+                    kept=contrast_of,
+                    given=int(given[k]),
+                    looked_at=max(1, len(cut.eligible)) * outcome.n_classes,
+                )
+
+
+def _estimate(table: MetricTable, cut: GroupSelection, k: int) -> Estimate:
+    return estimate(reading(replace(table, one_model=cut.one_model), cut, k))
