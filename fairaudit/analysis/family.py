@@ -57,7 +57,7 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
     Each measure of each comparison has an equal share of the 5 %, divided among its pairs of groups
     and classes; a pair that was named beforehand counts as a measure. What is detected leaves its
     share to the others (Holm 1979, with weights). So where nothing differs, 95 % of audits tell of
-    no difference at all. A metric decides nothing on fewer test rows than its ``least_gated``.
+    no difference at all. What gates may not read decides nothing here either.
 
     Args:
         compared: Of all methods.
@@ -113,11 +113,9 @@ def _of_gaps(number: int, comparison: Comparison, metric: str) -> dict[_Place, _
         pairs = [gap for gap in gaps if gap.kind == "max"]
         groups = len([group for group in comparison.by_group if group.n_test])
         rivals = len(pairs) * groups * (groups - 1) // 2
-    by_group = {group.group: group for group in comparison.by_group}
     claims = {}
     for gap in pairs:
-        rows = [_rows(by_group.get(name), gap.metric) for name in (gap.a, gap.b)]
-        if min(rows) >= METRICS[metric].least_gated:
+        if gap.gated:
             claims[_place(number, gap)] = _Claim((gap.signed,), 1 if gap.named else rivals)
     return claims
 
@@ -229,11 +227,6 @@ def _answering(group: GroupMeasure, doubtful: Sequence[ClassShare]) -> GroupMeas
             unit="ratio",
         )
     return group.model_copy(update={"estimates": {**group.estimates, ONE_ANSWER: answer}})
-
-
-def _rows(group: GroupMeasure | None, metric: str) -> int:
-    estimate = group.estimates.get(metric) if group else None
-    return (estimate.n_test if estimate else None) or 0
 
 
 def _name(metric: str) -> str:

@@ -114,14 +114,14 @@ def test_a_named_pair_counts_as_a_measure():
     assert told(family([made])) == set()
 
 
-def test_too_few_rows_for_a_loss_decide_nothing():
+def test_what_gates_may_not_read_decides_nothing():
+    """As a loss of few rows; its place in the measure stays."""
     made = arm("one", {("excess_risk", ("F", "M")): 1.0, ("tpr_cost", ("F", "M")): 1.0})
-    few = estimate(0.1, half_of(1), n_test=199)
-    groups = [
-        replace(g, estimates={**g.estimates, "excess_risk": few}) if g.group == "F" else g
-        for g in made.by_group
+    few = [
+        replace(g, gated=False, reason="few rows") if g.metric == "excess_risk" else g
+        for g in made.gaps
     ]
-    assert told(family([replace(made, by_group=tuple(groups))])) == {("one", "tpr_cost", "FM")}
+    assert told(family([replace(made, gaps=tuple(few))])) == {("one", "tpr_cost", "FM")}
 
 
 def test_changes_within_a_model_are_of_the_family_and_costs_are_told_once():

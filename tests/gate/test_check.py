@@ -162,7 +162,7 @@ def test_gaps_are_read_by_the_limits_that_rules_set():
         }
 
     wide = report_of(comparison("global-adapt", (0.02, 0.012)))  # 0.8 [0, 2.5] points
-    nothing = {"change.selection_rate": (None, "difference detected")}
+    nothing = {"change.fpr": (None, "difference detected")}
     for rules, read in (
         (("accuracy < 0.1",), (None, "at most")),
         (("privacy_cost_gap > 3 points",), (0.03, "within tolerance")),

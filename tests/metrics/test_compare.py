@@ -122,6 +122,80 @@ def test_privacy_cost_and_excess_risk_are_means_of_paired_differences(plain):
         assert group.estimates["excess_risk"].value == pytest.approx(np.mean(gained), abs=1e-12)
 
 
+def shares_of(predictions, labels, groups, k, answer, among=None):
+    """Seed by seed: of group k's rows (of class ``among``) the share predicted as ``answer``."""
+    values = []
+    for p in predictions:
+        rows = groups[p.rows] == k
+        if among is not None:
+            rows &= labels[p.rows] == among
+        values.append((p.probabilities[0][rows].argmax(1) == answer).mean())
+    return np.array(values)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "answer"),
+    [
+        (LabelOutcome(2, 1), 1),
+        (LabelOutcome(2, 0), 0),
+        (LabelOutcome(2, 1, favourable=0), 0),
+        (LabelOutcome(2, None), 1),
+    ],
+)
+def test_rates_lost_are_those_of_the_favourable_class(plain, outcome, answer):
+    private, baseline, labels, grouping = plain
+    on = Evaluation(labels, grouping, outcome, SEVERAL_SPLITS)
+    c = compare(on, "dpsgd", "sgd", private, baseline)
+    for k, group in enumerate(c.by_group):
+        for cost, among in (("tpr_cost", answer), ("selection_cost", None)):
+            own, other = (
+                shares_of(arm, labels, grouping.groups, k, answer, among)
+                for arm in (private, baseline)
+            )
+            assert group.estimates[cost].by_seed == pytest.approx(other - own)
+            assert group.estimates[cost].low < np.mean(other - own) < group.estimates[cost].high
+
+
+def test_of_three_classes_each_has_a_hit_rate_that_is_lost():
+    private, baseline, labels, grouping = data = audit(sizes=(600, 500), classes=3)
+    for positive in (None, 1):
+        c = compared(data, positive, classes=3)
+        costs = {gap.metric for gap in c.gaps if "_cost" in gap.metric}
+        assert costs == {"privacy_cost", *(f"tpr_cost[{k}]" for k in range(3))}
+        for k, group in enumerate(c.by_group):
+            for y in range(3):
+                own, other = (
+                    shares_of(arm, labels, grouping.groups, k, y, y) for arm in (private, baseline)
+                )
+                lost = group.estimates[f"tpr_cost[{y}]"]
+                assert lost.by_seed == pytest.approx(other - own)
+
+
+def test_classes_in_doubt_are_those_that_a_group_gets_a_fifth_as_often():
+    """Of three classes, X loses the last, M the last in part; the private shift of F is none."""
+    data = audit((500, 400, 300), classes=3, cost=(0, 0, 0), lift=((-1.9, 0, -9), (0, 0, 0)))
+    private, baseline, labels, grouping = data
+    c = compared(data, None, classes=3)
+    expected = {}
+    for k, group in enumerate("MFX"):
+        for y in range(3):
+            own, other = (
+                shares_of(arm, labels, grouping.groups, k, y) for arm in (private, baseline)
+            )
+            if (own - other / 5).mean() < 0:
+                expected[group, y] = own, other
+    assert set(expected) == {("X", 2)}
+    (share,) = c.doubtful
+    own, other = expected[share.group, share.answer]
+    assert share.private.by_seed == pytest.approx(own)
+    assert share.reference.by_seed == pytest.approx(other)
+    assert share.kept.by_seed == pytest.approx(own - other / 5)
+    assert (share.given, share.looked_at) == (3, 9)
+    # Nobody of X is predicted so; what is left varies by a fifth of the reference.
+    assert share.kept.training_sd == pytest.approx(share.reference.training_sd / 5)
+    assert share.private.records_sd < share.kept.records_sd < share.reference.records_sd
+
+
 def test_the_group_that_pays_is_named_and_the_gap_resolved(plain):
     c = compared(plain)
     for metric in ("privacy_cost", "excess_risk"):

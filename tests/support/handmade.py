@@ -248,7 +248,7 @@ def comparison(
 ) -> Measured:
     first, last = names[0], names[-1]
     gaps = [gap(first, last, costs[0] - costs[-1], half)]
-    gaps.append(gap(first, last, -0.03, 0.01, metric="change.selection_rate"))
+    gaps.append(gap(first, last, -0.06, 0.01, metric="change.fpr"))
     return Measured(
         arm=key,
         reference=reference,
