@@ -1,38 +1,31 @@
 """Write the pages of this folder that are made by the program.
 
-The reference (every option, setting, metric and field; built, not kept), an example, its figure.
+Built and not kept: every option, setting and metric; the codes of findings.
 
-python docs/make.py reference     from the command line and the report's schema; a second
+python docs/make.py reference     from the command line; a second
 python docs/make.py findings      the codes of findings, with their sentences; likewise
-python docs/make.py example       an audit of the sample table; ten seconds
 """
 
 import contextlib
 import io
 import os
 import re
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from fairaudit.cli import app
 from fairaudit.cli.lines_catalog import described
 from fairaudit.methods.catalog import BUILT_IN
 from fairaudit.metrics.registry import METRICS
-from fairaudit.report.model import Report
 from fairaudit.report.phrases import ADVICE, phrases
 
 HERE = Path(__file__).resolve().parent
-SAMPLE = "sample_data/loans.parquet"
-AUDIT = ("run", "--data", SAMPLE, "--group", "sex", "--method", "dpsgd", "--max-grad-norm", "1")
-RULE = "privacy_cost_gap > 0.02"  # it fails
 _USAGE = "Usage: fairaudit "
 
 
 def reference() -> str:
-    """Every command's help, method's number, metric and field of the report."""
+    """Every command's help, method's number and metric."""
     lines = [
         "# Reference",
         "",
@@ -44,9 +37,7 @@ def reference() -> str:
     for command in _commands():
         lines += [f"### fairaudit {command}", "", "```text", _help(command).strip(), "```", ""]
     lines += ["## Settings", "", *_settings(), ""]
-    lines += ["## Metrics", "", *metrics(), ""]
-    report = Report.model_json_schema(mode="serialization")
-    lines += ["## Fields of report.json", "", *_fields("report.json", report)]
+    lines += ["## Metrics", "", *metrics()]
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -72,22 +63,6 @@ def findings() -> str:
 def _plain(template: str) -> str:
     """A template with the names of its numbers alone."""
     return re.sub(r"\{(\w+)[^}]*\}", r"*\1*", template)
-
-
-def example() -> None:
-    """A report whose gate fails, and the figure of the page on reading."""
-    with tempfile.TemporaryDirectory() as folder:
-        options = ("--fail-on", RULE, "--out", folder, "--format", "md,svg", "--quiet")
-        subprocess.run(
-            [sys.executable, "-m", "fairaudit", *AUDIT, *options],
-            cwd=HERE.parent,
-            check=False,  # it ends with 1
-        )
-        text = (Path(folder) / "report.md").read_text(encoding="utf-8")
-        text = re.sub(r"!\[[^\n]*\n\n", "", text)  # the figures would be most of this folder
-        (HERE / "examples" / "fail.md").write_text(text, encoding="utf-8")
-        picture = (Path(folder) / "figures" / "privacy-cost.svg").read_bytes()
-        (HERE / "figures" / "privacy-cost.svg").write_bytes(picture)
 
 
 def _commands() -> list[str]:
@@ -154,59 +129,10 @@ def metrics() -> Iterator[str]:
         )
 
 
-def _fields(file: str, schema: Mapping[str, object]) -> Iterator[str]:
-    """A table for the file and for every kind of part in it."""
-    parts = schema["$defs"]
-    assert isinstance(parts, dict)
-    for name, part in {file: schema, **dict(sorted(parts.items()))}.items():
-        properties = part.get("properties")
-        if not properties:
-            continue
-        yield f"### {name}"
-        yield ""
-        text, meanings = _meanings(part.get("description", ""))
-        yield from text.splitlines()
-        yield ""
-        yield "| field | type | meaning |" if meanings else "| field | type |"
-        yield "|---|---|---|" if meanings else "|---|---|"
-        for field, kind in properties.items():
-            yield f"| {field} | {_type(kind)} |" + (
-                f" {meanings.get(field, '')} |" if meanings else ""
-            )
-        yield ""
-
-
-def _meanings(description: str) -> tuple[str, dict[str, str]]:
-    """A class's description without the list of its fields, and what that says of each."""
-    text, _, listed = description.partition("\n\nArgs:\n")
-    entries = re.findall(r"^    (\w+(?:, \w+)*): (.+(?:\n     .+)*)", listed, flags=re.M)
-    said = {name: " ".join(words.split()) for names, words in entries for name in names.split(", ")}
-    return text, {name: words.replace("|", "\\|") for name, words in said.items()}
-
-
-def _type(kind: Mapping[str, object]) -> str:
-    """A JSON schema type in words."""
-    if "$ref" in kind:
-        return f"{str(kind['$ref']).rpartition('/')[2]}"
-    if "anyOf" in kind:
-        return " or ".join(dict.fromkeys(_type(one) for one in kind["anyOf"]))
-    if "enum" in kind:
-        return " or ".join(f"`{value}`" for value in kind["enum"])
-    if "const" in kind:
-        return f"`{str(kind['const']).lower()}`"
-    if kind.get("type") == "array":
-        return f"list of {_type(kind['items'])}" if kind.get("items") else "list"
-    if kind.get("type") == "object" and isinstance(kind.get("additionalProperties"), dict):
-        return f"by name: {_type(kind['additionalProperties'])}"
-    return str(kind.get("type", "any"))
-
-
 if __name__ == "__main__":
     if sys.argv[1:] == ["reference"]:
         (HERE / "reference.md").write_text(reference(), encoding="utf-8")
     elif sys.argv[1:] == ["findings"]:
         (HERE / "findings-codes.md").write_text(findings(), encoding="utf-8")
-    elif sys.argv[1:] == ["example"]:
-        example()
     else:
         sys.exit(__doc__)
