@@ -1,8 +1,5 @@
 import json
 import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -97,25 +94,6 @@ def test_a_group_is_asked_for(table, monkeypatch, capsys):
     signal.signal(signal.SIGTERM, before)
     assert "no group given" in capsys.readouterr().err
     assert not (table / "fairaudit-report").exists()
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.slow
-@pytest.mark.faults
-def test_a_stopped_run_says_so_and_keeps_what_is_finished(table, number, code):
-    words = "-m fairaudit run --data people.csv --group sex --method dpsgd --noise-multiplier 1"
-    quick = "--batch-size 64 --workers 2 --seeds 3 --epochs 400"
-    command = [sys.executable, *words.split(), *quick.split()]
-    process = subprocess.Popen(command, cwd=table, stderr=subprocess.PIPE, text=True)
-    out = table / "fairaudit-report" / "people"
-    while not trained(out) and process.poll() is None:
-        time.sleep(0.05)
-    process.send_signal(number)
-    said = process.communicate(timeout=600)[1]
-    assert process.returncode == code
-    assert "finished trainings are kept" in said
-    assert "Traceback" not in said
-    assert trained(out)
 
 
 @pytest.mark.parametrize(

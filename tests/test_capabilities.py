@@ -53,10 +53,3 @@ def test_help_gates_and_plans_do_without_it(without):
     asked = run("plan", *AUDITED, "--leakage")
     assert asked.returncode == 2  # too few rows, or no such capability
     assert ("has no leakage" in asked.stderr) == (name == "leakage")
-
-
-@pytest.mark.slow
-def test_an_audit_does_without_it(without):
-    _, run = without
-    done = run("run", *AUDITED, "--format", "json,md", "--out", "out")
-    assert done.returncode == 0, done.stderr

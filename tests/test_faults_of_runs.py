@@ -10,6 +10,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import sys
 import time
@@ -26,32 +27,12 @@ from fairaudit.results.jobs import read_result
 
 pytestmark = [pytest.mark.faults, pytest.mark.slow]
 
-KILLS = int(os.environ.get("FAULTS_KILLS", "9"))
+KILLS = int(os.environ.get("FAULTS_KILLS", "5"))
 SEED = int(os.environ.get("FAULTS_SEED", "0"))
 TRAININGS = 8
-OPTIONS = (
-    *(
-        "--group",
-        "sex",
-        "--label",
-        "approved",
-        "--seeds",
-        "2",
-        "--epochs",
-        "6",
-        "--noise-multiplier",
-        "1",
-    ),
-    *(
-        "--method",
-        "dpsgd",
-        "--method",
-        "global-adapt",
-        "--method",
-        "dpsgd-matched",
-        "--workers",
-        "2",
-    ),
+COMMAND = (
+    "run --data people.csv --out out --group sex --label approved --seeds 2 --epochs 6 "
+    "--noise-multiplier 1 --method dpsgd --method global-adapt --method dpsgd-matched --workers 2"
 )
 
 
@@ -63,119 +44,81 @@ def people(rows=1500):
     return pd.DataFrame({"income": income.round(6), "sex": sex, "approved": approved})
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """The table, and in `out` what must come out."""
-    folder = tmp_path_factory.mktemp("runs")
-    people().to_csv(folder / "people.csv", index=False)
-    run = audit(folder)
-    code, errors = run.end()
-    assert code == 0, errors
-    return folder
-
-
-@pytest.fixture
-def disturbed(folder, tmp_path):
-    """A folder with the same table and nothing else."""
-    (tmp_path / "people.csv").write_bytes((folder / "people.csv").read_bytes())
-    return tmp_path
-
-
-def audit(folder, out="out", *more, **options):
-    command = [
-        sys.executable,
-        "-m",
-        "fairaudit",
-        "run",
-        "--data",
-        "people.csv",
-        "--out",
-        out,
-        *OPTIONS,
-        *more,
-    ]
+def audit(folder, *more, **options):
+    command = [sys.executable, "-m", "fairaudit", *COMMAND.split(), *more]
     return Program(command, cwd=folder, **options)
 
 
-def stable(out):
-    """A report without what tells time and place."""
-    report = json.loads((out / "report.json").read_text())
-    kept = {name: value for name, value in report.items() if name not in VOLATILE}
-    return json.dumps(kept), (out / "report.md").read_text()
-
-
-def finished(out):
-    """Names of the finished trainings; every one of them must be whole."""
-    names = (
-        {path.stem for path in (out / "jobs").glob("*.safetensors")}
-        if (out / "jobs").is_dir()
-        else set()
-    )
-    assert all(read_result(out / "jobs", name) is not None for name in names)
-    return names
-
-
-def trainings(errors):
-    return [
-        line for line in errors.splitlines() if line.startswith("  ") and f"/{TRAININGS} " in line
-    ]
-
-
-def completes(folder, reference, out="out"):
-    """The next start ends well, in the same report, and without training what was finished."""
-    before = finished(folder / out)
-    code, errors = audit(folder, out).end()
-    assert code == 0, errors
-    assert len(trainings(errors)) == TRAININGS - len(before)
-    assert before <= finished(folder / out)
-    assert stable(folder / out) == stable(reference / "out")
-
-
-def wait_for_trainings(run, folder, count=1):
-    run.wait_for(
-        lambda: len(finished(folder / "out")) >= count, f"{count} were not finished", seconds=400
-    )
-
-
-def one_line(errors):
-    """The only line that is not progress."""
-    lines = [
-        line
-        for line in errors.splitlines()
-        if line.startswith(("Error", "Interrupted", "Terminated", "Bug"))
-    ]
-    assert len(lines) == 1, errors
-    assert "Traceback" not in errors
-    return lines[0]
-
-
-PARTS = {"start": "the start", "trainings": "the trainings", "report": "the report"}
-
-
 class Pace(NamedTuple):
-    """How long an undisturbed run took, in s, to its first training, to its last.
-
-    And to its end.
-    """
+    """How long an undisturbed run took, in s, to its first training, to its last, to its end."""
 
     trainings: float
     report: float
     end: float
 
 
+class Whole(NamedTuple):
+    """The folder of an undisturbed run, on the machine as it is now."""
+
+    folder: object
+    pace: Pace
+
+
 @pytest.fixture(scope="module")
-def pace(folder, tmp_path_factory):
-    """Of a run that trains everything, on the machine as it is now."""
-    again = tmp_path_factory.mktemp("pace")
-    (again / "people.csv").write_bytes((folder / "people.csv").read_bytes())
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    people().to_csv(folder / "people.csv", index=False)
     began = time.monotonic()
-    run = audit(again)
+    run = audit(folder)
     moments = []
     for there in (is_locked, is_trained):
-        run.wait_for(lambda there=there: there(again / "out", 0.0), "it did not go on", seconds=400)
+        run.wait_for(lambda there=there: there(folder / "out", 0.0), "it did not go on")
         moments.append(time.monotonic() - began)
-    assert run.end()[0] == 0
-    return Pace(moments[0], moments[1], time.monotonic() - began)
+    code, errors = run.end()
+    assert code == 0, errors
+    return Whole(folder, Pace(*moments, time.monotonic() - began))
+
+
+@pytest.fixture
+def disturbed(whole, tmp_path):
+    """A folder with the same table and nothing else."""
+    shutil.copy(whole.folder / "people.csv", tmp_path)
+    return tmp_path
+
+
+def stable(folder):
+    """A report without what tells time and place."""
+    report = json.loads((folder / "out" / "report.json").read_text())
+    kept = {name: value for name, value in report.items() if name not in VOLATILE}
+    return json.dumps(kept), (folder / "out" / "report.md").read_text()
+
+
+def finished(folder):
+    """The finished trainings and when they were; every one of them must be whole."""
+    jobs = folder / "out" / "jobs"
+    stamps = {path.stem: path.stat().st_mtime_ns for path in jobs.glob("*.safetensors")}
+    assert all(read_result(jobs, name) is not None for name in stamps)
+    return stamps
+
+
+def completes(folder, whole):
+    """The next start ends well, in the same report, and without training what was finished."""
+    before = finished(folder)
+    code, errors = audit(folder).end()
+    assert code == 0, errors
+    assert before.items() <= finished(folder).items()
+    assert stable(folder) == stable(whole.folder)
+
+
+def wait_for_trainings(run, folder, count):
+    run.wait_for(lambda: len(finished(folder)) >= count, f"{count} were not finished")
+
+
+def is_one_line(errors):
+    """Whether one line tells the end; the others tell progress."""
+    endings = ("Error", "Interrupted", "Terminated", "Bug")
+    lines = [line for line in errors.splitlines() if line.startswith(endings)]
+    return len(lines) == 1 and "Traceback" not in errors
 
 
 def is_locked(out, since):
@@ -189,35 +132,33 @@ def is_trained(out, since):
     return is_locked(out, since) and len(list((out / "jobs").glob("*.safetensors"))) == TRAININGS
 
 
+PARTS = ("start", "trainings", "report")
+
+
 def wait_for_a_moment(run, out, draw, pace):
     """Let a run come to a random moment of one of its three parts, or to its end.
 
     The name of the part.
     """
     began = time.time()
-    part = draw.choice(list(PARTS))
+    part = draw.choice(PARTS)
     there, span = {
         "start": (lambda out, since: True, pace.trainings),
         "trainings": (is_locked, pace.report - pace.trainings),
         "report": (is_trained, pace.end - pace.report),
     }[part]
-    end = time.monotonic() + 400
-    while not there(out, began) and run.process.poll() is None:
-        assert time.monotonic() < end, "it did not go on"
-        time.sleep(0.005)
+    run.wait_for(lambda: there(out, began) or run.process.poll() is not None, "it did not go on")
     time.sleep(draw.uniform(0.0, span))
     return part
 
 
-def test_kills_at_random_moments_lose_nothing_that_was_finished(
-    folder, disturbed, pace, record_property
-):
+def test_kills_at_random_moments_lose_nothing_that_was_finished(whole, disturbed, record_property):
     draw, completed, parts = random.Random(SEED), 0, Counter()
     out = disturbed / "out"
     while parts.total() < KILLS:
-        before = finished(out)
+        before = finished(disturbed)
         run = audit(disturbed)
-        part = wait_for_a_moment(run, out, draw, pace)
+        part = wait_for_a_moment(run, out, draw, whole.pace)
         alive = run.survivors()
         parent = run.process.pid
         victim = parent if draw.random() < 0.6 or len(alive) < 2 else draw.choice(alive)
@@ -226,99 +167,88 @@ def test_kills_at_random_moments_lose_nothing_that_was_finished(
             parts[part] += 1
         code, errors = run.end()
         where = f"seed {SEED}, kill {parts.total()}, {part}"
-        assert before <= finished(out), where
+        assert before.items() <= finished(disturbed).items(), where
         if code == 0:  # killed too late, or it was a worker
             completed += 1
-            assert stable(out) == stable(folder / "out"), where
+            assert stable(disturbed) == stable(whole.folder), where
         else:
             assert (code, victim) == (-signal.SIGKILL, parent), f"{where}: {errors}"
-        if len(finished(out)) == TRAININGS:  # or there would be nothing to train any more
-            for path in draw.sample(
-                sorted((out / "jobs").glob("*.safetensors")), draw.randrange(TRAININGS)
-            ):
+        if len(finished(disturbed)) == TRAININGS:  # or there would be nothing to train any more
+            every = sorted((out / "jobs").glob("*.safetensors"))
+            for path in draw.sample(every, draw.randrange(TRAININGS)):
                 path.unlink()
-    completes(disturbed, folder)
-    told = ", ".join(f"{parts[part]} during {name}" for part, name in PARTS.items())
+    completes(disturbed, whole)
+    places = ", ".join(f"{parts[part]} at the {part}" for part in PARTS)
     record_property(
         "seen",
-        f"faults: {parts.total()} kills from seed {SEED} ({told}), "
+        f"faults: {parts.total()} kills from seed {SEED} ({places}), "
         f"{completed} runs completed all the same",
     )
 
 
-@pytest.mark.parametrize(
-    ("number", "code", "said"),
-    [
-        (signal.SIGTERM, 143, "Terminated; finished trainings are kept"),
-        (signal.SIGINT, 130, "Interrupted; finished"),
-    ],
-)
-def test_a_signal_ends_a_run_with_one_line_and_the_next_goes_on(
-    folder, disturbed, number, code, said
-):
-    run = audit(disturbed)
-    wait_for_trainings(run, disturbed)
-    os.killpg(run.process.pid, number) if number == signal.SIGINT else run.process.send_signal(
-        number
-    )
-    found, errors = run.end()
-    assert found == code
-    assert one_line(errors).startswith(said)
-    completes(disturbed, folder)
+def test_a_signal_ends_a_run_with_one_line_and_the_next_goes_on(whole, disturbed):
+    for trained, number, code in ((1, signal.SIGTERM, 143), (3, signal.SIGINT, 130)):
+        run = audit(disturbed)
+        wait_for_trainings(run, disturbed, trained)
+        os.killpg(run.process.pid, number) if code == 130 else run.process.send_signal(number)
+        status, errors = run.end()
+        assert status == code, errors
+        assert is_one_line(errors), errors
+    completes(disturbed, whole)
 
 
-@pytest.mark.parametrize("largest", ["a training", "a report"])
-def test_a_full_disk_is_one_line_and_code_2(folder, disturbed, largest):
-    job = max(path.stat().st_size for path in (folder / "out" / "jobs").glob("*.safetensors"))
-    report = (folder / "out" / "report.json").stat().st_size
-    limit = {"a training": job // 2, "a report": (job + report) // 2}[largest]
+def test_a_full_disk_is_one_line_and_code_2(whole, disturbed):
+    jobs = (whole.folder / "out" / "jobs").glob("*.safetensors")
+    job = max(path.stat().st_size for path in jobs)
+    report = (whole.folder / "out" / "report.json").stat().st_size
     assert job < report
+    # No room for a training, then for every training but not for the report.
+    for limit, trained in ((job // 2, 0), ((job + report) // 2, TRAININGS)):
 
-    def bounded():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+        def bounded(limit=limit):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-    code, errors = audit(disturbed, preexec_fn=bounded).end()
-    assert code == 2
-    assert one_line(errors).startswith("Error: no space left to write ")
-    assert len(finished(disturbed / "out")) == (0 if largest == "a training" else TRAININGS)
-    assert not (disturbed / "out" / "report.json").exists()
-    completes(disturbed, folder)
+        code, errors = audit(disturbed, preexec_fn=bounded).end()
+        assert code == 2, errors
+        assert is_one_line(errors), errors
+        assert len(finished(disturbed)) == trained
+        assert not (disturbed / "out" / "report.json").exists()
+    completes(disturbed, whole)
 
 
-def test_damaged_trainings_are_noticed_and_done_again(folder, disturbed):
-    assert audit(disturbed).end()[0] == 0
-    cut, flipped, *_ = sorted((disturbed / "out" / "jobs").glob("*.safetensors"))
+def test_damaged_trainings_are_noticed_and_done_again(whole, disturbed):
+    shutil.copytree(whole.folder / "out", disturbed / "out")
+    cut, flipped, *others = sorted((disturbed / "out" / "jobs").glob("*.safetensors"))
     os.truncate(cut, cut.stat().st_size - 1)
     content = bytearray(flipped.read_bytes())
     position = random.Random(SEED).randrange(8 * len(content))
     content[position // 8] ^= 1 << position % 8
     flipped.write_bytes(content)
     assert [read_result(path.parent, path.stem) for path in (cut, flipped)] == [None, None]
+    before = {path.stem: path.stat().st_mtime_ns for path in others}
     code, errors = audit(disturbed).end()
-    assert code == 0
-    assert len(trainings(errors)) == 2
-    assert stable(disturbed / "out") == stable(folder / "out")
+    assert code == 0, errors
+    after = finished(disturbed)
+    assert len(after) == TRAININGS
+    assert before.items() <= after.items()
+    assert stable(disturbed) == stable(whole.folder)
 
 
 @pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="Ray is not installed (the extra `ray`)"
 )
-def test_a_cluster_that_loses_a_worker_gives_the_same_report(folder, disturbed):
-    run_on_a_cluster_that_loses_a_worker(disturbed)
-    assert stable(disturbed / "out") == stable(folder / "out")
-
-
-def run_on_a_cluster_that_loses_a_worker(folder, *options):
-    """Run to the end, one of two workers killed when two trainings are finished."""
-    run = audit(folder, "out", *options, "--executor", "ray")
-    wait_for_trainings(run, folder, 2)
-    names = {}
+def test_a_cluster_that_loses_a_worker_gives_the_same_report(whole, disturbed):
+    """One of two workers is killed when two trainings are finished."""
+    run = audit(disturbed, "--executor", "ray")
+    wait_for_trainings(run, disturbed, 2)
+    workers = []
     for pid in run.survivors():
         with open(f"/proc/{pid}/cmdline", "rb") as file:
-            names[pid] = file.read()
-    workers = [pid for pid, name in names.items() if name.startswith(b"ray::_Worker")]
+            if file.read().startswith(b"ray::_Worker"):
+                workers.append(pid)
     assert len(workers) == 2
-    assert len(finished(folder / "out")) < TRAININGS
+    assert len(finished(disturbed)) < TRAININGS
     os.kill(workers[0], signal.SIGKILL)
     code, errors = run.end()
     assert code == 0, errors
+    assert stable(disturbed) == stable(whole.folder)

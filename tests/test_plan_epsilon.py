@@ -7,7 +7,6 @@ from plans import plan, table
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.presets import presets
-from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import EXIT_PRIVACY, PrivacyError
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.methods.spec import GaussianMechanism
@@ -18,10 +17,7 @@ from fairaudit.planning.plan import make_plan
 PUBLISHED = {
     "Adult": (23_512, 20, 1.0, (3.4078, 3.1037), (3.4436, 3.1349)),
     "Dutch": (48_336, 20, 1.0, (2.2686, 2.0380), (2.2928, 2.0580)),
-    "MNIST": (54_600, 60, 0.8, (5.9027, 5.4216), (5.9511, 5.4648)),
-    "CelebA": (162_770, 30, 0.8, (2.4931, 2.0323), (2.5148, 2.0494)),
 }
-NAMES = ["Adult", "Dutch", *(pytest.param(n, marks=pytest.mark.slow) for n in ("MNIST", "CelebA"))]
 RDP_TOLERANCE, PLD_TOLERANCE = 2e-3, 5e-3
 
 
@@ -32,7 +28,7 @@ def each_arm_alone(monkeypatch):
 
 
 @pytest.mark.usefixtures("each_arm_alone")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_a_published_schedule_has_the_published_epsilon(name):
     n, epochs, sigma, alone, together = PUBLISHED[name]
     found = plan(
@@ -77,14 +73,12 @@ def test_a_preset_leaves_no_number_of_its_methods_to_a_rule(name):
 
 
 @pytest.mark.usefixtures("each_arm_alone")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PUBLISHED)
 def test_the_presets_give_the_epsilons_they_promise(name):
     n, _, _, alone, together = PUBLISHED[name]
     preset = f"esipova-{name.lower()}"
     # Epsilon knows neither images nor a model, so a table stands in.
     fields = {"group": ("sex",), **presets()[preset].fields, "preset": preset, "n_public": n}
-    if name in ("MNIST", "CelebA"):
-        fields |= {"keep": {}, "model": "logistic"}
     config = AuditConfig(data="t.csv", seeds=5, method=("dpsgd", "global-adapt"), **fields)
     found = make_plan(config, table())
     assert found.training.delta == 1e-6
@@ -92,18 +86,6 @@ def test_the_presets_give_the_epsilons_they_promise(name):
         epsilon = found.arm(key).privacy.epsilon.rdp
         assert epsilon == pytest.approx(figures[0], abs=RDP_TOLERANCE)
     assert "unequal_epsilon" in [notice.code for notice in found.notices]
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("each_arm_alone")
-def test_the_mnist_file_has_the_schedule_of_the_paper(shared_data):
-    fields = {**presets()["esipova-mnist"].fields, "preset": "esipova-mnist"}
-    config = AuditConfig(
-        data=shared_data("mnist.parquet"), method=("dpsgd", "global-adapt"), **fields
-    )
-    found = make_plan(config, load_dataset(config))
-    assert (found.training.n_public, found.training.steps_per_epoch) == (54_676, 214)
-    assert found.training.steps == 12_840
 
 
 @pytest.mark.usefixtures("each_arm_alone")

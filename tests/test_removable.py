@@ -15,6 +15,7 @@ from fairaudit.capabilities import CAPABILITIES
 PACKAGE = Path(fairaudit.__file__).parent
 LOANS = PACKAGE.parent / "sample_data" / "loans.parquet"
 AUDIT = ["run", "--data", str(LOANS), "--group", "sex", "--method", "dpsgd", "--seeds", "2"]
+AUDIT += ["--epochs", "1", "--workers", "1", "--out", "out", "--fail-on", "epsilon > 1000"]
 
 
 @pytest.mark.slow
@@ -27,17 +28,12 @@ def test_a_package_without_one_capability_audits_and_gates(tmp_path, place):
     table = copy / "capabilities.py"
     table.write_text(re.sub(rf'^    "{re.escape(place)}",\n', "", table.read_text(), flags=re.M))
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    for words, code in (
-        (["--help"], 0),
-        ([*AUDIT, "--epochs", "1", "--out", "out"], 0),
-        (["gate", "out/report.json", "--fail-on", "epsilon > 1000"], 0),
-    ):
-        done = subprocess.run(
-            [sys.executable, "-m", "fairaudit", *words],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == code, done.stderr
-        assert "Bug" not in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "fairaudit", *AUDIT],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "report.md").is_file()

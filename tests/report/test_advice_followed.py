@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from audits import audit_here
 
-from fairaudit.api import run_audit
+from fairaudit.report.load import load_report
 
 ROWS = 2000
 # what is set wrongly -> code that says so, its advice
@@ -28,18 +29,21 @@ def people():
     return frame
 
 
-def audited(out, **settings):
-    return run_audit(
-        people(),
-        group="team",
-        label="paid",
-        method=["dpsgd"],
-        epsilon=3.0,
-        seeds=5,
-        settings={"dpsgd": settings},
-        diagnostics="basic",
-        workers=2,
-        out=out,
+def audited(folder, **settings):
+    folder.mkdir()
+    people().to_parquet(folder / "people.parquet")
+    return load_report(
+        audit_here(
+            folder / "out",
+            data=folder / "people.parquet",
+            group=("team",),
+            label="paid",
+            method=("dpsgd",),
+            epsilon=(3.0,),
+            seeds=5,
+            settings={"dpsgd": settings},
+            diagnostics="basic",
+        )
     )
 
 
