@@ -189,7 +189,7 @@ def run_tests(tree: Path, tests: list[str], limit: int) -> tuple[int, list[str]]
             os.environ["PYTHONDONTWRITEBYTECODE"], sys.dont_write_bytecode = "1", True
             import pytest
 
-            status = int(pytest.main([*OPTIONS, "-m", "not slow and not fuzz", *tests]))
+            status = int(pytest.main([*OPTIONS, "-m", "not slow", *tests]))
         except BaseException:
             traceback.print_exc()
         finally:

@@ -40,8 +40,7 @@ def pytest_ignore_collect(collection_path, config):
 def pytest_collection_modifyitems(items):
     """Mark what tests/rooms.toml calls quick, but for what is slow there."""
     for item in items:
-        is_slow = any(item.get_closest_marker(name) for name in ("slow", "fuzz"))
-        if not is_slow and item.nodeid.removeprefix("tests/").startswith(QUICK):
+        if not item.get_closest_marker("slow") and item.nodeid.removeprefix("tests/").startswith(QUICK):
             item.add_marker("quick")
 
 

@@ -37,7 +37,7 @@ def study():
 def test_intervals_of_real_trainings_hold_what_is_true_of_models_of_the_file():
     trainings = benchmark("trainings")
     held = {}
-    for found in trainings.audits(trainings.worlds(0), files=60, more=60, seed=0):
+    for found in trainings.audits(trainings.worlds(0), files=40, more=40, seed=0):
         for (_, metric, kind), one in found.items():
             if kind != "group":
                 held.setdefault(metric, []).append(abs(one.value - one.truth) <= one.half)
@@ -91,7 +91,7 @@ FAMILIES = (
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_intervals_of_simulated_audits_hold_the_gap_and_are_not_too_wide(study, family):
-    audits, cells = 1500, study.cells()
+    audits, cells = 800, study.cells()
     assert tuple(sorted(cells)) == tuple(sorted(FAMILIES))
     required = LESS_IS_KNOWN.get(family, 0.94)
     found = []

@@ -391,7 +391,8 @@ def test_adult_by_its_code_book_is_audited_and_trained_with_nothing_fitted(share
         "group": ["sex"],
         "label": "income",
         "method": ["dpsgd"],
-        "seeds": 3,
+        "seeds": 2,
+        "epochs": 8,
         "twins": False,
     }
     accuracy = {}
