@@ -40,7 +40,8 @@ def pytest_ignore_collect(collection_path, config):
 def pytest_collection_modifyitems(items):
     """Mark what tests/rooms.toml calls quick, but for what is slow there."""
     for item in items:
-        if not item.get_closest_marker("slow") and item.nodeid.removeprefix("tests/").startswith(QUICK):
+        is_named = item.nodeid.removeprefix("tests/").startswith(QUICK)
+        if is_named and not item.get_closest_marker("slow"):
             item.add_marker("quick")
 
 
