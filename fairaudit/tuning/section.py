@@ -21,7 +21,7 @@ from fairaudit.report.model import Report
 from fairaudit.report.numbers import POINTS, UNKNOWN, figure, short, versus
 from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import DEFAULT, Comparison, GroupMeasure, key_of
-from fairaudit.tuning.study import ArmSearch, Tuned
+from fairaudit.tuning.study import RISK, ArmSearch, Tuned
 
 WAYS = {"default": "default", "tuned": "each tuned"}
 _MOST = 16
@@ -121,6 +121,7 @@ def _by_group(report: Report, tuning: Tuned) -> Table:
                     bare(gain.value("accuracy") if gain else None),
                     bare(gain.value("reference.accuracy") if gain else None),
                     _cost(gain),
+                    Quantity(gain.estimates.get(RISK) if gain else None, unknown=UNKNOWN),
                 )
             )
     head = (
@@ -131,6 +132,7 @@ def _by_group(report: Report, tuning: Tuned) -> Table:
         "#accuracy, default",
         "#accuracy, tuned",
         "#gain (points)",
+        "#gain in loss (nats)",
     )
     return table(head, rows)
 

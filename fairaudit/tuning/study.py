@@ -119,14 +119,39 @@ PHRASES = {
         "after a search: at most seeds the best value of a setting lies at an end of its range",
         "The best {reason} found lies at an end of what was searched: {nearest:value}.",
     ),
+    "search_raised_loss": Phrase(
+        "over all rows the tuned model is told to have a higher loss than the default setting's",
+        "Searching raised the loss over all rows: by {added}.",
+    ),
 }
+RISK = "excess_risk"
 
 
 def findings(report: Report) -> Iterator[Finding]:
-    """Best settings at an end of what was searched."""
+    """Best settings at an end of what was searched, and searches that made a model less sure."""
     tuned = Tuned.of(report)
     if tuned is not None:
         yield from edges(tuned, {arm.key: arm for arm in report.arms})
+        yield from raised_losses(tuned)
+
+
+def raised_losses(tuned: Tuned) -> Iterator[Finding]:
+    """A search is scored by accuracy; it may cost what accuracy does not show."""
+    told = set()
+    for gain in tuned.gains:
+        by_loss = gain.overall.estimates.get(RISK)
+        if by_loss is None or by_loss.value is None or by_loss.ends is None:
+            continue
+        least, most = by_loss.ends
+        if most < 0 and gain.reference not in told:
+            told.add(gain.reference)
+            yield Finding(
+                code="search_raised_loss",
+                arm=gain.reference,
+                measure=RISK,
+                unit="nats",
+                numbers={"added": Interval(value=-by_loss.value, low=-most, high=-least)},
+            )
 
 
 def edges(tuned: Tuned, arms: Mapping[str, ArmFacts]) -> Iterator[Finding]:

@@ -7,11 +7,15 @@ import importlib
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from changed import replace as replaced
 from dp_accounting import dp_event, rdp
 from handmade import arm as handmade_arm
+from handmade import comparison as handmade_comparison
+from handmade import estimate
 from jobs import run_here
 
 from fairaudit.config.options import AuditConfig
@@ -25,7 +29,15 @@ from fairaudit.planning.plan import make_plan
 from fairaudit.report.load import load_report
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.results.estimates import key_of
-from fairaudit.tuning.study import ArmSearch, Searched, SearchedSeed, Tried, Tuned, edges
+from fairaudit.tuning.study import (
+    ArmSearch,
+    Searched,
+    SearchedSeed,
+    Tried,
+    Tuned,
+    edges,
+    raised_losses,
+)
 
 audits = importlib.import_module("audits")
 
@@ -167,6 +179,19 @@ def test_what_searching_gains_is_the_tuned_accuracy_minus_the_default_ones(tuned
     if arm != "sgd":
         (line,) = re.findall(rf"\| {arm} \| all rows \| .*", to_markdown(report))
         assert f"| {100 * gains[2]:.1f} [".replace("-0.0", "0.0") in line
+
+
+def test_a_search_that_raises_the_loss_is_told_once_an_arm():
+    """The default's loss minus the tuned one's, over all rows: below 0, open, above 0."""
+    gains = []
+    for key, gain in (("dpsgd", -0.2), ("dpsgd", -0.3), ("global", -0.005), ("sgd", 0.2)):
+        made = handmade_comparison(f"{key}:default", reference=key)
+        known = {**made.overall.estimates, "excess_risk": estimate(gain, 0.01, "nats")}
+        gains.append(replaced(made, overall=replaced(made.overall, estimates=known)))
+    (found,) = raised_losses(SimpleNamespace(gains=gains))
+    assert (found.code, found.arm, found.unit) == ("search_raised_loss", "dpsgd", "nats")
+    added = found.numbers["added"]
+    assert (added.low, added.value, added.high) == pytest.approx((0.19, 0.2, 0.21))
 
 
 def test_candidates_are_told_with_their_accuracy_and_gap(tuned):
