@@ -9,6 +9,7 @@ __all__ = [
     "FairauditError",
     "Predictor",
     "Privacy",
+    "Range",
     "Report",
     "TrainingData",
     "__version__",
@@ -31,7 +32,9 @@ _HOMES = {
     "AuditConfig": "fairaudit.config.options",
     "Choice": "fairaudit.report.choice",
     "FairauditError": "fairaudit.errors",
-    **dict.fromkeys(("Predictor", "Privacy", "TrainingData"), "fairaudit.trainers.contract"),
+    **dict.fromkeys(
+        ("Predictor", "Privacy", "Range", "TrainingData"), "fairaudit.trainers.contract"
+    ),
     "Report": "fairaudit.report.model",
     "load_model": "fairaudit.release.loaded",
     "load_report": "fairaudit.report.load",

@@ -13,6 +13,7 @@ from fairaudit.report.load import load_report as load_report
 from fairaudit.report.model import Report as Report
 from fairaudit.trainers.contract import Predictor as Predictor
 from fairaudit.trainers.contract import Privacy as Privacy
+from fairaudit.trainers.contract import Range as Range
 from fairaudit.trainers.contract import TrainingData as TrainingData
 
 __version__: str

@@ -9,7 +9,6 @@ from typing import TypeVar
 
 from fairaudit.analysis.build import build_report, run_metadata
 from fairaudit.analysis.measure import measured
-from fairaudit.capabilities import added
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.option_words import refuse_alone
 from fairaudit.config.options import AuditConfig
@@ -186,7 +185,7 @@ def examined(
     """Train what is not finished, measure and judge; the report is not written."""
     config, seconds = audit.resolved.config, audit.seconds
     if not rundir.is_complete(audit.plan):
-        _make_ready(audit, rundir, listener)
+        _make_ready(audit, listener)
     audit = _timed("training", seconds, listener, lambda: trained(audit, rundir, listener))
     audit = _timed("measuring", seconds, listener, lambda: measured(audit))
     workers = config.workers or (available_cores() if config.executor == "local" else None)
@@ -200,13 +199,11 @@ def examined(
     )
 
 
-def _make_ready(audit: Audit, rundir: RunDir, listener: Listener) -> None:
-    """Encode a large table, and let capabilities get ready, before any training."""
+def _make_ready(audit: Audit, listener: Listener) -> None:
+    """Encode a large table before any training."""
     inputs = audit.inputs
     if inputs is not None and audit.dataset.n_rows * audit.dataset.features.num_columns > _LARGE:
         _timed("encoding", audit.seconds, listener, lambda: inputs.value)
-    for get_ready_for in added("ready"):
-        get_ready_for(audit.plan, rundir)
 
 
 def trained(audit: Audit, rundir: RunDir, listener: Listener = silent) -> Audit:

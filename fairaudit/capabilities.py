@@ -30,13 +30,11 @@ class Capability:
         additions: Method name -> :class:`fairaudit.methods.spec.MethodAddition`.
         outside: ``(options) -> Iterator[MethodSpec]``, of code that options name. Such a method
             names its capability, which has the four parts that follow.
-        arms: ``(options, targets) -> Iterator[Arm]`` of these methods.
+        arms: ``(options, targets, reference) -> Iterator[Arm]`` of these methods.
         identity: ``(options, arm, delta) -> dict``, what a training of it depends on.
         train: ``(plan, job, arm, prepared) -> (arrays, facts)`` of a job.
         privacy: ``(arm, plan, results) -> ArmPrivacy``, what is known when it has trained.
-        ready: ``(plan, run directory)``, called before anything is trained.
         limitations: ``(plan) -> Iterator[(code, text)]``, of what is not known.
-        arm_warnings: ``(plan, arms, results) -> Iterator[ReportWarning]``.
         checkpoint_series: ``(CheckpointReading) -> {name: [R, ...]}``, kept beside the core's.
         causes: ``(readings, groups, hidden, pair) -> fields of ArmCauses``, of one arm.
         claims: ``(plan, readings, groups, worst_off, published) -> SignClaims``.
@@ -47,6 +45,8 @@ class Capability:
         kept_apart: ``(config, rows) -> int``, how many of the training rows train nothing.
         search: ``(ArmDraft, config, target epsilon) -> Sought | None``, of one arm's settings.
         try_settings: ``(arm, method, task, prepared) -> (arrays, facts)``, a job of such an arm.
+        search_ranges: ``(options, name -> range) -> Search | None``, of settings of such code.
+        try_ranges: ``(arm, seed, prepared, train) -> (arrays, facts)``, a job of such an arm.
         release: ``(arm, method, task, prepared, n_fit) -> Kept``, such an arm trained for release.
         plan: ``(plan, dataset, own_model) -> {name: Plan}``, of trainings beside the audit's.
         rows: ``(dataset, config, seed) -> Split`` of these trainings.
@@ -70,9 +70,7 @@ class Capability:
     identity: str = ""
     train: str = ""
     privacy: str = ""
-    ready: str = ""
     limitations: str = ""
-    arm_warnings: str = ""
     checkpoint_series: str = ""
     causes: str = ""
     claims: str = ""
@@ -83,6 +81,8 @@ class Capability:
     kept_apart: str = ""
     search: str = ""
     try_settings: str = ""
+    search_ranges: str = ""
+    try_ranges: str = ""
     release: str = ""
     plan: str = ""
     rows: str = ""

@@ -109,7 +109,8 @@ def given(trainer, *, rows=40, timeout=None, **asked):
         "names": ["a", "b"],
         "group_names": [],
     }
-    whole |= {"trainer": trainer, "raw": False, "memory": None, **asked}
+    whole |= {"trainer": trainer, "tables": 0, "synthesizes": False, "settings": {}, "memory": None}
+    whole |= asked
     return Given(whole, save(tensors), (), timeout), tensors
 
 
@@ -314,10 +315,10 @@ def test_a_trainer_that_cannot_be_called_ends_the_run_before_anything_is_trained
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"trainer": "no_such_module:train"}, "no module 'no_such_module' of --trainer is found"),
+        ({"trainer": "no_such_module:train"}, "no module 'no_such_module' of no_such_module:train"),
         ({"trainer": "plain"}, "names no function"),
-        ({"trainer": "plain:train", "tune": 2}, "--tune varies settings of our methods"),
-        ({"trainer": "plain:train", "noise_multiplier": 1.0}, "--trainer is asked for an epsilon"),
+        ({"trainer": "plain:train", "tune": 2}, "plain:train declares no settings"),
+        ({"trainer": "plain:train", "noise_multiplier": 1.0}, "is asked for an epsilon"),
         ({"trainer": None, "raw": True}, "--raw is about --trainer"),
         ({"trainer": lambda data, privacy, seed: None}, "is held by no module"),
     ],
@@ -470,12 +471,14 @@ def test_raw_rows_and_groups_are_handed_where_they_are_asked_for(home):
         import pandas as pd
         class Constant:
             def predict_proba(self, features):
-                assert list(features.columns) == ["x", "job"] and set(features["job"]) == {"a", "b"}
+                assert list(features.columns) == ["x", "job", "sex"]
                 return np.full((len(features), 2), 0.5)
         def train(data, privacy, seed):
             assert isinstance(data.features, pd.DataFrame)
-            assert list(data.features.columns) == ["x", "job"]
+            assert list(data.features.columns) == ["x", "job", "sex"]
+            assert set(data.features["job"]) == {"a", "b"}
             assert data.group_names == ("F", "M") and set(data.groups) == {0, 1}
+            assert [data.group_names[g] for g in data.groups] == list(data.features["sex"])
             assert len(data.groups) == len(data.features) == len(data.labels)
             data.features["x"] = 0
             return Constant()
@@ -654,7 +657,7 @@ def test_train_and_choose_refuse_with_the_reason(home):
             "out": "chosen",
         }
     )
-    with pytest.raises(ConfigError, match=r"plain.train cannot be chosen.*trainer"):
+    with pytest.raises(ConfigError, match=r"plain.train cannot be chosen.*is asked"):
         candidates(resolved)
 
 

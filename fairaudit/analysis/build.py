@@ -22,7 +22,7 @@ from fairaudit.analysis.build_measured import (
 )
 from fairaudit.analysis.family import family
 from fairaudit.analysis.text import limitations
-from fairaudit.capabilities import added, parts
+from fairaudit.capabilities import parts
 from fairaudit.config.presets import find_preset
 from fairaudit.data.dataset import Notice
 from fairaudit.data.groups import named_pairs
@@ -143,7 +143,6 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
         diagnostics=read,
         warnings=(
             *_warnings(audit, arms, first),
-            *_of_arms(audit, arms),
             *_of_studies(audit),
         ),
         limitations=limitations(plan, dataset, compared),
@@ -202,11 +201,6 @@ def _warnings(
     if audit.resolved.config.preset is not None:
         for note in find_preset(audit.resolved.config.preset).notes:
             yield ReportWarning(code="preset_note", level="notice", message=note, fix="")
-
-
-def _of_arms(audit: Audit, arms: Sequence[ArmFacts]) -> Iterator[ReportWarning]:
-    for warnings in added("arm_warnings"):
-        yield from warnings(audit.plan, arms, audit.results)
 
 
 def _of_studies(audit: Audit) -> Iterator[ReportWarning]:

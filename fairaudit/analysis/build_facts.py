@@ -136,8 +136,6 @@ def arm_facts(
     arms = []
     for arm in plan.arms:
         done = finished(plan, arm.key, results).values()
-        differences = [result.facts.get("differs_by") for result in done]
-        known = [value for value in differences if isinstance(value, float)]
         planned = {name: getattr(arm, name) for name in ArmPlan.model_fields}
         planned["privacy"] = privacy_of(arm, plan, fitted=fitted, results=results)
         facts = ArmFacts(
@@ -146,7 +144,6 @@ def arm_facts(
             seeds_finished=len(done),
             failed=failed_seeds(plan, arm.key, results, failures),
             trainings=digest_of(plan, arm.key, results),
-            differs_by=known[0] if known else None,
         )
         arms.append(facts)
     return tuple(arms)

@@ -131,6 +131,9 @@ class AuditConfig(BaseModel):
     # methods and privacy
     # Package.module:function, code of the user's own
     trainer: Annotated[tuple[str, ...], PLANNED] = ()
+    synthesizer: Annotated[tuple[str, ...], PLANNED] = ()
+    # A table that was made, in place of code that makes one
+    synthetic: Annotated[Path | None, PLANNED] = None
     method: Annotated[tuple[str, ...], PLANNED] = ("global-adapt",)
     variant: Annotated[tuple[str, ...], PLANNED] = ()
     epsilon: Annotated[tuple[Epsilon, ...], PLANNED] = (3.0,)
@@ -188,6 +191,11 @@ class AuditConfig(BaseModel):
     trainer_memory: Annotated[Count | None, EXECUTION] = None  # MiB
 
     @property
+    def reads_rows(self) -> bool:
+        """Whether trainings need the rows as they stand in the file."""
+        return self.raw or bool(self.synthesizer) or self.synthetic is not None
+
+    @property
     def declared(self) -> Mapping[str, DeclaredColumn]:
         """Columns of which something is publicly known."""
         if self.columns:
@@ -197,8 +205,11 @@ class AuditConfig(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _alone(cls, values: dict[str, object]) -> dict[str, object]:
-        """Whoever brings a trainer and names no method asks about that trainer."""
-        if values.get("trainer") and "method" not in values:
+        """Whoever brings code or a table and no method asks about that; a table is one draw."""
+        if values.get("synthetic"):
+            values = {"seeds": 1, **values}
+        brought = [name for name in ("trainer", "synthesizer", "synthetic") if values.get(name)]
+        if brought and "method" not in values:
             return {**values, "method": ()}
         return values
 
@@ -399,7 +410,19 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
         ),
     ),
     "Your own trainer": (
-        Option("trainer", "Audit module:function, which runs that code; repeat.", "NAME"),
+        Option(
+            "trainer",
+            "Audit module:function, which runs that code; repeat.",
+            "NAME",
+            capability="trainers",
+        ),
+        Option(
+            "synthesizer",
+            "Audit the synthetic tables of module:function, which runs that code; repeat.",
+            "NAME",
+            capability="trainers",
+        ),
+        Option("synthetic", "Audit this synthetic table.", "FILE", capability="trainers"),
         Option(
             "reference",
             "What its cost is measured against (default: trainer).",
@@ -412,7 +435,6 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
             "trainer_version",
             "Another text trains anew where nothing else changed.",
             "TEXT",
-            needs="trainer",
         ),
         Option("trainer_timeout", "End a training of it after so many seconds.", "S"),
         Option("trainer_memory", "Most memory of a training of it.", "MIB"),

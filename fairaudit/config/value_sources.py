@@ -190,6 +190,7 @@ def _refuse_untrusted(resolved: ResolvedConfig, folder: Path) -> None:
         "method": "runs code" if any(map(is_factory, config.method)) else "",
         "model": "runs code" if is_factory(config.model) else "",
         "trainer": "runs code" if config.trainer else "",
+        "synthesizer": "runs code" if config.synthesizer else "",
         "trust_module": "vouches for code" if config.trust_module else "",
         "out": "" if Path(out).is_relative_to(home) else "lies outside of it",
         "ray_address": "is sent the data" if config.ray_address else "",

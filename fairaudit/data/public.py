@@ -143,7 +143,7 @@ def share_inputs(dataset: Dataset, config: AuditConfig, *, by_pool: bool = False
         bare = replace(dataset, features=dataset.features.schema.empty_table())
         encoder = make_encoder(dataset, config, spool)
         pool_encoder = PoolEncoder.of(dataset, config, spool) if by_pool else None
-        return Inputs(dataset if config.raw else bare, encoder, pool_encoder)
+        return Inputs(dataset if config.reads_rows else bare, encoder, pool_encoder)
 
     return Shared(make, spool)
 

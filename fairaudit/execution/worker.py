@@ -75,12 +75,12 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
         arrays, told = train(plan, job, arm, prepared)
     elif arm.search is not None:
         with _memory_reported(job):
-            task = _task(plan, job, arm, prepared, None)
+            task = task_of(plan, job, arm, prepared, None)
             try_settings = part_of(arm.search.capability, "try_settings")
             arrays, told = try_settings(arm, method_of(arm), task, prepared)
     elif plan.study:
         with _memory_reported(job):
-            task = _task(plan, job, arm, prepared, source)
+            task = task_of(plan, job, arm, prepared, source)
             trained = method_of(arm).fit(task, [])
             outcome_of_study = part_of(plan.study, "outcome")
             common, arrays, told = {}, outcome_of_study(task, trained, prepared), {}
@@ -96,7 +96,7 @@ def _training(
 ) -> tuple[dict[str, Array], dict[str, object]]:
     """Arrays and facts of one training: what was read of it, and its twin without noise."""
     with _memory_reported(job):
-        method, task = method_of(arm), _task(plan, job, arm, prepared, source)
+        method, task = method_of(arm), task_of(plan, job, arm, prepared, source)
         observers: list[Observer] = []
         if plan.config.diagnostics != "off":
             often = max(1, plan.training.steps_per_epoch // READINGS_PER_EPOCH)
@@ -159,7 +159,12 @@ def _memory_reported(job: Job) -> Iterator[None]:
         ) from error
 
 
-def _task(plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None) -> Task:
+def task_of(plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None) -> Task:
+    """What an arm trains at one seed.
+
+    Raises:
+        TrainingError: The user's own model cannot be made.
+    """
     schedule, config = plan.training, plan.config
     try:
         model = start_model(config, prepared.pool, job.seed)

@@ -31,6 +31,7 @@ PARTS = {
     "clipping": "of clipping and schedule, without any noise",
     "regularisation": "of regularisation, without any noise",
     "partition": "of the partition into teachers, without any noise",
+    "without_noise": "of the training without any noise",
     "noise": "of the noise alone",
 }
 # A cost against the model that predicts the classes' shares in the training rows for everybody.

@@ -43,10 +43,12 @@ class Arm(ArmPlan):
     Args:
         search: How its settings are sought at each seed; None: ``settings`` are its own.
         charge: What a charged search releases; ``privacy.event`` is then one training of it.
+        supports_no_noise: Code that options name, which can be asked to train without its noise.
     """
 
     search: Search | None = None
     charge: SelectionEvent | None = None
+    supports_no_noise: bool = False
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -119,7 +121,7 @@ def make_arms(
             if config.self_check and not spec.control_of and not spec.method_set:
                 arms.append(self_check(arms[-len(forms)]))
     for arms_of_capability in added("arms"):
-        arms += arms_of_capability(config, targets)
+        arms += arms_of_capability(config, targets, arms[0])
     by_key = {arm.key: arm for arm in arms}
     return tuple(
         arm.model_copy(update={"step_shortened": _is_shortened(arm, by_key, numbers)})

@@ -211,8 +211,8 @@ def plan_trainings(
         facts = known_facts(sizes.model, dataset.image_shape, len(dataset.classes), config.hidden)
     arms = make_arms(numbers, schedule, delta, own_module=bool(facts.outside))
     arms = tuple(filter(takes_part, arms))
-    if config.raw and dataset.image_shape is not None:
-        raise ConfigError("--raw gives rows of a table, and these are images", hint="leave it out")
+    if config.reads_rows and dataset.image_shape is not None:
+        raise ConfigError("code of your own is given rows of a table, and these are images")
     origins = dict(numbers.origins)
     work = effort(config, arms, schedule, facts, sizes.model)
     searches = any(arm.search for arm in arms)

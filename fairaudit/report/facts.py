@@ -330,15 +330,12 @@ class ArmFacts(ArmPlan):
     ``trainings`` is a digest of all that the finished trainings follow from (data, options, code),
     or of the predictions that were given: where it is equal in two reports, the trainings are the
     same.
-    ``differs_by``: Of the user's own code, by how much the probabilities of two equal trainings
-        differ at most.
     """
 
     seeds_planned: int
     seeds_finished: int
     failed: tuple[FailedSeed, ...]
     trainings: str
-    differs_by: Figure | None = None
 
 
 class Way(Part):

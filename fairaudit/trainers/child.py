@@ -9,6 +9,7 @@ import contextlib
 import importlib
 import inspect
 import json
+import math
 import os
 import resource
 import signal
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn  # noqa: TID251 - pand
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.trainers.contract import Privacy, TrainingData
+from fairaudit.trainers.contract import Privacy, Range, TrainingData
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 MIB = 2**20
 SUM_TOLERANCE = 1e-3  # of a row's probabilities from 1, as of given predictions
 LENGTH = 8  # bytes that say how long a message is
-_CALL = "it is called as train(data, privacy, seed), docs/trainers.md"
+_CALL = "it is called with three arguments, docs/trainers.md; with settings with four"
+_TABLE = "a synthesizer returns a DataFrame with the columns of the table that it is given"
 _IN_ORDER = "predict_proba gives [n, Y], one column per class in the order of data.classes"
 
 
@@ -62,7 +64,7 @@ def main(answer: int) -> NoReturn:
         os.dup2(nothing.fileno(), 0)  # whoever asks for input is told that there is none
     asked = json.loads(_message(channel))
     tensors = load(_message(channel)) if asked["has_data"] else {}
-    tables = [_message(channel) for _ in range(2 * asked["raw"])]
+    tables = [_message(channel) for _ in range(asked["tables"])]
     threading.Thread(target=_end_with_parent, args=(channel,), daemon=True).start()
     if asked["memory"] is not None:
         # What is private and written; address space, which some libraries reserve, elsewhere.
@@ -71,8 +73,10 @@ def main(answer: int) -> NoReturn:
     try:
         arrays, facts = _answered(asked, tensors, tables)
     except Refused as refused:
-        arrays = {}
-        facts = {"message": refused.message, "hint": refused.hint, "trace": refused.trace}
+        hint, cause, hidden = refused.hint, refused.__cause__, asked.get("hidden")
+        if hidden and isinstance(cause, KeyError) and hidden in str(cause):
+            hint = f"the rows have the column {hidden} where --trainer-groups is given"
+        arrays, facts = {}, {"message": refused.message, "hint": hint, "trace": refused.trace}
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # the user's code may have put anything there
             stream.flush()
@@ -85,10 +89,15 @@ def main(answer: int) -> NoReturn:
 
 def _answered(
     asked: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], tables: list[bytes]
-) -> tuple[dict[str, NDArray[np.float32]], dict[str, object]]:
-    train = _function(asked["trainer"])
+) -> tuple[dict[str, NDArray[Any]], dict[str, object]]:
+    function = _function(asked["trainer"])
     if not asked["has_data"]:
-        return {}, {}
+        return {}, _declared(function, asked["trainer"])
+    told = asked["privacy"]
+    privacy = None if told is None else Privacy(*told)
+    if asked["synthesizes"]:
+        table = _features("train", tensors, tables)
+        return _synthetic(_called(function, asked["trainer"], _CALL, table, privacy, asked["seed"]))
     classes, names, groups = (tuple(asked[name]) for name in ("classes", "names", "group_names"))
     data = TrainingData(
         _features("train", tensors, tables),
@@ -98,10 +107,11 @@ def _answered(
         groups,
         names,
     )
-    told = asked["privacy"]
-    privacy = None if told is None else Privacy(*told)
-    predictor = _called(train, asked["trainer"], _CALL, data, privacy, asked["seed"])
-    predict = getattr(predictor, "predict_proba", None)
+    arguments: list[object] = [data, privacy, asked["seed"]]
+    if getattr(function, "settings", None):
+        arguments.append(asked["settings"])
+    predictor = _called(function, asked["trainer"], _CALL, *arguments)
+    predict = getattr(predictor, "predict_proba", predictor)
     if not callable(predict):
         raise Refused(f"it returned a {type(predictor).__name__} without predict_proba", _IN_ORDER)
     # Scikit-learn's classifiers say their order; a class that training lacked is missing there.
@@ -112,14 +122,53 @@ def _answered(
         raise Refused(
             f"its classes_ are {', '.join(order[:6])[:100]}; expected are {expected}", _IN_ORDER
         )
-    found: dict[str, NDArray[np.float32]] = {}
+    found: dict[str, NDArray[Any]] = {}
     what = f"predict_proba of {asked['trainer']}"
     for part in ("test", "train"):
         features = _features(part, tensors, tables)  # anew: the trainer may have changed its own
         rows = len(features)
         predicted = _called(predict, what, _IN_ORDER, features)
         found[part] = _probabilities(predicted, rows, len(classes))
-    return found, {"claimed": _claim(predictor)}
+    return found, {"claimed": _claim(getattr(predictor, "claimed", None))}
+
+
+def _declared(function: Callable[..., object], name: str) -> dict[str, object]:
+    """What a function says of itself: the settings that can be searched, and that it has a twin."""
+    settings = getattr(function, "settings", None) or {}
+    ranges = {}
+    for setting, ends in settings.items():
+        if not isinstance(ends, Range):
+            raise Refused(f"{name}: its setting {setting!r} is no fairaudit.Range", _CALL)
+        ranges[str(setting)] = asdict(ends)
+    arguments: tuple[object, ...] = (None, None, 0)
+    if ranges:
+        arguments = (*arguments, {})
+    with contextlib.suppress(ValueError):  # one whose signature is not told
+        try:
+            inspect.signature(function).bind(*arguments)
+        except TypeError as error:
+            count = {3: "three", 4: "four"}[len(arguments)]
+            raise Refused(f"{name} does not take {count} arguments: {error}", _CALL) from error
+    can_do_without = getattr(function, "supports_no_noise", False) is True
+    return {"settings": ranges, "supports_no_noise": can_do_without}
+
+
+def _synthetic(made: object) -> tuple[dict[str, NDArray[Any]], dict[str, object]]:
+    import pandas as pd
+    import pyarrow as pa
+
+    if not isinstance(made, pd.DataFrame):
+        raise Refused(f"it returned a {type(made).__name__}, no DataFrame", _TABLE)
+    claimed = made.attrs.pop("claimed", None)
+    try:
+        table = pa.Table.from_pandas(made, preserve_index=False)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise Refused(f"its table cannot be read: {_said(error)}", _TABLE) from error
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    content = np.frombuffer(sink.getvalue(), np.uint8)
+    return {"table": content}, {"claimed": _claim(claimed)}
 
 
 def _features(
@@ -143,11 +192,6 @@ def _function(name: str) -> Callable[..., object]:
     if not callable(function):
         what = "is not there" if function is None else "is not a function"
         raise Refused(f"{name} {what}", _CALL)
-    with contextlib.suppress(ValueError):  # one whose signature is not told
-        try:
-            inspect.signature(function).bind(None, None, 0)
-        except TypeError as error:
-            raise Refused(f"{name} does not take three arguments: {error}", _CALL) from error
     return function
 
 
@@ -207,18 +251,20 @@ def _probabilities(given: object, rows: int, classes: int) -> NDArray[np.float32
     return rounded
 
 
-def _claim(predictor: object) -> dict[str, object] | None:
-    claimed = getattr(predictor, "claimed", None)
+def _claim(claimed: Any) -> dict[str, object] | None:  # noqa: ANN401 (whatever is claimed)
     if claimed is None:
         return None
     try:
         texts = [getattr(claimed, name, "") for name in ("unit", "neighbouring", "accountant")]
-        return asdict(Privacy(claimed.epsilon, claimed.delta, *texts))
+        claim = Privacy(claimed.epsilon, claimed.delta, *texts)
     except Exception as error:
         raise Refused(
             f"its claimed is no fairaudit.Privacy: {_said(error)}",
             "epsilon above 0, delta from 0 to below 1",
         ) from error
+    if claim.epsilon == math.inf:
+        return None
+    return asdict(claim)
 
 
 def _message(channel: BinaryIO) -> bytes:

@@ -1,7 +1,10 @@
-"""What a trainer of the user's own is given, and what it gives back: ``docs/trainers.md``.
+"""What code of the user's own is given, and what it gives back.
 
 A trainer is a function
-``train(data: TrainingData, privacy: Privacy | None, seed: int) -> Predictor``.
+``train(data: TrainingData, privacy: Privacy | None, seed: int) -> Predictor``, one with settings
+takes ``settings: Mapping[str, float]`` after the seed (``docs/trainers.md``). A synthesizer is a
+function ``(table: DataFrame, privacy: Privacy | None, seed: int) -> DataFrame``
+(``docs/synthetic.md``).
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ class Privacy:
     """What a trainer is asked for, and what its predictor may claim as ``claimed``.
 
     Args:
-        epsilon: Of one training, above 0.
+        epsilon: Of one training, above 0; infinity asks for the same training without noise.
         delta: Of one training, from 0 to below 1.
         unit: What is protected, as "one training record"; of a claim.
         neighbouring: What two neighbours differ in, as "add or remove one record"; of a claim.
@@ -40,12 +43,11 @@ class Privacy:
 
     def __post_init__(self) -> None:
         """Refuse what is no claim."""
-        for name, highest in (("epsilon", math.inf), ("delta", 1.0)):
+        for name in ("epsilon", "delta"):
             value = getattr(self, name)
-            number = math.nan
-            if not isinstance(value, bool | str):
-                number = float(value)
-            if not 0.0 <= number < highest or (name == "epsilon" and number == 0.0):
+            number = math.nan if isinstance(value, bool | str) else float(value)
+            is_one = number > 0.0 if name == "epsilon" else 0.0 <= number < 1.0
+            if not is_one:
                 raise ValueError(f"{name} is {value!r}")
             object.__setattr__(self, name, number)
         for name in ("unit", "neighbouring", "accountant"):
@@ -77,8 +79,30 @@ class TrainingData:
     names: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Where ``--tune`` looks for a setting of a trainer: ``train.settings = {"rate": Range(..)}``.
+
+    Args:
+        low, high: Its ends.
+        log: Drawn evenly on a log scale, for which both are above 0.
+
+    Raises:
+        ValueError: No such range.
+    """
+
+    low: float
+    high: float
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is no range."""
+        if not -math.inf < self.low < self.high < math.inf or (self.log and self.low <= 0.0):
+            raise ValueError(f"{self} is no range")
+
+
 class Predictor(Protocol):
-    """What a trainer returns.
+    """What a trainer returns, or a function that does what ``predict_proba`` does.
 
     It may carry ``claimed``, a :class:`Privacy`: the epsilon that it claims.
     """

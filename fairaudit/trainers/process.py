@@ -9,15 +9,17 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairaudit.errors import ConfigError, TrainerError
-from fairaudit.execution.run_directory import RunDir
-from fairaudit.planning.plan import Plan
+from fairaudit.errors import TrainerError
 from fairaudit.trainers.child import LENGTH
+from fairaudit.trainers.contract import Range
+
+Claimed = Mapping[str, object] | None
 
 _LARGEST_ANSWER = 2**32  # bytes of predictions, and of what is said of them
 _KEPT = 2**16  # bytes of what a training prints, the last of them
@@ -36,7 +38,7 @@ class Trained(NamedTuple):
 
     test: NDArray[np.float32]
     train: NDArray[np.float32]
-    claimed: Mapping[str, object] | None
+    claimed: Claimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Given:
     Args:
         asked: JSON-ready: names and numbers, the seed aside.
         tensors: Of :func:`safetensors.numpy.save`; b"" to look for the function alone.
-        tables: Raw rows of training and test, or none.
+        tables: Raw rows of training and test, of training alone, or none.
         timeout: s, or None.
     """
 
@@ -56,21 +58,31 @@ class Given:
     timeout: float | None = None
 
 
-def look_for(plan: Plan, rundir: RunDir) -> None:
-    """Import every trainer once.
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a function says of itself.
 
-    So that one that cannot be found or called is told before any training.
+    Args:
+        settings: Name -> range, of what a search may vary.
+        supports_no_noise: It trains without noise where epsilon is infinite.
+    """
+
+    settings: Mapping[str, Range]
+    supports_no_noise: bool
+
+
+def declared(name: str) -> Declared:
+    """Import a function of the user's own once, in a process of its own.
 
     Raises:
-        ConfigError: One that cannot.
+        TrainerError: It cannot be found or called.
     """
-    for name in plan.config.trainer:
-        first = next(job for job in plan.jobs if plan.arm(job.arm).trainer == name)
-        try:
-            _answer(Given({"trainer": name, "raw": False, "memory": None}), 0)
-        except TrainerError as error:
-            logged = rundir.logged(first.id, error)
-            raise ConfigError(f"--trainer: {logged.message}", logged.hint) from error
+    asked = {"trainer": name, "tables": 0, "memory": None}
+    facts, _ = _answer(Given(asked), 0)
+    settings = facts["settings"]
+    assert isinstance(settings, Mapping)
+    ranges = {setting: Range(**ends) for setting, ends in settings.items()}
+    return Declared(ranges, bool(facts["supports_no_noise"]))
 
 
 def train_once(given: Given, seed: int) -> Trained:
@@ -80,13 +92,28 @@ def train_once(given: Given, seed: int) -> Trained:
         TrainerError: It failed, exceeded a limit, or predicted what is no probability.
     """
     facts, arrays = _answer(given, seed)
+    return Trained(arrays["test"], arrays["train"], _claimed(facts))
+
+
+def synthesise(given: Given, seed: int) -> tuple[pa.Table, Claimed]:
+    """One synthetic table, and what is claimed of it.
+
+    Raises:
+        TrainerError: It failed, or made no table.
+    """
+    facts, arrays = _answer(given, seed)
+    table = pa.ipc.open_stream(arrays["table"].tobytes()).read_all()
+    return table, _claimed(facts)
+
+
+def _claimed(facts: Mapping[str, object]) -> Claimed:
     claimed = facts["claimed"]
-    return Trained(
-        arrays["test"], arrays["train"], claimed if isinstance(claimed, Mapping) else None
-    )
+    if isinstance(claimed, Mapping):
+        return claimed
+    return None
 
 
-def _answer(given: Given, seed: int) -> tuple[dict[str, object], dict[str, NDArray[np.float32]]]:
+def _answer(given: Given, seed: int) -> tuple[dict[str, object], dict[str, NDArray[Any]]]:
     from safetensors import SafetensorError  # `plan` asks nothing
     from safetensors.numpy import load
 
@@ -97,8 +124,9 @@ def _answer(given: Given, seed: int) -> tuple[dict[str, object], dict[str, NDArr
         facts, arrays = json.loads(answer[0]), load(answer[1])
         if "message" in facts:
             raise TrainerError(facts["message"], facts["hint"], f"{printed}{facts['trace']}")
-        if given.tensors and not ("claimed" in facts and {"test", "train"} <= arrays.keys()):
-            raise ValueError("no predictions")
+        answered = {"test", "train"} <= arrays.keys() or "table" in arrays
+        if given.tensors and not ("claimed" in facts and answered):
+            raise ValueError("no predictions and no table")
     except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         hint = "does your code write to descriptors that it did not open?"
         raise TrainerError("its answer cannot be read", hint, printed) from error

@@ -1,5 +1,6 @@
 """The trainings of a search -> what was tried, its cost, the default setting beside it."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -106,7 +107,12 @@ def _search(
     return ArmSearch(
         arm=arm.key,
         searched={
-            name: Searched(default=c.default, low=c.low, high=c.high, choices=c.choices)
+            name: Searched(
+                default=None if math.isnan(c.default) else c.default,
+                low=c.low,
+                high=c.high,
+                choices=c.choices,
+            )
             for name, c in sought.coordinates.items()
         },
         mean_tries=mean_tries,

@@ -257,7 +257,9 @@ def _tried_table(searches: list[ArmSearch]) -> Table:
                 value = None
                 if name in search.searched:
                     value = best.settings.get(name)
-                values.append(str(best.epochs) if name == "epochs" else short(value))
+                if name == "epochs" and value is None:
+                    value = best.epochs
+                values.append(short(value))
             chance = f"{100 * best.weight:.0f} %"
             notes = []
             if best.is_default:

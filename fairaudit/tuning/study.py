@@ -15,10 +15,10 @@ OFTEN = 0.5  # of the seeds: a best setting at an end more often than that is no
 class Searched(Part):
     """Where one number of an arm was sought.
 
-    Between two ends, log-uniformly, or among some values.
+    Between two ends, or among some values. ``default`` is None where code alone knows it.
     """
 
-    default: Figure
+    default: Figure | None
     low: Figure
     high: Figure
     choices: tuple[Figure, ...]
@@ -162,13 +162,12 @@ def edges(tuned: Tuned, arms: Mapping[str, ArmFacts]) -> Iterator[Finding]:
             for seed in search.seeds:
                 best = seed.best
                 if best is not None and name in best.at_edge:
-                    values.append(float(best.epochs) if name == "epochs" else best.settings[name])
+                    values.append(best.settings.get(name, float(best.epochs)))
             low, high = where.low, where.high
             if where.choices:
                 low, high = min(where.choices), max(where.choices)
             for end in (low, high):
-                # Nearer to this end than to the other, by their ratio.
-                near = [v for v in values if (v * v > low * high) == (end == high)]
+                near = [v for v in values if (high - v < v - low) == (end == high)]
                 is_often = len(near) > OFTEN * len(search.seeds)
                 if is_often and end != where.default:  # beyond the default nothing is admitted
                     nearest = min(near, key=lambda value: abs(value - end))

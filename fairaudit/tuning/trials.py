@@ -3,7 +3,7 @@
 Train every candidate on the fit rows, score it on the validation rows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -78,8 +78,8 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> Found:
         for own, did, expected in zip(tasks, done, planned, strict=True):
             assert did in (expected, DIVERGED), f"{own.arm} did {did}, planned {expected}"
     arrays, found = _outcomes(models, prepared, division)
-    exact, released = score(arm, task.seed, found, prepared, division)
-    weights = tuning.weights(released)
+    failed = [number for number, model in enumerate(models) if model.event == DIVERGED]
+    weights, tuned = judged(arm, task.seed, candidates, failed, found, prepared, division)
     if arm.has_twin:
         twins = train(method, [noiseless(arm, own) for own in tasks], prepared)
         assert all(twin.event in (None, DIVERGED) for twin in twins), (
@@ -89,26 +89,47 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> Found:
             f"twin.{name}": values
             for name, values in _outcomes(twins, prepared, division)[0].items()
         }
-    tried = [
-        {
+    event = event_to_json(arm.privacy.event) if arm.privacy.event else None
+    return Found({"weights": weights, **arrays}, {"tuning": tuned, "event": event})
+
+
+def judged(
+    arm: Arm,
+    seed: int,
+    candidates: Sequence[Candidate],
+    failed: Collection[int],
+    found: OnTraining,
+    prepared: SeedData,
+    division: Division,
+) -> tuple[NDArray[np.float64], dict[str, object]]:
+    """The chance that each candidate is the one released, [n], and the facts of the search.
+
+    Args:
+        arm, seed, candidates: Whose.
+        failed: Numbers of those that said the same of everybody.
+        found, prepared, division: As of :func:`score`.
+    """
+    tuning = tuning_of(arm)
+    exact, released = score(arm, seed, found, prepared, division)
+    weights = tuning.weights(released)
+    tried = []
+    for candidate, chance in zip(candidates, weights, strict=True):
+        facts = {
             "settings": dict(candidate.settings),
             "epochs": candidate.form.epochs,
             "is_default": candidate.is_default,
             "at_edge": list(tuning.at_edge(candidate)),
-            "diverged": model.event == DIVERGED,
+            "diverged": candidate.number in failed,
             "score": exact[candidate.number],
             "released_score": released[candidate.number],
-            "weight": float(weights[candidate.number]),
+            "weight": float(chance),
         }
-        for candidate, model in zip(candidates, models, strict=True)
-    ]
-    tuned = {
+        tried.append(facts)
+    return weights, {
         "candidates": tried,
         "fit_rows": len(division.fit),
         "validation_rows": len(division.validation),
     }
-    event = event_to_json(arm.privacy.event) if arm.privacy.event else None
-    return Found({"weights": weights, **arrays}, {"tuning": tuned, "event": event})
 
 
 def divide(prepared: SeedData, pool: TrainingPool) -> Division:

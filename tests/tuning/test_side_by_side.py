@@ -14,7 +14,7 @@ from fairaudit.engine import abreast as module
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.rules import Erm, FlatClip
 from fairaudit.execution.trained import method_of
-from fairaudit.execution.worker import _task
+from fairaudit.execution.worker import task_of
 from fairaudit.methods.base import Task
 from fairaudit.methods.dpsgd import DpSgd
 from fairaudit.methods.dpsgd_f import DpSgdF
@@ -70,7 +70,7 @@ def candidates(method, **given):
     job = next(job for job in plan.jobs if job.arm == method)
     prepared = seed_here(plan, 0)
     arm = plan.arm(method)
-    task = _task(plan, job, arm, prepared, None)
+    task = task_of(plan, job, arm, prepared, None)
     division = divide(prepared, task.pool)
     return method_of(arm), [fit_task(task, arm, c, division) for c in arm.search.candidates(0)]
 

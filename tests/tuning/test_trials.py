@@ -16,7 +16,7 @@ from fairaudit.data.tabular import load_dataset
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.errors import ConfigError, PrivacyError
 from fairaudit.execution.trained import Sanitised, method_of
-from fairaudit.execution.worker import _task
+from fairaudit.execution.worker import task_of
 from fairaudit.methods import teachers
 from fairaudit.methods.spec import Guarantee
 from fairaudit.metrics.within_model import record_correct
@@ -55,7 +55,7 @@ def searched(plan, arm="dpsgd", change=lambda arm: arm, prepared=None):
     job = next(job for job in plan.jobs if job.arm == arm)
     prepared = prepared or seed_here(plan, job.seed)
     arm = plan.arm(arm)
-    task = _task(plan, job, arm, prepared, None)
+    task = task_of(plan, job, arm, prepared, None)
     return trials.search(change(arm), method_of(arm), task, prepared)
 
 
@@ -435,7 +435,7 @@ def test_a_teacher_that_diverges_moves_its_own_votes_alone():
     )
     job = next(job for job in plan.jobs if job.arm == "pate-hard")
     prepared = seed_here(plan, 0, by_pool=True)
-    task = _task(plan, job, plan.arm("pate-hard"), prepared, None)
+    task = task_of(plan, job, plan.arm("pate-hard"), prepared, None)
     queried = teachers.queries(task)
     votes = teachers.collect_votes(task, queried)
     teacher = teachers.assign_teachers(task.records, 4, task.seed)

@@ -1,0 +1,146 @@
+"""Trainings of the user's own code -> what they show beside their costs."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from fairaudit.analysis.arm_readings import finished
+from fairaudit.data.dataset import Dataset
+from fairaudit.methods.catalog import REFERENCE
+from fairaudit.planning.arms import Arm
+from fairaudit.planning.flow import Audit
+from fairaudit.planning.plan import Plan
+from fairaudit.results.jobs import JobResult
+from fairaudit.trainers.claims import privacy
+from fairaudit.trainers.study import NAME, OwnArm, SyntheticGroup, Trainers
+
+Float64 = NDArray[np.float64]
+
+
+def measure(audit: Audit) -> Trainers | None:
+    """What a report holds of them; None where no code of the user's was asked for."""
+    plan, results = audit.plan, audit.results
+    arms: list[OwnArm] = []
+    groups: list[SyntheticGroup] = []
+    for arm in plan.arms:
+        if not arm.is_own_code:
+            continue
+        done = finished(plan, arm.key, results)
+        differences = [result.facts.get("differs_by") for result in done.values()]
+        known = [value for value in differences if isinstance(value, float)]
+        own = OwnArm(
+            arm=arm.key,
+            differs_by=known[0] if known else None,
+            beyond=_beyond(arm, plan, results),
+            same_as=_same_as(arm, plan, results),
+            is_reordered=_is_reordered(done, finished(plan, REFERENCE, results), audit.dataset),
+        )
+        arms.append(own)
+        groups += _of_tables(arm, list(done.values()), audit)
+    if not arms:
+        return None
+    return Trainers(name=NAME, comparisons=(), arms=tuple(arms), groups=tuple(groups))
+
+
+def _beyond(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> str:
+    claim, target = privacy(arm, plan, results).claim, arm.privacy.target_epsilon
+    over = []
+    if claim is not None and target is not None and claim.epsilon is not None:
+        if claim.epsilon > target:
+            over.append(f"epsilon {claim.epsilon:g}, asked was {target:g}")
+        if claim.delta is not None and claim.delta > claim.asked_delta:
+            over.append(f"delta {claim.delta:g}, asked was {claim.asked_delta:g}")
+    return " and ".join(over)
+
+
+def _same_as(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> str:
+    """An arm of the same code that was asked for other privacy and predicts the same."""
+    target = arm.privacy.target_epsilon
+    if target is None or "#" in arm.key:
+        return ""
+    ours = finished(plan, arm.key, results)
+    for other in plan.arms:
+        if other.trainer != arm.trainer or other.privacy.target_epsilon == target:
+            continue
+        theirs = finished(plan, other.key, results)
+        both = sorted(ours.keys() & theirs.keys())
+        same = []
+        for seed in both:
+            first, second = (done[seed].arrays["probabilities"][:1] for done in (ours, theirs))
+            same.append(np.array_equal(first, second))
+        if both and all(same):
+            return other.key
+    return ""
+
+
+def _is_reordered(
+    done: Mapping[int, JobResult], references: Mapping[int, JobResult], dataset: Dataset
+) -> bool:
+    """Whether another order of its columns is half as good as our model at every seed.
+
+    As good as the largest class is nothing; half as good is half-way from there to our model.
+    """
+    seeds = sorted(done.keys() & references.keys())
+    for seed in seeds:
+        ours = _confusion(done[seed], dataset)
+        theirs = _confusion(references[seed], dataset)
+        rows, columns = linear_sum_assignment(ours, maximize=True)
+        best, largest = ours[rows, columns].sum(), ours.sum(0).max()
+        half_way = (np.trace(theirs) + largest) / 2
+        if best < half_way or best <= largest or np.trace(ours) >= largest:
+            return False
+    return bool(seeds)
+
+
+def _confusion(result: JobResult, dataset: Dataset) -> Float64:
+    """Share of test rows by predicted and true class, [Y, Y]."""
+    n = len(dataset.classes)
+    truth = dataset.labels[result.arrays["test_rows"].astype(np.int64)]
+    predicted = result.arrays["probabilities"][0].argmax(-1)
+    table: Float64 = np.zeros((n, n))
+    np.add.at(table, (predicted, truth), 1.0 / len(truth))
+    return table
+
+
+def _of_tables(arm: Arm, done: Sequence[JobResult], audit: Audit) -> Iterator[SyntheticGroup]:
+    """Every group whose size in the real rows may be told."""
+    dataset, positive = audit.dataset, audit.dataset.positive
+    for grouping in dataset.groupings:
+        tables = [_counted(result).get(grouping.name) for result in done]
+        if not tables or None in tables:
+            continue  # groups that are made of two columns
+        counts = np.array(tables)  # [seeds, (real, synthetic), K, Y]
+        sizes = counts.sum(-1)
+        shares = (sizes / sizes.sum(-1, keepdims=True)).mean(0)
+        rates = np.full(shares.shape, np.nan)
+        if positive is not None:
+            with np.errstate(invalid="ignore"):
+                rates = counts[..., positive].sum(0) / sizes.sum(0)
+        lacking = ((counts[:, 1] == 0) & (counts[:, 0] > 0)).any(0)
+        for place, name in enumerate(grouping.names):
+            if sizes[:, 0, place].min() < max(1, audit.plan.config.suppress_below):
+                continue
+            classes = [dataset.classes[c] for c in np.flatnonzero(lacking[place])]
+            yield SyntheticGroup(
+                arm=arm.key,
+                grouping=grouping.name,
+                group=name,
+                real_share=float(shares[0, place]),
+                share=float(shares[1, place]),
+                real_rate=_number(rates[0, place]),
+                rate=_number(rates[1, place]),
+                missing_at=int((sizes[:, 1, place] == 0).sum()),
+                missing_classes=tuple(classes),
+            )
+
+
+def _counted(result: JobResult) -> Mapping[str, object]:
+    counts = result.facts.get("synthetic", {})
+    assert isinstance(counts, Mapping)
+    return counts
+
+
+def _number(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,181 @@
+"""Our own model on a synthetic table: how the table is made, read, checked and trained on."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import torch
+
+from fairaudit.data.columns import encode_levels, kind_of
+from fairaudit.data.dataset import Dataset, Int64, Split
+from fairaudit.data.encode import make_encoder
+from fairaudit.data.naming import listed, quoted
+from fairaudit.data.tabular import read_checked
+from fairaudit.engine.pool import TrainingPool
+from fairaudit.errors import DataError, TrainerError
+from fairaudit.execution.outcomes import outcome
+from fairaudit.execution.seed_data import SeedData
+from fairaudit.execution.trained import method_of
+from fairaudit.execution.worker import task_of
+from fairaudit.methods.catalog import REFERENCE
+from fairaudit.planning.arms import Arm
+from fairaudit.planning.plan import Job, Plan
+from fairaudit.results.jobs import Array
+from fairaudit.trainers.handed import asked_of, run_seed, stream, with_groups
+from fairaudit.trainers.process import Claimed, Given, synthesise
+
+
+def train_on_table(
+    plan: Plan, job: Job, arm: Arm, prepared: SeedData
+) -> tuple[dict[str, Array], dict[str, object]]:
+    """Arrays and facts of our model, trained on a synthetic table and tested on the real rows.
+
+    Scales and levels are learned from the table, as from the training rows for the reference.
+
+    Raises:
+        TrainerError: The code failed, or made no such table.
+        DataError: The table that was given cannot be used.
+    """
+    dataset, encoded = prepared.dataset, prepared.encoded
+    real = _whole(dataset, plan.config.group)
+    table, claimed = _table(plan, job, arm, real.take(encoded.split.train))
+    try:
+        features = _features(table, real.select(dataset.features.column_names))
+        labels = _places(table, dataset.label, dataset.classes, None)
+        groups = {}
+        for grouping in dataset.groupings:
+            if grouping.name in real.column_names:
+                places = _places(table, grouping.name, grouping.names, grouping.missing)
+                groups[grouping.name] = places
+    except DataError as error:
+        if arm.trainer:
+            raise TrainerError(f"its table: {error.message}", error.hint) from error
+        raise
+    both = replace(dataset, features=features)
+    made = dataset.n_rows + np.arange(table.num_rows)
+    n_train = len(encoded.split.train)
+    tested = np.concatenate([encoded.split.train, encoded.split.test])
+    inputs = make_encoder(both, plan.config).encode(Split(job.seed, made, tested))
+    first = dataset.groupings[0]
+    pool = TrainingPool(
+        torch.from_numpy(inputs.train[:]),
+        torch.from_numpy(labels),
+        torch.from_numpy(groups.get(first.name, np.zeros_like(labels))),
+        n_classes=len(dataset.classes),
+        n_groups=len(first.names),
+    )
+    rows = inputs.test[:]
+    ours = replace(encoded, train=rows[:n_train], test=rows[n_train:])
+    own = SeedData(dataset, ours, pool)
+    task = task_of(plan, job, arm, own, None)
+    trained = method_of(plan.arm(REFERENCE)).fit(task, [])
+    counts = {}
+    for grouping in dataset.groupings:
+        if grouping.name in groups:
+            k, n_classes = len(grouping.names), len(dataset.classes)
+            train = encoded.split.train
+            counts[grouping.name] = [
+                _counts(grouping.groups[train], dataset.labels[train], k, n_classes),
+                _counts(groups[grouping.name], labels, k, n_classes),
+            ]
+    facts: dict[str, object] = {"event": None, "claimed": [claimed], "synthetic": counts}
+    return outcome(task, trained, own), facts
+
+
+def _counts(groups: Int64, labels: Int64, k: int, n_classes: int) -> list[list[int]]:
+    """Rows by group and class, [K, Y]."""
+    table = np.bincount(groups * n_classes + labels, minlength=k * n_classes)
+    return [[int(rows) for rows in of_group] for of_group in table.reshape(k, n_classes)]
+
+
+def _table(plan: Plan, job: Job, arm: Arm, rows: pa.Table) -> tuple[pa.Table, Claimed]:
+    """The synthetic table, as it was given or is made of the training rows."""
+    from safetensors.numpy import save
+
+    config = plan.config
+    if not arm.trainer:
+        assert config.synthetic is not None
+        alone: dict[str, object] = {"data": config.synthetic, "group": (), "label": None}
+        alone |= {"split_column": None, "drop": (), "bin": {}, "contrast": {}, "columns": None}
+        return read_checked(config.model_copy(update=alone)).table, None
+    asked = {
+        "trainer": arm.trainer,
+        "privacy": asked_of(plan, arm),
+        "tables": 1,
+        "synthesizes": True,
+        "memory": config.trainer_memory,
+    }
+    given = Given(asked, save({}), (stream(rows),), config.trainer_timeout)
+    return synthesise(given, run_seed(job, arm, 0))
+
+
+def _whole(dataset: Dataset, columns: Sequence[str]) -> pa.Table:
+    """Every row with its groups and its label, as text."""
+    table = dataset.features
+    for grouping in dataset.groupings:
+        if grouping.name in columns:
+            table = with_groups(table, grouping)
+    names = np.array(dataset.classes, object)[dataset.labels]
+    if dataset.label in table.column_names:
+        return table
+    return table.append_column(dataset.label, pa.array(names, pa.large_string()))
+
+
+def _features(table: pa.Table, real: pa.Table) -> pa.Table:
+    """The real rows' features and the table's under them.
+
+    Raises:
+        DataError: Columns that are not there, of another type, or with levels that are in no row.
+    """
+    if not table.num_rows:
+        raise DataError("it has no rows")
+    columns = {}
+    for name in real.column_names:
+        if name not in table.column_names:
+            raise DataError(f"it lacks the column {quoted(name)}")
+        ours, theirs = real.column(name), table.column(name)
+        kinds = kind_of(ours.type), kind_of(theirs.type)
+        target = ours.type
+        if kinds == ("number", "number"):
+            target = pa.float64()
+        elif "number" in kinds:
+            raise DataError(f"its column {quoted(name)} holds {theirs.type}, not {ours.type}")
+        try:
+            columns[name] = pa.chunked_array(
+                [*ours.cast(target).chunks, *theirs.cast(target).chunks]
+            )
+        except pa.ArrowException:
+            what = f"its column {quoted(name)} holds {theirs.type}, not {ours.type}"
+            raise DataError(what) from None
+        if theirs.null_count and not ours.null_count:
+            raise DataError(f"its column {quoted(name)} has missing values, the real one has none")
+        if target != pa.float64():
+            known = encode_levels(ours).names
+            _refuse_unseen(name, set(encode_levels(columns[name]).names) - set(known))
+    return pa.table(columns)
+
+
+def _places(table: pa.Table, column: str, names: tuple[str, ...], missing: int | None) -> Int64:
+    """Each row's place among these names.
+
+    Raises:
+        DataError: A row that has none of them.
+    """
+    if column not in table.column_names:
+        raise DataError(f"it lacks the column {quoted(column)}")
+    levels = encode_levels(table.column(column))
+    _refuse_unseen(column, set(levels.names) - set(names))
+    if missing is None and (levels.codes < 0).any():
+        raise DataError(f"its column {quoted(column)} has missing values, the real one has none")
+    place = [names.index(level) for level in levels.names]
+    last = -1 if missing is None else missing
+    return np.array([*place, last], np.int64)[levels.codes]
+
+
+def _refuse_unseen(column: str, names: set[str]) -> None:
+    if names:
+        raise DataError(
+            f"its column {quoted(column)} has levels that no real row has: {listed(sorted(names))}",
+            "a synthesizer draws from the levels of the table that it is given",
+        )
