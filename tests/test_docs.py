@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fairaudit.methods.catalog import Guarantee, catalog
+
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
@@ -54,6 +56,22 @@ def test_every_section_of_the_mathematics_that_is_cited_exists():
                 cited += re.findall(r"\d+(?:\.\d+)*", numbers)
     assert len(cited) > 60
     assert set(cited) <= known
+
+
+def test_every_guarantee_that_is_called_established_has_its_section():
+    text = (DOCS / "methods.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^### \d\.\d (.*)\n([^#]+)", text, re.MULTILINE)
+    proved = {name for heading, _ in sections for name in re.findall(r"`([\w-]+)`", heading)}
+    established = [spec for spec in catalog().values() if spec.guarantee is Guarantee.ESTABLISHED]
+    assert len(established) >= 10
+    assert {spec.name for spec in established} <= proved
+    for heading, body in sections:
+        if {spec.name for spec in established} & set(re.findall(r"`([\w-]+)`", heading)):
+            assert re.search(r"Event: |sensitivity|moves by at most", body), heading
+    for spec in established:
+        for variant in spec.variants:
+            if variant.guarantee is Guarantee.ESTABLISHED:
+                assert f"`{variant.name}`" in text, variant.name
 
 
 def test_files_that_the_page_on_architecture_names_exist():
