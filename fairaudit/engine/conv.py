@@ -12,13 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fairaudit.engine.layer import (
-    Book,
-    Materialised,
-    Shape,
-    as_batch,
-    as_before,
-)
+from fairaudit.engine.layer import Book, Materialised, Shape, as_batch, as_before
 
 PIECE_BYTES = 2**21  # of rows laid out at once: about a core's second-level cache
 PIECE_BYTES_ELSEWHERE = 2**28  # a GPU wants few large kernels
@@ -45,112 +39,40 @@ def positions(image: Shape, window: Window) -> tuple[int, int]:
     return spots[0], spots[1]
 
 
-class Patches:
-    """Weight gradients per record, for images of one size.
+class Conv(Materialised):
+    """``y = conv(x, W) + b`` on channels-last images [(R,) B, H, W, C], one replicate at a time.
+
+    Per-sample weight gradients are written in pieces that stay in the cache; they replace the
+    batch's own. Source: Bu et al. 2022.
 
     Args:
-        image: (H, W, C).
-        outputs: O.
-        window: Of the convolution.
-    """
-
-    def __init__(self, image: Shape, outputs: int, window: Window) -> None:
-        self.channels = image[2]
-        self.outputs = outputs
-        self.window = window
-        self.spots = positions(image, window)
-        self.size = (*window.kernel, self.channels)
-        # Positions along the row where channels are few: the runs to copy would be short.
-        runs = window.kernel[1] * self.channels
-        self.is_turned = runs < _SHORT_RUN and math.prod(window.kernel) > 1
-
-    def products(self, x: Tensor, delta: Tensor) -> Tensor:
-        """[B, kh kw C O] of images [B, H, W, C] and output gradients [B, Ho, Wo, O]."""
-        (below, right) = self.window.padding
-        spots = math.prod(self.spots)
-        size = math.prod(self.size)
-        out = x.new_empty(len(x), size * self.outputs)
-        piece_bytes = PIECE_BYTES if x.is_cpu else PIECE_BYTES_ELSEWHERE
-        at_once = min(len(x), max(1, piece_bytes // (4 * spots * size)))
-        # Laid out in the same memory piece by piece: fetching it anew would take as long as the
-        # matmul.
-        if self.is_turned:
-            windows = x.new_empty(at_once, *self.size, *self.spots)
-        else:
-            windows = x.new_empty(at_once, *self.spots, *self.size)
-        for start in range(0, len(x), at_once or 1):
-            images = x[start : start + at_once]
-            n = len(images)
-            if below or right:
-                images = F.pad(images, (0, 0, right, right, below, below))
-            windows[:n].copy_(self._windows(images, windows[:n]))
-            if self.is_turned:
-                rows = windows[:n].view(n, size, spots)
-            else:
-                rows = windows[:n].view(n, spots, size).mT
-            columns = delta[start : start + n].reshape(n, spots, self.outputs)
-            torch.bmm(rows, columns, out=out[start : start + n].view(n, size, self.outputs))
-        return out
-
-    def in_order(self, weight: Tensor) -> Tensor:
-        """A view of weights [R, O, C, kh, kw] in the order of the products."""
-        return weight.permute(0, 3, 4, 2, 1)
-
-    def _windows(self, x: Tensor, like: Tensor) -> Tensor:
-        """The windows of padded images, a view of the shape of ``like``."""
-        by_record, by_row, by_column, by_channel = x.stride()
-        (down, across) = self.window.stride
-        (dilated_down, dilated_across) = self.window.dilation
-        between = (by_row * down, by_column * across)
-        within = (by_row * dilated_down, by_column * dilated_across, by_channel)
-        strides = (*within, *between) if self.is_turned else (*between, *within)
-        return x.as_strided(like.shape, (by_record, *strides), x.storage_offset())
-
-
-@dataclass(frozen=True, slots=True)
-class ConvShape:
-    """Sizes of a convolution on images of one size, groups = 1.
-
-    Args:
+        theta, start: As of any layer.
         image: (H, W, C), as it comes.
         outputs: O.
         window: Kernel, stride, padding and dilation.
         has_bias: Whether b exists.
     """
 
-    image: Shape
-    outputs: int
-    window: Window
-    has_bias: bool
-
-    @property
-    def out(self) -> Shape:
-        """(Ho, Wo, O)."""
-        return (*positions(self.image, self.window), self.outputs)
-
-    @property
-    def weight(self) -> tuple[int, int, int, int]:
-        """(O, C, kh, kw), as a module stores it."""
-        return (self.outputs, self.image[2], *self.window.kernel)
-
-
-class Conv(Materialised):
-    """``y = conv(x, W) + b`` on channels-last images [(R,) B, H, W, C], one replicate at a time.
-
-    Per-sample weight gradients are written in pieces that stay in the cache; they replace the
-    batch's own. Source: Bu et al. 2022.
-    """
-
-    def __init__(self, theta: Tensor, start: int, shape: ConvShape) -> None:
-        self.shape = shape
-        self.floats_per_record = math.prod(shape.image) + math.prod(shape.out)
+    def __init__(
+        self, theta: Tensor, start: int, image: Shape, outputs: int, window: Window, has_bias: bool
+    ) -> None:
+        channels = image[2]
+        self.window = window
+        self.outputs = outputs
+        self.has_bias = has_bias
+        self.spots = positions(image, window)
+        self.out = (*self.spots, outputs)
+        self.floats_per_record = math.prod(image) + math.prod(self.out)
+        self._stored = (outputs, channels, *window.kernel)  # as a module stores its weight
+        self._size = (*window.kernel, channels)  # of one window, as it is laid out
+        # Positions along the row where channels are few: the runs to copy would be short.
+        runs = window.kernel[1] * channels
+        self._is_turned = runs < _SHORT_RUN and math.prod(window.kernel) > 1
         self.start = start
-        self.split = start + math.prod(shape.weight)
-        self.end = self.split + shape.outputs * shape.has_bias
-        self.weight = theta[:, start : self.split].view(len(theta), *shape.weight)
+        self.split = start + math.prod(self._stored)
+        self.end = self.split + outputs * has_bias
+        self.weight = theta[:, start : self.split].view(len(theta), *self._stored)
         self.bias = theta[:, self.split : self.end]
-        window = shape.window
-        self.patches = Patches(shape.image, shape.outputs, window)
         self.options = (list(window.stride), list(window.padding), list(window.dilation))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -161,7 +83,7 @@ class Conv(Materialised):
                 F.conv2d(
                     _channels_first(images),
                     weight.contiguous(memory_format=torch.channels_last),
-                    bias if self.shape.has_bias else None,
+                    bias if self.has_bias else None,
                     *self.options,
                 )
             )
@@ -176,7 +98,7 @@ class Conv(Materialised):
                 _channels_first(deltas),
                 _channels_first(images),
                 weight,
-                [self.shape.outputs],
+                [self.outputs],
                 *self.options,
                 False,
                 [0, 0],
@@ -187,21 +109,58 @@ class Conv(Materialised):
         return _together(gradients, x)
 
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
-        """The weight's part in the order of the patches, and the bias's where it exists."""
-        weight = out[:, self.start : self.split].view(-1, *self.shape.weight)
-        parts = [self.patches.in_order(weight)]
-        if self.shape.has_bias:
+        """The weight's part in the order of the products, and the bias's where it exists."""
+        weight = out[:, self.start : self.split].view(-1, *self._stored)
+        parts = [weight.permute(0, 3, 4, 2, 1)]
+        if self.has_bias:
             parts.append(out[:, self.split : self.end])
         return tuple(parts)
 
     def gradients(self, x: Tensor, delta: Tensor) -> Book:
-        """[(R,) B, kh kw C O] in the order of the patches, and [(R,) B, O]."""
-        images = as_batch(x)
+        """[(R,) B, kh kw C O] in the order of the products, and [(R,) B, O]."""
         deltas = as_batch(delta)
-        parts = [self.patches.products(images, deltas)]
-        if self.shape.has_bias:
+        parts = [self._products(as_batch(x), deltas)]
+        if self.has_bias:
             parts.append(deltas.sum((1, 2)))
         return tuple(as_before(part, x) for part in parts)
+
+    def _products(self, x: Tensor, delta: Tensor) -> Tensor:
+        """[B, kh kw C O] of images [B, H, W, C] and output gradients [B, Ho, Wo, O]."""
+        (below, right) = self.window.padding
+        spots = math.prod(self.spots)
+        size = math.prod(self._size)
+        out = x.new_empty(len(x), size * self.outputs)
+        piece_bytes = PIECE_BYTES if x.is_cpu else PIECE_BYTES_ELSEWHERE
+        at_once = min(len(x), max(1, piece_bytes // (4 * spots * size)))
+        # Laid out in the same memory piece by piece: fetching it anew would take as long as the
+        # matmul.
+        if self._is_turned:
+            windows = x.new_empty(at_once, *self._size, *self.spots)
+        else:
+            windows = x.new_empty(at_once, *self.spots, *self._size)
+        for start in range(0, len(x), at_once or 1):
+            images = x[start : start + at_once]
+            n = len(images)
+            if below or right:
+                images = F.pad(images, (0, 0, right, right, below, below))
+            windows[:n].copy_(self._windows(images, windows[:n]))
+            if self._is_turned:
+                rows = windows[:n].view(n, size, spots)
+            else:
+                rows = windows[:n].view(n, spots, size).mT
+            columns = delta[start : start + n].reshape(n, spots, self.outputs)
+            torch.bmm(rows, columns, out=out[start : start + n].view(n, size, self.outputs))
+        return out
+
+    def _windows(self, x: Tensor, like: Tensor) -> Tensor:
+        """The windows of padded images, a view of the shape of ``like``."""
+        by_record, by_row, by_column, by_channel = x.stride()
+        (down, across) = self.window.stride
+        (dilated_down, dilated_across) = self.window.dilation
+        between = (by_row * down, by_column * across)
+        within = (by_row * dilated_down, by_column * dilated_across, by_channel)
+        strides = (*within, *between) if self._is_turned else (*between, *within)
+        return x.as_strided(like.shape, (by_record, *strides), x.storage_offset())
 
 
 def _apart(x: Tensor) -> tuple[Tensor, ...]:

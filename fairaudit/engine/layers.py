@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from fairaudit.engine.conv import Conv, ConvShape, Window
+from fairaudit.engine.conv import Conv, Window
 from fairaudit.engine.layer import Elementwise, Layer, Shape
 from fairaudit.engine.linear import ImageLinear, Linear
 from fairaudit.engine.small_layers import (
@@ -104,8 +104,9 @@ def _conv(chain: _Chain, module: nn.Conv2d) -> None:
             raise unsupported(module, "with padding='same' and an even kernel")
         padding = (reach[0] // 2, reach[1] // 2)
     window = Window(kernel, stride, _pair(module, padding), dilation)
-    shape = ConvShape(image, module.out_channels, window, module.bias is not None)
-    chain.add(Conv(chain.theta, chain.start, shape), shape.out)
+    has_bias = module.bias is not None
+    layer = Conv(chain.theta, chain.start, image, module.out_channels, window, has_bias)
+    chain.add(layer, layer.out)
 
 
 def _group_norm(chain: _Chain, module: nn.GroupNorm) -> None:

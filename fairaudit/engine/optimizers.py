@@ -4,8 +4,6 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor
 
-from fairaudit.errors import ConfigError
-
 
 class Optimizer(ABC):
     """Moves theta in place along released gradients.
@@ -91,14 +89,3 @@ OPTIMIZERS: dict[str, type[Optimizer]] = {
     "momentum": Momentum,
     "adam": Adam,
 }
-
-
-def make_optimizer(name: str, learning_rate: float | Tensor) -> Optimizer:
-    """The optimizer of that name.
-
-    Raises:
-        ConfigError: Unknown name.
-    """
-    if name not in OPTIMIZERS:
-        raise ConfigError(f"unknown optimizer {name!r}", hint="use sgd, momentum or adam")
-    return OPTIMIZERS[name](learning_rate)

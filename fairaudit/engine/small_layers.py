@@ -124,7 +124,7 @@ class MaxPool(_Pool):
     def __init__(self, module: nn.MaxPool2d) -> None:
         stride = module.kernel_size if module.stride is None else module.stride
         sizes = (module.kernel_size, stride, module.padding, module.dilation)
-        self.options = options = (*map(_pair, sizes), module.ceil_mode)
+        options = (*sizes, module.ceil_mode)
         find = _ATEN.max_pool2d_with_indices
         spread = _ATEN.max_pool2d_with_indices_backward
         super().__init__(
@@ -137,7 +137,7 @@ class AvgPool(_Pool):
     """The mean of each window."""
 
     def __init__(self, module: nn.AvgPool2d) -> None:
-        sizes = map(_pair, (module.kernel_size, module.stride, module.padding))
+        sizes = (module.kernel_size, module.stride, module.padding)
         options = (*sizes, module.ceil_mode, module.count_include_pad, module.divisor_override)
         super().__init__(
             lambda x: _ATEN.avg_pool2d(x, *options),
@@ -156,12 +156,6 @@ class AdaptiveAvgPool(_Pool):
         super().__init__(
             lambda x: _ATEN._adaptive_avg_pool2d(x, out), _ATEN._adaptive_avg_pool2d_backward
         )
-
-
-def _pair(value: int | tuple[int, ...]) -> list[int]:
-    if isinstance(value, int):
-        return [value, value]
-    return list(value)
 
 
 class _Normalise(Materialised):

@@ -120,7 +120,7 @@ class GradientMethod(Method):
 
     def _set_up(self, task: Task, observers: Sequence[Observer]) -> tuple[Stacked, Training]:
         from fairaudit.engine.loop import Training
-        from fairaudit.engine.optimizers import make_optimizer
+        from fairaudit.engine.optimizers import OPTIMIZERS
         from fairaudit.engine.replicates import stack
         from fairaudit.engine.sampling import PoissonSampler
         from fairaudit.privacy.noise import noise_stream
@@ -135,7 +135,7 @@ class GradientMethod(Method):
             release=self.release(task),
             objective_noise=noise_stream(task.seed, "query", f"{task.arm}/objective", task.repeats),
             rule_noise=noise_stream(task.seed, "query", f"{task.arm}/rule", task.repeats),
-            optimizer=make_optimizer(task.optimizer, self.learning_rate(task)),
+            optimizer=OPTIMIZERS[task.optimizer](self.learning_rate(task)),
             sampler=PoissonSampler(streams, task.pool.n_records, task.steps_per_epoch),
             facts=task.facts(),
             epochs=task.epochs,

@@ -133,8 +133,7 @@ class OutputPerturbation(Method):
         if pool.in_memory:
             return None
         some = pool.gather(torch.arange(0, pool.n_records, -(-pool.n_records // STARTERS)), None)
-        share = len(some.records) / pool.n_records
-        divisor = torch.tensor([task.n_public * share], dtype=torch.float64)
+        divisor = task.n_public * len(some.records) / pool.n_records
         x, targets = inputs(some.inputs, some.group), some.targets.double().unsqueeze(0)
         return minimise(LogisticProblems(x, targets, task.settings["penalty"], divisor))
 

@@ -9,7 +9,7 @@ only then, and both the sensitivity of the minimiser and the theorems on student
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -21,8 +21,7 @@ TOLERANCE = 1e-10  # on the gradient's norm: the minimiser is at most TOLERANCE 
 MOST_PARAMETERS = 4096  # of one problem: the Hessian is formed
 _ROUNDS = 200
 _HALVINGS = 40
-_CHUNK_BYTES = 64 * 2**20
-_PIECE_BYTES = 2 * _CHUNK_BYTES
+_PIECE_BYTES = 128 * 2**20
 _ROWS_AT_ONCE = 4096
 
 
@@ -41,17 +40,14 @@ class Problems(Protocol):
     def shape(self) -> tuple[int, int]:
         """Of one solution: rows, one for two classes and one per class for more; columns d."""
 
-    def at_once(self) -> Iterator[tuple[Tensor, "Problems"]]:
-        """Indices, and those problems, as many as memory allows.
-
-        Their targets carry every divisor.
-        """
-
     def part(self, rows: Tensor) -> "Problems":
         """The problems of those indices."""
 
     def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Features [R, n, d], or [n, d] that all share, and targets [R, n, Y]; all records once."""
+        """All records once: features [R, n, d], or [n, d] that all share, and targets [R, n, Y].
+
+        Targets are divided by the divisor, so that J is a plain sum over records.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +58,14 @@ class LogisticProblems:
         features: [R, n, d] float64, or [n, d] that all problems share.
         targets: [R, n, Y] float64, the weight of each class's loss; a row need not sum to 1.
         penalty: lambda.
-        divisor: What each sum of losses is divided by, [R]; a public constant where the solution
-            is to be released. None: the number of records.
+        divisor: What each sum of losses is divided by; a public constant where the solution is to
+            be released. None: the number of records.
     """
 
     features: Tensor
     targets: Tensor
     penalty: float
-    divisor: Tensor | None = None
+    divisor: float | None = None
 
     @property
     def replicates(self) -> int:
@@ -81,35 +77,20 @@ class LogisticProblems:
         """Of one solution."""
         return solution_shape(self.targets.shape[-1], self.features.shape[-1])
 
-    def at_once(self) -> Iterator[tuple[Tensor, "LogisticProblems"]]:
-        """Chunks of the problems."""
-        size = 8 * self.targets.shape[1] * (self.features.shape[-1] + 4 * self.targets.shape[2])
-        for rows in torch.split(
-            torch.arange(self.replicates), max(1, _CHUNK_BYTES // max(1, size))
-        ):
-            part = self.part(rows)
-            divisor = part.divisor
-            if divisor is None:
-                divisor = part.targets.new_full((len(rows),), part.targets.shape[1])
-            # With these targets J is a plain sum over records.
-            targets = part.targets / divisor.clamp_min(1.0)[:, None, None]
-            yield rows, LogisticProblems(part.features, targets, part.penalty)
-
     def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
         """As many records at once as what is computed of them has room."""
+        records = self.targets.shape[1]
+        divisor = records if self.divisor is None else self.divisor
         size = 8 * (self.features.shape[-1] + 4 * self.targets[:, 0].numel())
         at_once = max(1, _PIECE_BYTES // size)
-        for start in range(0, self.targets.shape[1], at_once):
+        for start in range(0, records, at_once):
             piece = slice(start, start + at_once)
-            yield self.features[..., piece, :], self.targets[:, piece]
+            yield self.features[..., piece, :], self.targets[:, piece] / max(divisor, 1.0)
 
     def part(self, rows: Tensor) -> "LogisticProblems":
         """The problems of those indices."""
         features = self.features if self.features.dim() == 2 else self.features[rows]
-        divisor = None
-        if self.divisor is not None:
-            divisor = self.divisor[rows]
-        return LogisticProblems(features, self.targets[rows], self.penalty, divisor)
+        return replace(self, features=features, targets=self.targets[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +119,6 @@ class StreamedProblem:
     def shape(self) -> tuple[int, int]:
         """Of the solution."""
         return solution_shape(self.n_classes, self.n_features)
-
-    def at_once(self) -> Iterator[tuple[Tensor, "StreamedProblem"]]:
-        """The problem."""
-        yield torch.arange(1), self
 
     def part(self, rows: Tensor) -> "StreamedProblem":
         """The problem."""
@@ -178,12 +155,9 @@ def minimise(problems: Problems, start: Tensor | None = None) -> Tensor:
             "supported",
             hint="drop columns, or raise --merge-rare",
         )
-    found = torch.zeros(problems.replicates, height, width, dtype=torch.float64)
-    if start is not None:
-        found = start.clone()
-    for rows, part in problems.at_once():
-        found[rows] = _newton(part, found[rows])
-    return found
+    if start is None:
+        start = torch.zeros(problems.replicates, height, width, dtype=torch.float64)
+    return _newton(problems, start.clone())
 
 
 def scores(features: Tensor, theta: Tensor) -> Tensor:

@@ -161,7 +161,7 @@ def calibrate_gaussian(count: int, delta: float, target_epsilon: float) -> float
 
         sigma = float(dp_accounting.get_sigma_gaussian(target_epsilon, delta))
     # Up to 6 digits: never above the target, and the same noise whatever the library's last bits.
-    return _rounded_up(sigma * math.sqrt(count), digits=6)
+    return rounded_up(sigma * math.sqrt(count), digits=6)
 
 
 def checked_delta(delta: float) -> float:
@@ -285,7 +285,7 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
     for _ in range(30):
         # Few digits: the last ones of an accountant change with the libraries, and bits of noise
         # with them.
-        sigma = min(_rounded_up(sigma, digits=6), LARGEST_SIGMA)
+        sigma = min(rounded_up(sigma, digits=6), LARGEST_SIGMA)
         value = _epsilon((_Charge(steps_per_epoch, sigma, steps),), delta, "pld")
         at_the_floor = sigma <= SMALLEST_SIGMA and value <= target
         if at_the_floor or (1.0 - TOLERANCE) * target <= value <= (1.0 - 1e-6) * target:
@@ -305,7 +305,7 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
     raise PrivacyError(
         f"epsilon {target:g} cannot be met at delta {delta:g}: "
         f"noise of {LARGEST_SIGMA:g} times the clipping bound still costs {shown_up(least)}",
-        hint=f"use --epsilon {_rounded_up(1.01 * least, digits=2):g} or more, or fewer epochs",
+        hint=f"use --epsilon {rounded_up(1.01 * least, digits=2):g} or more, or fewer epochs",
     )
 
 
@@ -359,9 +359,9 @@ def _side_too_costly(
 ) -> PrivacyError:
     alone = epsilon(side, delta)
     # Twice the total leaves the gradient at most 1.2 times the noise that it has without queries.
-    enough = _rounded_up(2.0 * sigma * math.sqrt(len(side.releases)), digits=3)
+    enough = rounded_up(2.0 * sigma * math.sqrt(len(side.releases)), digits=3)
     if alone < math.inf:
-        reachable = f"--epsilon {_rounded_up(1.5 * alone, digits=2):g} or more, or "
+        reachable = f"--epsilon {rounded_up(1.5 * alone, digits=2):g} or more, or "
     else:
         reachable = ""
     noises = ", ".join(f"{release.noise_multiplier:g}" for release in side.releases)
@@ -372,7 +372,7 @@ def _side_too_costly(
     )
 
 
-def _rounded_up(value: float, digits: int) -> float:
+def rounded_up(value: float, digits: int) -> float:
     """The next number of that many significant digits, never below ``value``."""
     unit = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
     rounded = float(f"{math.ceil(value / unit) * unit:.{digits}g}")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.errors import PrivacyError
-from fairaudit.privacy.accounting import checked_delta, quiet
+from fairaudit.privacy.accounting import checked_delta, quiet, rounded_up
 from fairaudit.privacy.events import Gaussian, PrivacyEvent, shown_up
 
 # Those that the RDP accountant asks for by itself.
@@ -303,8 +303,7 @@ def _score_noise(selection: Selection, delta: float, target: float) -> float:
         middle = 0.5 * (low + high)
         cost = selection.epsilon([Gaussian(SCORE, math.exp(middle))], delta)
         low, high = (middle, high) if cost > target else (low, middle)
-    unit = 10.0 ** (math.floor(high / math.log(10.0)) + 1 - _DIGITS)
-    return float(f"{math.ceil(math.exp(high) / unit) * unit:.{_DIGITS}g}")
+    return rounded_up(math.exp(high), _DIGITS)
 
 
 def _rounded_down(value: float) -> float:

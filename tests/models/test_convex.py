@@ -24,7 +24,7 @@ def records(n=80, d=4, classes=2, seed=0, replicates=None):
 
 def objective(problems, theta, r=0):
     x = problems.features if problems.features.dim() == 2 else problems.features[r]
-    divisor = len(x) if problems.divisor is None else problems.divisor[r]
+    divisor = len(x) if problems.divisor is None else problems.divisor
     each = losses(scores(x, theta[None])[0], problems.targets[r])
     return each.sum() / divisor + problems.penalty / 2 * theta.square().sum()
 
@@ -57,7 +57,7 @@ def test_problems_together_equal_each_alone(classes):
 
 def test_a_public_divisor_stays_when_a_record_goes():
     x, targets = records(60)
-    divisor = torch.tensor([60.0], dtype=torch.float64)
+    divisor = 60.0
     whole = minimise(LogisticProblems(x, targets, 0.1, divisor))
     torch.testing.assert_close(whole, minimise(LogisticProblems(x, targets, 0.1)))
     without = minimise(LogisticProblems(x[1:], targets[:, 1:], 0.1, divisor))
@@ -76,8 +76,7 @@ def test_separable_records_far_from_the_origin_are_solved_by_damping():
     problems = LogisticProblems(x, targets, 1e-4)
     start = torch.full((1, 1, 2), -20.0, dtype=torch.float64)
     for theta in (minimise(problems), minimise(problems, start)):
-        ((_, part),) = problems.at_once()
-        assert convex._gradient(part, theta).norm() <= TOLERANCE
+        assert convex._gradient(problems, theta).norm() <= TOLERANCE
 
 
 @pytest.mark.parametrize("classes", [2, 4])
