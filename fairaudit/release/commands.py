@@ -115,7 +115,7 @@ def predict(
         raise ConfigError("--out is the file that is read", hint="name another file")
     rows, predictions = write_predictions(load_model(folder, model=model), data, out)
     screen = Screen(quiet=quiet)
-    screen.lines(prediction_lines(rows, predictions.outside, predictions.missing))
+    screen.lines(prediction_lines(rows, predictions.inputs))
     screen.lines([f"Wrote {plain(str(out), 1000)}"])
 
 

@@ -47,7 +47,7 @@ class HeldOut:
 def prediction_interval(
     values: Sequence[float], *, among: int = 1, least_sd: float = 0.0
 ) -> Ends | None:
-    """Where one more draw lies with 95 % probability, seeds being independent and about normal.
+    """Where one more fraction lies with 95 % probability, seeds being independent and about normal.
 
     ``mean +- t_{S-1} s sqrt(1 + 1/S)``: of one training, not of the mean of many.
 
@@ -65,7 +65,7 @@ def prediction_interval(
     deviation = max(float(np.std(values, ddof=1)), least_sd)
     quantile = float(t.isf((1 - LEVEL) / (2 * among), seeds - 1))
     reach = quantile * deviation * math.sqrt(1 + 1 / seeds)
-    return Ends(centre - reach, centre + reach)
+    return Ends(max(0.0, centre - reach), min(1.0, centre + reach))
 
 
 def held_out(
@@ -101,6 +101,9 @@ def held_out(
                 reason = "the audit has fewer than two seeds of it"
             else:
                 least = pooled_sd(by_arm.values())
+                if dataset.split is None and len(mine):  # other rows than any seed's
+                    share = float(np.mean(seeds))
+                    least = max(least, math.sqrt(share * (1.0 - share) / len(mine)))
                 expected = prediction_interval(seeds, among=among, least_sd=least)
             found.append(
                 HeldOut(grouping.name, name, len(mine), accuracy, expected, len(seeds), reason)

@@ -1,11 +1,12 @@
 """A training for release and its predictions as console lines."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from fairaudit.data.naming import listed
 from fairaudit.errors import numbered
 from fairaudit.privacy.events import shown_up
 from fairaudit.release.held_out import HeldOut
+from fairaudit.release.model_recipe import TableInputs
 from fairaudit.release.planned import ReleasePlan
 from fairaudit.report.render.terminal import aligned
 from fairaudit.report.safe_names import plain
@@ -59,12 +60,10 @@ def held_out_lines(found: Sequence[HeldOut], kept: str) -> Iterator[str]:
     yield f"Kept in {kept}: not private, and no part of the model's folder"
 
 
-def prediction_lines(
-    rows: int, outside: Mapping[str, int], missing: Mapping[str, int]
-) -> Iterator[str]:
+def prediction_lines(rows: int, inputs: TableInputs) -> Iterator[str]:
     """How many rows, and what of them was not as the model knows it."""
     yield f"Predicted {numbered(rows, 'row')}"
-    for counts, what in ((outside, "not as the model knows them"), (missing, "missing")):
+    unlike = {"not as the model knows them": inputs.outside, "missing": inputs.missing}
+    for what, counts in unlike.items():
         if counts:
-            values = numbered(sum(counts.values()), "value")
-            yield f"Warning {values} in {listed(counts)}: {what}"
+            yield f"Warning {numbered(counts.total(), 'value')} in {listed(counts)}: {what}"

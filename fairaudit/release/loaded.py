@@ -66,33 +66,20 @@ class TablePredictions:
 
 
 class Predicting(NamedTuple):
-    """Predictions that are made as they are asked for, some rows at a time.
+    """Predictions that are made as they are asked for, ``at_once`` rows at a time.
 
-    Counts are of the rows so far.
+    ``inputs`` counts what was not as the model knows it, of the rows so far.
     """
 
     pieces: Iterator[NDArray[np.float32]]
     at_once: int
-    inputs: TableInputs | None = None
-
-    @property
-    def outside(self) -> dict[str, int]:
-        """As of TablePredictions."""
-        if self.inputs:
-            return self.inputs.outside
-        return {}
-
-    @property
-    def missing(self) -> dict[str, int]:
-        """As of TablePredictions."""
-        if self.inputs:
-            return self.inputs.missing
-        return {}
+    inputs: TableInputs
 
     def all(self, classes: int) -> TablePredictions:
         """Of all rows."""
         empty = np.empty((0, classes), np.float32)
-        return TablePredictions(np.concatenate([empty, *self.pieces]), self.outside, self.missing)
+        probabilities = np.concatenate([empty, *self.pieces])
+        return TablePredictions(probabilities, dict(self.inputs.outside), dict(self.inputs.missing))
 
 
 class ReleasedModel:
@@ -213,7 +200,7 @@ class ReleasedModel:
                 piece = scaled[pixels[at : at + IMAGES]]
                 yield self._probabilities(piece.reshape(len(piece), -1) if as_rows else piece)
 
-        return Predicting(pieces(), IMAGES)
+        return Predicting(pieces(), IMAGES, TableInputs((), ()))
 
     def _probabilities(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         features = torch.from_numpy(np.ascontiguousarray(inputs))
@@ -244,17 +231,16 @@ def _in_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
     How many there are moves a last digit.
     """
-    held: list[pa.RecordBatch] = []
+    parts: list[pa.Table] = []
     for batch in batches:
-        at = 0
-        while at < batch.num_rows:
-            held.append(batch.slice(at, ROWS - sum(part.num_rows for part in held)))
-            at += held[-1].num_rows
-            if sum(part.num_rows for part in held) == ROWS:
-                yield pa.Table.from_batches(held)
-                held = []
-    if held:
-        yield pa.Table.from_batches(held)
+        parts.append(pa.Table.from_batches([batch]))
+        while sum(part.num_rows for part in parts) >= ROWS:
+            held = pa.concat_tables(parts)
+            yield held.slice(0, ROWS)
+            parts = [held.slice(ROWS)]
+    left = pa.concat_tables(parts) if parts else None
+    if left is not None and left.num_rows:
+        yield left
 
 
 def _as_table(data: object) -> pa.Table:

@@ -3,6 +3,7 @@
 Everything that turns a row into a prediction.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Literal
 
@@ -84,6 +85,10 @@ class TableInputs:
         columns: Of the recipe.
         names: Columns that there are.
 
+    Attributes:
+        outside: Of the rows so far: column -> values that are not as listed or within the range.
+        missing: The same of missing values.
+
     Raises:
         DataError: A column is not there.
     """
@@ -96,25 +101,15 @@ class TableInputs:
                 f"{listed(lacking)}",
                 "give the columns that it was trained on; the label is not needed",
             )
+        self.outside: Counter[str] = Counter()
+        self.missing: Counter[str] = Counter()
         self._columns = columns
-        self._outside = dict.fromkeys((column.name for column in columns), 0)
-        self._missing = dict(self._outside)
         fields = []
         for column in columns:
             levels = column.levels if isinstance(column, CategoryColumn) else ()
             fields.append(records.Field(column.name, column.kind, levels=levels))
         self._layout = Layout.of(fields)
         self._recipe = Recipe(self._layout, columns)
-
-    @property
-    def outside(self) -> dict[str, int]:
-        """Of the rows so far: column -> values that are not as listed or within the range."""
-        return {name: count for name, count in self._outside.items() if count}
-
-    @property
-    def missing(self) -> dict[str, int]:
-        """Of the rows so far: column -> missing values."""
-        return {name: count for name, count in self._missing.items() if count}
 
     def of(self, table: pa.Table) -> Float32:
         """The inputs of some rows, [n, d].
@@ -135,15 +130,15 @@ class TableInputs:
         return out
 
     def _read(self, known: Column, column: pa.ChunkedArray) -> Float64 | Int64:
-        kind = kind_of(column.type)
-        self._missing[known.name] += int(column.null_count)
+        name, kind = known.name, kind_of(column.type)
+        _count(self.missing, name, column.null_count)
         if isinstance(known, CategoryColumn):
             codes = listed_codes(column, known.levels)
-            self._outside[known.name] += int((codes == len(known.levels)).sum())
+            _count(self.outside, name, (codes == len(known.levels)).sum())
             return codes
         if kind not in (known.kind, "empty"):
             raise DataError(
-                f"column {quoted(known.name)} holds {_SAID[kind]}, and the model reads "
+                f"column {quoted(name)} holds {_SAID[kind]}, and the model reads "
                 f"{_SAID[known.kind]}",
                 "give the column as it was in training",
             )
@@ -151,8 +146,13 @@ class TableInputs:
         if known.range is None:
             return numbers
         numbers, beyond = within(numbers, known.range, known.outside)
-        self._outside[known.name] += int(beyond.sum())
+        _count(self.outside, name, beyond.sum())
         return numbers
+
+
+def _count(counts: Counter[str], name: str, values: int) -> None:
+    if values:
+        counts[name] += int(values)
 
 
 _SAID: Mapping[Kind, str] = {

@@ -144,9 +144,10 @@ def evidence(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, JsonVal
         {"name": name, "digest": {"sha256": hashlib.sha256(content).hexdigest()}}
         for name, content in files.items()
     ]
-    tests: dict[str, list[JsonValue]] = {"pass": [], "inconclusive": [], "fail": []}
-    for gate in report.gates:
-        tests[gate.outcome].append(gate.rule)
+    tests = {}
+    for outcome in ("pass", "inconclusive", "fail"):
+        rules: list[JsonValue] = [gate.rule for gate in report.gates if gate.outcome == outcome]
+        tests[outcome] = rules
     result = "WARNED"  # also where nothing was tested, so nothing passed
     if report.gates and gates_pass(report):
         result = "PASSED"
@@ -193,25 +194,27 @@ def evidence(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, JsonVal
 
 def _declared(plan: ReleasePlan) -> dict[str, JsonValue]:
     """What counts as publicly known; of it epsilon says nothing."""
-    dataset, declared = plan.dataset, dict[str, JsonValue]()
-    declared["n_public"] = plan.training.n_public
-    declared["delta"] = plan.training.delta
-    declared["classes"] = list(dataset.classes)
-    declared["favourable"] = dataset.favourable_class
-    declared["groups"] = {each.name: list(each.names) for each in dataset.groupings}
-    declared["group_that_training_reads"] = None
+    dataset = plan.dataset
+    reads: str | None = None
     if plan.arm.reads_groups:
-        declared["group_that_training_reads"] = dataset.groupings[0].name
-    declared["bins"] = dict(plan.config.bin)
-    declared["kept_columns"] = []
-    declared["image_shape"] = None
-    if dataset.image_shape is None:
-        declared["kept_columns"] = list(dataset.features.column_names)
-    else:
-        declared["image_shape"] = list(dataset.image_shape)
-    declared["declared_columns"] = [*sorted(dataset.declared)]
-    declared["settings"] = [*sorted(plan.arm.settings)]
-    return declared
+        reads = dataset.groupings[0].name
+    columns: list[JsonValue] = list(dataset.features.column_names)
+    shape: list[JsonValue] | None = None
+    if dataset.image_shape is not None:
+        columns, shape = [], list(dataset.image_shape)
+    return {
+        "n_public": plan.training.n_public,
+        "delta": plan.training.delta,
+        "classes": list(dataset.classes),
+        "favourable": dataset.favourable_class,
+        "groups": {each.name: list(each.names) for each in dataset.groupings},
+        "group_that_training_reads": reads,
+        "bins": dict(plan.config.bin),
+        "kept_columns": columns,
+        "image_shape": shape,
+        "declared_columns": [*sorted(dataset.declared)],
+        "settings": [*sorted(plan.arm.settings)],
+    }
 
 
 def card(plan: ReleasePlan, recipe: ReleaseRecipe) -> str:

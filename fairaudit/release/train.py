@@ -202,10 +202,7 @@ def _model(
         return {WEIGHTS: network.weights[0].numpy()}, make
     tensors = named_tensors(start)
     learned = [tensor for tensor in tensors.values() if tensor.requires_grad]
-    values = torch.split(trained.parameters[0], [parameter.numel() for parameter in learned])
-    with torch.no_grad():
-        for parameter, value in zip(learned, values, strict=True):
-            parameter.copy_(value.view(parameter.shape))
+    nn.utils.vector_to_parameters(trained.parameters[0], learned)
     network_make = NetworkMake(
         make="network",
         model=name,

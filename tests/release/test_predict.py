@@ -159,7 +159,7 @@ def test_a_file_that_is_written_by_and_by_is_to_the_byte_what_it_is_of_one_piece
     monkeypatch.setattr("fairaudit.release.loaded.ROW_GROUP", 256)
     rows, found = write_predictions(model, path, tmp_path / f"out.{kind}")
     assert rows == 700
-    assert (found.outside, found.missing) == (whole.outside, whole.missing)
+    assert (found.inputs.outside, found.inputs.missing) == (whole.outside, whole.missing)
     assert whole.outside["age"] >= 1
     pieces = model.predict_file(path).probabilities
     if (
