@@ -440,6 +440,25 @@ def test_a_number_that_is_not_compared_is_not_said_to_be():
         assert target.reference == reference
 
 
+def with_hidden_rows(without_group, dropped):
+    """A report of trainings, and one of given predictions that leaves some rows unjudged."""
+    names = ("a", "c", "(missing)")
+    pairs = (gap("a", "c", 0.029), gap("a", "c", 0.029, kind="max"))
+    compared = replace(comparison(costs=(0.04, 0.011, 0.02), names=names), gaps=pairs)
+    compared = with_measure(compared, "(missing)", gated=False, reason="rows without a group")
+    report = report_of(compared, names=names)
+    grouping = report.data.groupings[0]
+    rows = [g.model_copy(update={"is_missing": g.name == "(missing)"}) for g in grouping.groups]
+    rows[2] = rows[2].model_copy(update={"rows": without_group})
+    data = report.data.model_copy(
+        update={
+            "dropped_rows": {"label missing": dropped},
+            "groupings": (grouping.model_copy(update={"groups": tuple(rows)}),),
+        }
+    )
+    return report, report.model_copy(update={"training": None, "data": data})
+
+
 @pytest.mark.parametrize(
     ("rule", "beside"),
     [
@@ -453,25 +472,20 @@ def test_a_number_that_is_not_compared_is_not_said_to_be():
 )
 def test_rows_that_nobody_judged_may_lie_where_a_rule_fails(rule, beside):
     """Given predictions alone: fairaudit trained nothing and cannot know what was left out."""
-    names = ("a", "c", "(missing)")
-    pairs = (gap("a", "c", 0.029), gap("a", "c", 0.029, kind="max"))
-    compared = replace(comparison(costs=(0.04, 0.011, 0.02), names=names), gaps=pairs)
-    compared = with_measure(compared, "(missing)", gated=False, reason="rows without a group")
-    report = report_of(compared, names=names)
-    grouping = report.data.groupings[0]
-    rows = [g.model_copy(update={"is_missing": g.name == "(missing)"}) for g in grouping.groups]
-    rows[2] = rows[2].model_copy(update={"rows": 90})
-    data = report.data.model_copy(
-        update={
-            "dropped_rows": {"label missing": {"a": 5, "c": 3}},
-            "groupings": (grouping.model_copy(update={"groups": tuple(rows)}),),
-        }
-    )
-    given = report.model_copy(update={"training": None, "data": data})
+    report, given = with_hidden_rows(90, {"a": 5, "c": 3})
     away = 1e-5 if ">" in rule else -1e-5
     assert outcome(given, rule.format(beside + away)) == "pass"
     assert outcome(given, rule.format(beside - away)) == "inconclusive"
     assert outcome(report, rule.format(beside - away)) == "pass"
+
+
+def test_rows_that_the_baseline_did_not_judge_leave_a_change_open():
+    _, hiding = with_hidden_rows(90, {"a": 5, "c": 3})
+    _, whole = with_hidden_rows(0, {})
+    rule = "accuracy.delta@sex=a < -0.2"  # the hidden rows' share is 98 / 480
+    assert outcome(whole, rule, baseline=whole) == "pass"
+    assert outcome(whole, rule, baseline=hiding) == "inconclusive"
+    assert outcome(hiding, rule, baseline=whole) == "inconclusive"
 
 
 @pytest.mark.parametrize("variances", [None, Variances(4e-4, 9e-4)])

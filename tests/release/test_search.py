@@ -284,13 +284,21 @@ def test_a_search_that_is_not_charged_is_refused_with_the_way_out(audited):
     assert "--tune-privacy charged" in caught.value.hint
 
 
-def test_a_report_that_claims_another_search_is_refused(audited, monkeypatch):
-    report = load_report(audited(tune=N))
-    other = report.config["tune"].model_copy(update={"value": 9})
-    lying = report.model_copy(update={"config": {**report.config, "tune": other}})
-    monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, **__: lying)
-    with pytest.raises(ConfigError, match="another guarantee"):
-        plan_release(Request(audited(tune=N), "dpsgd"))
+def test_a_report_that_claims_another_search_or_other_numbers_is_refused(audited, monkeypatch):
+    path = audited(tune=N)
+    report = load_report(path)
+    tries = report.config["tune"].model_copy(update={"value": 9})
+    lies = [{"config": {**report.config, "tune": tries}}]
+    reference, arm = report.arms
+    for name, number in arm.settings.items():
+        settings = {**arm.settings, name: number * 1.001}
+        lies.append({"arms": (reference, arm.model_copy(update={"settings": settings}))})
+    assert len(lies) > 3
+    for update in lies:
+        lying = report.model_copy(update=update)
+        monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, lying=lying, **__: lying)
+        with pytest.raises(ConfigError, match="another guarantee"):
+            plan_release(Request(path, "dpsgd"))
 
 
 def test_a_search_of_other_tries_or_other_trainings_than_charged_does_not_run(choice):
