@@ -24,6 +24,7 @@ from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.events import Gaussian
 from fairaudit.privacy.selection import Selection
 from fairaudit.tuning import measure, trials
+from fairaudit.tuning.limitations import limitations
 from fairaudit.tuning.trials import divide
 
 LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
@@ -453,3 +454,15 @@ def test_a_teacher_that_diverges_moves_its_own_votes_alone():
     assert (changed - votes).abs().max() <= 1.0
     endless = replace(task, settings={**task.settings, "learning_rate": 1e30})
     assert (teachers.collect_votes(endless, queried)[:, 0] == 4).all()
+
+
+def test_a_report_says_what_a_search_leaves_open_and_how_many_models_there_are():
+    methods = {"method": ("dpsgd", "global-adapt"), "seeds": 2}
+    charged = dict(limitations(planned(**methods)))
+    uncharged = dict(limitations(planned(**methods, tune_privacy="uncharged")))
+    assert charged.keys() == uncharged.keys() == {"hyperparameters", "per_run", "configuration"}
+    assert charged["hyperparameters"] != uncharged["hyperparameters"]
+    assert f"{2 * 2} private models" in charged["per_run"]
+    assert f"best of {N} trainings" in uncharged["hyperparameters"]
+    assert "per_run" not in dict(limitations(planned(noise_multiplier=0.0)))
+    assert not list(limitations(planned(tune=None)))
