@@ -25,14 +25,14 @@ import pandas as pd
 import torch
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data import split
 from fairaudit.data.public import share_inputs
+from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.seed_data import prepare_rows
 from fairaudit.execution.trained import method_of
 from fairaudit.execution.worker import _task
 from fairaudit.planning.plan import make_plan
-from fairaudit.tuning import charge, trials
+from fairaudit.tuning import charge, trials, validation
 
 ARM = "dpsgd"
 TABLES = {
@@ -69,7 +69,7 @@ WAYS += [Way(20, 1.0, 0.1), Way(20, 1.0, 0.3), Way(20, 1.0, noisy=False)]
 def tuned(config: AuditConfig, way: Way, seeds: range) -> Iterator[tuple[int, float, float]]:
     """Seed, tuned accuracy on the test rows, and the accuracy of the best candidate there is."""
     charge.SHAPES = (way.shape,)
-    split.VALIDATION_SHARE = way.share
+    validation.VALIDATION_SHARE = way.share
     dataset = load_dataset(config)
     plan = make_plan(config.model_copy(update={"tune": way.mean}), dataset)
     arm = plan.arm(ARM)
@@ -78,9 +78,7 @@ def tuned(config: AuditConfig, way: Way, seeds: range) -> Iterator[tuple[int, fl
         arm = arm.model_copy(update={"search": search})
     inputs = share_inputs(dataset, config).value
     for seed in seeds:
-        prepared = prepare_rows(
-            inputs, config, split.draw_split(dataset, config, seed), by_pool=False
-        )
+        prepared = prepare_rows(inputs, config, draw_split(dataset, config, seed), by_pool=False)
         job = replace(next(job for job in plan.jobs if job.arm == ARM), seed=seed)
         found = trials.search(arm, method_of(arm), _task(plan, job, arm, prepared, None), prepared)
         yield seed, *_accuracies(found.arrays, dataset.labels[prepared.encoded.split.test])
@@ -98,9 +96,7 @@ def default(config: AuditConfig, seeds: range) -> dict[int, float]:
     arm = plan.arm(ARM)
     inputs = share_inputs(dataset, config).value
     for seed in seeds:
-        prepared = prepare_rows(
-            inputs, config, split.draw_split(dataset, config, seed), by_pool=False
-        )
+        prepared = prepare_rows(inputs, config, draw_split(dataset, config, seed), by_pool=False)
         job = replace(next(job for job in plan.jobs if job.arm == ARM), seed=seed)
         model = method_of(arm).fit(_task(plan, job, arm, prepared, None), [])
         tested = torch.from_numpy(prepared.encoded.test)

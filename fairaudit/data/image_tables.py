@@ -1,9 +1,9 @@
 """Images inside a table file.
 
-Encoded files, Hugging Face's {bytes, path}, raw bytes, Arrow tensors.
+Encoded files, Hugging Face's {bytes, path}, Arrow tensors.
 """
 
-import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePath
@@ -11,7 +11,6 @@ from typing import Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fairaudit.data.dataset import Notice, Shape, UInt8, image_column
@@ -21,7 +20,6 @@ from fairaudit.data.readers import Source, read_columns
 from fairaudit.errors import DataError, numbered
 
 _MAGIC = (b"\x89PNG", b"\xff\xd8\xff", b"BM", b"GIF8", b"RIFF", b"II*\x00", b"MM\x00*")
-_SHAPE_KEY = b"image_shape"
 _SNIFFED_ROWS = 16
 
 
@@ -31,13 +29,13 @@ class StoredImages:
 
     Args:
         name: The column.
-        form: ``files`` (PNG, JPEG, ... as bytes), ``struct`` (the same in {bytes, path}), ``raw``
-            (one byte per pixel and channel) or ``tensor`` (Arrow's own type for that).
-        shape: Of ``raw`` and ``tensor``; None where each file has its own.
+        form: ``files`` (PNG, JPEG, ... as bytes), ``struct`` (the same in {bytes, path}) or
+            ``tensor`` (Arrow's own type of pixels).
+        shape: Of ``tensor``; None where each file has its own.
     """
 
     name: str
-    form: Literal["files", "struct", "raw", "tensor"]
+    form: Literal["files", "struct", "tensor"]
     shape: Shape | None = None
 
 
@@ -77,7 +75,7 @@ def find_images(
     if wanted is not None:
         raise DataError(
             f"column {quoted(wanted)} holds no images",
-            "store PNG or JPEG bytes, or raw uint8 with image_shape in the schema's metadata",
+            "store PNG or JPEG bytes, or a fixed-shape tensor of uint8",
         )
     return None
 
@@ -92,7 +90,7 @@ def with_pixels(
     """
     column = table.column(stored.name)
     if stored.shape is not None:
-        pixels, notices = fitted(_raw(column, stored), options), tuple[Notice, ...]()
+        pixels, notices = fitted(_tensors(column, stored), options), tuple[Notice, ...]()
         images = image_column(pixels, np.ones(len(pixels), np.bool_))
     else:
         stack = ImageStack(len(column), options)
@@ -105,18 +103,18 @@ def with_pixels(
     return table.set_column(table.column_names.index(stored.name), stored.name, images), notices
 
 
-def read_shape(text: str, where: str) -> Shape:
-    """``28,28`` or ``64,64,3`` as height, width and channels.
+def _shape(sides: Sequence[int], where: str) -> Shape:
+    """Height, width and channels.
 
     Raises:
         DataError: Not two or three sides, or neither 1 nor 3 channels last.
     """
-    sides = [int(part) for part in re.findall(r"\d{1,9}", text)]
     height, width, channels = (*sides, 1)[:3] if len(sides) in (2, 3) else (0, 0, 0)
     if not height or not width or channels not in (1, 3):
+        shape = " x ".join(map(str, sides))
         raise DataError(
-            f"{where}: {quoted(text)} is not the shape of an image",
-            "write height,width or height,width,3",
+            f"{where}: {shape} is not the shape of an image",
+            "store height x width, or height x width x 3",
         )
     return height, width, channels
 
@@ -128,17 +126,13 @@ def _stored(source: Source, name: str) -> StoredImages | None:
         if kind.value_type != pa.uint8() or kind.permutation is not None:
             return None
         where = f"column {quoted(name)} of {source.path.name}"
-        return StoredImages(name, "tensor", read_shape(",".join(map(str, kind.shape)), where))
+        return StoredImages(name, "tensor", _shape(kind.shape, where))
     if t.is_struct(kind) and {"bytes", "path"} <= {
         kind.field(i).name for i in range(kind.num_fields)
     }:
         return StoredImages(name, "struct")
     if not t.is_binary(kind) and not t.is_large_binary(kind):
         return None
-    metadata = source.schema.metadata or {}
-    if _SHAPE_KEY in metadata:
-        text = metadata[_SHAPE_KEY].decode("utf8", "replace")
-        return StoredImages(name, "raw", read_shape(text, f"image_shape in {source.path.name}"))
     if _looks_encoded(source, name, kind):
         return StoredImages(name, "files")
     return None
@@ -155,20 +149,12 @@ def _looks_encoded(source: Source, name: str, kind: pa.DataType) -> bool:
     return bool(known) and all(value.startswith(_MAGIC) for value in known)
 
 
-def _raw(column: pa.ChunkedArray, stored: StoredImages) -> UInt8:
-    """``[N, H, W, C]`` of a column of tensors or raw bytes."""
+def _tensors(column: pa.ChunkedArray, stored: StoredImages) -> UInt8:
+    """``[N, H, W, C]`` of a column of tensors."""
     assert stored.shape is not None
     refuse_too_large(len(column), stored.shape)
-    size = int(np.prod(stored.shape))
-    sizes = pc.fill_null(pc.binary_length(column), -1) if stored.form == "raw" else pa.array([size])
-    wrong = pc.sum(pc.not_equal(sizes, size)).as_py() or column.null_count
-    if wrong:
-        raise DataError(
-            f"{numbered(wrong, 'row')} of column {quoted(stored.name)} without an image of "
-            f"{size:,} bytes"
-        )
-    if stored.form == "raw":
-        pixels = np.frombuffer(b"".join(column.to_pylist()), np.uint8)
-    else:
-        pixels = np.concatenate([chunk.to_numpy_ndarray().ravel() for chunk in column.chunks])
+    if column.null_count:
+        lacking = numbered(column.null_count, "row")
+        raise DataError(f"{lacking} of column {quoted(stored.name)} without an image")
+    pixels = np.concatenate([chunk.to_numpy_ndarray().ravel() for chunk in column.chunks])
     return pixels.reshape(len(column), *stored.shape)

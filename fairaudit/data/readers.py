@@ -10,7 +10,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,9 +38,6 @@ _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _SIDECAR_KEYS = ("label", "positive", "favourable")
 _HEADER_BYTES = 1 << 16
 _PACKED = ".gz"
-_WINDOWS_TEXT = Notice(
-    "csv_encoding", "the file is not UTF-8 and is read as Windows-1252 text", "save it as UTF-8"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,7 @@ class Source:
         declared: ``label``, ``positive`` and ``favourable`` as the file or its sidecar declares
             them.
         declared_by: ``declared in the file`` or ``declared beside the file``, or "".
-        delimiter, encoding: Of a CSV.
+        delimiter: Of a CSV.
     """
 
     path: Path
@@ -63,7 +60,6 @@ class Source:
     declared: Mapping[str, str]
     declared_by: str
     delimiter: str = ","
-    encoding: str = "utf8"
 
 
 def open_source(path: Path) -> Source:
@@ -73,13 +69,13 @@ def open_source(path: Path) -> Source:
         DataError: Missing, unreadable, not a table, or with duplicate column names.
     """
     kind = _table_format(path)
-    delimiter, encoding = ",", "utf8"
+    delimiter = ","
     with _explained(path):
         if path.suffix.lower() == _PACKED:
             refuse_packed_bomb(path)
         if kind == "csv":
-            delimiter, encoding = _csv_dialect(path)
-        schema = _schema(path, kind, delimiter, encoding)
+            delimiter = _delimiter(path)
+        schema = _schema(path, kind, delimiter)
         names = list(schema.names)  # undecodable names show here
     if not names:
         raise DataError(f"{path.name} has no columns")
@@ -87,7 +83,7 @@ def open_source(path: Path) -> Source:
     if doubled:
         raise DataError(f"{path.name} has several columns of one name: {listed(doubled)}")
     declared, by = _declaration(path, schema)
-    return Source(path, kind, schema, declared, by, delimiter, encoding)
+    return Source(path, kind, schema, declared, by, delimiter)
 
 
 def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
@@ -96,20 +92,18 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
     Raises:
         DataError: Damaged content, or no rows.
     """
-    notices: tuple[Notice, ...] = ()
     with _explained(source.path):
         # Nested and dotted names share prefixes in Parquet, so more may come back than was asked.
         table = _read(source, columns).select(list(columns))
         # Arrow trusts offsets, codes and text of a file, and would follow them.
         table.validate(full=True)
-        if source.format == "csv" and any(pa.types.is_binary(t) for t in table.schema.types):
-            table = _read(replace(source, encoding="cp1252"), columns)
-            notices = (_WINDOWS_TEXT,)
+        if source.format == "csv" and any(map(pa.types.is_binary, table.schema.types)):
+            raise UnicodeError("not UTF-8")
     if not table.num_rows:
         raise DataError(f"{source.path.name} has columns but no rows")
     if source.format == "csv":
-        notices += _mixed_types(table)
-    return table, notices
+        return table, _mixed_types(table)
+    return table, ()
 
 
 def parquet_batches(source: Source, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -139,7 +133,6 @@ def _read(source: Source, columns: Sequence[str]) -> pa.Table:
     return aside(
         lambda: pacsv.read_csv(
             path,
-            read_options=pacsv.ReadOptions(encoding=source.encoding),
             parse_options=_fields(source.delimiter),
             convert_options=convert,
         )
@@ -194,26 +187,15 @@ def _first_bytes(path: Path) -> bytes:
     return head
 
 
-def _csv_dialect(path: Path) -> tuple[str, str]:
-    """Delimiter and encoding, from the header line and the first bytes."""
+def _delimiter(path: Path) -> str:
+    """Of a CSV, from its header line."""
     with pa.input_stream(str(path)) as stream:  # unpacked by its suffix
         head = stream.read(_HEADER_BYTES)
-    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        encoding = "utf16"
-    else:
-        encoding = "utf8"
-        try:
-            head.decode("utf8")
-        except UnicodeDecodeError as error:
-            # A character cut in two by the end of the sample is no evidence against UTF-8.
-            encoding = "utf8" if error.start >= len(head) - 4 else "cp1252"
-    header = head.decode(encoding, errors="replace").splitlines()[0]
-    header = re.sub(r'"[^"]*"', "", header)
-    best = max(",;\t|", key=header.count)
-    return (best if header.count(best) else ","), encoding
+    header = re.sub(r'"[^"]*"', "", head.decode(errors="replace").splitlines()[0])
+    return max(",;\t|", key=header.count)
 
 
-def _schema(path: Path, kind: str, delimiter: str, encoding: str) -> pa.Schema:
+def _schema(path: Path, kind: str, delimiter: str) -> pa.Schema:
     if kind == "parquet":
         return pq.read_schema(path)
     if kind == "feather":
@@ -222,7 +204,6 @@ def _schema(path: Path, kind: str, delimiter: str, encoding: str) -> pa.Schema:
     with aside(
         lambda: pacsv.open_csv(
             str(path),
-            read_options=pacsv.ReadOptions(encoding=encoding),
             parse_options=_fields(delimiter),
             convert_options=pacsv.ConvertOptions(check_utf8=False),
         )
@@ -294,5 +275,5 @@ def _explained(path: Path) -> Iterator[None]:
             where = f"row {int(row[1]):,}" if row[1] else "a row"
             message = f"{path.name}: {where} has {row[3]} fields where the header has {row[2]}"
         elif "UTF" in str(error) or "codec" in str(error):
-            message = f"{path.name} is not UTF-8 text"
+            raise DataError(f"{path.name} is not UTF-8 text", "save it as UTF-8") from None
         raise DataError(message) from None

@@ -16,8 +16,6 @@ from fairaudit.data.naming import nearest, quoted
 from fairaudit.errors import ConfigError, DataError
 from fairaudit.privacy.streams import numpy_stream
 
-VALIDATION_SHARE = 0.2  # of the training rows, where settings are searched for
-
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
@@ -41,7 +39,12 @@ def training_size(dataset: Dataset, config: AuditConfig) -> int:
         ConfigError: ``keep`` names no group or is no share, ``balance`` without a group.
         DataError: No row is left to train or to test on.
     """
-    return int(_sizes(dataset, config).kept.sum())
+    return int(group_sizes(dataset, config).sum())
+
+
+def group_sizes(dataset: Dataset, config: AuditConfig) -> Int64:
+    """Training rows of each group at every seed, ``[K]``. Raises: as :func:`training_size`."""
+    return _sizes(dataset, config).kept
 
 
 def holdout_size(dataset: Dataset, config: AuditConfig) -> int:
@@ -67,7 +70,7 @@ def draw_split(dataset: Dataset, config: AuditConfig, seed: int) -> Split:
         pool = np.arange(dataset.n_rows)
         if config.balance:
             pool = _draw(pool, groups, sizes.pool, numpy_stream(seed, "split", "balance"))
-        test = _draw_test(dataset, pool, sizes.test, numpy_stream(seed, "split", "test"))
+        test = draw_stratified(dataset, pool, sizes.test, numpy_stream(seed, "split", "test"))
         train = np.setdiff1d(pool, test, assume_unique=True)
     else:
         train, test = np.flatnonzero(dataset.split == 0), np.flatnonzero(dataset.split == 1)
@@ -94,7 +97,7 @@ def leakage_rows(dataset: Dataset, config: AuditConfig) -> Int64:
         wanted = _sizes(dataset, config).pool
         rows = _draw(rows, groups, wanted, numpy_stream(0, "membership", "balance"))
     if config.keep:
-        wanted = _kept(dataset, config, _group_counts(dataset, rows))
+        wanted = _kept(dataset, config, group_counts(dataset, rows))
         rows = _draw(rows, groups, wanted, numpy_stream(0, "membership", "keep"))
     return rows.astype(np.int64)
 
@@ -110,40 +113,6 @@ def draw_members(dataset: Dataset, config: AuditConfig, seed: int) -> Split:
     rows = leakage_rows(dataset, config)
     member = numpy_stream(seed, "membership").random(len(rows)) < 0.5
     return Split(seed, rows[member], rows[~member])
-
-
-def validation_size(n_train: int) -> int:
-    """How many of the training rows a search validates on; it trains on the others."""
-    return min(max(round(VALIDATION_SHARE * n_train), 1), n_train - 1)
-
-
-def with_validation(n_fit: int) -> int:
-    """How many training rows leave so many for fitting.
-
-    N with ``n - validation_size(n) = n_fit``.
-    """
-    n = round(n_fit / (1.0 - VALIDATION_SHARE))
-    return next(m for m in (n, n + 1, n - 1) if m - validation_size(m) == n_fit)
-
-
-def validation_groups(dataset: Dataset, config: AuditConfig) -> Int64:
-    """Validation rows of each group, ``[K]``, the same at every seed.
-
-    Raises: as :func:`training_size`.
-    """
-    kept = _sizes(dataset, config).kept
-    return largest_remainder(validation_size(int(kept.sum())), kept)
-
-
-def draw_validation(dataset: Dataset, split: Split) -> Int64:
-    """Which of the training rows a seed validates on: places among ``split.train``, ascending.
-
-    Stratified by first grouping and class, like the test rows.
-    """
-    counts = _group_counts(dataset, split.train)
-    wanted = largest_remainder(validation_size(len(split.train)), counts)
-    drawn = _draw_test(dataset, split.train, wanted, numpy_stream(split.seed, "validation"))
-    return np.searchsorted(split.train, drawn).astype(np.int64)
 
 
 def largest_remainder(total: int, sizes: Int64) -> Int64:
@@ -173,7 +142,7 @@ def _first_groups(dataset: Dataset) -> Int64:
     return np.zeros(dataset.n_rows, np.int64)
 
 
-def _group_counts(dataset: Dataset, rows: Int64 | NDArray[np.bool_]) -> Int64:
+def group_counts(dataset: Dataset, rows: Int64 | NDArray[np.bool_]) -> Int64:
     """How many of some rows each group of the first grouping has, ``[K]``."""
     n_groups = len(dataset.groupings[0].names) if dataset.groupings else 1
     counts = np.bincount(_first_groups(dataset)[rows], minlength=n_groups)
@@ -182,14 +151,14 @@ def _group_counts(dataset: Dataset, rows: Int64 | NDArray[np.bool_]) -> Int64:
 
 def _sizes(dataset: Dataset, config: AuditConfig) -> _Sizes:
     if dataset.split is None:
-        pool = _group_counts(dataset, np.arange(dataset.n_rows))
+        pool = group_counts(dataset, np.arange(dataset.n_rows))
         if config.balance:
             pool = _balanced(dataset, pool)
         n = int(pool.sum())
         test = largest_remainder(min(max(round(config.test_size * n), 1), n - 1), pool)
     else:
-        train = _group_counts(dataset, dataset.split == 0)
-        test = _group_counts(dataset, dataset.split == 1)
+        train = group_counts(dataset, dataset.split == 0)
+        test = group_counts(dataset, dataset.split == 1)
         if config.balance:
             train, test = _balanced(dataset, train), _balanced(dataset, test)
         pool = train + test
@@ -231,16 +200,17 @@ def _kept(dataset: Dataset, config: AuditConfig, train: Int64) -> Int64:
     return kept
 
 
-def _draw_test(dataset: Dataset, pool: Int64, test: Int64, stream: np.random.Generator) -> Int64:
-    """Test rows of the pool.
-
-    Per group as allocated, per class in the group by largest remainder.
-    """
+def draw_stratified(
+    dataset: Dataset, pool: Int64, wanted: Int64, stream: np.random.Generator
+) -> Int64:
+    """``wanted[k]`` rows of each group, its classes by largest remainder, ascending."""
     n_classes = len(dataset.classes)
     cells = _first_groups(dataset) * n_classes + dataset.labels
-    counts = np.bincount(cells[pool], minlength=len(test) * n_classes).reshape(len(test), n_classes)
-    wanted = [largest_remainder(int(t), c) for t, c in zip(test, counts, strict=True)]
-    return _draw(pool, cells, np.concatenate(wanted), stream)
+    counts = np.bincount(cells[pool], minlength=len(wanted) * n_classes)
+    of_cells = []
+    for of_group, classes in zip(wanted, counts.reshape(-1, n_classes), strict=True):
+        of_cells.append(largest_remainder(int(of_group), classes))
+    return _draw(pool, cells, np.concatenate(of_cells), stream)
 
 
 def _draw(

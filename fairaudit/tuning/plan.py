@@ -6,7 +6,6 @@ from dataclasses import replace
 from fairaudit.config.model_names import ModelFacts
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
-from fairaudit.data.split import validation_groups, validation_size
 from fairaudit.errors import ConfigError, numbered
 from fairaudit.methods.spec import MethodSpec
 from fairaudit.planning.chosen import method_sets
@@ -14,6 +13,7 @@ from fairaudit.planning.plan import Plan, plan_trainings
 from fairaudit.results.estimates import DEFAULT
 from fairaudit.tuning.score import LEAST_ROWS
 from fairaudit.tuning.search import Tuning
+from fairaudit.tuning.validation import validation_groups, validation_size
 
 ONE_SETTING = "leave it out, or leave out --tune"
 # Options of an audit of fixed settings. Its trainings are those of `run` without a search, to the

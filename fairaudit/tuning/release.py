@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairaudit.data.split import VALIDATION_SHARE, validation_size, with_validation
 from fairaudit.errors import TrainingError
 from fairaudit.execution.outcomes import ROWS_AT_ONCE
 from fairaudit.execution.seed_data import SeedData
@@ -24,6 +23,7 @@ from fairaudit.privacy.streams import numpy_stream
 from fairaudit.tuning.score import Score, make_score
 from fairaudit.tuning.search import tuning_of
 from fairaudit.tuning.trials import Division, divided_at, fit_task, train
+from fairaudit.tuning.validation import VALIDATION_SHARE, validation_size, with_validation
 
 
 def best_of_tries(arm: Arm, method: Method, task: Task, prepared: SeedData, *, n_fit: int) -> Kept:

@@ -13,7 +13,6 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.data.split import VALIDATION_SHARE
 from fairaudit.methods.spec import Guarantee
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.search import Search
@@ -22,6 +21,7 @@ from fairaudit.privacy.events import PrivacyEvent, shown_up
 from fairaudit.privacy.selection import Selection, SelectionEvent
 from fairaudit.privacy.streams import numpy_stream
 from fairaudit.report.facts import ArmPrivacy, Epsilon
+from fairaudit.tuning.validation import VALIDATION_SHARE
 
 Goal = Literal["accuracy", "worst-group"]
 Choice = tuple[float, ...]  # a value of each coordinate that is one of a few

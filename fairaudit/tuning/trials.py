@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairaudit.data.split import draw_validation
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.execution.outcomes import OnTraining, group_means, on_test, on_training
 from fairaudit.execution.seed_data import SeedData
@@ -23,6 +22,7 @@ from fairaudit.privacy.noise import noise_stream
 from fairaudit.results.jobs import Array
 from fairaudit.tuning.score import make_score
 from fairaudit.tuning.search import Candidate, tuning_of
+from fairaudit.tuning.validation import draw_validation
 
 
 class Found(NamedTuple):

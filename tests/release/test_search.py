@@ -11,7 +11,6 @@ from scipy.stats import binom, chi2, geom, kstest, norm
 
 import fairaudit
 from fairaudit.data.public import share_inputs
-from fairaudit.data.split import draw_validation
 from fairaudit.errors import ConfigError, PrivacyError
 from fairaudit.execution.seed_data import prepare_rows
 from fairaudit.execution.trained import Sanitised, method_of
@@ -27,6 +26,7 @@ from fairaudit.tuning.release import best_of_tries, released_score, validation_c
 from fairaudit.tuning.score import Accuracy, WorstGroup
 from fairaudit.tuning.search import Tuning
 from fairaudit.tuning.trials import divided_at
+from fairaudit.tuning.validation import draw_validation
 
 ALARM = 1e-6
 N = 4

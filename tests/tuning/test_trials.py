@@ -11,7 +11,7 @@ from changed import replace
 from jobs import run_here, seed_here
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.split import draw_split, draw_validation, validation_groups, validation_size
+from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.errors import ConfigError, PrivacyError
@@ -26,6 +26,7 @@ from fairaudit.privacy.selection import Selection
 from fairaudit.tuning import measure, trials
 from fairaudit.tuning.limitations import limitations
 from fairaudit.tuning.trials import divide
+from fairaudit.tuning.validation import draw_validation, validation_groups, validation_size
 
 LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
 N = 5

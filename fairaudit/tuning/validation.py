@@ -1,0 +1,44 @@
+"""Which training rows score the candidates of a search and train none."""
+
+import numpy as np
+
+from fairaudit.config.options import AuditConfig
+from fairaudit.data.dataset import Dataset, Int64, Split
+from fairaudit.data.split import draw_stratified, group_counts, group_sizes, largest_remainder
+from fairaudit.privacy.streams import numpy_stream
+
+VALIDATION_SHARE = 0.2  # of the training rows
+
+
+def validation_size(n_train: int) -> int:
+    """How many of the training rows a search validates on; it trains on the others."""
+    return min(max(round(VALIDATION_SHARE * n_train), 1), n_train - 1)
+
+
+def with_validation(n_fit: int) -> int:
+    """How many training rows leave so many for fitting.
+
+    N with ``n - validation_size(n) = n_fit``.
+    """
+    n = round(n_fit / (1.0 - VALIDATION_SHARE))
+    return next(m for m in (n, n + 1, n - 1) if m - validation_size(m) == n_fit)
+
+
+def validation_groups(dataset: Dataset, config: AuditConfig) -> Int64:
+    """Validation rows of each group, ``[K]``, the same at every seed.
+
+    Raises: as :func:`fairaudit.data.split.training_size`.
+    """
+    kept = group_sizes(dataset, config)
+    return largest_remainder(validation_size(int(kept.sum())), kept)
+
+
+def draw_validation(dataset: Dataset, split: Split) -> Int64:
+    """Which of the training rows a seed validates on: places among ``split.train``, ascending.
+
+    Stratified by first grouping and class, like the test rows.
+    """
+    counts = group_counts(dataset, split.train)
+    wanted = largest_remainder(validation_size(len(split.train)), counts)
+    drawn = draw_stratified(dataset, split.train, wanted, numpy_stream(split.seed, "validation"))
+    return np.searchsorted(split.train, drawn).astype(np.int64)
