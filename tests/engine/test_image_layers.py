@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 from image_models import IMAGE_MODELS, image_model, images
-from oracles import gradients, output_gradient
+from oracles import gradients, sum_weights, taped
 from torch import nn
 
 from fairaudit.engine import conv as conv_module
@@ -12,25 +12,7 @@ from fairaudit.engine.layers import bind
 from fairaudit.engine.loop import NORM_GUARD
 from fairaudit.engine.network import Network, Tape
 from fairaudit.engine.small_layers import ChannelsFirst
-from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.errors import TrainingError
-
-ROWS = 2
-
-
-def weights_for(replicates, batch, rows=ROWS):
-    return torch.rand(rows, replicates, batch, generator=torch.Generator().manual_seed(7))
-
-
-def run(network, x, labels, weights, budget=DEFAULT_BUDGET):
-    """Logits [R, B, Y], norms [R, B] and sums [W, R, P] of one batch, by the engine."""
-    single = network.replicates == 1
-    tape = Tape(network, len(weights), budget)
-    x, labels = (x[0], labels[0]) if single else (x, labels)
-    logits = tape.forward(x).clone()
-    norms = tape.backward(output_gradient(logits, labels))
-    sums = torch.stack([row.clone() for row in tape.sums(list(weights))])
-    return (logits[None], norms[None], sums) if single else (logits, norms, sums)
 
 
 @pytest.mark.parametrize("name", IMAGE_MODELS)
@@ -38,8 +20,8 @@ def run(network, x, labels, weights, budget=DEFAULT_BUDGET):
 def test_logits_norms_and_sums_on_images_are_those_of_per_sample_gradients(name, replicates, batch):
     modules = [image_model(name, seed) for seed in range(replicates)]
     x, labels = images(name, replicates, batch)
-    weights = weights_for(replicates, batch)
-    logits, norms, sums = run(Network(modules), x, labels, weights)
+    weights = sum_weights(replicates, batch)
+    logits, norms, sums = taped(Network(modules), x, labels, weights)
     rows = torch.stack([gradients(m, a, b) for m, a, b in zip(modules, x, labels, strict=True)])
     expected = torch.stack([m(a).detach() for m, a in zip(modules, x, strict=True)])
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
@@ -60,15 +42,15 @@ def test_chunks_of_images_change_results_by_rounding_and_the_budget_by_nothing(
 ):
     network = Network([image_model(name, seed) for seed in range(replicates)])
     x, labels = images(name, replicates, 37)
-    weights = weights_for(replicates, 37)
-    whole = run(network, x, labels, weights)
+    weights = sum_weights(replicates, 37)
+    whole = taped(network, x, labels, weights)
     monkeypatch.setattr(tape_module, "CHUNK_BYTES", 1)
     monkeypatch.setattr(tape_module, "LARGE_RECORD", 1)
     monkeypatch.setattr(conv_module, "PIECE_BYTES", 1)
     assert Tape(network).rows_per_chunk == 1
-    ample = run(network, x, labels, weights)
+    ample = taped(network, x, labels, weights)
     for budget in (0, 20 * network.bytes_per_record):
-        tight = run(network, x, labels, weights, budget)
+        tight = taped(network, x, labels, weights, budget)
         assert all(torch.equal(a, b) for a, b in zip(ample, tight, strict=True))
     for a, b in zip(ample, whole, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
@@ -81,10 +63,12 @@ def test_an_image_that_is_not_finite_counts_as_nothing(name, value):
     network = Network([image_model(name)])
     x, labels = images(name, 1, 6)
     x[0, 2] = value
-    weights = weights_for(1, 6)
-    _, norms, sums = run(network, x, labels, weights)
+    weights = sum_weights(1, 6)
+    _, norms, sums = taped(network, x, labels, weights)
     others = torch.tensor([0, 1, 3, 4, 5])
-    _, clean_norms, clean_sums = run(network, x[:, others], labels[:, others], weights[..., others])
+    _, clean_norms, clean_sums = taped(
+        network, x[:, others], labels[:, others], weights[..., others]
+    )
     assert torch.isfinite(sums).all()
     assert torch.isfinite(norms).all()
     torch.testing.assert_close(norms[:, others], clean_norms, rtol=1e-5, atol=1e-7)

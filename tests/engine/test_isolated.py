@@ -3,7 +3,7 @@ import math
 import own_models
 import pytest
 import torch
-from oracles import gradients, output_gradient
+from oracles import gradients, output_gradient, sum_weights, taped
 from torch import nn
 
 from fairaudit.engine import replicates as isolated_module
@@ -18,7 +18,6 @@ from fairaudit.engine.replicates import (
     tape_of,
 )
 from fairaudit.engine.small_layers import ChannelsFirst
-from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.errors import TrainingError
 
 WIDTH, CLASSES = 6, 3
@@ -46,21 +45,6 @@ def records(name, replicates, count, seed=1):
     return x, torch.randint(CLASSES, (replicates, count), generator=generator)
 
 
-def weights_for(replicates, count, rows=2):
-    return torch.rand(rows, replicates, count, generator=torch.Generator().manual_seed(5))
-
-
-def run(network, x, labels, weights, budget=DEFAULT_BUDGET):
-    single = network.replicates == 1
-    tape = IsolatedTape(network, len(weights), budget)
-    with torch.inference_mode():  # as in training
-        x, labels = (x[0], labels[0]) if single else (x, labels)
-        logits = tape.forward(x.clone())
-        norms = tape.backward(output_gradient(logits, labels))
-        sums = torch.stack([row.clone() for row in tape.sums(list(weights))])
-    return (logits[None], norms[None], sums) if single else (logits, norms, sums)
-
-
 def trained_columns(module):
     """Which of ``gradients``' columns belong to parameters that train."""
     return torch.cat([torch.full((p.numel(),), p.requires_grad) for p in module.parameters()])
@@ -74,8 +58,8 @@ def test_norms_and_sums_of_a_isolated_module_are_those_of_per_sample_gradients(
 ):
     modules = [made(name, seed) for seed in range(replicates)]
     x, labels = records(name, replicates, batch)
-    weights = weights_for(replicates, batch)
-    logits, norms, sums = run(IsolatedNetwork(modules), x, labels, weights)
+    weights = sum_weights(replicates, batch)
+    logits, norms, sums = taped(IsolatedNetwork(modules), x, labels, weights)
     columns = trained_columns(modules[0])
     rows = torch.stack([gradients(m, a, b) for m, a, b in zip(modules, x, labels, strict=True)])[
         ..., columns
@@ -94,17 +78,17 @@ def test_chunks_and_budget_change_nothing_but_rounding_and_dropout_is_the_same_w
 ):
     modules = [own_models.Attention(WIDTH, CLASSES, dropout=0.5) for _ in range(replicates)]
     x, labels = records("attention", replicates, 23)
-    weights = weights_for(replicates, 23)
+    weights = sum_weights(replicates, 23)
     monkeypatch.setattr(
         isolated_module, "CHUNK_BYTES", 4 * IsolatedNetwork(modules).bytes_per_record
     )
     network = IsolatedNetwork(modules)
     assert network.rows_per_chunk(x.view(-1, WIDTH)) == BLOCK
-    ample = run(network, x, labels, weights)
+    ample = taped(network, x, labels, weights)
     for budget in (0, 10 * network.bytes_per_record):
         assert all(
             torch.equal(a, b)
-            for a, b in zip(ample, run(network, x, labels, weights, budget), strict=True)
+            for a, b in zip(ample, taped(network, x, labels, weights, budget), strict=True)
         )
 
 
@@ -116,7 +100,7 @@ def test_a_record_that_is_not_finite_counts_as_nothing_in_a_isolated_module(name
     x, labels = records(name, 1, 6)
     x[0, 2] = value
     others = torch.tensor([0, 1, 3, 4, 5])
-    weights = weights_for(1, 6)
+    weights = sum_weights(1, 6)
     tape = IsolatedTape(network, 2)
     logits = tape.forward(x[0], clean=clean)
     if clean:
@@ -124,7 +108,7 @@ def test_a_record_that_is_not_finite_counts_as_nothing_in_a_isolated_module(name
     norms = tape.backward(output_gradient(logits, labels[0]))
     sums = torch.stack([row.clone() for row in tape.sums(list(weights))])
     assert norms[2] == 0
-    _, _, clean_sums = run(network, x[:, others], labels[:, others], weights[..., others])
+    _, _, clean_sums = taped(network, x[:, others], labels[:, others], weights[..., others])
     torch.testing.assert_close(sums, clean_sums, rtol=1e-4, atol=1e-6)
 
 

@@ -7,13 +7,10 @@ rejects a correct mechanism with probability 1e-6 at most, and the seeds are fix
 docs/methods.md 9.
 """
 
-import math
-
 import pytest
 import torch
 from forms import PRIVATE, key_of, make_pool, make_task
 from oracles import model
-from scipy import stats
 from stand_ins import GivenBatches, ToldOptimizer, WatchedRule
 
 from fairaudit.engine.loop import Training, train
@@ -23,8 +20,6 @@ from fairaudit.engine.release import ExactRelease, GaussianRelease
 from fairaudit.engine.rules import PublicFacts
 from fairaudit.privacy.noise import noise_stream
 
-FALSE_ALARM = 1e-6
-Z = stats.norm.isf(FALSE_ALARM / 2)
 RUNS = 1000
 SIGMA, BOUND = 1.3, 0.5  # unlike their squares
 
@@ -123,42 +118,6 @@ def test_what_one_record_adds_is_no_longer_than_the_bound_to_the_last_bit(name):
     lengths, bounds = added.norm(dim=1), claims[0].double()
     assert (lengths <= bounds).all()
     assert (lengths > 0.9999 * bounds).sum() > RUNS / 2  # most are clipped
-
-
-def uncorrelated(a, b):
-    """Correlation of two equally long series of noise is within its standard error's reach."""
-    a, b = a.flatten(), b.flatten()
-    r = float((a * b).mean() / (a.std() * b.std()))
-    return abs(r) < Z / math.sqrt(len(a))
-
-
-@pytest.mark.usefixtures("any_source")
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
-def test_arms_seeds_self_checks_and_purposes_do_not_share_their_noise(form):
-    """Two arms with one stream would reveal the difference of their sums.
-
-    The streams are those of a fit.
-    """
-
-    def streams(**task):
-        _, training = form.make()._set_up(make_task(form, make_pool(), repeats=2, **task), [])
-        return training.release.noise, training.objective_noise, training.rule_noise
-
-    settings = {"arm": form.key, "seed": 0}
-    others = (
-        {"arm": f"{form.key}@3"},
-        {"arm": f"{form.key}#self-check"},
-        {"arm": "another"},
-        {"seed": 1},
-    )
-    drawn = [
-        stream.fill(torch.empty(2, 5000)).double()
-        for task in ({}, *others)
-        for stream in streams(**{**settings, **task})
-    ]
-    for i, one in enumerate(drawn):
-        assert uncorrelated(one[0], one[1])
-        assert all(uncorrelated(one, other) for other in drawn[i + 1 :])
 
 
 @pytest.mark.parametrize("form", PRIVATE, ids=key_of)

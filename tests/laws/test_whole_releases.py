@@ -28,12 +28,6 @@ def trained(form, pool=None, **task):
 
 
 @pytest.mark.parametrize("form", PRIVATE, ids=key_of)
-def test_repeats_differ_in_their_noise(form):
-    runs = trained(form, repeats=3, noise_multiplier=1.0, student_penalty=3.0).parameters
-    assert len({tuple(row.tolist()) for row in runs}) == 3
-
-
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
 def test_without_noise_the_model_is_its_references_and_nothing_is_claimed(form):
     quiet = trained(form, noise_multiplier=0.0)
     reference = find(form.spec.reference)
@@ -253,24 +247,6 @@ def test_the_noise_that_is_released_does_not_depend_on_the_records(form, monkeyp
     noises = [released(form, task, monkeypatch).noise for task in (own, less)]
     assert float(noises[0].abs().max()) > 0
     torch.testing.assert_close(noises[0], noises[1], rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
-def test_arms_and_seeds_release_noise_of_their_own(form, monkeypatch):
-    def of(**task):
-        own, _ = neighbours(form, 3, noise_multiplier=2.0, repeats=300, **task)
-        return released(form, own, monkeypatch).noise.flatten()
-
-    base = of(arm=form.key, seed=0)
-    for other in (
-        {"arm": f"{form.key}@3", "seed": 0},
-        {"arm": f"{form.key}#self-check"},
-        {"seed": 1},
-    ):
-        drawn = of(**{"arm": form.key, "seed": 0, **other})
-        assert abs(float(torch.corrcoef(torch.stack([base, drawn]))[0, 1])) < 6.0 / math.sqrt(
-            len(base)
-        )
 
 
 @pytest.mark.parametrize("form", [f for f in PRIVATE if f.spec.name.startswith("pate")], ids=key_of)

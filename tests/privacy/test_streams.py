@@ -1,10 +1,6 @@
 """Streams are told apart by everything that names them."""
 
-import itertools
-
-import numpy as np
-
-from fairaudit.privacy.streams import numpy_stream, seed_of
+from fairaudit.privacy.streams import seed_of
 
 
 def test_a_stream_is_named_by_seed_purpose_and_every_label_in_order():
@@ -28,11 +24,3 @@ def test_a_stream_is_named_by_seed_purpose_and_every_label_in_order():
 def test_seeds_do_not_move_between_versions():
     # A stored result is only as reproducible as its streams: a change here bumps numerics_version.
     assert seed_of(0, "noise", "dpsgd", 0) == 6667413350717889131
-
-
-def test_numpy_streams_repeat_and_differ():
-    draws = [
-        numpy_stream(s, p).random(8) for s, p in itertools.product((0, 1), ("split", "sampling"))
-    ]
-    assert all(not np.array_equal(a, b) for a, b in itertools.combinations(draws, 2))
-    assert np.array_equal(draws[0], numpy_stream(0, "split").random(8))

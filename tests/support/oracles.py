@@ -4,6 +4,8 @@ import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
 
+from fairaudit.engine.replicates import tape_of
+from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.models.zoo import make_model
 
 WIDTH = 7
@@ -67,3 +69,20 @@ def output_gradient(logits, labels):
     """Gradient of the cross-entropy at the logits."""
     one_hot = nn.functional.one_hot(labels, logits.shape[-1]).to(logits.dtype)
     return torch.softmax(logits, -1) - one_hot
+
+
+def sum_weights(replicates, batch, rows=2):
+    """Weights [W, R, B] of sums."""
+    return torch.rand(rows, replicates, batch, generator=torch.Generator().manual_seed(5))
+
+
+def taped(network, x, labels, weights, budget=DEFAULT_BUDGET):
+    """Logits [R, B, Y], norms [R, B] and sums [W, R, P] of one batch [R, B, ...], by the engine."""
+    single = network.replicates == 1
+    tape = tape_of(network, len(weights), budget)
+    with torch.inference_mode():  # as in training
+        x, labels = (x[0], labels[0]) if single else (x, labels)
+        logits = tape.forward(x.clone()).clone()
+        norms = tape.backward(output_gradient(logits, labels))
+        sums = torch.stack([row.clone() for row in tape.sums(list(weights))])
+    return (logits[None], norms[None], sums) if single else (logits, norms, sums)
