@@ -19,10 +19,6 @@ TAIL = 4.5
 _NORMAL = NormalDist()
 _BEYOND = 0.5 * math.erfc(TAIL / math.sqrt(2.0))  # P(Z > TAIL)
 
-# A search for tails takes as long for many small draws as for one, so these are made some steps
-# ahead.
-AHEAD = 16
-_SMALL = 1024  # values of one replicate's draw
 AT_ONCE = 2**15  # values from a key stream: few enough for a processor's cache
 
 
@@ -43,13 +39,9 @@ class _Stream:
         self._bulk = torch.Generator("cpu").manual_seed(seed)
         self._tail = numpy_stream(seed, "tail")
 
-    def fill(self, row: Tensor, draws: Sequence[Tensor]) -> None:
-        """Overwrite a contiguous row on the CPU.
-
-        ``draws`` are its parts, made as if asked for singly.
-        """
-        for draw in draws:
-            draw.normal_(generator=self._bulk)
+    def fill(self, row: Tensor) -> None:
+        """Overwrite a contiguous row on the CPU."""
+        row.normal_(generator=self._bulk)
         if not row.numel():
             return
         least, largest = torch.aminmax(row)
@@ -78,7 +70,7 @@ class _SecureStream:
     def __init__(self) -> None:
         self._words = KeyStream().words
 
-    def fill(self, row: Tensor, draws: Sequence[Tensor]) -> None:
+    def fill(self, row: Tensor) -> None:
         """Overwrite a contiguous row on the CPU."""
         for part in torch.split(row.view(-1), AT_ONCE):
             part.copy_(self._normals(len(part)))
@@ -94,22 +86,6 @@ class _SecureStream:
         radius.add_(1.0).mul_(2.0**-53).log_().mul_(-2.0).sqrt_()  # of 2**-53 .. 1: never infinite
         radius *= angle.mul_(math.tau * 2.0**-53).cos_()
         return radius.view(2, size).sum(0).mul_(math.sqrt(0.5))
-
-
-class _Ahead:
-    """Room for AHEAD draws of one kind.
-
-    Its views are made once, for one costs as much as a small draw.
-    """
-
-    __slots__ = ("draws", "kind", "left", "rows")
-
-    def __init__(self, shape: torch.Size, dtype: torch.dtype) -> None:
-        room = torch.empty(shape[0], AHEAD, *shape[1:], dtype=dtype, device="cpu")
-        self.rows = [(row, row.unbind()) for row in room.unbind()]
-        self.draws = room.unbind(1)[::-1]
-        self.kind = shape, dtype
-        self.left = 0
 
 
 class GaussianNoise:
@@ -128,7 +104,7 @@ class GaussianNoise:
         ValueError: Two replicates would draw the same noise; their difference would carry none.
     """
 
-    __slots__ = ("_ahead", "_draws", "_seeds", "_streams")
+    __slots__ = ("_draws", "_seeds", "_streams")
 
     def __init__(self, seeds: Sequence[int]) -> None:
         if len({seed % 2**32 for seed in seeds}) != len(seeds):
@@ -136,7 +112,6 @@ class GaussianNoise:
         self._seeds = tuple(seeds)
         self._streams = tuple(_SecureStream() if is_secure() else _Stream(seed) for seed in seeds)
         self._draws = 0
-        self._ahead: _Ahead | None = None
 
     @classmethod
     def of_all(cls, parts: Sequence["GaussianNoise"]) -> "GaussianNoise":
@@ -177,32 +152,17 @@ class GaussianNoise:
         if not shape or shape[0] != replicates:
             raise ValueError(f"noise for {replicates} replicates cannot fill shape {tuple(shape)}")
         self._draws += 1
-        if out.numel() <= _SMALL * replicates:
-            return out.copy_(self._next(shape, out.dtype))
         # A strided row is drawn by another kernel, in another order: the bits would follow the
         # layout.
         direct = out.is_cpu and out.is_contiguous()
-        if direct:
-            target = out
-        else:
+        target = out
+        if not direct:
             target = torch.empty(shape, dtype=out.dtype, device="cpu")
         for stream, row in zip(self._streams, target.unbind(), strict=True):
-            stream.fill(row, (row,))
+            stream.fill(row)
         if direct:
             return out
         return out.copy_(target)
-
-    def _next(self, shape: torch.Size, dtype: torch.dtype) -> Tensor:
-        """The next of the draws made ahead; one of another kind starts anew."""
-        ahead = self._ahead
-        if ahead is None or ahead.kind != (shape, dtype):
-            ahead = self._ahead = _Ahead(shape, dtype)
-        if not ahead.left:
-            for stream, (row, draws) in zip(self._streams, ahead.rows, strict=True):
-                stream.fill(row, draws)
-            ahead.left = AHEAD
-        ahead.left -= 1
-        return ahead.draws[ahead.left]
 
 
 def noise_stream(

@@ -81,7 +81,7 @@ def test_noise_of_a_release_reaches_a_device_from_a_key_stream_on_the_cpu(monkey
     monkeypatch.setattr(
         _SecureStream,
         "fill",
-        lambda self, row, draws: filled.append(row.device) or fill(self, row, draws),
+        lambda self, row: filled.append(row.device) or fill(self, row),
     )
     monkeypatch.setattr(
         torch.Tensor, "normal_", lambda *given, **more: drawn.append(draw) or draw(*given, **more)

@@ -171,8 +171,7 @@ def test_a_whole_draw_has_the_tail_of_the_normal_law_and_no_hole_at_its_seam(dra
         assert seen <= binom.isf(FALSE_ALARM / 2, draws, share)
 
 
-# A row of 1,000 values is one of those that are drawn some steps ahead.
-@pytest.mark.parametrize(("width", "steps"), [(1_000, 1_000), (300_000, 4)])
+@pytest.mark.parametrize(("width", "steps"), [(300_000, 4)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_only_what_lies_in_the_tail_differs_from_pytorchs_own_draw(width, steps, dtype):
     ours, theirs = GaussianNoise([5]).fill, plain(5)

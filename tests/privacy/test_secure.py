@@ -150,7 +150,7 @@ def test_the_smallest_and_largest_words_give_finite_noise(secure):
     for word in (0, 2**64 - 1):
         stream._words = lambda size, word=word: np.full(size, word, np.uint64)
         out = torch.empty(5)
-        stream.fill(out, (out,))
+        stream.fill(out)
         assert torch.isfinite(out).all()
         assert float(out.abs().max()) < 12.2
 
