@@ -183,11 +183,6 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         described: dict[str, Tensor] = self._rule.part.describe(self._rule.released)
         return described
 
-    @property
-    def accumulated_iterations(self) -> int:
-        """One: a batch in parts is one step."""
-        return 1
-
     def pre_step(self, closure: Callable[[], float] | None = None) -> bool:
         """Release the step's gradient into ``p.grad``.
 
