@@ -89,7 +89,8 @@ PHRASES = {
     "above_ceiling": Phrase(
         "an attack's success has an interval that lies above what epsilon allows",
         "In {a} the attack finds {found:percent} of members; epsilon allows {most:percent}: check "
-        "what is fitted without noise, then the method's implementation.",
+        "what is fitted without noise, then the method's implementation",
+        question="works",
     ),
 }
 

@@ -13,7 +13,7 @@ PHRASES = {
     "clipping_halves": Phrase(
         "a gap is told apart under clipping without noise, and both halves were trained alone",
         "Clipping alone has a gap of {whole}; its magnitude alone {shorter}, its direction alone "
-        "{turned}: told apart for {reason}.",
+        "{turned}: told apart for {reason}",
     ),
 }
 

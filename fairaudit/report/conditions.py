@@ -11,13 +11,16 @@ from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
 from fairaudit.metrics.registry import CONSTANT, beside_constant, costs, part_of, spec_of
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.findings import Finding, Knob
+from fairaudit.report.findings import Advice, Finding, Knob
 from fairaudit.report.main_gap import (
+    COST,
     cost_of,
     detected_gap,
     detected_pair,
     is_detected,
     main_gap,
+    measure_text,
+    measures,
     named_gaps,
 )
 from fairaudit.report.measured import Sweep
@@ -41,8 +44,7 @@ def with_findings(report: Report) -> Report:
     found = list(_health(report))
     for arm, comparison in shipped(report):
         found += _of_answers(report, arm, comparison)
-        for metric in measures(comparison):
-            found += _of_gaps(report, comparison, metric)
+        found += _of_gaps(report, comparison)
         found += _of_parts(report, arm, comparison)
         found += _of_steps(report, arm, comparison)
     found += _of_controls(report)
@@ -119,9 +121,9 @@ def _of_answers(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterat
     named = set()
     for share in sorted(comparison.doubtful, key=lambda share: -(share.reference.value or 0.0)):
         numbers = {"share": interval_of(share.private), "reference": interval_of(share.reference)}
-        code, reason, knob = "class_lost", "", _remedy(report, arm)
+        code, reason, advised = "class_lost", "", _remedy(report, arm)
         if not share.is_lost:
-            code, reason, knob = "answer_unknown", "there is no interval", None
+            code, reason, advised = "answer_unknown", "there is no interval", None
             if share.rows_needed is not None:
                 numbers["rows"] = _alone(share.rows_needed)
                 reason = f"about {share.rows_needed} test rows of {share.group} would tell"
@@ -136,11 +138,12 @@ def _of_answers(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterat
             "selection_rate",
             (share.group,),
             numbers,
+            report=report,
             reason=reason,
-            arm=arm,
-            knob=knob,
+            advised=advised,
         )
-        yield found.model_copy(update={"answer": classes[share.answer]})
+        answer = f"{report.data.label.column} = {classes[share.answer]}"
+        yield found.model_copy(update={"answer": answer})
 
 
 def measures(comparison: Comparison) -> list[str]:
@@ -163,43 +166,55 @@ def _by_class(comparison: Comparison, cost: str) -> list[str]:
     return [name for name in names if name.partition("[")[0] == cost]
 
 
-def _answer(report: Report, metric: str) -> str:
-    """The class that a rate is about; "" for what is about none."""
-    label = report.data.label
-    number = metric.partition("[")[2].removesuffix("]")
-    if number:
-        return label.classes[int(number)].name
-    if "positive" not in spec_of(metric).needs:
-        return ""
-    return label.favourable or label.positive or ""
+def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
+    """Every measure in which two groups are told apart, the largest gap first.
+
+    Where there is none, what is paid over all rows and what can be excluded.
+    """
+    gaps = []
+    for metric in measures(comparison):
+        gap = detected_gap(comparison, metric)
+        if gap is not None:
+            gaps.append(gap)
+        gaps += [named for named in named_gaps(comparison, metric) if named is not gap]
+    detected = [gap for gap in gaps if is_detected(gap)]
+    detected.sort(key=lambda gap: (spec_of(gap.metric).unit != "fraction", -_size(gap)))
+    for gap in detected:
+        yield _of_gap(report, comparison, gap)
+    if detected:
+        return
+    for metric in measures(comparison):
+        paid = interval_of(comparison.overall.estimates.get(metric))
+        if paid.low is not None and paid.low > 0:
+            yield _found("cost", comparison, metric, (), {"size": paid}, report=report)
+    for metric in measures(comparison):
+        gap = main_gap(comparison, metric)
+        if gap is None:
+            continue
+        if gap.size.ends is None or not gap.gated:
+            reason = gap.size.reason or gap.reason
+            yield _found("gap_unknown", comparison, metric, (), {}, report=report, reason=reason)
+            continue
+        size = {"size": interval_of(gap.size)}
+        yield _found("no_gap", comparison, metric, (), size, report=report)
+        if gap.minimum_detectable is not None:
+            least = {"least": _alone(gap.minimum_detectable)}
+            yield _found("least_found", comparison, metric, (), least, report=report)
 
 
-def _of_gaps(report: Report, comparison: Comparison, metric: str) -> Iterator[Finding]:
-    """The gap that is told apart, else what can be excluded; then every pair that was named."""
-    main = detected_gap(comparison, metric) or main_gap(comparison, metric)
-    for gap in (main, *named_gaps(comparison, metric)):
-        if gap is not None and (gap is main or gap != main):
-            found = _of_gap(comparison, gap)
-            yield found.model_copy(update={"answer": _answer(report, metric)})
+def _size(gap: Gap) -> float:
+    return abs(gap.signed.value or 0.0)
 
 
-def _of_gap(comparison: Comparison, gap: Gap) -> Finding:
-    overall = interval_of(comparison.overall.estimates.get(gap.metric))
-    numbers = {
-        "size": interval_of(gap.size),
-        "overall": overall,
-        "found_from": _alone(gap.minimum_detectable),
-    }
-    groups, code, reason = (gap.a, gap.b), "no_gap", ""
-    if is_detected(gap):
-        code = "gap"
-        if (gap.signed.value or 0.0) < 0:
-            groups = gap.b, gap.a
-        for name, group in zip(("cost_a", "cost_b"), groups, strict=True):
-            numbers[name] = cost_of(comparison, group, gap.metric)
-    elif gap.size.ends is None or not gap.gated:
-        code, reason = "gap_unknown", gap.size.reason or gap.reason
-    return _found(code, comparison, gap.metric, groups, numbers, reason=reason)
+def _of_gap(report: Report, comparison: Comparison, gap: Gap) -> Finding:
+    """Two groups that are told apart, the one that pays more first."""
+    groups = (gap.a, gap.b)
+    if (gap.signed.value or 0.0) < 0:
+        groups = gap.b, gap.a
+    numbers = {"size": interval_of(gap.size)}
+    for name, group in zip(("cost_a", "cost_b"), groups, strict=True):
+        numbers[name] = cost_of(comparison, group, gap.metric)
+    return _found("gap", comparison, gap.metric, groups, numbers, report=report)
 
 
 def _of_parts(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
@@ -212,22 +227,22 @@ def _of_parts(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator
         (split.noise, split.is_noise, "from_noise"),
     ):
         if shown and (part.value or 0.0) >= MOST * (split.total.value or 0.0):
-            knob: Knob | None = _against_noise(report, arm)
-            if code != "from_noise":
-                knob = _against_still(report, arm, split.name)
             numbers = {"total": split.total, "still": split.still, "noise": split.noise}
             groups = (split.a, split.b) if split.a else ()
-            yield _found(code, comparison, split.metric, groups, numbers, arm=arm, knob=knob)
+            advised = _remedy(report, arm)
+            yield _found(
+                code, comparison, split.metric, groups, numbers, report=report, advised=advised
+            )
 
 
 def _detected_split(comparison: Comparison) -> Split | None:
-    for metric in costs():
+    for metric in measures(comparison):
         gap = detected_gap(comparison, metric)
         if gap is not None:
             split = split_gap(comparison, metric, gap)
             if split is not None:
                 return split
-    for metric in costs():
+    for metric in measures(comparison):
         split = split_cost(comparison, comparison.overall, metric)
         if split is not None and split.total.low is not None and split.total.low > 0:
             return split
@@ -248,7 +263,7 @@ def _of_steps(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator
             raised = causes.parts[part].low
             if raised is not None and raised > 0 and share.low is not None and share.low > MOST:
                 numbers = {"share": interval_of(share)}
-                yield _found(f"step_{part}", comparison, RISK, groups, numbers)
+                yield _found(f"step_{part}", comparison, RISK, groups, numbers, report=report)
 
 
 def _of_controls(report: Report) -> Iterator[Finding]:
@@ -262,10 +277,10 @@ def _of_controls(report: Report) -> Iterator[Finding]:
             continue
         if not find(methods[copied.arm]).scales_by_threshold:
             continue
-        gaps = main_gap(copied), main_gap(matched)
-        if gaps[0] is None or gaps[1] is None:
+        gaps = list(filter(None, map(main_gap, (copied, matched))))
+        if len(gaps) < 2 or not any(map(is_detected, gaps)):
             continue
-        own, other = gaps[0].absolute, gaps[1].absolute
+        own, other = (gap.absolute for gap in gaps)
         if own.ends is None or other.ends is None:
             continue
         code = "matched_alike"
@@ -274,7 +289,7 @@ def _of_controls(report: Report) -> Iterator[Finding]:
         elif other.ends.high < own.ends.low:
             code = "matched_better"
         numbers = {"size": interval_of(own), "matched": interval_of(other)}
-        finding = _found(code, copied, "privacy_cost", (), numbers)
+        finding = _found(code, copied, COST, (), numbers, report=report)
         yield finding.model_copy(update={"reference": control.key})
 
 
@@ -292,7 +307,7 @@ def _health(report: Report) -> Iterator[Finding]:
             seen.add(arm.key)
             yield from _against_constant(report, arm, comparison)
             yield from _of_loss(report, arm, comparison)
-        yield from _self_check(arms, arm, comparison)
+        yield from _self_check(report, arm, comparison)
     told = set()
     for sweep in report.sweep:
         if sweep.method not in told and sweep.grouping == first:
@@ -324,8 +339,10 @@ def _against_constant(report: Report, arm: ArmFacts, comparison: Comparison) -> 
         worse = comparison.overall.estimates.get(f"{cost}.{CONSTANT}")
         if worse is not None and worse.value is not None and worse.value > 0:
             numbers = {"worse": interval_of(worse)}
-            knob = _remedy(report, arm)
-            yield _found("worse_than_constant", comparison, cost, (), numbers, arm=arm, knob=knob)
+            advised = _remedy(report, arm)
+            yield _found(
+                "worse_than_constant", comparison, cost, (), numbers, report=report, advised=advised
+            )
             return
 
 
@@ -336,8 +353,8 @@ def _of_loss(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[
     first, last = fmean(losses[: len(losses) // 2]), fmean(losses[-(len(losses) // 4) :])
     if last > first * (1 + RISES_BY):
         numbers = {"first": _alone(first), "last": _alone(last)}
-        knob = _remedy(report, arm)
-        yield _found("loss_rises", comparison, RISK, (), numbers, arm=arm, knob=knob)
+        advised = _remedy(report, arm)
+        yield _found("loss_rises", comparison, RISK, (), numbers, report=report, advised=advised)
 
 
 def _training_losses(report: Report, key: str) -> list[float]:
@@ -360,19 +377,15 @@ def _training_losses(report: Report, key: str) -> list[float]:
     return losses
 
 
-def _self_check(
-    arms: Mapping[str, ArmFacts], arm: ArmFacts, comparison: Comparison
-) -> Iterator[Finding]:
+def _self_check(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
     """An arm compared with itself must show no gap."""
-    twin = arms.get(comparison.reference)
+    twins = [one for one in report.arms if one.key == comparison.reference and one.reference]
     gap = main_gap(comparison)
-    if twin is None or twin.reference is None or twin.method != arm.method or gap is None:
+    if not twins or twins[0].method != arm.method or gap is None:
         return
     if gap.signed.excludes_zero:
-        numbers = {"size": interval_of(gap.size)}
-        yield _found(
-            "self_check_failed", comparison, gap.metric, (), numbers, arm=arm, knob="seeds up"
-        )
+        numbers = {"size": interval_of(gap.signed)}
+        yield _found("self_check_failed", comparison, gap.metric, (), numbers, report=report)
 
 
 def _of_sweep(report: Report, sweep: Sweep, arms: Mapping[str, ArmFacts]) -> Iterator[Finding]:
@@ -393,14 +406,9 @@ def _of_sweep(report: Report, sweep: Sweep, arms: Mapping[str, ArmFacts]) -> Ite
     if low > (most - least) / 2 and least > 0 and most >= low and least + most > (low + high) / 2:
         arm = arms[risks[1][0].arm]
         numbers = {"first": interval_of(risks[0][1]), "last": interval_of(risks[1][1])}
+        advised = _remedy(report, arm)
         yield _found(
-            "cost_not_falling",
-            risks[1][0],
-            RISK,
-            (),
-            numbers,
-            arm=arm,
-            knob=_remedy(report, arm),
+            "cost_not_falling", risks[1][0], RISK, (), numbers, report=report, advised=advised
         )
 
 
@@ -411,9 +419,9 @@ def _found(
     groups: tuple[str, ...],
     numbers: Mapping[str, Interval],
     *,
+    report: Report,
     reason: str = "",
-    arm: ArmFacts | None = None,
-    knob: Knob | None = None,
+    advised: Advice | None = None,
 ) -> Finding:
     """A finding about one comparison."""
     return Finding(
@@ -423,10 +431,11 @@ def _found(
         grouping=comparison.grouping,
         groups=groups,
         measure=measure,
+        of=measure_text(measure, report.data.label),
         unit=spec_of(measure).unit,
         numbers=dict(numbers),
         reason=reason,
-        advice=advice(knob, arm) if knob is not None and arm is not None else None,
+        advice=advised,
     )
 
 
@@ -434,17 +443,28 @@ def _alone(value: float | None) -> Interval:
     return Interval(value=value, low=None, high=None)
 
 
-def _remedy(report: Report, arm: ArmFacts) -> Knob | None:
-    """What may help a training that goes wrong: what most of its cost comes from."""
+def _remedy(report: Report, arm: ArmFacts) -> Advice | None:
+    """What to change of an arm, one thing for all that is wrong with it."""
+    knob = _knob(report, arm)
+    if knob is None:
+        return None
+    return advice(knob, arm)
+
+
+def _knob(report: Report, arm: ArmFacts) -> Knob | None:
+    """By what most of its gap comes from, else most of its cost."""
     if arm.is_own_code:
         return "own settings"
     if arm.reference is None:
         return _against_undertraining(report, arm)
-    for comparison in report.costs:
-        if comparison.arm == arm.key:
-            split = split_cost(comparison, comparison.overall, RISK)
-            if split is not None and (split.still.value or 0.0) > (split.noise.value or 0.0):
+    compared = [comparison for comparison in report.costs if comparison.arm == arm.key]
+    splits = list(map(_detected_split, compared))
+    splits += [split_cost(comparison, comparison.overall, RISK) for comparison in compared]
+    for split in splits:
+        if split is not None:
+            if (split.still.value or 0.0) > (split.noise.value or 0.0):
                 return _against_still(report, arm, split.name)
+            break
     return _against_noise(report, arm)
 
 

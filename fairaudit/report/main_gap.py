@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from fairaudit.metrics.registry import spec_of
+from fairaudit.metrics.registry import METRICS, costs, spec_of
+from fairaudit.report.facts import LabelFacts
 from fairaudit.report.numbers import OWN_UNIT, POINTS, UNKNOWN, Scale, number
 from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
 
@@ -103,6 +104,24 @@ def is_detected(gap: Gap) -> bool:
     if gap.detected is None:
         return bool(gap.direction)
     return gap.detected
+
+
+def measures(comparison: Comparison) -> list[str]:
+    """The costs that are known of a comparison; of several classes those of a class for each."""
+    return [name for name in comparison.overall.estimates if name.partition("[")[0] in costs()]
+
+
+def measure_text(metric: str, label: LabelFacts) -> str:
+    """What a cost is lost of, in words: ``accuracy``, ``recall of square``."""
+    spec = spec_of(metric)
+    if spec.cost_of:
+        spec = METRICS[spec.cost_of]
+    target = metric.partition("[")[2].removesuffix("]")
+    if target.isdecimal():
+        return f"recall of {label.classes[int(target)].name}"
+    if "favourable" in spec.needs and label.is_assumed:
+        return f"share predicted {label.favourable}"
+    return spec.words.partition(" (")[0]
 
 
 def metric_text(metric: str, classes: Sequence[str]) -> str:

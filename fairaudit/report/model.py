@@ -30,7 +30,7 @@ from fairaudit.report.measured import (
     SklearnBaseline,
     Sweep,
 )
-from fairaudit.report.safe_names import plain
+from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.verdicts import GateRecord, Outcome
 from fairaudit.results.estimates import Comparison, Figure, Part
 
@@ -110,8 +110,8 @@ class Report(Part):
 
     def name_of(self, grouping: str, group: str) -> str:
         """A group for a reader, with its grouping where there are several."""
-        if len(self.data.groupings) == 1:
-            return plain(group)
+        if len(self.data.groupings) == 1 or not group:
+            return group_text(grouping, group)
         return f"{plain(grouping)} = {plain(group)}"
 
     @property

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairaudit.capabilities import added
-from fairaudit.metrics.registry import METRICS, spec_of
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.findings import Advice, Finding, Knob
+from fairaudit.report.findings import Advice, Finding, Knob, Question
 from fairaudit.report.main_gap import with_unit
 from fairaudit.report.numbers import GATED, OWN_UNIT, PERCENT, POINTS, gated, value_alone, written
-from fairaudit.report.safe_names import plain
+from fairaudit.report.safe_names import group_text, plain
 from fairaudit.results.estimates import Interval
 
 
@@ -19,131 +18,172 @@ class Phrase:
 
     Args:
         when: The condition, in words.
-        text: The sentence. ``{a}`` and ``{b}`` are the groups, ``{of}`` is what is lost, ``{what}``
-            the gap or the cost over all rows, ``{reason}`` the finding's; every number stands by
-            its name, with how it is written: nothing for number and interval with their unit,
-            ``plain`` for no unit, ``value``, ``high`` and ``percent``.
+        text: The sentence, without its full stop. ``{a}`` and ``{b}`` are the groups, ``{of}`` is
+            what is lost, ``{what}`` the gap or the cost over all rows, ``{reason}`` the finding's;
+            every number stands by its name, with how it is written: nothing for number and
+            interval with their unit, ``plain`` for no unit, ``bare`` for neither unit nor
+            interval, ``rate``, ``value``, ``high`` and ``percent``.
+        opening: What stands before it, once for all findings of the code about the same groups.
+        question: That it answers.
     """
 
     when: str
     text: str
+    opening: str = ""
+    question: Question = "beside"
 
 
 PHRASES: Mapping[str, Phrase] = {
+    "rule_failed": Phrase("a rule fails for this arm", "{reason}: {value}", question="verdict"),
+    "rule_open": Phrase("a rule is inconclusive", "{reason}: {value}", question="verdict"),
+    "rules_met": Phrase(
+        "every rule about this arm passes", "all rules are met", question="verdict"
+    ),
     "reference_undertrained": Phrase(
         "the reference is more than a point less accurate than a standard library's model",
         "Undertrained: {own:percent} of test rows are right, by {reason} {other:percent}; costs "
-        "against it cannot be read.",
+        "against it cannot be read",
+        question="works",
     ),
     "worse_than_constant": Phrase(
         "over all rows the model is not shown to beat the training rows' shares of the classes",
-        "Not shown to be better than the same answer for everybody: {worse} of {of} worse.",
+        "Not shown to be better than the same answer for everybody: {worse} of {of} worse",
+        question="works",
     ),
     "one_answer": Phrase(
         "a group is predicted as all classes but one less than a fifth as often as without privacy",
-        "{a} gets one answer: {share:percent} is predicted {answer}, instead of "
-        "{reference:percent}.",
+        "Hardly anybody of {a} is predicted {answer} any more: {share:rate} instead of "
+        "{reference:rate}",
+        question="works",
     ),
     "class_lost": Phrase(
         "the same of one of several classes",
-        "{a} is hardly predicted {answer} any more: {share:percent} instead of "
-        "{reference:percent}.",
+        "Few of {a} are predicted {answer} any more: {share:rate} instead of {reference:rate}",
+        question="works",
     ),
     "answer_unknown": Phrase(
         "the same, but by the estimate alone",
-        "Whether {a} is still predicted {answer} cannot be told: {share:percent} instead of "
-        "{reference:percent}; {reason}.",
+        "{share:rate} of {a} are predicted {answer}, instead of {reference:rate} ({reason})",
+        opening="Cannot tell whether an answer is lost: ",
+        question="unseen",
     ),
     "loss_rises": Phrase(
         "the training loss ends more than a hundredth above its first half",
-        "The training loss rises: {first:value} in the first half, {last:value} at the end.",
-    ),
-    "cost_not_falling": Phrase(
-        "the loss added at the largest epsilon is not below that at the smallest, and could be",
-        "The added loss is not shown to fall as epsilon grows: {first} at the smallest, {last} at "
-        "the largest.",
+        "The training loss rises from {first:value} in the first half to {last:value}",
+        question="works",
     ),
     "self_check_failed": Phrase(
         "an arm compared with itself shows a gap",
-        "Compared with itself it shows a gap of {size}: its intervals may be too narrow.",
+        "Compared with itself it shows a gap of {size}: its intervals may be too narrow",
+        question="works",
     ),
-    "rule_failed": Phrase("a rule fails for this arm", "{reason}: FAIL at {value}."),
-    "rule_open": Phrase("a rule is inconclusive", "{reason}: INCONCLUSIVE at {value}."),
-    "rules_met": Phrase("every rule about this arm passes", "All rules are met."),
     "gap": Phrase(
         "two groups are told apart in a cost, among all methods, costs and pairs together",
-        "{a} pays more than {b}: {size} of {of} ({a} {cost_a:plain}, {b} {cost_b:plain}).",
+        "{size} of {of} ({a} {cost_a:bare}, {b} {cost_b:bare})",
+        opening="{a} pays more than {b}: ",
+        question="pays",
+    ),
+    "cost": Phrase(
+        "a cost over all rows is told from zero and no two groups are told apart in any cost",
+        "{size} of {of}",
+        opening="All rows pay ",
+        question="pays",
     ),
     "no_gap": Phrase(
-        "no two groups are told apart in a cost",
-        "No gap in {of} is detected: at most {size:high}; one of {found_from:value} would "
-        "have been found. All rows pay {overall}.",
+        "no two groups are told apart in any cost",
+        "{size:high} of {of}",
+        opening="No gap between groups is detected: at most ",
+        question="pays",
+    ),
+    "least_found": Phrase(
+        "the gap that this audit would have found four times out of five, where it found none",
+        "{least:value} of {of}",
+        opening="It would have found a gap of ",
+        question="unseen",
     ),
     "gap_unknown": Phrase(
         "the gap in a cost has no interval, or may not be judged",
-        "Whether groups differ in {of} cannot be told: {reason}.",
+        "{of} ({reason})",
+        opening="Cannot tell whether groups differ in ",
+        question="unseen",
     ),
     "from_clipping": Phrase(
         "at least half of a cost or gap, told from zero, is there without noise",
-        "Of {what}, {total} of {of}, {still:plain} is there without noise, from clipping and the "
-        "length of the step.",
+        "{still:plain} of {total} of {of} are there without noise, from clipping and the length "
+        "of the step",
+        question="from",
     ),
     "from_regularisation": Phrase(
         "the same of a method that penalises the parameters",
-        "Of {what}, {total} of {of}, {still:plain} is there without noise, from the penalty.",
+        "{still:plain} of {total} of {of} are there without noise, from the penalty",
+        question="from",
     ),
     "from_partition": Phrase(
         "the same of a method that divides the records among teachers",
-        "Of {what}, {total} of {of}, {still:plain} is there without noise, from dividing the "
-        "records among teachers.",
+        "{still:plain} of {total} of {of} are there without noise, from dividing the records "
+        "among teachers",
+        question="from",
     ),
     "from_noise": Phrase(
         "at least half of a cost or gap, told from zero, is added by the noise",
-        "Of {what}, {total} of {of}, {noise:plain} is added by the noise.",
+        "{noise:plain} of {total} of {of} are added by the noise",
+        question="from",
     ),
     "step_direction": Phrase(
         "groups differ in loss, and most of what a step costs the worse-off one is its direction",
-        "Single steps raise the loss of {a} mostly because clipping turns them ({share:percent}).",
+        "Single steps raise the loss of {a} mostly because clipping turns them ({share:percent})",
+        question="from",
     ),
     "step_magnitude_effective": Phrase(
         "the same of its length",
         "Single steps raise the loss of {a} mostly because clipping shortens them "
-        "({share:percent}).",
+        "({share:percent})",
+        question="from",
     ),
     "step_noise": Phrase(
-        "the same of the noise", "Single steps raise the loss of {a} mostly by noise "
-        "({share:percent}).",
+        "the same of the noise",
+        "Single steps raise the loss of {a} mostly by noise ({share:percent})",
+        question="from",
+    ),
+    "cost_not_falling": Phrase(
+        "the loss added at the largest epsilon is not below that at the smallest, and could be",
+        "The added loss is not shown to fall as epsilon grows: {first} at the smallest, {last} at "
+        "the largest",
+    ),
+    "at_edge": Phrase(
+        "after a search: at most seeds the best value of a setting lies at an end of its range",
+        "The best {reason} found lies at an end of what was searched: {nearest:value}",
     ),
     "matched_worse": Phrase(
         "DP-SGD with matched clipping has the larger gap: this method does more than clip less",
         "Its gap is {size}, with plain DP-SGD at the same clipping and step {matched}: the method "
-        "helps beyond clipping less.",
+        "helps beyond clipping less",
     ),
     "matched_alike": Phrase(
         "the intervals of the two gaps overlap",
         "Its gap is {size}, with plain DP-SGD at the same clipping and step {matched}: no "
-        "advantage over clipping less is detected.",
+        "advantage over clipping less is detected",
     ),
     "matched_better": Phrase(
         "DP-SGD with matched clipping has the smaller gap",
         "Its gap is {size}, with plain DP-SGD at the same clipping and step {matched}: worse than "
-        "clipping less alone.",
+        "clipping less alone",
     ),
-}  # fmt: skip
+}
 
 # What to try. {method}, {value} and {trainer} are the arm's.
 ADVICE: Mapping[Knob, str] = {
-    "epsilon up": "a larger --epsilon, or more training rows",
-    "bound up": "a larger --max-grad-norm",
+    "seeds up": "more --seeds, or more test rows, to decide the rule",
+    "own settings": "other settings inside {trainer}",
+    "search wider": "a wider search, around {reason}",
     "bound by rule": "the clipping bound by rule, without --max-grad-norm",
+    "bound up": "a larger --max-grad-norm",
     "step by rule": "the step by rule, without --learning-rate",
     "step down": "a smaller --learning-rate",
     "epochs up": "more --epochs",
-    "seeds up": "more --seeds, or more test rows",
     "teachers down": "fewer teachers, as --settings {method}.teachers={value:.0f}",
     "penalty down": "a smaller penalty, as --settings {method}.penalty={value:.3g}",
-    "search wider": "a wider search, around {reason}",
-    "own settings": "other settings inside {trainer}",
+    "epsilon up": "a larger --epsilon, or more training rows",
 }
 # Advice on a number of the method's own -> its name, and the factor that is proposed.
 _OWN_NUMBERS: Mapping[Knob, tuple[str, float]] = {
@@ -163,6 +203,8 @@ class _Number:
         match form:
             case "percent":
                 return written(self.number, PERCENT)
+            case "rate":
+                return f"{POINTS.digits(100 * (self.number.value or 0.0))} %"
             case "high":
                 return with_unit(self.number.high, self.unit)
             case "value":
@@ -174,8 +216,11 @@ class _Number:
                 text, unit = written(self.number, OWN_UNIT), " nats"
             case _:
                 text, unit = written(self.number, GATED), ""
-        if form == "plain":
-            return text
+        match form:
+            case "plain":
+                return text
+            case "bare":
+                return text.partition(" ")[0]
         return text + unit
 
 
@@ -188,19 +233,17 @@ def phrases() -> dict[str, Phrase]:
 
 
 def said(finding: Finding) -> Finding:
-    """The finding with its sentence."""
-    groups = [plain(group) for group in finding.groups]
-    words = {"reason": plain(finding.reason, 300), "of": "", "what": "the cost over all rows"}
-    words["answer"] = plain(finding.answer)
-    if finding.measure:
-        metric = spec_of(finding.measure)
-        words["of"] = METRICS[metric.cost_of or metric.name].title
+    """The finding with its sentence, and the question that it answers."""
+    groups = [group_text(finding.grouping, group) for group in finding.groups]
+    words = {"reason": plain(finding.reason, 300), "of": plain(finding.of)}
+    words["answer"] = plain(finding.answer, 80)
     words |= dict(zip("ab", groups, strict=False))
-    if len(groups) == 2:
-        words["what"] = f"the gap between {groups[0]} and {groups[1]}"
     numbers = {name: _Number(number, finding.unit) for name, number in finding.numbers.items()}
-    text = phrases()[finding.code].text.format(**words, **numbers)
-    return finding.model_copy(update={"text": text})
+    phrase = phrases()[finding.code]
+    opening = phrase.opening.format(**words)
+    text = f"{opening}{phrase.text.format(**words, **numbers)}."
+    said_of = {"question": phrase.question, "opening": opening, "text": text}
+    return finding.model_copy(update=said_of)
 
 
 def advice(knob: Knob, arm: ArmFacts, reason: str = "") -> Advice:

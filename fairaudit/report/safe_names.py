@@ -3,6 +3,7 @@
 import unicodedata
 
 NAME_LIMIT = 40
+_BARE = frozenset({"true", "false", "yes", "no", "y", "n"})
 
 
 def plain(name: str, limit: int = NAME_LIMIT) -> str:
@@ -14,6 +15,14 @@ def plain(name: str, limit: int = NAME_LIMIT) -> str:
     if len(name) > limit or len(shown) > limit:
         return shown[: limit - 1] + "…"
     return shown
+
+
+def group_text(grouping: str, group: str) -> str:
+    """A group for a reader; with its column where the name alone says nothing, as ``sex = 0``."""
+    says_nothing = group.lower() in _BARE or not any(map(str.isalpha, group))
+    if group and grouping and says_nothing:
+        return f"{plain(grouping)} = {plain(group)}"
+    return plain(group)
 
 
 def visible(text: str) -> str:

@@ -1,31 +1,47 @@
 """The answer: what was found of each method, and what to try."""
 
+from collections.abc import Iterator
+from typing import get_args
+
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.document import Badge, Block, Inline, Section, Strong, Text, bullets
+from fairaudit.report.document import Badge, Block, Inline, Section, Strong, Text, Words, bullets
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.findings import Finding
+from fairaudit.report.findings import Finding, Knob, Question
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
 from fairaudit.report.verdicts import verdicts
 
+_MOST_RULES, _MOST_PARTS = 3, 6
+_LONGEST = 1000
+
 
 def section(report: Report) -> Section | None:
-    """Every finding below its method; None where there is none."""
-    outcomes = verdicts(report.gates)
+    """A block for every method that something was found of; None where there is none."""
     blocks: list[Block] = []
     for arm in report.arms:
-        found = [finding for finding in report.findings if finding.arm == arm.key]
-        if not found:
-            continue
-        end: tuple[Inline, ...] = ()
-        if arm.key in outcomes:
-            end = (": ", Badge(outcomes[arm.key], outcomes[arm.key].upper()))
-        blocks.append(Text((Strong(_title(report, arm)), *end)))
-        blocks += bullets(_sentences(report, found))
+        findings = [finding for finding in report.findings if finding.arm == arm.key]
+        if findings:
+            blocks.append(Text(_heading(report, arm, findings)))
+            blocks += bullets(list(_lines(report, findings)))
     if not blocks:
         return None
     return Section("summary", "Summary", tuple(blocks), (Text("Summary"), *blocks))
+
+
+def _heading(report: Report, arm: ArmFacts, findings: list[Finding]) -> Words:
+    """The method, whether it is well, and the verdict beside the numbers that it is about."""
+    words: list[Inline] = [Strong(_title(report, arm))]
+    if any(finding.question == "works" for finding in findings):
+        words += [" ", Badge("inconclusive", "UNHEALTHY")]
+    outcome = verdicts(report.gates).get(arm.key)
+    if outcome is not None:
+        rules = [finding for finding in findings if finding.question == "verdict"]
+        said = [plain(finding.text.removesuffix("."), _LONGEST) for finding in rules[:_MOST_RULES]]
+        if len(rules) > _MOST_RULES:
+            said.append(f"{len(rules) - _MOST_RULES} more")
+        words += [" ", Badge(outcome, outcome.upper()), f" {'; '.join(said)}"]
+    return tuple(words)
 
 
 def _title(report: Report, arm: ArmFacts) -> str:
@@ -43,16 +59,31 @@ def _title(report: Report, arm: ArmFacts) -> str:
     return plain(title, 300)
 
 
-def _sentences(report: Report, found: list[Finding]) -> list[str]:
-    """What was found, and each advice once."""
-    sentences = []
-    advised = set()
-    for finding in found:
-        text = plain(finding.text, 1000)
+def _lines(report: Report, findings: list[Finding]) -> Iterator[str]:
+    """One line for every question that is answered, then what to try."""
+    for question in get_args(Question):
+        answers = [finding for finding in findings if finding.question == question]
+        if answers and question != "verdict":
+            yield " ".join(_sentences(report, answers))
+    advice = {finding.advice.knob: finding.advice.text for finding in findings if finding.advice}
+    tried = [plain(advice[knob], 300) for knob in get_args(Knob) if knob in advice]
+    if tried:
+        yield f"Try {'; then '.join(tried)}."
+
+
+def _sentences(report: Report, findings: list[Finding]) -> Iterator[str]:
+    """What findings say; those that begin alike share their beginning."""
+    sentences: dict[str, list[str]] = {}
+    for finding in findings:
+        where = ""
         if finding.grouping and len(report.data.groupings) > 1:
-            text = f"By {plain(finding.grouping)}: {text}"
-        if finding.advice is not None and finding.advice.text not in advised:
-            advised.add(finding.advice.text)
-            text += f" Try {plain(finding.advice.text, 300)}."
-        sentences.append(text)
-    return sentences
+            where = f"By {plain(finding.grouping)}: "
+        rest = finding.text.removeprefix(finding.opening).removesuffix(".")
+        if finding.opening:
+            sentences.setdefault(where + finding.opening, []).append(rest)
+        else:
+            sentences[where + rest] = []
+    for beginning, parts in sentences.items():
+        if len(parts) > _MOST_PARTS:
+            parts[_MOST_PARTS:] = [f"{len(parts) - _MOST_PARTS} more"]
+        yield plain(f"{beginning}{'; '.join(parts)}.", _LONGEST)
