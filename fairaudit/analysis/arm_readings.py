@@ -3,7 +3,7 @@
 Curves, checkpoints of one arm, and their means over seeds.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairaudit.metrics.intervals import quantiles
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.decomposition import Curve, OverSeeds
-from fairaudit.results.estimates import Interval, finite, interval_of
+from fairaudit.results.estimates import finite
 from fairaudit.results.jobs import Array, JobResult
 
 MAX_OBSERVATIONS = 60  # of a longer curve, means over windows
@@ -20,7 +20,6 @@ MAX_OBSERVATIONS = 60  # of a longer curve, means over windows
 Float64 = NDArray[np.float64]
 PREFIX = "cause."
 STEPS = "cause_steps"
-ANGLE = "angle_turned"
 
 
 def curve(
@@ -170,24 +169,6 @@ def arm_readings(plan: Plan, arm: Arm, results: Mapping[str, JobResult]) -> ArmR
 def over_repeats(series: Array) -> Float64:
     """Mean over the repeats of one seed, [C, R, ...] -> [C, ...]."""
     return nan_mean(np.moveaxis(np.asarray(series, dtype=np.float64), 1, 0))
-
-
-def misalignment(
-    found: ArmReadings, names: Sequence[str], hidden: Collection[str]
-) -> dict[str, Interval]:
-    """How far clipping turns the step from each group's gradient, in degrees.
-
-    Args:
-        found: The readings, with ``ANGLE``.
-        names: Groups.
-        hidden: Suppressed ones.
-    """
-    angles = found.averaged(ANGLE)  # [S, K]
-    turned = {}
-    for k, name in enumerate(names):
-        if name not in hidden and np.isfinite(angles[:, k]).any():
-            turned[name] = interval_of(over_seeds(angles[:, k]))
-    return turned
 
 
 def over_seeds(

@@ -5,12 +5,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from fairaudit.analysis.arm_readings import (
-    ANGLE,
     MAX_OBSERVATIONS,
-    arm_readings,
     curve,
     finished,
-    misalignment,
     nan_mean,
 )
 from fairaudit.analysis.build_causes import decomposition
@@ -260,20 +257,16 @@ def diagnostics(
     """
     hidden = {g.group for c in compared for g in c.by_group if g.n_test is None}
     first = dataset.groupings[0]
-    curves, angles = {}, {}
+    curves = {}
     for arm in plan.arms:
         of_arm = tuple(_curves(plan, arm, results, first, hidden))
         if of_arm:
             curves[arm.key] = of_arm
-        read = arm_readings(plan, arm, results)
-        if read is not None and ANGLE in read.values:
-            angles[arm.key] = misalignment(read, first.names, hidden)
     return Diagnostics(
         level=plan.config.diagnostics,
         arms=curves,
         readings=readings(plan, dataset, results, hidden),
         decomposition=decomposition(plan, dataset, results, compared),
-        misalignment=angles,
     )
 
 

@@ -20,7 +20,6 @@ from fairaudit.report.main_gap import (
     is_detected,
     main_gap,
     measure_text,
-    measures,
     named_gaps,
 )
 from fairaudit.report.measured import Sweep

@@ -106,9 +106,10 @@ def is_detected(gap: Gap) -> bool:
     return gap.detected
 
 
-def measures(comparison: Comparison) -> list[str]:
+def cost_names(comparison: Comparison) -> list[str]:
     """The costs that are known of a comparison; of several classes those of a class for each."""
-    return [name for name in comparison.overall.estimates if name.partition("[")[0] in costs()]
+    known = sorted(comparison.overall.estimates, key=lambda name: (len(name), name))
+    return [name for cost in costs() for name in known if name.partition("[")[0] == cost]
 
 
 def measure_text(metric: str, label: LabelFacts) -> str:

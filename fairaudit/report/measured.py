@@ -3,8 +3,6 @@
 Selection, the reference, readings, sweeps.
 """
 
-from pydantic import Field
-
 from fairaudit.metrics.registry import UNDERTRAINED_BY
 from fairaudit.report.decomposition import Curve, Decomposition
 from fairaudit.results.estimates import EpsilonFigure, Estimate, Figure, Interval, Part
@@ -90,16 +88,13 @@ class Reading(Part):
 class Diagnostics(Part):
     """Readings of the training itself, by arm; exact functions of raw data, not private.
 
-    ``level``: What was read, as it was resolved. ``misalignment``: Arm -> group -> degrees by
-        which clipping turns the step from the group's gradient, mean over the checkpoints and many
-        Poisson batches of each, with an interval over seeds, which share the file.
+    ``level``: What was read, as it was resolved.
     """
 
     level: str
     arms: dict[str, tuple[Curve, ...]]
     readings: dict[str, tuple[Reading, ...]]
     decomposition: Decomposition | None = None
-    misalignment: dict[str, dict[str, Interval]] = Field(default_factory=dict)
 
 
 class SweepPoint(Part):

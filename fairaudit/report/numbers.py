@@ -9,7 +9,7 @@ from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.facts import ArmPrivacy, AttackFacts
 from fairaudit.report.safe_names import plain
-from fairaudit.results.estimates import Comparison, Estimate, Interval
+from fairaudit.results.estimates import Comparison, Estimate, GroupMeasure, Interval
 
 UNKNOWN = "–"
 
@@ -150,11 +150,10 @@ def versus(comparison: Comparison) -> str:
     return f"{arm} against {plain(comparison.reference)}"
 
 
-def before_and_after(*, is_trained: bool) -> tuple[str, str]:
-    """What the two models of a comparison are called; of given models no more is known."""
-    if is_trained:
-        return "non-private", "private"
-    return "baseline", "predictions"
+def change_text(group: GroupMeasure, metric: str) -> str:
+    """A metric of both models of a comparison: ``0.813 → 0.801``."""
+    before, after = group.value(f"reference.{metric}"), group.value(metric)
+    return f"{number(before)} → {number(after)}"
 
 
 def attack_sentence(privacy: Mapping[str, ArmPrivacy]) -> str:

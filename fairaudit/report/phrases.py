@@ -7,7 +7,7 @@ from fairaudit.capabilities import added
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.findings import Advice, Finding, Knob, Question
 from fairaudit.report.main_gap import with_unit
-from fairaudit.report.numbers import GATED, OWN_UNIT, PERCENT, POINTS, gated, value_alone, written
+from fairaudit.report.numbers import GATED, OWN_UNIT, PERCENT, POINTS, written
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.results.estimates import Interval
 
@@ -109,24 +109,24 @@ PHRASES: Mapping[str, Phrase] = {
     ),
     "from_clipping": Phrase(
         "at least half of a cost or gap, told from zero, is there without noise",
-        "{still:plain} of {total} of {of} are there without noise, from clipping and the length "
-        "of the step",
+        "{still:plain} of {total:value} of {of} are there without noise, from clipping and the "
+        "length of the step",
         question="from",
     ),
     "from_regularisation": Phrase(
         "the same of a method that penalises the parameters",
-        "{still:plain} of {total} of {of} are there without noise, from the penalty",
+        "{still:plain} of {total:value} of {of} are there without noise, from the penalty",
         question="from",
     ),
     "from_partition": Phrase(
         "the same of a method that divides the records among teachers",
-        "{still:plain} of {total} of {of} are there without noise, from dividing the records "
+        "{still:plain} of {total:value} of {of} are there without noise, from dividing the records "
         "among teachers",
         question="from",
     ),
     "from_noise": Phrase(
         "at least half of a cost or gap, told from zero, is added by the noise",
-        "{noise:plain} of {total} of {of} are added by the noise",
+        "{noise:plain} of {total:value} of {of} are added by the noise",
         question="from",
     ),
     "step_direction": Phrase(
@@ -208,7 +208,7 @@ class _Number:
             case "high":
                 return with_unit(self.number.high, self.unit)
             case "value":
-                return value_alone(self.number, gated(self.unit, 1))
+                return with_unit(self.number.value, self.unit)
         match self.unit:
             case "fraction":
                 text, unit = written(self.number, POINTS), " points"

@@ -108,51 +108,52 @@ def test_the_json_holds_every_figure_in_its_place(stored):
 
 @WHERE
 def test_costs(texts, stored, where):
-    rows = texts[where].rows("Cost by group", "method", "cost (points)", "excess risk (nats)")
-    assert [(row["method"], row["group"]) for row in rows] == [
-        (a, f"{by} = {g}") for a, by, g in PAIRS
-    ]
-    for row, place in zip(rows, PAIRS, strict=True):
-        found = estimates(stored, *place)
-        (group,) = (g for g in comparison(stored, *place[:2])["by_group"] if g["group"] == place[2])
-        assert says(row["test rows"], group["n_test"])
-        assert says(row["non-private accuracy"], found["reference.accuracy"]["value"])
-        assert says(row["private accuracy"], found["accuracy"]["value"])
-        assert says(row["cost (points)"], *interval(found["privacy_cost"]), factor=100)
-        assert says(row["excess risk (nats)"], *interval(found["excess_risk"]))
+    heads = "accuracy", "accuracy lost (points)", "loss added (nats)"
+    rows = texts[where].rows("Cost by group", "method", *heads)
+    places = []
+    for by, names in GROUPINGS.items():
+        places += [(arm, by, group) for arm in PRIVATE for group in (*names, "")]
+    assert len(rows) == len(places)
+    for row, (arm, by, group) in zip(rows, places, strict=True):
+        assert (row["method"], row["group"]) == (arm, f"{by} = {group}" if group else "all rows")
+        whole = comparison(stored, arm, by)
+        (held,) = (g for g in (*whole["by_group"], whole["overall"]) if g["group"] == group)
+        found = held["estimates"]
+        assert says(row["test rows"], held["n_test"])
+        before, after = (found[name]["value"] for name in ("reference.accuracy", "accuracy"))
+        assert says(row["accuracy"], before, after)
+        assert says(row["accuracy lost (points)"], *interval(found["privacy_cost"]), factor=100)
+        assert says(row["loss added (nats)"], *interval(found["excess_risk"]))
 
 
 @WHERE
 def test_gaps(texts, stored, where):
-    rows = texts[where].rows("Gaps between groups", "between", "gap in cost (points)", "reading")
-    assert (
-        len(rows) == len(PRIVATE) * 3
-    )  # the pair of two groups; the named one and the largest of three
+    rows = texts[where].rows("Gaps between groups", "of", "between", "gap", "reading")
+    # The pair of two groups; the named one and the largest of three; in accuracy and in loss.
+    assert len(rows) == (len(PRIVATE) * 3 * 2 if where == "html" else 24)
     seen = set()
     for row in rows:
-        grouping, _, between = row["between"].partition(": ")
-        named, a_b = grouping == "region" and between == ", ".join(NAMED), between.split(", ")
+        sides = [side.split(" = ") for side in row["between"].split(", ")]
+        grouping, a_b = sides[0][0], [group for _, group in sides]
+        is_loss = row["of"] == "loss added (nats)"
+        metric, factor = ("excess_risk", 1) if is_loss else ("privacy_cost", 100)
+        named = grouping == "region" and set(a_b) == set(NAMED)
         kind = "pair" if named or grouping == "sex" else "max"
-        found = gap(stored, row["method"], grouping, a_b, kind=kind)
+        found = gap(stored, row["method"], grouping, a_b, metric, kind=kind)
         size = found["simultaneous" if kind == "max" else "absolute"]
         if not found["detected"]:
             assert found["joint_high"] > size["high"]
             size = {**size, "low": 0.0, "high": found["joint_high"]}
-        assert says(row["gap in cost (points)"], *interval(size), factor=100)
-        assert says(row["minimum detectable (points)"], found["minimum_detectable"], factor=100)
-        assert says(row["SD, seeds (points)"], found["signed"]["training_sd"], factor=100)
-        assert says(row["SD, shared test rows (points)"], found["signed"]["records_sd"], factor=100)
+        assert says(row["gap"], *interval(size), factor=factor)
+        assert says(row["least that is found"], found["minimum_detectable"], factor=factor)
         costs = {
-            group: estimates(stored, row["method"], grouping, group)["privacy_cost"]
+            group: estimates(stored, row["method"], grouping, group)[metric]["value"]
             for group in a_b
         }
-        worse = max(a_b, key=lambda group: costs[group]["value"])
-        most = f"none detected, at most {100 * size['high']:.1f}".removesuffix(".0")
-        assert row["reading"].partition(";")[0] == (
-            f"worse for {worse}" if size["low"] > 0 else f"{most} points"
-        )
+        worse = row["reading"].partition(";")[0]
+        assert (worse == f"worse for {max(costs, key=costs.get)}") == found["detected"]
         assert found["named"] == named
-        seen.add((row["method"], row["between"]))
+        seen.add((row["method"], row["of"], row["between"]))
     assert len(seen) == len(rows)
 
 
@@ -214,24 +215,11 @@ def test_costs_in_their_parts(texts, stored):
 def test_within_each_model(texts, stored):
     rows = texts["html"].rows("Within each model", "method", "tpr", "fpr", "precision")
     for row, place in zip(rows, PAIRS, strict=True):
-        assert (row["method"], row["group"]) == (place[0], place[2])
+        assert (row["method"], row["group"]) == (place[0], f"{place[1]} = {place[2]}")
         found = estimates(stored, *place)
-        for metric in ("tpr", "fpr", "precision"):
+        for metric in ("tpr", "fpr", "precision", "selection_rate", "impact_ratio"):
             before, after = (found[side + metric]["value"] for side in ("reference.", ""))
-            assert says(row[metric], before, after)
-
-
-def test_selection_rates(texts, stored):
-    rows = texts["html"].rows(
-        "Selection rates and impact ratios", "model", "selection rate", "impact ratio"
-    )
-    assert {row["model"] for row in rows} == {"sgd", *PRIVATE}
-    for row in rows:
-        arm, place = row["model"], row["group"].split(" = ")
-        side = "reference." if arm == "sgd" else ""
-        found = estimates(stored, PRIVATE[0] if arm == "sgd" else arm, *place)
-        assert says(row["selection rate"], found[f"{side}selection_rate"]["value"])
-        assert says(row["impact ratio"], found[f"{side}impact_ratio"]["value"])
+            assert says(row[metric.replace("_", " ")], before, after)
 
 
 @WHERE

@@ -51,7 +51,7 @@ def added(brief=()):
 
 
 def test_a_section_that_is_added_to_the_order_stands_in_every_rendering(report, monkeypatch):
-    monkeypatch.setattr(order, "ORDER", (*order.ORDER[:4], added(), *order.ORDER[4:]))
+    monkeypatch.setattr(order, "ORDER", (*order.ORDER[:3], added(), *order.ORDER[3:]))
     text = to_markdown(report)
     assert (
         "\n## An added section\n\nWhat is new.\n\n| group | size |\n|---|---:|\n| F | 4.1 [1.0, "

@@ -23,15 +23,6 @@ def section(text, report, name):
     return text[text.index(f"## {title}\n") :].partition("\n## ")[0]
 
 
-def test_the_ratio_is_against_the_most_selected_group(report):
-    text = section(to_markdown(report), report, "selection")
-    rows = [line for line in text.splitlines() if line.startswith("| global-adapt")]
-    assert rows == [
-        "| global-adapt | F | 0.300 | 0.600 |  |",
-        "| global-adapt | M | 0.500 | 1.000 | most selected |",
-    ]
-
-
 def test_rows_of_unknown_group_are_counted_and_have_no_ratio():
     names = ("F", "M", "(missing)")
     found = findings()
@@ -44,6 +35,5 @@ def test_without_a_favourable_class_there_are_no_rates():
     report = build_report(
         replace(found, dataset=replace(found.dataset, positive=None, favourable=None)), metadata()
     )
-    text = section(to_markdown(report), report, "selection")
-    assert "--favourable" in text
-    assert "|" not in text
+    text = section(to_markdown(report), report, "within")
+    assert "set --favourable" in text

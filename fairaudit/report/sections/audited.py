@@ -1,30 +1,31 @@
-"""What was audited: data, label, groups, methods, and how well the reference learned."""
+"""What was audited: data, label, groups, methods, how well the reference learned."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from fairaudit.data.naming import shape_text
 from fairaudit.errors import numbered
 from fairaudit.report.document import Bullets, Section, Strong, Words
-from fairaudit.report.facts import GroupingFacts
+from fairaudit.report.facts import DataFacts, GroupingFacts
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import count, listed
-from fairaudit.report.safe_names import plain
+from fairaudit.report.safe_names import group_text, plain
 
-_MOST_GROUPINGS, _MOST_GROUPS = 6, 8
+_MOST_GROUPINGS, _MOST_GROUPS, _MOST_LISTED = 6, 8, 5
 
 
 def section(report: Report) -> Section | None:
-    """The frame of all that follows."""
+    """The frame of all other numbers, and what was dropped, missing and repeated."""
     data = report.data
     rows = f"{data.rows:,} of {numbered(data.rows_read, 'row')}"
     if data.images is None:
         rows += f", {numbered(data.columns_read, 'column')}"
-    groups = [_groups(grouping) for grouping in data.groupings[:_MOST_GROUPINGS]]
     label, positive, favourable = data.label, "not known", "not known"
     if label.positive is not None:
         positive = plain(label.positive)
     if label.favourable is not None:
         favourable = f"{plain(label.favourable)} ({plain(label.favourable_origin)})"
     outcomes = f"positive = {positive}, favourable = {favourable}"
+    groups = [_groups(grouping) for grouping in data.groupings[:_MOST_GROUPINGS]]
     items: list[Words] = [
         f"Data: {plain(data.name)}, {rows}, sha256 {plain(data.sha256[:16])}…",
         f"Label: {plain(label.column)} ({plain(label.origin)}), {outcomes}",
@@ -37,14 +38,17 @@ def section(report: Report) -> Section | None:
         first = (report.costs or report.comparisons)[0]
         items.append(f"Intervals: 95 %; {plain(first.estimand, 300)}")
     items += _reference_check(report)
+    items += _rows(report)
     items.append("How to read it: docs/reading-a-report.md; what epsilon covers: docs/epsilon.md")
-    return Section("audited", "What was audited", (Bullets(tuple(items)),))
+    return Section("data", "What was audited", (Bullets(tuple(items)),))
 
 
 def _groups(grouping: GroupingFacts) -> str:
-    groups = [f"{plain(group.name)} {count(group.rows)}" for group in grouping.groups]
-    if len(groups) > _MOST_GROUPS:
-        groups[_MOST_GROUPS:] = ["…"]
+    groups = []
+    for group in grouping.groups[:_MOST_GROUPS]:
+        groups.append(f"{group_text(grouping.name, group.name)} {count(group.rows)}")
+    if len(grouping.groups) > _MOST_GROUPS:
+        groups.append("…")
     return f"{plain(grouping.name)} ({', '.join(groups)})"
 
 
@@ -85,3 +89,76 @@ def _reference_check(report: Report) -> Iterator[Words]:
         if accuracy:
             beside = f" ({accuracy})"
         yield f"Reference check: none, {plain(check.reason, 200)}{beside}"
+
+
+def _rows(report: Report) -> Iterator[str]:
+    """What became of the rows that were read."""
+    data = report.data
+    if images := data.images:
+        shape = shape_text((images.height, images.width, images.channels))
+        if images.resized:
+            shape += ", scaled to that size"
+        yield f"Images of {shape}; pixels become inputs by {plain(images.scaling, 120)}"
+    dropped = [
+        f"Rows dropped, {plain(why, 80)}: {_counts(n)}" for why, n in data.dropped_rows.items()
+    ]
+    yield from _first(dropped)
+    yield from _first(_lacking(report))
+    if data.missing:
+        missing = [f"{plain(column)} ({_counts(n)})" for column, n in data.missing.items()]
+        if len(missing) > _MOST_LISTED:
+            missing[_MOST_LISTED:] = [f"{len(missing) - _MOST_LISTED} more"]
+        yield f"Missing values: {'; '.join(missing)}"
+    for grouping in data.groupings[:_MOST_GROUPINGS]:
+        for group in grouping.groups:
+            if group.is_missing:
+                kept = f"{count(group.rows)} rows; kept, never in a gap"
+                yield f"No group in {plain(grouping.name)}: {kept}"
+    yield from _split(data)
+
+
+def _lacking(report: Report) -> list[str]:
+    """Rows without a prediction, by grouping."""
+    lacking = {}
+    for comparison in report.comparisons:
+        if comparison.overall.unpredicted != 0:
+            rows = {g.group: g.unpredicted for g in comparison.by_group if g.unpredicted != 0}
+            where = f"No prediction, by {plain(comparison.grouping)}: {_counts(rows)}"
+            lacking[comparison.grouping] = f"{where}; no gate about them passes"
+    return list(lacking.values())
+
+
+def _split(data: DataFacts) -> Iterator[str]:
+    if data.duplicate_rows is None:
+        yield f"Every row ({data.rows:,}) is a test row of every model"
+        return
+    split = data.split
+    how = "drawn per seed, stratified by group and class"
+    if split.given:
+        how = "given by a column"
+    if split.balanced:
+        how += ", groups balanced before the split"
+    train, test = count(split.train_rows), count(split.test_rows)
+    yield f"Split {how}: {train} training and {test} test rows at the first seed"
+    if data.duplicate_rows:
+        across = count(data.duplicates_across_split)
+        yield f"Duplicate rows: {data.duplicate_rows:,}; on both sides of the first split: {across}"
+    inputs = f"Model inputs: {count(data.inputs)}"
+    if merged := sum(data.merged_levels.values()):
+        inputs += f"; rare levels merged: {merged:,}"
+    yield f"{inputs}; quantities fitted without privacy: {len(data.fitted):,}"
+
+
+def _first(items: list[str]) -> list[str]:
+    """The first of a list, and how many more there are."""
+    if len(items) <= _MOST_LISTED:
+        return items
+    more = f"{len(items) - _MOST_LISTED} more like this one are in report.json"
+    return [*items[:_MOST_LISTED], more]
+
+
+def _counts(by_group: Mapping[str, int | None]) -> str:
+    counts = [f"{plain(group)} {count(rows)}" for group, rows in by_group.items()]
+    if len(counts) > _MOST_GROUPS:
+        counts[_MOST_GROUPS:] = ["…"]
+    return ", ".join(counts)

@@ -3,8 +3,8 @@
 What a report is read for.
 """
 
-from fairaudit.metrics.registry import METRICS, costs
-from fairaudit.report.cost_charts import cost_chart, every_group
+from fairaudit.metrics.registry import spec_of
+from fairaudit.report.cost_charts import cost_chart
 from fairaudit.report.document import (
     Block,
     Cell,
@@ -16,100 +16,106 @@ from fairaudit.report.document import (
     figures,
     table,
 )
-from fairaudit.report.main_gap import COST, main_gap, named_gaps, reading, scale_of
-from fairaudit.report.model import Report
-from fairaudit.report.numbers import (
-    POINTS,
-    UNKNOWN,
-    attack_sentence,
-    before_and_after,
-    versus,
+from fairaudit.report.main_gap import (
+    cost_names,
+    main_gap,
+    measure_text,
+    named_gaps,
+    reading,
+    scale_of,
 )
+from fairaudit.report.model import Report
+from fairaudit.report.numbers import UNKNOWN, attack_sentence, change_text, versus
 from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import Comparison, Gap
 
-_GAPS_HEAD = (
-    "method",
-    "between",
-    "#gap in cost (points)",
-    "#minimum detectable (points)",
-    "#SD, seeds (points)",
-    "#SD, shared test rows (points)",
-    "reading",
-)
+_MOST_MEASURES = 6  # that have a column; of more classes the gaps tell which differ
+_MOST_GAPS = 24
 
 
 def section(report: Report) -> Section | None:
     """Cost by group; None where nothing could be compared."""
     if not report.costs:
         return None
-    told = f"Cost by group ({report.test_rows}; 95 % intervals)"
     by_group = _by_group(report)
-    brief: list[Block] = [Text(told), by_group]
+    brief: list[Block] = [Text(f"Cost by group ({report.test_rows}; 95 % intervals)"), by_group]
     if words := attack_sentence(report.privacy):
         brief.append(Text(plain(words, 1000)))
     blocks: tuple[Block, ...] = (
-        Text(f"On {report.test_rows}, with 95 % intervals."),
         *figures(cost_chart(report)),
+        Text(f"On {report.test_rows}, with 95 % intervals."),
         by_group,
     )
     return Section("costs", "Cost by group", blocks, tuple(brief))
 
 
+def all_measures(report: Report) -> list[str]:
+    """The costs that any comparison knows."""
+    known: dict[str, None] = {}
+    for comparison in report.costs:
+        known |= dict.fromkeys(cost_names(comparison))
+    return list(known)
+
+
 def _by_group(report: Report) -> Table:
-    beside = [cost for cost in costs() if cost != COST]
+    shown = all_measures(report)[:_MOST_MEASURES]
     rows: list[tuple[Cell, ...]] = []
-    for comparison, group in every_group(report.costs):
-        paid: Cell = plain(group.reason)
-        if group.estimates:
-            paid = Quantity(group.estimates.get(COST), POINTS)
-        others = [Quantity(group.estimates.get(cost), scale_of(cost)) for cost in beside]
-        rows.append(
-            (
-                versus(comparison),
-                report.name_of(comparison.grouping, group.group) or "all",
-                group.n_test,
-                bare(group.value("reference.accuracy")),
-                bare(group.value("accuracy")),
-                paid,
-                *others,
-                plain(comparison.note_on(group), 60),
+    for comparison in report.costs:
+        for group in (*comparison.by_group, comparison.overall):
+            costs: list[Cell] = [Quantity(group.estimates.get(m), scale_of(m)) for m in shown]
+            if not group.estimates:
+                costs[0] = plain(group.reason)
+            rows.append(
+                (
+                    versus(comparison),
+                    report.name_of(comparison.grouping, group.group) or "all rows",
+                    group.n_test,
+                    change_text(group, "accuracy"),
+                    *costs,
+                    plain(comparison.note_on(group), 60),
+                )
             )
-        )
-    before, after = before_and_after(is_trained=report.training is not None)
-    head = ("method", "group", "#test rows", f"#{before} accuracy", f"#{after} accuracy")
-    titles = [f"#{METRICS[cost].title} ({METRICS[cost].counted})" for cost in (COST, *beside)]
-    return table((*head, *titles, "note"), rows)
+    titles = [f"#{_title(report, measure)}" for measure in shown]
+    return table(("method", "group", "#test rows", "#accuracy", *titles, "note"), rows)
+
+
+def _title(report: Report, measure: str) -> str:
+    """What is lost, with its unit."""
+    words = plain(measure_text(measure, report.data.label))
+    return f"{words} lost ({spec_of(measure).counted})".replace("loss lost", "loss added")
 
 
 def gaps(report: Report) -> Section | None:
-    """The pairs that were named and the largest gap of every comparison.
+    """The pairs that were named and the largest gap of every comparison, measure by measure.
 
     None where there is no cost.
     """
     if not report.costs:
         return None
     rows = []
-    for comparison in report.costs:
-        rows += [_row(comparison, gap) for gap in named_gaps(comparison)]
-        largest = main_gap(comparison)
-        if largest is not None:
-            rows.append(_row(comparison, largest))
-    told = Text("A gap of the minimum detectable size is found four times out of five.")
-    return Section("gaps", "Gaps between groups", (told, table(_GAPS_HEAD, rows)))
+    for measure in all_measures(report):
+        for comparison in report.costs:
+            shown = named_gaps(comparison, measure)
+            largest = main_gap(comparison, measure)
+            if largest is not None:
+                shown.append(largest)
+            rows += [_row(report, comparison, gap) for gap in shown]
+    head = ("method", "of", "between", "#gap", "#least that is found", "reading")
+    least = Text("A gap of the least size that is found is found four times out of five.")
+    return Section("gaps", "Gaps between groups", (least, table(head, rows, most=_MOST_GAPS)))
 
 
-def _row(comparison: Comparison, gap: Gap) -> tuple[Cell, ...]:
+def _row(report: Report, comparison: Comparison, gap: Gap) -> tuple[Cell, ...]:
     said = plain(reading(gap), 80) or UNKNOWN
     if not gap.gated:
         said += f"; never gated: {plain(gap.reason, 60)}"
-    between = ", ".join(plain(name) for name in (gap.a, gap.b) if name)
+    names = [report.name_of(comparison.grouping, name) for name in (gap.a, gap.b) if name]
+    scale = scale_of(gap.metric)
     return (
         versus(comparison),
-        f"{plain(comparison.grouping)}: {between or 'no pair'}",
-        Quantity(gap.size, POINTS),
-        bare(gap.minimum_detectable, POINTS),
-        bare(gap.signed.training_sd, POINTS),
-        bare(gap.signed.records_sd, POINTS),
+        _title(report, gap.metric),
+        ", ".join(names) or f"{plain(comparison.grouping)}: no pair",
+        Quantity(gap.size, scale),
+        bare(gap.minimum_detectable, scale),
         said,
     )

@@ -21,7 +21,7 @@ def section(report: Report) -> Section | None:
     blocks: list[Block] = [table(head, rows)]
     established = [arm.privacy for arm in report.arms if arm.privacy.guarantee.has_epsilon]
     if established and report.training is not None:
-        blocks += _of_all(established[0], report.training)
+        blocks.append(Text(_of_all(established[0], report.training)))
         items = [item for facts in established for item in facts.not_covered]
         blocks.append(Text(f"Not covered: {plain('; '.join(dict.fromkeys(items)), _LONGEST)}."))
     if words := attack_sentence(report.privacy):
@@ -61,8 +61,8 @@ def _joined(items: list[str]) -> str:
     return "; ".join(plain(item, 400) for item in items if item)
 
 
-def _of_all(facts: ArmPrivacy, training: Training) -> list[Block]:
-    """Unit, neighbours, sampling and accountants; epsilon of releasing every model."""
+def _of_all(facts: ArmPrivacy, training: Training) -> str:
+    """Unit, neighbours, sampling and accountants."""
     sampling, accountants = "Poisson with probability q", "PLD (headline) and RDP"
     if isinstance(facts.event, Gaussian):
         sampling, accountants = _NOT_SAMPLED, "the exact Gaussian curve (headline) and RDP"
@@ -70,11 +70,6 @@ def _of_all(facts: ArmPrivacy, training: Training) -> list[Block]:
         accountants = "RDP"
     unit, neighbours = plain(training.unit, _LONGEST), plain(training.neighbouring, _LONGEST)
     accountants = f"{plain(training.accountant, 100)}, {accountants}"
-    blocks: list[Block] = [
-        Text(f"Unit: {unit}. Neighbours: {neighbours}."),
-        Text(f"Sampling: {sampling}. Accountants: {accountants}."),
-    ]
-    if training.epsilon_if_all_released is not None:
-        epsilon = f"ε ≤ {shown_up(training.epsilon_if_all_released)}, δ = {facts.delta:g}"
-        blocks.append(Text(f"If all private models of this audit were released: {epsilon}."))
-    return blocks
+    return (
+        f"Unit: {unit}. Neighbours: {neighbours}. Sampling: {sampling}. Accountants: {accountants}."
+    )

@@ -3,12 +3,25 @@
 Of those that are compared with no other, and before and after privacy.
 """
 
+from collections.abc import Iterator
+
 from fairaudit.metrics.registry import METRICS, within_model
 from fairaudit.report.cost_charts import every_group
-from fairaudit.report.document import Block, Cell, Quantity, Section, Table, Text, table
+from fairaudit.report.document import (
+    Block,
+    Cell,
+    Code,
+    Inline,
+    Quantity,
+    Section,
+    Strong,
+    Table,
+    Text,
+    table,
+)
 from fairaudit.report.main_gap import main_gap, metric_text, reading
 from fairaudit.report.model import Report
-from fairaudit.report.numbers import UNKNOWN, before_and_after, number, versus
+from fairaudit.report.numbers import UNKNOWN, change_text, versus
 from fairaudit.report.safe_names import plain
 
 _MOST_ROWS = 20
@@ -47,7 +60,7 @@ def _by_group(report: Report, metrics: list[str]) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for comparison, group in every_group(report.comparisons):
         values = [Quantity(group.estimates.get(metric)) for metric in metrics]
-        name = f"{plain(comparison.grouping)} = {plain(group.group)}"
+        name = report.name_of(comparison.grouping, group.group)
         note = plain(comparison.note_on(group), 60)
         rows.append((plain(comparison.arm), name, group.n_test, *values, note))
     titles = [f"#{METRICS[metric].title}" for metric in metrics]
@@ -79,35 +92,52 @@ def within(report: Report) -> Section | None:
     if not report.costs:
         return None
     measured = {name for _, group in every_group(report.costs) for name in group.estimates}
-    shown = [spec.name for spec in within_model() if not spec.has_own_section]
-    metrics = [name for name in shown if name in measured and name not in ("accuracy", "loss")]
+    known = [spec.name for spec in within_model() if spec.name in measured]
+    metrics = [name for name in known if name not in ("accuracy", "loss")]
     rows: list[tuple[Cell, ...]] = []
     for comparison, group in every_group(report.costs):
         if group.estimates:
-            changes = []
-            for name in metrics:
-                before, after = group.value(f"reference.{name}"), group.value(name)
-                changes.append(f"{number(before)} → {number(after)}")
-            rows.append((versus(comparison), plain(group.group), *changes))
+            name = report.name_of(comparison.grouping, group.group)
+            rows.append((versus(comparison), name, *(change_text(group, m) for m in metrics)))
     titles = [f"#{METRICS[name].title}" for name in metrics]
-    before_title, after_title = before_and_after(is_trained=report.training is not None)
     blocks: list[Block] = [
-        Text(f"{before_title.capitalize()} → {after_title}, on test rows."),
+        Text(("Before → after, on test rows. ", *_selected(report))),
         table(("method", "group", *titles), rows, most=14),
     ]
-    if not report.changed:
-        blocks.append(Text("No gap is detected to change with privacy."))
-        return Section("within", "Within each model", tuple(blocks))
-    classes = [each.name for each in report.data.label.classes]
-    changed: list[tuple[Cell, ...]] = []
+    if report.changed:
+        blocks += _changed(report)
+    return Section("within", "Within each model", tuple(blocks))
+
+
+def _selected(report: Report) -> tuple[Inline, ...]:
+    """Whom selection rates are about."""
+    label = report.data.label
+    if label.favourable is None:
+        return ("No selection rates: set --favourable.",)
+    selected = (
+        f"Selected: {plain(label.column)} = {plain(label.favourable)}; ratios are to the most "
+    )
+    if not label.is_assumed:
+        return (f"{selected}selected group.",)
+    return (
+        f"{selected}selected group. ",
+        Strong("Nobody said that this is the outcome that people want; it is assumed."),
+        " Gates on ratios are inconclusive until ",
+        Code("--favourable VALUE"),
+        " says which it is.",
+    )
+
+
+def _changed(report: Report) -> Iterator[Block]:
+    """Gaps within a model that private training is shown to change."""
+    classes = [one.name for one in report.data.label.classes]
+    rows: list[tuple[Cell, ...]] = []
     for gap in report.changed:
         metric = plain(metric_text(gap.metric, classes))
-        between = f"{plain(gap.a)}, {plain(gap.b)}"
-        changed.append((plain(gap.arm), metric, between, Quantity(gap.change)))
-    told = (
+        names = [report.name_of(gap.grouping, name) for name in (gap.a, gap.b)]
+        rows.append((plain(gap.arm), metric, ", ".join(names), Quantity(gap.change)))
+    yield Text(
         "Gaps that are detected to change with privacy (first group minus second; intervals "
         "hold for all together):"
     )
-    head = ("method", "metric", "between", "#change of the gap")
-    blocks += [Text(told), table(head, changed, most=8)]
-    return Section("within", "Within each model", tuple(blocks))
+    yield table(("method", "metric", "between", "#change of the gap"), rows, most=8)

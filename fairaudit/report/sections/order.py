@@ -11,28 +11,22 @@ from fairaudit.report.sections import (
     audited,
     choice,
     costs,
-    data,
     gates,
     guarantee,
     metrics,
     notes,
     parts,
     readings,
-    selection,
     summary,
     sweep,
-    training,
     why,
 )
 
 ORDER = (
-    choice.section,
-    summary.section,
-    *(audited.section, costs.section, costs.gaps, metrics.section),
-    *(parts.section, sweep.section, gates.section),
-    *(why.section, metrics.within, selection.section),
-    *(readings.section, guarantee.section, data.section, notes.warnings, notes.limitations),
-    *(notes.reproduce, training.section),
+    *(choice.section, summary.section, costs.section, costs.gaps, metrics.section),
+    *(parts.section, sweep.section, gates.section, why.section, metrics.within),
+    *(readings.section, audited.section, guarantee.section, notes.warnings, notes.limitations),
+    notes.reproduce,
 )
 
 
