@@ -124,8 +124,10 @@ def read_declaration(value: object) -> object:
     path = Path(value)
     content = read_toml(path)
     for column, keys in content.items():
-        for key, said in keys.items() if isinstance(keys, dict) else ():
-            if PLACEHOLDER in (said if isinstance(said, list) else [said]):
+        if not isinstance(keys, dict):  # pydantic says so
+            continue
+        for key, said in keys.items():
+            if said == PLACEHOLDER or (isinstance(said, list) and PLACEHOLDER in said):
                 raise ConfigError(
                     f"{path.name}: [{column}]: {key} is still a placeholder",
                     hint="write what is publicly known of the column, not what the rows hold",

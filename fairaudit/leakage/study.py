@@ -98,7 +98,9 @@ PHRASES = {
 def findings(report: Report) -> Iterator[Finding]:
     """Every interval of an attack's success that lies above the ceiling as a whole."""
     leakage = Leakage.of(report)
-    for comparison in leakage.comparisons if leakage else ():
+    if leakage is None:
+        return
+    for comparison in leakage.comparisons:
         arm = leakage.arm(comparison.arm) if leakage else None
         for group in comparison.by_group:
             for metric, rate in WITHIN.items():

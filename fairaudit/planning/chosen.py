@@ -73,7 +73,9 @@ def _admitted(numbers: SettingsResolver) -> dict[str, MethodSpec]:
     for spec in catalog().values():
         if spec.method_set in names:
             specs[spec.name] = spec
-    for spec in catalog().values() if EVERY_METHOD in names else ():
+    if EVERY_METHOD not in names:
+        return specs
+    for spec in catalog().values():
         if spec.method_set or spec.capability or spec.reference is None:
             continue
         lacking = _lacking(numbers, spec)
