@@ -101,7 +101,7 @@ def findings(report: Report) -> Iterator[Finding]:
     if leakage is None:
         return
     for comparison in leakage.comparisons:
-        arm = leakage.arm(comparison.arm) if leakage else None
+        arm = leakage.arm(comparison.arm)
         for group in comparison.by_group:
             for metric, rate in WITHIN.items():
                 estimate = group.estimates.get(metric)
