@@ -186,20 +186,20 @@ def _refuse_untrusted(resolved: ResolvedConfig, folder: Path) -> None:
     config = resolved.config
     home = os.path.realpath(folder)
     out = os.path.realpath(folder / config.out)
-    reaches = {
-        "method": "runs code" if any(map(is_factory, config.method)) else "",
-        "model": "runs code" if is_factory(config.model) else "",
-        "trainer": "runs code" if config.trainer else "",
-        "synthesizer": "runs code" if config.synthesizer else "",
-        "trust_module": "vouches for code" if config.trust_module else "",
-        "out": "" if Path(out).is_relative_to(home) else "lies outside of it",
-        "ray_address": "is sent the data" if config.ray_address else "",
-        "inconclusive": "lets rules pass" if config.inconclusive == "pass" else "",
-        "trust_claimed_epsilon": "vouches for a claim" if config.trust_claimed_epsilon else "",
-    }
-    for name, does in reaches.items():
+    reaches = (
+        ("method", any(map(is_factory, config.method)), "runs code"),
+        ("model", is_factory(config.model), "runs code"),
+        ("trainer", config.trainer, "runs code"),
+        ("synthesizer", config.synthesizer, "runs code"),
+        ("trust_module", config.trust_module, "vouches for code"),
+        ("out", not Path(out).is_relative_to(home), "lies outside of it"),
+        ("ray_address", config.ray_address, "is sent the data"),
+        ("inconclusive", config.inconclusive == "pass", "lets rules pass"),
+        ("trust_claimed_epsilon", config.trust_claimed_epsilon, "vouches for a claim"),
+    )
+    for name, is_beyond, does in reaches:
         origin = resolved.origins[name]
-        if does and origin in (PROJECT_FILE, PYPROJECT):
+        if is_beyond and origin in (PROJECT_FILE, PYPROJECT):
             raise ConfigError(
                 f"{origin} sets {name} = {_shown(str(getattr(config, name)))}, which {does}; a "
                 "file that was only found in the current folder may not decide that",

@@ -102,7 +102,11 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
     if others:
         message = f"no images in the folder: {numbered(others, 'entry', 'entries')}"
         notices.append(Notice("other_files", message, level="notice"))
-    is_declared = LABEL in columns.column_names
+    declared: dict[str, str] = {}
+    if LABEL in columns.column_names:
+        declared[LABEL] = LABEL
+    else:
+        by = ""
     image = IMAGE if IMAGE not in columns.column_names else f"({IMAGE})"
     return ImageFolder(
         format="image folder",
@@ -111,8 +115,8 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
         root=root,
         files=tuple(files),
         columns=columns,
-        declared={LABEL: LABEL} if is_declared else {},
-        declared_by=by if is_declared else "",
+        declared=declared,
+        declared_by=by,
         options=options,
         notices=tuple(notices),
     )

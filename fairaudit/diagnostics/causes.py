@@ -68,10 +68,11 @@ def read_angles(method: Method, task: Task, trained: TrainedReplicates) -> dict[
     if not _is_readable(method, task, trained):
         return {}
     reading = CauseReading(method, task)
-    found = [reading.angles(c) for c in trained.checkpoints if not reading.is_plain(c)]
-    if found:
-        return {name: torch.stack([each[name] for each in found]).double() for name in ANGLES}
-    return {}
+    series: dict[str, list[Tensor]] = {}
+    for checkpoint in trained.checkpoints:
+        if not reading.is_plain(checkpoint):
+            _append(series, reading.angles(checkpoint))
+    return {name: torch.stack(values).double() for name, values in series.items()}
 
 
 def _is_readable(
@@ -93,11 +94,16 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
     if not _is_readable(method, task, trained):
         return {}
     reading = CauseReading(method, task)
-    found: dict[str, list[Tensor]] = {}
+    series: dict[str, list[Tensor]] = {}
     for number, checkpoint in enumerate(trained.checkpoints):
-        for name, value in reading.at(checkpoint, thorough=number % THOROUGH_EVERY == 0).items():
-            found.setdefault(name, []).append(value)
-    return {name: torch.stack(values).double() for name, values in found.items()}
+        _append(series, reading.at(checkpoint, thorough=number % THOROUGH_EVERY == 0))
+    return {name: torch.stack(values).double() for name, values in series.items()}
+
+
+def _append(series: dict[str, list[Tensor]], values: Mapping[str, Tensor]) -> None:
+    """One more value of each series."""
+    for name, value in values.items():
+        series.setdefault(name, []).append(value)
 
 
 class StepTerms(NamedTuple):
@@ -189,14 +195,11 @@ class CauseReading:
     ) -> dict[str, Tensor]:
         """The step's parts and what they assume; ``steps`` is filled with what they come from."""
         if thorough:
-            ends = [extremes_of_groups(landscape) for landscape in landscapes]
-            self._spectra = [
-                Spectrum(
-                    torch.tensor([e.largest for e in of_groups], dtype=torch.float64),
-                    torch.tensor([e.smallest for e in of_groups], dtype=torch.float64),
-                )
-                for of_groups in ends
-            ]
+            self._spectra = []
+            for landscape in landscapes:
+                ends = [(e.largest, e.smallest) for e in extremes_of_groups(landscape)]
+                largest, smallest = torch.tensor(ends, dtype=torch.float64).unbind(1)
+                self._spectra.append(Spectrum(largest, smallest))
         rate, spectra = checkpoint.learning_rate, self._spectra
         return {
             "learning_rate": torch.full((self.task.repeats, 1), rate),
@@ -215,11 +218,10 @@ class CauseReading:
         """
         reader = StepReader(self.method, self.task, checkpoint)
         moments = reader.moments()
-        each = [
-            _angles(batches, self._means(moments, r))
-            for r, batches in enumerate(self._batches(reader, moments, "batches", ANGLE_BATCHES))
-        ]
-        return {name: torch.stack([values[name] for values in each]) for name in ANGLES}
+        of_replicates: dict[str, list[Tensor]] = {}
+        for r, batches in enumerate(self._batches(reader, moments, "batches", ANGLE_BATCHES)):
+            _append(of_replicates, _angles(batches, self._means(moments, r)))
+        return {name: torch.stack(of_replicates[name]) for name in ANGLES}
 
     def _record_means(self, readings: Sequence[RecordReadings]) -> dict[str, Tensor]:
         """Group means of what goes with a costly record, [R, K + 1] each."""
@@ -255,7 +257,7 @@ class CauseReading:
         needed = batches_needed(
             [measured(one, r) for r, one in enumerate(pilot)], reader.network.n_parameters
         )
-        each: dict[str, list[Tensor]] = {}
+        of_replicates: dict[str, list[Tensor]] = {}
         for r, batches in enumerate(self._batches(reader, moments, "batches", needed)):
             batches = replace(batches, typical=pilot[r].typical)
             terms = measured(batches, r)
@@ -268,10 +270,9 @@ class CauseReading:
                 "noise_norm": self._noise_norm(samplings[r], reader.network.n_parameters),
             }
             steps.append(StepTerms(batches, means[r], samplings[r]))
-            for name, value in values.items():
-                each.setdefault(name, []).append(value)
-        found = {name: torch.stack(values) for name, values in each.items()}
-        return {**found, "excess_norm": moments.excess, "clipped_share": moments.clipped}
+            _append(of_replicates, values)
+        terms_of_all = {name: torch.stack(values) for name, values in of_replicates.items()}
+        return {**terms_of_all, "excess_norm": moments.excess, "clipped_share": moments.clipped}
 
     def _sampling(self, checkpoint: Checkpoint, replicate: int) -> Sampling:
         task = self.task

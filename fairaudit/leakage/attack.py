@@ -176,11 +176,9 @@ def accused(members: Float64, others: Float64, rate: float) -> Float64:
     share = min(place - lower, 1.0)
     falling = np.sort(others)[::-1]
     first = _exceeds(members, falling, lower)
-    return (
-        first
-        if share == 0.0
-        else (1.0 - share) * first + share * _exceeds(members, falling, lower + 1)
-    )
+    if share == 0.0:
+        return first
+    return (1.0 - share) * first + share * _exceeds(members, falling, lower + 1)
 
 
 def _exceeds(scores: Float64, falling: Float64, j: int) -> Float64:
@@ -244,23 +242,21 @@ def attack_tables(
     usable = np.isfinite(scores[0])  # which shadows there are is the same for both
     rows = [np.flatnonzero(use) for use in usable]
     records = EvaluatedRecords.of(rows, groups, n_groups)
-    found: list[list[list[SeedScores]]] = []
+    of_arms: list[list[list[SeedScores]]] = []  # by arm, seed and metric
     for score in scores:
         slopes = _slopes(score, private.member, usable, groups, n_groups)
-        found.append(
-            [
-                _seed_scores(score[s, at], private.member[s, at], groups[at], n_groups, slopes)
-                for s, at in enumerate(rows)
-            ]
-        )
+        of_seeds = []
+        for s, at in enumerate(rows):
+            member = private.member[s, at]
+            of_seeds.append(_seed_scores(score[s, at], member, groups[at], n_groups, slopes))
+        of_arms.append(of_seeds)
     tables: dict[str, MetricTable] = {}
-    of_prefix = {"": found[0]}
+    of_prefix = {"": of_arms[0]}
     if baseline is not None:
-        of_prefix["reference."] = found[1]
-        of_prefix["change."] = [
-            [a.minus(b) for a, b in zip(own, other, strict=True)]
-            for own, other in zip(*found, strict=True)
-        ]
+        changes = []
+        for own, other in zip(*of_arms, strict=True):
+            changes.append([a.minus(b) for a, b in zip(own, other, strict=True)])
+        of_prefix |= {"reference.": of_arms[1], "change.": changes}
     for prefix, seeds in of_prefix.items():
         for m, metric in enumerate(METRICS_OF_LEAKAGE):
             _add(tables, prefix + metric, [seed[m] for seed in seeds], records)
@@ -286,18 +282,15 @@ def _add(
 
 def _slopes(score: Float64, member: Bools, usable: Bools, groups: Int64, n_groups: int) -> Float64:
     """Slope of each metric in the rate of false accusations, mean over targets, ``[M, K + 1]``."""
-    lower, upper = (
-        np.mean(
-            [
-                _values(score[s, use], member[s, use], groups[use], n_groups, factor=factor)
-                for s, use in enumerate(usable)
-            ],
-            axis=0,
-        )
-        for factor in (1 - _AROUND, 1 + _AROUND)
-    )
+    lower, upper = [], []
+    for s, use in enumerate(usable):
+        target = score[s, use], member[s, use], groups[use], n_groups
+        lower.append(_values(*target, factor=1 - _AROUND))
+        upper.append(_values(*target, factor=1 + _AROUND))
     rates = np.array([1.0, *WITHIN.values(), *(len(_OF_ONE_THRESHOLD) + 1) * [GLOBAL_RATE]])
-    slopes: Float64 = (upper - lower) / (2 * _AROUND * rates[:, None])
+    slopes: Float64 = (np.mean(upper, axis=0) - np.mean(lower, axis=0)) / (
+        2 * _AROUND * rates[:, None]
+    )
     return slopes
 
 
@@ -339,10 +332,8 @@ def _seed_scores(
         values[0, k], below, above = area(score[ins], score[outs])
         target[0, ins], target[0, outs] = _parts(below), _parts(above)
         for at, rate in enumerate(WITHIN.values(), start=1):
-            chance, wrongly = (
-                accused(score[ins], score[outs], rate),
-                wrongly_accused(score[outs], rate),
-            )
+            chance = accused(score[ins], score[outs], rate)
+            wrongly = wrongly_accused(score[outs], rate)
             values[at, k] = chance.mean()
             target[at, ins], target[at, outs] = _parts(chance), -slopes[at, k] * _parts(wrongly)
         chance, wrongly = (
@@ -351,11 +342,8 @@ def _seed_scores(
         )
         moved = _parts(wrongly) * len(wrongly) / len(everyone)
         tpr, fpr, advantage = range(1 + len(WITHIN), m)
-        values[[tpr, fpr, advantage], k] = (
-            chance.mean(),
-            wrongly.mean(),
-            chance.mean() - wrongly.mean(),
-        )
+        values[tpr, k], values[fpr, k] = chance.mean(), wrongly.mean()
+        values[advantage, k] = values[tpr, k] - values[fpr, k]
         target[tpr, ins], target[tpr, outs] = _parts(chance), -slopes[tpr, k] * moved
         target[fpr, outs] = _parts(wrongly) - slopes[fpr, k] * moved
         target[advantage] = target[tpr] - target[fpr]

@@ -47,8 +47,10 @@ def measure_leakage(
             by_arm = [finished(plan, arm.key, results)]
             if arm.reference is not None:
                 by_arm.append(finished(plan, arm.reference, results))
-            seeds = [seed for seed in sorted(by_arm[0]) if all(seed in done for done in by_arm)]
-            trained = [[done[seed] for seed in seeds] for done in by_arm]
+            seeds = sorted(set.intersection(*map(set, by_arm)))
+            trained = []
+            for done in by_arm:
+                trained.append([done[seed] for seed in seeds])
             measured.append(_attacked(arm, grouping, trained))
     return tuple(measured)
 

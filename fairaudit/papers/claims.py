@@ -164,12 +164,11 @@ def _of_scaling(
     arm: Arm, plain: Arm, found: Mapping[str, ArmReadings], names: Sequence[str], pair: Pair
 ) -> Iterator[Asked]:
     ours, theirs = found[arm.key], found[plain.key]
-    seeds = sorted(set(ours.seeds) & set(theirs.seeds))
-    rows = [[reading.seeds.index(seed) for seed in seeds] for reading in (ours, theirs)]
-    mine, other = (
-        np.abs(reading.per_step("r_direction")[own])
-        for reading, own in zip((ours, theirs), rows, strict=True)
-    )
+    errors = []  # of direction, on the seeds that both have
+    for reading, other in ((ours, theirs), (theirs, ours)):
+        shared = [place for place, seed in enumerate(reading.seeds) if seed in other.seeds]
+        errors.append(np.abs(reading.per_step("r_direction")[shared]))
+    mine, others = errors
     clipped = found[plain.key].averaged("clipped_share")
     for name in pair:
         place = names.index(name)
@@ -179,5 +178,5 @@ def _of_scaling(
             f"direction error of {name} is smaller under {arm.key} than under {plain.key}",
             f"{_ESIPOVA}, Fig. 4",
             "-",
-            mine[:, place] - other[:, place],
+            mine[:, place] - others[:, place],
         )

@@ -111,19 +111,16 @@ def _by_group(report: Report, tuning: Tuned) -> Table:
         default = _groups(_at_default(report, tuned))
         gains = _groups(tuning.gain(tuned.arm, tuned.grouping))
         for name, group in _groups(tuned).items():
-            untuned, gain = default.get(name), gains.get(name)
-            rows.append(
-                (
-                    versus(tuned),
-                    report.name_of(tuned.grouping, name) if name else "all rows",
-                    _cost(untuned),
-                    _cost(group),
-                    bare(gain.value("accuracy") if gain else None),
-                    bare(gain.value("reference.accuracy") if gain else None),
-                    _cost(gain),
-                    Quantity(gain.estimates.get(RISK) if gain else None, unknown=UNKNOWN),
-                )
-            )
+            gain, who, risk = gains.get(name), "all rows", None
+            if name:
+                who = report.name_of(tuned.grouping, name)
+            accuracies: list[float | None] = [None, None]
+            if gain is not None:
+                accuracies = [gain.value("accuracy"), gain.value("reference.accuracy")]
+                risk = gain.estimates.get(RISK)
+            costs = _cost(default.get(name)), _cost(group)
+            gained = _cost(gain), Quantity(risk, unknown=UNKNOWN)
+            rows.append((versus(tuned), who, *costs, *map(bare, accuracies), *gained))
     head = (
         "method",
         "group",

@@ -65,30 +65,24 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> Found:
     tuning = tuning_of(arm)
     division, candidates = divide(prepared, task.pool), tuning.candidates(task.seed)
     tasks = [fit_task(task, arm, candidate, division) for candidate in candidates]
-    planned = [candidate.form.event for candidate in candidates]
-    charge = arm.charge
-    assert charge is None or set(planned) <= set(charge.trainings), (
-        f"{arm.key}: an event is not charged"
-    )
     models = train(method, tasks, prepared)
-    if (
-        arm.variant is None or arm.privacy.event is not None
-    ):  # a published form does as it was printed
-        done = [model.event for model in models]
-        for own, did, expected in zip(tasks, done, planned, strict=True):
-            assert did in (expected, DIVERGED), f"{own.arm} did {did}, planned {expected}"
+    # A published form does as it was printed.
+    is_printed = arm.variant is not None and arm.privacy.event is None
+    for candidate, model in zip(candidates, models, strict=True):
+        planned = candidate.form.event
+        is_charged = arm.charge is None or planned in arm.charge.trainings
+        assert is_charged, f"{arm.key}: an event is not charged"
+        is_as_planned = is_printed or model.event in (planned, DIVERGED)
+        assert is_as_planned, f"{arm.key} did {model.event}, planned {planned}"
     arrays, found = _outcomes(models, prepared, division)
     failed = [number for number, model in enumerate(models) if model.event == DIVERGED]
     weights, tuned = judged(arm, task.seed, candidates, failed, found, prepared, division)
     if arm.has_twin:
         twins = train(method, [noiseless(arm, own) for own in tasks], prepared)
-        assert all(twin.event in (None, DIVERGED) for twin in twins), (
-            f"a twin of {arm.key} released something"
-        )
-        arrays |= {
-            f"twin.{name}": values
-            for name, values in _outcomes(twins, prepared, division)[0].items()
-        }
+        for twin in twins:
+            assert twin.event in (None, DIVERGED), f"a twin of {arm.key} released something"
+        for name, values in _outcomes(twins, prepared, division)[0].items():
+            arrays[f"twin.{name}"] = values
     event = event_to_json(arm.privacy.event) if arm.privacy.event else None
     return Found({"weights": weights, **arrays}, {"tuning": tuned, "event": event})
 
