@@ -82,6 +82,7 @@ def test_an_output_that_cannot_be_is_refused_before_training(
             ["--method", "dpsgd", "--epsilon", "4"],
         ),
         ({"tune": 4}, ["--method", "dpsgd"]),
+        ({"self_check": True}, ["--method", "dpsgd"]),
         (
             {"method": ["global-adapt", "dpsgd-matched"], "variant": ["as-published"]},
             ["--method", "global-adapt"],
