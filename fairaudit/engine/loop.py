@@ -128,7 +128,8 @@ def scaled(
     """
     upper = norms * NORM_GUARD
     rule.ask(upper, group, present)
-    sensitivity = rule.part.sensitivity(rule.released)
+    # A copy: what is called after it may write over the state.
+    sensitivity = rule.part.sensitivity(rule.released).clone()
     scale: Tensor = rule.part.scale(rule.released, upper, group)
     if rule.is_limited:
         # Taken anew: a rule may have written over what it was handed.
