@@ -67,13 +67,13 @@ def shipped(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
     guarantee, whatever was compared takes its place.
     """
     compared = {arm.key for arm in report.arms if arm.reference is not None}
-    usable, proved = {}, set()
+    usable, proved = {}, []
     for arm in report.arms:
         if arm.key in compared and arm.source is None and arm.reference not in compared:
             usable[arm.key] = arm
             guarantee = report.privacy[arm.key].guarantee
             if guarantee.has_epsilon or guarantee is Guarantee.CLAIMED:
-                proved.add(arm.key)
+                proved.append(arm.key)
     for key in proved or usable:
         for comparison in report.costs:
             is_own = (comparison.arm, comparison.reference) == (key, usable[key].reference)

@@ -17,6 +17,7 @@ from handmade import (
     resolved,
     results,
 )
+from several import PRIVATE, several
 
 from fairaudit.analysis.build import build_report
 from fairaudit.gate.check import check, with_verdict
@@ -500,3 +501,9 @@ def test_no_advice_contradicts_another_about_the_same_arm(worlds):
                 ways[finding.arm, knob].add(way)
         for where, directions in ways.items():
             assert len(directions) == 1, (name, where, directions)
+
+
+def test_findings_of_arms_stand_in_the_order_of_the_arms():
+    """Four methods: an order that follows from a set would be another in most processes."""
+    arms = [finding.arm for finding in several().findings if finding.code in ("gap", "no_gap")]
+    assert tuple(dict.fromkeys(arms)) == PRIVATE
