@@ -70,7 +70,7 @@ def measure(options: dict[str, object], level: str) -> tuple[float, float, float
             worker.run_job(plan, job, None, made.inputs)
     finally:
         worker.method_of, (causes.read, causes.read_angles) = own_method, own
-    counted = (count.full if level == "full" else count.angles) / count.training
+    counted = (count.full if level == "full" else count.angles) / count.beside_readings
     return counted, reading.seconds / training.seconds, training.seconds
 
 

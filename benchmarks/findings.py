@@ -44,7 +44,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 GRID = tomllib.loads((HERE / "findings.toml").read_text())
 COINS = "coins"
-COMMON = ("--method", "dpsgd", "--no-twins", "--diagnostics", "off", "--workers", "1")
+COMMON = ("--method", "dpsgd", "--twins", "off", "--diagnostics", "off", "--workers", "1")
 QUIET = ("--format", "json", "--quiet")
 
 
@@ -221,7 +221,7 @@ def toss(out: Path) -> None:
             epsilon=tuple(plan["epsilons"]),
             epochs=plan["epochs"],
             seeds=GRID["seeds"],
-            twins=False,
+            twins="off",
             diagnostics="off",
             workers=1,
             format=("json",),

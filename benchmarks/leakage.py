@@ -106,7 +106,7 @@ def trained(audits):
                 leakage=True,
                 leakage_seeds=8,
                 seeds=1,
-                twins=False,
+                twins="off",
                 diagnostics="off",
                 delta=1e-4,
                 seed=1000 * audit,

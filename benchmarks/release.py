@@ -69,7 +69,7 @@ def pair(number: int, folder: Path) -> list[tuple[bool, bool]]:
         seeds=SEEDS,
         seed=SEEDS * number,
         diagnostics="off",
-        twins=False,
+        twins="off",
         n_public=640,
     )
     dataset = load_dataset(config)

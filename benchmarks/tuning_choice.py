@@ -138,7 +138,7 @@ def main() -> None:
                     method=(ARM,),
                     epsilon=(epsilon,),
                     test_size=0.5,
-                    twins=False,
+                    twins="off",
                     seeds=2,
                     diagnostics="off",
                 )

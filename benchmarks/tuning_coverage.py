@@ -58,7 +58,7 @@ def planned(
     fields = {
         "data": folder / "table.parquet",
         "method": (PRIVATE,),
-        "twins": False,
+        "twins": "off",
         "diagnostics": "off",
     }
     config = AuditConfig(**{**fields, "self_check": False, **options, **still})

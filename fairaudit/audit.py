@@ -35,8 +35,10 @@ from fairaudit.gate.grammar import parse_rules
 from fairaudit.gate.targets import Vocabulary
 from fairaudit.methods.catalog import find
 from fairaudit.methods.spec import Need
+from fairaudit.metrics.registry import part_of
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Plan, make_plan
+from fairaudit.report.conditions import asking_why
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.write import (
@@ -117,6 +119,8 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
     vocabulary = _vocabulary(plan, dataset)
     for rule in rules:
         vocabulary.check(rule)
+        if part_of(rule.metric.key) and config.twins == "auto":
+            plan = plan.splitting(vocabulary.arms_of(rule))
     by_pool = any(Need.PUBLIC_POOL in find(arm.method).needs for arm in plan.arms)
     return Audit(
         resolved,
@@ -180,16 +184,42 @@ def opened(audit: Audit) -> Iterator[tuple[Audit, RunDir]]:
 
 
 def examined(
-    audit: Audit, rundir: RunDir, listener: Listener = silent, *, command: Sequence[str] = ()
+    audit: Audit,
+    rundir: RunDir,
+    listener: Listener = silent,
+    *,
+    command: Sequence[str] = (),
+    splits: bool = True,
 ) -> Report:
-    """Train what is not finished, measure and judge; the report is not written."""
-    config, seconds = audit.resolved.config, audit.seconds
+    """Train what is not finished, measure and judge; the report is not written.
+
+    Args:
+        audit, rundir, listener, command: As of :func:`carry_out`.
+        splits: Whether ``--twins auto`` then trains what splits the costs that were detected.
+    """
     if not rundir.is_complete(audit.plan):
         _make_ready(audit, listener)
-    audit = _timed("training", seconds, listener, lambda: trained(audit, rundir, listener))
-    audit = _timed("measuring", seconds, listener, lambda: measured(audit))
+    audit = _carried_out(audit, rundir, listener)
+    report = _reported(audit, command)
+    if splits and audit.resolved.config.twins == "auto":
+        plan = audit.plan.splitting(asking_why(report))
+        if plan.twins != audit.plan.twins:
+            audit = _carried_out(replace(audit, plan=plan), rundir, listener)
+            report = _reported(audit, command)
+    return report
+
+
+def _carried_out(audit: Audit, rundir: RunDir, listener: Listener) -> Audit:
+    """The audit, trained and measured."""
+    audit = _timed("training", audit.seconds, listener, lambda: trained(audit, rundir, listener))
+    return _timed("measuring", audit.seconds, listener, lambda: measured(audit))
+
+
+def _reported(audit: Audit, command: Sequence[str]) -> Report:
+    """The report of what was measured, judged."""
+    config = audit.resolved.config
     workers = config.workers or (available_cores() if config.executor == "local" else None)
-    metadata = run_metadata(command, _LIBRARIES, workers=workers, seconds=seconds)
+    metadata = run_metadata(command, _LIBRARIES, workers=workers, seconds=audit.seconds)
     return judged(
         build_report(audit, metadata),
         audit.rules,
@@ -250,5 +280,5 @@ def _timed(
     listener(StageStarted(stage))
     start = time.perf_counter()
     value = work()
-    seconds[stage] = time.perf_counter() - start
+    seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - start
     return value

@@ -47,6 +47,7 @@ class Capability:
         try_settings: ``(arm, method, task, prepared) -> (arrays, facts)``, a job of such an arm.
         search_ranges: ``(options, name -> range) -> Search | None``, of settings of such code.
         try_ranges: ``(arm, seed, prepared, train) -> (arrays, facts)``, a job of such an arm.
+        try_twins: The same of the arm's twins -> (arrays, ``results.jobs.StepTwin``).
         release: ``(arm, method, task, prepared, n_fit) -> Kept``, such an arm trained for release.
         plan: ``(plan, dataset, own_model) -> {name: Plan}``, of trainings beside the audit's.
         rows: ``(dataset, config, seed) -> Split`` of these trainings.
@@ -83,6 +84,7 @@ class Capability:
     try_settings: str = ""
     search_ranges: str = ""
     try_ranges: str = ""
+    try_twins: str = ""
     release: str = ""
     plan: str = ""
     rows: str = ""

@@ -27,8 +27,8 @@ MEASURED = {
 def test_the_count_predicts_what_was_measured(case):
     options, full, angles = MEASURED[case]
     found = plan(**options).effort
-    assert full / 1.7 < found.full / found.training < 1.7 * full
-    assert angles / 1.7 < found.angles / found.training < 1.7 * angles
+    assert full / 1.7 < found.full / found.beside_readings < 1.7 * full
+    assert angles / 1.7 < found.angles / found.beside_readings < 1.7 * angles
 
 
 def test_full_is_read_where_it_is_cheap_and_the_plan_says_so_with_its_reason():
@@ -57,16 +57,17 @@ def test_auto_trains_nothing_else_than_the_level_that_it_chooses():
 
 
 def test_the_threshold_is_half_of_the_training():
-    assert Effort(training=2.0, full=0.99, angles=0.99).reads_all
-    assert not Effort(training=2.0, full=1.0, angles=1.0).reads_all
-    assert not Effort(training=2.0, full=1.0, angles=1.0).reads_angles
-    assert choose_level(Effort(training=0.0, full=0.0, angles=0.0))[0] == "basic"
+    assert Effort(training=1.5, twins=1.0, full=0.99, angles=0.99).reads_all
+    assert not Effort(training=1.5, twins=1.0, full=1.0, angles=1.0).reads_all
+    assert not Effort(training=1.5, twins=1.0, full=1.0, angles=1.0).reads_angles
+    assert choose_level(Effort(training=0.0, twins=0.0, full=0.0, angles=0.0))[0] == "basic"
 
 
 def test_checkpoints_repeats_and_the_model_count():
     base = plan(**SAMPLE).effort
     assert plan(**SAMPLE, diagnostics_every=1).effort.full > 50 * base.full
-    assert plan(**SAMPLE, repeats=3).effort.training > 2 * base.training
-    assert plan(**SAMPLE, twins=False).effort.training == pytest.approx(base.training * 2 / 3)
+    assert plan(**SAMPLE, repeats=3).effort.training == 2 * base.training
+    assert base.twins == base.training  # of two arms one has two twins
+    assert plan(**SAMPLE, twins="off").effort == plan(**SAMPLE, twins="always").effort == base
     slow = make_plan(config(**SAMPLE), table(), ModelFacts(parameters=10_000, gradients=BY_VMAP))
     assert slow.effort.training > 10 * base.training

@@ -189,7 +189,7 @@ def modules(home, monkeypatch):
 
 def audit(home, **given):
     fixed = {"seeds": 1, "epochs": 1, "batch_size": 50, "workers": 1, "format": "json"}
-    fixed |= {"label": "y", "group": "sex", "diagnostics": "off", "twins": False}
+    fixed |= {"label": "y", "group": "sex", "diagnostics": "off", "twins": "off"}
     return fairaudit.run_audit(people(), out=home / "out", **fixed, **given)
 
 

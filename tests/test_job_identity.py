@@ -76,7 +76,7 @@ OTHER = {
     "repeats": 2,
     "seed": 3,
     "self_check": True,
-    "twins": False,
+    "twins": "off",
     "compare": ("F,M",),
     "diagnostics": "basic",
     "diagnostics_every": 2,
@@ -121,6 +121,7 @@ KEEPS = {
         "preset",
         "seeds",
         "self_check",
+        "twins",
         "compare",
     ),
     *("suppress_below", "leakage", "leakage_seeds"),
@@ -411,6 +412,7 @@ def test_an_edited_plugin_is_trained_again_and_nothing_else_is(plugin, tmp_path)
             batch_size=120,
             noise_multiplier=1.0,
             workers=1,
+            twins="off",
             format="json",
         )
         files = {

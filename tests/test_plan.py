@@ -309,7 +309,7 @@ def test_what_epsilon_does_not_cover_stands_beside_it(options, item, expected):
 
 
 @pytest.mark.parametrize(
-    ("options", "shortened"),
+    ("options", "by_rule"),
     [
         ({"noise_multiplier": 20.0}, True),
         ({"noise_multiplier": 0.0}, False),
@@ -317,7 +317,7 @@ def test_what_epsilon_does_not_cover_stands_beside_it(options, item, expected):
         ({"noise_multiplier": 20.0, "settings": {"dpsgd": {"learning_rate": 0.01}}}, False),
     ],
 )
-def test_a_step_that_noise_shortens_is_marked_by_rule_alone(options, shortened):
+def test_a_noisy_step_that_is_set_by_rule_is_marked(options, by_rule):
     found = plan(method=("dpsgd",), **options)
-    assert not found.arm("sgd").step_shortened
-    assert found.arm("dpsgd").step_shortened is shortened
+    assert not found.arm("sgd").step_by_rule
+    assert found.arm("dpsgd").step_by_rule is by_rule

@@ -32,7 +32,7 @@ def audited(tmp_path_factory):
     out = tmp_path_factory.mktemp("audited") / "out"
     frame = people()
     options = {"group": "sex", "label": "paid", "method": "dpsgd", "epsilon": 1, "seeds": SEEDS}
-    options |= {"epochs": 2, "twins": False, "diagnostics": "off", "workers": 1, "format": "json"}
+    options |= {"epochs": 2, "twins": "off", "diagnostics": "off", "workers": 1, "format": "json"}
     report = fairaudit.run_audit(frame, out=out, **options)
     parts = {}
     for job in fairaudit.plan_audit(frame, out=out, **options).jobs:

@@ -12,7 +12,7 @@ BLOCKED = Path(__file__).parent / "toys" / "blocked"
 
 def test_a_run_opens_no_socket_but_to_its_own_processes_and_writes_for_its_owner_alone(tmp_path):
     out, log = tmp_path / "out", tmp_path / "log"
-    options = "--group sex --seeds 1 --epochs 1 --batch-size 512 --noise-multiplier 1 --no-twins"
+    options = "--group sex --seeds 1 --epochs 1 --batch-size 512 --noise-multiplier 1 --twins off"
     command = [sys.executable, "-m", "fairaudit", "run", "--data", LOANS, "--out", out]
     command += ["--format", "json"]
     path = os.pathsep.join([str(BLOCKED), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)

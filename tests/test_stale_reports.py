@@ -45,7 +45,7 @@ def options(**changed):
         "out": "out",
         "method": ["dpsgd"],
     }
-    quick = {"epochs": 1, "noise_multiplier": 5.0, "diagnostics": "off", "twins": False}
+    quick = {"epochs": 1, "noise_multiplier": 5.0, "diagnostics": "off", "twins": "off"}
     return resolve_config({**given, **quick, **changed})
 
 

@@ -18,7 +18,7 @@ from jobs import run_here
 from fairaudit.analysis.measure import measure
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.tabular import load_dataset
-from fairaudit.diagnostics.observers import EpochCurves, Misalignment
+from fairaudit.diagnostics.observers import EpochCurves, FactorOfStep, Misalignment
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.events import NoisyRelease, SampledGaussian
 
@@ -49,6 +49,7 @@ OPTIONS = {
     "memory": 64,
     "diagnostics_every": 3,
     "test_size": 0.25,
+    "twins": "always",
     "threshold": 6.0,
     "settings": {
         "global-adapt": {"count_noise_multiplier": 5.0, "max_grad_norm": 0.5, "tolerance": 0.7}
@@ -100,6 +101,7 @@ class Audit:
         self.frame = pd.read_csv(path, keep_default_na=False) if path.suffix == ".csv" else None
         self.dataset = load_dataset(config)
         made = make_plan(config, self.dataset)
+        self.twin_jobs = {(job.arm, job.seed): job for job in made.twins}
         arms = tuple(replace(arm, trainer="recorder:Recorder") for arm in made.arms)
         self.plan = replace(made, arms=arms)
         recorder.claims = {arm.key: arm.privacy.event for arm in arms}
@@ -108,14 +110,20 @@ class Audit:
         for job in made.jobs:
             recorder.handed.clear()
             self.results[job.id] = run_here(self.plan, job, self.results.get(job.source_id))
-            (task, observers), *twins = recorder.handed
+            ((task, observers),) = recorder.handed
             self.tasks[job.arm, job.seed], self.observers[job.arm, job.seed] = task, observers
-            if twins:
-                ((self.twins[job.arm, job.seed], none),) = twins
-                assert none == []
+        for place, job in self.twin_jobs.items():
+            recorder.handed.clear()
+            self.results[job.id] = run_here(self.plan, job, self.results.get(job.source_id))
+            ((self.twins[place], observers),) = recorder.handed
+            assert [type(observer) for observer in observers] == [FactorOfStep]
 
     def result(self, arm, seed):
         return self.results[self.jobs[arm, seed].id]
+
+    def quiet(self, arm, seed):
+        """What the job of an arm's twins left."""
+        return self.results[self.twin_jobs[arm, seed].id]
 
     def codes(self, column, names):
         return np.array([names.index(value or "(missing)") for value in self.frame[column]])
@@ -253,14 +261,15 @@ def test_predictions_are_those_of_the_test_rows_and_of_every_repeat(audit):
 
 
 @pytest.mark.parametrize(("number", "column", "names"), [(0, "sex", SEXES), (1, "region", REGIONS)])
-@pytest.mark.parametrize(("of", "more"), [("", 0.0), ("twin.", recorder.TWIN)])
+@pytest.mark.parametrize(("of", "more"), [("", 0.0), ("without_noise.", recorder.TWIN)])
 def test_training_metrics_are_of_the_training_rows_of_each_grouping(
     audit, number, column, names, of, more
 ):
     codes = audit.codes(column, names)
     assert audit.dataset.groupings[number].names == names
     for (arm, seed), task in (audit.twins if of else audit.tasks).items():
-        kept, rows = audit.result(arm, seed).arrays, task.records
+        job = audit.quiet(arm, seed) if of else audit.result(arm, seed)
+        kept, rows = job.arrays, task.records
         arrays = {
             name.removeprefix(of): values for name, values in kept.items() if name.startswith(of)
         }
@@ -287,10 +296,18 @@ def test_a_twin_is_the_same_training_without_noise(audit):
         assert changed == {"noise_multiplier", "count_noise_multiplier"} & set(settings)
         assert len(changed) == zeroed[place[0]]
         assert {settings[name] for name in changed} == {0.0}
-        assert replace(twin, settings=task.settings) == task
+        plain = ("arm", "seed", "repeats", "optimizer", "steps_per_epoch", "epochs", "n_public")
+        for name in (*plain, "sampling", "budget", "device"):
+            assert getattr(twin, name) == getattr(task, name), name
+        assert twin.records.tolist() == task.records.tolist()
+        for series, values in task.source.items():
+            assert twin.source[series].tolist() == values.tolist()
+        start = twin.model.state_dict()
+        for name, values in task.model.state_dict().items():
+            assert torch.equal(start[name], values)
         tested = audit.result(*place).arrays["test_rows"]
         expected = audit.second(*place, tested, recorder.TWIN)
-        found = audit.result(*place).arrays["twin.probabilities"]
+        found = audit.quiet(*place).arrays["without_noise.probabilities"]
         np.testing.assert_allclose(found[..., 1], expected, atol=1e-5)
 
 
@@ -323,16 +340,18 @@ def test_a_cost_is_what_it_is_without_noise_and_what_noise_adds(audit):
                 means.append(np.mean(figures, 0))
             plain, twin, noisy = means
             expected = {
-                "privacy_cost.clipping": plain[0] - twin[0],
+                "privacy_cost.step_and_clipping": plain[0] - twin[0],
                 "privacy_cost.noise": twin[0] - noisy[0],
-                "excess_risk.clipping": twin[1] - plain[1],
+                "excess_risk.step_and_clipping": twin[1] - plain[1],
                 "excess_risk.noise": noisy[1] - twin[1],
             }
             assert {key: estimates[key].value for key in expected} == pytest.approx(
                 expected, abs=1e-5
             )
             for cost in ("privacy_cost", "excess_risk"):
-                parts = estimates[f"{cost}.clipping"].value + estimates[f"{cost}.noise"].value
+                parts = (
+                    estimates[f"{cost}.step_and_clipping"].value + estimates[f"{cost}.noise"].value
+                )
                 assert parts == pytest.approx(estimates[cost].value)
 
 
@@ -361,11 +380,13 @@ def test_a_cost_against_a_constant_model_is_by_the_training_rows_shares(audit):
 
 
 def test_without_twins_no_training_is_taken_twice_and_no_cost_is_split(file):
-    found = Audit(file, twins=False, **FEW)
+    found = Audit(file, twins="off", **FEW)
     assert found.twins == {}
     compared = measure(found.plan, found.dataset, found.results)
     assert not any(
-        name.endswith((".clipping", ".noise")) for c in compared for name in c.overall.estimates
+        name.endswith((".step", ".clipping", ".noise"))
+        for c in compared
+        for name in c.overall.estimates
     )
 
 

@@ -173,9 +173,8 @@ def _warnings(
             )
     yield from _of_missing_control(audit.plan)
     told: set[str] = set()
-    for job in audit.plan.jobs:
-        result = audit.results.get(job.id)
-        why = result.facts.get("twin_failed") if result else None
+    for job in audit.plan.twins:
+        why = audit.failures.get(job.id)
         if why and job.arm not in told:
             told.add(job.arm)
             yield _warning(

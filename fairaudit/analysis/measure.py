@@ -19,11 +19,12 @@ from fairaudit.metrics.compare import (
     compare,
     measure_reference,
 )
+from fairaudit.metrics.registry import STEP, STEP_AND_CLIPPING
 from fairaudit.metrics.within_model import LabelOutcome, Predictions
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.results.estimates import Measured
-from fairaudit.results.jobs import JobResult
+from fairaudit.results.jobs import STEP_FACT, WITHOUT_NOISE, JobResult, StepTwin
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -58,8 +59,12 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
                 continue
             for reference in _references(plan, arm):
                 baseline = on_rows_of(own, of_arm[reference])
-                twin = _twin(plan, arm, reference, own, number, results)
-                comparisons.append(compare(shared, arm.key, reference, own, baseline, twin))
+                twins = _twins(plan, arm, baseline, number, results)
+                # An arm whose own reference is not sgd is that reference and noise.
+                if plan.config.twins != "off" and arm.reference != reference:
+                    between = on_rows_of(own, of_arm[arm.reference])
+                    twins = [Twin(find(arm.method).part, between)]
+                comparisons.append(compare(shared, arm.key, reference, own, baseline, twins))
     return tuple(comparisons)
 
 
@@ -70,25 +75,44 @@ def evaluation(dataset: Dataset, grouping: Grouping) -> Evaluation:
     return Evaluation(dataset.labels, grouping, outcome, estimand)
 
 
-def _twin(
+def _twins(
     plan: Plan,
     arm: Arm,
-    reference: str,
-    own: Sequence[Predictions],
+    baseline: Sequence[Predictions],
     grouping: int,
     results: Mapping[str, JobResult],
-) -> Twin | None:
-    """The arm without its noise, where that is another model than the one it is compared with.
+) -> list[Twin]:
+    """The arm's steps alone and the arm without noise, where they were trained."""
+    own = finished(plan, arm.key, results)
+    trained: dict[int, JobResult] = {}
+    for job in plan.twins:
+        if job.arm == arm.key and job.id in results and job.seed in own:
+            trained[job.seed] = results[job.id]
+    if not trained:
+        return []
+    quiet = _predictions(_in_place(own, trained, f"{WITHOUT_NOISE}."), grouping)
+    if any(result.facts[STEP_FACT] == StepTwin.NONE for result in trained.values()):
+        return [Twin(STEP_AND_CLIPPING, quiet)]
+    stepping = _predictions(_in_place(own, trained, f"{STEP_FACT}."), grouping)
+    for p in baseline:
+        if p.seed in trained and trained[p.seed].facts[STEP_FACT] == StepTwin.REFERENCE:
+            stepping.append(p)
+    return [Twin(STEP, stepping), Twin(find(arm.method).part, quiet)]
 
-    An arm whose own reference is not sgd is that reference and noise.
-    """
-    if arm.has_twin:
-        found = predictions(plan, arm.key, grouping, results, "twin.")
-    elif plan.config.twins and arm.reference is not None and arm.reference != reference:
-        found = on_rows_of(own, predictions(plan, arm.reference, grouping, results))
-    else:
-        return None
-    return Twin(find(arm.method).part, found)
+
+def _in_place(
+    own: Mapping[int, JobResult], twins: Mapping[int, JobResult], prefix: str
+) -> dict[int, JobResult]:
+    """The results of an arm with one of its twins' arrays in the place of its own."""
+    swapped = {}
+    for seed, twin in twins.items():
+        arrays = {}
+        for name, values in twin.arrays.items():
+            if name.startswith(prefix):
+                arrays[name.removeprefix(prefix)] = values
+        if arrays:
+            swapped[seed] = replace(own[seed], arrays={**own[seed].arrays, **arrays})
+    return swapped
 
 
 def _references(plan: Plan, arm: Arm) -> Sequence[str]:
@@ -118,23 +142,30 @@ def on_rows_of(
 
 
 def predictions(
-    plan: Plan, arm: str, grouping: int, results: Mapping[str, JobResult], of: str = ""
+    plan: Plan, arm: str, grouping: int, results: Mapping[str, JobResult]
 ) -> Sequence[Predictions]:
-    """An arm's, or with ``of`` its twin's where a seed has one."""
-    return [
-        Predictions(
+    """What an arm predicts at every seed, with its training metrics by a grouping."""
+    return _predictions(finished(plan, arm, results), grouping)
+
+
+def _predictions(results: Mapping[int, JobResult], grouping: int) -> list[Predictions]:
+    found = []
+    for seed, result in results.items():
+        weights = None
+        if "weights" in result.arrays:
+            weights = _column(result, "weights", np.float64)
+        of_seed = Predictions(
             seed=seed,
             rows=_column(result, "test_rows", np.int64),
-            probabilities=_column(result, f"{of}probabilities", np.float32),
-            train_accuracy=_column(result, f"{of}train_correct.{grouping}", np.float64),
-            train_loss=_column(result, f"{of}train_loss.{grouping}", np.float64),
-            train_count=_column(result, f"{of}train_count.{grouping}", np.int64),
+            probabilities=_column(result, "probabilities", np.float32),
+            train_accuracy=_column(result, f"train_correct.{grouping}", np.float64),
+            train_loss=_column(result, f"train_loss.{grouping}", np.float64),
+            train_count=_column(result, f"train_count.{grouping}", np.int64),
             train_classes=_column(result, "train_classes", np.int64),
-            weights=_column(result, "weights", np.float64) if "weights" in result.arrays else None,
+            weights=weights,
         )
-        for seed, result in finished(plan, arm, results).items()
-        if f"{of}probabilities" in result.arrays
-    ]
+        found.append(of_seed)
+    return found
 
 
 def _column(result: JobResult, name: str, kind: type[Number]) -> NDArray[Number]:

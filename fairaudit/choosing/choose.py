@@ -108,7 +108,8 @@ def choose(
         shown = [_ended_at(tests, name) for name in found.families]
         if choice.arm is not None:
             shown = [choice.arm]
-        report = _look(prepared, rundir, shown, choice.last(shown[0]).seeds, listener, command)
+        seeds = choice.last(shown[0]).seeds
+        report = _look(prepared, rundir, shown, seeds, listener, command, splits=True)
         update = {"choice": choice, "reproduce": _reproduce(prepared.resolved, found.looks)}
         formats = ("json", *config.format)  # `train` starts from it
         return write_report(report.model_copy(update=update), config.out, formats)
@@ -242,8 +243,10 @@ def _look(
     seeds: int,
     listener: Listener,
     command: Sequence[str],
+    *,
+    splits: bool = False,
 ) -> Report:
-    """One audit: of these arms, with so many seeds."""
+    """One audit: of these arms, with so many seeds; its costs are split at the end alone."""
     plan = narrowed(prepared.plan, keys, seeds)
     resolved = replace(
         prepared.resolved,
@@ -251,7 +254,11 @@ def _look(
         origins={**prepared.resolved.origins, "seeds": "look"},
     )
     return examined(
-        replace(prepared, plan=plan, resolved=resolved), rundir, listener, command=command
+        replace(prepared, plan=plan, resolved=resolved),
+        rundir,
+        listener,
+        command=command,
+        splits=splits,
     )
 
 

@@ -25,13 +25,30 @@ def estimated_seconds(plan: Plan, cores: int) -> float:
     """Seconds of wall time on ``cores`` cores, by a rule of thumb for tables."""
     seconds = PER_OPERATION * _seeds(plan) * plan.effort.training + PER_SEED * plan.config.seeds
     for job in plan.jobs:
-        arm = plan.arm(job.arm)
-        seconds += arm.trials * (PER_JOB + PER_ROW * plan.training.n_public)
-        if find(arm.method).readings:
+        seconds += _evaluating(plan, job.arm)
+        if find(plan.arm(job.arm).method).readings:
             seconds += PER_READING
     for beside in plan.beside.values():
         seconds += estimated_seconds(beside, 1) - START_UP
-    return START_UP + seconds / _at_once(plan, cores) + reading_seconds(plan, cores)
+    total = START_UP + seconds / _at_once(plan, cores) + reading_seconds(plan, cores)
+    if plan.config.twins == "always":
+        total += twin_seconds(plan, cores)
+    return total
+
+
+def twin_seconds(plan: Plan, cores: int) -> float:
+    """Seconds that the twins of all arms take, or may take where they wait for a detected cost."""
+    if plan.config.twins == "off":
+        return 0.0
+    seconds = PER_OPERATION * _seeds(plan) * plan.effort.twins
+    for job in plan.jobs:
+        if plan.arm(job.arm).has_twins:
+            seconds += 2 * _evaluating(plan, job.arm)
+    return seconds / _at_once(plan, cores)
+
+
+def _evaluating(plan: Plan, arm: str) -> float:
+    return plan.arm(arm).trials * (PER_JOB + PER_ROW * plan.training.n_public)
 
 
 def reading_seconds(plan: Plan, cores: int) -> float:

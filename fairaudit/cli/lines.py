@@ -56,7 +56,9 @@ def outcomes_text(positive: str | None, favourable: str | None, origin: str) -> 
     return f"{told}, favourable = {plain(favourable or 'not known')}"
 
 
-def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) -> Iterator[str]:
+def plan_lines(
+    plan: Plan, *, seconds: float, cores: int, reading: float = 0.0, splitting: float = 0.0
+) -> Iterator[str]:
     """What will be trained, at which epsilon, and about how long it takes."""
     yield f"  privacy {_privacy(plan)}"
     for guarantee in Guarantee:  # said of an arm before it is trained
@@ -81,13 +83,18 @@ def plan_lines(plan: Plan, *, seconds: float, cores: int, reading: float = 0.0) 
     own = {arm.key for arm in plan.arms if arm.is_own_code}
     if own:
         trainings += f", {sum(job.arm in own for job in plan.jobs):,} of them by your own code"
-    twins = config.seeds * plan.trials * sum(arm.has_twin for arm in plan.arms)
-    if twins:
-        trainings += f", {twins:,} of them once more without noise"
     yield (
         f"  plan    {trainings} · about {duration_text(seconds)} on {numbered(cores, 'core')}"
         f"{' and what your code takes' if own else ''}"
     )
+    twins = config.seeds * plan.trials * sum(arm.has_twins for arm in plan.arms)
+    if twins and config.twins == "auto":
+        yield (
+            f"  twins   {twins:,} without noise and as many of their steps alone, where a cost is "
+            f"detected: at most about {duration_text(splitting)} more"
+        )
+    elif twins and config.twins == "always":
+        yield f"  twins   {twins:,} without noise and as many of their steps alone"
     for name, beside in plan.beside.items():
         if beside.study:
             yield (

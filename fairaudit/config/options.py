@@ -157,8 +157,8 @@ class AuditConfig(BaseModel):
     repeats: Annotated[Repetitions, PLANNED] = 1
     seed: Annotated[int, Field(ge=0), PLANNED] = 0
     self_check: Annotated[bool, PLANNED] = False
-    # Train every arm with noisy steps without its noise, too
-    twins: Annotated[bool, PLANNED] = True
+    # Train arms with noisy steps without their noise, too, and their steps alone
+    twins: Annotated[Literal["auto", "always", "off"], PLANNED] = "auto"
     # membership inference
     leakage: Annotated[bool, PLANNED] = False
     # Fewer leave no shadows of a side
@@ -366,7 +366,9 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
         Option("seed", "The first seed (default: 0).", "N"),
         Option(
             "twins",
-            "Train each private method without noise too, to split its cost (default: twins).",
+            "Train methods without noise, and their steps alone, to split costs (default: auto, "
+            "where a cost is detected).",
+            "auto|always|off",
         ),
         Option("self_check", "Compare a private method with itself: no gap should show."),
         Option(

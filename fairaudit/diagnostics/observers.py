@@ -54,6 +54,18 @@ class Misalignment(Observer):
         }
 
 
+class FactorOfStep(Observer):
+    """``factor`` of every step, [R]: how long the rule makes it, clipping aside."""
+
+    def wants(self, step: int) -> bool:
+        """Every step."""
+        return True
+
+    def observe(self, view: StepView) -> Mapping[str, Tensor]:
+        """What the rule says of it."""
+        return {"factor": view.step_factor()}
+
+
 STASH_ROWS = 65_536  # records held before they are folded into the running sums
 
 

@@ -8,6 +8,7 @@ import copy
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -224,6 +225,13 @@ class Trace:
             self.steps.setdefault(name, []).append(step)
             self.values.setdefault(name, []).append(value)
 
+    def of(self, replicate: int) -> "Trace":
+        """The readings of one replicate."""
+        values = {}
+        for name, series in self.values.items():
+            values[name] = [value[replicate : replicate + 1] for value in series]
+        return Trace(self.steps, values)
+
     def stacked(self) -> dict[str, tuple[list[int], Tensor]]:
         """Each series as (steps, values)."""
         return {
@@ -367,6 +375,7 @@ class Loop:
             group=group,
             index=self._lead(batch.records),
             present=batch.present,
+            step_factor=partial(training.rule.step_factor, self.rule.released, training.facts),
             sums={},
             n_groups=self.pool.n_groups,
         )

@@ -1,7 +1,7 @@
 """What an observer may see of a step, and what it must declare to see it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -25,6 +25,7 @@ class StepView:
         group, index: [R, B].
         unclipped: The factor that the rule gives a zero gradient, [R, B]; a smaller one is a clip.
         present: [R, B] booleans, or None where nothing is padded.
+        step_factor: Asks the rule for the factor of this step, [R].
         sums: The rows asked for, sums over the batch divided by qN.
         n_groups: K.
     """
@@ -39,6 +40,7 @@ class StepView:
     group: Tensor
     index: Tensor
     present: Tensor | None
+    step_factor: Callable[[], Tensor]
     sums: Mapping[GradientSum, Tensor]
     n_groups: int
 

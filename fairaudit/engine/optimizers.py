@@ -1,6 +1,7 @@
 """From a released gradient to a step: post-processing, so no privacy cost (rule R9)."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -11,6 +12,8 @@ class Optimizer(ABC):
     Args:
         learning_rate: Step size; or one of each replicate, [R, 1].
     """
+
+    is_proportional: ClassVar[bool] = True  # twice the gradients: steps of twice the length
 
     def __init__(self, learning_rate: float | Tensor) -> None:
         self.learning_rate = learning_rate
@@ -55,6 +58,7 @@ class Momentum(Optimizer):
 class Adam(Optimizer):
     """Adam with the usual constants (0.9, 0.999, 1e-8) and bias correction."""
 
+    is_proportional = False
     decay = 0.9
     square_decay = 0.999
     floor = 1e-8

@@ -181,6 +181,19 @@ class ClippingRule(SideQuery[State]):
     def scale(self, released: State, norms: Tensor, group: Tensor) -> Tensor:
         """Factor of each record's gradient, [R, B]; scale * norm <= sensitivity, always."""
 
+    def step_factor(self, released: State, facts: PublicFacts) -> Tensor:
+        """The one factor, [R], by which this step is longer or shorter than one of plain SGD.
+
+        What else the rule does to gradients is clipping. Here it is what a gradient that is not
+        clipped takes, the mean over groups; not finite where no gradient is too short to clip.
+        """
+        import torch
+
+        shape = (len(facts.expected_batch_size), facts.n_groups)
+        norms = facts.expected_batch_size.new_zeros(shape)
+        group = torch.arange(facts.n_groups, device=norms.device).expand(shape)
+        return self.scale(released, norms, group).mean(1)
+
 
 @dataclass(frozen=True, slots=True)
 class NoClip(ClippingRule["Tensor"]):

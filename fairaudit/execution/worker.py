@@ -8,7 +8,6 @@ import importlib
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -28,7 +27,8 @@ from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.outcomes import outcome
 from fairaudit.execution.seed_data import SeedData, prepare_seed
-from fairaudit.execution.trained import method_of, noiseless
+from fairaudit.execution.trained import method_of
+from fairaudit.execution.twins import train_twins
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.catalog import REFERENCE, admit, admit_outside, find, is_third_party
 from fairaudit.methods.spec import MethodSpec, Need
@@ -73,6 +73,12 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
     if spec.capability:
         train = part_of(spec.capability, "train")
         arrays, told = train(plan, job, arm, prepared)
+    elif job.is_twins:
+        with _memory_reported(job):
+            task = task_of(plan, job, arm, prepared, source)
+            rate = plan.arm(REFERENCE).settings["learning_rate"]
+            common = {}
+            arrays, told = train_twins(arm, method_of(arm), task, prepared, rate)
     elif arm.search is not None:
         with _memory_reported(job):
             task = task_of(plan, job, arm, prepared, None)
@@ -94,7 +100,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
 def _training(
     plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None
 ) -> tuple[dict[str, Array], dict[str, object]]:
-    """Arrays and facts of one training: what was read of it, and its twin without noise."""
+    """Arrays and facts of one training, and what was read of it."""
     with _memory_reported(job):
         method, task = method_of(arm), task_of(plan, job, arm, prepared, source)
         observers: list[Observer] = []
@@ -122,17 +128,6 @@ def _training(
         prepared.dataset.image_shape is None or plan.training.model in LINEAR
     ):
         facts["sklearn_baseline"] = _sklearn_baseline(prepared)
-    if arm.has_twin:
-        try:
-            with _memory_reported(job):
-                # Same start, streams and schedule. It is not private.
-                quiet = replace(noiseless(arm, task), checkpoints=())
-                without = method_of(arm).fit(quiet, [])
-                assert without.event is None, f"the twin of {arm.key} released {without.event}"
-                twin = outcome(quiet, without, prepared)
-            arrays |= {f"twin.{name}": values for name, values in twin.items()}
-        except TrainingError as error:  # the arm itself stands
-            facts["twin_failed"] = error.message
     if why:
         facts["causes"] = {"hessian_records": causes.HESSIAN_RECORDS}
     return arrays, facts

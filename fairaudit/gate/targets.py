@@ -19,8 +19,8 @@ NO_SUCH_GAP = (
     "largest, and the pairs named by --compare"
 )
 NOT_SPLIT = (
-    "the report does not split this cost: it was made with --no-twins or by an earlier version, "
-    "or there is no noise to take away"
+    "the report does not split this cost: none was detected, or there is no noise to take away; "
+    "--twins always splits every cost"
 )
 NOT_SAID = "which value of the label is the favourable outcome was not said: add --favourable VALUE"
 
@@ -80,6 +80,10 @@ class Vocabulary:
     arms: tuple[tuple[str, str], ...]
     groupings: dict[str, tuple[str, ...]]
     studies: frozenset[str] = frozenset()
+
+    def arms_of(self, rule: GateRule) -> set[str]:
+        """Keys of the arms that a rule may be about."""
+        return {key for key, method in self.arms if not rule.arm or _is_arm(rule.arm, key, method)}
 
     def check(self, rule: GateRule) -> None:
         """Refuse a name that neither the data nor the plan holds.

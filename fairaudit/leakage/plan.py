@@ -89,7 +89,7 @@ def leakage_config(config: AuditConfig, dataset: Dataset, delta: float) -> Audit
             "seed": FIRST_SEED + config.seed,
             "seeds": config.leakage_seeds,
             "repeats": 1,
-            "twins": False,
+            "twins": "off",
             "self_check": False,
             "diagnostics": "off",
             "diagnostics_every": None,

@@ -165,15 +165,18 @@ class Method(ABC):
             TrainingError: Diverged, or a layer that is not supported.
         """
 
-    def fit_all(self, tasks: Sequence[Task]) -> list[TrainedReplicates | None]:
+    def fit_all(
+        self, tasks: Sequence[Task], observers: Sequence[Observer] = ()
+    ) -> list[TrainedReplicates | None]:
         """Train several tasks of one seed as :meth:`fit` trains each; None for one that diverged.
 
         Args:
             tasks: Of one model and one pool, of one repeat each; they may differ in numbers, length
                 and streams.
+            observers: Of every one; they keep nothing between steps and read each replicate alone.
 
         Returns:
-            In their order. Readings over time may be left out.
+            In their order. Where nobody observes, readings over time may be left out.
 
         Raises:
             TrainingError: A layer that is not supported.
@@ -181,7 +184,7 @@ class Method(ABC):
         found: list[TrainedReplicates | None] = []
         for task in tasks:
             try:
-                found.append(self.fit(task, []))
+                found.append(self.fit(task, observers))
             except DivergedError:
                 found.append(None)
         return found

@@ -58,6 +58,7 @@ FAIRLENS = MethodSpec(
     },
     relative_queries={"statistics": "statistic_noise_ratio"},
     reads_groups=True,
+    part_words="clipping and penalty",
 )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any  # noqa: TID251 - it is read without torch
 
 from fairaudit.engine.rules import Erm
@@ -66,7 +67,9 @@ class GradientMethod(Method):
             network, outcome.trace, outcome.event, checkpoints=outcome.checkpoints
         )
 
-    def fit_all(self, tasks: Sequence[Task]) -> list[TrainedReplicates | None]:
+    def fit_all(
+        self, tasks: Sequence[Task], observers: Sequence[Observer] = ()
+    ) -> list[TrainedReplicates | None]:
         """Small models of one length side by side, where the method's parts can.
 
         The others in turn.
@@ -79,7 +82,7 @@ class GradientMethod(Method):
 
         has_own_way = type(self).fit is not GradientMethod.fit
         if len(tasks) == 1 or has_own_way:
-            return super().fit_all(tasks)
+            return super().fit_all(tasks, observers)
         size = at_once(stack([tasks[0].model]), tasks[0].n_public / tasks[0].steps_per_epoch)
         lengths: dict[int, list[int]] = {}
         for place, task in enumerate(tasks):
@@ -91,15 +94,17 @@ class GradientMethod(Method):
                 own = [tasks[place] for place in some]
                 models = None
                 if len(own) > 1:
-                    models = self._abreast(own)
-                found |= zip(some, models or super().fit_all(own), strict=True)
+                    models = self._abreast(own, observers)
+                found |= zip(some, models or super().fit_all(own, observers), strict=True)
         return [found[place] for place in range(len(tasks))]
 
-    def _abreast(self, tasks: Sequence[Task]) -> list[TrainedReplicates | None] | None:
+    def _abreast(
+        self, tasks: Sequence[Task], observers: Sequence[Observer]
+    ) -> list[TrainedReplicates | None] | None:
         """One training of them all, taken apart again; None where one cannot stand for all."""
         from fairaudit.engine.abreast import abreast
         from fairaudit.engine.devices import working_on
-        from fairaudit.engine.loop import Trace, train
+        from fairaudit.engine.loop import train
         from fairaudit.engine.replicates import stack
 
         first = tasks[0]
@@ -108,14 +113,14 @@ class GradientMethod(Method):
             if training is None:
                 return None
             network = stack([task.model for task in tasks], first.seed, first.device)
-            event = train(network, first.pool.to(first.device), training).event
+            training = replace(training, observers=observers)
+            outcome = train(network, first.pool.to(first.device), training)
             models: list[TrainedReplicates | None] = []
-            for task, theta in zip(tasks, network.theta.unbind(), strict=True):
+            for place, task in enumerate(tasks):
                 alone = stack([task.model], first.seed, first.device)
-                alone.theta.copy_(theta)
-                models.append(
-                    TrainedReplicates(alone, Trace(), event) if _is_sound(alone) else None
-                )
+                alone.theta.copy_(network.theta[place])
+                model = TrainedReplicates(alone, outcome.trace.of(place), outcome.event)
+                models.append(model if _is_sound(alone) else None)
         return models
 
     def _set_up(self, task: Task, observers: Sequence[Observer]) -> tuple[Stacked, Training]:

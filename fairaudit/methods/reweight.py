@@ -36,6 +36,7 @@ REWEIGHT = MethodSpec(
     },
     side_queries={"count": "count_noise_multiplier"},
     reads_groups=True,
+    part_words="clipping and weights",
 )
 
 
@@ -98,6 +99,10 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
         """theta_k min(1, C / norm), k the record's group."""
         clipped = norms.new_full((), self.max_grad_norm).div(norms).clamp_(max=1.0)
         return clipped.mul_(released.weight.gather(1, group))
+
+    def step_factor(self, released: GroupWeightState, facts: PublicFacts) -> Tensor:
+        """1: weights inverse to the groups' shares have that mean over records."""
+        return released.weight.new_ones(len(released.weight))
 
     def describe(self, released: GroupWeightState) -> dict[str, Tensor]:
         """theta_k, and the noise over it.

@@ -238,7 +238,9 @@ class MethodSpec:
         meanings: What each of these readings is, by name, with its unit.
         columns: What the values of a reading are called, where they are not one of each group.
         unprotected: What its guarantee leaves out beside what every guarantee does.
-        part: What its cost without noise is called, one of ``metrics.registry.PARTS``.
+        part: What its cost without noise is called, one of ``metrics.registry.PARTS``; of one that
+            trains by steps, beyond the length of its steps.
+        part_words: The same in words.
         variants: Published forms.
         is_normalised: Its gradients are all as long as the clipping bound, so that another bound is
             another step and nothing else.
@@ -270,6 +272,7 @@ class MethodSpec:
     unprotected: tuple[str, ...] = ()
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     part: str = "clipping"
+    part_words: str = "clipping"
     variants: tuple[Variant, ...] = ()
     is_normalised: bool = False
     capability: str = ""

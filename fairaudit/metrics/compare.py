@@ -13,6 +13,7 @@ from fairaudit.metrics.intervals import EvaluatedRecords, MetricTable, estimate
 from fairaudit.metrics.registry import (
     CONSTANT,
     METRICS,
+    NOISE,
     base_metric,
     beside_constant,
     costs,
@@ -45,10 +46,10 @@ TRAINING_ONLY = "training rows: no interval over records; gates read test rows"
 
 @dataclass(frozen=True, slots=True)
 class Twin:
-    """An arm without its noise, which splits its cost in two.
+    """A model between an arm and its reference, which splits the arm's cost.
 
     Args:
-        part: What its cost against the reference is called, of ``registry.PARTS``.
+        part: What its cost against the model before it is called, of ``registry.PARTS``.
         predictions: Seed by seed; a seed that it lacks leaves the parts without a value.
     """
 
@@ -92,7 +93,7 @@ def compare(
     reference: str,
     private: Sequence[Predictions],
     baseline: Sequence[Predictions],
-    twin: Twin | None = None,
+    twins: Sequence[Twin] = (),
 ) -> Measured:
     """Everything that is known about an arm's cost, by group.
 
@@ -103,7 +104,7 @@ def compare(
         evaluation: What both are measured on.
         arm, reference: Arm keys.
         private, baseline: Their predictions, seed by seed, on the same rows in the same order.
-        twin: The arm without its noise, or None where there is none.
+        twins: Models between both, the reference's next first; the last is the arm without noise.
     """
     private, baseline = _paired(private, baseline)
     if not baseline:
@@ -114,19 +115,8 @@ def compare(
     theirs = evaluated(baseline, evaluation.labels, records, outcome)
     own, other, changed = both_tables(ours, theirs, records, outcome)
     tables = {**costs_between(ours, theirs, records, outcome), **own, **other, **changed}
-    if twin is not None:
-        of_seed = {p.seed: p for p in twin.predictions}
-        lacking = [p.seed for p in baseline if p.seed not in of_seed]
-        without_noise = [of_seed.get(p.seed, p) for p in baseline]
-        between = evaluated(without_noise, evaluation.labels, records, outcome)
-        parts = costs_between(between, theirs, records, outcome, twin.part)
-        parts |= costs_between(ours, between, records, outcome, "noise")
-        for name, table in parts.items():
-            if lacking:
-                nothing = np.full_like(table.by_seed, np.nan)
-                reason = f"the noise-free twin has no result at seed {lacking[0]}"
-                table = replace(table, by_seed=nothing, reason=reason)
-            tables[name] = table
+    if twins:
+        tables |= _part_tables(twins, baseline, (ours, theirs), evaluation, records)
     if outcome.positive is not None:
         tables |= impact_change(tables, cut.eligible)
     alone = _against_constant(evaluation, private, ours, records)
@@ -134,6 +124,35 @@ def compare(
     found = _comparison(evaluation, (arm, reference), cut, tables, alone, train)
     doubtful = tuple(doubtful_classes(ours, theirs, records, outcome, cut))
     return found.model_copy(update={"doubtful": doubtful})
+
+
+def _part_tables(
+    twins: Sequence[Twin],
+    baseline: Sequence[Predictions],
+    ends: tuple[Sequence[EvaluatedSeed], Sequence[EvaluatedSeed]],
+    evaluation: Evaluation,
+    records: EvaluatedRecords,
+) -> dict[str, MetricTable]:
+    """Every cost's parts, which sum to it at each seed. ``ends``: the arm and its reference."""
+    outcome, (arm, before) = evaluation.outcome, ends
+    tables: dict[str, MetricTable] = {}
+    lacking: list[int] = []
+    for twin in twins:
+        of_seed = {p.seed: p for p in twin.predictions}
+        lacking += [p.seed for p in baseline if p.seed not in of_seed]
+        models = [of_seed.get(p.seed, p) for p in baseline]
+        after = before
+        if any(model is not p for model, p in zip(models, baseline, strict=True)):
+            after = evaluated(models, evaluation.labels, records, outcome)
+        tables |= costs_between(after, before, records, outcome, twin.part)
+        before = after
+    tables |= costs_between(arm, before, records, outcome, NOISE)
+    if lacking:
+        for name, table in tables.items():
+            nothing = np.full_like(table.by_seed, np.nan)
+            reason = f"the noise-free twin has no result at seed {lacking[0]}"
+            tables[name] = replace(table, by_seed=nothing, reason=reason)
+    return tables
 
 
 def measure_reference(

@@ -25,14 +25,18 @@ UNDERTRAINED_BY = 0.01  # accuracy below the scikit-learn baseline from which co
 WITHIN = {"leakage_tpr": 0.05, "leakage_tpr_at_1": 0.01}
 LEAST_AT_ONE = 1_000  # of which half, 500, are no members
 
-# A cost is that of the method without its noise, and the noise's. The first is named after what
-# else the method does to a model: no epsilon removes it.
+# What a cost is made of, from the reference to the method: of one that trains by steps their
+# length, what else it does to gradients, and the noise; of others what they do without noise, and
+# the noise.
+STEP, STEP_AND_CLIPPING, NOISE = "step", "step_and_clipping", "noise"
 PARTS = {
-    "clipping": "of clipping and schedule, without any noise",
+    STEP: "of the length of the steps, without clipping or noise",
+    "clipping": "of clipping, without any noise",
+    STEP_AND_CLIPPING: "of clipping and the length of the steps, without any noise",
     "regularisation": "of regularisation, without any noise",
     "partition": "of the partition into teachers, without any noise",
     "without_noise": "of the training without any noise",
-    "noise": "of the noise alone",
+    NOISE: "of the noise alone",
 }
 # A cost against the model that predicts the classes' shares in the training rows for everybody.
 CONSTANT = "constant"

@@ -93,7 +93,10 @@ def costs_between(
             counts = np.minimum(counts, records.count(behind))
         table = metric_table(f"change.{metric.spec.name}", change, counts)
         name = f"{metric.name}.{part}" if part else metric.name
-        tables[name] = replace(table, name=name, by_seed=metric.spec.rise * table.by_seed)
+        table = replace(table, name=name, by_seed=metric.spec.rise * table.by_seed)
+        if later is earlier:  # one model, so the change is 0 for whoever else is tested
+            table = replace(table, covariance=np.zeros_like(table.covariance))
+        tables[name] = table
     return tables
 
 

@@ -286,7 +286,7 @@ def _arm(
     method: str, options: dict[str, Any], schedule: Schedule, groups: int, *, own_module: bool
 ) -> Arm:
     """The arm that a plan would hold for these options: its numbers, noise and guarantee."""
-    config = resolve_config({**options, "data": ".", "method": (method,), "twins": False}).config
+    config = resolve_config({**options, "data": ".", "method": (method,), "twins": "off"}).config
     sizes = PublicSizes(schedule.n_public, columns=0, model="mlp", groups=groups)
     numbers = SettingsResolver(config, sizes)
     arms = make_arms(numbers, schedule, options["delta"], own_module=own_module)

@@ -4,7 +4,6 @@ Which numbers each trains with, and what it guarantees, before any training.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -32,7 +31,6 @@ from fairaudit.privacy.selection import SelectionEvent
 from fairaudit.report.facts import ArmPlan, ArmPrivacy, Schedule
 
 SELF_CHECK = "self-check"
-SHORTER = 0.999  # of the reference's step; rounding is no difference
 LARGEST_STEP = 1e30  # of a step that is scaled by a threshold; beyond it float32 overflows
 LARGEST_COUNT_NOISE = 0.5  # sigma_c / qN, the noise in one step of log Z; beyond it exp() runs away
 
@@ -61,6 +59,11 @@ class Arm(ArmPlan):
     def has_noisy_steps(self) -> bool:
         """Whether it trains by steps that noise is added to."""
         return find(self.method).without_noise(self.settings) is not None
+
+    @property
+    def has_twins(self) -> bool:
+        """Whether it can be trained without noise, and its steps alone, to split its cost."""
+        return self.reference == REFERENCE and self.has_noisy_steps
 
 
 def make_schedule(numbers: SettingsResolver) -> Schedule:
@@ -123,25 +126,15 @@ def make_arms(
     for arms_of_capability in added("arms"):
         arms += arms_of_capability(config, targets, arms[0])
     by_key = {arm.key: arm for arm in arms}
-    return tuple(
-        arm.model_copy(update={"step_shortened": _is_shortened(arm, by_key, numbers)})
-        for arm in arms
-    )
-
-
-def _is_shortened(arm: Arm, arms: Mapping[str, Arm], numbers: SettingsResolver) -> bool:
-    """Whether noise made the arm's step by rule shorter than the reference's."""
-    if arm.source is not None:  # a control goes as far as what it controls
-        arm = arms[arm.source]
-    given = numbers.config.settings.get(arm.method, {})
-    if numbers.config.learning_rate is not None or "learning_rate" in given:
-        return False
-    if not arm.has_noisy_steps:
-        return False
-    step = arm.settings["learning_rate"]
-    if find(arm.method).scales_by_threshold:
-        step *= arm.settings["max_grad_norm"] / arm.settings["threshold"]
-    return step < arms[REFERENCE].settings["learning_rate"] * SHORTER
+    by_rule = []
+    for arm in arms:
+        # A control goes as far as what it controls.
+        copied = by_key[arm.source] if arm.source is not None else arm
+        given = numbers.config.settings.get(copied.method, {})
+        is_given = numbers.config.learning_rate is not None or "learning_rate" in given
+        update = {"step_by_rule": copied.has_noisy_steps and not is_given}
+        by_rule.append(arm.model_copy(update=update))
+    return tuple(by_rule)
 
 
 def _arm(
@@ -199,9 +192,6 @@ def _arm(
         trainer=variant.trainer if variant else spec.trainer,
         repeats=config.repeats if spec.reference else 1,
         shares_samples=spec.trains_by_steps,
-        has_twin=config.twins
-        and spec.reference == REFERENCE
-        and spec.without_noise(settings) is not None,
         search=search,
         charge=None if privacy.base_epsilon is None else charge,
     )
@@ -352,4 +342,4 @@ def _given_noise(numbers: SettingsResolver, spec: MethodSpec) -> float:
 def self_check(arm: Arm) -> Arm:
     """A second private arm, measured against the first: its gap must be consistent with zero."""
     changed = {"key": f"{arm.key}#{SELF_CHECK}", "reference": arm.key}
-    return arm.model_copy(update={**changed, "shares_samples": False, "has_twin": False})
+    return arm.model_copy(update={**changed, "shares_samples": False})

@@ -33,24 +33,34 @@ class Effort:
     """The work of one seed of an audit.
 
     Args:
-        training: Of all steps, twins and searches included.
+        training: Of all steps of the arms, searches included.
+        twins: Of all twins that could be trained: the arms without noise, and their steps alone.
         full, angles: Of the readings of checkpoints that ``--diagnostics full`` takes, and of those
             that find angles alone.
     """
 
     training: float
+    twins: float
     full: float
     angles: float
 
     @property
+    def beside_readings(self) -> float:
+        """What readings are held against: the arms, with and without noise.
+
+        Whether twins are trained does not move it, so that an arm is the same with and without.
+        """
+        return self.training + self.twins / 2
+
+    @property
     def reads_all(self) -> bool:
         """Whether everything can be read unasked."""
-        return self.full < MOST * self.training
+        return self.full < MOST * self.beside_readings
 
     @property
     def reads_angles(self) -> bool:
         """Whether angles can be."""
-        return self.angles < MOST * self.training
+        return self.angles < MOST * self.beside_readings
 
 
 def effort(
@@ -84,20 +94,22 @@ def effort(
     angle_reading = passes + ANGLE_BATCHES * step
     checkpoints = len(schedule.kept(config.diagnostics_every))
     angle_checkpoints = len(schedule.kept(None))
-    training = full = angles = 0.0
+    training = twins = full = angles = 0.0
     for arm in arms:
         if not find(arm.method).trains_by_steps:
             continue
-        trainings: float = arm.repeats * (1 + arm.has_twin)
+        work = arm.repeats * schedule.steps * step
         if arm.search is not None:
-            trainings *= arm.search.trials * arm.search.mean_length
-        training += trainings * schedule.steps * step
+            work *= arm.search.trials * arm.search.mean_length
+        training += work
+        if arm.has_twins:
+            twins += 2 * work
         if arm.reference:
             full += arm.repeats * checkpoints * private_reading
             angles += arm.repeats * angle_checkpoints * angle_reading
         else:
             full += arm.repeats * checkpoints * reference_reading
-    return Effort(training, full, angles)
+    return Effort(training, twins, full, angles)
 
 
 def choose_level(effort: Effort, *, searches: bool = False) -> tuple[str, str]:
@@ -111,7 +123,7 @@ def choose_level(effort: Effort, *, searches: bool = False) -> tuple[str, str]:
         return "basic", "basic by rule: readings are of one setting, and a search tries several"
     if not effort.training:
         return "basic", "basic by rule: nothing trains by steps"
-    share = f"{effort.full / effort.training:.2g} times the training's operations"
+    share = f"{effort.full / effort.beside_readings:.2g} times the training's operations"
     if effort.reads_all:
         return "full", f"full by rule: its readings take {share}, below {MOST:g}"
     return "basic", f"basic by rule: the readings of full would take {share}, not below {MOST:g}"

@@ -39,6 +39,7 @@ class Job:
         repeats: Private runs trained as stacked replicates.
         source_id: Id of the job whose result it reads, or None.
         way: Of ``Plan.beside`` that it belongs to; "": of the plan itself.
+        is_twins: It trains the arm's twins, and not the arm.
     """
 
     id: str
@@ -47,11 +48,23 @@ class Job:
     repeats: int
     source_id: str | None = None
     way: str = ""
+    is_twins: bool = False
 
     @property
     def name(self) -> str:
         """Its arm, as readers know it."""
+        if self.is_twins:
+            return f"{self.arm} without noise"
         return key_of(self.arm, self.way)
+
+    def of_twins(self, reference: "Job") -> "Job":
+        """The job of the arm's twins, which take the reference's place where they are that model.
+
+        Args:
+            reference: Plain SGD at this seed.
+        """
+        identity = {"twins_of": self.id, "reference": reference.id}
+        return replace(self, id=job_id(identity), is_twins=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +77,7 @@ class Plan:
         training: What every arm shares: model, schedule, delta, and the rules that set them.
         arms: The reference first.
         jobs: Seed-major, so that a seed's encoding is reused.
+        twins: Jobs of the arms' twins that are wanted so far, which split the arms' costs.
         notices: Warnings of the plan itself.
         model_facts: What is known of the model.
         unread: Given settings that nothing trained reads, by method and setting.
@@ -84,6 +98,7 @@ class Plan:
     reads_angles: bool = False
     study: str = ""
     beside: "Mapping[str, Plan]" = field(default_factory=dict)
+    twins: tuple[Job, ...] = ()
 
     @property
     def effort(self) -> Effort:
@@ -92,8 +107,8 @@ class Plan:
 
     @property
     def every_job(self) -> tuple[Job, ...]:
-        """Its jobs and those beside it, seed by seed."""
-        jobs = list(self.jobs)
+        """Its jobs, those of twins and those beside it, seed by seed."""
+        jobs = [*self.jobs, *self.twins]
         for other in self.beside.values():
             jobs += other.jobs
         return tuple(sorted(jobs, key=lambda job: job.seed))
@@ -117,6 +132,17 @@ class Plan:
         """The arm of that key."""
         return next(a for a in self.arms if a.key == key)
 
+    def splitting(self, keys: Collection[str]) -> "Plan":
+        """The plan with the twins of these arms, where they have some, and of those before."""
+        wanted = {job.arm for job in self.twins}
+        wanted |= {arm.key for arm in self.arms if arm.has_twins and arm.key in keys}
+        references = {job.seed: job for job in self.jobs if job.arm == REFERENCE}
+        twins = []
+        for job in self.jobs:
+            if job.arm in wanted:
+                twins.append(job.of_twins(references[job.seed]))
+        return replace(self, twins=tuple(twins))
+
 
 def narrowed(plan: Plan, keys: Collection[str], seeds: int) -> Plan:
     """The part of a plan that these arms need, over its first seeds; jobs keep their ids.
@@ -139,14 +165,16 @@ def narrowed(plan: Plan, keys: Collection[str], seeds: int) -> Plan:
     jobs = tuple(job for job in plan.jobs if job.arm in wanted and job.seed < config.seed + seeds)
     released = _epsilon_of_everything(arms, seeds, plan.training.delta)
     training = {"seeds": seeds, "epsilon_if_all_released": released}
-    return replace(
+    narrow = replace(
         plan,
         config=config,
         training=plan.training.model_copy(update=training),
         arms=arms,
         jobs=jobs,
         beside={},
+        twins=(),
     )
+    return narrow.splitting({job.arm for job in plan.twins})
 
 
 def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | None = None) -> Plan:
@@ -171,7 +199,10 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
     notices = list(plan.notices)
     for other in beside.values():
         notices += other.notices
-    return replace(plan, beside=beside, notices=tuple(notices))
+    plan = replace(plan, beside=beside, notices=tuple(notices))
+    if config.twins == "always":
+        return plan.splitting([arm.key for arm in plan.arms])
+    return plan
 
 
 def plan_trainings(
@@ -287,7 +318,6 @@ def _jobs(
                 "seed": seed,
                 "repeats": arm.repeats,
                 "source": source,
-                "twin": arm.has_twin,
             }
             if reads_pool and pool:
                 identity["pool"] = pool

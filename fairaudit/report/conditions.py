@@ -25,7 +25,7 @@ from fairaudit.report.main_gap import (
 from fairaudit.report.measured import Sweep
 from fairaudit.report.model import Report
 from fairaudit.report.parts import Split, split_cost, split_gap
-from fairaudit.report.phrases import advice, said
+from fairaudit.report.phrases import advice, phrases, said
 from fairaudit.report.verdicts import severity
 from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
 
@@ -50,6 +50,22 @@ def with_findings(report: Report) -> Report:
     for more in added("findings"):
         found += more(report)
     return with_rules(report.model_copy(update={"findings": tuple(map(said, found))}))
+
+
+def asking_why(report: Report) -> set[str]:
+    """The arms of which harm is told: a cost, a gap, ill health or a rule that fails."""
+    codes = {code for code, phrase in phrases().items() if phrase.asks_why}
+    arms = {finding.arm for finding in report.findings if finding.code in codes}
+    for comparison in report.costs:
+        if any(_is_paid(comparison, metric) for metric in measures(comparison)):
+            arms.add(comparison.arm)
+    return arms
+
+
+def _is_paid(comparison: Comparison, metric: str) -> bool:
+    """Whether all rows together are shown to pay."""
+    estimate = comparison.overall.estimates.get(metric)
+    return estimate is not None and estimate.low is not None and estimate.low > 0
 
 
 def with_rules(report: Report) -> Report:
@@ -221,16 +237,23 @@ def _of_parts(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator
     split = _detected_split(comparison)
     if split is None:
         return
-    for part, shown, code in (
-        (split.still, split.is_still, f"from_{split.name}"),
-        (split.noise, split.is_noise, "from_noise"),
-    ):
-        if shown and (part.value or 0.0) >= MOST * (split.total.value or 0.0):
-            numbers = {"total": split.total, "still": split.still, "noise": split.noise}
-            groups = (split.a, split.b) if split.a else ()
-            advised = _remedy(report, arm)
+    numbers = {"total": split.total}
+    groups: tuple[str, ...] = ()
+    if split.a:
+        groups = (split.a, split.b)
+    for part in split.parts:
+        numbers[part.name] = part.number
+    for part in split.parts:
+        if part.is_above and (part.number.value or 0.0) >= MOST * (split.total.value or 0.0):
             yield _found(
-                code, comparison, split.metric, groups, numbers, report=report, advised=advised
+                f"from_{part.name}",
+                comparison,
+                split.metric,
+                groups,
+                numbers,
+                report=report,
+                reason=find(arm.method).part_words,
+                advised=_remedy(report, arm),
             )
 
 
@@ -242,9 +265,8 @@ def _detected_split(comparison: Comparison) -> Split | None:
             if split is not None:
                 return split
     for metric in measures(comparison):
-        split = split_cost(comparison, comparison.overall, metric)
-        if split is not None and split.total.low is not None and split.total.low > 0:
-            return split
+        if _is_paid(comparison, metric):
+            return split_cost(comparison, comparison.overall, metric)
     return None
 
 
@@ -461,9 +483,7 @@ def _knob(report: Report, arm: ArmFacts) -> Knob | None:
     splits += [split_cost(comparison, comparison.overall, RISK) for comparison in compared]
     for split in splits:
         if split is not None:
-            if (split.still.value or 0.0) > (split.noise.value or 0.0):
-                return _against_still(report, arm, split.name)
-            break
+            return _against(report, arm, split.largest.name)
     return _against_noise(report, arm)
 
 
@@ -483,24 +503,31 @@ def _against_undertraining(report: Report, arm: ArmFacts) -> Knob:
     return "epochs up"
 
 
-def _against_still(report: Report, arm: ArmFacts, part: str) -> Knob | None:
-    """What makes the part of a cost smaller that is there without noise."""
-    if part == "partition":
-        return "teachers down" if "teachers" in arm.settings else None
-    if part == "regularisation":
-        return "penalty down" if "penalty" in arm.settings else None
-    if report.settings_tried is not None:  # a search has weighed bound and step
-        return None
-    step, bound = _beside_rule(report, arm)
-    has_bound = "max_grad_norm" in arm.settings and not find(arm.method).is_normalised
-    can_rise = has_bound and bound < BEYOND and _clipped(report, arm.key) > LITTLE_CLIPPED
-    if can_rise and bound < 1 / BEYOND:
-        return "bound up"
-    if step < 1 / BEYOND:
-        return "step by rule"
-    if arm.step_shortened:  # because of the noise
+def _against(report: Report, arm: ArmFacts, part: str) -> Knob | None:
+    """What makes that part of a cost smaller."""
+    match part:
+        case "partition":
+            return "teachers down" if "teachers" in arm.settings else None
+        case "regularisation":
+            return "penalty down" if "penalty" in arm.settings else None
+        case "step" | "step_and_clipping":
+            return _against_step(report, arm)
+        case "clipping":
+            return _against_clipping(report, arm)
+    return _against_noise(report, arm)
+
+
+def _against_step(report: Report, arm: ArmFacts) -> Knob:
+    """What makes the step longer; rule and search have weighed it against the noise."""
+    if arm.step_by_rule or report.settings_tried is not None:
         return "epsilon up"
-    if can_rise:
+    return "step by rule"
+
+
+def _against_clipping(report: Report, arm: ArmFacts) -> Knob | None:
+    """What clips less; a search has weighed the bound against the noise."""
+    has_bound = "max_grad_norm" in arm.settings and not find(arm.method).is_normalised
+    if report.settings_tried is None and has_bound and _clipped(report, arm.key) > LITTLE_CLIPPED:
         return "bound up"
     return None
 

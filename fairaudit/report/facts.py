@@ -295,10 +295,9 @@ class ArmPlan(Part):
         repeats: Private runs per seed; 1 for a reference.
         shares_samples: Its first repeat trains on the reference's Poisson sample (paired arms); a
             self-check arm draws its own.
-        has_twin: It is trained once more without its noise, on the same streams.
         is_own_code: ``trainer`` is a function of the user's, asked for ``privacy.target_epsilon``.
-        step_shortened: Its step is shorter than the reference's, by the rule that reads the noise,
-            so a larger epsilon makes it longer.
+        step_by_rule: Its step is set by the rule that reads the noise, so that a larger epsilon
+            makes it longer.
     """
 
     key: str
@@ -312,9 +311,8 @@ class ArmPlan(Part):
     trainer: str
     repeats: int
     shares_samples: bool = True
-    has_twin: bool = False
     is_own_code: bool = False
-    step_shortened: bool = False
+    step_by_rule: bool = False
 
 
 class FailedSeed(Part):

@@ -1,4 +1,4 @@
-"""Each cost in two parts: what the method does without its noise, and what the noise adds."""
+"""Each cost in its parts: the length of the steps, what else a method does, and its noise."""
 
 from dataclasses import dataclass
 
@@ -12,55 +12,65 @@ from fairaudit.results.estimates import (
     interval_of,
 )
 
-NOISE = "noise"
+
+@dataclass(frozen=True, slots=True)
+class SplitPart:
+    """One part of a cost or of a gap.
+
+    Args:
+        name: Of ``registry.PARTS``.
+        number: How large it is.
+        is_above: Whether it is told from zero, and above it.
+    """
+
+    name: str
+    number: Interval
+    is_above: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A cost over some rows, or a gap between two groups, in two parts that sum to it.
+    """A cost over some rows, or a gap between two groups, in parts that sum to it.
 
     Args:
         metric: Which cost.
         a, b: The groups of a gap, the one that pays more first; "" for a cost.
-        name: What the part without noise is from: clipping, regularisation or partition.
-        total, still, noise: The number, what is there without noise, and what the noise adds.
-        is_still, is_noise: Whether the part is told from zero, and above it.
+        total: The number.
+        parts: From the reference to the method; the noise is the last.
     """
 
     metric: str
     a: str
     b: str
-    name: str
     total: Interval
-    still: Interval
-    noise: Interval
-    is_still: bool
-    is_noise: bool
+    parts: tuple[SplitPart, ...]
+
+    def part(self, name: str) -> SplitPart | None:
+        """The part of that name, or None."""
+        return next((part for part in self.parts if part.name == name), None)
+
+    @property
+    def largest(self) -> SplitPart:
+        """The part with the largest value."""
+        return max(self.parts, key=lambda part: part.number.value or 0.0)
 
 
-def part_name(comparison: Comparison) -> str:
-    """What the part without noise is called in a comparison; "" where nothing was split."""
+def part_names(comparison: Comparison) -> list[str]:
+    """The parts that costs of a comparison are in; none where nothing was split."""
     known = comparison.overall.estimates
-    return next((part for part in PARTS if part != NOISE and f"privacy_cost.{part}" in known), "")
+    return [part for part in PARTS if f"privacy_cost.{part}" in known]
 
 
 def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> Split | None:
     """A group's cost in its parts."""
-    name, known = part_name(comparison), group.estimates
-    if not name or metric not in known:
+    names, known = part_names(comparison), group.estimates
+    if not names or metric not in known:
         return None
-    total, still, noise = (known[metric + suffix] for suffix in ("", f".{name}", f".{NOISE}"))
-    return Split(
-        metric,
-        "",
-        "",
-        name,
-        interval_of(total),
-        interval_of(still),
-        interval_of(noise),
-        _is_above(still),
-        _is_above(noise),
-    )
+    parts = []
+    for name in names:
+        estimate = known[f"{metric}.{name}"]
+        parts.append(SplitPart(name, interval_of(estimate), _is_above(estimate)))
+    return Split(metric, "", "", interval_of(known[metric]), tuple(parts))
 
 
 def split_gap(comparison: Comparison, metric: str, pair: Gap) -> Split | None:
@@ -69,38 +79,27 @@ def split_gap(comparison: Comparison, metric: str, pair: Gap) -> Split | None:
     A part is told from zero by an interval that holds for all pairs of groups together, for which
     pair is looked at was chosen by its gap.
     """
-    name = part_name(comparison)
-    if not name:
+    pairs = {}
+    for gap in comparison.gaps:  # the metrics have the groups in whichever order
+        if gap.kind == "pair" and {gap.a, gap.b} == {pair.a, pair.b}:
+            pairs[gap.metric] = gap
+    whole, names = pairs.get(metric), part_names(comparison)
+    if not names or whole is None or whole.signed.value is None:
         return None
-    both = {pair.a, pair.b}  # in whichever order the metrics have them
-    pairs = {
-        gap.metric: gap for gap in comparison.gaps if gap.kind == "pair" and {gap.a, gap.b} == both
-    }
-    of_total, of_still, of_noise = (
-        pairs.get(metric + suffix) for suffix in ("", f".{name}", f".{NOISE}")
-    )
-    if of_total is None or of_still is None or of_noise is None or of_total.signed.value is None:
-        return None
-    is_negative = of_total.signed.value < 0
-    total = _shared(of_total, is_negative=is_negative)
-    still = _shared(of_still, is_negative=is_negative)
-    noise = _shared(of_noise, is_negative=is_negative)
-    is_still = bool(of_still.direction) and _is_above(still)
-    is_noise = bool(of_noise.direction) and _is_above(noise)
-    payer, other = of_total.a, of_total.b
+    is_negative = whole.signed.value < 0
+    parts = []
+    for name in names:
+        of_part = pairs.get(f"{metric}.{name}")
+        if of_part is None:
+            return None
+        estimate = _shared(of_part, is_negative=is_negative)
+        is_above = bool(of_part.direction) and _is_above(estimate)
+        parts.append(SplitPart(name, interval_of(estimate), is_above))
+    payer, other = whole.a, whole.b
     if is_negative:
         payer, other = other, payer
-    return Split(
-        metric,
-        payer,
-        other,
-        name,
-        interval_of(total),
-        interval_of(still),
-        interval_of(noise),
-        is_still,
-        is_noise,
-    )
+    total = interval_of(_shared(whole, is_negative=is_negative))
+    return Split(metric, payer, other, total, tuple(parts))
 
 
 def _shared(gap: Gap, *, is_negative: bool) -> Estimate:

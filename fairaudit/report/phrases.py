@@ -25,16 +25,21 @@ class Phrase:
             interval, ``rate``, ``value``, ``high`` and ``percent``.
         opening: What stands before it, once for all findings of the code about the same groups.
         question: That it answers.
+        asks_why: Whether it tells of harm, so that a reader asks where that comes from; then
+            ``--twins auto`` trains what splits the arm's cost.
     """
 
     when: str
     text: str
     opening: str = ""
     question: Question = "beside"
+    asks_why: bool = False
 
 
 PHRASES: Mapping[str, Phrase] = {
-    "rule_failed": Phrase("a rule fails for this arm", "{reason}: {value}", question="verdict"),
+    "rule_failed": Phrase(
+        "a rule fails for this arm", "{reason}: {value}", question="verdict", asks_why=True
+    ),
     "rule_open": Phrase("a rule is inconclusive", "{reason}: {value}", question="verdict"),
     "rules_met": Phrase(
         "every rule about this arm passes", "all rules are met", question="verdict"
@@ -49,17 +54,20 @@ PHRASES: Mapping[str, Phrase] = {
         "over all rows the model is not shown to beat the training rows' shares of the classes",
         "Not shown to be better than the same answer for everybody: {worse} of {of} worse",
         question="works",
+        asks_why=True,
     ),
     "one_answer": Phrase(
         "a group is predicted as all classes but one less than a fifth as often as without privacy",
         "Hardly anybody of {a} is predicted {answer} any more: {share:rate} instead of "
         "{reference:rate}",
         question="works",
+        asks_why=True,
     ),
     "class_lost": Phrase(
         "the same of one of several classes",
         "Few of {a} are predicted {answer} any more: {share:rate} instead of {reference:rate}",
         question="works",
+        asks_why=True,
     ),
     "answer_unknown": Phrase(
         "the same, but by the estimate alone",
@@ -71,6 +79,7 @@ PHRASES: Mapping[str, Phrase] = {
         "the training loss ends more than a hundredth above its first half",
         "The training loss rises from {first:value} in the first half to {last:value}",
         question="works",
+        asks_why=True,
     ),
     "self_check_failed": Phrase(
         "an arm compared with itself shows a gap",
@@ -82,12 +91,14 @@ PHRASES: Mapping[str, Phrase] = {
         "{size} of {of} ({a} {cost_a:bare}, {b} {cost_b:bare})",
         opening="{a} pays more than {b}: ",
         question="pays",
+        asks_why=True,
     ),
     "cost": Phrase(
         "a cost over all rows is told from zero and no two groups are told apart in any cost",
         "{size} of {of}",
         opening="All rows pay ",
         question="pays",
+        asks_why=True,
     ),
     "no_gap": Phrase(
         "no two groups are told apart in any cost",
@@ -107,21 +118,37 @@ PHRASES: Mapping[str, Phrase] = {
         opening="Cannot tell whether groups differ in ",
         question="unseen",
     ),
+    "from_step": Phrase(
+        "at least half of a cost or gap, told from zero, is from the length of the steps alone",
+        "{step:plain} of {total:value} of {of} are from the length of the step",
+        question="from",
+    ),
     "from_clipping": Phrase(
-        "at least half of a cost or gap, told from zero, is there without noise",
-        "{still:plain} of {total:value} of {of} are there without noise, from clipping and the "
-        "length of the step",
+        "the same of what else the method does to gradients",
+        "{clipping:plain} of {total:value} of {of} are from {reason}",
+        question="from",
+    ),
+    "from_step_and_clipping": Phrase(
+        "the same where step and clipping cannot be told apart",
+        "{step_and_clipping:plain} of {total:value} of {of} are there without noise, from clipping "
+        "and the length of the step",
         question="from",
     ),
     "from_regularisation": Phrase(
-        "the same of a method that penalises the parameters",
-        "{still:plain} of {total:value} of {of} are there without noise, from the penalty",
+        "at least half of a cost or gap, told from zero, is there without noise, of a method that "
+        "penalises the parameters",
+        "{regularisation:plain} of {total:value} of {of} are there without noise, from the penalty",
         question="from",
     ),
     "from_partition": Phrase(
         "the same of a method that divides the records among teachers",
-        "{still:plain} of {total:value} of {of} are there without noise, from dividing the records "
-        "among teachers",
+        "{partition:plain} of {total:value} of {of} are there without noise, from dividing the "
+        "records among teachers",
+        question="from",
+    ),
+    "from_without_noise": Phrase(
+        "the same of a trainer of the user's own",
+        "{without_noise:plain} of {total:value} of {of} are there without noise",
         question="from",
     ),
     "from_noise": Phrase(
@@ -149,6 +176,7 @@ PHRASES: Mapping[str, Phrase] = {
         "the loss added at the largest epsilon is not below that at the smallest, and could be",
         "The added loss is not shown to fall as epsilon grows: {first} at the smallest, {last} at "
         "the largest",
+        asks_why=True,
     ),
     "at_edge": Phrase(
         "after a search: at most seeds the best value of a setting lies at an end of its range",

@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +26,24 @@ from fairaudit.io.atomic import write_atomically
 Array = NDArray[np.generic]
 
 # Part of every job id: raise it with any change that moves a reported figure at a fixed seed.
-NUMERICS_VERSION = "3"
+NUMERICS_VERSION = "4"
 _FORMAT = "fairaudit-job-2"
 _SUFFIX = ".safetensors"
 JOBS = "jobs"  # the folder of results inside the output directory
 _ID_DIGITS = 24
 _MAPPED_BYTES = 2**20
 _STORABLE = frozenset("?bBhHiIlLqQefd")  # numpy's one-letter types that a tensor file keeps exactly
+
+
+WITHOUT_NOISE, STEP_FACT = "without_noise", "step"  # arrays of twins; what the latter is
+
+
+class StepTwin(StrEnum):
+    """What became of the twin that takes an arm's steps alone."""
+
+    TRAINED = "trained"
+    REFERENCE = "reference"  # its steps are the reference's, so it is that model
+    NONE = "none"  # its length and its clipping cannot be told apart, or it diverges
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +60,13 @@ class JobResult:
             ``train_loss.G`` [R, K] float64 (mean, nats): training split, G = index of the grouping;
             of a training on a random half of the rows alone ``rows`` [n] int64, ``member`` [n] bool
             and ``confidence`` [R, n] float64, the log odds of each row's true class;
-            ``twin.NAME``: probabilities and training metrics of the noise-free twin, where there is
-            one; ``trace.NAME`` [T_obs, R, ...] float32 and ``trace_steps.NAME`` [T_obs] int64;
+            of an arm's twins alone ``without_noise.NAME`` and ``step.NAME``: probabilities and
+            training metrics of the arm without noise, and of its steps alone;
+            ``trace.NAME`` [T_obs, R, ...] float32 and ``trace_steps.NAME`` [T_obs] int64;
             ``weights`` [R] float64: of a search's R candidates, the chance that each is kept.
         facts: JSON-ready: ``n_train``, ``event`` (what the engine did, or null),
             ``params_sha256``, ``inputs`` (names), ``fitted``, ``merged``,
-            ``duplicates_across_split``, ``twin_failed`` (why there is no twin),
+            ``duplicates_across_split``, ``step`` (of twins, a :class:`StepTwin`),
             ``tuning`` (of a search: its rows and candidates),
             ``sklearn_baseline`` (sgd jobs, of scikit-learn's logistic regression:
             {"accuracy": float, "train_accuracy": float}), ``seconds``.

@@ -11,6 +11,7 @@ TUNING = Capability(
     try_settings="fairaudit.tuning.trials:search",
     search_ranges="fairaudit.tuning.ranges:search_ranges",
     try_ranges="fairaudit.tuning.ranges:try_ranges",
+    try_twins="fairaudit.tuning.trials:twins",
     release="fairaudit.tuning.release:best_of_tries",
     plan="fairaudit.tuning.plan:plan_beside",
     study="fairaudit.tuning.study:Tuned",

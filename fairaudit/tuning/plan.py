@@ -22,7 +22,7 @@ _FIXED = {
     "tune": None,
     "tune_for": "accuracy",
     "tune_privacy": "charged",
-    "twins": False,
+    "twins": "off",
     "self_check": False,
 }
 

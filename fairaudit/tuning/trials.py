@@ -11,15 +11,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from fairaudit.diagnostics.observers import FactorOfStep
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.execution.outcomes import OnTraining, group_means, on_test, on_training
 from fairaudit.execution.seed_data import SeedData
 from fairaudit.execution.trained import DIVERGED, Sanitised, noiseless
-from fairaudit.methods.base import Method, Task
+from fairaudit.execution.twins import named, steps_of
+from fairaudit.methods.base import Method, Task, TrainedReplicates
+from fairaudit.methods.steps_alone import StepsAlone
 from fairaudit.planning.arms import Arm
 from fairaudit.privacy.events import event_to_json
 from fairaudit.privacy.noise import noise_stream
-from fairaudit.results.jobs import Array
+from fairaudit.results.jobs import STEP_FACT, WITHOUT_NOISE, Array, StepTwin
 from fairaudit.tuning.score import make_score
 from fairaudit.tuning.search import Candidate, tuning_of
 from fairaudit.tuning.validation import draw_validation
@@ -29,7 +32,7 @@ class Found(NamedTuple):
     """What a search leaves behind, n candidates.
 
     ``arrays``: ``weights`` [n], the probability that each is the one released; ``probabilities``
-    [n, test rows, Y] and the training metrics [n, K] on the fit rows; both also as ``twin.NAME``.
+    [n, test rows, Y] and the training metrics [n, K] on the fit rows.
     ``facts``: ``tuning``: rows of both kinds, and of each candidate its settings, scores and
         weight.
     """
@@ -77,12 +80,6 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> Found:
     arrays, found = _outcomes(models, prepared, division)
     failed = [number for number, model in enumerate(models) if model.event == DIVERGED]
     weights, tuned = judged(arm, task.seed, candidates, failed, found, prepared, division)
-    if arm.has_twin:
-        twins = train(method, [noiseless(arm, own) for own in tasks], prepared)
-        for twin in twins:
-            assert twin.event in (None, DIVERGED), f"a twin of {arm.key} released something"
-        for name, values in _outcomes(twins, prepared, division)[0].items():
-            arrays[f"twin.{name}"] = values
     event = event_to_json(arm.privacy.event) if arm.privacy.event else None
     return Found({"weights": weights, **arrays}, {"tuning": tuned, "event": event})
 
@@ -126,6 +123,41 @@ def judged(
     }
 
 
+def twins(
+    arm: Arm, method: Method, task: Task, prepared: SeedData
+) -> tuple[dict[str, Array], StepTwin]:
+    """Every candidate without its noise, and its steps alone; the arm's own weights hold for both.
+
+    Args:
+        arm, method, task, prepared: As of :func:`search`.
+    """
+    division = divide(prepared, task.pool)
+    tasks = []
+    for candidate in tuning_of(arm).candidates(task.seed):
+        tasks.append(fit_task(task, arm, candidate, division))
+    quiet = method.fit_all([noiseless(arm, own) for own in tasks], [FactorOfStep()])
+    models = sanitised(quiet, prepared)
+    assert all(model.event in (None, DIVERGED) for model in models), (
+        f"a twin of {arm.key} released something"
+    )
+    arrays = named(WITHOUT_NOISE, _outcomes(models, prepared, division)[0])
+    stepping = []
+    for own, without in zip(tasks, quiet, strict=True):
+        if without is None:
+            continue
+        steps = steps_of(arm, method, own, without)
+        if steps is None:
+            return arrays, StepTwin.NONE
+        stepping.append(steps)
+    if not stepping:
+        return arrays, StepTwin.NONE
+    alone = iter(StepsAlone(method).fit_all(stepping))
+    # Where clipped steps diverge, the same steps without clipping do.
+    last = [None if without is None else next(alone) for without in quiet]
+    arrays |= named(STEP_FACT, _outcomes(sanitised(last, prepared), prepared, division)[0])
+    return arrays, StepTwin.TRAINED
+
+
 def divide(prepared: SeedData, pool: TrainingPool) -> Division:
     """A seed's training rows in two."""
     return divided_at(draw_validation(prepared.dataset, prepared.encoded.split), prepared, pool)
@@ -158,7 +190,12 @@ def fit_task(task: Task, arm: Arm, candidate: Candidate, division: Division) -> 
 
 def train(method: Method, tasks: Sequence[Task], prepared: SeedData) -> list[Sanitised]:
     """Every candidate; a model that says the same of everybody where its training diverged."""
-    return [Sanitised(trained, len(prepared.dataset.classes)) for trained in method.fit_all(tasks)]
+    return sanitised(method.fit_all(tasks), prepared)
+
+
+def sanitised(models: Sequence[TrainedReplicates | None], prepared: SeedData) -> list[Sanitised]:
+    """Trained models, None for one that diverged, that always say something."""
+    return [Sanitised(trained, len(prepared.dataset.classes)) for trained in models]
 
 
 def score(

@@ -178,11 +178,11 @@ def test_costs_over_epsilon(texts, stored, where):
 
 
 def test_costs_in_their_parts(texts, stored):
-    parts = (" without noise", " from noise")
+    parts = (" from step", " from clipping", " from noise")
     heads = [f"cost{part} (points)" for part in parts] + [
         f"excess risk{part} (nats)" for part in parts
     ]
-    rows = texts["html"].rows("Clipping or noise", "method", *heads)
+    rows = texts["html"].rows("Step, clipping or noise", "method", *heads)
     expected = [
         (arm, grouping, group)
         for grouping, names in GROUPINGS.items()

@@ -43,7 +43,7 @@ SMALL = {
     "batch_size": 64,
     "seeds": 5,
     "workers": 2,
-    "twins": False,
+    "twins": "off",
 }
 
 
@@ -488,7 +488,7 @@ def test_killed_in_the_middle_and_taken_up_again_it_chooses_the_same(tmp_path):
         "choose --data people.csv --group sex --label approved --method dpsgd --epsilon 8 "
         "--epsilon 2"
     )
-    more = "--epochs 2 --seeds 5 --seeds-max 7 --no-twins --fail-on privacy_cost_gap>4pt"
+    more = "--epochs 2 --seeds 5 --seeds-max 7 --twins off --fail-on privacy_cost_gap>4pt"
     words = [sys.executable, "-m", "fairaudit", *told.split(), *more.split(), "--tune", "2"]
     child = subprocess.Popen([*words, "--out", "killed"], cwd=tmp_path, stderr=subprocess.DEVNULL)
     jobs = tmp_path / "killed" / "jobs"

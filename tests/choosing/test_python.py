@@ -24,7 +24,7 @@ SMALL = {
     "seeds": 5,
     "seeds_max": 5,
     "workers": 1,
-    "twins": False,
+    "twins": "off",
     "diagnostics": "off",
 }
 
@@ -73,7 +73,17 @@ COMMAND = [
         "dpsgd",
     ),
     *("--epsilon", "2", "--epsilon", "8", "--epochs", "1", "--batch-size", "64", "--seeds", "5"),
-    *("--seeds-max", "5", "--workers", "1", "--no-twins", "--diagnostics", "off", "--out", "out"),
+    *(
+        "--seeds-max",
+        "5",
+        "--workers",
+        "1",
+        *("--twins", "off"),
+        "--diagnostics",
+        "off",
+        "--out",
+        "out",
+    ),
     *("--format", "json", "--fail-on", RULES[0], "--fail-on", RULES[1]),
 ]
 

@@ -1,7 +1,7 @@
 import pytest
 from plans import plan
 
-from fairaudit.cli.estimate import estimated_seconds, reading_seconds
+from fairaudit.cli.estimate import estimated_seconds, reading_seconds, twin_seconds
 from fairaudit.cli.lines import plan_lines
 from fairaudit.diagnostics.causes import MOST, PILOT
 from fairaudit.planning.effort import BATCHES
@@ -24,3 +24,15 @@ def test_the_cost_of_checkpoints_is_told_before_training_and_grows_with_their_nu
     lines = list(plan_lines(made, seconds=full, cores=1, reading=eight))
     assert any("8 checkpoints of each private training" in line for line in lines)
     assert not any("kept" in line for line in plan_lines(made, seconds=basic, cores=1))
+
+
+def test_twins_are_told_of_before_training_whether_they_are_sure_or_wait_for_a_cost():
+    auto, _, waiting = seconds(diagnostics="basic")
+    always, _, sure = seconds(diagnostics="basic", twins="always")
+    off, _, none = seconds(diagnostics="basic", twins="off")
+    assert auto == off
+    assert twin_seconds(waiting, 1) == pytest.approx(always - auto)
+    assert twin_seconds(sure, 2) == pytest.approx((always - auto) / 2)
+    assert twin_seconds(none, 1) == 0.0
+    assert len(sure.twins) == waiting.config.seeds
+    assert waiting.twins == none.twins == ()

@@ -138,7 +138,7 @@ def test_the_plan_is_of_half_the_rows_at_the_audits_epsilon(table):
     own, audited = half.arm("dpsgd"), plan.arm("dpsgd")
     assert own.privacy.headline == pytest.approx(2.0, abs=0.01)
     assert own.settings["noise_multiplier"] != audited.settings["noise_multiplier"]
-    assert not any(arm.has_twin for arm in half.arms)
+    assert half.twins == ()
     assert not {job.seed for job in half.jobs} & {
         job.seed for job in plan.jobs
     }  # no noise is used twice

@@ -626,24 +626,34 @@ def test_the_reference_by_itself_has_the_numbers_it_has_beside_an_arm(plain):
     assert alone.reference == ""
 
 
-def with_twin(data, lacking=()):
-    """The comparison with a twin whose predictions lie between both arms'."""
+def with_twins(data, lacking=()):
+    """The comparison with two twins whose predictions lie between both arms'."""
     private, baseline, labels, grouping = data
     pairs = zip(private, baseline, strict=True)
-    between = [replace(p, probabilities=(p.probabilities + q.probabilities) / 2) for p, q in pairs]
-    twin = Twin("clipping", [p for p in between if p.seed not in lacking])
-    return compare(evaluation(labels, grouping), "dpsgd", "sgd", private, baseline, twin), between
+    between = {"step": [], "clipping": []}
+    for p, q in pairs:
+        for part, share in (("step", 0.8), ("clipping", 0.4)):
+            mixed = (1 - share) * p.probabilities + share * q.probabilities
+            between[part].append(replace(p, probabilities=mixed))
+    twins = [Twin("step", between["step"])]
+    twins.append(Twin("clipping", [p for p in between["clipping"] if p.seed not in lacking]))
+    on = evaluation(labels, grouping)
+    return compare(on, "dpsgd", "sgd", private, baseline, twins), between
 
 
-def test_the_parts_of_a_cost_are_the_costs_of_its_two_halves(plain):
+def test_the_parts_of_a_cost_are_the_costs_between_its_twins(plain):
     """Value and interval of each as if it were a whole cost, of groups and gaps.
 
     And they sum to it.
     """
     private, baseline, labels, grouping = plain
-    found, between = with_twin(plain)
-    halves = {"clipping": (between, baseline), "noise": (private, between)}
-    for part, (after, before) in halves.items():
+    found, between = with_twins(plain)
+    stages = {
+        "step": (between["step"], baseline),
+        "clipping": (between["clipping"], between["step"]),
+        "noise": (private, between["clipping"]),
+    }
+    for part, (after, before) in stages.items():
         alone = compare(evaluation(labels, grouping), "dpsgd", "sgd", after, before)
         for cost in ("privacy_cost", "excess_risk"):
             for mine, own in zip(
@@ -656,15 +666,27 @@ def test_the_parts_of_a_cost_are_the_costs_of_its_two_halves(plain):
                 assert replace(ours, metric=cost) == theirs
     for cost in ("privacy_cost", "excess_risk"):
         whole = found.overall.estimates
-        assert whole[f"{cost}.clipping"].value + whole[f"{cost}.noise"].value == pytest.approx(
-            whole[cost].value
-        )
+        parts = [whole[f"{cost}.{part}"] for part in stages]
+        assert sum(part.value for part in parts) == pytest.approx(whole[cost].value)
+        by_seed = np.sum([part.by_seed for part in parts], 0)
+        assert by_seed == pytest.approx(np.array(whole[cost].by_seed))
+
+
+def test_a_twin_that_is_the_reference_adds_nothing_for_sure(plain):
+    private, baseline, labels, grouping = plain
+    twins = [Twin("step", baseline), Twin("clipping", with_twins(plain)[1]["clipping"])]
+    found = compare(evaluation(labels, grouping), "dpsgd", "sgd", private, baseline, twins)
+    for cost in ("privacy_cost", "excess_risk"):
+        for measure in (*found.by_group, found.overall):
+            step = measure.estimates[f"{cost}.step"]
+            assert (step.value, step.low, step.high) == (0.0, 0.0, 0.0)
 
 
 def test_a_twin_that_lacks_a_seed_leaves_the_parts_without_a_value(plain):
-    found, _ = with_twin(plain, lacking=(2,))
+    found, _ = with_twins(plain, lacking=(2,))
     whole = compared(plain)
     for name in (
+        "privacy_cost.step",
         "privacy_cost.clipping",
         "privacy_cost.noise",
         "excess_risk.clipping",

@@ -309,7 +309,7 @@ def test_a_cost_that_is_added_comes_in_parts_and_against_a_constant(third):
     private, twin, base = arm(2.0), arm(1.0), arm(0.5)
     grouping = Grouping("kind", groups, ("a", "b", "c"), None)
     on = Evaluation(labels, grouping, LabelOutcome(2, 1), FIXED_SPLIT)
-    found = compare(on, "arm", "base", private, base, Twin("clipping", twin))
+    found = compare(on, "arm", "base", private, base, [Twin("clipping", twin)])
     for cost in ("brier_cost", "auc_cost"):
         held = {name: estimate.value for name, estimate in found.by_group[2].estimates.items()}
         assert held[f"{cost}.clipping"] + held[f"{cost}.noise"] == pytest.approx(held[cost])

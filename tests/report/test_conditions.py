@@ -24,8 +24,9 @@ from fairaudit.gate.check import check, with_verdict
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.planning.flow import Audit
-from fairaudit.report.conditions import with_findings
+from fairaudit.report.conditions import asking_why, with_findings
 from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, OverSeeds
+from fairaudit.report.facts import Study
 from fairaudit.report.parts import split_gap
 from fairaudit.report.phrases import phrases
 from fairaudit.report.to_json import read_report, to_json
@@ -76,18 +77,19 @@ def laid(compared, **overall):
     return replace(compared, overall=replace(compared.overall, estimates=known))
 
 
-def in_parts(key="dpsgd", still=0.05, noise=0.01, half=0.005, name="clipping", **kept):
+def in_parts(key="dpsgd", half=0.005, reference="sgd", **parts):
     """A comparison whose cost over all rows, and its gap, have these parts."""
-    overall = {}
+    total, overall = sum(parts.values()), {}
     for cost in COSTS:
         unit = "nats" if cost == "excess_risk" else "fraction"
-        for suffix, value in (("", still + noise), (f".{name}", still), (".noise", noise)):
-            overall[cost + suffix] = estimate(value, half, unit)
-    made = laid(comparison(key, (0.04 + still + noise, 0.04), half=half, **kept), **overall)
+        overall[cost] = estimate(total, half, unit)
+        for part, value in parts.items():
+            overall[f"{cost}.{part}"] = estimate(value, half, unit)
+    made = comparison(key, (0.04 + total, 0.04), half=half, reference=reference)
     gaps = [made.gaps[0]]
-    for suffix, value in ((f".{name}", still), (".noise", noise)):
-        gaps.append(gap("F", "M", value, half, metric=f"privacy_cost{suffix}"))
-    return replace(made, gaps=tuple(gaps))
+    for part, value in parts.items():
+        gaps.append(gap("F", "M", value, half, metric=f"privacy_cost.{part}"))
+    return replace(laid(made, **overall), gaps=tuple(gaps))
 
 
 def told(report, arm=None):
@@ -150,48 +152,78 @@ def test_of_three_groups_the_pair_that_is_told_apart_stands_for_the_open_largest
     assert only(build_report(found, metadata()), "gap").groups == ("B", "C")
 
 
-# still, noise, half, settings -> code and advice of the parts
+# step, clipping, noise; settings of the arm -> code and advice of the part
 PARTS = {
-    "clipping": (0.05, 0.01, 0.005, {}, "from_clipping", "bound up"),
-    "a bound that is too small": (
-        *(0.05, 0.01, 0.005, {"max_grad_norm": 0.1, "learning_rate": 0.1}, "from_clipping"),
-        "bound up",
-    ),
-    "a step that is too short": (
-        *(0.05, 0.01, 0.005, {"learning_rate": 0.1}, "from_clipping", "step by rule"),
-    ),
+    "clipping": (0.003, 0.05, 0.01, {}, "from_clipping", "bound up"),
     "a bound that is large already": (
-        *(0.05, 0.01, 0.005, {"max_grad_norm": 10.0}, "from_clipping", None),
+        *(0.003, 0.05, 0.01, {"max_grad_norm": 10.0}, "from_clipping", "bound up"),
     ),
-    "noise": (0.01, 0.05, 0.005, {}, "from_noise", "epsilon up"),
+    "a step that is given": (0.05, 0.003, 0.01, {}, "from_step", "step by rule"),
+    "a step by rule": (0.05, 0.003, 0.01, {"by rule": True}, "from_step", "epsilon up"),
+    "a step by rule and a small bound": (
+        *(0.05, 0.003, 0.01, {"by rule": True, "max_grad_norm": 0.1}, "from_step", "epsilon up"),
+    ),
+    "noise": (0.003, 0.01, 0.05, {}, "from_noise", "epsilon up"),
     "noise of a long step": (
-        *(0.01, 0.05, 0.005, {"learning_rate": 2.0}, "from_noise", "step by rule"),
+        *(0.003, 0.01, 0.05, {"learning_rate": 2.0}, "from_noise", "step by rule"),
     ),
     "noise of a large bound": (
-        *(0.01, 0.05, 0.005, {"max_grad_norm": 30.0}, "from_noise", "bound by rule"),
+        *(0.003, 0.01, 0.05, {"max_grad_norm": 30.0}, "from_noise", "bound by rule"),
     ),
 }
 
 
 @pytest.mark.parametrize("case", PARTS)
-def test_advice_follows_the_larger_part_and_the_settings(case):
-    still, noise, half, settings, code, knob = PARTS[case]
-    report = audited(in_parts(still=still, noise=noise, half=half), **settings)
+def test_advice_follows_the_largest_part_and_who_chose_the_settings(case):
+    step, clipping, noise, settings, code, knob = PARTS[case]
+    by_rule = "by rule" in settings
+    settings = {name: value for name, value in settings.items() if name != "by rule"}
+    arms = (SGD, arm("dpsgd", settings={**BY_RULE, **settings}, step_by_rule=by_rule))
+    report = audited(in_parts(step=step, clipping=clipping, noise=noise), arms=arms)
+    assert [c for c in told(report) if c.startswith("from_")] == [code]
     finding = only(report, code)
     assert finding.groups == ("F", "M")
-    assert finding.numbers["total"].value == pytest.approx(still + noise)
-    assert finding.numbers["noise"].value == pytest.approx(noise)
+    numbers = {name: number.value for name, number in finding.numbers.items()}
+    expected = {"step": step, "clipping": clipping, "noise": noise}
+    assert numbers == pytest.approx({"total": step + clipping + noise, **expected})
     assert (finding.advice and finding.advice.knob) == knob
 
 
 def test_parts_that_are_not_told_from_zero_are_not_named():
-    report = audited(in_parts(still=0.05, noise=0.02, half=0.055))
+    report = audited(in_parts(step=0.05, clipping=0.0, noise=0.02, half=0.055))
     assert not [code for code in told(report) if code.startswith("from_")]
 
 
-def test_a_step_that_noise_shortens_by_rule_asks_for_epsilon_and_never_for_another_step():
-    arms = (SGD, arm("dpsgd", settings={**BY_RULE, "learning_rate": 0.5}, step_shortened=True))
-    assert knobs(audited(in_parts(), arms=arms), "from_clipping") == ["epsilon up"]
+class Searched(Study):
+    """Of four settings."""
+
+    @property
+    def settings_tried(self):
+        return 4
+
+
+def test_no_bound_is_advised_where_a_search_has_weighed_it_nor_another_step():
+    compared = in_parts(step=0.003, clipping=0.05, noise=0.01)
+    assert knobs(audited(compared), "from_clipping") == ["bound up"]
+    searched = {"tuning": Searched(name="tuning", comparisons=())}
+    after = with_findings(replace(audited(compared), studies=searched))
+    assert knobs(after, "from_clipping") == [None]
+    stepped = audited(in_parts(step=0.05, clipping=0.003, noise=0.01))
+    assert knobs(stepped, "from_step") == ["step by rule"]
+    after = with_findings(replace(stepped, studies=searched))
+    assert knobs(after, "from_step") == ["epsilon up"]
+
+
+def test_arms_of_which_harm_is_told_are_those_whose_cost_is_split():
+    """A gap, a cost of all rows, ill health; not an arm of which nothing is detected."""
+    keys = ("dpsgd@1", "dpsgd@2", "dpsgd@3", "dpsgd@4")
+    nothing = [comparison(key, (0.01, 0.01), half=0.05) for key in keys]
+    assert asking_why(audited(*nothing)) == set()
+    gap_told = comparison(keys[1])
+    cost_told = laid(nothing[2], excess_risk=estimate(0.02, 0.01, "nats"))
+    constant = {"privacy_cost.constant": estimate(0.1, 0.01)}
+    ill = laid(nothing[3], **constant)
+    assert asking_why(audited(nothing[0], gap_told, cost_told, ill)) == set(keys[1:])
 
 
 def test_of_three_groups_parts_have_the_intervals_that_hold_for_all_pairs():
@@ -201,22 +233,23 @@ def test_of_three_groups_parts_have_the_intervals_that_hold_for_all_pairs():
         shared = replace(pair.simultaneous, low=max(0.0, value - 0.03), high=value + 0.03)
         direction = "" if name == ".noise" else pair.direction
         found.append(replace(pair, simultaneous=shared, direction=direction))
-    compared = replace(in_parts(), gaps=tuple(found))
-    parts = split_gap(compared, "privacy_cost", found[0])
-    assert (parts.still.low, parts.still.high) == pytest.approx((0.02, 0.08))
-    assert (parts.noise.low, parts.noise.high) == pytest.approx((-0.015, 0.045))
-    assert (parts.is_still, parts.is_noise) == (True, False)
+    compared = replace(in_parts(clipping=0.05, noise=0.01), gaps=tuple(found))
+    clipping, noise = split_gap(compared, "privacy_cost", found[0]).parts
+    assert (clipping.number.low, clipping.number.high) == pytest.approx((0.02, 0.08))
+    assert (noise.number.low, noise.number.high) == pytest.approx((-0.015, 0.045))
+    assert (clipping.is_above, noise.is_above) == (True, False)
 
 
 PATE = ("pate-soft", "pate-soft-clean", {"teachers": 8.0, "queries": 100.0}, "partition")
 MINIMISER = ("output-perturbation", "exact-minimiser", {"penalty": 0.0001}, "regularisation")
 
 
-def own_settings(method, **parts):
+def own_settings(method, still, noise):
     key, reference, settings, name = method
     arms = [arm(each, reference=None, settings=settings) for each in ("sgd", reference)]
     arms.append(arm(key, reference=reference, settings=settings))
-    return audited(in_parts(key, name=name, reference=reference, **parts), arms=arms)
+    parts = {name: still, "noise": noise}
+    return audited(in_parts(key, reference=reference, **parts), arms=arms)
 
 
 @pytest.mark.parametrize(
@@ -434,8 +467,10 @@ WORLDS = {
     "no gap": lambda: audited(comparison("dpsgd", half=0.03)),
     "unknown": lambda: audited(replace(comparison("dpsgd"), gaps=(ungated(),))),
     "lost": lambda: audited(losing(("F", 0, -0.06, 2), ("M", 1, -0.06, 3), ("M", 0, -1e-3, 3))),
-    "clipping": lambda: audited(in_parts()),
-    "noise": lambda: audited(in_parts(still=0.01, noise=0.05)),
+    "step": lambda: audited(in_parts(step=0.05, clipping=0.003, noise=0.01)),
+    "clipping": lambda: audited(in_parts(step=0.003, clipping=0.05, noise=0.01)),
+    "both": lambda: audited(in_parts(step_and_clipping=0.05, noise=0.01)),
+    "noise": lambda: audited(in_parts(step=0.003, clipping=0.01, noise=0.05)),
     "partition": lambda: own_settings(PATE, still=0.05, noise=0.02),
     "penalty": lambda: own_settings(MINIMISER, still=0.05, noise=0.02),
     "sick": lambda: audited(sick(), losses={"dpsgd": [0.4, 0.4, 0.5, 0.6]}),
@@ -475,7 +510,7 @@ def ungated():
 
 def sick():
     """Noise is most of the cost over all rows, clipping of the gap; a constant is better."""
-    made = in_parts()
+    made = in_parts(step=0.003, clipping=0.05, noise=0.01)
     worse = {f"{cost}.constant": estimate(0.05, 0.01) for cost in COSTS}
     noisy = {"excess_risk.clipping": estimate(0.01, 0.005), "excess_risk.noise": estimate(0.05)}
     return laid(made, **worse, **noisy)

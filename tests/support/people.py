@@ -17,7 +17,7 @@ RECIPE = {
     "batch_size": 60,
     "noise_multiplier": 1.0,
     "delta": 1e-5,
-    "twins": False,
+    "twins": "off",
 }
 
 

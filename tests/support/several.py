@@ -37,7 +37,8 @@ LOST = "sgd-3"
 NAMED = ("N", "S")  # not the pair with the largest gap: the names below see to it
 WITHIN = ("accuracy", "loss", "selection_rate", "tpr", "fpr", "precision", "impact_ratio")
 COSTS = ("privacy_cost", "excess_risk")
-SPLIT = tuple(f"{metric}{part}" for metric in COSTS for part in ("", ".clipping", ".noise"))
+PARTS = (".step", ".clipping", ".noise")
+SPLIT = tuple(f"{metric}{part}" for metric in COSTS for part in ("", *PARTS))
 SERIES = ("loss", "gradient_norm", "clipped")
 T4, Z = (
     2.776445,
@@ -54,7 +55,8 @@ def cost(key, grouping, group, metric="privacy_cost"):
     metric, _, part = metric.partition(".")
     if part:
         share = drawn("share", metric, key, grouping, group, low=-0.4, high=1.4)
-        return cost(key, grouping, group, metric) * (share if part == "clipping" else 1 - share)
+        shares = {"step": 0.3 * share, "clipping": 0.7 * share, "noise": 1 - share}
+        return cost(key, grouping, group, metric) * shares[part]
     shift = {"E": 0.1, "S": -0.02}.get(group, 0.0)
     return drawn(metric, key, grouping, group, low=-0.02, high=0.08) + shift
 

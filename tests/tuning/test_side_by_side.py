@@ -63,7 +63,7 @@ def candidates(method, **given):
         "tune": N,
         "noise_multiplier": 1.0,
         "batch_size": 512,
-        "twins": False,
+        "twins": "off",
     }
     config = AuditConfig(**{**fields, **given})
     plan = make_plan(config, load_dataset(config))

@@ -3,6 +3,7 @@
 What each part of it may read, what is charged, and what catches it.
 """
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,7 @@ def planned(**given):
         "tune": N,
         "noise_multiplier": 1.0,
         "batch_size": 512,
-        "twins": False,
+        "twins": "off",
     }
     config = AuditConfig(**{**fields, **given})
     return make_plan(config, load_dataset(config))
@@ -70,12 +71,17 @@ def column(found, name):
 
 
 def test_a_job_leaves_every_candidate_and_its_chance():
-    plan = planned(twins=True)
+    plan = planned(twins="always")
     found, arm = result_of(plan), plan.arm("dpsgd")
+    twins = run_here(plan, plan.twins[0]).arrays
     n_test = len(found.arrays["test_rows"])
     assert found.arrays["probabilities"].shape == (N, n_test, 2)
-    assert found.arrays["twin.probabilities"].shape == (N, n_test, 2)
-    assert not np.array_equal(found.arrays["probabilities"], found.arrays["twin.probabilities"])
+    models = [found.arrays["probabilities"]]
+    for twin in ("without_noise", "step"):
+        models.append(twins[f"{twin}.probabilities"])
+    for before, after in pairwise(models):
+        assert before.shape == after.shape == (N, n_test, 2)
+        assert not np.array_equal(before, after)
     assert found.arrays["train_correct.0"].shape[0] == N
     assert found.arrays["train_count.0"].sum() == found.facts["tuning"]["fit_rows"]
     assert found.arrays["weights"] == pytest.approx(column(found, "weight"))
@@ -348,7 +354,7 @@ def test_an_uncharged_search_claims_no_epsilon_for_itself():
 
 
 def test_no_reading_is_taken_of_candidates():
-    given = {"batch_size": 128, "epochs": 60}  # enough steps for readings to be taken of them
+    given = {"batch_size": 128, "epochs": 40}  # enough steps for readings to be taken of them
     assert planned(**given, tune=None).reads_angles
     plan = planned(**given)
     assert plan.config.diagnostics == "basic"

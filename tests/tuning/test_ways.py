@@ -48,7 +48,7 @@ FIXED = {
     "seeds": 2,
     "epochs": 4,
     "batch_size": 512,
-    "twins": False,
+    "twins": "off",
     "diagnostics": "off",
     "method": ("dpsgd", "global-adapt"),
     "max_grad_norm": 1.0,

@@ -11,7 +11,7 @@ def plan(given: Given) -> None:
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.audit import prepare
     from fairaudit.cli.console import Screen
-    from fairaudit.cli.estimate import estimated_seconds, plan_record, reading_seconds
+    from fairaudit.cli.estimate import estimated_seconds, plan_record, reading_seconds, twin_seconds
     from fairaudit.cli.lines import (
         arm_lines,
         header_lines,
@@ -34,7 +34,12 @@ def plan(given: Given) -> None:
         return
     print_stdout(header_lines(prepared.dataset, __version__))
     reading = reading_seconds(prepared.plan, cores)
-    print_stdout(plan_lines(prepared.plan, seconds=seconds, cores=cores, reading=reading))
+    splitting = twin_seconds(prepared.plan, cores)
+    print_stdout(
+        plan_lines(
+            prepared.plan, seconds=seconds, cores=cores, reading=reading, splitting=splitting
+        )
+    )
     print_stdout([out_line(resolved.config.out)])
     print_stdout(rule_lines(prepared.rules))
     print_stdout(arm_lines(prepared.plan))

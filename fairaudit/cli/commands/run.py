@@ -17,7 +17,7 @@ def run(given: Given) -> None:
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.audit import carry_out, get_ready, prepare
     from fairaudit.cli.console import Screen
-    from fairaudit.cli.estimate import estimated_seconds, reading_seconds
+    from fairaudit.cli.estimate import estimated_seconds, reading_seconds, twin_seconds
     from fairaudit.cli.lines import (
         header_lines,
         next_lines,
@@ -41,7 +41,12 @@ def run(given: Given) -> None:
     cores = resolved.config.workers or available_cores()
     screen.lines(header_lines(prepared.dataset, __version__))
     seconds, reading = (of(prepared.plan, cores) for of in (estimated_seconds, reading_seconds))
-    screen.lines(plan_lines(prepared.plan, seconds=seconds, cores=cores, reading=reading))
+    splitting = twin_seconds(prepared.plan, cores)
+    screen.lines(
+        plan_lines(
+            prepared.plan, seconds=seconds, cores=cores, reading=reading, splitting=splitting
+        )
+    )
     screen.lines(rule_lines(prepared.rules))
     try:
         report = carry_out(prepared, screen.listen, command=["fairaudit", *sys.argv[1:]])

@@ -1,0 +1,83 @@
+"""An arm's twins at one seed, which split its cost: without noise, then its steps alone.
+
+Both have the arm's start, batches, rate and optimizer, and neither is private.
+Source: docs/methods.md 7.1.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from fairaudit.capabilities import part_of
+from fairaudit.diagnostics.observers import FactorOfStep
+from fairaudit.errors import DivergedError
+from fairaudit.execution.outcomes import outcome
+from fairaudit.execution.seed_data import SeedData
+from fairaudit.execution.trained import noiseless
+from fairaudit.methods.base import Method, Task, TrainedReplicates
+from fairaudit.methods.catalog import find
+from fairaudit.methods.gradient import GradientMethod
+from fairaudit.methods.steps_alone import FACTOR, StepsAlone
+from fairaudit.planning.arms import Arm
+from fairaudit.results.jobs import STEP_FACT, WITHOUT_NOISE, Array, StepTwin
+
+
+def train_twins(
+    arm: Arm, method: Method, task: Task, prepared: SeedData, reference_rate: float
+) -> tuple[dict[str, Array], dict[str, object]]:
+    """The arrays ``without_noise.NAME`` and ``step.NAME``, and what became of the second twin.
+
+    Args:
+        arm: With noisy steps.
+        method, task: How the arm trains.
+        prepared: The seed's data.
+        reference_rate: Step size of plain SGD in this audit.
+    """
+    task = replace(task, checkpoints=())
+    if arm.search is not None:
+        arrays, kind = part_of(arm.search.capability, "try_twins")(arm, method, task, prepared)
+    else:
+        arrays, kind = _twins(arm, method, task, prepared, reference_rate)
+    return arrays, {STEP_FACT: kind}
+
+
+def _twins(
+    arm: Arm, method: Method, task: Task, prepared: SeedData, reference_rate: float
+) -> tuple[dict[str, Array], StepTwin]:
+    quiet = noiseless(arm, task)
+    without = method.fit(quiet, [FactorOfStep()])
+    assert without.event is None, f"the twin of {arm.key} released {without.event}"
+    arrays = named(WITHOUT_NOISE, outcome(quiet, without, prepared))
+    stepping = steps_of(arm, method, task, without)
+    if stepping is None:
+        return arrays, StepTwin.NONE
+    alone = StepsAlone(method)
+    has_its_batches = set(task.sampling) == {"shared"}
+    if has_its_batches and alone.takes_steps_of(stepping, reference_rate):
+        return arrays, StepTwin.REFERENCE
+    try:
+        arrays |= named(STEP_FACT, outcome(stepping, alone.fit(stepping, []), prepared))
+    except DivergedError:  # no clipping holds it
+        return arrays, StepTwin.NONE
+    return arrays, StepTwin.TRAINED
+
+
+def steps_of(arm: Arm, method: Method, task: Task, without: TrainedReplicates) -> Task | None:
+    """The task of the steps alone; None where their length cannot be told from clipping.
+
+    Args:
+        arm, method, task: How it trains.
+        without: Trained without noise, its factors observed.
+    """
+    if find(arm.method).is_normalised or not isinstance(method, GradientMethod):
+        return None
+    factors = without.trace.stacked()[FACTOR][1].float().numpy()
+    if not np.isfinite(factors).all():
+        return None
+    return replace(task, source={**task.source, FACTOR: factors})
+
+
+def named(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays under ``PREFIX.NAME``."""
+    return {f"{prefix}.{name}": values for name, values in arrays.items()}
