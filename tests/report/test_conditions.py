@@ -220,7 +220,7 @@ def test_arms_of_which_harm_is_told_are_those_whose_cost_is_split():
     nothing = [comparison(key, (0.01, 0.01), half=0.05) for key in keys]
     assert asking_why(audited(*nothing)) == set()
     gap_told = comparison(keys[1])
-    cost_told = laid(nothing[2], excess_risk=estimate(0.02, 0.01, "nats"))
+    cost_told = laid(nothing[2], privacy_cost=estimate(0.02, 0.01))
     constant = {"privacy_cost.constant": estimate(0.1, 0.01)}
     ill = laid(nothing[3], **constant)
     assert asking_why(audited(nothing[0], gap_told, cost_told, ill)) == set(keys[1:])
@@ -470,6 +470,7 @@ WORLDS = {
     "step": lambda: audited(in_parts(step=0.05, clipping=0.003, noise=0.01)),
     "clipping": lambda: audited(in_parts(step=0.003, clipping=0.05, noise=0.01)),
     "both": lambda: audited(in_parts(step_and_clipping=0.05, noise=0.01)),
+    "own code": lambda: audited(in_parts(without_noise=0.05, noise=0.01)),
     "noise": lambda: audited(in_parts(step=0.003, clipping=0.01, noise=0.05)),
     "partition": lambda: own_settings(PATE, still=0.05, noise=0.02),
     "penalty": lambda: own_settings(MINIMISER, still=0.05, noise=0.02),
