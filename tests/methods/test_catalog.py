@@ -1,10 +1,11 @@
 import re
+import sys
 
 import pytest
 
 from fairaudit.errors import ConfigError
 from fairaudit.methods import catalog as catalog_module
-from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, catalog, find
+from fairaudit.methods.catalog import REFERENCE, Guarantee, MethodSpec, admit, catalog, find
 from fairaudit.methods.defaults import FLAT
 
 SETTINGS = dict.fromkeys(find("global-adapt").settings, 1.0)
@@ -107,3 +108,12 @@ def test_an_entry_points_aliases_do_not_shadow_a_built_in_method(entry_points, a
         assert find("adapt").name == "global-adapt"
     else:
         assert catalog()["other"].aliases == (alias,)
+
+
+def test_a_module_in_the_current_folder_is_found(tmp_path, monkeypatch):
+    (tmp_path / "beside_us.py").write_text("SPEC = 1\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    with pytest.raises(ConfigError, match="is no MethodSpec"):
+        admit(["beside_us:SPEC"])
+    sys.modules.pop("beside_us")
