@@ -176,11 +176,6 @@ class Tuning(Search):
         )
 
     @property
-    def is_uncharged(self) -> bool:
-        """Whether its trainings have a guarantee and the choice among them has none."""
-        return self.selection is None and bool(self.events)
-
-    @property
     def mean_length(self) -> float:
         """How long a candidate trains in the mean, in the default's epochs."""
         searched = self.coordinates.get(EPOCHS)

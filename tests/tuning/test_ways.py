@@ -29,6 +29,7 @@ from fairaudit.planning.plan import make_plan
 from fairaudit.report.load import load_report
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.results.estimates import key_of
+from fairaudit.tuning.section import _costs
 from fairaudit.tuning.study import (
     ArmSearch,
     Searched,
@@ -75,6 +76,21 @@ def test_the_default_way_is_the_audit_without_a_search_to_the_bit(arm):
     assert tuned.training.n_public == 3840 < tuned.beside["default"].training.n_public == 4800
     arrays = [run_here(plan, own).arrays for plan, own in ((tuned, job), (plain, alone))]
     assert arrays[0]["probabilities"].tobytes() == arrays[1]["probabilities"].tobytes()
+
+
+def test_a_search_that_is_not_charged_has_the_epsilon_of_one_training_alone(tuned):
+    report = tuned[0]
+    own = {"epsilon": None, "target_epsilon": 4.0}
+    arms = []
+    for arm in report.arms:
+        if arm.key == "dpsgd":
+            arm = arm.model_copy(update={"privacy": arm.privacy.model_copy(update=own)})
+        arms.append(arm)
+    rows = _costs(report.model_copy(update={"arms": tuple(arms)})).rows
+    default, searched = rows[0][2], rows[1][2]
+    assert searched.startswith("4 for one")
+    ordinary = report.every_guarantee["dpsgd:default"].epsilon.pld
+    assert 0.0 <= float(default) - ordinary <= 0.01  # rounded up
 
 
 def test_names_of_ways_go_before_the_epsilon():
