@@ -26,11 +26,12 @@ __all__ = [
 # Loaded on first use: pandas and pyarrow take longer to import than `--help` takes to print.
 _HOMES = {
     **dict.fromkeys(
-        ("check_gates", "choose_epsilon", "plan_audit", "run_audit", "score_predictions"),
+        ("check_gates", "plan_audit", "run_audit", "score_predictions"),
         "fairaudit.api",
     ),
     "AuditConfig": "fairaudit.config.options",
-    "Choice": "fairaudit.report.choice",
+    "Choice": "fairaudit.choosing.choice",
+    "choose_epsilon": "fairaudit.choosing.python",
     "FairauditError": "fairaudit.errors",
     **dict.fromkeys(
         ("Predictor", "Privacy", "Range", "TrainingData"), "fairaudit.trainers.contract"

@@ -1,4 +1,4 @@
-"""The program from Python: audit, plan, choose, score and judge.
+"""The program from Python: audit, plan, score and judge.
 
 Variables and config files are not read.
 """
@@ -13,8 +13,6 @@ from pathlib import Path
 import pandas as pd
 
 from fairaudit.audit import audit, prepare
-from fairaudit.choosing.choose import candidates, choose
-from fairaudit.choosing.sequence import SEEDS_MAX
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import ResolvedConfig, resolve_config
 from fairaudit.errors import ConfigError
@@ -25,7 +23,6 @@ from fairaudit.io.scratch import scratch
 from fairaudit.methods.catalog import catalog, home_of
 from fairaudit.methods.spec import MethodSpec
 from fairaudit.planning.plan import Plan
-from fairaudit.report.choice import Tested
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import FRAME
 from fairaudit.score import ScoreConfig, score
@@ -71,7 +68,7 @@ def run_audit(
         FairauditError: An input that cannot be audited; a target that cannot be met.
     """
     named = {"group": group, "label": label, "method": method, "trainer": trainer}
-    with _resolved(data, model, {**options, **named}) as resolved:
+    with settled_options(data, model, {**options, **named}) as resolved:
         return audit(resolved, listener)
 
 
@@ -94,47 +91,8 @@ def plan_audit(
         FairauditError: As there.
     """
     named = {"group": group, "label": label, "method": method, "trainer": trainer}
-    with _resolved(data, model, {**options, **named}) as resolved:
+    with settled_options(data, model, {**options, **named}) as resolved:
         return prepare(resolved).plan
-
-
-def choose_epsilon(
-    data: Data | AuditConfig,
-    *,
-    fail_on: Names = (),
-    group: Names = (),
-    label: str | None = None,
-    method: Methods = "global-adapt",
-    model: Model = "auto",
-    seeds_max: int = SEEDS_MAX,
-    listener: Listener = silent,
-    on_look: Callable[[Tested], None] = lambda test: None,
-    **options: object,
-) -> Report:
-    """Find the smallest epsilon at which a method keeps every rule, as ``fairaudit choose`` does.
-
-    Finished trainings and the report are kept in ``out``, so a second call goes on where the first
-    one stopped. The report is of the recommended arm, else of those at which the methods ended; the
-    answer and every test are its ``choice``.
-
-    Args:
-        data: As of :func:`run_audit`.
-        fail_on: The rules, as failing conditions: ``privacy_cost_gap > 2pt``, or several.
-        group, label, method, model: As there.
-        seeds_max: Seeds of the last look; ``seeds`` are those of the first, 10 unless given.
-        listener: As there.
-        on_look: Called with every test as it is made.
-        options: As there, ``epsilon`` with all that are to be tested.
-
-    Raises:
-        FairauditError: As there; a rule or a method that nothing can be chosen by.
-    """
-    if fail_on:
-        options["fail_on"] = fail_on
-    named = {"group": group, "label": label, "method": method}
-    with _resolved(data, model, {**options, **named}) as resolved:
-        found = candidates(resolved, seeds_max=seeds_max, listener=listener)
-        return choose(found, listener, on_look=on_look)
 
 
 def score_predictions(
@@ -164,7 +122,7 @@ def score_predictions(
     Raises:
         FairauditError: The table, a rule or the output cannot be used.
     """
-    with _resolved(data, "auto", {**options, "group": group, "label": label}) as resolved:
+    with settled_options(data, "auto", {**options, "group": group, "label": label}) as resolved:
         found = ScoreConfig(resolved.config, predictions, baseline, seed_column, row_column)
         return score(found)
 
@@ -204,7 +162,7 @@ def check_gates(
 
 
 @contextmanager
-def _resolved(
+def settled_options(
     data: Data | AuditConfig, model: Model, given: dict[str, object]
 ) -> Iterator[ResolvedConfig]:
     """The options; a DataFrame is a temporary table as long as the block lasts."""

@@ -1,7 +1,7 @@
 """The straight line of an audit: read, plan, train, measure, report."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
@@ -189,20 +189,22 @@ def examined(
     listener: Listener = silent,
     *,
     command: Sequence[str] = (),
-    splits: bool = True,
+    split: Collection[str] | None = None,
 ) -> Report:
     """Train what is not finished, measure and judge; the report is not written.
 
     Args:
         audit, rundir, listener, command: As of :func:`carry_out`.
-        splits: Whether ``--twins auto`` then trains what splits the costs that were detected.
+        split: Arms for which ``--twins auto`` then trains what splits the costs that were detected;
+            None: all.
     """
     if not rundir.is_complete(audit.plan):
         _make_ready(audit, listener)
     audit = _carried_out(audit, rundir, listener)
     report = _reported(audit, command)
-    if splits and audit.resolved.config.twins == "auto":
-        plan = audit.plan.splitting(asking_why(report))
+    if audit.resolved.config.twins == "auto":
+        wanted = [arm for arm in asking_why(report) if split is None or arm in split]
+        plan = audit.plan.splitting(wanted)
         if plan.twins != audit.plan.twins:
             audit = _carried_out(replace(audit, plan=plan), rundir, listener)
             report = _reported(audit, command)

@@ -10,6 +10,7 @@ CAPABILITIES = (
     "fairaudit.leakage.capability:LEAKAGE",
     "fairaudit.trainers.capability:TRAINERS",
     "fairaudit.tuning.capability:TUNING",
+    "fairaudit.choosing.capability:CHOOSING",
     "fairaudit.release.capability:RELEASE",
 )
 
@@ -23,8 +24,8 @@ class Capability:
     Args:
         name: Under which a plan and a report hold it.
         commands: A tuple of functions as typer reads them; of the terminal's commands, the last.
-        next_command: ``(report, path of its report.json) -> shell command``, what a user types
-            after an audit; "" for nothing.
+        next_command: ``(report, path of its report.json, arm) -> shell command``, what a user types
+            after an audit of that arm, of whichever fits where arm is ""; "" for nothing.
         presets: A tuple of :class:`fairaudit.config.presets.Preset`.
         methods: A tuple of :class:`fairaudit.methods.spec.MethodSpec`.
         additions: Method name -> :class:`fairaudit.methods.spec.MethodAddition`.

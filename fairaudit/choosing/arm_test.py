@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
+from fairaudit.choosing.choice import Outcome, TestedNumber
 from fairaudit.choosing.sequence import FUTILITY, Number
 from fairaudit.errors import ConfigError
 from fairaudit.gate.grammar import GateRule, GroupSelector
 from fairaudit.gate.targets import Target, find_targets
-from fairaudit.report.choice import Outcome, TestedNumber
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import Comparison, Estimate
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from fairaudit.audit import examined, get_ready, opened, prepare
 from fairaudit.choosing import words
 from fairaudit.choosing.arm_test import is_hopeless, left_out, numbers_of, outcome_of, refuse_unfit
+from fairaudit.choosing.choice import Choice, OfMethod, RuleFacts, Status, Tested
 from fairaudit.choosing.sequence import ALPHA, FIRST_LOOK, SEEDS_MAX, Course, look_sizes
 from fairaudit.config.value_sources import DEFAULT, OPTION, ResolvedConfig
 from fairaudit.errors import EXIT_INCONCLUSIVE, EXIT_OK, EXIT_TRAINING, ConfigError
@@ -20,7 +21,6 @@ from fairaudit.methods.catalog import find
 from fairaudit.metrics.gaps import LEAST_SEEDS
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Arm, Plan, narrowed
-from fairaudit.report.choice import Choice, OfMethod, RuleFacts, Status, Tested
 from fairaudit.report.main_gap import COST, main_gap
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import FRAME, reproduce_command
@@ -76,10 +76,11 @@ def choose(
     on_look: Callable[[Tested], None] = lambda test: None,
     command: Sequence[str] = (),
 ) -> Report:
-    """Look until every method has ended; write the report of the chosen arm with the choice in it.
+    """Look until every method has ended; write the report of all that was trained.
 
-    A look is an audit of the arms that are still in play, with more seeds; finished trainings are
-    kept, so a choice that was stopped goes on where it was, and comes to the same end.
+    The choice is one of its studies. A look is an audit of the arms that are still in play, with
+    more seeds; finished trainings are kept, so a choice that was stopped goes on where it was, and
+    comes to the same end.
 
     Args:
         found: What :func:`candidates` decided.
@@ -95,7 +96,8 @@ def choose(
         course, tests, failed = found.course, list[Tested](), dict[str, None]()
         while due := course.due():
             for seeds, keys in due.items():
-                report = _look(prepared, rundir, keys, seeds, listener, command)
+                looks = dict.fromkeys(keys, seeds)
+                report = _look(prepared, rundir, looks, listener, command)
                 for arm in report.arms:
                     for seed in arm.failed:
                         failed[f"{arm.key}, seed {seed.seed}: {seed.message}"] = None
@@ -105,12 +107,13 @@ def choose(
                     course.enter(key, test.outcome, hopeless=is_hopeless(test.numbers))
                     on_look(test)
         choice = _choice(found, course, tests, tuple(failed))
-        shown = [_ended_at(tests, name) for name in found.families]
-        if choice.arm is not None:
-            shown = [choice.arm]
-        seeds = choice.last(shown[0]).seeds
-        report = _look(prepared, rundir, shown, seeds, listener, command, splits=True)
-        update = {"choice": choice, "reproduce": _reproduce(prepared.resolved, found.looks)}
+        trained = {test.arm: test.seeds for test in tests}  # of several looks the last
+        shown = [choice.arm or choice.nearest or ""]
+        report = _look(prepared, rundir, trained, listener, command, split=shown)
+        update = {
+            "studies": {choice.name: choice},
+            "reproduce": _reproduce(prepared.resolved, found.looks),
+        }
         formats = ("json", *config.format)  # `train` starts from it
         return write_report(report.model_copy(update=update), config.out, formats)
 
@@ -239,18 +242,17 @@ def _target(arm: Arm) -> float:
 def _look(
     prepared: Audit,
     rundir: RunDir,
-    keys: Sequence[str],
-    seeds: int,
+    looks: Mapping[str, int],
     listener: Listener,
     command: Sequence[str],
     *,
-    splits: bool = False,
+    split: Sequence[str] = (),
 ) -> Report:
-    """One audit: of these arms, with so many seeds; its costs are split at the end alone."""
-    plan = narrowed(prepared.plan, keys, seeds)
+    """One audit: of these arms, each with so many seeds; ``split``: whose costs are split."""
+    plan = narrowed(prepared.plan, looks)
     resolved = replace(
         prepared.resolved,
-        config=prepared.resolved.config.model_copy(update={"seeds": seeds}),
+        config=prepared.resolved.config.model_copy(update={"seeds": plan.config.seeds}),
         origins={**prepared.resolved.origins, "seeds": "look"},
     )
     return examined(
@@ -258,7 +260,7 @@ def _look(
         rundir,
         listener,
         command=command,
-        splits=splits,
+        split=split,
     )
 
 

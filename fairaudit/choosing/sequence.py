@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairaudit.choosing.choice import Outcome
 from fairaudit.metrics.intervals import quantiles
 from fairaudit.privacy.streams import numpy_stream
-from fairaudit.report.choice import Outcome
 from fairaudit.results.estimates import Ends
 
 ALPHA = 0.05  # chance that a recommended method breaks a rule, at most

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
+from fairaudit.choosing.choice import Status, Tested
+from fairaudit.choosing.section import number_text, percent
 from fairaudit.choosing.sequence import ALPHA, unseen
 from fairaudit.errors import numbered
 from fairaudit.planning.plan import Plan
-from fairaudit.report.choice import Status, Tested
 from fairaudit.report.numbers import POINTS, written
-from fairaudit.report.sections.choice import number_text, percent
 
 PROMISE = (
     "The chance that this procedure recommends a method at an epsilon that breaks a rule is at "

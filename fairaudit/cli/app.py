@@ -16,7 +16,6 @@ from typer.exceptions import TyperException
 from fairaudit import __version__
 from fairaudit.capabilities import added
 from fairaudit.cli.commands import (
-    choose,
     clean,
     compare,
     doctor,
@@ -94,7 +93,6 @@ app = typer.Typer(
 )
 for command in (
     run.run,
-    choose.choose,
     plan.plan,
     gate.gate,
     score.score,

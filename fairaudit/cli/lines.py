@@ -175,12 +175,12 @@ def _epsilon(value: float | None) -> str:
     return shown_up(value)
 
 
-def next_lines(report: Report, out: Path, formats: Sequence[str]) -> Iterator[str]:
-    """What a user may type next, where the report was written as JSON."""
+def next_lines(report: Report, out: Path, formats: Sequence[str], arm: str = "") -> Iterator[str]:
+    """What a user may type next about an arm, where the report was written as JSON."""
     if "json" not in formats:
         return
     for command_of in added("next_command"):
-        command = command_of(report, str(out / "report.json"))
+        command = command_of(report, str(out / "report.json"), arm)
         if command:
             yield f"For a model to release: `{plain(command, 1000)}`"
 

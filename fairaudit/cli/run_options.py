@@ -64,7 +64,7 @@ class Given:
         trust_config: Whether a file that was found may do all that one named by hand may.
         json: The answer alone on stdout.
         quiet, verbose: How much to tell.
-        seeds_max: Seeds of the last look of a choice.
+        beside: Options of the command's own.
     """
 
     values: Mapping[str, object]
@@ -73,7 +73,7 @@ class Given:
     json: bool
     quiet: bool
     verbose: bool
-    seeds_max: int = 0
+    beside: Mapping[str, Any]
 
 
 def takes_audit_options(
@@ -87,7 +87,7 @@ def takes_audit_options(
 
     Args:
         command: Takes what was typed.
-        beside: Its own options, fields of :class:`Given`.
+        beside: Its own options.
         unlisted: Fields that its help leaves out; it takes them to say why it cannot.
         helps: Field -> its help, where it is another than in `run`.
     """
@@ -104,7 +104,8 @@ def takes_audit_options(
             if option.field == "settings":
                 value = nested_settings(value)
             values[option.field] = value
-        command(Given(values, **typed))
+        own = {option.name: typed.pop(option.name) for option in beside}
+        command(Given(values, **typed, beside=own))
 
     parameters = []
     for option in OPTIONS:

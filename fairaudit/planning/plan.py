@@ -1,6 +1,6 @@
 """Config and data to a frozen plan: which trainings, with which numbers, at which epsilon."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
@@ -144,25 +144,26 @@ class Plan:
         return replace(self, twins=tuple(twins))
 
 
-def narrowed(plan: Plan, keys: Collection[str], seeds: int) -> Plan:
-    """The part of a plan that these arms need, over its first seeds; jobs keep their ids.
+def narrowed(plan: Plan, looks: Mapping[str, int]) -> Plan:
+    """The part of a plan that some arms need, over its first seeds; jobs keep their ids.
 
     Args:
         plan: The whole.
-        keys: Of arms; what they are measured against and what they read come along.
-        seeds: How many, at most those of the plan.
+        looks: Key of an arm -> how many seeds, at most those of the plan; what it is measured
+            against and what it reads come along.
     """
-    wanted: set[str] = set()
-    waiting = [REFERENCE, *keys]
+    seeds = max(looks.values())
+    wanted: dict[str, int] = {}
+    waiting = [(REFERENCE, seeds), *looks.items()]
     while waiting:
-        key = waiting.pop()
-        if key not in wanted:
-            wanted.add(key)
+        key, count = waiting.pop()
+        if count > wanted.get(key, 0):
+            wanted[key] = count
             arm = plan.arm(key)
-            waiting += filter(None, (arm.reference, arm.source))
+            waiting += [(other, count) for other in (arm.reference, arm.source) if other]
     config = plan.config.model_copy(update={"seeds": seeds})
     arms = tuple(arm for arm in plan.arms if arm.key in wanted)
-    jobs = tuple(job for job in plan.jobs if job.arm in wanted and job.seed < config.seed + seeds)
+    jobs = tuple(job for job in plan.jobs if job.seed - config.seed < wanted.get(job.arm, 0))
     released = _epsilon_of_everything(arms, seeds, plan.training.delta)
     training = {"seeds": seeds, "epsilon_if_all_released": released}
     narrow = replace(

@@ -7,9 +7,11 @@ from fairaudit.errors import numbered
 from fairaudit.privacy.events import shown_up
 from fairaudit.release.held_out import HeldOut
 from fairaudit.release.model_recipe import TableInputs
+from fairaudit.release.next_command import outcomes_of
 from fairaudit.release.planned import ReleasePlan
 from fairaudit.report.render.terminal import aligned
 from fairaudit.report.safe_names import plain
+from fairaudit.report.verdicts import worst
 
 
 def plan_lines(plan: ReleasePlan) -> Iterator[str]:
@@ -26,7 +28,8 @@ def plan_lines(plan: ReleasePlan) -> Iterator[str]:
         f"  privacy ε = {shown_up(epsilon)}, δ = {training.delta:g}, a row of the file, "
         "noise, sampling and split from the operating system"
     )
-    gates = "no rules" if report.verdict is None else f"rules: {report.verdict}"
+    outcomes = outcomes_of(report, arm.key).values()
+    gates = f"rules: {worst(outcomes)}" if outcomes else "no rules"
     yield f"  audit   {gates}, report sha256 {plan.report_sha256[:6]}…"
     if plan.overrides:
         yield f"  despite {', '.join(plan.overrides)}; the card and the evidence say so"

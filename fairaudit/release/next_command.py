@@ -4,32 +4,48 @@ import shlex
 
 from fairaudit.config.model_names import is_factory
 from fairaudit.report.model import Report
+from fairaudit.report.verdicts import Outcome, worst
 
 
-def gates_pass(report: Report) -> bool:
-    """Whether no rule of a finished audit stands against it; an audit without rules has none."""
-    return report.status == "complete" and report.verdict in (None, "pass")
+def outcomes_of(report: Report, arm: str) -> dict[str, Outcome]:
+    """Rule -> what it says of an arm; of all, where it judges nothing of the arm."""
+    outcomes = {}
+    for gate in report.gates:
+        own = [target.outcome for target in gate.targets if target.arm == arm]
+        outcomes[gate.rule] = worst(own) if own else gate.outcome
+    return outcomes
 
 
-def next_command(report: Report, path: str) -> str:
-    """What trains the first arm of a report that has a guarantee; "" where it would be refused.
+def gates_pass(report: Report, arm: str) -> bool:
+    """Whether no rule of a finished audit stands against an arm; without rules none does."""
+    passing = {"pass"}.issuperset(outcomes_of(report, arm).values())
+    return report.status == "complete" and passing
+
+
+def next_command(report: Report, path: str, arm: str = "") -> str:
+    """What trains an arm of a report; "" where it would be refused.
 
     Args:
         report: Of an audit.
         path: Of its ``report.json``.
+        arm: Its key; "" for the first that has a guarantee.
     """
-    if report.training is None or report.data.fitted or not gates_pass(report):
+    if report.training is None or report.data.fitted:
         return ""
-    trained = [arm for arm in report.arms if arm.source is None and "#" not in arm.key]
-    arm = next((arm for arm in trained if arm.privacy.guarantee.is_proved), None)
-    if arm is None:
+    trained = [known for known in report.arms if known.source is None and "#" not in known.key]
+    found = None
+    for known in trained:
+        if known.privacy.guarantee.is_proved and arm in ("", known.key):
+            found = known
+            break
+    if found is None or not gates_pass(report, found.key):
         return ""
-    words = ["fairaudit", "train", "--from", path, "--method", arm.method]
-    if arm.variant:
-        words += ["--variant", arm.variant]
+    words = ["fairaudit", "train", "--from", path, "--method", found.method]
+    if found.variant:
+        words += ["--variant", found.variant]
     forms = [(other.method, other.variant) for other in trained]
-    if forms.count((arm.method, arm.variant)) > 1:
-        words += ["--epsilon", f"{arm.privacy.target_epsilon:g}"]
+    if forms.count((found.method, found.variant)) > 1:
+        words += ["--epsilon", f"{found.privacy.target_epsilon:g}"]
     model = str(report.config["model"].value)
     if is_factory(model):
         words += ["--model", model]

@@ -19,7 +19,7 @@ from fairaudit.methods.defaults import PublicSizes
 from fairaudit.methods.spec import Need
 from fairaudit.planning.arms import Arm, make_arms
 from fairaudit.planning.settings import SettingsResolver
-from fairaudit.release.next_command import gates_pass
+from fairaudit.release.next_command import gates_pass, outcomes_of
 from fairaudit.report.facts import ArmFacts, Training
 from fairaudit.report.load import parsed, report_bytes
 from fairaudit.report.model import Report
@@ -109,9 +109,9 @@ def plan_release(request: Request) -> ReleasePlan:
     audited = _audited(report, request)
     _refuse_unproven(report, audited)
     overrides = []
-    if not gates_pass(report):
+    if not gates_pass(report, audited.key):
         if not request.despite_gates:
-            raise _gates_that_stand_against(report)
+            raise _gates_that_stand_against(report, audited.key)
         overrides.append("--despite-gates")
     config = _config(report, audited, request)
     refuse_other_factory(config.model, request.model)
@@ -203,13 +203,15 @@ def _refuse_unproven(report: Report, arm: ArmFacts) -> None:
         )
 
 
-def _gates_that_stand_against(report: Report) -> GateFailed | Undecided:
+def _gates_that_stand_against(report: Report, arm: str) -> GateFailed | Undecided:
     hint = "--despite-gates trains all the same, which the evidence says"
     if report.status != "complete":
         return Undecided("the audit is not complete: a seed failed", hint=hint)
-    rules = "; ".join(gate.rule for gate in report.gates if gate.outcome == report.verdict)
-    if report.verdict == "fail":
-        return GateFailed(f"the report's gates fail: {rules}", hint=hint)
+    outcomes = outcomes_of(report, arm)
+    failing = [rule for rule, outcome in outcomes.items() if outcome == "fail"]
+    if failing:
+        return GateFailed(f"the report's gates fail: {'; '.join(failing)}", hint=hint)
+    rules = "; ".join(rule for rule, outcome in outcomes.items() if outcome != "pass")
     return Undecided(f"the report's gates are inconclusive: {rules}", hint=hint)
 
 

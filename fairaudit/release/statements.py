@@ -17,7 +17,7 @@ from fairaudit.methods.catalog import find
 from fairaudit.planning.guarantees import OWN_MODULE
 from fairaudit.privacy.events import PrivacyEvent, event_to_json, shown_up
 from fairaudit.release.model_recipe import LinearMake, NetworkMake, ReleaseRecipe
-from fairaudit.release.next_command import gates_pass
+from fairaudit.release.next_command import gates_pass, outcomes_of
 from fairaudit.release.planned import ReleasePlan
 from fairaudit.report.numbers import spoken_rates
 from fairaudit.report.render.markdown import literal
@@ -145,13 +145,14 @@ def evidence(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, JsonVal
         for name, content in files.items()
     ]
     tests = {}
+    judged = outcomes_of(report, plan.arm.key)
     for outcome in ("pass", "inconclusive", "fail"):
-        rules: list[JsonValue] = [gate.rule for gate in report.gates if gate.outcome == outcome]
+        rules: list[JsonValue] = [rule for rule in judged if judged[rule] == outcome]
         tests[outcome] = rules
     result = "WARNED"  # also where nothing was tested, so nothing passed
-    if report.gates and gates_pass(report):
+    if report.gates and gates_pass(report, plan.arm.key):
         result = "PASSED"
-    elif report.verdict == "fail":
+    elif tests["fail"]:
         result = "FAILED"
     audit: dict[str, JsonValue] = {
         "name": "report.json",
@@ -245,7 +246,8 @@ def card(plan: ReleasePlan, recipe: ReleaseRecipe) -> str:
     if report.verdict is None:
         paragraphs.append(f"Audited without rules, so none passed or failed ({digest}).")
     else:
-        rules = "; ".join(f"{_text(gate.rule, 300)}: {gate.outcome}" for gate in report.gates)
+        judged = outcomes_of(report, arm.key).items()
+        rules = "; ".join(f"{_text(rule, 300)}: {outcome}" for rule, outcome in judged)
         paragraphs.append(f"Rules: {rules} ({digest}; evidence.json).")
     if plan.overrides:
         given = ", ".join(f"`{option}`" for option in plan.overrides)

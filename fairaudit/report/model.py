@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SerializeAsAny, WithJsonSchema
 
 from fairaudit.capabilities import parts
-from fairaudit.report.choice import Choice
 from fairaudit.report.facts import (
     ArmFacts,
     ArmPrivacy,
@@ -88,7 +87,6 @@ class Report(Part):
     changed: tuple[ChangedGap, ...] = ()
     sweep: tuple[Sweep, ...] = ()  # empty where no method ran at several epsilons
     studies: dict[str, StudyField] = Field(default_factory=dict)  # by capability
-    choice: Choice | None = None  # None: nothing was chosen
     gates: tuple[GateRecord, ...] = ()
     verdict: Outcome | None = None  # None: no gate was set
     findings: tuple[Finding, ...] = ()

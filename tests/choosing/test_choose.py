@@ -20,14 +20,16 @@ from safetensors.numpy import load_file
 from scipy import stats
 from several import PRIVATE, cost, several
 
+from fairaudit.choosing import choice as parts
 from fairaudit.choosing.arm_test import is_hopeless, numbers_of, outcome_of, refuse_unfit
+from fairaudit.choosing.choice import Choice
 from fairaudit.choosing.choose import _choice, candidates, choose, exit_code
 from fairaudit.choosing.sequence import skewed_quantile
 from fairaudit.cli import app
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.errors import ConfigError
 from fairaudit.gate.grammar import parse_rules
-from fairaudit.report import choice as parts
+from fairaudit.planning.plan import narrowed
 from fairaudit.report.load import load_report
 from fairaudit.report.model import VOLATILE
 from fairaudit.report.render.html import to_html
@@ -206,7 +208,7 @@ def chosen(tmp_path_factory):
     before = {p.name: p.stat().st_mtime_ns for p in (folder / "out" / "jobs").glob("*.safetensors")}
     seen = []
     found = prepared(folder / "people.csv", *rules, **kept)
-    choice = choose(found, on_look=seen.append).choice
+    choice = Choice.of(choose(found, on_look=seen.append))
     return found, choice, folder / "out", before, seen
 
 
@@ -228,14 +230,26 @@ def test_finished_trainings_of_run_are_taken_and_only_read(chosen):
     assert after == before
 
 
-def test_the_report_beside_it_is_that_of_the_recommended_arm_with_its_gates(chosen):
+def test_the_report_beside_it_is_of_every_arm_that_was_trained_with_its_gates(chosen):
     _, choice, out, _, _ = chosen
     report = load_report(out / "report.json")
-    assert [arm.key for arm in report.arms] == ["sgd", "dpsgd@2"]
+    assert [arm.key for arm in report.arms] == ["sgd", "dpsgd@8", "dpsgd@2"]
     assert report.verdict == "pass"
-    assert report.choice == choice.model_validate(choice.model_dump(mode="json"))
+    assert Choice.of(report) == choice.model_validate(choice.model_dump(mode="json"))
     assert report.reproduce.startswith("fairaudit choose ")
     assert report.config["seeds"].value == 5
+
+
+def test_arms_of_several_looks_keep_their_own_seeds(chosen):
+    """An arm that a first look decided is not trained again for the report."""
+    plan = chosen[0].prepared.plan
+    part = narrowed(plan, {"dpsgd@8": 2, "dpsgd@2": 4})
+    seeds = {}
+    for job in part.jobs:
+        seeds.setdefault(job.arm, []).append(job.seed)
+    assert seeds == {"sgd": [0, 1, 2, 3], "dpsgd@8": [0, 1], "dpsgd@2": [0, 1, 2, 3]}
+    assert part.config.seeds == part.training.seeds == 4
+    assert {job.id for job in part.jobs} < {job.id for job in plan.jobs}
 
 
 def by_hand(found, out, arm, level):
@@ -295,7 +309,7 @@ def test_every_format_of_the_report_begins_with_the_answer(chosen):
 
 def test_a_second_choice_is_the_same_and_puts_the_first_aside(chosen):
     found, choice, out, _, _ = chosen
-    assert choose(found).choice == choice
+    assert Choice.of(choose(found)) == choice
     assert (out / "report.previous.json").is_file()
 
 
@@ -322,7 +336,7 @@ def test_what_breaks_or_cannot_be_told_is_no_recommendation(chosen):
 
 def rejudged(found, *rules):
     other = replace(found, prepared=replace(found.prepared, rules=parse_rules(rules)))
-    return choose(other).choice
+    return Choice.of(choose(other))
 
 
 def settled(found, tests):
@@ -474,7 +488,7 @@ def test_the_command_tells_every_look_the_answer_and_where_it_lies(
     code = app.main([*words, "--out", str(out)])
     said = capsys.readouterr()
     assert code == 0
-    assert json.loads(said.out)["choice"]["arm"] == "dpsgd@2"
+    assert json.loads(said.out)["studies"]["choosing"]["arm"] == "dpsgd@2"
     assert "Look 1  dpsgd@8, 5 seeds: passes" in said.err
     assert "Recommended: dpsgd at epsilon 2" in said.err
     assert app.main([*words[:-1], "--seeds-max", "3"]) in (0, 2)
@@ -511,5 +525,5 @@ def test_killed_in_the_middle_and_taken_up_again_it_chooses_the_same(tmp_path):
     for content in contents:
         for name in (*VOLATILE, "reproduce", "content_sha256"):
             content.pop(name)
-        content["choice"].pop("train")
+        content["studies"]["choosing"].pop("train")
     assert contents[0] == contents[1]

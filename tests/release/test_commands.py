@@ -242,6 +242,22 @@ def test_a_model_of_ones_own_is_trained_where_the_command_names_it(
     assert (tmp_path / "model" / "model.safetensors").exists()
 
 
+def test_rules_stand_against_the_arms_that_they_fail_for(typed, audited):
+    """Of two epsilons one breaks the rule: the other is trained, without a waiver."""
+    path = audited(epsilon=[8.0, 2.0], noise_multiplier=None, fail_on=["epsilon > 4"])
+    report = load_report(path)
+    assert report.verdict == "fail"
+    assert next_command(report, str(path), "dpsgd@8") == ""
+    command = next_command(report, str(path), "dpsgd@2")
+    assert "--epsilon 2 " in command
+    assert "--despite" not in command
+    assert typed(*shlex.split(command)[1:])[0] == 0
+    evidence = json.loads(Path("model/evidence.json").read_text())
+    assert evidence["predicate"]["result"] == "PASSED"
+    other = ["train", "--from", path, "--method", "dpsgd", "--epsilon", "8", "--out", "other"]
+    assert typed(*other)[0] == 1
+
+
 def test_data_that_are_not_to_be_found_are_asked_for(audited, tmp_path, monkeypatch):
     report = load_report(audited())
     gone = report.config["data"].model_copy(update={"value": "gone.parquet"})

@@ -9,7 +9,6 @@ from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
 from fairaudit.report.sections import (
     audited,
-    choice,
     costs,
     gates,
     guarantee,
@@ -23,7 +22,7 @@ from fairaudit.report.sections import (
 )
 
 ORDER = (
-    *(choice.section, summary.section, costs.section, costs.gaps, metrics.section),
+    *(summary.section, costs.section, costs.gaps, metrics.section),
     *(parts.section, sweep.section, gates.section, why.section, metrics.within),
     *(readings.section, audited.section, guarantee.section, notes.warnings, notes.limitations),
     notes.reproduce,

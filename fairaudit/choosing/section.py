@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fairaudit.report.choice import Choice, OfMethod, TestedNumber
+from fairaudit.choosing.choice import Choice, OfMethod, TestedNumber
 from fairaudit.report.document import (
     Block,
     Cell,
@@ -52,7 +52,7 @@ _HUNDRED = 100.0
 
 def section(report: Report) -> Section | None:
     """None where nothing was chosen."""
-    choice = report.choice
+    choice = Choice.of(report)
     if choice is None:
         return None
     told = choice.told
@@ -156,3 +156,6 @@ def shown(number: TestedNumber, value: float) -> str:
     if number.metric.endswith("_gap") or "privacy_cost" in number.metric:
         return f"{share} points"
     return f"{share} %"
+
+
+SECTIONS = {"summary": section}

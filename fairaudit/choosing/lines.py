@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator
 
+from fairaudit.choosing.choice import Choice, Tested
 from fairaudit.choosing.choose import Candidates
+from fairaudit.choosing.section import OUTCOMES, number_text, section
 from fairaudit.cli.estimate import estimated_seconds
 from fairaudit.cli.lines import duration_text
 from fairaudit.cli.lines_gate import annotation
 from fairaudit.errors import numbered
 from fairaudit.planning.plan import narrowed
-from fairaudit.report.choice import Choice, Tested
 from fairaudit.report.model import Report
 from fairaudit.report.render.terminal import lines_of
 from fairaudit.report.safe_names import plain
-from fairaudit.report.sections.choice import OUTCOMES, number_text, section
 
 
 def course_lines(found: Candidates, cores: int) -> Iterator[str]:
@@ -24,7 +24,8 @@ def course_lines(found: Candidates, cores: int) -> Iterator[str]:
     for name, arms in found.families.items():
         targets = " then ".join(f"{arm.privacy.target_epsilon:g}" for arm in arms)
         yield f"  choose  {plain(name)}: epsilon {targets}, δ = {plan.training.delta:g}"
-    first = narrowed(plan, [arms[0].key for arms in found.families.values()], found.looks[0])
+    largest = [arms[0].key for arms in found.families.values()]
+    first = narrowed(plan, dict.fromkeys(largest, found.looks[0]))
     least, most = (duration_text(estimated_seconds(each, cores)) for each in (first, plan))
     sizes = ", then ".join(map(str, found.looks))
     yield (
@@ -50,8 +51,9 @@ def answer_lines(report: Report) -> Iterator[str]:
     assert found.brief is not None
     yield found.title
     yield from lines_of(found.brief)
-    assert report.choice is not None
-    for failed in report.choice.failed[:6]:
+    choice = Choice.of(report)
+    assert choice is not None
+    for failed in choice.failed[:6]:
         yield f"Warning {plain(failed, 400)}"
 
 

@@ -44,11 +44,12 @@ def choose(given: Given) -> None:
     """
     resolved = settled(given)
     # Imported here: `--help` must not wait for pandas and pyarrow.
+    from fairaudit.choosing.choice import Choice
     from fairaudit.choosing.choose import candidates, exit_code
     from fairaudit.choosing.choose import choose as look
+    from fairaudit.choosing.lines import answer_lines, choice_command, course_lines, look_line
     from fairaudit.cli.console import Screen
     from fairaudit.cli.lines import header_lines, next_lines, report_line
-    from fairaudit.cli.lines_choose import answer_lines, choice_command, course_lines, look_line
     from fairaudit.cli.lines_gate import rule_lines, tell_job
     from fairaudit.cli.printing import print_stdout
     from fairaudit.execution.local import available_cores
@@ -56,7 +57,7 @@ def choose(given: Given) -> None:
     from fairaudit.report.to_json import to_json
 
     screen = Screen(quiet=given.quiet, verbose=given.verbose)
-    found = candidates(resolved, seeds_max=given.seeds_max, listener=screen.listen)
+    found = candidates(resolved, seeds_max=given.beside["seeds_max"], listener=screen.listen)
     screen.lines(header_lines(found.prepared.dataset, __version__))
     screen.lines(course_lines(found, resolved.config.workers or available_cores()))
     screen.lines(rule_lines(found.prepared.rules))
@@ -69,13 +70,17 @@ def choose(given: Given) -> None:
         )
     finally:
         screen.stop()
-    choice = report.choice
+    choice = Choice.of(report)
     assert choice is not None
     screen.lines(answer_lines(report))
     formats = ("json", *resolved.config.format)
     screen.lines([report_line(resolved.config.out, formats)])
-    screen.lines(next_lines(report, resolved.config.out, formats))
+    if choice.arm is not None:
+        screen.lines(next_lines(report, resolved.config.out, formats, choice.arm))
     if given.json:
         print_stdout([to_json(report).rstrip("\n")])
     tell_job(lambda: [choice_command(choice)], lambda: to_markdown(report))
     raise typer.Exit(exit_code(choice))
+
+
+COMMANDS = (choose,)

@@ -2,7 +2,8 @@
 
 from typing import Literal
 
-from fairaudit.results.estimates import EpsilonFigure, Figure, Interval, Part
+from fairaudit.report.facts import Study
+from fairaudit.results.estimates import Comparison, EpsilonFigure, Figure, Interval, Part
 
 Outcome = Literal["passes", "breaks", "undecided"]
 Status = Literal["recommended", "none passes", "undecided"]
@@ -98,8 +99,8 @@ class OfMethod(Part):
     ended: str
 
 
-class Choice(Part):
-    """The answer of `fairaudit choose`.
+class Choice(Study):
+    """The answer of `fairaudit choose`; its trainings are the report's own.
 
     Args:
         rules: As they were given.
@@ -117,6 +118,8 @@ class Choice(Part):
         failed: Trainings that ended without a model, by arm and seed.
     """
 
+    name: str = "choosing"
+    comparisons: tuple[Comparison, ...] = ()
     rules: tuple[RuleFacts, ...]
     alpha: Figure
     level: Figure

@@ -1,0 +1,50 @@
+"""A choice from Python."""
+
+from collections.abc import Callable
+
+from fairaudit.api import Data, Methods, Model, Names, settled_options
+from fairaudit.choosing.choice import Tested
+from fairaudit.choosing.choose import candidates, choose
+from fairaudit.choosing.sequence import SEEDS_MAX
+from fairaudit.config.options import AuditConfig
+from fairaudit.execution.progress import Listener, silent
+from fairaudit.report.model import Report
+
+
+def choose_epsilon(
+    data: Data | AuditConfig,
+    *,
+    fail_on: Names = (),
+    group: Names = (),
+    label: str | None = None,
+    method: Methods = "global-adapt",
+    model: Model = "auto",
+    seeds_max: int = SEEDS_MAX,
+    listener: Listener = silent,
+    on_look: Callable[[Tested], None] = lambda test: None,
+    **options: object,
+) -> Report:
+    """Find the smallest epsilon at which a method keeps every rule, as ``fairaudit choose`` does.
+
+    Finished trainings and the report are kept in ``out``, so a second call goes on where the first
+    one stopped. The report is of every arm that was trained; the answer and every test are
+    ``fairaudit.Choice.of(report)``.
+
+    Args:
+        data: As of :func:`fairaudit.run_audit`.
+        fail_on: The rules, as failing conditions: ``privacy_cost_gap > 2pt``, or several.
+        group, label, method, model: As there.
+        seeds_max: Seeds of the last look; ``seeds`` are those of the first, 10 unless given.
+        listener: As there.
+        on_look: Called with every test as it is made.
+        options: As there, ``epsilon`` with all that are to be tested.
+
+    Raises:
+        FairauditError: As there; a rule or a method that nothing can be chosen by.
+    """
+    if fail_on:
+        options["fail_on"] = fail_on
+    named = {"group": group, "label": label, "method": method}
+    with settled_options(data, model, {**options, **named}) as resolved:
+        found = candidates(resolved, seeds_max=seeds_max, listener=listener)
+        return choose(found, listener, on_look=on_look)
