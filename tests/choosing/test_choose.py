@@ -26,6 +26,7 @@ from fairaudit.choosing.choice import Choice
 from fairaudit.choosing.choose import _choice, candidates, choose, exit_code
 from fairaudit.choosing.sequence import skewed_quantile
 from fairaudit.cli import app
+from fairaudit.config.options import PANELS
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.errors import ConfigError
 from fairaudit.gate.grammar import parse_rules
@@ -124,6 +125,7 @@ def help_of(command, capsys):
 
 # What `run` lists and `choose` does not -> how it is typed beside the rest, and why that is
 # refused.
+TYPED = {"raw": [], "trainer_groups": [], "trainer_timeout": ["9"], "trainer_memory": ["9"]}
 REFUSED = {
     "noise-multiplier": (["1"], "no epsilon to choose"),
     "tune-privacy": (
@@ -134,13 +136,11 @@ REFUSED = {
     "leakage-seeds": (["20", "--leakage"], "trains no models to attack"),
     "baseline": (["x.json"], "is for rules about a change"),
     "inconclusive": (["pass"], "is for verdicts of gates"),
-    "trainer": (["sklearn.base:clone"], "cannot be chosen: the trainer is asked for it"),
-    "reference": (["sgd"], "is about --trainer"),
-    "raw": ([], "is about --trainer"),
-    "trainer-groups": ([], "is about --trainer"),
-    "trainer-version": (["2"], "is about --trainer"),
+    **{
+        option.field.replace("_", "-"): (TYPED.get(option.field, ["x"]), "is for code of yours")
+        for option in PANELS["Your own trainer"]
+    },
 }
-NEED_A_TRAINER = {"trust-claimed-epsilon", "trainer-timeout", "trainer-memory"}
 
 
 def test_help_lists_the_options_of_run_but_those_that_no_choice_is_made_with(capsys):
@@ -148,7 +148,7 @@ def test_help_lists_the_options_of_run_but_those_that_no_choice_is_made_with(cap
         set(re.findall(r"--([a-z-]+)", help_of(each, capsys))) for each in ("run", "choose")
     )
     left_out = {name for name in run - own if not name.startswith("no-")}
-    assert left_out == REFUSED.keys() | NEED_A_TRAINER
+    assert left_out == REFUSED.keys() | {"trust-claimed-epsilon"}
     assert {name for name in own - run if not name.startswith("no-")} == {"seeds-max"}
 
 
