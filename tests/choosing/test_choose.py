@@ -125,7 +125,13 @@ def help_of(command, capsys):
 
 # What `run` lists and `choose` does not -> how it is typed beside the rest, and why that is
 # refused.
-TYPED = {"raw": [], "trainer_groups": [], "trainer_timeout": ["9"], "trainer_memory": ["9"]}
+TYPED = {
+    "raw": [],
+    "reference": ["sgd"],
+    "trainer_groups": [],
+    "trainer_timeout": ["9"],
+    "trainer_memory": ["9"],
+}
 REFUSED = {
     "noise-multiplier": (["1"], "no epsilon to choose"),
     "tune-privacy": (
