@@ -1,6 +1,6 @@
 """Config and data to a frozen plan: which trainings, with which numbers, at which epsilon."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
