@@ -136,7 +136,10 @@ def solution_shape(n_classes: int, n_features: int) -> tuple[int, int]:
 
 
 def minimise(problems: Problems, start: Tensor | None = None) -> Tensor:
-    """The minimiser of every problem.
+    """The minimiser of every problem: Newton steps, halved until the gradient is shorter.
+
+    Its norm is a merit function as good as J (J is strongly convex), and unlike J it still tells
+    better from worse at the last digits.
 
     Args:
         problems: R of them.
@@ -157,41 +160,7 @@ def minimise(problems: Problems, start: Tensor | None = None) -> Tensor:
         )
     if start is None:
         start = torch.zeros(problems.replicates, height, width, dtype=torch.float64)
-    return _newton(problems, start.clone())
-
-
-def scores(features: Tensor, theta: Tensor) -> Tensor:
-    """Logits [R, n, Y] of features [(R,) n, d] under solutions [R, H, d].
-
-    Class 0 scores 0 where H is 1.
-    """
-    found = torch.matmul(features, theta.mT)
-    if theta.shape[-2] == 1:
-        return torch.cat((torch.zeros_like(found), found), -1)
-    return found
-
-
-def losses(logits: Tensor, targets: Tensor) -> Tensor:
-    """Cross-entropy of every record, nats: logits and targets [..., Y] -> [...]."""
-    return -(torch.log_softmax(logits, -1) * targets).sum(-1)
-
-
-def hessian_traces(features: Tensor, theta: Tensor) -> Tensor:
-    """Trace of every record's Hessian, [R, n]: p (1 - p) |x|^2, or (1 - sum p^2) |x|^2.
-
-    Source: docs/methods.md 4.3, 8.6.
-    """
-    p = torch.softmax(scores(features, theta), -1)
-    spread = p[..., 0] * p[..., 1] if theta.shape[-2] == 1 else 1.0 - p.square().sum(-1)
-    return spread * features.square().sum(-1)
-
-
-def _newton(problems: Problems, theta: Tensor) -> Tensor:
-    """Newton steps, halved until the gradient is shorter.
-
-    Its norm is a merit function as good as J (J is strongly convex), and unlike J it still tells
-    better from worse at the last digits.
-    """
+    theta = start.clone()
     open_ = torch.arange(len(theta))
     gradient = _gradient(problems, theta)
     norm = gradient.flatten(1).norm(dim=1)
@@ -219,6 +188,32 @@ def _newton(problems: Problems, theta: Tensor) -> Tensor:
         f"{_ROUNDS} rounds",
         hint="use a larger penalty",
     )
+
+
+def scores(features: Tensor, theta: Tensor) -> Tensor:
+    """Logits [R, n, Y] of features [(R,) n, d] under solutions [R, H, d].
+
+    Class 0 scores 0 where H is 1.
+    """
+    found = torch.matmul(features, theta.mT)
+    if theta.shape[-2] == 1:
+        return torch.cat((torch.zeros_like(found), found), -1)
+    return found
+
+
+def losses(logits: Tensor, targets: Tensor) -> Tensor:
+    """Cross-entropy of every record, nats: logits and targets [..., Y] -> [...]."""
+    return -(torch.log_softmax(logits, -1) * targets).sum(-1)
+
+
+def hessian_traces(features: Tensor, theta: Tensor) -> Tensor:
+    """Trace of every record's Hessian, [R, n]: p (1 - p) |x|^2, or (1 - sum p^2) |x|^2.
+
+    Source: docs/methods.md 4.3, 8.6.
+    """
+    p = torch.softmax(scores(features, theta), -1)
+    spread = p[..., 0] * p[..., 1] if theta.shape[-2] == 1 else 1.0 - p.square().sum(-1)
+    return spread * features.square().sum(-1)
 
 
 def _gradient(problems: Problems, theta: Tensor) -> Tensor:
