@@ -361,7 +361,7 @@ def test_with_the_program_itself_gates_annotate_summarise_and_decide(tmp_path):
     }
     inputs |= {"install": "no", "python": sys.executable}
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    for rule, code, verdict in (("delta < 1", 2, None), ("delta > 1e-9", 1, "fail")):
+    for rule, code, verdict in (("no_such_number < 1", 2, None), ("delta > 1e-9", 1, "fail")):
         made = Runner(tmp_path, **inputs, **{"fail-on": rule})
         made.environment = {"PATH": path}
         assert made.audit() == code, made.said

@@ -203,7 +203,7 @@ def test_the_lock_dies_with_its_holder(make_plan, tmp_path):
         assert holder.stdout.readline() == "locked\n"
         refused(make_plan(tmp_path), f"process {holder.pid}")
         holder.send_signal(signal.SIGKILL)
-        holder.wait(30)
+        holder.wait(600)
     with open_rundir(make_plan(tmp_path)):
         pass
 

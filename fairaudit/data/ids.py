@@ -59,4 +59,6 @@ def could_be_id(codes: Codes) -> bool:
 def _whole(codes: Codes) -> bool:
     if codes.kind != "number":
         return False
+    if pa.types.is_integer(codes.values.type):  # floor() has no answer beyond 2^53
+        return True
     return bool(pc.all(pc.equal(codes.values, pc.floor(codes.values))).as_py())

@@ -8,8 +8,8 @@ from audits import audit_here
 from fairaudit.report.load import load_report
 
 TEAMS = ("Quill", "Ember", "Thorn")
-AUDITS = 16
-MOST = 3  # of sixteen audits that each err in 5 %, more than three do so in 0.7 % of tests
+AUDITS = 12
+MOST = 3  # of twelve audits that each err in 5 %, more than three do so in 0.2 % of tests
 ROWS = 800
 
 
@@ -34,6 +34,7 @@ def asserted(report):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_accountant")
 def test_of_groups_by_coin_flips_hardly_a_report_says_that_they_differ(tmp_path):
     saying = {}
     for seed in range(AUDITS):
@@ -45,7 +46,7 @@ def test_of_groups_by_coin_flips_hardly_a_report_says_that_they_differ(tmp_path)
                 group=("team",),
                 label="paid",
                 method=("dpsgd", "global-adapt"),
-                epsilon=(3.0,),
+                noise_multiplier=1.0,
                 seeds=5,
                 epochs=4,
                 diagnostics="full",

@@ -43,6 +43,7 @@ def test_hostile_names_are_shown_short_and_on_one_line():
         ("town", [f"town {i % 10}" for i in range(100)], False),
         ("visit_id", [i % 3 for i in range(100)], False),
         ("person_id", [i // 2 for i in range(100)], True),
+        ("key", [2**63 - 1 - i for i in range(1_200)], True),  # beyond what a float64 tells apart
     ],
 )
 def test_ids_are_columns_that_only_tell_rows_apart(name, values, verdict):

@@ -96,11 +96,6 @@ def flawed(clause):
     return [form for form in PUBLISHED if clause in FLAWS[form.key]]
 
 
-def sound(clause):
-    """All forms but the published ones that break this clause."""
-    return [form for form in forms() if clause not in FLAWS.get(form.key, ())]
-
-
 def key_of(form):
     return form.key
 

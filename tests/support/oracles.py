@@ -38,11 +38,6 @@ def classes_of(name):
     return MODELS[name][2]
 
 
-def without_bias(width=WIDTH, classes=2):
-    """Two linear layers, the first without a bias."""
-    return nn.Sequential(nn.Linear(width, 5, bias=False), nn.Tanh(), nn.Linear(5, classes))
-
-
 def gradients(module, x, labels):
     """Gradient of each record's cross-entropy, in the order of ``parameters()``, [B, P]."""
     parameters = {name: p.detach() for name, p in module.named_parameters()}

@@ -213,10 +213,6 @@ def wrong_width(shape: tuple[int, ...], classes: int) -> nn.Module:
     return nn.Linear(shape[0], classes + 1)
 
 
-def wants_more(shape: tuple[int, ...], classes: int) -> nn.Module:
-    return nn.Linear(shape[0] + 1, classes)
-
-
 def no_module(shape: tuple[int, ...], classes: int) -> str:
     return "a string"
 

@@ -30,14 +30,6 @@ def says(cell, *values, factor=1.0):
     )
 
 
-def shows_six_digits(cell, value):
-    return (
-        (cell == "–")
-        if value is None
-        else abs(float(cell.replace(",", "")) - value) <= 1e-5 * abs(value)
-    )
-
-
 def interval(estimate):
     return estimate["value"], estimate["low"], estimate["high"]
 
