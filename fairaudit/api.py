@@ -16,7 +16,7 @@ from fairaudit.audit import audit, prepare
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import ResolvedConfig, resolve_config
 from fairaudit.errors import ConfigError
-from fairaudit.execution.progress import Listener, silent
+from fairaudit.execution.progress import Listener, usual
 from fairaudit.gate.check import Verdict, as_stored, check
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.io.scratch import scratch
@@ -42,7 +42,7 @@ def run_audit(
     method: Methods | None = None,
     trainer: Trainers | None = None,
     model: Model = "auto",
-    listener: Listener = silent,
+    listener: Listener | None = None,
     **options: object,
 ) -> Report:
     """Audit what private training costs each group.
@@ -61,7 +61,7 @@ def run_audit(
         model: A name, or a factory called with the shape of a record and the number of classes that
             returns a ``torch.nn.Module``. Workers import it, so a module must hold it.
         listener: Called with every event of ``fairaudit.execution.progress`` as the audit goes on;
-            ``fairaudit.show_progress`` writes a line for every training.
+            None: in a notebook ``fairaudit.show_progress``, a line for every training, else nobody.
         options: Any other field of AuditConfig.
 
     Raises:
@@ -69,7 +69,7 @@ def run_audit(
     """
     named = {"group": group, "label": label, "method": method, "trainer": trainer}
     with settled_options(data, model, {**options, **named}) as resolved:
-        return audit(resolved, listener)
+        return audit(resolved, listener or usual())
 
 
 def plan_audit(

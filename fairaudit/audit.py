@@ -12,7 +12,12 @@ from fairaudit.analysis.measure import measured
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.option_words import refuse_alone
 from fairaudit.config.options import AuditConfig
-from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig
+from fairaudit.config.value_sources import (
+    OPTION,
+    PRESET,
+    ResolvedConfig,
+    naming_found_files,
+)
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import share_inputs
 from fairaudit.data.tabular import load_dataset
@@ -23,8 +28,6 @@ from fairaudit.execution.progress import Listener, StageStarted, silent
 from fairaudit.execution.ray_cluster import Request, require_ray
 from fairaudit.execution.run_directory import (
     RunDir,
-    data_of,
-    hold,
     open_rundir,
     refuse_other_data,
     refuse_unusable_rundir,
@@ -43,8 +46,6 @@ from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.report.write import (
     DRAWN,
-    earlier_reports,
-    is_of_others,
     put_aside,
     where_put,
     write_report,
@@ -65,12 +66,7 @@ def audit(resolved: ResolvedConfig, listener: Listener = silent) -> Report:
 
 
 def get_ready(config: AuditConfig) -> None:
-    """Put the report of an earlier run aside.
-
-    Let local workers import torch while this one reads the table.
-
-    However the run ends, even before it trains, a gate after it must not judge the earlier report.
-    One on another data file stays until this run is sure to train.
+    """Let local workers import torch while this one reads the table.
 
     Raises:
         ConfigError: The executor is not installed, or an option belongs to another one.
@@ -85,11 +81,6 @@ def get_ready(config: AuditConfig) -> None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     refuse_unusable_rundir(config.out)
     refuse_other_data(config)
-    if earlier_reports(config.out) and not is_of_others(
-        config.out, config.data.name, data_of(config.out)
-    ):
-        with hold(config.out):
-            put_aside(config.out)
     if config.executor == "ray":
         return require_ray()
     refuse_alone(config)
@@ -102,6 +93,11 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
     Raises:
         FairauditError: The table or the options cannot be audited, or a rule does not fit them.
     """
+    with naming_found_files(resolved):
+        return _prepared(resolved, listener)
+
+
+def _prepared(resolved: ResolvedConfig, listener: Listener) -> Audit:
     config = resolved.config
     seconds: dict[str, float] = {}
     rules = parse_rules(config.fail_on)
@@ -174,7 +170,6 @@ def opened(audit: Audit) -> Iterator[tuple[Audit, RunDir]]:
     """
     out, plan = audit.resolved.config.out, audit.plan
     with open_rundir(plan) as rundir:
-        put_aside(out)
         if rundir.before:
             held = f"{out} held an audit of {rundir.before} with other content"
             fix = "to keep both in their place, choose another --out"
@@ -193,11 +188,15 @@ def examined(
 ) -> Report:
     """Train what is not finished, measure and judge; the report is not written.
 
+    An earlier one is put aside first: however the trainings end, a gate after them must not judge
+    it. By now nothing is left to refuse, so no slip of the hand takes one away.
+
     Args:
         audit, rundir, listener, command: As of :func:`carry_out`.
         split: Arms for which ``--twins auto`` then trains what splits the costs that were detected;
             None: all.
     """
+    put_aside(audit.resolved.config.out)
     if not rundir.is_complete(audit.plan):
         _make_ready(audit, listener)
     audit = _carried_out(audit, rundir, listener)

@@ -28,7 +28,7 @@ from fairaudit.metrics.compare import (
 from fairaudit.metrics.within_model import LabelOutcome, Predictions
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
-from fairaudit.report.write import is_of_others, put_aside, where_put, write_report
+from fairaudit.report.write import put_aside, where_put, write_report
 from fairaudit.results.estimates import Measured
 
 PREDICTIONS, BASELINE = "predictions", "baseline"
@@ -82,8 +82,6 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
             "what was true and what was predicted must both be named", "--y-true COL --y-pred COL"
         )
     refuse_unusable(shared.out)
-    if not is_of_others(shared.out, shared.data.name):
-        put_aside(shared.out)
     rules = parse_rules(shared.fail_on)
     earlier = load_report(where_put(shared.baseline, shared.out)) if shared.baseline else None
     refuse_without_baseline(rules, has_baseline=earlier is not None)
@@ -103,7 +101,7 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
         found, run_metadata(command, _LIBRARIES, workers=None, seconds=seconds)
     )
     report = judged(report, rules, earlier)
-    put_aside(shared.out)  # one on other data, which a refused scoring leaves in its place
+    put_aside(shared.out)
     return write_report(report, shared.out, shared.format)
 
 

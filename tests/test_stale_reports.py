@@ -9,7 +9,7 @@ from fairaudit.analysis.build import build_report
 from fairaudit.audit import audit, prepare
 from fairaudit.cli import app
 from fairaudit.config.value_sources import resolve_config
-from fairaudit.errors import FairauditError
+from fairaudit.errors import FairauditError, TrainingError
 from fairaudit.report.load import load_report
 from fairaudit.report.write import RENDERINGS, write_report
 
@@ -53,20 +53,33 @@ def gate(path="out/report.json"):
     return app.main(["gate", path, "--fail-on", PASS, "--quiet"])
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {"label": "gone"},
-        {"fail_on": ["privacy_cost_gap > 2"]},
-        {"fail_on": ["accuracy_gap.delta > 0.1"]},
-        {"baseline": "gone.json"},
-    ],
-    ids=lambda changed: next(iter(changed)),
-)
-def test_after_a_run_that_ended_early_there_is_nothing_to_judge(out, changed):
-    assert gate() == 0
+REFUSED = {
+    "label": {"label": "gone"},
+    "group": {"group": ["gone"]},
+    "rule": {"fail_on": ["privacy_cost_gap > 2"]},
+    "group of a rule": {"fail_on": ["accuracy[Z] < 0.5"]},
+    "rule without baseline": {"fail_on": ["accuracy_gap.delta > 0.1"]},
+    "baseline": {"baseline": "gone.json"},
+    "trainer": {"trainer": "nowhere:fit"},
+}
+
+
+@pytest.mark.parametrize("slip", REFUSED)
+def test_a_slip_of_the_hand_takes_no_report_away(out, slip):
+    before = files(out)
     with pytest.raises(FairauditError):
-        audit(options(**changed))
+        audit(options(**REFUSED[slip]))
+    after = {path: content for path, content in files(out).items() if path.parts[0] != "jobs"}
+    assert after == before
+
+
+def test_a_run_whose_trainings_fail_leaves_nothing_to_judge(out, monkeypatch):
+    def fail(*_):
+        raise TrainingError("diverged")
+
+    monkeypatch.setattr("fairaudit.audit.trained", fail)
+    with pytest.raises(TrainingError):
+        audit(options())
     assert gate() == 2
     assert gate("out/report.previous.json") == 0  # moved, not lost
     assert sorted(p.name for p in out.iterdir() if p.is_file()) == [
@@ -98,7 +111,7 @@ def test_the_earlier_report_may_be_the_baseline_of_the_next(out):
 
 
 @pytest.mark.parametrize("change", [("--y-pred", "gone"), ("--y-pred", "p", "--format", "md")])
-def test_scoring_puts_the_earlier_report_aside(out, change):
+def test_scoring_puts_the_earlier_report_aside_unless_it_is_refused(out, change):
     write_earlier(out, "scores.csv")
     command = (
         "score",
@@ -112,8 +125,9 @@ def test_scoring_puts_the_earlier_report_aside(out, change):
         "--quiet",
         *change,
     )
-    assert app.main([*command]) == (2 if "gone" in change else 0)
-    assert gate() == 2
+    is_refused = "gone" in change
+    assert app.main([*command]) == (2 if is_refused else 0)
+    assert gate() == (0 if is_refused else 2)  # it wrote Markdown alone
 
 
 def files(folder):

@@ -58,7 +58,7 @@ def choose(given: Given) -> None:
 
     screen = Screen(quiet=given.quiet, verbose=given.verbose)
     found = candidates(resolved, seeds_max=given.beside["seeds_max"], listener=screen.listen)
-    screen.lines(header_lines(found.prepared.dataset, __version__))
+    screen.lines(header_lines(found.prepared, __version__))
     screen.lines(course_lines(found, resolved.config.workers or available_cores()))
     screen.lines(rule_lines(found.prepared.rules))
     try:

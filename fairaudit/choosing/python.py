@@ -7,7 +7,7 @@ from fairaudit.choosing.choice import Tested
 from fairaudit.choosing.choose import candidates, choose
 from fairaudit.choosing.sequence import SEEDS_MAX
 from fairaudit.config.options import AuditConfig
-from fairaudit.execution.progress import Listener, silent
+from fairaudit.execution.progress import Listener, usual
 from fairaudit.report.model import Report
 
 
@@ -20,7 +20,7 @@ def choose_epsilon(
     method: Methods = "global-adapt",
     model: Model = "auto",
     seeds_max: int = SEEDS_MAX,
-    listener: Listener = silent,
+    listener: Listener | None = None,
     on_look: Callable[[Tested], None] = lambda test: None,
     **options: object,
 ) -> Report:
@@ -46,5 +46,6 @@ def choose_epsilon(
         options["fail_on"] = fail_on
     named = {"group": group, "label": label, "method": method}
     with settled_options(data, model, {**options, **named}) as resolved:
-        found = candidates(resolved, seeds_max=seeds_max, listener=listener)
-        return choose(found, listener, on_look=on_look)
+        watching = listener or usual()
+        found = candidates(resolved, seeds_max=seeds_max, listener=watching)
+        return choose(found, watching, on_look=on_look)

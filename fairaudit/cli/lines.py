@@ -9,11 +9,12 @@ from fairaudit.cli.lines_catalog import guarantee_text
 from fairaudit.config.option_words import words_of
 from fairaudit.config.options import ASSUMED, AuditConfig
 from fairaudit.config.value_sources import DEFAULT, ResolvedConfig
-from fairaudit.data.dataset import Dataset, Notice
+from fairaudit.data.dataset import Notice
 from fairaudit.data.inspection import Inspection
 from fairaudit.data.naming import shape_text
 from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
+from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Plan
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.model import Report
@@ -26,8 +27,9 @@ from fairaudit.report.write import report_paths
 _MOST_GROUPS = 12
 
 
-def header_lines(dataset: Dataset, version: str) -> Iterator[str]:
-    """What is audited: file, label, groups."""
+def header_lines(audit: Audit, version: str) -> Iterator[str]:
+    """What is audited: file, label, groups; and which found file of options had a say in it."""
+    dataset = audit.dataset
     size = f"{numbered(dataset.rows_read, 'row')} x {numbered(dataset.columns_read, 'column')}"
     if dataset.image_shape is not None:
         size = f"{numbered(dataset.rows_read, 'image')} of {shape_text(dataset.image_shape)}"
@@ -44,6 +46,8 @@ def header_lines(dataset: Dataset, version: str) -> Iterator[str]:
         if len(grouping.names) > _MOST_GROUPS:
             groups.append(f"{len(grouping.names) - _MOST_GROUPS} more")
         yield f"  group   {plain(grouping.name)}   {' · '.join(groups)}"
+    for origin, names in audit.resolved.found.items():
+        yield f"  options {origin} sets {plain(', '.join(names), 300)}"
 
 
 def outcomes_text(positive: str | None, favourable: str | None, origin: str) -> str:

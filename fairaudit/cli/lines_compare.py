@@ -33,6 +33,9 @@ def change_lines(found: Changes, *, every: bool) -> Iterator[str]:
     for name, arms in (("first", found.only_before), ("second", found.only_after)):
         if arms:
             yield f"only in the {name} report: {', '.join(map(plain, arms))}"
+    for word, findings in (("no more", found.gone), ("now", found.new)):
+        for finding in findings:
+            yield f"{word:<9}{plain(finding.arm)}: {plain(finding.text, 500)}"
     shown = [
         c for c in found.changes if every or c.exceeds or c.metric.removesuffix("_gap") in costs()
     ]

@@ -6,6 +6,7 @@ Flags over environment over files over preset over defaults.
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from fairaudit.config.model_names import is_factory
 from fairaudit.config.option_words import option_name
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.presets import find_preset
-from fairaudit.errors import ConfigError, did_you_mean
+from fairaudit.errors import ConfigError, DataError, did_you_mean
 from fairaudit.io.reading import read_toml
 
 ENVIRONMENT_PREFIX = "FAIRAUDIT_"
@@ -69,6 +70,15 @@ class ResolvedConfig:
     origins: Mapping[str, str]
     settings_origins: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
+    @property
+    def found(self) -> dict[str, list[str]]:
+        """What files that merely lie in the folder decided: file -> options."""
+        decided: dict[str, list[str]] = {}
+        for name, origin in self.origins.items():
+            if origin in (PROJECT_FILE, PYPROJECT):
+                decided.setdefault(origin, []).append(name)
+        return decided
+
 
 def resolve_config(
     options: Mapping[str, object],
@@ -113,6 +123,17 @@ def resolve_config(
     if folder is not None and not trust_found:
         _refuse_untrusted(resolved, folder)
     return resolved
+
+
+@contextmanager
+def naming_found_files(resolved: ResolvedConfig) -> Iterator[None]:
+    """Say with every refusal which files that merely lie in the folder had a part in it."""
+    try:
+        yield
+    except (ConfigError, DataError) as error:
+        for origin, names in resolved.found.items():
+            error.hint = "; ".join(filter(None, (error.hint, f"{origin} sets {', '.join(names)}")))
+        raise
 
 
 def merge_layers(layers: Sequence[OptionLayer]) -> ResolvedConfig:

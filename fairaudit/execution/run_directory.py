@@ -180,17 +180,6 @@ def refuse_other_data(config: AuditConfig) -> None:
         )
 
 
-def data_of(out: Path) -> str | None:
-    """Name of the data file of which an output directory holds trainings.
-
-    None where it holds none.
-    """
-    data = _read_manifest(out / JOBS).get("data")
-    if isinstance(data, str):
-        return data
-    return None
-
-
 def kept_trainings(out: Path) -> Kept:
     """What the run directory of that output holds now."""
     files = _listed(out / JOBS)

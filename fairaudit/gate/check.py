@@ -12,12 +12,14 @@ from fairaudit.gate.judge import change, judge, refuse_other_label
 from fairaudit.gate.targets import Target, Targets, find_targets, limits, vocabulary_of
 from fairaudit.report.conditions import with_rules
 from fairaudit.report.model import Report
+from fairaudit.report.render.junit import described
+from fairaudit.report.safe_names import plain
 from fairaudit.report.verdicts import GateRecord, GateTarget, Outcome, severity, worst
 
 InconclusiveIs = Literal["fail", "pass"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
     """One record per rule, and the worst of them: a failure of one method is a failure.
 
@@ -30,6 +32,16 @@ class Verdict:
     gates: tuple[GateRecord, ...]
     outcome: Outcome
     rules: tuple[GateRule, ...] = ()
+
+    def __repr__(self) -> str:
+        """The verdict, then every rule with its outcome and its worst number."""
+        lines = [f"Verdict {self.outcome}"]
+        for gate in self.gates:
+            line = f" {gate.outcome:<12} {plain(gate.rule, 200)}"
+            if gate.targets:
+                line += f" ({described(gate.targets[0], gate.unit)})"
+            lines.append(line)
+        return "\n".join(lines)
 
     def exit_code(self, inconclusive: InconclusiveIs | None = None) -> int:
         """0 pass, 1 fail, 3 inconclusive, unless the caller says what that counts as."""

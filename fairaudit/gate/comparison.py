@@ -10,6 +10,7 @@ from fairaudit.errors import ConfigError
 from fairaudit.gate.judge import change, refuse_other_label
 from fairaudit.gate.targets import read_estimate
 from fairaudit.metrics.registry import METRICS
+from fairaudit.report.findings import Finding
 from fairaudit.report.main_gap import main_gap
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import (
@@ -72,6 +73,7 @@ class EpsilonChange(Part):
 class Changes(Part):
     """Everything in which two reports differ.
 
+    ``gone`` and ``new`` are the findings of methods in both that only one report has.
     ``same_data`` is about the files' content. The interval of a change runs from the least to the
     largest difference of the two intervals: it holds whatever rows and seeds the reports share.
     """
@@ -81,6 +83,8 @@ class Changes(Part):
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
     epsilon: tuple[EpsilonChange, ...]
+    gone: tuple[Finding, ...]
+    new: tuple[Finding, ...]
     changes: tuple[Change, ...]
 
 
@@ -132,8 +136,26 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
         only_before=tuple(key for key in keys_before if key not in keys_after),
         only_after=tuple(key for key in keys_after if key not in keys_before),
         epsilon=tuple(epsilon),
+        gone=_only_in(before, after, shared),
+        new=_only_in(after, before, shared),
         changes=tuple(changes),
     )
+
+
+def _only_in(report: Report, other: Report, shared: Sequence[str]) -> tuple[Finding, ...]:
+    """Findings that the other report lacks, but for bounds and verdicts: numbers have intervals."""
+    held = {_key(finding) for finding in other.findings}
+    only = []
+    for finding in report.findings:
+        is_shown = finding.question not in ("verdict", "unseen") and finding.arm in shared
+        if is_shown and _key(finding) not in held:
+            only.append(finding)
+    return tuple(only)
+
+
+def _key(finding: Finding) -> tuple[str, ...]:
+    where = finding.arm, finding.grouping, finding.code, finding.measure
+    return (*where, *finding.groups)
 
 
 def _epsilon(report: Report, arm: str) -> float | None:

@@ -26,6 +26,7 @@ from fairaudit.report.measured import Sweep
 from fairaudit.report.model import Report
 from fairaudit.report.parts import Split, split_cost, split_gap
 from fairaudit.report.phrases import advice, phrases, said
+from fairaudit.report.safe_names import group_text
 from fairaudit.report.verdicts import severity
 from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
 
@@ -157,7 +158,7 @@ def _of_answers(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterat
             reason=reason,
             advised=advised,
         )
-        answer = f"{report.data.label.column} = {classes[share.answer]}"
+        answer = group_text(report.data.label.column, classes[share.answer])
         yield found.model_copy(update={"answer": answer})
 
 
@@ -179,6 +180,17 @@ def _by_class(comparison: Comparison, cost: str) -> list[str]:
     """``tpr_cost``, or ``tpr_cost[0]`` and so on where there is one for each class."""
     names = dict.fromkeys(gap.metric for gap in comparison.gaps if not part_of(gap.metric))
     return [name for name in names if name.partition("[")[0] == cost]
+
+
+def _answer(report: Report, metric: str) -> str:
+    """The class that a rate is about; "" for what is about none."""
+    label = report.data.label
+    number = metric.partition("[")[2].removesuffix("]")
+    if number:
+        return label.classes[int(number)].name
+    if "positive" not in spec_of(metric).needs:
+        return ""
+    return label.favourable or label.positive or ""
 
 
 def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
@@ -453,6 +465,7 @@ def _found(
         groups=groups,
         measure=measure,
         of=measure_text(measure, report.data.label),
+        answer=_answer(report, measure),
         unit=spec_of(measure).unit,
         numbers=dict(numbers),
         reason=reason,

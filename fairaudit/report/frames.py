@@ -1,6 +1,7 @@
 """A report's numbers as data frames, and its charts for notebooks."""
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import pandas as pd
@@ -9,7 +10,10 @@ from fairaudit.errors import ConfigError, did_you_mean
 from fairaudit.metrics.registry import costs
 from fairaudit.report.drawing import file_spec
 from fairaudit.report.model import Report
+from fairaudit.report.render.terminal import lines_of
+from fairaudit.report.safe_names import plain
 from fairaudit.report.sections.order import document
+from fairaudit.report.sections.summary import section
 from fairaudit.results.estimates import Comparison, Estimate, interval_of
 
 _MIME = "application/vnd.vegalite.v6+json"
@@ -22,13 +26,31 @@ class NotebookChart:
     Args:
         spec: Vega-Lite, with its data.
         alt: What it shows, in words.
+        svg: The same drawn, for notebooks that draw no Vega-Lite of this version; "" where the
+            package that draws is not installed.
     """
 
     spec: dict[str, Any]
     alt: str
+    svg: str = ""
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, object]:
-        return {_MIME: self.spec, "text/plain": self.alt}
+        bundle: dict[str, object] = {_MIME: self.spec, "text/plain": self.alt}
+        if self.svg:
+            bundle["image/svg+xml"] = self.svg
+        return bundle
+
+
+def shown(report: Report) -> str:
+    """The report in a notebook or a terminal: a line, and its summary."""
+    verdict = ""
+    if report.verdict is not None:
+        verdict = f", verdict {report.verdict}"
+    arms = plain(", ".join(arm.key for arm in report.arms), 200)
+    head = f"fairaudit report on {plain(report.data.name)}: {arms}; {report.status}{verdict}"
+    summary = section(report)
+    lines = [] if summary is None else list(lines_of(summary.blocks))
+    return "\n".join([head, *lines])
 
 
 def group_frame(report: Report) -> pd.DataFrame:
@@ -84,7 +106,12 @@ def figure(report: Report, name: str) -> NotebookChart:
         raise ConfigError(f"the report has no figure {name!r}", hint=did_you_mean(name, known))
     chart = known[name]
     spec = file_spec(chart.panels, title=chart.title, description=chart.alt)
-    return NotebookChart(dict(spec), chart.alt)
+    svg = ""
+    if find_spec("vl_convert"):
+        from fairaudit.report.render.html import picture  # which takes a second to import
+
+        svg = picture(chart, "svg").decode()
+    return NotebookChart(dict(spec), chart.alt, svg)
 
 
 def _key(comparison: Comparison) -> dict[str, object]:

@@ -237,15 +237,10 @@ class Report(Part):
         return figure(self, name)
 
     def __repr__(self) -> str:
-        """One line; all of it would be hundreds of pages."""
-        verdict = ""
-        if self.verdict is not None:
-            verdict = f", verdict {self.verdict}"
-        arms = ", ".join(arm.key for arm in self.arms)
-        return (
-            f"<fairaudit report on {plain(self.data.name)}: {plain(arms, 200)}; "
-            f"{self.status}{verdict}>"
-        )
+        """What a terminal shows of its summary; all of it would be hundreds of pages."""
+        from fairaudit.report.frames import shown
+
+        return shown(self)
 
     __str__ = __repr__
 

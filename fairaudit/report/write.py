@@ -1,7 +1,6 @@
 """Report -> files, each whole or not there; the JSON last, because it names the others."""
 
 import hashlib
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +8,6 @@ from typing import NamedTuple
 
 from fairaudit.errors import OutputError
 from fairaudit.io.atomic import output_error, write_atomically
-from fairaudit.io.reading import LARGEST_REPORT, read_file
 from fairaudit.report.facts import Artifact
 from fairaudit.report.model import Report
 from fairaudit.report.render.junit import to_junit
@@ -99,23 +97,6 @@ def put_aside(out: Path) -> None:
             old.replace(_aside(old))
         except OSError as error:
             raise output_error(old, error) from error
-
-
-def is_of_others(out: Path, data: str, held: str | None = None) -> bool:
-    """Whether the report that lies in a directory is of another data file.
-
-    A run that is refused leaves it.
-
-    Args:
-        out: The directory.
-        data: Name of the file.
-        held: What the report is of if it does not say so.
-    """
-    try:
-        name = json.loads(read_file(out / f"report.{JSON}", LARGEST_REPORT))["data"]["name"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        name = held
-    return name is not None and name != data
 
 
 def earlier_reports(out: Path) -> list[Path]:

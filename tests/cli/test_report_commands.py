@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 import pytest
-from golden import assert_golden
 from handmade import comparison, findings, metadata
 from reports import report_of, sealed
 
@@ -24,9 +23,16 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_comparison_is_as_reviewed(folder, capsys):
-    assert app.main(["compare", "a.json", "b.json"]) == 0
-    assert_golden("compare.txt", capsys.readouterr().out)
+def test_a_comparison_names_the_findings_that_only_one_report_has(folder, capsys):
+    healthy = report_of(comparison(costs=(0.012, 0.012)))
+    (folder / "none.json").write_text(to_json(healthy), "utf-8")
+    assert app.main(["compare", "none.json", "b.json", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(f["code"], f["groups"]) for f in found["new"]] == [("gap", ["F", "M"])]
+    assert {f["code"] for f in found["gone"]} == {"no_gap"}
+    assert app.main(["compare", "none.json", "b.json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith(("now ", "no more ")) for line in lines) == 2
 
 
 def test_a_comparison_as_json_is_json_alone(folder, capsys):

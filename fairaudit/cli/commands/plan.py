@@ -32,7 +32,7 @@ def plan(given: Given) -> None:
         record = plan_record(prepared, seconds=seconds)
         print_json(record)
         return
-    print_stdout(header_lines(prepared.dataset, __version__))
+    print_stdout(header_lines(prepared, __version__))
     reading = reading_seconds(prepared.plan, cores)
     splitting = twin_seconds(prepared.plan, cores)
     print_stdout(

@@ -39,7 +39,7 @@ def run(given: Given) -> None:
     get_ready(resolved.config)
     prepared = prepare(resolved, screen.listen)
     cores = resolved.config.workers or available_cores()
-    screen.lines(header_lines(prepared.dataset, __version__))
+    screen.lines(header_lines(prepared, __version__))
     seconds, reading = (of(prepared.plan, cores) for of in (estimated_seconds, reading_seconds))
     splitting = twin_seconds(prepared.plan, cores)
     screen.lines(

@@ -81,8 +81,10 @@ def _by_group(report: Report) -> Table:
 
 def _title(report: Report, measure: str) -> str:
     """What is lost, with its unit."""
-    words = plain(measure_text(measure, report.data.label))
-    return f"{words} lost ({spec_of(measure).counted})".replace("loss lost", "loss added")
+    words = measure_text(measure, report.data.label)
+    words = words.replace("true positive rate", "tpr")
+    lost = "added" if spec_of(measure).unit == "nats" else "lost"
+    return f"{plain(words)} {lost} ({spec_of(measure).counted})"
 
 
 def gaps(report: Report) -> Section | None:
