@@ -8,9 +8,9 @@ from fairaudit.choosing.choice import Outcome, TestedNumber
 from fairaudit.choosing.sequence import FUTILITY, Number
 from fairaudit.errors import ConfigError
 from fairaudit.gate.grammar import GateRule, GroupSelector
-from fairaudit.gate.targets import Target, find_targets
+from fairaudit.gate.targets import Target, TargetReading, find_targets
 from fairaudit.report.model import Report
-from fairaudit.results.estimates import Comparison, Estimate
+from fairaudit.results.estimates import NOTHING, Comparison, Estimate
 
 _OF_ONE_MODEL = ("epsilon", "epsilon_rdp", "delta")
 _ORDER: tuple[Outcome, ...] = ("passes", "undecided", "breaks")
@@ -29,34 +29,23 @@ def refuse_unfit(rules: Sequence[GateRule]) -> None:
             hint="add --fail-on 'privacy_cost_gap > 2pt'",
         )
     for rule in rules:
-        told = f"rule {rule.text!r}"
-        plain = rule.metric.name
-        if rule.is_change:
-            raise ConfigError(f"{told} is about a change since a report", hint="leave .delta out")
-        if rule.statistic != "interval":
-            why = (
-                "is a plain number without an interval"
-                if rule.statistic == "mean"
-                else "is one end"
-            )
-            raise ConfigError(
-                f"{told}: .{rule.statistic} {why}; a choice needs the interval itself, at a level "
-                "of its own",
-                hint=f"write {plain} alone",
-            )
-        if rule.arm:
-            raise ConfigError(
-                f"{told} names an arm, but every method must keep every rule", hint="leave : out"
-            )
-        if rule.metric.kind == "arm" and rule.metric.key not in _OF_ONE_MODEL:
-            raise ConfigError(
-                f"{told} is about all models of an audit, not about one", hint="use epsilon"
-            )
-        if rule.metric.key.startswith(("train.", "reference.")):
-            raise ConfigError(
-                f"{told} is not about a private model on test rows",
-                hint=f"use {plain.rpartition('.')[2]}",
-            )
+        for is_unfit, why, hint in _reasons(rule):
+            if is_unfit:
+                raise ConfigError(f"rule {rule.text!r} {why}", hint=hint)
+
+
+def _reasons(rule: GateRule) -> Iterator[tuple[bool, str, str]]:
+    """Whether a rule is unfit for each reason, the reason, and what to write."""
+    metric = rule.metric
+    is_plain = rule.statistic != "interval"
+    about_all = metric.kind == "arm" and metric.key not in _OF_ONE_MODEL
+    apart = metric.key.startswith(("train.", "reference."))
+    yield rule.is_change, "is about a change since a report", "leave .delta out"
+    yield is_plain, "is about a plain number without an interval", f"write {metric.name} alone"
+    yield bool(rule.arm), "names an arm, but every method must keep every rule", "leave : out"
+    yield about_all, "is about all models of an audit, not about one", "use epsilon"
+    other = f"use {metric.name.rpartition('.')[2]}"
+    yield apart, "is not about a private model on test rows", other
 
 
 def numbers_of(
@@ -95,23 +84,12 @@ def _of_rule(rule: GateRule, report: Report, arm: str, level: float) -> Iterator
     targets = [
         target for part in _parts(rule, report, arm) for target in find_targets(part, report).judged
     ]
-    yield from (_judged(rule, target, level) for target in targets)
     if not targets:
-        nothing = "no group, or no two groups, with enough test rows"
-        yield TestedNumber(
-            rule=rule.text,
-            metric=rule.metric.name,
-            limit=rule.number,
-            reference="",
-            grouping="",
-            group="",
-            unit=rule.metric.unit,
-            value=None,
-            bound=None,
-            other_bound=None,
-            outcome="undecided",
-            reason=nothing,
-        )
+        why = "no group, or no two groups, with enough test rows"
+        nothing = TargetReading(NOTHING, 1, None, is_size=False, reason=why)
+        targets = [Target(arm, "", "", "", nothing)]
+    for target in targets:
+        yield _judged(rule, target, level)
 
 
 def _parts(rule: GateRule, report: Report, arm: str) -> Iterator[GateRule]:

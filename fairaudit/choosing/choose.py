@@ -130,19 +130,13 @@ def exit_code(choice: Choice) -> int:
 
 
 def _looks(resolved: ResolvedConfig, seeds_max: int) -> tuple[int, ...]:
-    first = FIRST_LOOK if resolved.origins["seeds"] == DEFAULT else resolved.config.seeds
-    if not LEAST_SEEDS <= seeds_max <= _MANY_LOOKS:
+    first = resolved.config.seeds
+    if resolved.origins["seeds"] == DEFAULT:
+        first = min(FIRST_LOOK, seeds_max)
+    if not LEAST_SEEDS <= first <= seeds_max <= _MANY_LOOKS:
         raise ConfigError(
-            f"--seeds-max {seeds_max} is not between {LEAST_SEEDS} and {_MANY_LOOKS:,}"
-        )
-    if first < LEAST_SEEDS:
-        raise ConfigError(
-            f"--seeds {first}: a first look needs {LEAST_SEEDS}",
-            hint=f"use --seeds {FIRST_LOOK}, or leave it out",
-        )
-    if first > seeds_max and resolved.origins["seeds"] != DEFAULT:
-        raise ConfigError(
-            f"--seeds {first} is more than --seeds-max {seeds_max}", hint="give more to the latter"
+            f"--seeds {first} and --seeds-max {seeds_max}: a first look needs {LEAST_SEEDS} seeds, "
+            f"the last has no fewer and at most {_MANY_LOOKS:,}"
         )
     return look_sizes(first, seeds_max)
 

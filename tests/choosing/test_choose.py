@@ -79,7 +79,7 @@ def prepared(data, *rules, seeds_max=5, **options):
     ("rule", "said"),
     [
         ("privacy_cost_gap.mean > 0.02", "plain number without an interval"),
-        ("privacy_cost_gap.ci_high > 0.02", "one end"),
+        ("privacy_cost_gap.ci_high > 0.02", "plain number"),
         ("privacy_cost_gap.delta > 0.02", "change since a report"),
         ("privacy_cost_gap:dpsgd > 0.02", "names an arm"),
         ("epsilon_if_all_released > 3", "all models"),
@@ -108,7 +108,7 @@ def test_costs_gaps_accuracy_ratios_and_epsilon_are_accepted():
         ({"noise_multiplier": 1.0, "epsilon": None}, "no epsilon to choose"),
         ({"inconclusive": "pass"}, "never counts as a pass"),
         ({"seeds": 3}, "first look needs 5"),
-        ({"seeds": 30}, "more than --seeds-max"),
+        ({"seeds": 30}, "--seeds 30 and --seeds-max 20"),
         ({"variant": ["as-published"]}, "dpsgd:as-published cannot be chosen"),
         ({"method": ["ablation"]}, "no method that could be chosen"),
     ],

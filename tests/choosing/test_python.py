@@ -215,8 +215,8 @@ def test_more_seeds_of_a_search_are_appended_and_the_rule_is_held_against_it(tun
 @pytest.mark.parametrize(
     ("more", "code", "said"),
     [
-        (["--seeds-max", "4"], 2, "--seeds-max 4 is not between 5 and 1,000"),
-        (["--seeds-max", "9", "--seeds", "10"], 2, "--seeds 10 is more than --seeds-max 9"),
+        (["--seeds-max", "4"], 2, "--seeds-max 4: a first look needs 5"),
+        (["--seeds-max", "9", "--seeds", "10"], 2, "--seeds 10 and --seeds-max 9"),
         (["--epsilon", "0"], 2, "epsilon"),
         (["--fail-on", "privacy_cost_gap.mean > 1pt"], 2, "plain number without an interval"),
         (["--out", "people.csv"], 2, "people.csv"),
