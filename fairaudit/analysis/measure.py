@@ -13,6 +13,7 @@ from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.metrics.compare import (
     FIXED_SPLIT,
+    ONE_MODEL,
     SEVERAL_SPLITS,
     Evaluation,
     Twin,
@@ -52,6 +53,8 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
     for number, grouping in enumerate(dataset.groupings):
         of_arm = {arm.key: predictions(plan, arm.key, number, results) for arm in plan.arms}
         shared = evaluation(dataset, grouping)
+        if plan.config.is_one_draw:
+            shared = replace(shared, estimand=ONE_MODEL)
         for arm in plan.arms:
             own = of_arm[arm.key]
             if arm.reference is None:

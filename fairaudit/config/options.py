@@ -196,6 +196,11 @@ class AuditConfig(BaseModel):
         return self.raw or bool(self.synthesizer) or self.synthetic is not None
 
     @property
+    def is_one_draw(self) -> bool:
+        """Whether what is audited was drawn once, so that intervals are over test rows alone."""
+        return self.synthetic is not None
+
+    @property
     def declared(self) -> Mapping[str, DeclaredColumn]:
         """Columns of which something is publicly known."""
         if self.columns:

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 
 from fairaudit.data.public import Inputs
 from fairaudit.data.spool import Shared
-from fairaudit.errors import FairauditError, TrainingError
+from fairaudit.errors import FairauditError, TrainerError, TrainingError
 from fairaudit.execution.executor import Died, Executor, Raised
 from fairaudit.execution.local import PRELOAD, Pool, available_cores
 from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, Listener, silent
@@ -204,6 +204,16 @@ class _Board:
             failures += self.fail(orphan, because)
         return failures
 
+    def fails_alike(self, job: Job, error: FairauditError) -> bool:
+        """Whether another seed of its arm ended in this error, and none ended well."""
+        if any(self.jobs[job_id].name == job.name for job_id in self.done):
+            return False
+        for failure in self.failed.values():
+            is_alike = failure.message.startswith(error.message)
+            if failure.arm == job.name and failure.seed != job.seed and is_alike:
+                return True
+        return False
+
     def results(self) -> Results:
         """Everything in the order of the plan, whatever the order of completion was."""
         return Results(
@@ -244,6 +254,10 @@ def _settle(
         raise WorkerBug(f"{job.name}, seed {job.seed}\n{answer.report}")
     elif isinstance(answer.error, TrainingError):
         error = rundir.logged(job.id, answer.error)
+        if isinstance(error, TrainerError) and board.fails_alike(job, answer.error):
+            raise TrainingError(
+                f"{job.name} fails alike at every seed: {error.message}", error.hint
+            )
     else:
         raise answer.error
     for failure in board.fail(job, error):

@@ -379,7 +379,7 @@ def _notices(numbers: SettingsResolver, arms: tuple[Arm, ...]) -> Iterator[Notic
             "use --epsilon to compare methods at one epsilon",
         )
     seeds = numbers.config.seeds
-    if seeds < 5:
+    if seeds < 5 and not numbers.config.is_one_draw:
         left = "intervals are wide and not gated"
         if seeds == 1:
             left = "a single one leaves no interval, and no measurement is gated"

@@ -33,6 +33,8 @@ def methods(config: AuditConfig) -> Iterator[MethodSpec]:
             "code of your own is asked for an epsilon, and --noise-multiplier gives none",
             hint="use --epsilon",
         )
+    if config.repeats > 1 and config.synthesizer:
+        raise ConfigError("--synthesizer makes a table for each seed", "--seeds, not --repeats")
     for name in code:
         path, _, function = name.partition(":")
         if not function.isidentifier() or not all(part.isidentifier() for part in path.split(".")):
@@ -43,6 +45,8 @@ def methods(config: AuditConfig) -> Iterator[MethodSpec]:
             yield _method(reference, name, None)
         yield _method(method, name, reference)
     if config.synthetic is not None:
+        if config.seeds > 1:
+            raise ConfigError("--synthetic is one table, and --seeds draws several", "leave it out")
         yield _method(GIVEN, "", REFERENCE)
 
 

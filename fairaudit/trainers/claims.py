@@ -20,6 +20,11 @@ NO_READINGS = (
     "gradient and the step, no curve over training and no curvature: gradients are not seen. A "
     "part called noise holds what else differs between a training and the same without noise."
 )
+ONE_TABLE = (
+    "One table was given: intervals cover the choice of test rows and nothing else, another table "
+    "of the same maker may give other figures. If test rows are among the rows that it was made "
+    "of, figures look better than they are."
+)
 
 
 def limitations(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -28,6 +33,8 @@ def limitations(plan: Plan) -> Iterator[tuple[str, str]]:
     if who:
         yield "own_trainer", NOT_CHECKED.format(who=who)
         yield "own_trainer_readings", NO_READINGS.format(who=who)
+    if plan.config.synthetic is not None:
+        yield "one_model", ONE_TABLE
 
 
 def privacy(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmPrivacy:

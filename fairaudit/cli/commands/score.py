@@ -19,15 +19,29 @@ from fairaudit.cli.run_options import (
 )
 from fairaudit.config.options import data_name
 from fairaudit.config.value_sources import parse_pairs, resolve_config
+from fairaudit.errors import ConfigError
 
 HOME = "fairaudit-score"
 
 
 def score(
-    data: Annotated[str, typer.Argument(help="Table of predictions.", metavar="PREDICTIONS")],
-    y_true: Annotated[str, typer.Option(help="Column of what was true.", metavar="COL")],
-    y_pred: Annotated[str, typer.Option(help="Predicted class or probability.", metavar="COL")],
     group: Groups,
+    data: Annotated[
+        str | None, typer.Argument(help="Table of predictions.", metavar="PREDICTIONS")
+    ] = None,
+    y_true: Annotated[
+        str | None, typer.Option(help="Column of what was true.", metavar="COL")
+    ] = None,
+    y_pred: Annotated[
+        str | None, typer.Option(help="Predicted class or probability.", metavar="COL")
+    ] = None,
+    synthetic: Annotated[
+        str | None,
+        typer.Option(help="A synthetic table, to be measured against --data.", metavar="FILE"),
+    ] = None,
+    real: Annotated[
+        str | None, typer.Option("--data", help="The real table of --synthetic.", metavar="FILE")
+    ] = None,
     baseline_pred: Annotated[
         str | None, typer.Option(help="The same of what to compare with.", metavar="COL")
     ] = None,
@@ -62,9 +76,14 @@ def score(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Measure predictions of your own by group; nothing is trained."""
+    """Measure predictions of your own, or a synthetic table, by group."""
+    table = real if synthetic else data
+    if table is None or (synthetic is None) != (real is None):
+        raise ConfigError(
+            "nothing to score", "name a table of predictions, or --synthetic FILE --data FILE"
+        )
     given = {
-        "data": data,
+        "data": table,
         "label": y_true,
         "group": group,
         "positive": positive,
@@ -72,27 +91,39 @@ def score(
         "intersect": intersect,
         "bin": parse_pairs(bins or [], "bin"),
         "suppress_below": suppress_below,
-        "out": Path(HOME, data_name(Path(data))) if out is None else out,
+        "out": Path(HOME, data_name(Path(table))) if out is None else out,
         "format": form,
         "fail_on": fail_on,
         "baseline": baseline,
         "inconclusive": inconclusive,
     }
-    shared = resolve_config(given).config
+    if synthetic is not None:
+        given["synthetic"] = synthetic
+    resolved = resolve_config(given)
+    shared = resolved.config
     # Imported here: `--help` must not wait for numpy and pyarrow.
     from fairaudit.cli.console import Screen
-    from fairaudit.cli.lines import score_lines
+    from fairaudit.cli.lines import report_line, result_lines, score_lines, warning_lines
     from fairaudit.cli.lines_gate import tell_github, verdict_lines
     from fairaudit.cli.printing import print_stdout
     from fairaudit.gate.check import exit_code
     from fairaudit.report.to_json import to_json
-    from fairaudit.score import ScoreConfig
-    from fairaudit.score import score as measure_and_write
 
-    scored = ScoreConfig(shared, y_pred, baseline_pred, seed_column, row_column)
-    report = measure_and_write(scored, command=["fairaudit", *sys.argv[1:]])
     screen = Screen(quiet=quiet)
-    screen.lines(score_lines(report, shared))
+    if synthetic is not None:
+        from fairaudit.audit import audit
+
+        report = audit(resolved)
+        screen.lines(result_lines(report))
+        screen.lines(warning_lines(report, verbose=False))
+        screen.lines([report_line(shared.out, shared.format)])
+    else:
+        from fairaudit.score import ScoreConfig
+        from fairaudit.score import score as measure_and_write
+
+        scored = ScoreConfig(shared, y_pred or "", baseline_pred, seed_column, row_column)
+        report = measure_and_write(scored, command=["fairaudit", *sys.argv[1:]])
+        screen.lines(score_lines(report, shared))
     if as_json:
         print_stdout([to_json(report).rstrip("\n")])
     screen.lines(verdict_lines(report, shared.inconclusive))
