@@ -1,9 +1,9 @@
 """InterpretML's DP-EBM (`pip install interpret-core`), with a twin and a setting to search.
 
-    fairaudit run --data people.csv --group sex --label approved --trainer dp_ebm:train --raw --epsilon 1
+Run: fairaudit run --data people.csv --group sex --label approved --trainer dp_ebm:train --raw
 
-With `--tune 8` the learning rate is searched. Its epsilon covers the ends of numbers only where they
-are public: give them as privacy_bounds.
+With `--tune 8` the learning rate is searched. Its epsilon covers the ends of numbers only where
+they are public: give them as BOUNDS.
 """
 
 import math
@@ -24,15 +24,18 @@ class WithoutGaps:
         self.model = model
 
     def predict_proba(self, rows):
+        """Probabilities [n, 2]."""
         return self.model.predict_proba(filled(rows))
 
 
 def filled(rows):
+    """The rows without missing values, which DP-EBM does not take."""
     text = rows.select_dtypes(exclude="number").columns
     return rows.fillna(dict.fromkeys(text, "?")).fillna(-1)
 
 
 def train(data, privacy, seed, settings):
+    """DP-EBM at an epsilon, EBM without privacy; ``settings`` are those of a search."""
     rate = settings.get("learning_rate", 0.01)  # the default of DP-EBM
     if privacy is None:
         model = ExplainableBoostingClassifier(

@@ -1,6 +1,6 @@
 """Synthetic tables by MST, of OpenDP and private-pgm (`pip install 'opendp[mbi]'`).
 
-    fairaudit run --data people.csv --group sex --label approved --synthesizer mst:sampled --epsilon 3
+Run: fairaudit run --data people.csv --group sex --label approved --synthesizer mst:sampled
 
 Set CUTS to what is publicly known of your columns; a number without cuts is a category. MST needs
 the levels of every category to be public, too: here they are read of the rows, which its epsilon
@@ -42,10 +42,12 @@ def released(table, privacy):
 
 
 def estimate(domain, loss_fn, *, potentials=None, iters):
+    """What opendp calls; private-pgm's own has more arguments."""
     return mirror_descent(domain, loss_fn, potentials=potentials, iters=iters)
 
 
 def synthetic(table, privacy, method):
+    """As many rows as there are, drawn from the marginals."""
     marginals = released(table.fillna("?"), privacy)
     made = marginals.synthesize(rows=len(table), method=method).to_pandas()
     if privacy is not None:
@@ -61,6 +63,7 @@ def rounded(table, privacy, seed):
 
 
 def sampled(table, privacy, seed):
+    """Drawn row by row, which keeps what rounding loses."""
     return synthetic(table, privacy, "sample")
 
 
