@@ -95,7 +95,8 @@ def _twins(
         return []
     quiet = _predictions(_in_place(own, trained, f"{WITHOUT_NOISE}."), grouping)
     if any(result.facts[STEP_FACT] == StepTwin.NONE for result in trained.values()):
-        return [Twin(STEP_AND_CLIPPING, quiet)]
+        spec = find(arm.method)
+        return [Twin(STEP_AND_CLIPPING if spec.trains_by_steps else spec.part, quiet)]
     stepping = _predictions(_in_place(own, trained, f"{STEP_FACT}."), grouping)
     for p in baseline:
         if p.seed in trained and trained[p.seed].facts[STEP_FACT] == StepTwin.REFERENCE:

@@ -63,6 +63,8 @@ class Arm(ArmPlan):
     @property
     def has_twins(self) -> bool:
         """Whether it can be trained without noise, and its steps alone, to split its cost."""
+        if self.supports_no_noise:
+            return "#" not in self.key
         return self.reference == REFERENCE and self.has_noisy_steps
 
 

@@ -487,9 +487,7 @@ def _remedy(report: Report, arm: ArmFacts) -> Advice | None:
 
 def _knob(report: Report, arm: ArmFacts) -> Knob | None:
     """By what most of its gap comes from, else most of its cost."""
-    if arm.is_own_code:
-        return "own settings"
-    if arm.reference is None:
+    if arm.reference is None and not arm.is_own_code:
         return _against_undertraining(report, arm)
     compared = [comparison for comparison in report.costs if comparison.arm == arm.key]
     splits = list(map(_detected_split, compared))
@@ -497,7 +495,7 @@ def _knob(report: Report, arm: ArmFacts) -> Knob | None:
     for split in splits:
         if split is not None:
             return _against(report, arm, split.largest.name)
-    return _against_noise(report, arm)
+    return "own settings" if arm.is_own_code else _against_noise(report, arm)
 
 
 def _against_undertraining(report: Report, arm: ArmFacts) -> Knob:
@@ -527,6 +525,8 @@ def _against(report: Report, arm: ArmFacts, part: str) -> Knob | None:
             return _against_step(report, arm)
         case "clipping":
             return _against_clipping(report, arm)
+        case "without_noise":
+            return "own settings"
     return _against_noise(report, arm)
 
 
@@ -547,6 +547,8 @@ def _against_clipping(report: Report, arm: ArmFacts) -> Knob | None:
 
 def _against_noise(report: Report, arm: ArmFacts) -> Knob:
     """What makes the part smaller that the noise adds."""
+    if arm.is_own_code:
+        return "epsilon up"
     step, bound = _beside_rule(report, arm)
     if report.settings_tried is None and bound > BEYOND:
         return "bound by rule"

@@ -1,5 +1,7 @@
 """What the user's own code is handed: a seed, an epsilon, rows."""
 
+import math
+
 import numpy as np
 import pyarrow as pa
 
@@ -18,12 +20,15 @@ def run_seed(job: Job, arm: Arm, repeat: int) -> int:
     return seed_of(job.seed, "init", arm.key, repeat) % _LARGEST_SEED
 
 
-def asked_of(plan: Plan, arm: Arm) -> list[float] | None:
-    """Epsilon and delta that the code is asked for; None: to train without privacy."""
+def asked_of(plan: Plan, job: Job, arm: Arm) -> list[float] | None:
+    """Epsilon and delta that the code is asked for; None: to train without privacy.
+
+    A twin is asked for an infinite epsilon.
+    """
     target = arm.privacy.target_epsilon
     if target is None:
         return None
-    return [target, plan.training.delta]
+    return [math.inf if job.is_twins else target, plan.training.delta]
 
 
 def with_groups(table: pa.Table, grouping: Grouping) -> pa.Table:

@@ -9,10 +9,11 @@ from fairaudit.capabilities import part_of
 from fairaudit.data.dataset import Int64
 from fairaudit.execution.outcomes import OnTraining, group_means
 from fairaudit.execution.seed_data import SeedData
+from fairaudit.execution.twins import named
 from fairaudit.metrics.within_model import record_correct, record_loss
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan
-from fairaudit.results.jobs import Array
+from fairaudit.results.jobs import STEP_FACT, WITHOUT_NOISE, Array, StepTwin
 from fairaudit.trainers.handed import asked_of, run_seed, stream, with_groups
 from fairaudit.trainers.process import Given, Trained, train_once
 from fairaudit.trainers.synthetic import train_on_table
@@ -31,20 +32,30 @@ def train(
         TrainerError: It failed, exceeded a limit, or predicted what is no probability.
     """
     if arm.trainer not in plan.config.trainer:
-        return train_on_table(plan, job, arm, prepared)
+        arrays, facts = train_on_table(plan, job, arm, prepared)
+    else:
+        arrays, facts = _train(plan, job, arm, prepared)
+    if job.is_twins:
+        return named(WITHOUT_NOISE, arrays), {**facts, STEP_FACT: StepTwin.NONE}
+    return arrays, facts
+
+
+def _train(
+    plan: Plan, job: Job, arm: Arm, prepared: SeedData
+) -> tuple[dict[str, Array], dict[str, object]]:
     if arm.search is not None:
 
         def train_at(
             number: int, settings: Mapping[str, float], fit: Int64, validation: Int64
         ) -> Trained:
-            given = _given(plan, arm, prepared, fit, settings, validation)
+            given = _given(plan, job, arm, prepared, fit, settings, validation)
             return train_once(given, run_seed(job, arm, number))
 
         try_ranges = part_of(arm.search.capability, "try_ranges")
         arrays, tried = try_ranges(arm, job.seed, prepared, train_at)
         return arrays, {"event": None, "claimed": [None], **tried}
     everyone = np.arange(len(prepared.encoded.split.train))
-    given = _given(plan, arm, prepared, everyone, {})
+    given = _given(plan, job, arm, prepared, everyone, {})
     runs = [train_once(given, run_seed(job, arm, repeat)) for repeat in range(job.repeats)]
     on_training = _on_training(np.stack([run.train for run in runs]), prepared)
     arrays = {
@@ -52,7 +63,7 @@ def train(
         **group_means(on_training, prepared),
     }
     facts: dict[str, object] = {"event": None, "claimed": [run.claimed for run in runs]}
-    if job.seed == plan.config.seed:  # is it deterministic?
+    if job.seed == plan.config.seed and not job.is_twins:  # is it deterministic?
         again = train_once(given, run_seed(job, arm, 0))
         facts["differs_by"] = float(np.abs(again.test - runs[0].test).max(initial=0.0))
     return arrays, facts
@@ -65,6 +76,7 @@ def _on_training(probabilities: NDArray[np.float32], prepared: SeedData) -> OnTr
 
 def _given(
     plan: Plan,
+    job: Job,
     arm: Arm,
     prepared: SeedData,
     fit: Int64,
@@ -74,7 +86,7 @@ def _given(
     """What a training is handed.
 
     Args:
-        plan, arm, prepared: Which, on which data.
+        plan, job, arm, prepared: Which, on which data.
         fit: Places among the training rows, of those that it trains on.
         settings: Those of a search, none at the default; for a function that declares some.
         beside: Places of those that it predicts after the test rows.
@@ -104,7 +116,7 @@ def _given(
         tensors["test"] = _channels_first(tested)
     asked = {
         "trainer": arm.trainer,
-        "privacy": asked_of(plan, arm),
+        "privacy": asked_of(plan, job, arm),
         "settings": dict(settings),
         "classes": dataset.classes,
         "names": () if config.raw else encoded.names,

@@ -101,7 +101,7 @@ def _table(plan: Plan, job: Job, arm: Arm, rows: pa.Table) -> tuple[pa.Table, Cl
         return read_checked(config.model_copy(update=alone)).table, None
     asked = {
         "trainer": arm.trainer,
-        "privacy": asked_of(plan, arm),
+        "privacy": None if job.is_twins else asked_of(plan, job, arm),
         "tables": 1,
         "synthesizes": True,
         "memory": config.trainer_memory,
