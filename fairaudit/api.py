@@ -193,7 +193,7 @@ def _importable(given: dict[str, object]) -> dict[str, object]:
     model = given.get("model")
     if callable(model):
         found["model"] = _name_of(model, "model", getattr(model, "__module__", ""))
-    for option in ("method", "trainer"):
+    for option in ("method", "trainer", "synthesizer"):
         value = given.get(option)
         if value is None:
             continue

@@ -54,10 +54,10 @@ def refuse_leakage(config: AuditConfig) -> None:
     """
     if not config.leakage:
         return
-    if config.trainer:
+    if config.trainer or config.synthesizer or config.synthetic:
         raise ConfigError(
-            "--leakage attacks methods of this program, not code of your own",
-            hint="leave out --trainer, or --leakage",
+            "--leakage attacks methods of this program, not code or tables of your own",
+            hint="leave them out, or --leakage",
         )
     if config.tune is not None:
         raise ConfigError(

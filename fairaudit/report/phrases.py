@@ -151,10 +151,6 @@ PHRASES: Mapping[str, Phrase] = {
         "{without_noise:plain} of {total:value} of {of} are there without noise",
         question="from",
     ),
-    "from_without_noise": Phrase(
-        "the same of code that is not of this program, trained without its noise",
-        "Of {what}, {total} of {of}, {without_noise:plain} is there without noise.",
-    ),
     "from_noise": Phrase(
         "at least half of a cost or gap, told from zero, is added by the noise",
         "{noise:plain} of {total:value} of {of} are added by the noise",
