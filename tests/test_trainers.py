@@ -672,3 +672,119 @@ def test_a_method_of_ours_is_trained_without_the_trainer_that_was_audited_beside
     sys.modules.pop("plain", None)
     choice = plan_release(Request(Path("out/report.json"), "dpsgd", fitted=True))
     assert choice.arm.key == "dpsgd"
+
+
+# --- twins, searches, failures
+# --------------------------------------------------------------------------
+
+SHIFTED = """
+import math
+
+def train(data, privacy, seed, settings):
+    shift = settings.get("shift", 2.0)
+    model = fitted(data, None, seed)
+    if privacy is not None:
+        noise = 0.0 if math.isinf(privacy.epsilon) else 1.0 / privacy.epsilon
+        model.weights[-1] += shift + noise
+        model.claimed = fairaudit.Privacy(privacy.epsilon, privacy.delta)
+    return model.predict_proba
+
+train.supports_no_noise = True
+train.settings = {"shift": fairaudit.Range(-0.01, 0.01)}
+"""
+
+
+@pytest.mark.slow
+def test_a_twin_without_noise_and_the_noise_add_up_to_the_cost(home):
+    report = audited(f"{write(home, 'shifted', SHIFTED)}", twins="always", epsilon=[1, 4])
+    comparisons = {c.arm: c.overall.estimates for c in report.costs}
+    parts = {arm: known for arm, known in comparisons.items() if arm.startswith("shifted")}
+    assert len(parts) == 2
+    for known in parts.values():
+        for cost in ("privacy_cost", "excess_risk"):
+            without, noise = (known[f"{cost}.{part}"].value for part in ("without_noise", "noise"))
+            assert without + noise == pytest.approx(known[cost].value)
+            assert f"{cost}.step" not in known
+    both = [known["excess_risk.without_noise"].value for known in parts.values()]
+    assert both[0] == both[1] > 0.1  # the twin knows no epsilon
+    noises = [known["excess_risk.noise"].value for known in parts.values()]
+    assert noises[0] > 2 * noises[1] > 0
+
+
+@pytest.mark.slow
+def test_a_search_repairs_a_default_and_no_epsilon_is_claimed_of_what_it_chose(home):
+    name = write(home, "shifted", SHIFTED)
+    report = audited(name, tune=3, fail_on="epsilon > 100", trust_claimed_epsilon=True)
+    tuned = report.studies["tuning"]
+    for search in tuned.searches:
+        if search.arm == "sgd":
+            continue
+        assert search.searched["shift"].default is None
+        for seed in search.seeds:
+            assert [tried.is_default for tried in seed.tried] == [True, False, False]
+            assert seed.tried[0].settings == {}
+            assert all(-0.01 < tried.settings["shift"] < 0.01 for tried in seed.tried[1:])
+            scores = [tried.released_score for tried in seed.tried]
+            assert seed.tried[scores.index(max(scores))].selected
+    (private,) = [search for search in tuned.searches if search.arm == "shifted.train"]
+    assert not any(seed.best.is_default for seed in private.seeds)  # 2.0 is far off
+    claim = report.privacy["shifted.train"].claim
+    assert (claim.epsilon, claim.claiming) == (None, 0)
+    (gate,) = report.gates
+    assert {t.outcome for t in gate.targets if t.arm == "shifted.train"} == {"inconclusive"}
+
+
+def test_settings_are_asked_for_where_something_is_searched_and_are_ranges(home):
+    plain = write(home, "plain", PLAIN)
+    with pytest.raises(ConfigError, match="declares no settings"):
+        fairaudit.plan_audit("people.csv", group="sex", label="y", trainer=plain, tune=2)
+    three = write(home, "three", PLAIN + "\ntrain.settings = {'a': fairaudit.Range(0, 1)}\n")
+    with pytest.raises(ConfigError, match="does not take four arguments"):
+        fairaudit.plan_audit("people.csv", group="sex", label="y", trainer=three)
+    for low, high, log in ((1, 1, False), (0, 1, True), (0, float("inf"), False)):
+        with pytest.raises(ValueError, match="is no range"):
+            fairaudit.Range(low, high, log=log)
+
+
+def test_a_missing_group_column_says_how_it_is_handed_over(home):
+    body = "def train(data, privacy, seed):\n    return data.features[['x', 'sex']]\n"
+    with pytest.raises(FairauditError, match=r"sex.*--trainer-groups"):
+        audited(write(home, "asks", body), raw=True, seeds=2)
+
+
+@pytest.mark.slow
+def test_what_fails_alike_at_two_seeds_ends_the_run(home):
+    body = """
+        def train(data, privacy, seed):
+            open(f"seed-{seed}-{privacy is None}", "w").close()
+            if privacy is not None:
+                raise ValueError("never works")
+            return fitted(data, None, seed)
+    """
+    with pytest.raises(FairauditError, match=r"fails alike at every seed: .*never works"):
+        audited(write(home, "never", body), seeds=6)
+    assert len(list(home.glob("seed-*-False"))) == 2
+
+
+@pytest.mark.slow
+def test_an_ignored_epsilon_and_swapped_classes_are_named(home):
+    write(
+        home,
+        "wrong",
+        """
+        def ignores(data, privacy, seed):
+            return fitted(data, privacy and fairaudit.Privacy(5, 0), seed)
+        def swaps(data, privacy, seed):
+            model = fitted(data, None, seed)
+            return lambda rows: model.predict_proba(rows)[:, :: 1 if privacy is None else -1]
+        def sound(data, privacy, seed):
+            return fitted(data, privacy and fairaudit.Privacy(5 * privacy.epsilon, 0), seed)
+    """,
+    )
+    names = ("wrong:ignores", "wrong:swaps", "wrong:sound")
+    report = audited(names, epsilon=[2, 8], epochs=5)
+    told = {(w.code, w.arm) for w in report.warnings}
+    codes = {"privacy_not_heeded", "classes_reordered"}
+    swapped = {("classes_reordered", f"wrong.swaps@{e}") for e in (2, 8)}
+    same = {("privacy_not_heeded", f"wrong.{f}@{e}") for f in ("ignores", "swaps") for e in (2, 8)}
+    assert {each for each in told if each[0] in codes} == swapped | same
