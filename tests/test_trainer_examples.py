@@ -16,11 +16,12 @@ import fairaudit
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 NAMES = ("opacus_loop", "private_logistic", "embeddings")
+OF_OTHERS = {"dp_ebm": "interpret", "mst": "mbi"}  # run where their package is installed
 
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    for name in NAMES:
+    for name in (*NAMES, *OF_OTHERS):
         shutil.copy(EXAMPLES / f"{name}.py", tmp_path)
     draw = np.random.default_rng(2)
     frame = pd.DataFrame(
@@ -61,6 +62,23 @@ def test_an_example_is_audited_as_its_first_lines_say(home, name):
     assert cost.overall.estimates["reference.accuracy"].value > 0.75  # it learns: half is chance
     assert cost.overall.estimates["accuracy"].value > 0.7
     assert "trainer_deterministic" in {w.code for w in report.warnings if w.arm == f"{name}.train"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OF_OTHERS)
+def test_an_example_with_another_library_is_audited_with_its_twin(home, name):
+    pytest.importorskip(OF_OTHERS[name], reason=f"pip install {OF_OTHERS[name]} runs {name}.py")
+    option, function = "trainer", "train"
+    if name == "mst":
+        option, function = "synthesizer", "sampled"
+    options = {"group": "sex", "label": "approved", "epsilon": 8, "seeds": 1, "out": "out"}
+    options |= {"raw": name == "dp_ebm", "format": "json", "workers": 1, "twins": "always"}
+    report = fairaudit.run_audit("people.csv", **{option: f"{name}:{function}"}, **options)
+    assert report.status == "complete", report.warnings
+    key = f"{name}.{function}"
+    assert report.privacy[key].claim.epsilon == 8.0
+    (cost,) = [c for c in report.costs if c.arm == key]
+    assert "privacy_cost.without_noise" in cost.overall.estimates
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0, 8.0])
