@@ -50,6 +50,7 @@ def synthetic(table, privacy, method):
     """As many rows as there are, drawn from the marginals."""
     marginals = released(table.fillna("?"), privacy)
     made = marginals.synthesize(rows=len(table), method=method).to_pandas()
+    made = made.dropna()  # noise may draw values outside of the keys, which opendp makes missing
     if privacy is not None:
         made.attrs["claimed"] = fairaudit.Privacy(
             privacy.epsilon, privacy.delta, "one training row", "add or remove one row", "zCDP"
