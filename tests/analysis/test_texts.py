@@ -145,7 +145,7 @@ def test_gaps(texts, stored, where):
             assert found["joint_high"] > size["high"]
             size = {**size, "low": 0.0, "high": found["joint_high"]}
         assert says(row["gap"], *interval(size), factor=factor)
-        assert says(row["least that is found"], found["minimum_detectable"], factor=factor)
+        assert says(row["found 4 times in 5 from"], found["minimum_detectable"], factor=factor)
         costs = {
             group: estimates(stored, row["method"], grouping, group)[metric]["value"]
             for group in a_b

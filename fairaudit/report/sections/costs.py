@@ -43,7 +43,7 @@ def section(report: Report) -> Section | None:
         brief.append(Text(plain(words, 1000)))
     blocks: tuple[Block, ...] = (
         *figures(cost_chart(report)),
-        Text(f"On {report.test_rows}, with 95 % intervals."),
+        Text(f"On {report.test_rows}; 95 % intervals."),
         by_group,
     )
     return Section("costs", "Cost by group", blocks, tuple(brief))
@@ -102,9 +102,8 @@ def gaps(report: Report) -> Section | None:
             if largest is not None:
                 shown.append(largest)
             rows += [_row(report, comparison, gap) for gap in shown]
-    head = ("method", "of", "between", "#gap", "#least that is found", "reading")
-    least = Text("A gap of the least size that is found is found four times out of five.")
-    return Section("gaps", "Gaps between groups", (least, table(head, rows, most=_MOST_GAPS)))
+    head = ("method", "of", "between", "#gap", "#found 4 times in 5 from", "reading")
+    return Section("gaps", "Gaps between groups", (table(head, rows, most=_MOST_GAPS),))
 
 
 def _row(report: Report, comparison: Comparison, gap: Gap) -> tuple[Cell, ...]:
