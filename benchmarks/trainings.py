@@ -4,16 +4,18 @@
     python benchmarks/trainings.py adult --data adult.parquet [--files 200]
 
 Files are drawn from a population that is known. Every model is a logistic regression, trained by
-Poisson batches at many splits of a file at once: R without privacy, T with clipped gradients, A
-with noise, too. What is true of a file is the mean over many more splits (or, for a given split,
-over more trainings) of models judged on the whole population. The audit's own code makes the
-intervals of the gap between two groups, of each group and of the parts of a cost.
+Poisson batches at many splits of a file at once: R without privacy, S with A's step, T with clipped
+gradients, A with noise, too. What is true of a file is the mean over many more splits (or, for a
+given split, over more trainings) of models judged on the whole population. The audit's own code
+makes the intervals of the gap between two groups, of each group and of the parts of a cost.
 
 ``file``: share of 95 % intervals that hold what is true of models trained on rows of the file.
 ``new``: share that hold the mean over files, which a model of a new file has. ``wider``: how many
 times wider intervals would have to be to hold that in 95 %. ``passes``: share of tests of
 ``fairaudit choose``, each at 1.25 %, that pass a rule whose limit is the truth of the file.
 ``A/A``: a second private arm stands in for the reference, so that every truth is 0.
+``split``: ``file`` among the files at which ``--twins auto`` splits the cost: one over all rows or
+a gap is told from zero. ``files split``: share of files.
 """
 
 import argparse
@@ -39,8 +41,10 @@ SPLITS = 10  # of the largest audit; one of five takes the first
 METRICS = (
     "privacy_cost",
     "excess_risk",
+    "privacy_cost.step",
     "privacy_cost.clipping",
     "privacy_cost.noise",
+    "excess_risk.step",
     "excess_risk.clipping",
     "excess_risk.noise",
     "accuracy",
@@ -59,7 +63,8 @@ class World:
         x, y, groups: The population, ``[M, d]``, ``[M]``, ``[M]``.
         rows: Of a file, drawn with replacement.
         clip, noise: Of the private arm.
-        step: Of all arms.
+        step: Of the reference.
+        shorter: The private arm's step over it.
         given: One split of the file, the same at every seed.
     """
 
@@ -70,14 +75,16 @@ class World:
     clip: float = 1.0
     noise: float = 2.0
     step: float = 2.0
+    shorter: float = 1.0
     given: bool = False
 
 
 class Trained(NamedTuple):
-    """Weights ``[d, splits]`` of the three models at each split."""
+    """Weights ``[d, splits]`` of the four models at each split."""
 
     reference: Array
-    twin: Array
+    stepping: Array
+    quiet: Array
     private: Array
 
 
@@ -98,13 +105,14 @@ def train(world: World, x: Array, y: Array, masks: NDArray[np.bool_], rng) -> Tr
         batch = masks & (rng.random(masks.shape, dtype=np.float32) < RATE)
         for which, weights in enumerate(models):
             slope = (1 / (1 + np.exp(-(x @ weights))) - y[:, None]) * batch
-            if which > 0:
+            if which > 1:
                 slope *= np.minimum(1, world.clip / np.maximum(np.abs(slope) * norms, 1e-12))
             total = x.T @ slope.astype(np.float32)
-            if which == 2:
+            if which == 3:
                 noise = rng.standard_normal(total.shape, dtype=np.float32)
                 total += world.noise * world.clip * noise
-            weights -= (world.step / expected) * total
+            step = world.step if which == 0 else world.step * world.shorter
+            weights -= (step / expected) * total
     return Trained(*models)
 
 
@@ -133,8 +141,9 @@ def truths(world: World, models: Trained) -> dict[str, NDArray[np.float64]]:
     for cost, (metric, sign) in lost.items():
         value = {arm: sign * values[metric] for arm, values in mean.items()}
         found[cost] = value["private"] - value["reference"]
-        found[f"{cost}.clipping"] = value["twin"] - value["reference"]
-        found[f"{cost}.noise"] = value["private"] - value["twin"]
+        found[f"{cost}.step"] = value["stepping"] - value["reference"]
+        found[f"{cost}.clipping"] = value["quiet"] - value["stepping"]
+        found[f"{cost}.noise"] = value["private"] - value["quiet"]
     for metric in ("accuracy", "tpr", "selection_rate"):
         found[metric] = mean["private"][metric]
         found[f"change.{metric}"] = mean["private"][metric] - mean["reference"][metric]
@@ -159,27 +168,30 @@ def tables_of(x: Array, y, groups, models: Trained, tested, seeds: int) -> dict:
     """What an audit of these models makes of them, as ``compare`` does."""
     arms = [predictions(x, weights[:, :seeds], tested[:, :seeds]) for weights in models]
     records = EvaluatedRecords.of([p.rows for p in arms[0]], groups, 2)
-    before, between, after = (evaluated(arm, y, records, OUTCOME) for arm in arms)
+    before, stepping, quiet, after = (evaluated(arm, y, records, OUTCOME) for arm in arms)
     own, _, changed = both_tables(after, before, records, OUTCOME)
     return {
         **costs_between(after, before, records, OUTCOME),
         **own,
         **changed,
-        **costs_between(between, before, records, OUTCOME, "clipping"),
-        **costs_between(after, between, records, OUTCOME, "noise"),
+        **costs_between(stepping, before, records, OUTCOME, "step"),
+        **costs_between(quiet, stepping, records, OUTCOME, "clipping"),
+        **costs_between(after, quiet, records, OUTCOME, "noise"),
     }
 
 
 class Found(NamedTuple):
     """Of one interval: where it lies, how wide it is, what is true of the file.
 
-    And whether a test of `choose` takes the truth for a limit that is kept.
+    Whether a test of `choose` takes the truth for a limit that is kept, and whether a cost of the
+    audit is detected.
     """
 
     value: float
     half: float
     truth: float
     passes: bool
+    is_split: bool = False
 
 
 def audits(world: World, files: int, more: int, seed: int) -> Iterator[dict[tuple, Found]]:
@@ -197,18 +209,30 @@ def audits(world: World, files: int, more: int, seed: int) -> Iterator[dict[tupl
         true = truths(world, held)
         twice = Trained(*(weights[:, :SPLITS] for weights in models))
         again = train(world, x, y.astype(np.float32), ~tested[:, :SPLITS], rng).private
-        alike = twice._replace(reference=again, twin=again)
+        alike = twice._replace(reference=again, stepping=again, quiet=again)
         found = {}
         for seeds in (5, SPLITS):
             tables = tables_of(x, y, groups, twice, tested, seeds)
+            is_split = _detects(tables)
             for metric in METRICS:
                 low, high = true[metric]
-                found[seeds, metric, "gap"] = _found(contrast(tables[metric], 0, 1), low - high)
-                found[seeds, metric, "group"] = _found(contrast(tables[metric], 1), high)
+                gap = _found(contrast(tables[metric], 0, 1), low - high)
+                group = _found(contrast(tables[metric], 1), high)
+                found[seeds, metric, "gap"] = gap._replace(is_split=is_split)
+                found[seeds, metric, "group"] = group._replace(is_split=is_split)
             equal = tables_of(x, y, groups, alike, tested, seeds)
             for metric in ("privacy_cost", "excess_risk", "change.tpr", "change.selection_rate"):
                 found[seeds, metric, "A/A"] = _found(contrast(equal[metric], 0, 1), 0.0)
         yield found
+
+
+def _detects(tables: dict) -> bool:
+    """Whether the cost over all rows is told to be above zero, or a gap from zero."""
+    for cost in ("privacy_cost", "excess_risk"):
+        whole, gap = contrast(tables[cost], 2), contrast(tables[cost], 0, 1)
+        if whole.value > whole.half_width() or abs(gap.value) > gap.half_width():
+            return True
+    return False
 
 
 def _found(spread: Spread, truth: float) -> Found:
@@ -230,16 +254,18 @@ def tell(name: str, world: World, files: int, more: int, seed: int) -> None:
     began = time.process_time()
     every = list(audits(world, files, more, seed))
     for key in every[0]:
-        value, half, truth, passes = np.array([found[key] for found in every]).T
+        value, half, truth, passes, split = np.array([found[key] for found in every]).T
         kept = np.isfinite(half)
-        value, half, truth = value[kept], half[kept], truth[kept]
-        of_file = np.mean(np.abs(value - truth) <= half)
+        value, half, truth, split = value[kept], half[kept], truth[kept], split[kept] > 0
+        holds = np.abs(value - truth) <= half
+        of_file = holds.mean()
+        of_split = holds[split].mean() if split.any() else np.nan
         away = np.abs(value - truth.mean()) / half
         seeds, metric, kind = key
         print(
             f"{name:34s} {seeds:3d} {metric:24s} {kind:6s} {of_file:7.3f} "
             f"{np.mean(away <= 1):7.3f} {np.quantile(away, 0.95):7.2f} {half.mean():9.4f} "
-            f"{passes[kept].mean():7.3f}",
+            f"{passes[kept].mean():7.3f} {of_split:7.3f} {split.mean():7.3f}",
             flush=True,
         )
     print(f"{name}: {len(every)} files, {time.process_time() - began:.0f} s", flush=True)
@@ -295,6 +321,9 @@ def main() -> None:
             for w in ("a split per seed", "given split")
             for n in range(4)
         }
+        for n, shorter in ((0, 0.3), (1, 0.3), (2, 0.8), (3, 0.8)):
+            name = f"world {n}, {shorter:g} of the step"
+            cells[name] = replace(worlds(n), shorter=shorter, noise=1.0)
     else:
         base = adult(options.data)
         cells = {
@@ -314,7 +343,7 @@ def main() -> None:
         }
     print(
         f"{'':34s} seeds {'':24s}        {'file':>7s} {'new':>7s} {'wider':>7s} "
-        f"{'half':>9s} {'passes':>7s}"
+        f"{'half':>9s} {'passes':>7s} {'split':>7s} {'files split':>11s}"
     )
     for number, (name, world) in enumerate(cells.items()):
         if options.cells in name:

@@ -72,6 +72,69 @@ def test_a_second_call_goes_on_from_what_is_finished_and_writes_the_same(audited
     assert jobs.items() <= more.items()
 
 
+# dpsgd loses by a step that is far too short; the other method is the reference with other noise.
+SPLIT = {
+    **QUICK,
+    "epochs": 4,
+    "seeds": 3,
+    "noise_multiplier": 0.01,
+    "method": ["dpsgd", "global-adapt"],
+    "settings": {"dpsgd": {"learning_rate": 1e-3}, "global-adapt": {"max_grad_norm": 50.0}},
+    "diagnostics": "off",
+    "format": "json",
+}
+
+
+def parts(report):
+    """Arm -> parts that its cost is in."""
+    found = {}
+    for comparison in report.costs:
+        names = comparison.overall.estimates
+        found[comparison.arm] = {n.partition(".")[2] for n in names if n.startswith("excess_risk.")}
+    return found
+
+
+ALL = {"step", "clipping", "noise", "constant"}
+
+
+def test_costs_are_split_where_one_is_detected_and_a_killed_run_comes_to_the_same(tmp_path):
+    def run(name, **given):
+        return fairaudit.run_audit(people(), group="sex", out=tmp_path / name, **SPLIT, **given)
+
+    report = run("whole")
+    assert parts(report) == {"dpsgd": ALL, "global-adapt": {"constant"}}
+    assert "from_step" in {finding.code for finding in report.findings}
+    jobs = trained(tmp_path / "whole")
+    assert len(jobs) == 4 * 3  # three arms and one pair of twins
+    whole = stable(tmp_path / "whole" / "report.json")
+    # Killed while twins were trained: of three of their jobs two are there.
+    newest = max(jobs, key=jobs.get)
+    (tmp_path / "whole" / "jobs" / newest).unlink()
+    (tmp_path / "whole" / "report.json").unlink()
+    run("whole")
+    again = trained(tmp_path / "whole")
+    assert stable(tmp_path / "whole" / "report.json") == whole
+    assert {name for name in jobs if again[name] != jobs[name]} == {newest}
+    # Added later: the arms' trainings stay.
+    every = run("whole", twins="always")
+    assert parts(every) == {"dpsgd": ALL, "global-adapt": ALL}
+    after = trained(tmp_path / "whole")
+    assert all(after[name] == again[name] for name in again)
+    assert len(after) == 5 * 3
+
+
+def test_a_rule_about_a_part_has_it_split_and_a_report_without_parts_names_the_option(tmp_path):
+    rule = "privacy_cost.noise@overall:global-adapt > 50 points"
+    given = {"group": "sex", **SPLIT}
+    asked = fairaudit.run_audit(people(), out=tmp_path / "a", fail_on=[rule], **given)
+    assert parts(asked)["global-adapt"] == ALL
+    none = fairaudit.run_audit(people(), out=tmp_path / "b", fail_on=[rule], twins="off", **given)
+    assert parts(none) == {"dpsgd": {"constant"}, "global-adapt": {"constant"}}
+    (gate,) = none.gates
+    assert gate.outcome == "inconclusive"
+    assert "--twins always" in gate.targets[0].reason
+
+
 def test_python_reads_neither_environment_nor_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fairaudit.toml").write_text("epochz = 1\n")
