@@ -9,8 +9,8 @@ from stand_ins import ToldNoise, take_steps
 from fairaudit.diagnostics.observers import EpochCurves, Misalignment
 from fairaudit.engine.loop import NORM_GUARD, Asking
 from fairaudit.engine.observe import Observer
-from fairaudit.engine.release import GradientSum
-from fairaudit.engine.rules import FlatClip
+from fairaudit.engine.release import GaussianRelease, GradientSum
+from fairaudit.engine.rules import FlatClip, PublicFacts
 from fairaudit.errors import PrivacyError
 from fairaudit.methods.dpsgd import DpSgd
 from fairaudit.methods.sgd import Sgd
@@ -215,3 +215,31 @@ def test_without_noise_or_without_a_private_release_nothing_is_drawn_or_claimed(
     seen = take_steps(DpSgd(), quiet, [[1], []])
     assert (seen.noise.draws, seen.outcome.event) == (0, None)
     assert take_steps(Sgd(), make_task(SGD, make_pool(40)), [[1]]).outcome.event is None
+
+
+class Charged:
+    """Asks how many records there are, and keeps what it is told."""
+
+    query_name, query_noise_multiplier = "count", 2.5
+
+    def init(self, replicates, facts):
+        return None
+
+    def query(self, state, norms, group):
+        return torch.ones_like(norms).unsqueeze(-1)
+
+    def update(self, state, answer):
+        return answer
+
+
+def test_noise_on_a_query_has_the_multiplier_that_is_charged_for_it():
+    asking = Asking(Charged(), 2, None, ToldNoise(1.0), is_limited=False)
+    asking.ask(torch.ones(2, 7), torch.zeros(2, 7), None)
+    assert asking.released.tolist() == [[9.5], [9.5]]  # seven records and the noise
+
+
+def test_noise_on_a_sum_is_its_multiplier_times_the_claimed_sensitivity():
+    facts = PublicFacts(100, torch.tensor([4.0, 8.0]), 1, 2)
+    release = GaussianRelease(3.0, ToldNoise(1.0))
+    gradient = release([torch.zeros(2, 5)], torch.tensor([0.5, 2.0]), facts)
+    assert gradient[:, 0].tolist() == [3.0 * 0.5 / 4.0, 3.0 * 2.0 / 8.0]
