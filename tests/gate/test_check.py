@@ -444,6 +444,7 @@ def with_hidden_rows(without_group, dropped):
     """A report of trainings, and one of given predictions that leaves some rows unjudged."""
     names = ("a", "c", "(missing)")
     pairs = (gap("a", "c", 0.029), gap("a", "c", 0.029, kind="max"))
+    pairs += (gap("a", "", 0.029, kind="population"),)
     compared = replace(comparison(costs=(0.04, 0.011, 0.02), names=names), gaps=pairs)
     compared = with_measure(compared, "(missing)", gated=False, reason="rows without a group")
     report = report_of(compared, names=names)
@@ -468,6 +469,7 @@ def with_hidden_rows(without_group, dropped):
         ("accuracy@overall < {}", 0.798443 - 8 / 390),  # all rows have one, whatever their group
         ("privacy_cost@sex=a > {}", 0.0541235 + 2 * 98 / 480),  # from -1 to 1
         ("privacy_cost_gap > {}", 0.0461235 + 4 * 98 / 480),  # by both its groups
+        ("privacy_cost_gap@sex=a > {}", 0.0461235 + 4 * 98 / 480),  # by it and by all rows
     ],
 )
 def test_rows_that_nobody_judged_may_lie_where_a_rule_fails(rule, beside):

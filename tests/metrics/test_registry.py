@@ -275,9 +275,8 @@ def test_a_cost_that_is_added_is_in_every_output(tmp_path, third):
     assert gaps["brier_cost", "pair"].detected
     for file in ("report.md", "report.html"):
         page = (tmp_path / "private" / file).read_text("utf-8")
-        assert "brier cost (points)" in page
-        assert "lost area (points)" in page
-        assert f"{100 * held['brier_cost'].value:.1f}" in page
+        for cost in ("brier_cost", "auc_cost"):
+            assert f"{100 * held[cost].value:.1f} [{100 * held[cost].low:.1f}" in page
     frame = report.by_group().set_index("group")
     assert frame.loc["F", "brier_cost_low"] == pytest.approx(held["brier_cost"].low, rel=1e-5)
     again, _ = scored(tmp_path, "private", "base")
