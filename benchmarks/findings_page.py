@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from findings_cells import CANNOT_TELL, DIFFERENT, MEASURES, WORDS, Cell
+from findings_cells import CANNOT_TELL, DIFFERENT, MEASURES, WORDS, Cell, worded
 from scipy.stats import beta
 
 from fairaudit.metrics.intervals import half_width
@@ -129,18 +129,37 @@ def _counts_by_measure(cells: Sequence[Cell]) -> list[str]:
     return of_measure
 
 
-def refuting(cells: Sequence[Cell]) -> list[str]:
-    """Cells against the claim, the largest gap in margins first."""
-    against = [cell for cell in cells if refutes(cell)]
-    against.sort(key=lambda cell: -abs(cell.value) / cell.margin)
-    lines = header("audit", "measure", "epsilon", "gap of", "gap")
-    for cell in against[:LONGEST]:
+def refuting(cells: Sequence[Cell], if_all: Sequence[Cell]) -> list[str]:
+    """Cells against the claim, the largest gap in margins first.
+
+    Args:
+        cells: With their words.
+        if_all: The same, with the words they would have were all cells of the grid finished ones.
+    """
+    against = []
+    for cell, alone in zip(cells, if_all, strict=True):
+        if refutes(cell):
+            against.append((cell, "planned"))
+        elif refutes(alone):
+            against.append((cell, "finished"))
+    against.sort(key=lambda entry: -abs(entry[0].value) / entry[0].margin)
+    lines = header("audit", "measure", "epsilon", "gap of", "gap", "Holm over")
+    for cell, family in against[:LONGEST]:
         groups = f"{cell.a} - {cell.b}"
-        lines.append(row(cell.audit, cell.measure, f"{cell.epsilon:g}", groups, gap(cell)))
+        epsilon = f"{cell.epsilon:g}"
+        lines.append(row(cell.audit, cell.measure, epsilon, groups, gap(cell), family))
     left = len(against) - LONGEST
     if left > 0:
         lines += ["", f"{left} smaller ones are in `OUT/cells.csv`."]
     return lines if against else ["None of the finished cells."]
+
+
+def with_finished_families(by_table: Mapping[str, Sequence[Cell]], level: float) -> Sequence[Cell]:
+    """All cells, with the words they had if nothing else were planned."""
+    cells: list[Cell] = []
+    for of_table in by_table.values():
+        cells += worded(of_table, len(of_table), level)
+    return cells
 
 
 class Sequel(NamedTuple):
@@ -216,6 +235,7 @@ def opacus(pairs: Sequence[tuple[Cell, Cell]]) -> list[str]:
 def written(evidence: Evidence, grid: Mapping[str, object]) -> str:
     """The page."""
     cells = [cell for of_table in evidence.cells.values() for cell in of_table]
+    if_all = with_finished_families(evidence.cells, grid["level"])
     lines = [
         "# Findings: what is left of published disparities at another setting",
         "",
@@ -237,9 +257,10 @@ def written(evidence: Evidence, grid: Mapping[str, object]) -> str:
         "",
         "## Cells that refute it",
         "",
-        "Different at a setting that is not the published one.",
+        "Different at a setting that is not the published one: by Holm over all planned cells of "
+        "the table, or only if the finished ones were all.",
         "",
-        *refuting(cells),
+        *refuting(cells, if_all),
         "",
         "## All cells",
         "",
@@ -247,7 +268,7 @@ def written(evidence: Evidence, grid: Mapping[str, object]) -> str:
         "",
         *by_measure(cells),
         "",
-        *_of_power(cells),
+        *_of_power(cells, if_all, grid["level"]),
         "",
         "## Published gaps at another setting",
         "",
@@ -315,17 +336,18 @@ def _margins(margins: Mapping[str, float]) -> str:
     )
 
 
-def _of_power(cells: Sequence[Cell]) -> list[str]:
+def _of_power(cells: Sequence[Cell], if_all: Sequence[Cell], level: float) -> list[str]:
     weak = [cell for cell in cells if cell.is_weak]
     strong = [cell for cell in cells if not cell.is_weak]
     elsewhere = [cell for cell in cells if kind(cell) != KINDS["published"]]
     open_ = [cell for cell in elsewhere if cell.word == CANNOT_TELL]
-    alone = sum(cell.p_diff <= 0.05 for cell in open_)
+    alone = sum(cell.p_diff <= level for cell in open_)
     return [
         f"{len(weak)} of {len(cells)} were marked before the run, their power for equality being "
         f"reckoned below one half: {counts(weak)}; the others {counts(strong)}. Of the "
         f"{len(open_)} that cannot be told at other settings than published ones {alone} are told "
-        "from 0 at 5 % if each is tested alone."
+        "from 0 at 5 % if each is tested alone. Were the finished cells the whole family, all "
+        f"cells would be {counts(if_all)}."
     ]
 
 
