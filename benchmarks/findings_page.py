@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from findings_cells import CANNOT_TELL, DIFFERENT, MEASURES, WORDS, Cell, worded
@@ -203,23 +203,31 @@ def _like(cell: Cell, cells: Sequence[Cell], audit: str) -> Cell | None:
     return None
 
 
-def before_and_after(told: Sequence[Sequel]) -> list[str]:
-    """Published gaps at epsilon 3 beside the same gap at other settings."""
-    lines = header("published setting", "measure", "gap", "by rules", "searched")
+def before_and_after(told: Sequence[Sequel], cells: Sequence[Cell]) -> list[str]:
+    """Published gaps at epsilon 3, beside other epsilons and the same gap at other settings."""
+    lines = header(
+        *("published setting", "measure", "at 0.5", "at 3", "at 8"),
+        *("by rules, at 3", "searched, at 3"),
+    )
     for sequel in told:
         cell = sequel.published
         if cell.epsilon != 3:
             continue
-        name = cell.audit.replace(" published", "")
-        lines.append(
-            row(name, cell.measure, gap(cell), _said(sequel.by_rules), _said(sequel.searched))
-        )
+        audit = cell.audit.removesuffix(" (others)")
+        ends = []
+        for epsilon in (0.5, 8.0):
+            ends.append(_said(_like(replace(cell, epsilon=epsilon), cells, audit)))
+        name = f"{audit.replace(' published', '')} ({cell.a} - {cell.b})"
+        after = (_said(sequel.by_rules), _said(sequel.searched))
+        lines.append(row(name, cell.measure, ends[0], gap(cell), ends[1], *after))
     return lines
 
 
 def _said(cell: Cell | None) -> str:
     if cell is None:
         return "not run"
+    if cell.word == DIFFERENT:
+        return gap(cell)
     return f"{gap(cell)} {cell.word}"
 
 
@@ -272,9 +280,10 @@ def written(evidence: Evidence, grid: Mapping[str, object]) -> str:
         "",
         "## Published gaps at another setting",
         "",
-        "Every cell that is different at a published setting and epsilon 3.",
+        "Every cell that is different at a published setting and epsilon 3; what is not said to be "
+        "equal or open is different.",
         "",
-        *before_and_after(sequels(cells)),
+        *before_and_after(sequels(cells), cells),
         "",
         "## A second implementation",
         "",
