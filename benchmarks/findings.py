@@ -59,6 +59,7 @@ class Audit:
         cut: Training rows that are left of the table's smaller group; 0: all.
         opacus: Trained by Opacus' engine at the numbers of the audit of that name.
         part: What its name has besides, where the epsilons of a setting are two audits.
+        seeds: Of every arm.
     """
 
     of: str
@@ -67,6 +68,7 @@ class Audit:
     cut: int = 0
     opacus: bool = False
     part: str = ""
+    seeds: int = GRID["seeds"]
 
     @property
     def name(self) -> str:
@@ -145,7 +147,7 @@ def command(
         of_class = sizes[table["groups"][0]][table["cut"]]
         rows = (1 - GRID["test_size"]) * sum(of_class)
         line += ["--keep", f"{table['cut']}={audit.cut / rows:.6f}"]
-    line += ["--seeds", str(GRID["seeds"]), "--test-size", str(GRID["test_size"])]
+    line += ["--seeds", str(audit.seeds), "--test-size", str(GRID["test_size"])]
     line += [*COMMON, *audit.options, *QUIET, "--out", str(audit.report(out).parent)]
     if audit.opacus:
         place = line.index("--method")

@@ -236,6 +236,8 @@ def opacus(pairs: Sequence[tuple[Cell, Cell]]) -> list[str]:
     lines = header("audit, epsilon", "measure", "this program", "Opacus' engine")
     for ours, theirs in pairs:
         name = f"{ours.audit}, {ours.epsilon:g}"
+        if theirs.seeds != ours.seeds:
+            name += f" (Opacus: {theirs.seeds} seeds)"
         lines.append(row(name, ours.measure, gap(ours), gap(theirs)))
     return lines
 
