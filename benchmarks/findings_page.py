@@ -130,7 +130,7 @@ def _counts_by_measure(cells: Sequence[Cell]) -> list[str]:
 
 
 def refuting(cells: Sequence[Cell], if_all: Sequence[Cell]) -> list[str]:
-    """Cells against the claim, the largest gap in margins first.
+    """Cells against the claim, those of the planned family first, the largest gap in margins first.
 
     Args:
         cells: With their words.
@@ -142,7 +142,7 @@ def refuting(cells: Sequence[Cell], if_all: Sequence[Cell]) -> list[str]:
             against.append((cell, "planned"))
         elif refutes(alone):
             against.append((cell, "finished"))
-    against.sort(key=lambda entry: -abs(entry[0].value) / entry[0].margin)
+    against.sort(key=lambda entry: (entry[1] != "planned", -abs(entry[0].value) / entry[0].margin))
     lines = header("audit", "measure", "epsilon", "gap of", "gap", "Holm over")
     for cell, family in against[:LONGEST]:
         groups = f"{cell.a} - {cell.b}"
@@ -309,15 +309,18 @@ def claims(cells: Sequence[Cell], evidence: Evidence) -> list[str]:
     published = [cell for cell in cells if kind(cell) == KINDS["published"]]
     rules = [cell for cell in cells if kind(cell) == KINDS["default"]]
     cut = [cell for cell in cells if "cut to" in kind(cell)]
+    searched = [cell for cell in cells if kind(cell) == KINDS["search"]]
+    sizes = sorted({cell.audit.split()[2] for cell in cut}, key=int)
     told = sequels(cells)
     coins = evidence.coins
     return [
         f"1. At published settings DP-SGD has gaps: {_share(published, DIFFERENT)} are different.",
         "2. At the same epsilon with the clipping bound and the step of this program's rules, of "
-        f"these {_after([sequel.by_rules for sequel in told])}.",
-        f"3. After a charged search of both models, {_after([s.searched for s in told])}.",
-        f"4. It is not so everywhere: by rules {_share(rules, DIFFERENT)} are different, with a "
-        f"group cut to 50 to 1,000 training rows {_share(cut, DIFFERENT)}.",
+        f"these are equal / different / open {_after([sequel.by_rules for sequel in told])}.",
+        f"3. After a charged search of both models they are {_after([s.searched for s in told])}.",
+        f"4. It is not so everywhere: by rules {_share(rules, DIFFERENT)} are different, after a "
+        f"search {_share(searched, DIFFERENT)}, with a group cut to "
+        f"{', '.join(sizes)} training rows {_share(cut, DIFFERENT)}.",
         f"5. Where no gap is true, {coins.wrong} of {coins.families} families have a cell that is "
         f"called different: {coins.share:.1%}, at most {coins.upper:.1%} with 95 % confidence "
         f"(A/A: coin flips, {coins.cells:,} cells).",
@@ -325,14 +328,14 @@ def claims(cells: Sequence[Cell], evidence: Evidence) -> list[str]:
 
 
 def _after(cells: Sequence[Cell | None]) -> str:
-    """'12 are equal, 3 different, and of 4 it cannot be told, 8 were not run'."""
+    """'12 / 3 / 4 (8 were not run)', in the order of WORDS."""
     run = [cell for cell in cells if cell is not None]
     of_word = Counter(cell.word for cell in run)
     equal, different, open_ = (of_word[word] for word in WORDS)
     left = ""
     if len(run) < len(cells):
         left = f" ({len(cells) - len(run)} were not run)"
-    return f"{equal} are equal, {different} different, {open_} cannot be told{left}"
+    return f"{equal} / {different} / {open_}{left}"
 
 
 def _share(cells: Sequence[Cell], word: str) -> str:
