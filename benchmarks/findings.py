@@ -379,11 +379,19 @@ def digest(path: Path) -> str:
     return hashlib.sha256(canonical_json(measured).encode()).hexdigest()[:12]
 
 
+def coins_digest(out: Path) -> str:
+    """Of the digests of all simulated tables that have finished, in order."""
+    paths = [coin_report(out, table) for table in range(GRID["coins"]["tables"])]
+    of_tables = [digest(path) for path in paths if path.is_file()]
+    return hashlib.sha256(canonical_json(of_tables).encode()).hexdigest()[:12]
+
+
 def evidence(out: Path) -> page.Evidence:
     """What the page is made of."""
     digests, unfinished, seconds = {}, {}, 0.0
     for audit in audits():
         if audit.of == COINS:
+            digests[COINS] = coins_digest(out)
             continue
         report = finished(audit.report(out))
         if report is None:

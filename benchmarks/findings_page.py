@@ -316,8 +316,9 @@ def claims(cells: Sequence[Cell], evidence: Evidence) -> list[str]:
     return [
         f"1. At published settings DP-SGD has gaps: {_share(published, DIFFERENT)} are different.",
         "2. At the same epsilon with the clipping bound and the step of this program's rules, of "
-        f"these are equal / different / open {_after([sequel.by_rules for sequel in told])}.",
-        f"3. After a charged search of both models they are {_after([s.searched for s in told])}.",
+        f"these {_after([sequel.by_rules for sequel in told])} are equal / different / open.",
+        f"3. After a charged search of both models, chosen by accuracy, they are "
+        f"{_after([sequel.searched for sequel in told])}.",
         f"4. It is not so everywhere: by rules {_share(rules, DIFFERENT)} are different, after a "
         f"search {_share(searched, DIFFERENT)}, with a group cut to "
         f"{', '.join(sizes)} training rows {_share(cut, DIFFERENT)}.",
@@ -371,8 +372,8 @@ DOES_NOT_SHOW = [
     "- *Cannot tell* is not *equal*: most such cells are rates of a small class.",
     "- Models are of rows of one file, judged on new people of its population; a new file adds to "
     "every gap. Groups are those of the file, one column at a time.",
-    "- One method, `dpsgd`, tables, logistic regression and small networks: nothing about images, "
-    "text, other methods, or models larger than these.",
+    "- One method, `dpsgd`, on tables, by the models whose audits are listed as finished: nothing "
+    "about images, text, other methods or other models.",
     "- A gap that is equal says nothing of what both groups lose, nor of gaps that the reference "
     "has already.",
     "- Rules were made on adult, dutch, bank, german and the sample, though not on their groups; "
