@@ -55,8 +55,7 @@ class Archive(DataSource):
 def open_archive(path: Path, image: str | None, options: ImageOptions) -> Archive:
     """Read the arrays of an archive.
 
-    ``x_train`` and ``x_test`` (or ``train_x`` and ``test_x``) are one column ``x``, and a column
-    ``split`` tells the two apart.
+    ``x_train`` and ``x_test`` are one column ``x``, and a column ``split`` tells the two apart.
 
     Args:
         path: The file.
@@ -89,7 +88,11 @@ def open_archive(path: Path, image: str | None, options: ImageOptions) -> Archiv
             values = np.concatenate(parts)
         except ValueError:
             raise DataError(f"the parts of {quoted(name)} have different sizes") from None
-        table[name] = _pixels(values, options) if name == image else _plain(values)
+        if name != image:
+            table[name] = _plain(values)
+            continue
+        pixels = fitted(values.reshape(*values.shape[:3], -1), options)
+        table[name] = image_column(np.ascontiguousarray(pixels), np.ones(len(pixels), np.bool_))
     if sides and SPLIT not in table:
         table[SPLIT] = pa.array(np.repeat(sides, rows).tolist(), pa.string())
     notices: tuple[Notice, ...] = ()
@@ -128,12 +131,9 @@ def _columns(arrays: Mapping[str, NDArray[Any]]) -> tuple[dict[str, Parts], list
     """Arrays by column, and the sides where names say train and test."""
     named: dict[str, dict[str, NDArray[Any]]] = {}
     for name, values in arrays.items():
-        first, _, after = name.partition("_")
-        before, _, last = name.rpartition("_")
-        if first in _SIDES:
-            named.setdefault(after, {})[first] = values
-        elif last in _SIDES:
-            named.setdefault(before, {})[last] = values
+        column, _, side = name.rpartition("_")
+        if side in _SIDES:
+            named.setdefault(column, {})[side] = values
     sides = [side for side in _SIDES if any(side in parts for parts in named.values())]
     columns = {}
     for name, parts in named.items():
@@ -179,11 +179,6 @@ def _check_images(name: str, pixels: NDArray[Any]) -> None:
             f"array {quoted(name)} holds {pixels.dtype}, not uint8",
             "write pixels of 0 to 255: (255 * x).round().astype('uint8') for values of 0 to 1",
         )
-
-
-def _pixels(values: NDArray[np.uint8], options: ImageOptions) -> pa.ChunkedArray:
-    shaped = fitted(values.reshape(*values.shape[:3], -1), options)
-    return image_column(np.ascontiguousarray(shaped), np.ones(len(shaped), np.bool_))
 
 
 def _plain(values: NDArray[Any]) -> pa.Array:

@@ -3,7 +3,6 @@
 Encoded files, Hugging Face's {bytes, path}, Arrow tensors.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePath
@@ -103,33 +102,22 @@ def with_pixels(
     return table.set_column(table.column_names.index(stored.name), stored.name, images), notices
 
 
-def _shape(sides: Sequence[int], where: str) -> Shape:
-    """Height, width and channels.
-
-    Raises:
-        DataError: Not two or three sides, or neither 1 nor 3 channels last.
-    """
-    height, width, channels = (*sides, 1)[:3] if len(sides) in (2, 3) else (0, 0, 0)
-    if not height or not width or channels not in (1, 3):
-        shape = " x ".join(map(str, sides))
-        raise DataError(
-            f"{where}: {shape} is not the shape of an image",
-            "store height x width, or height x width x 3",
-        )
-    return height, width, channels
-
-
 def _stored(source: Source, name: str) -> StoredImages | None:
     field = source.schema.field(name)
     kind, t = field.type, pa.types
     if isinstance(kind, pa.FixedShapeTensorType):
         if kind.value_type != pa.uint8() or kind.permutation is not None:
             return None
-        where = f"column {quoted(name)} of {source.path.name}"
-        return StoredImages(name, "tensor", _shape(kind.shape, where))
-    if t.is_struct(kind) and {"bytes", "path"} <= {
-        kind.field(i).name for i in range(kind.num_fields)
-    }:
+        sides = kind.shape
+        height, width, channels = (*sides, 1)[:3] if len(sides) in (2, 3) else (0, 0, 0)
+        if not height or not width or channels not in (1, 3):
+            raise DataError(
+                f"column {quoted(name)} of {source.path.name}: {' x '.join(map(str, sides))} is "
+                "not the shape of an image",
+                "store height x width, or height x width x 3",
+            )
+        return StoredImages(name, "tensor", (height, width, channels))
+    if t.is_struct(kind) and {"bytes", "path"} <= {part.name for part in kind}:
         return StoredImages(name, "struct")
     if not t.is_binary(kind) and not t.is_large_binary(kind):
         return None

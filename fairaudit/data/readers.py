@@ -74,7 +74,10 @@ def open_source(path: Path) -> Source:
         if path.suffix.lower() == _PACKED:
             refuse_packed_bomb(path)
         if kind == "csv":
-            delimiter = _delimiter(path)
+            with pa.input_stream(str(path)) as stream:  # unpacked by its suffix
+                head = stream.read(_HEADER_BYTES)
+            header = re.sub(r'"[^"]*"', "", head.decode(errors="replace").splitlines()[0])
+            delimiter = max(",;\t|", key=header.count)
         schema = _schema(path, kind, delimiter)
         names = list(schema.names)  # undecodable names show here
     if not names:
@@ -130,13 +133,8 @@ def _read(source: Source, columns: Sequence[str]) -> pa.Table:
     convert = pacsv.ConvertOptions(
         include_columns=names, null_values=_NULLS, strings_can_be_null=True
     )
-    return aside(
-        lambda: pacsv.read_csv(
-            path,
-            parse_options=_fields(source.delimiter),
-            convert_options=convert,
-        )
-    )
+    fields = _fields(source.delimiter)
+    return aside(lambda: pacsv.read_csv(path, parse_options=fields, convert_options=convert))
 
 
 def _fields(delimiter: str) -> pacsv.ParseOptions:
@@ -185,14 +183,6 @@ def _first_bytes(path: Path) -> bytes:
     if not head.strip():
         raise DataError(f"{path.name} is empty")
     return head
-
-
-def _delimiter(path: Path) -> str:
-    """Of a CSV, from its header line."""
-    with pa.input_stream(str(path)) as stream:  # unpacked by its suffix
-        head = stream.read(_HEADER_BYTES)
-    header = re.sub(r'"[^"]*"', "", head.decode(errors="replace").splitlines()[0])
-    return max(",;\t|", key=header.count)
 
 
 def _schema(path: Path, kind: str, delimiter: str) -> pa.Schema:

@@ -25,8 +25,7 @@ BAD_IMAGE = "image cannot be read"
 MAX_LEVELS = 1_000
 LEAK_ACCURACY = 0.99
 # With 99 % of one class, guessing is right as often: most of the guess's errors must be gone too.
-LEAK_ERRORS_LEFT = 0.2
-COPY_ERRORS_LEFT = 0.25  # by a column with no more levels than the label has classes
+LEAK_ERRORS_LEFT = 0.25
 _LEAK_ROWS = 100_000
 _LEAK_BINS = 256
 _MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -57,9 +56,8 @@ def leaks(
 
     A column predicts by the commonest class of each of its levels (numbers: of each of up to 256
     quantile bins). Levels with one row count as errors.
-    It gives the label away if it is right in 99 % of the rows and leaves at most a fifth of the
-    errors of always guessing the commonest class; with no more levels than classes, if it leaves at
-    most a quarter of them.
+    It gives the label away if it leaves at most a quarter of the errors of always guessing the
+    commonest class, and is right in 99 % of the rows or has no more levels than there are classes.
 
     Args:
         columns: Names and codes, on the rows of :func:`leak_sample`.
@@ -73,13 +71,8 @@ def leaks(
         level = _ordered(codes)[codes.codes]
         could_be_a_copy = codes.width - 1 <= int(target.max(initial=0)) + 1
         wrong, left = _errors(level, target, codes)
-        if wrong < 1 - LEAK_ACCURACY and left <= LEAK_ERRORS_LEFT:
+        if left <= LEAK_ERRORS_LEFT and (could_be_a_copy or wrong < 1 - LEAK_ACCURACY):
             message = f"column {quoted(name)} alone predicts the label {quoted(label)}"
-        elif could_be_a_copy and left <= COPY_ERRORS_LEFT:
-            message = f"column {quoted(name)} is nearly a copy of the label {quoted(label)}"
-        else:
-            message = ""
-        if message:
             fix = f"if it is known only afterwards: --drop {typed(name)}"
             yield Notice("feature_predicts_label", message, fix)
         if could_be_id(codes):
@@ -146,7 +139,9 @@ def _errors(level: Int64, target: Int64, codes: Codes) -> tuple[float, float]:
         return 0.0, 1.0
     if codes.kind != "category" and codes.width > 1:
         level = _binned(level, codes.width)
-    counts = _table(level, target, n_classes)
+    n_levels = int(level.max(initial=0)) + 1
+    cells = np.bincount(level * n_classes + target, minlength=n_levels * n_classes)
+    counts = cells.reshape(n_levels, n_classes)
     alone = counts.sum(axis=1) == 1
     wrong = n - int(counts.max(axis=1)[~alone].sum())
     return wrong / n, wrong / guess_errors
@@ -161,13 +156,6 @@ def _binned(level: Int64, width: int) -> Int64:
     place = (np.cumsum(sizes) - sizes) * bins // max(int(sizes[:-1].sum()), 1)
     place[-1] = bins + 1
     return place[level]
-
-
-def _table(level: Int64, target: Int64, n_classes: int) -> Int64:
-    """Rows of each level and class, ``[levels, classes]``."""
-    n_levels = int(level.max(initial=0)) + 1
-    cells = np.bincount(level * n_classes + target, minlength=n_levels * n_classes)
-    return cells.reshape(n_levels, n_classes).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,7 +90,11 @@ def lanczos(
         spent = rest <= 100 * torch.finfo(start.dtype).eps * max(map(abs, (*diagonal, *beside)))
         due = step + 1 >= FEWEST and (step + 1) % CHECK_EVERY == 0
         if spent or due or step + 1 == size:
-            values, residuals = _ritz(diagonal, beside, rest)
+            middle = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
+            upper = torch.diag(torch.tensor(beside, dtype=torch.float64), 1)
+            values, vectors = torch.linalg.eigh(middle + upper + upper.t())
+            values = values[[0, -1]]  # the smallest and the largest Ritz value
+            residuals = rest * vectors[-1, [0, -1]].abs()
             scale = float(values.abs().max())
             if spent or float(residuals.max()) <= tolerance * scale:
                 return Extremes(float(values[1]), float(values[0]))
@@ -98,14 +102,6 @@ def lanczos(
             beside.append(rest)
             basis[step + 1] = image / rest
     return NOT_FOUND
-
-
-def _ritz(diagonal: list[float], beside: list[float], rest: float) -> tuple[Tensor, Tensor]:
-    """The smallest and the largest Ritz value, [2], and their residuals, [2]."""
-    middle = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
-    entries = torch.tensor(beside, dtype=torch.float64)
-    values, vectors = torch.linalg.eigh(middle + torch.diag(entries, 1) + torch.diag(entries, -1))
-    return values[[0, -1]], rest * vectors[-1, [0, -1]].abs()
 
 
 def start_vector(like: Tensor) -> Tensor:

@@ -139,7 +139,14 @@ def risk_terms(
     square = _products(rho**2, batches.unclipped**2, forms.plain, forms.clipped)
     # v^T H v enters with a plus where <g_a, v>, the step being downhill, enters with a minus.
     each = {f"r_{part}": eta * linear[part] - eta**2 / 2 * square[part] for part in linear}
-    _assert_identities(each, keep)
+    clip = each["r_clip_batches"][keep].nan_to_num()
+    for star in ("", "_star"):  # R_mag + R_dir = R_mag* + R_dir* = R_clip on the same batches
+        magnitude = each[f"r_magnitude{star}"][keep].nan_to_num()
+        direction = each[f"r_direction{star}"][keep].nan_to_num()
+        size = magnitude.abs() + direction.abs() + clip.abs()
+        assert bool(((magnitude + direction - clip).abs() <= IDENTITY * size).all()), (
+            f"the parts of clipping{star} do not add up to it"
+        )
     found: dict[str, Tensor] = {}
     for name, values in each.items():
         found[name], found[f"{name}_se"] = mean_and_error(values[keep])
@@ -222,17 +229,6 @@ def mean_and_error(values: Tensor) -> tuple[Tensor, Tensor]:
     else:
         error = torch.full_like(values[0], torch.nan)
     return values.mean(0), error
-
-
-def _assert_identities(each: Mapping[str, Tensor], keep: Tensor) -> None:
-    """R_mag + R_dir = R_mag* + R_dir* = R_clip on the same batches."""
-    clip = each["r_clip_batches"][keep].nan_to_num()
-    for star in ("", "_star"):
-        parts = [each[f"r_{part}{star}"][keep].nan_to_num() for part in ("magnitude", "direction")]
-        size = parts[0].abs() + parts[1].abs() + clip.abs()
-        assert bool(((parts[0] + parts[1] - clip).abs() <= IDENTITY * size).all()), (
-            f"the parts of clipping{star} do not add up to it"
-        )
 
 
 CONVEX = 1e-3  # lambda_min below minus this share of lambda_max: not convex

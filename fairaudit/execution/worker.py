@@ -6,7 +6,7 @@ No model leaves.
 import hashlib
 import importlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -93,7 +93,17 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
         _assert_as_planned(arm, trained)
     else:
         arrays, told = _training(plan, job, arm, prepared, source)
-    facts = {**_facts(prepared), **told, "seconds": time.perf_counter() - began}
+    encoded, first = prepared.encoded, prepared.dataset.duplicate_of
+    facts: dict[str, object] = {
+        "n_train": len(encoded.split.train),
+        "inputs": list(encoded.names),
+        "fitted": list(encoded.fitted),
+        "merged": dict(encoded.merged),
+    }
+    if first is not None:
+        twins = np.isin(first[encoded.split.test], first[encoded.split.train])
+        facts["duplicates_across_split"] = int(twins.sum())
+    facts |= {**told, "seconds": time.perf_counter() - began}
     return JobResult(job.id, {**common, **arrays}, facts)
 
 
@@ -108,15 +118,22 @@ def _training(
             often = max(1, plan.training.steps_per_epoch // READINGS_PER_EPOCH)
             observers = [EpochCurves(), Misalignment(plan.config.diagnostics_every or often)]
         trained = method.fit(task, observers)
-        why = _causes(plan, method, task, trained)
+        read = causes.read if plan.config.diagnostics == "full" else causes.read_angles
+        why = read(method, task, trained)
     _assert_as_planned(arm, trained)
     arrays: dict[str, Array] = {
         **outcome(task, trained, prepared),
         **_readings(plan, find(arm.method), method, task, trained),
-        **why,
-        **_noise_beside_groups(trained),
     }
-    for name, (steps, values) in trained.trace.stacked().items():
+    for name, value in why.items():
+        arrays[f"cause.{name}"] = value.numpy()
+    if why:
+        arrays["cause_steps"] = np.asarray([c.step for c in trained.checkpoints], dtype=np.int64)
+    series = trained.trace.stacked()
+    name = "group_noise_multiplier"
+    if name in series and trained.event is not None:  # a rule treats groups unlike
+        arrays[f"reading.{name}"] = series[name][1].double().numpy().mean((0, 1))  # of [T, R, K]
+    for name, (steps, values) in series.items():
         arrays[f"trace.{name}"] = values.to(torch.float32).contiguous().numpy()
         arrays[f"trace_steps.{name}"] = np.asarray(steps, dtype=np.int64)
     facts: dict[str, object] = {
@@ -227,44 +244,6 @@ def _checkpoints(plan: Plan, job: Job, model: torch.nn.Module) -> tuple[int, ...
     if is_affordable(len(steps), parameters):
         return steps
     return ()
-
-
-def _causes(plan: Plan, method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Array]:
-    """What the checkpoints did to each group."""
-    read = causes.read if plan.config.diagnostics == "full" else causes.read_angles
-    found = read(method, task, trained)
-    if not found:
-        return {}
-    arrays: dict[str, Array] = {f"cause.{name}": value.numpy() for name, value in found.items()}
-    arrays["cause_steps"] = np.asarray([c.step for c in trained.checkpoints], dtype=np.int64)
-    return arrays
-
-
-def _facts(prepared: SeedData) -> Mapping[str, object]:
-    encoded, dataset = prepared.encoded, prepared.dataset
-    facts: dict[str, object] = {
-        "n_train": len(encoded.split.train),
-        "inputs": list(encoded.names),
-        "fitted": list(encoded.fitted),
-        "merged": dict(encoded.merged),
-    }
-    if dataset.duplicate_of is not None:
-        first = dataset.duplicate_of
-        twins = np.isin(first[encoded.split.test], first[encoded.split.train])
-        facts["duplicates_across_split"] = int(twins.sum())
-    return facts
-
-
-def _noise_beside_groups(trained: TrainedReplicates) -> dict[str, Array]:
-    """The mean noise that each group's records had next to them, where a rule treats groups unlike.
-
-    [K].
-    """
-    series = trained.trace.stacked().get("group_noise_multiplier")
-    if series is None or trained.event is None:
-        return {}
-    multipliers = series[1].double().numpy()  # [T, R, K]
-    return {"reading.group_noise_multiplier": multipliers.mean((0, 1))}
 
 
 def _sklearn_baseline(prepared: SeedData) -> dict[str, float]:

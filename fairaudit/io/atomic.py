@@ -62,7 +62,12 @@ def appearing(path: Path, *, mode: int = 0o600, lasting: bool = False) -> Iterat
                 temporary.unlink()
             raise
         if lasting:
-            _sync_directory(path.parent)
+            descriptor = os.open(path.parent, os.O_RDONLY)
+            try:  # the rename survives a power cut; some network file systems refuse
+                with contextlib.suppress(OSError):
+                    os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
     except OSError as error:
         raise output_error(path, error) from error
 
@@ -118,13 +123,3 @@ def output_error(path: Path, error: OSError) -> OutputError:
 
 def _temporary(folder: Path) -> Path:
     return folder / f".fairaudit-{secrets.token_hex(8)}.tmp"
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make a rename survive a power cut; some network file systems refuse, and lose only that."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -28,7 +28,6 @@ targets. Targets also share their shadows, which moves the area under the curve 
 half of what is left: simulated in ``benchmarks/leakage.py``.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -36,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.metrics.intervals import EvaluatedRecords, Influences, MetricTable
-from fairaudit.metrics.registry import WITHIN, base_metric
+from fairaudit.metrics.registry import WITHIN
 from fairaudit.metrics.tables import metric_table
 from fairaudit.metrics.within_model import PROBABILITY_FLOOR, Bools, Float64, Int64, SeedScores
 
@@ -259,25 +258,17 @@ def attack_tables(
         of_prefix |= {"reference.": of_arms[1], "change.": changes}
     for prefix, seeds in of_prefix.items():
         for m, metric in enumerate(METRICS_OF_LEAKAGE):
-            _add(tables, prefix + metric, [seed[m] for seed in seeds], records)
+            influences = Influences(records)
+            for place, seed in zip(records.places, seeds, strict=True):
+                influences.add(place, seed[m])
+            name = prefix + metric
+            table = metric_table(name, influences, records.count(influences.behind))
+            of_mean, of_two_targets = table.covariance
+            alone = of_two_targets
+            if metric == "leakage_auc":
+                alone = (of_mean + of_two_targets) / 2
+            tables[name] = replace(table, covariance=np.stack([alone, of_two_targets]))
     return tables, records
-
-
-def _add(
-    tables: dict[str, MetricTable],
-    name: str,
-    seeds: Sequence[SeedScores],
-    records: EvaluatedRecords,
-) -> None:
-    influences = Influences(records)
-    for place, seed in zip(records.places, seeds, strict=True):
-        influences.add(place, seed)
-    table = metric_table(name, influences, records.count(influences.behind))
-    of_mean, of_two_targets = table.covariance
-    alone = of_two_targets
-    if base_metric(name) == "leakage_auc":
-        alone = (of_mean + of_two_targets) / 2
-    tables[name] = replace(table, covariance=np.stack([alone, of_two_targets]))
 
 
 def _slopes(score: Float64, member: Bools, usable: Bools, groups: Int64, n_groups: int) -> Float64:

@@ -162,6 +162,27 @@ def measure(audit: Audit) -> Leakage | None:
     if plan is None:
         return None
     named = named_pairs(plan.config.compare, dataset.groupings)
+    arms = []
+    for arm in plan.arms:
+        event = arm.privacy.event
+        noise_multiplier = None
+        ceiling: tuple[AttackFacts, ...] = ()
+        if event is not None and arm.privacy.epsilon is not None:
+            noise_multiplier = event.effective_noise_multiplier
+            ceiling = attack_facts(event, tuple(WITHIN.values()))
+        arms.append(
+            AttackedArm(
+                epsilon=arm.privacy.headline,
+                noise_multiplier=noise_multiplier,
+                ceiling=ceiling,
+                arm=arm.key,
+                reference=arm.reference,
+                models_planned=sum(job.arm == arm.key for job in plan.jobs),
+                models_finished=len(finished(plan, arm.key, audit.results)),
+                failed=failed_seeds(plan, arm.key, audit.results, audit.failures),
+                trainings=digest_of(plan, arm.key, audit.results),
+            )
+        )
     compared = []
     for measured in measure_leakage(plan, dataset, audit.results):
         compared.append(disclosed(measured, least=plan.config.suppress_below, named=named))
@@ -172,26 +193,6 @@ def measure(audit: Audit) -> Leakage | None:
         batch_size=plan.training.expected_batch_size,
         epochs=plan.training.epochs,
         delta=plan.training.delta,
-        arms=tuple(_arm(arm, plan, audit) for arm in plan.arms),
+        arms=tuple(arms),
         comparisons=family(compared, tuple(spec.name for spec in of_study(NAME))).comparisons,
-    )
-
-
-def _arm(arm: Arm, plan: Plan, audit: Audit) -> AttackedArm:
-    event = arm.privacy.event
-    noise_multiplier = None
-    ceiling: tuple[AttackFacts, ...] = ()
-    if event is not None and arm.privacy.epsilon is not None:
-        noise_multiplier = event.effective_noise_multiplier
-        ceiling = attack_facts(event, tuple(WITHIN.values()))
-    return AttackedArm(
-        epsilon=arm.privacy.headline,
-        noise_multiplier=noise_multiplier,
-        ceiling=ceiling,
-        arm=arm.key,
-        reference=arm.reference,
-        models_planned=sum(job.arm == arm.key for job in plan.jobs),
-        models_finished=len(finished(plan, arm.key, audit.results)),
-        failed=failed_seeds(plan, arm.key, audit.results, audit.failures),
-        trainings=digest_of(plan, arm.key, audit.results),
     )

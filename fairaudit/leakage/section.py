@@ -1,7 +1,6 @@
 """Membership inference: how well an attacker tells who was trained on, by group."""
 
 import math
-from collections.abc import Iterator
 
 from fairaudit.errors import numbered
 from fairaudit.leakage.study import Leakage
@@ -69,6 +68,22 @@ def section(report: Report) -> Section | None:
                 plain(group.reason, 60),
             )
         )
+    scope, weak = [], []
+    for arm in leakage.arms:
+        if arm.epsilon is None:
+            continue
+        if arm.epsilon <= LITTLE_POWER:
+            weak.append(arm.arm)
+        epsilon = f"epsilon {shown_up(arm.epsilon)} of one model, delta {leakage.delta:g}"
+        scope.append(f"{plain(arm.arm)}: {epsilon}.")
+    scope.append(
+        "Finding nothing does not show that nothing leaks: epsilon alone bounds all attacks."
+    )
+    if weak:
+        names = plain(listed(weak), 300)
+        scope.append(
+            f"At epsilon {LITTLE_POWER:g} and below ({names}) the attack has little power."
+        )
     titles = [title for title, _ in _WITHIN.values()]
     head = ("method", "group", "#rows", *titles, "#no attack above", "note")
     blocks: tuple[Block, ...] = (
@@ -76,7 +91,7 @@ def section(report: Report) -> Section | None:
         table(head, within, most=_MOST_ROWS),
         Heading("Gaps in leakage"),
         _gaps(leakage),
-        *bullets(list(_scope(leakage))),
+        *bullets(scope),
     )
     title = "Who is exposed: membership inference"
     return Section("leakage", title, blocks, brief=(Text(_line(leakage, models)),))
@@ -104,21 +119,6 @@ def _gaps(leakage: Leakage) -> Table:
             rows.append((arm, grouping, words, Quantity(gap.size, POINTS), least, read))
     head = ("method", "grouping", "of", "#gap (points)", "#would be found from", "reading")
     return table(head, rows, most=_MOST_ROWS)
-
-
-def _scope(leakage: Leakage) -> Iterator[str]:
-    weak = []
-    for arm in leakage.arms:
-        if arm.epsilon is None:
-            continue
-        if arm.epsilon <= LITTLE_POWER:
-            weak.append(arm.arm)
-        epsilon = f"epsilon {shown_up(arm.epsilon)} of one model, delta {leakage.delta:g}"
-        yield f"{plain(arm.arm)}: {epsilon}."
-    yield "Finding nothing does not show that nothing leaks: epsilon alone bounds all attacks."
-    if weak:
-        names = plain(listed(weak), 300)
-        yield f"At epsilon {LITTLE_POWER:g} and below ({names}) the attack has little power."
 
 
 def _line(leakage: Leakage, models: int) -> str:

