@@ -199,4 +199,4 @@ def test_every_option_of_the_grid_is_one_of_the_program(findings, tmp_path):
         line = findings.command(audit, ROOT, sizes, tmp_path)
         flags = {word[2:].replace("-", "_") for word in line if word.startswith("--")}
         assert flags - {"quiet", "preset"} <= set(AuditConfig.model_fields), audit.name
-        assert AuditConfig(twins=line[line.index("--twins") + 1]).twins == "off"
+        assert AuditConfig(data="people.csv", twins=line[line.index("--twins") + 1]).twins == "off"
