@@ -137,22 +137,18 @@ def _flatten(chain: _Chain, module: nn.Flatten) -> None:
     chain.add(Flatten(), (height * width * channels,), (height, width, channels))
 
 
-def _max_pool(chain: _Chain, module: nn.MaxPool2d) -> None:
-    if module.return_indices:
-        raise unsupported(module, "with return_indices=True")
-    _pooled(chain, module, MaxPool(module))
-
-
-def _adaptive(chain: _Chain, module: nn.AdaptiveAvgPool2d) -> None:
-    height, width, channels = chain.image(module)
-    size = module.output_size
-    wanted = (size, size) if isinstance(size, int) or size is None else size
-    out = (wanted[0] or height, wanted[1] or width)
-    chain.add(AdaptiveAvgPool(out), (*out, channels))
-
-
-def _pooled(chain: _Chain, module: nn.Module, layer: Layer) -> None:
+def _pool(chain: _Chain, module: nn.MaxPool2d | nn.AvgPool2d | nn.AdaptiveAvgPool2d) -> None:
     image = chain.image(module)
+    if isinstance(module, nn.AvgPool2d):
+        layer: Layer = AvgPool(module)
+    elif isinstance(module, nn.AdaptiveAvgPool2d):
+        size = module.output_size
+        down, across = (size, size) if isinstance(size, int) or size is None else size
+        layer = AdaptiveAvgPool((down or image[0], across or image[1]))
+    elif module.return_indices:
+        raise unsupported(module, "with return_indices=True")
+    else:
+        layer = MaxPool(module)
     found = layer.forward(chain.theta.new_empty(1, *image, device="meta"))
     chain.add(layer, tuple(found.shape[1:]))
 
@@ -172,9 +168,9 @@ _TABLE: dict[type[nn.Module], Callable[..., None]] = {
     nn.GroupNorm: _group_norm,
     nn.LayerNorm: _layer_norm,
     nn.Flatten: _flatten,
-    nn.MaxPool2d: _max_pool,
-    nn.AvgPool2d: lambda chain, module: _pooled(chain, module, AvgPool(module)),
-    nn.AdaptiveAvgPool2d: _adaptive,
+    nn.MaxPool2d: _pool,
+    nn.AvgPool2d: _pool,
+    nn.AdaptiveAvgPool2d: _pool,
     ChannelsFirst: lambda chain, module: chain.add(Unchanged(), module.shape),
 }
 

@@ -37,14 +37,11 @@ def flatten(module: nn.Module) -> list[nn.Module]:
 
     One with hooks or a forward of its own is one layer.
     """
-    is_chain = isinstance(module, nn.Sequential) and is_plain(module)
-    if (
-        isinstance(module, nn.Sequential)
-        and is_chain
-        and type(module).forward is nn.Sequential.forward
-    ):
-        return [leaf for child in module for leaf in flatten(child)]
-    return [module]
+    if not isinstance(module, nn.Sequential) or not is_plain(module):
+        return [module]
+    if type(module).forward is not nn.Sequential.forward:
+        return [module]
+    return [leaf for child in module for leaf in flatten(child)]
 
 
 def _refuse_loose_parameters(module: nn.Module, layers: Sequence[nn.Module]) -> None:

@@ -360,20 +360,22 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
             draws = network.draws(records)
             draws_at_last = network.draws(records, training=False)
         if not draws:
-            _compare_gradients(tape, bare.train(), records, delta)
+            norms = tape.backward(delta)
+            bare.train()
+            for number, (record, direction) in enumerate(zip(records, delta, strict=True)):
+                weight = torch.zeros(1, len(records))
+                weight[0, number] = 1.0
+                with torch.enable_grad():
+                    value = (bare(record.clone().unsqueeze(0))[0] * direction).sum()
+                    gradients = torch.autograd.grad(
+                        value, trained, allow_unused=True, materialize_grads=True
+                    )
+                alone = in_one_row(gradients)
+                _compare(tape.sums([weight])[0][0], alone)
+                _compare(norms[number], alone.norm())
         if not draws_at_last:
             with torch.no_grad():
                 _compare(network.logits(records), bare.eval()(records.clone()))
-
-
-def _compare_gradients(tape: GradientTape, bare: nn.Module, records: Tensor, delta: Tensor) -> None:
-    norms = tape.backward(delta)
-    for number, (record, direction) in enumerate(zip(records, delta, strict=True)):
-        weight = torch.zeros(1, len(records))
-        weight[0, number] = 1.0
-        alone = _gradient_alone(bare, record.clone(), direction)
-        _compare(tape.sums([weight])[0][0], alone)
-        _compare(norms[number], alone.norm())
 
 
 def _compare(found: Tensor, alone: Tensor) -> None:
@@ -383,12 +385,3 @@ def _compare(found: Tensor, alone: Tensor) -> None:
             hint="does it mix the records of a batch, or keep parameters in a plain list? leave "
             "that out",
         )
-
-
-def _gradient_alone(module: nn.Module, record: Tensor, direction: Tensor) -> Tensor:
-    own = [p for p in module.parameters() if p.requires_grad]
-    with torch.enable_grad():
-        value = (module(record.unsqueeze(0))[0] * direction).sum()
-        found = torch.autograd.grad(value, own, allow_unused=True)
-    parts = [torch.zeros_like(p) if g is None else g for p, g in zip(own, found, strict=True)]
-    return torch.cat([part.flatten() for part in parts])

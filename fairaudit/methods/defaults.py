@@ -239,15 +239,16 @@ FLAT = {
     "noise_multiplier": NOISE_MULTIPLIER,
 }  # of a method that clips and adds noise
 
+_BATCH = Rule(
+    "power of two nearest to 2 sqrt(N), within 32 and 4,096",
+    lambda s: power_of_two(2 * math.sqrt(s.n_public), 32, 4096),
+)
 SCHEDULE_RULES: dict[str, Rule] = {
-    "batch_size": Rule(
-        "power of two nearest to 2 sqrt(N), within 32 and 4,096",
-        lambda s: power_of_two(2 * math.sqrt(s.n_public), 32, 4096),
-    ),
+    "batch_size": _BATCH,
     "epochs": Rule(
         "20, or what 1,000 steps take if that is more (at most 100); 500 steps for networks",
         lambda s: min(
-            100, max(20, math.ceil((1000 if s.is_linear else 500) * _batch(s) / s.n_public))
+            100, max(20, math.ceil((1000 if s.is_linear else 500) * _BATCH.value(s) / s.n_public))
         ),
     ),
 }
@@ -256,10 +257,6 @@ SCHEDULE_RULES: dict[str, Rule] = {
 def effective_step(step: float, threshold: float, bound: float) -> float:
     """The step with which a method that scales by C/Z goes as far as ``step`` does without."""
     return step * threshold / bound
-
-
-def _batch(sizes: PublicSizes) -> float:
-    return SCHEDULE_RULES["batch_size"].value(sizes)
 
 
 def default_delta(n_public: int) -> float:

@@ -261,10 +261,9 @@ def _linear_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes: 
     Padding shards to one length would let a record's presence reach the rounding of other teachers.
     """
     pool = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
-    nobody = torch.zeros(len(queried), 1, dtype=torch.int64)
     for shard in shards:
         if not len(shard):
-            _count(votes, nobody)
+            votes[:, 0] += 1.0
             continue
         records = task.pool.gather(shard, None)
         x, targets = INPUTS(records.inputs, records.group), records.targets.double().unsqueeze(0)
@@ -277,17 +276,13 @@ def _network_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes:
     teachers = len(shards)
     streams = [numpy_stream(task.seed, "sampling", "teacher", number) for number in range(teachers)]
     network = stack([task.model] * teachers, task.seed)
-    nobody = torch.full((BATCH,), task.pool.n_records)
 
     def draw() -> tuple[Tensor, Tensor]:
-        rows = torch.stack(
-            [
-                shard[torch.from_numpy(stream.integers(len(shard), size=BATCH))]
-                if len(shard)
-                else nobody
-                for shard, stream in zip(shards, streams, strict=True)
-            ]
-        )
+        rows = torch.full((teachers, BATCH), task.pool.n_records)  # of nobody
+        for number, shard in enumerate(shards):
+            if len(shard):
+                stream = streams[number]
+                rows[number] = shard[torch.from_numpy(stream.integers(len(shard), size=BATCH))]
         batch = task.pool.gather(rows, rows < task.pool.n_records)
         # As of INPUTS, each record by itself.
         lengths = batch.norms.view(*rows.shape, *[1] * len(task.pool.shape))

@@ -250,7 +250,9 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
                     hint="call make_private with the numbers of that training",
                 )
         steps, saved, tensors = own.get("steps"), own.get("rule"), _tensors(self._rule.state)
-        if type(steps) is not int or steps < 0 or not _fit(tensors, saved):
+        fits = isinstance(saved, list) and all(isinstance(value, Tensor) for value in saved)
+        fits = fits and [value.shape for value in saved] == [tensor.shape for tensor in tensors]
+        if type(steps) is not int or steps < 0 or not fits:
             raise ConfigError(
                 "the state is damaged: its steps or its rule's state are not of this training",
                 hint="load one of its state_dict()",
@@ -456,13 +458,3 @@ def _tensors(state: object) -> list[Tensor]:
             )
         tensors.append(leaf)
     return tensors
-
-
-def _fit(tensors: list[Tensor], saved: object) -> bool:
-    """Whether what was saved can be the values of these tensors."""
-    if not isinstance(saved, list) or len(saved) != len(tensors):
-        return False
-    for tensor, value in zip(tensors, saved, strict=True):
-        if not isinstance(value, Tensor) or value.shape != tensor.shape:
-            return False
-    return True

@@ -125,7 +125,7 @@ def make_private(
     }
     schedule = _schedule(loader, epochs, n_public)
     refuse_large_delta(target_delta, schedule.n_public)
-    arm = _arm(method, options, schedule, groups, own_module=_has_own_code(model))
+    arm = _arm(model, method, options, schedule, groups)
     task = _task(arm, schedule, groups, classes)
     norms = trained[0].new_empty(0, dtype=torch.promote_types(trained[0].dtype, torch.float32))
     event = arm.privacy.event
@@ -274,22 +274,18 @@ def _schedule(loader: DataLoader[Any], epochs: int, n_public: int | None) -> Sch
     return Schedule(n_public=records, steps_per_epoch=steps, epochs=epochs)
 
 
-def _has_own_code(model: nn.Module) -> bool:
-    """Whether some part of a model is neither PyTorch's nor Opacus', or does more than its type."""
-    for part in model.modules():
-        if not is_plain(part) or not type(part).__module__.startswith(("torch.", "opacus.")):
-            return True
-    return False
-
-
 def _arm(
-    method: str, options: dict[str, Any], schedule: Schedule, groups: int, *, own_module: bool
+    model: nn.Module, method: str, options: dict[str, Any], schedule: Schedule, groups: int
 ) -> Arm:
     """The arm that a plan would hold for these options: its numbers, noise and guarantee."""
     config = resolve_config({**options, "data": ".", "method": (method,), "twins": "off"}).config
     sizes = PublicSizes(schedule.n_public, columns=0, model="mlp", groups=groups)
     numbers = SettingsResolver(config, sizes)
-    arms = make_arms(numbers, schedule, options["delta"], own_module=own_module)
+    has_own_code = False  # some part is neither PyTorch's nor Opacus', or does more than its type
+    for part in model.modules():
+        is_known = type(part).__module__.startswith(("torch.", "opacus."))
+        has_own_code |= not is_known or not is_plain(part)
+    arms = make_arms(numbers, schedule, options["delta"], own_module=has_own_code)
     return next(arm for arm in arms if arm.method == find(method).name)
 
 

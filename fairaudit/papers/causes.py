@@ -1,6 +1,6 @@
 """Correlations and bounds of one arm, read at its checkpoints, in the report's types."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,45 +37,41 @@ def of_arm(
         hidden: Suppressed ones.
         pair: Two groups that bounds are about, or None.
     """
-    fields: dict[str, Any] = {"correlations": tuple(_correlations(found, names, hidden))}
-    if pair is not None:
-        fields["bounds"] = tuple(_bounds(found, names, pair))
-    return fields
-
-
-def _correlations(
-    found: ArmReadings, names: Sequence[str], hidden: Collection[str]
-) -> Iterator[Correlation]:
+    correlations = []
     table = nan_mean(found.averaged("spearman"))  # [pairs, K + 1, 3]
     for number, between in enumerate(CORRELATED):
         for place, group in enumerate((*names, "")):
             if group not in hidden:
-                value, low, high = (finite(v) for v in table[number, place])
-                yield Correlation(between=between, group=group, value=value, low=low, high=high)
-
-
-def _bounds(
-    found: ArmReadings, names: Sequence[str], pair: tuple[str, str]
-) -> Iterator[BoundRecord]:
-    a, b = (names.index(name) for name in pair)
+                value, low, high = map(finite, table[number, place])
+                correlations.append(
+                    Correlation(between=between, group=group, value=value, low=low, high=high)
+                )
+    fields: dict[str, Any] = {"correlations": tuple(correlations)}
+    if pair is None:
+        return fields
+    bounds = []
+    a, b = map(names.index, pair)
     for bound, (quantity, name, source) in BOUNDS.items():
         values = found.values[bound][:, :, a, b]
         truth = found.values[quantity][:, :, a] - found.values[quantity][:, :, b]
         known = np.isfinite(values) & np.isfinite(truth)
         alike = np.where(known, np.sign(values) == np.sign(truth), np.nan)
         positive = np.where(np.isfinite(values), values > 0, np.nan)
-        yield BoundRecord(
-            name=name,
-            source=source,
-            a=pair[0],
-            b=pair[1],
-            bound=known_mean(values),
-            truth=known_mean(truth),
-            slack=known_mean(truth - values),
-            agreement=known_mean(alike),
-            positive=over_seeds(nan_mean(positive.T), is_share=True),
-            assumption=_assumption(found),
+        bounds.append(
+            BoundRecord(
+                name=name,
+                source=source,
+                a=pair[0],
+                b=pair[1],
+                bound=known_mean(values),
+                truth=known_mean(truth),
+                slack=known_mean(truth - values),
+                agreement=known_mean(alike),
+                positive=over_seeds(nan_mean(positive.T), is_share=True),
+                assumption=_assumption(found),
+            )
         )
+    return {**fields, "bounds": tuple(bounds)}
 
 
 def _assumption(found: ArmReadings) -> str:

@@ -70,11 +70,25 @@ def claims(
             else:
                 claimed = pair
             asked += _of_clipping(arm, found[arm.key], names, claimed)
-            asked += _of_statistics(arm, found[arm.key], names, pair)
+            a, b = map(names.index, pair)
+            for statistic, (source, label) in _GROUP_STATISTICS.items():
+                values = found[arm.key].averaged(statistic)
+                statement = (
+                    f"{arm.key}: {pair[0]}, which pays more than {pair[1]}, has the larger {label}"
+                )
+                asked.append(Asked(statement, source, "+", values[:, a] - values[:, b]))
     for arm in plan.arms:
-        plain = _counterpart(plan, arm, found)
-        if plain is not None and plain.key in worst_off:
-            asked += _of_scaling(arm, plain, found, names, worst_off[plain.key])
+        scales = find(arm.method).scales_by_threshold and not arm.variant and "#" not in arm.key
+        if not scales or arm.key not in found:
+            continue
+        for plain in plan.arms:  # the one that clips alone at the same target
+            target = plain.privacy.target_epsilon
+            if target != arm.privacy.target_epsilon or not clips_alone(plain):
+                continue
+            if plain.key in found:
+                if plain.key in worst_off:
+                    asked += _of_scaling(arm, plain, found, names, worst_off[plain.key])
+                break
     # Of the others there is nothing to judge.
     asked = [one for one in asked if np.isfinite(one.values).any()]
     return tuple(sign_claim(one, len(asked)) for one in asked)
@@ -111,24 +125,6 @@ def clips_alone(arm: Arm) -> bool:
     )
 
 
-def _counterpart(plan: Plan, arm: Arm, found: Mapping[str, ArmReadings]) -> Arm | None:
-    """The arm that clips alone at the same target as an arm that scales by a threshold."""
-    if (
-        not find(arm.method).scales_by_threshold
-        or arm.variant
-        or arm.key not in found
-        or "#" in arm.key
-    ):
-        return None
-    target = arm.privacy.target_epsilon
-    same = (
-        a
-        for a in plan.arms
-        if clips_alone(a) and a.privacy.target_epsilon == target and a.key in found
-    )
-    return next(same, None)
-
-
 def _of_clipping(arm: Arm, found: ArmReadings, names: Sequence[str], pair: Pair) -> Iterator[Asked]:
     a, b = (names.index(name) for name in pair)
     direction = found.per_step("r_direction")
@@ -144,20 +140,6 @@ def _of_clipping(arm: Arm, found: ArmReadings, names: Sequence[str], pair: Pair)
         "+",
         found.per_step("bound_direction")[:, a, b],
     )
-
-
-def _of_statistics(
-    arm: Arm, found: ArmReadings, names: Sequence[str], pair: Pair
-) -> Iterator[Asked]:
-    a, b = (names.index(name) for name in pair)
-    for statistic, (source, label) in _GROUP_STATISTICS.items():
-        values = found.averaged(statistic)
-        yield Asked(
-            f"{arm.key}: {pair[0]}, which pays more than {pair[1]}, has the larger {label}",
-            source,
-            "+",
-            values[:, a] - values[:, b],
-        )
 
 
 def _of_scaling(

@@ -6,7 +6,7 @@ from fairaudit.report.findings import Finding
 from fairaudit.report.main_gap import COST, is_detected, main_gap, named_gaps
 from fairaudit.report.model import Report
 from fairaudit.report.phrases import Phrase
-from fairaudit.results.estimates import Comparison, Gap, interval_of
+from fairaudit.results.estimates import Gap, interval_of
 
 CLIPPED, SHORTER, TURNED = "clipped", "magnitude-only", "direction-only"
 PHRASES = {
@@ -24,7 +24,8 @@ def findings(report: Report) -> Iterator[Finding]:
     methods = {arm.key: arm.method for arm in report.arms}
     gaps: dict[str, Gap] = {}
     for comparison in report.costs:
-        gap = _gap(comparison)
+        # Of the pair named beforehand, else of the one for the comparison.
+        gap = next(iter(named_gaps(comparison)), main_gap(comparison, COST))
         if comparison.grouping == first and gap is not None:
             gaps[methods[comparison.arm]] = gap
     if not gaps.keys() >= {CLIPPED, SHORTER, TURNED} or not is_detected(gaps[CLIPPED]):
@@ -48,8 +49,3 @@ def findings(report: Report) -> Iterator[Finding]:
         },
         reason=" and ".join(halves) or "neither half by itself",
     )
-
-
-def _gap(comparison: Comparison) -> Gap | None:
-    """The gap of the pair named beforehand, else of the one for the comparison."""
-    return next(iter(named_gaps(comparison)), main_gap(comparison, COST))

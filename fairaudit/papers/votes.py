@@ -96,6 +96,11 @@ class _Study(NamedTuple):
 
 def _study(method: Pate, task: Task, trained: TrainedReplicates) -> _Study:
     votes, queried = trained.kept["votes"], trained.kept["x"]
+    assert task.public is not None, "PATE needs a student pool"
+    share = torch.ones(len(queried), 1, dtype=torch.float64)
+    if task.public.groups is not None:
+        groups = task.public.groups[query_rows(task)]
+        share = torch.nn.functional.one_hot(groups, task.pool.n_groups).double()
     draws, sigma = int(task.settings["noise_draws"]), vote_noise(task)
     clean = method.labels(task, votes, torch.zeros(1, *votes.shape, dtype=votes.dtype))[0]
     reference = train_students(task, queried, clean.unsqueeze(0))
@@ -127,7 +132,7 @@ def _study(method: Pate, task: Task, trained: TrainedReplicates) -> _Study:
         deviation=torch.cat(deviation),
         p=p,
         x=INPUTS(queried.flatten(1), torch.zeros(len(queried), dtype=torch.int64)),
-        share=_shares(task),
+        share=share / share.sum(0),  # 0 / 0: an absent group has no mean
     )
 
 
@@ -140,16 +145,6 @@ def _predicted(students: Predictor | Stacked, queried: Tensor) -> Tensor:
 def _losses(p: Tensor, labels: Tensor) -> Tensor:
     """Cross-entropy, nats: [..., m, Y] -> [..., m]."""
     return -(labels * p.clamp_min(torch.finfo(torch.float32).tiny).log()).sum(-1)
-
-
-def _shares(task: Task) -> Tensor:
-    """Weight of each queried record in each group's mean, [m, K]."""
-    assert task.public is not None, "PATE needs a student pool"
-    rows = query_rows(task)
-    if task.public.groups is None:
-        return torch.full((len(rows), 1), 1.0 / len(rows), dtype=torch.float64)
-    member = torch.nn.functional.one_hot(task.public.groups[rows], task.pool.n_groups).double()
-    return member / member.sum(0)  # 0 / 0: an absent group has no mean
 
 
 def _bounds(method: Pate, task: Task, study: _Study) -> dict[str, Tensor]:
@@ -168,33 +163,20 @@ def _bounds(method: Pate, task: Task, study: _Study) -> dict[str, Tensor]:
         }
     gradient, beta = _smoothness(study)
     first, second = study.deviation.mean(), study.deviation.square().mean()
+    # Exact moments of a flip for hard labels, drawn ones for soft labels.
+    moved, square = study.shift, study.shift_square
+    if isinstance(method, PateHard):
+        unit = 1.0 if study.labels.shape[-1] == 2 else 2.0**0.5
+        moved, square = unit * study.flips, unit**2 * study.flips
+    reach = study.x.norm(dim=1) / (len(study.x) * task.settings["student_penalty"])
     xi_bound = 2.0 * _most(gradient) * first + 0.5 * _most(beta) * second
     return {
         "xi": xi,
-        **_of_deviation(method, task, study),
+        "deviation_bound": (moved * reach).sum().view(1),
+        "deviation_square_bound": (len(study.x) * (square * reach.square()).sum()).view(1),
         "gradient_norm": gradient,
         "beta_largest": beta,
         "xi_bound": xi_bound.view(1),
-    }
-
-
-def _of_deviation(method: Pate, task: Task, study: _Study) -> dict[str, Tensor]:
-    """Theorem 2 and Corollary 2.
-
-    Exact moments of a flip for hard labels, drawn ones for soft labels.
-    """
-    reach = study.x.norm(dim=1) / (len(study.x) * task.settings["student_penalty"])
-    if isinstance(method, PateHard):
-        if study.labels.shape[-1] == 2:
-            unit = 1.0
-        else:
-            unit = 2.0**0.5
-        first, second = unit * study.flips, unit**2 * study.flips
-    else:
-        first, second = study.shift, study.shift_square
-    return {
-        "deviation_bound": (first * reach).sum().view(1),
-        "deviation_square_bound": (len(study.x) * (second * reach.square()).sum()).view(1),
     }
 
 
@@ -211,18 +193,12 @@ def _smoothness(study: _Study) -> tuple[Tensor, Tensor]:
             gradients.append(share[0])
             betas.append(share[0])
             continue
-        gradients.append(_weighted(residual, share, study.x).norm())
+        gradient = residual.new_zeros(residual.shape[1], study.x.shape[1])
+        for rows in torch.split(torch.arange(len(residual)), _SUMMED):
+            gradient += (residual[rows] * share[rows].unsqueeze(1)).T @ study.x[rows]
+        gradients.append(gradient.norm())
         betas.append(curvature * squares[share > 0].max())
     return torch.stack(gradients), torch.stack(betas)
-
-
-def _weighted(a: Tensor, share: Tensor, b: Tensor) -> Tensor:
-    """Weighted sum over records of products, [p, q]: a [m, p], share [m], b [m, q]."""
-    total = a.new_zeros(a.shape[1], b.shape[1])
-    for start in range(0, len(a), _SUMMED):
-        piece = slice(start, start + _SUMMED)
-        total += (a[piece] * share[piece].unsqueeze(1)).T @ b[piece]
-    return total
 
 
 def _most(values: Tensor) -> Tensor:

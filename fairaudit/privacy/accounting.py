@@ -141,9 +141,20 @@ def calibrate(
         left = sigma**-2 - side.effective_noise_multiplier**-2
     else:
         left = -1.0
-    if left <= 0.0:
-        raise _side_too_costly(side, sigma, delta, target_epsilon)
-    return 1.0 / math.sqrt(left)
+    if left > 0.0:
+        return 1.0 / math.sqrt(left)
+    alone = epsilon(side, delta)
+    # Twice the total leaves the gradient at most 1.2 times the noise that it has without queries.
+    enough = rounded_up(2.0 * sigma * math.sqrt(len(releases)), digits=3)
+    reachable = ""
+    if alone < math.inf:
+        reachable = f"--epsilon {rounded_up(1.5 * alone, digits=2):g} or more, or "
+    noises = ", ".join(f"{noise:g}" for noise in side_noise_multipliers)
+    raise PrivacyError(
+        f"epsilon {target_epsilon:g} cannot be met: the private counts of each step (noise "
+        f"multiplier {noises}) alone cost {shown_up(alone)}",
+        hint=f"use {reachable}a count_noise_multiplier of {enough:g} or more",
+    )
 
 
 def calibrate_gaussian(count: int, delta: float, target_epsilon: float) -> float:
@@ -202,7 +213,13 @@ def _epsilon(charges: tuple[_Charge, ...], delta: float, accountant: Accountant)
     if any(charge.sigma == 0.0 for charge in charges):
         return math.inf
     if accountant == "pld" and all(charge.steps_per_epoch == 1 for charge in charges):
-        return _exact(charges, delta)
+        # Unsampled Gaussians compose to one: mu^2 is the sum of count / sigma^2, exactly.
+        mu = math.sqrt(sum(charge.steps / charge.sigma**2 for charge in charges))
+        with quiet():
+            import dp_accounting  # lazily: 2 s
+
+            exact = float(dp_accounting.get_epsilon_gaussian(1.0 / mu, delta))
+        return exact * (1.0 + 1e-9)  # the root's own tolerance, on the safe side
     by_rdp = _rdp(charges, delta)
     if accountant == "rdp" or not 0.0 < by_rdp < _PLD_LIMIT:
         return by_rdp
@@ -211,16 +228,6 @@ def _epsilon(charges: tuple[_Charge, ...], delta: float, accountant: Accountant)
     if value < 0.25 * by_rdp:
         value = _pld(charges, delta, _interval(value))
     return value
-
-
-def _exact(charges: tuple[_Charge, ...], delta: float) -> float:
-    """Unsampled Gaussians compose to one: mu^2 is the sum of count / sigma^2, exactly."""
-    with quiet():
-        import dp_accounting  # lazily: 2 s
-
-        mu = math.sqrt(sum(charge.steps / charge.sigma**2 for charge in charges))
-        found = float(dp_accounting.get_epsilon_gaussian(1.0 / mu, delta))
-        return found * (1.0 + 1e-9)  # the root's own tolerance, on the safe side
 
 
 def _interval(size: float) -> float:
@@ -312,8 +319,17 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
 def _searched(steps_per_epoch: int, steps: int, delta: float, target: float) -> tuple[float, float]:
     """Where a coarse accountant meets the target, and d log(epsilon) / d log(sigma) there.
 
-    Secants on logarithms, from a closed-form guess.
+    Secants on logarithms, from the central limit mu = q sqrt(T (exp(1/sigma^2) - 1)).
+
+    Source: Bu et al. 2020.
     """
+    with quiet():
+        import dp_accounting  # lazily: 2 s
+
+        mu = 1.0 / float(dp_accounting.get_sigma_gaussian(target, delta))
+    guess = math.sqrt(steps) / mu
+    if steps_per_epoch > 1:
+        guess = 1.0 / math.sqrt(math.log1p((mu * steps_per_epoch) ** 2 / steps))
     interval = _COARSE * _interval(target)
 
     def excess(log_sigma: float) -> float:
@@ -321,7 +337,7 @@ def _searched(steps_per_epoch: int, steps: int, delta: float, target: float) -> 
         return math.log(max(_pld((charge,), delta, interval), 1e-12) / target)
 
     low, high = math.log(SMALLEST_SIGMA), math.log(LARGEST_SIGMA)
-    here = _bounded(math.log(_guess(steps_per_epoch, steps, delta, target)), low, high)
+    here = _bounded(math.log(guess), low, high)
     found, slope = excess(here), -1.5
     for _ in range(60):
         if abs(found) < 2e-4:
@@ -336,40 +352,8 @@ def _searched(steps_per_epoch: int, steps: int, delta: float, target: float) -> 
     return math.exp(here), slope
 
 
-def _guess(steps_per_epoch: int, steps: int, delta: float, target: float) -> float:
-    """Near sigma_total, by the central limit mu = q sqrt(T (exp(1/sigma^2) - 1)).
-
-    Source: Bu et al. 2020.
-    """
-    with quiet():
-        import dp_accounting  # lazily: 2 s
-
-        mu = 1.0 / float(dp_accounting.get_sigma_gaussian(target, delta))
-    if steps_per_epoch == 1:
-        return math.sqrt(steps) / mu
-    return 1.0 / math.sqrt(math.log1p((mu * steps_per_epoch) ** 2 / steps))
-
-
 def _bounded(value: float, low: float, high: float) -> float:
     return min(max(value, low), high)
-
-
-def _side_too_costly(
-    side: SampledGaussian, sigma: float, delta: float, target: float
-) -> PrivacyError:
-    alone = epsilon(side, delta)
-    # Twice the total leaves the gradient at most 1.2 times the noise that it has without queries.
-    enough = rounded_up(2.0 * sigma * math.sqrt(len(side.releases)), digits=3)
-    if alone < math.inf:
-        reachable = f"--epsilon {rounded_up(1.5 * alone, digits=2):g} or more, or "
-    else:
-        reachable = ""
-    noises = ", ".join(f"{release.noise_multiplier:g}" for release in side.releases)
-    return PrivacyError(
-        f"epsilon {target:g} cannot be met: the private counts of each step (noise multiplier "
-        f"{noises}) alone cost {shown_up(alone)}",
-        hint=f"use {reachable}a count_noise_multiplier of {enough:g} or more",
-    )
 
 
 def rounded_up(value: float, digits: int) -> float:

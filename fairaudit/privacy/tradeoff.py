@@ -13,11 +13,8 @@ Proposition 2.13.
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from statistics import NormalDist
-
-import numpy as np
-from numpy.typing import NDArray
 
 from fairaudit.privacy.accounting import CURVE_DELTA, LARGEST_CURVE, PrivacyCurve, privacy_curve
 from fairaudit.privacy.events import Gaussian, PrivacyEvent
@@ -46,20 +43,19 @@ def attack_rates(
         mu = math.sqrt(event.count) / event.noise_multiplier
         return tuple(of_gaussian(mu, at) for at in rates)
     if isinstance(event, SelectionEvent):
-        curves = [_of_divergences(divergences) for divergences in event.divergences()]
+        curves = []
+        for divergences in event.divergences():
+            size = epsilon_of_divergences(divergences, CURVE_DELTA)
+            curve = None
+            if size <= LARGEST_CURVE:
+                curve = PrivacyCurve(
+                    partial(delta_of_divergences, divergences), 0.0, 2.0 * size + 5.0
+                )
+            curves.append(curve)
     else:
         curves = [privacy_curve(event)]
     # Of the places in which a record may be, the one that leaves an attacker more.
     return tuple(max(of_curve(curve, at) for curve in curves) for at in rates)
-
-
-def _of_divergences(divergences: NDArray[np.float64]) -> PrivacyCurve | None:
-    size = epsilon_of_divergences(divergences, CURVE_DELTA)
-    if size > LARGEST_CURVE:
-        return None
-    return PrivacyCurve(
-        lambda epsilon: delta_of_divergences(divergences, epsilon), 0.0, 2.0 * size + 5.0
-    )
 
 
 def of_gaussian(mu: float, false_positive_rate: float) -> float:

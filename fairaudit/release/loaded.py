@@ -164,7 +164,7 @@ class ReleasedModel:
         source = open_data(AuditConfig(**options))
         if images is None:
             names = [c.name for c in self.recipe.columns if c.name in source.schema.names]
-            return self._of_rows(names, _in_parts(_batches(source, names)))
+            return self._of_rows(names, _parts(source, names))
         if source.image is None:
             raise DataError(f"{path.name} holds no images, and the model reads them")
         return self._of_images(source.read([source.image])[0], images)
@@ -215,22 +215,20 @@ class ReleasedModel:
         return probabilities
 
 
-def _batches(source: DataSource, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Columns of a table by and by where all its files are Parquet of the same types."""
+def _parts(source: DataSource, names: Sequence[str]) -> Iterator[pa.Table]:
+    """Columns of a table, as many rows at a time as are predicted at once.
+
+    How many there are moves a last digit. They are read by and by where all files are Parquet of
+    the same types.
+    """
+    batches: Iterable[pa.RecordBatch] | None = None
     if names and isinstance(source, TableFiles) and source.format == "parquet":
         schemas = [pa.schema(map(file.schema.field, names)) for file in source.files]
         if all(schema == schemas[0] for schema in schemas):
-            return itertools.chain.from_iterable(
-                parquet_batches(file, names) for file in source.files
-            )
-    return iter(source.read(names)[0].to_batches())
-
-
-def _in_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The same rows, as many at a time as are predicted at once.
-
-    How many there are moves a last digit.
-    """
+            of_files = (parquet_batches(file, names) for file in source.files)
+            batches = itertools.chain.from_iterable(of_files)
+    if batches is None:
+        batches = source.read(names)[0].to_batches()
     parts: list[pa.Table] = []
     for batch in batches:
         parts.append(pa.Table.from_batches([batch]))
@@ -285,25 +283,14 @@ def load_model(path: str | Path, *, model: str | None = None) -> ReleasedModel:
     if isinstance(make, LinearMake):
         if model is not None:
             raise ConfigError("the folder's model is of no factory", hint="leave --model out")
-        return ReleasedModel(recipe, _linear(recipe, make, tensors))
+        heads = 1 if len(recipe.classes) == 2 else len(recipe.classes)
+        shape = heads, int(np.prod(recipe.shape)) + (make.intercept != 0.0)
+        weights = tensors.pop(WEIGHTS, None)
+        if weights is None or weights.shape != shape or weights.dtype != float or tensors:
+            raise _unlike(WEIGHTS)
+        inputs = BoundedInputs(make.feature_norm, make.intercept)
+        return ReleasedModel(recipe, LogisticModels(torch.from_numpy(weights.copy())[None], inputs))
     return ReleasedModel(recipe, _network(recipe, make, tensors, model))
-
-
-def _linear(
-    recipe: ReleaseRecipe, make: LinearMake, tensors: dict[str, NDArray[Any]]
-) -> LogisticModels:
-    heads = 1 if len(recipe.classes) == 2 else len(recipe.classes)
-    size = int(np.prod(recipe.shape)) + (make.intercept != 0.0)
-    weights = tensors.get(WEIGHTS)
-    if (
-        weights is None
-        or weights.shape != (heads, size)
-        or weights.dtype != float
-        or len(tensors) > 1
-    ):
-        raise _unlike(WEIGHTS)
-    values = torch.from_numpy(weights.astype(np.float64))[None]
-    return LogisticModels(values, BoundedInputs(make.feature_norm, make.intercept))
 
 
 def _network(

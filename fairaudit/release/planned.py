@@ -124,10 +124,19 @@ def plan_release(request: Request) -> ReleasePlan:
                 hint="audit it, or train on it all the same with --despite-change, which the "
                 "evidence says",
             )
-        _refuse_other_names(report, dataset)
+        # Classes, columns and groups are public names; other ones are no data for this model.
+        known = [[one.name for one in report.data.label.classes], list(report.data.features)]
+        known += [[group.name for group in facts.groups] for facts in report.data.groupings]
+        names = [dataset.classes, dataset.features.column_names]
+        names += [grouping.names for grouping in dataset.groupings]
+        if known != list(map(list, names)):
+            raise ConfigError(
+                "classes, columns or groups are not those of the audit", hint="audit these data"
+            )
         overrides.append("--despite-change")
-    fitted = _fitted_columns(dataset, config, find(audited.method).needs)
-    if fitted:
+    by_pool = Need.PUBLIC_POOL in find(audited.method).needs and config.public_data is not None
+    fitted = set(dataset.features.column_names) - set(dataset.declared)
+    if fitted and dataset.image_shape is None and not by_pool:
         if not request.fitted:
             raise PrivacyError(
                 f"{len(fitted)} of {dataset.features.num_columns} columns are not declared: their "
@@ -250,28 +259,6 @@ def _config(report: Report, arm: ArmFacts, request: Request) -> AuditConfig:
             f"the report's option {where} is none of this version", hint="run the audit again"
         ) from None
     return config.model_copy(update={"label": report.data.label.column})
-
-
-def _refuse_other_names(report: Report, dataset: Dataset) -> None:
-    """Classes, columns and groups are public names; other ones are no data for this model."""
-    audited = [[one.name for one in report.data.label.classes], list(report.data.features)]
-    audited += [[group.name for group in facts.groups] for facts in report.data.groupings]
-    names = [dataset.classes, dataset.features.column_names]
-    names += [grouping.names for grouping in dataset.groupings]
-    if audited != list(map(list, names)):
-        raise ConfigError(
-            "classes, columns or groups are not those of the audit", hint="audit these data"
-        )
-
-
-def _fitted_columns(
-    dataset: Dataset, config: AuditConfig, needs: tuple[Need, ...]
-) -> tuple[str, ...]:
-    """Columns of which something is learned of rows that epsilon is about."""
-    by_pool = Need.PUBLIC_POOL in needs and config.public_data is not None
-    if dataset.image_shape is not None or by_pool:
-        return ()
-    return tuple(name for name in dataset.features.column_names if name not in dataset.declared)
 
 
 def _arm(audited: ArmFacts, training: Training, config: AuditConfig, dataset: Dataset) -> Arm:

@@ -227,11 +227,28 @@ def card(plan: ReleasePlan, recipe: ReleaseRecipe) -> str:
     claim = "Differentially private"
     if arm.privacy.guarantee.rests_on_module:
         claim += " if the model's own code keeps nothing of what it reads"
+    option = ""
+    reads = "It reads images."
+    if recipe.columns:
+        reads = (
+            f"It reads {numbered(len(recipe.columns), 'column')} (recipe.json); a value that is "
+            "out of its range or not listed is clipped or counts as missing, as declared, and is "
+            "counted."
+        )
+    if isinstance(recipe.model, NetworkMake) and is_factory(recipe.model.model):
+        factory = plain(recipe.model.model)
+        option = f" --model {factory}"
+        reads += (
+            f"\nIts code, {literal(factory)}, is not in the folder: recipe.json has its SHA-256, "
+            "and whoever predicts names it, for it is run."
+        )
     paragraphs = [
         f"# Model card: {label}",
         f"A {_text(plan.training.model)} classifier of {label} ({classes}), trained by "
         f"{_text(arm.key)} with fairaudit {__version__}.",
-        *_use(recipe),
+        "## Use",
+        f"    fairaudit predict MODEL --data new.parquet --out predictions.parquet{option}",
+        f"MODEL is this folder; from Python, `fairaudit.load_model`. {reads}",
         "## Privacy",
         f"{claim}: epsilon {shown_up(epsilon)}, delta {plan.training.delta:g}, for {_unit(plan)} "
         f"({NEIGHBOURING}). The events behind it are in privacy.json. Not covered:",
@@ -241,7 +258,26 @@ def card(plan: ReleasePlan, recipe: ReleaseRecipe) -> str:
         event = arm.charge or arm.privacy.event
         assert event is not None, "what is released has an event"
         paragraphs.append(f"{spoken_rates({arm.key: attack_facts(event)})}.")
-    paragraphs += [_ARITHMETIC, *_of_training(plan, recipe), "## Audit"]
+    paragraphs.append(_ARITHMETIC)
+    if arm.search is not None:
+        paragraphs.append(
+            "Its settings (privacy.json) were searched for: of a random number of trainings, "
+            f"{arm.search.trials} on average, the best by a noised score on rows kept apart. "
+            "Epsilon covers the search, and rests on nobody knowing how many there were: that was "
+            "never written."
+        )
+    if isinstance(recipe.model, LinearMake) and recipe.model.same_for_all:
+        paragraphs.append(
+            "**It says the same of every row**: the training that the search kept diverged. To "
+            "try again because of that is another search, and costs epsilon again."
+        )
+    if recipe.fitted and not plan.by_pool:
+        paragraphs.append(
+            f"**Accepted: {len(recipe.fitted):,} quantities of the preprocessing are exact "
+            "functions of training rows** (privacy.json, fitted_without_privacy). No epsilon is "
+            "about them."
+        )
+    paragraphs.append("## Audit")
     digest = f"report sha256 {plan.report_sha256[:16]}…"
     if report.verdict is None:
         paragraphs.append(f"Audited without rules, so none passed or failed ({digest}).")
@@ -268,48 +304,3 @@ def card(plan: ReleasePlan, recipe: ReleaseRecipe) -> str:
 def _text(name: str, limit: int = NAME_LIMIT) -> str:
     """A name of the data as it is safe in Markdown."""
     return literal(plain(name, limit))
-
-
-def _use(recipe: ReleaseRecipe) -> Iterator[str]:
-    """How rows are predicted, and what becomes of those that are not as the model knows them."""
-    option = ""
-    reads = "It reads images."
-    if recipe.columns:
-        reads = (
-            f"It reads {numbered(len(recipe.columns), 'column')} (recipe.json); a value that is "
-            "out of its range or not listed is clipped or counts as missing, as declared, and is "
-            "counted."
-        )
-    if isinstance(recipe.model, NetworkMake) and is_factory(recipe.model.model):
-        factory = plain(recipe.model.model)
-        option = f" --model {factory}"
-        reads += (
-            f"\nIts code, {literal(factory)}, is not in the folder: recipe.json has its SHA-256, "
-            "and whoever predicts names it, for it is run."
-        )
-    yield "## Use"
-    yield f"    fairaudit predict MODEL --data new.parquet --out predictions.parquet{option}"
-    yield f"MODEL is this folder; from Python, `fairaudit.load_model`. {reads}"
-
-
-def _of_training(plan: ReleasePlan, recipe: ReleaseRecipe) -> Iterator[str]:
-    """What else of the training decides what the guarantee is worth."""
-    search = plan.arm.search
-    if search is not None:
-        yield (
-            "Its settings (privacy.json) were searched for: of a random number of trainings, "
-            f"{search.trials} on average, the best by a noised score on rows kept apart. Epsilon "
-            "covers the search, and rests on nobody knowing how many there were: that was never "
-            "written."
-        )
-    if isinstance(recipe.model, LinearMake) and recipe.model.same_for_all:
-        yield (
-            "**It says the same of every row**: the training that the search kept diverged. To "
-            "try again because of that is another search, and costs epsilon again."
-        )
-    if recipe.fitted and not plan.by_pool:
-        yield (
-            f"**Accepted: {len(recipe.fitted):,} quantities of the preprocessing are exact "
-            "functions of training rows** (privacy.json, fitted_without_privacy). No epsilon is "
-            "about them."
-        )

@@ -111,7 +111,15 @@ def train_for_release(plan: ReleasePlan) -> Trained:
         if kept is None:
             raise TrainingError(f"{arm.key} diverged: its parameters are not finite")
         trained = None  # the model of a search says the same of everybody, as its score took it to
-    tensors, make = _model(plan, task.model, trained) if trained else _constant(prepared)
+    if trained is None:
+        heads = 1 if len(plan.dataset.classes) == 2 else len(plan.dataset.classes)
+        width = int(np.prod(prepared.encoded.test.shape[1:]))
+        tensors: dict[str, NDArray[np.generic]] = {WEIGHTS: np.zeros((heads, width))}
+        make: NetworkMake | LinearMake = LinearMake(
+            make="linear", feature_norm=1.0, intercept=0.0, same_for_all=True
+        )
+    else:
+        tensors, make = _model(plan, task.model, trained)
     images = None
     if plan.dataset.image_shape is not None:
         images = Images(
@@ -212,15 +220,6 @@ def _model(
     )
     stored = {key: tensor.detach().contiguous().numpy() for key, tensor in tensors.items()}
     return stored, network_make
-
-
-def _constant(prepared: SeedData) -> tuple[dict[str, NDArray[np.generic]], LinearMake]:
-    """A model that says the same of everybody: what a search keeps of a training that diverged."""
-    classes, width = len(prepared.dataset.classes), int(np.prod(prepared.encoded.test.shape[1:]))
-    weights = np.zeros((1 if classes == 2 else classes, width))
-    return {WEIGHTS: weights}, LinearMake(
-        make="linear", feature_norm=1.0, intercept=0.0, same_for_all=True
-    )
 
 
 def release(plan: ReleasePlan, out: Path) -> list[HeldOut]:

@@ -7,7 +7,7 @@ the noise, and the check would mean nothing. Source: docs/methods.md 9.
 """
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 
 import pytest
@@ -54,14 +54,6 @@ situations = st.fixed_dictionaries(
         "seed": st.integers(0, 1000),
     }
 )
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What the law found, and the figures behind it."""
-
-    broken: tuple[str, ...]
-    moved: float  # largest change of the sum that was released without noise, in noise units
 
 
 @cache
@@ -121,7 +113,7 @@ def neighbour_law(form, situation, trainer=None):
 
 
 def judge(form, situation, quiet, loud):
-    broken = []
+    broken = set()
     claimed = [seen.sensitivity[0].double() for seen in quiet]
     sums = [seen.sums[0].double() for seen in quiet]
     released = [seen.gradients[0].double() * EXPECTED for seen in quiet]
@@ -130,28 +122,28 @@ def judge(form, situation, quiet, loud):
         for a, b in zip(quiet, loud, strict=True)
     ]
     if not all(torch.isfinite(s).all() for s in sums):
-        return Verdict(("finite",), math.inf)
+        return {"finite"}
     if not torch.equal(*claimed):
-        broken.append("sensitivity")
+        broken.add("sensitivity")
     moved = (sums[1] - sums[0]).norm(dim=1)
     if (moved > claimed[0] * (1 + ROUNDING)).any():
-        broken.append("sum")
+        broken.add("sum")
     # What leaves the release with no noise is the sum over qN, and with unit noise one std more:
     # two readings of a release that may do anything to the sum on its way.
     size = max(float(s.abs().max()) for s in (*sums, claimed[0]))
     if any((r - s).abs().max() > 1e-5 * size for r, s in zip(released, sums, strict=True)):
-        broken.append("divisor")
+        broken.add("divisor")
     least = situation["noise_multiplier"] * claimed[0][:, None]
     if not torch.allclose(std[0], std[1], rtol=1e-4, atol=1e-5 * size):
-        broken.append("noise")
+        broken.add("noise")
     if form.spec.is_private and any((s < least * (1 - 1e-4) - 1e-5 * size).any() for s in std):
-        broken.append("noise too small")
+        broken.add("noise too small")
     counts = [seen.counts[0].double() for seen in quiet if seen.counts]
     if counts and (counts[1] - counts[0]).norm(dim=1).max() > 1 + ROUNDING:
-        broken.append("count")
+        broken.add("count")
     statistics = [seen.statistics[0].double() for seen in quiet if seen.statistics]
     if statistics and (statistics[1] - statistics[0]).norm(dim=1).max() > 1 + ROUNDING:
-        broken.append("statistic")
+        broken.add("statistic")
     alone, company = (seen.norms[0] for seen in quiet)
     # A batch of another size sums in another order: float32 moves what a long record's units are
     # handed, and so its norm, by its length times eps: at 4,541 1.40271 alone, 1.40257 in company,
@@ -163,17 +155,16 @@ def judge(form, situation, quiet, loud):
     )
     rounding = 1e-6 + alone * (1e-4 + torch.finfo(torch.float32).eps * lengths)
     if ((alone - company[:, : alone.shape[1]]).abs() > rounding).any():
-        broken.append("company")  # rule R1: a record's own gradient saw the added one
+        broken.add("company")  # rule R1: a record's own gradient saw the added one
     if counts and any((c != c.round()).any() for c in counts):
-        broken.append("count not whole")
-    shift = (released[1] - released[0]).norm(dim=1) / std[1].abs().mean(1).clamp_min(1e-30)
-    return Verdict(tuple(broken), float(shift.max()))
+        broken.add("count not whole")
+    return broken
 
 
 @pytest.mark.parametrize("form", PRIVATE, ids=key_of)
 @given(situation=situations)
 def test_one_record_moves_what_is_released_by_no_more_than_is_claimed(form, situation):
-    assert neighbour_law(form, situation).broken == ()
+    assert neighbour_law(form, situation) == set()
 
 
 OPPOSED = {
@@ -210,18 +201,10 @@ DEEP = {
 }
 
 
-WHERE_PUBLISHED_FORMS_BREAK = {
-    "negative count": NEGATIVE_COUNT,
-    "negative share": NEGATIVE_SHARE,
-    "uneven": UNEVEN,
-    "deep": DEEP,
-}
-
-
 @pytest.mark.parametrize("form", PUBLISHED, ids=key_of)
 def test_a_published_form_breaks_the_law_by_what_is_known_to_be_wrong_with_it(form):
-    situations = (OPPOSED, *WHERE_PUBLISHED_FORMS_BREAK.values())
-    found = {clause for s in situations for clause in neighbour_law(form, s).broken}
+    situations = (OPPOSED, NEGATIVE_COUNT, NEGATIVE_SHARE, UNEVEN, DEEP)
+    found = set().union(*(neighbour_law(form, situation) for situation in situations))
     assert FLAWS[form.key] - {"negative"} <= found
 
 
@@ -282,13 +265,11 @@ def test_a_step_holds_a_method_that_lies_to_what_it_claims(
     name, trainer, clause, replicates, monkeypatch
 ):
     def broken():
-        return {
-            found
-            for situation in (OPPOSED, ONE_LONG_AMONG_SHORT)
-            for found in neighbour_law(
-                form_named(name), {**situation, "replicates": replicates}, trainer
-            ).broken
-        }
+        found = set()
+        for situation in (OPPOSED, ONE_LONG_AMONG_SHORT):
+            given = {**situation, "replicates": replicates}
+            found |= neighbour_law(form_named(name), given, trainer)
+        return found
 
     assert broken() <= {"count not whole"}
     monkeypatch.setattr(loop_module, "limited_scale", lambda scale, *_: scale)
@@ -318,32 +299,18 @@ def test_a_record_that_is_not_finite_moves_no_bit_of_what_is_released(form, bad)
     assert torch.equal(without, with_x)
 
 
-# --- the five further laws
-# -------------------------------------------------------------------------
-
-
-def two_steps(form, trainer, first, second, pool, **parts):
-    """Steps on two batches; after each the parameters are where they are told to be."""
-    task = task_of(form, {**OPPOSED, "deep": True, "tolerance": 0.0}, pool)
-    size = sum(p.numel() for p in task.model.parameters())
-    moves = [torch.full((1, size), 0.01), torch.full((1, size), 0.02)]
-    return take_steps(
-        trainer, task, [first, second], noise=(0.0, 1.0), answers=[2.0, -4.0], moves=moves, **parts
-    )
-
-
-def some_pool(count=12, seed=3):
-    rows = [
-        {"length": 3.0 * (i + 1), "along": False, "label": i % 2, "group": i % K}
-        for i in range(count)
-    ]
-    return pool_of(rows, seed)
-
-
 @pytest.mark.parametrize("form", PRIVATE, ids=key_of)
 def test_a_record_that_was_not_drawn_changes_nothing(form):
     """Neither the file's other records nor their number reach a step: only the frozen N does."""
-    small, large = some_pool(12), some_pool(13)
-    steps = [two_steps(form, form.make(), [0, 4, 5], [1], pool) for pool in (small, large)]
-    for a, b in zip(*(seen.gradients for seen in steps), strict=True):
+    rows = [
+        {"length": 3.0 * (i + 1), "along": False, "label": i % 2, "group": i % K} for i in range(13)
+    ]
+    steps = []
+    for count in (12, 13):
+        task = task_of(form, {**DEEP, "tolerance": 0.0}, pool_of(rows[:count], 3))
+        seen = take_steps(
+            form.make(), task, [[0, 4, 5], [1]], noise=(0.0, 1.0), answers=[2.0, -4.0]
+        )
+        steps.append(seen.gradients)
+    for a, b in zip(*steps, strict=True):
         assert torch.equal(a, b)

@@ -1,11 +1,9 @@
 """One private step at q = 1, many times over, through the code that trains.
 
-The noise as it arrives.
-
-Replicates of one network stand for repetitions, each with a noise stream of its own. Every check
-rejects a correct mechanism with probability 1e-6 at most, and the seeds are fixed. Source:
-docs/methods.md 9.
+Replicates of one network stand for repetitions. Source: docs/methods.md 9.
 """
+
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +11,7 @@ from forms import PRIVATE, key_of, make_pool, make_task
 from oracles import model
 from stand_ins import GivenBatches, ToldOptimizer, WatchedRule
 
-from fairaudit.engine.loop import Training, train
+from fairaudit.engine.loop import train
 from fairaudit.engine.network import Network
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.release import ExactRelease, GaussianRelease
@@ -22,66 +20,6 @@ from fairaudit.privacy.noise import noise_stream
 
 RUNS = 1000
 SIGMA, BOUND = 1.3, 0.5  # unlike their squares
-
-
-def private_steps(
-    form, pool, *, runs=RUNS, steps=1, seed=0, release=None, empty=False, claims=None, batches=None
-):
-    """Released gradients times qN, [steps, runs, P], of ``runs`` replicates over all of the pool.
-
-    ``claims`` gathers the sensitivity that each replicate claimed at each step, [runs]; ``batches``
-    are the records of each replicate in place of all.
-    """
-    task = make_task(
-        form,
-        pool,
-        repeats=runs,
-        seed=seed,
-        n_public=8,
-        steps_per_epoch=1,
-        model=model("logistic", 0, pool.width),
-        noise_multiplier=SIGMA,
-        max_grad_norm=BOUND,
-        threshold=2 * BOUND,
-    )
-    trainer = form.make()
-    optimizer = ToldOptimizer()
-    rule = WatchedRule(trainer.rule(task))
-    records = [] if empty else list(range(pool.n_records))
-    train(
-        Network([task.model] * runs),
-        pool,
-        Training(
-            objective=trainer.objective(task),
-            rule=rule,
-            release=release(SIGMA, noise_stream(seed, "noise", form.key, runs))
-            if release
-            else trainer.release(task),
-            objective_noise=noise_stream(seed, "query", f"{form.key}/objective", runs),
-            rule_noise=noise_stream(seed, "query", f"{form.key}/rule", runs),
-            optimizer=optimizer,
-            # An empty batch for all: one padded column that is nobody's.
-            sampler=GivenBatches([batches or [records] * runs] * steps, pool.n_records)
-            if records
-            else NoRecords(pool, runs, steps),
-            facts=task.facts(),
-            epochs=1,
-        ),
-    )
-    if claims is not None:
-        claims += rule.claims
-    return torch.stack(optimizer.gradients).double() * 8.0
-
-
-class NoRecords:
-    """Batches of padding alone."""
-
-    def __init__(self, pool, runs, steps):
-        self.index = torch.full((runs, 1), pool.n_records)
-        self.steps_per_epoch = steps
-
-    def draw(self):
-        return self.index, torch.zeros_like(self.index, dtype=torch.bool)
 
 
 @pytest.mark.parametrize(
@@ -111,11 +49,21 @@ def test_what_one_record_adds_is_no_longer_than_the_bound_to_the_last_bit(name):
     features = 30.0 * torch.randn(RUNS, 20, generator=draw)
     zeros = torch.zeros(RUNS, dtype=torch.int64)
     pool = TrainingPool(features, zeros, zeros, n_classes=2, n_groups=2)
-    claims = []
-    added = private_steps(
-        form, pool, release=Bare, claims=claims, batches=[[r] for r in range(RUNS)]
-    )[0]
-    lengths, bounds = added.norm(dim=1), claims[0].double()
+    numbers = {"noise_multiplier": SIGMA, "max_grad_norm": BOUND, "threshold": 2 * BOUND}
+    length = {"repeats": RUNS, "n_public": 8, "steps_per_epoch": 1, "epochs": 1}
+    task = make_task(form, pool, model=model("logistic", 0, pool.width), **numbers, **length)
+    watched = WatchedRule(form.make().rule(task))
+    _, training = form.make()._set_up(task, [])
+    optimizer = ToldOptimizer()
+    given = {
+        "rule": watched,
+        "release": Bare(SIGMA, training.release.noise),
+        "optimizer": optimizer,
+        "sampler": GivenBatches([[[r] for r in range(RUNS)]], pool.n_records),
+    }
+    train(Network([task.model] * RUNS), pool, replace(training, **given))
+    lengths = 8.0 * optimizer.gradients[0].double().norm(dim=1)
+    bounds = watched.claims[0].double()
     assert (lengths <= bounds).all()
     assert (lengths > 0.9999 * bounds).sum() > RUNS / 2  # most are clipped
 

@@ -116,15 +116,8 @@ def alone_by_autograd(model, x, delta):
     for record, direction in zip(x, delta, strict=True):
         own = list(model.parameters())
         value = (model(record.unsqueeze(0).clone())[0] * direction).sum()
-        found = torch.autograd.grad(value, own, allow_unused=True)
-        rows.append(
-            torch.cat(
-                [
-                    (torch.zeros_like(p) if g is None else g).flatten()
-                    for p, g in zip(own, found, strict=True)
-                ]
-            )
-        )
+        found = torch.autograd.grad(value, own, allow_unused=True, materialize_grads=True)
+        rows.append(torch.cat([gradient.flatten() for gradient in found]))
     return torch.stack(rows)
 
 

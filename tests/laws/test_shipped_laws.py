@@ -31,27 +31,6 @@ def test_what_cannot_be_followed_is_not_passed():
         assert set(broken_laws(find(name))) == set(LAWS)
 
 
-def published(name, variant):
-    spec = find(name)
-    form = next(v for v in spec.variants if v.name == variant)
-    return replace(spec, trainer=form.trainer, settings={**spec.settings, **form.settings})
-
-
-@pytest.mark.parametrize(
-    ("name", "variant", "laws"),
-    [
-        ("dpsgd", "as-published", {"noise", "event"}),
-        ("global-adapt", "as-published", {"query", "noise", "event"}),
-        ("dpsgd-f", "as-published-e23", {"query", "noise", "event"}),
-        ("fairlens", "t21-eq6", {"contribution"}),
-    ],
-)
-def test_published_forms_break_the_laws_that_they_are_known_to_break(name, variant, laws):
-    for law in laws:
-        with pytest.raises(LawBroken):
-            LAWS[law](published(name, variant))
-
-
 @dataclass(frozen=True, slots=True)
 class LongClip(FlatClip):
     def scale(self, released, norms, group):

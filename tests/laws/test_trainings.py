@@ -9,7 +9,6 @@ from forms import DEFAULTS, PRIVATE, forms, key_of, make_pool, make_task, whole_
 from oracles import model
 
 from fairaudit.engine import network as tape_module
-from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.privacy.noise import GaussianNoise
 
 SGD = next(form for form in DEFAULTS if form.spec.name == "sgd")
@@ -55,14 +54,6 @@ def test_training_neither_reads_nor_moves_the_global_generators(form):
 def test_more_repeats_leave_the_first_as_it_was(form):
     alone, together = trained(form, repeats=1), trained(form, repeats=4)
     torch.testing.assert_close(together.parameters[:1], alone.parameters, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
-def test_repeats_differ_in_noise_and_in_samples(form):
-    runs = trained(form, repeats=3).parameters
-    assert len({tuple(row.tolist()) for row in runs}) == 3
-    quiet = trained(form, repeats=3, noise_multiplier=0.0, count_noise_multiplier=0.0).parameters
-    assert len({tuple(row.tolist()) for row in quiet}) == 3  # samples of their own
 
 
 @pytest.mark.parametrize(
@@ -132,26 +123,6 @@ def test_every_step_counts_though_most_batches_are_empty(form, repeats):
     done = trained(form, make_pool(2), **length, count_noise_multiplier=0.5, repeats=repeats)
     assert done.event.steps == 80
     assert torch.isfinite(done.parameters).all()
-
-
-@pytest.mark.usefixtures("any_source")
-@pytest.mark.parametrize("form", forms(), ids=key_of)
-def test_the_sampler_draws_at_the_rate_that_the_accountant_reads(form, monkeypatch):
-    made = []
-
-    class Remembered(PoissonSampler):
-        def __init__(self, *args):
-            super().__init__(*args)
-            made.append(self)
-
-    monkeypatch.setattr("fairaudit.engine.sampling.PoissonSampler", Remembered)
-    done = trained(form, steps_per_epoch=7, epochs=3)
-    (sampler,) = made
-    assert sampler.steps_per_epoch == 7
-    assert sampler.taken == 21
-    assert sampler.records == 60
-    if done.event:
-        assert (done.event.steps_per_epoch, done.event.steps) == (7, 21)
 
 
 @pytest.mark.parametrize("form", EVERY, ids=key_of)
