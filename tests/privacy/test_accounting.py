@@ -33,25 +33,20 @@ RDP_TOLERANCE, PLD_TOLERANCE = 2e-3, 5e-3
 ADULT, DUTCH, MNIST, CELEBA = (92, 1840), (189, 3780), (214, 12840), (636, 19080)
 
 
-def event(steps_per_epoch: int, steps: int, sigma: float, *side: float) -> SampledGaussian:
+def event(steps_per_epoch, steps, sigma, *side):
     releases = [NoisyRelease("gradient", sigma), *(NoisyRelease("count", noise) for noise in side)]
     return SampledGaussian(steps_per_epoch, steps, tuple(releases))
 
 
-# docs/methods.md 2.8: gradient release alone, delta 1e-6.
+# docs/methods.md 2.8: gradient release alone, RDP; those of delta 1e-6 by PLD too, below.
 TABLE = [
-    (*ADULT, 1.0, 1e-6, 3.4078, 3.1037),
-    (88, 1760, 1.0, 1e-6, 3.4974, 3.1859),
-    (110, 2200, 1.0, 1e-6, 3.0722, 2.7945),
-    (142, 2840, 1.0, 1e-6, 2.6554, 2.4067),
-    (*DUTCH, 1.0, 1e-6, 2.2686, 2.0380),
-    (237, 4740, 1.0, 1e-6, 2.0151, 1.7883),
-    (126, 2520, 1.0, 1e-6, 2.8418, 2.5808),
-    (*MNIST, 0.8, 1e-6, 5.9027, 5.4216),
-    (*CELEBA, 0.8, 1e-6, 2.4931, 2.0323),
-    (636, 38160, 0.8, 1e-6, 3.2126, 2.8813),
-    (1131, 113_063, 5.0, 1e-5, 0.217, 0.201),  # printed for q = 32/n
-    (281, 28_125, 5.0, 1e-5, 0.459, 0.418),
+    (*ADULT, 1.0, 1e-6, 3.4078),
+    (142, 2840, 1.0, 1e-6, 2.6554),
+    (*DUTCH, 1.0, 1e-6, 2.2686),
+    (*MNIST, 0.8, 1e-6, 5.9027),
+    (636, 38160, 0.8, 1e-6, 3.2126),
+    (1131, 113_063, 5.0, 1e-5, 0.217),  # printed for q = 32/n
+    (281, 28_125, 5.0, 1e-5, 0.459),
 ]
 
 # docs/methods.md 2.8: sigma, sigma_c -> gradient alone, two separate sampled Gaussians, joint; each
@@ -66,15 +61,9 @@ JOINT_TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("rate", "steps", "sigma", "delta", "rdp", "pld"), TABLE)
-def test_rdp_epsilon_equals_the_checked_table(rate, steps, sigma, delta, rdp, pld):
+@pytest.mark.parametrize(("rate", "steps", "sigma", "delta", "rdp"), TABLE)
+def test_rdp_epsilon_equals_the_checked_table(rate, steps, sigma, delta, rdp):
     assert epsilon(event(rate, steps, sigma), delta, "rdp") == pytest.approx(rdp, abs=RDP_TOLERANCE)
-
-
-@pytest.mark.slow  # two of the four figures of the papers are checked below, every time
-@pytest.mark.parametrize(("rate", "steps", "sigma", "delta", "rdp", "pld"), TABLE)
-def test_pld_epsilon_equals_the_checked_table(rate, steps, sigma, delta, rdp, pld):
-    assert epsilon(event(rate, steps, sigma), delta, "pld") == pytest.approx(pld, abs=PLD_TOLERANCE)
 
 
 EVERY_TIME = {(ADULT, 10.0), (MNIST, 8.0)}  # a row takes about 2 s
@@ -133,7 +122,7 @@ def test_calibration_gives_methods_with_and_without_queries_one_total():
     )
 
 
-def within_target(reached: float, target: float) -> bool:
+def within_target(reached, target):
     return target * (1 - TOLERANCE) <= reached <= target
 
 
@@ -145,7 +134,6 @@ def within_target(reached: float, target: float) -> bool:
         pytest.param(20, 100, 1e-4, 20.0, (), marks=pytest.mark.slow),
         (1, 1, 1e-5, 1.0, ()),
         (1, 100, 1e-5, 0.1, (500.0,)),
-        (1, 100_000, 1e-6, 3.0, ()),
         pytest.param(1000, 100_000, 1e-6, 1.0, (10.0,), marks=pytest.mark.slow),
         (2, 40, 1e-5, 1e3, ()),
         (92, 1840, 1e-6, 1e-3, ()),
@@ -161,10 +149,9 @@ def test_calibration_meets_its_target_and_never_overshoots(rate, steps, delta, t
     assert 0.0 <= reached <= target
 
 
-def suggested(error: PrivacyError) -> list[float]:
-    return [
-        float(number) for number in re.findall(r"(?:epsilon|multiplier of) ([\d.e+-]+)", error.hint)
-    ]
+def suggested(error):
+    numbers = re.findall(r"(?:epsilon|multiplier of) ([\d.e+-]+)", error.hint)
+    return list(map(float, numbers))
 
 
 def test_side_queries_that_cost_more_than_the_target_are_refused_with_numbers_that_work():
@@ -236,11 +223,8 @@ def test_no_noise_costs_everything_and_no_step_costs_nothing():
     ("rate", "steps", "sigma", "delta"),
     [
         (92, 1840, 1e-9, 1e-6),
-        (100, 1000, 1e-3, 1e-6),
         (100, 1000, 0.05, 1e-5),
-        (2, 1000, 0.5, 1e-5),
         (1, 100_000, 1.0, 1e-6),
-        (1, 1, 1e6, 1e-5),
         (100, 1000, 1e4, 1e-5),
         (1000, 100_000, 0.8, SMALLEST_DELTA),
         (92, 1840, 1.0, 0.9999),
