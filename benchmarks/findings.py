@@ -374,9 +374,13 @@ def coin_families(out: Path) -> page.Coins:
 
 
 def digest(path: Path) -> str:
-    """Of what a report measured: a second run on the same kind of machine has it again."""
-    measured = json.loads(path.read_text())["comparisons"]
-    return hashlib.sha256(canonical_json(measured).encode()).hexdigest()[:12]
+    """Of the numbers of a report's cells: a second run on the same kind of machine has it again."""
+    numbers = []
+    for cell in read_cells(load_report(path), ""):
+        key = [*cell_key(cell)]
+        numbers.append([*key, cell.value, cell.training_sd, cell.records_sd, cell.seeds])
+    ordered = sorted(map(canonical_json, numbers))
+    return hashlib.sha256(canonical_json(ordered).encode()).hexdigest()[:12]
 
 
 def coins_digest(out: Path) -> str:

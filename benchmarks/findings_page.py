@@ -402,6 +402,7 @@ def _how(evidence: Evidence, grid: Mapping[str, object]) -> list[str]:
     digests = [f"{name} `{digest}`" for name, digest in evidence.digests.items()]
     return [
         *lines,
-        "The first twelve digits of the sha256 of each report's `comparisons`, as canonical JSON: "
+        "Digests of the numbers of each audit's cells (`digest` in findings.py), which a second run "
+        "has again (coins: of those of its tables): "
         f"{', '.join(digests)}.",
     ]
