@@ -402,7 +402,7 @@ def _how(evidence: Evidence, grid: Mapping[str, object]) -> list[str]:
     digests = [f"{name} `{digest}`" for name, digest in evidence.digests.items()]
     return [
         *lines,
-        "Digests of the numbers of each audit's cells (`digest` in findings.py), which a second run "
-        "has again (coins: of those of its tables): "
+        "Digests of the numbers of each audit's cells (`digest` in findings.py), which a second "
+        "run has again (coins: of those of its tables): "
         f"{', '.join(digests)}.",
     ]
