@@ -188,6 +188,15 @@ def level_names(values: pa.Array) -> list[str]:
     return [str(v).lower() if isinstance(v, bool) else str(v) for v in values.to_pylist()]
 
 
+def type_of_names(arrow_type: pa.DataType) -> str:
+    """Arrow's name of the type into which the names of a column's values are read back."""
+    if pa.types.is_integer(arrow_type) or pa.types.is_boolean(arrow_type):
+        return str(arrow_type)
+    if pa.types.is_floating(arrow_type):
+        return "double"
+    return "string"
+
+
 def numeric_values(column: pa.ChunkedArray) -> Float64:
     """A number or time column as float64, NaN where missing; times in seconds, ``[N]``."""
     arrow_type = column.type

@@ -133,6 +133,7 @@ class Dataset:
         classes: Class names, ``[Y]``.
         label: Name of the label column.
         label_origin: ``given``, ``declared in the file``, ``by its name``.
+        label_type: Arrow's name of the type that predictions of the label have.
         positive: Index of the class that rates are about, or None where none is known.
         groupings: The first steers stratification, balance and the methods that read groups.
         split: Per row 0 train, 1 test when ``--split-column`` gives it, else None.
@@ -176,6 +177,7 @@ class Dataset:
     declared: Mapping[str, DeclaredColumn] = field(default_factory=dict)
     outside: dict[str, dict[str, int]] = field(default_factory=dict)
     unpredicted: dict[str, dict[str, int]] = field(default_factory=dict)
+    label_type: str = "string"
 
     @property
     def n_rows(self) -> int:

@@ -18,6 +18,7 @@ from fairaudit.data.columns import (
     kind_of,
     levels_in_use,
     plain_table,
+    type_of_names,
 )
 from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice, image_columns
 from fairaudit.data.declare import declaration_notices, lay_over, refuse_unknown
@@ -165,6 +166,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         notices=notices,
         declared=declared,
         outside=outside,
+        label_type=type_of_names(table.column(choice.column).type),
     )
 
 

@@ -86,19 +86,19 @@ class ReleasedModel:
     """A model that ``fairaudit train`` wrote.
 
     Attributes:
-        classes_: Names of the classes, [Y], in the order of :meth:`predict_proba`.
+        classes_: The classes as the label has them, [Y], in the order of :meth:`predict_proba`.
         recipe: What else the folder says of it.
     """
 
     def __init__(self, recipe: ReleaseRecipe, network: Stacked | LogisticModels) -> None:
         self.recipe = recipe
-        self.classes_: NDArray[np.str_] = np.array(recipe.classes)
+        self.classes_: NDArray[np.generic] = np.array(recipe.labels.to_pylist())
         self._network = network
 
-    def predict(self, data: pd.DataFrame) -> NDArray[np.str_]:
+    def predict(self, data: pd.DataFrame) -> NDArray[np.generic]:
         """The class of each row, [n]; as :meth:`predict_proba`."""
-        found: NDArray[np.str_] = self.classes_[self.predict_proba(data).argmax(1)]
-        return found
+        predicted: NDArray[np.generic] = self.classes_[self.predict_proba(data).argmax(1)]
+        return predicted
 
     def predict_proba(self, data: pd.DataFrame) -> NDArray[np.float32]:
         """The probability of each class, [n, Y], of the rows of a DataFrame.
@@ -347,9 +347,9 @@ def write_predictions(model: ReleasedModel, data: Path, out: Path) -> tuple[int,
         DataError: As of :meth:`ReleasedModel.predict_file`. OutputError: The file cannot be
             written.
     """
-    classes = pa.array(model.recipe.classes, pa.string())
+    classes = model.recipe.labels
     fields = [(f"probability_{name}", pa.float32()) for name in model.recipe.classes]
-    schema = pa.schema([("prediction", pa.string()), *fields])
+    schema = pa.schema([("prediction", classes.type), *fields])
     table_writer = CSVWriter if out.suffix.lower() == ".csv" else ParquetWriter
     found, rows = model._predicting(data), 0
     with appearing(out, mode=0o666, lasting=True) as file, table_writer(file, schema) as writer:

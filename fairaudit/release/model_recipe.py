@@ -59,6 +59,7 @@ class ReleaseRecipe(Part):
     fairaudit: str
     label: str
     classes: Annotated[tuple[str, ...], Field(min_length=2)]
+    label_type: Annotated[str, Field(pattern="^(u?int(8|16|32|64)|bool|double|string)$")]
     columns: tuple[Annotated[Column, Field(discriminator="kind")], ...]
     images: Images | None
     model: Annotated[NetworkMake | LinearMake, Field(discriminator="make")]
@@ -69,6 +70,11 @@ class ReleaseRecipe(Part):
         if bool(self.columns) == bool(self.images):
             raise ValueError("inputs are columns or images")
         return self
+
+    @property
+    def labels(self) -> pa.Array:
+        """The classes as the label column has them, [Y]."""
+        return pa.array(self.classes, pa.string()).cast(pa.type_for_alias(self.label_type))
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -131,6 +131,7 @@ def train_for_release(plan: ReleasePlan) -> Trained:
         fairaudit=__version__,
         label=plan.dataset.label,
         classes=plan.dataset.classes,
+        label_type=plan.dataset.label_type,
         columns=prepared.encoded.columns,
         images=images,
         model=make,

@@ -105,6 +105,20 @@ def test_every_method_with_a_guarantee_is_released_of_three_classes_and_searched
     assert told["search"] is not None
 
 
+@pytest.mark.parametrize("values", [(7, 12), (False, True), (1.0, 2.0), ("a", "b")], ids=str)
+def test_predictions_have_the_type_of_the_label(made, tmp_path, values):
+    rows = people()
+    rows["y"] = np.where(rows["y"] == "yes", values[1], values[0])
+    rows.to_parquet(tmp_path / "typed.parquet", index=False)
+    folder, _, _ = made(data=tmp_path / "typed.parquet")
+    model = load_model(folder)
+    predicted = model.predict(rows)
+    assert predicted.dtype.kind == rows["y"].to_numpy(dtype=type(values[0])).dtype.kind
+    assert (predicted == rows["y"].to_numpy()).mean() > 0.4
+    write_predictions(model, tmp_path / "typed.parquet", tmp_path / "out.parquet")
+    assert (pd.read_parquet(tmp_path / "out.parquet")["prediction"].to_numpy() == predicted).all()
+
+
 def test_every_method_with_a_guarantee_is_released_of_two_classes():
     assert {spec.name for spec in RELEASED} == {method for method, _ in EVERY}
     assert len(RELEASED) == 9
