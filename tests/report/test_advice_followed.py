@@ -13,7 +13,7 @@ WORLDS = {
     "bound too small": ({"max_grad_norm": 0.01}, "from_clipping", "bound up"),
     "step too short": ({"learning_rate": 0.001}, "from_step", "step by rule"),
     "step by rule, shortened": ({}, "from_step", "epsilon up"),
-    "step too long": ({"learning_rate": 50.0}, "from_noise", "step by rule"),
+    "step too long": ({"learning_rate": 50.0}, "from_step", "step by rule"),
     "bound too large": ({"max_grad_norm": 100.0}, "from_noise", "bound by rule"),
 }
 
