@@ -40,21 +40,13 @@ def saved(mode, kind="PNG", **options):
 def bomb(width, height):
     """A PNG that says it is of that size, with hardly a byte in it."""
 
-    def chunk(kind, content):
-        return (
-            struct.pack(">I", len(content))
-            + kind
-            + content
-            + struct.pack(">I", zlib.crc32(kind + content))
-        )
-
     header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", header)
-        + chunk(b"IDAT", zlib.compress(b""))
-        + chunk(b"IEND", b"")
-    )
+    whole = b"\x89PNG\r\n\x1a\n"
+    for kind, content in ((b"IHDR", header), (b"IDAT", zlib.compress(b"")), (b"IEND", b"")):
+        checked = kind + content
+        whole += struct.pack(">I", len(content)) + checked
+        whole += struct.pack(">I", zlib.crc32(checked))
+    return whole
 
 
 @pytest.mark.parametrize("kind", FORMATS)

@@ -36,7 +36,6 @@ def tensor(images):
 
 FORMS = {
     "PNG bytes": (lambda: table(files(GREY)), GREY),
-    "colour PNG bytes": (lambda: table(files(COLOUR)), COLOUR),
     "a struct": (lambda: table(structs(GREY)), GREY),
     "tensors": (lambda: table(tensor(GREY)), GREY),
     "flat tensors": (lambda: table(tensor(GREY[..., 0])), GREY),

@@ -32,10 +32,6 @@ def config(data, **options):
     return AuditConfig(data=data, **{"group": ("style",), **options})
 
 
-def column(images, present=None):
-    return image_column(images, np.ones(len(images), np.bool_) if present is None else present)
-
-
 # The column
 
 
@@ -45,23 +41,17 @@ def column(images, present=None):
 def test_a_slice_of_images_has_the_keys_of_its_own_rows(n, start, stop, holes):
     images = pixels(n, side=2, seed=1) // 128  # few different ones
     present = np.array([not holes >> i & 1 for i in range(n)])
-    part = column(images, present).slice(start, max(0, stop - start))
+    part = image_column(images, present).slice(start, max(0, stop - start))
     keys = image_keys(part).to_pylist()
-    expected = [images[i].tobytes() if present[i] else None for i in range(n)][
-        start : max(start, stop)
-    ]
-    for a, one in zip(keys, expected, strict=True):
-        assert (a is None) == (one is None)
-        for b, other in zip(keys, expected, strict=True):
-            assert (a == b) == (one == other)
+    expected = [image.tobytes() for image in images]
+    for hole in np.flatnonzero(~present):
+        expected[hole] = None
+    expected = expected[start : max(start, stop)]
+    assert [key is None for key in keys] == [image is None for image in expected]
+    assert len(set(zip(keys, expected, strict=True))) == len(set(keys)) == len(set(expected))
 
 
 # The encoder
-
-
-def encoder(data, pixel_range="symmetric"):
-    settled = config(data, pixel_range=pixel_range)
-    return make_encoder(load_dataset(settled), settled)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +60,8 @@ def encoder(data, pixel_range="symmetric"):
 )
 def test_pixels_are_scaled_by_constants(folder, pixel_range, scaled):
     split = Split(0, np.arange(0, N, 2), np.arange(1, N, 2))
-    found = encoder(folder, pixel_range).encode(split)
+    settled = config(folder, pixel_range=pixel_range)
+    found = make_encoder(load_dataset(settled), settled).encode(split)
     for inputs, rows in ((found.train, split.train), (found.test, split.test)):
         assert inputs.dtype == np.float32
         assert inputs.flags.c_contiguous
@@ -101,7 +92,6 @@ def test_a_name_may_hold_a_comma(folder):
     [
         ("a,a", "two groups of one grouping"),
         ("a,bb", "did you mean 'b'"),
-        ("a,cat", "two groups of one grouping"),
     ],
 )
 def test_a_pair_of_no_grouping_is_refused_before_training(folder, pair, hint):

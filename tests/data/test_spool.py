@@ -3,8 +3,6 @@
 import mmap
 import os
 import pickle
-import signal
-from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +11,6 @@ from disks import files_of_at_most
 
 from fairaudit.data.spool import Shared, Spool
 from fairaudit.errors import OutputError
-from fairaudit.execution.executor import Died
-from fairaudit.execution.local import Pool
 
 
 def test_rows_of_bytes_come_back_in_one_piece(tmp_path):
@@ -26,19 +22,6 @@ def test_rows_of_bytes_come_back_in_one_piece(tmp_path):
 
 
 # What several processes read
-
-
-def _seen(shared, task):
-    """What a worker finds: the sums, and whether it could write."""
-    value = shared.value
-    if task == "die":
-        os.kill(os.getpid(), signal.SIGKILL)
-    arrays = [value["large"], value["rows"], value["table"].column(0).to_numpy()]
-    return (
-        [float(array.sum()) for array in arrays],
-        [array.flags.writeable for array in arrays],
-        value["word"],
-    )
 
 
 def shared_value(folder):
@@ -53,25 +36,6 @@ def shared_value(folder):
         "table": pa.table({"a": np.arange(7)}),
     }
     return Shared(lambda: value, spool), spool
-
-
-def ask(executor, task):
-    executor.give(executor.idle[0], task)
-    ((_, answer),) = executor.wait()
-    return answer
-
-
-@pytest.mark.slow
-def test_workers_map_one_file_that_nobody_sees_also_the_one_after_a_killed_one(tmp_path):
-    shared, spool = shared_value(tmp_path)
-    expected = [float(np.arange(3e5).sum()), 2.0 * np.arange(80).sum(), 21.0], [False] * 3, "x"
-    with Pool(partial(_seen, shared), 1, preload=("numpy",)) as pool:
-        assert ask(pool, "sum") == expected
-        size = os.fstat(spool.fileno()).st_size
-        assert isinstance(ask(pool, "die"), Died)
-        assert ask(pool, "sum") == expected
-    assert os.fstat(spool.fileno()).st_size == size
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_lies_in_the_file_is_not_written_again_and_the_rest_once(tmp_path):

@@ -65,14 +65,13 @@ def test_a_method_with_an_objective_of_its_own_is_read_against_the_plain_loss():
     found = StepReader(method, task, kept).sums(
         torch.arange(pool.n_records), [torch.ones(pool.n_records)]
     )
-    plain = StepReader(DPSGD.make(), make_task(DPSGD, pool, max_grad_norm=1e9), as_dpsgd(kept))
+    as_dpsgd = type(kept)(
+        kept.step, kept.parameters, None, torch.tensor([1e9]), kept.sensitivity, 0.1
+    )
+    plain = StepReader(DPSGD.make(), make_task(DPSGD, pool, max_grad_norm=1e9), as_dpsgd)
     expected = plain.sums(torch.arange(pool.n_records), [torch.ones(pool.n_records)])
     torch.testing.assert_close(found.plain, expected.plain)
     assert not torch.allclose(found.plain, found.processed, rtol=1e-3)
-
-
-def as_dpsgd(kept):
-    return type(kept)(kept.step, kept.parameters, None, torch.tensor([1e9]), kept.sensitivity, 0.1)
 
 
 def test_moments_are_means_of_all_records_and_of_each_group():

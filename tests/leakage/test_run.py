@@ -157,8 +157,8 @@ def test_more_models_keep_those_that_are_there(table):
         ({"tune": 2, "noise_multiplier": None, "epsilon": (3.0,)}, "--tune tries several"),
         ({"leakage": False, "leakage_seeds": 9}, "is about --leakage"),
         (
-            {"trainer": ("people:people",), "noise_multiplier": None, "epsilon": (3.0,)},
-            "not code of your own",
+            {"trainer": ("oracles:gradients",), "noise_multiplier": None, "epsilon": (3.0,)},
+            "--leakage attacks methods of this program",
         ),
         ({"batch_size": 250}, "larger than the 200 training records"),
     ],
@@ -176,12 +176,10 @@ def test_few_models_or_rows_are_refused(table, tmp_path):
         planned(tmp_path / "t.csv")
 
 
-FEW_TEACHERS = {"pate-hard": {"teachers": 3.0, "queries": 6.0}}
-
-
 @quick
 def test_a_student_of_outsiders_is_not_attacked_and_one_of_public_records_is(table, tmp_path):
-    options = {"method": ("dpsgd", "pate-hard"), "settings": FEW_TEACHERS, "noise_multiplier": None}
+    few = {"pate-hard": {"teachers": 3.0, "queries": 6.0}}
+    options = {"method": ("dpsgd", "pate-hard"), "settings": few, "noise_multiplier": None}
     plan = planned(table, **options, epsilon=(8.0,))
     assert {arm.method for arm in plan.beside["leakage"].arms} == {"sgd", "dpsgd"}
     notice = next(notice for notice in plan.notices if notice.code == "not_attacked")
@@ -229,17 +227,6 @@ def test_results_do_not_depend_on_what_is_attacked_beside(table):
     assert not plain.beside
     first, second = (run_here(p, p.jobs[1]).arrays for p in (plan, plain))
     assert all(first[name].tobytes() == second[name].tobytes() for name in first)
-
-
-@quick
-def test_images_are_attacked_too(tmp_path):
-    draw = np.random.default_rng(0)
-    pixels, label = draw.integers(0, 256, (240, 8, 8), dtype=np.uint8), np.arange(240) % 2
-    np.savez(tmp_path / "t.npz", x=pixels, y=label, sex=np.arange(240) // 2 % 2)
-    options = {"label": "y", "model": "cnn", "batch_size": 40}
-    plan = planned(tmp_path / "t.npz", **options)
-    arrays = run_here(plan.beside["leakage"], plan.beside["leakage"].jobs[0]).arrays
-    assert arrays["confidence"].shape == (1, 240)
 
 
 @quick
@@ -296,18 +283,15 @@ def test_no_score_of_a_row_is_in_the_report_and_the_folder_is_private(folder, re
     text = (folder / "report.json").read_text()
     assert '"confidence"' not in text
     assert '"member"' not in text
-    lists = []
-
-    def walk(value):
+    waiting, longest = [json.loads(text)["studies"]["leakage"]], 0
+    while waiting:
+        value = waiting.pop()
         if isinstance(value, list):
-            lists.append(len(value))
-        for inner in (
-            value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-        ):
-            walk(inner)
-
-    walk(json.loads(text)["studies"]["leakage"])
-    assert max(lists) < 100  # nothing by row
+            longest = max(longest, len(value))
+            waiting += value
+        elif isinstance(value, dict):
+            waiting += value.values()
+    assert 0 < longest < 100  # nothing by row
     assert stat.S_IMODE((folder / "jobs").stat().st_mode) == 0o700
     assert all(
         stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -332,10 +316,13 @@ def test_rules_judge_it(report, rule, outcome):
     assert check(report, [parse_rule(rule)]).outcome == outcome
 
 
-def test_a_limit_gives_the_gap_its_third_reading(table, folder):
+def test_a_second_run_trains_nothing_and_a_limit_gives_the_gap_its_third_reading(table, folder):
+    kept = list((folder / "jobs").glob("*.safetensors"))
+    stamps = [path.stat().st_mtime_ns for path in kept]
     made = fairaudit.run_audit(
         table, out=folder, workers=1, format=["json"], fail_on=["leakage_gap > 0.6"], **ATTACK
     )
+    assert [path.stat().st_mtime_ns for path in kept] == stamps
     private = next(c for c in made.studies["leakage"].comparisons if c.arm == "dpsgd")
     gap = next(g for g in private.gaps if g.metric == "leakage_tpr" and g.kind == "pair")
     assert (gap.limit, made.verdict) == (0.6, "pass")
@@ -371,14 +358,10 @@ def test_a_method_that_was_not_attacked_is_named_by_the_rule(report):
 def test_a_model_that_could_not_be_trained_leaves_rules_open(report):
     from fairaudit.report.facts import FailedSeed
 
-    lost = (
-        report.studies["leakage"]
-        .arms[1]
-        .model_copy(update={"failed": (FailedSeed(seed=1, message="diverged"),)})
-    )
-    leakage = report.studies["leakage"].model_copy(
-        update={"arms": (report.studies["leakage"].arms[0], lost)}
-    )
+    leakage = report.studies["leakage"]
+    reference, private = leakage.arms
+    lost = private.model_copy(update={"failed": (FailedSeed(seed=1, message="diverged"),)})
+    leakage = leakage.model_copy(update={"arms": (reference, lost)})
     verdict = check(
         report.model_copy(update={"studies": {"leakage": leakage}}),
         [parse_rule("leakage_tpr > 0.9")],
@@ -422,22 +405,6 @@ def test_more_than_epsilon_allows_is_a_finding(report):
     (found,) = findings(report.model_copy(update={"studies": {"leakage": study}}))
     assert (found.code, found.arm, found.groups) == ("above_ceiling", "dpsgd", ("M",))
     assert said(found).text.startswith("In M the attack finds ")
-
-
-def test_a_second_run_trains_nothing_and_says_the_same(table, folder):
-    stamps = {path: path.stat().st_mtime_ns for path in (folder / "jobs").glob("*.safetensors")}
-    before = json.loads((folder / "report.json").read_text())["studies"]["leakage"]
-    fairaudit.run_audit(table, out=folder, workers=1, format=["json"], **ATTACK)
-    assert {
-        path: path.stat().st_mtime_ns for path in (folder / "jobs").glob("*.safetensors")
-    } == stamps
-    after = json.loads((folder / "report.json").read_text())["studies"]["leakage"]
-    for one in (before, after):
-        for comparison in one["comparisons"]:
-            for gap in comparison["gaps"]:
-                gap.pop("limit")  # a rule of the run before
-                gap.pop("reading")
-    assert before == after
 
 
 def test_commands_that_attack_nothing_refuse_it_or_leave_it_out(table, report, tmp_path):

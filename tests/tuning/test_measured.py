@@ -1,22 +1,16 @@
 """From candidates to a report: a seed's figure is the expectation over what its search keeps."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from jobs import run_here
-from means import seed_scores
-from typer.testing import CliRunner
 
 from fairaudit.analysis.measure import measure
-from fairaudit.cli.app import app
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.tabular import load_dataset
-from fairaudit.execution.run_directory import JOBS
-from fairaudit.metrics.within_model import LabelOutcome, record_correct, record_loss
+from fairaudit.metrics.within_model import record_correct, record_loss
 from fairaudit.planning.plan import make_plan
-from fairaudit.results.jobs import read_result
 
 LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
 N = 4
@@ -90,41 +84,3 @@ def test_training_figures_are_weighted_too(measured):
     expected = np.mean([a["weights"] @ a["train_correct.0"] for a in own], axis=0)
     got = [group.estimates["train.accuracy"].value for group in found.by_group]
     assert got == pytest.approx(expected.tolist())
-
-
-def test_a_weight_of_one_is_that_candidate_alone_and_equal_weights_are_the_mean():
-    draw = np.random.default_rng(0)
-    p = draw.dirichlet([1, 1], (3, 50)).astype(np.float32)
-    labels, groups = draw.integers(0, 2, 50), draw.integers(0, 2, 50)
-    outcome = LabelOutcome(2, 1)
-    alone = seed_scores(p[1:2], labels, groups, 2, outcome)
-    chosen = seed_scores(p, labels, groups, 2, outcome, weights=np.array([0.0, 1.0, 0.0]))
-    mean = seed_scores(p, labels, groups, 2, outcome)
-    alike = seed_scores(p, labels, groups, 2, outcome, weights=np.full(3, 1 / 3))
-    for name in outcome.metrics:
-        for a, b in ((alone, chosen), (mean, alike)):
-            for one, other in zip(a[name], b[name], strict=True):
-                np.testing.assert_allclose(one, other, rtol=1e-12)
-
-
-@pytest.mark.slow
-def test_a_search_is_taken_up_again_and_is_judged_by_its_epsilon(tmp_path):
-    words = ["run", "--data", str(LOANS), "--group", "sex", "--seeds", "2", "--epochs", "1"]
-    words += ["--method", "dpsgd", "--tune", "2", "--batch-size", "512", "--out", str(tmp_path)]
-    first = CliRunner().invoke(app, [*words, "--fail-on", "epsilon > 3"])
-    assert first.exit_code == 0, first.output
-    arms = json.loads((tmp_path / "report.json").read_text())["arms"]
-    epsilon = next(arm["privacy"]["epsilon"] for arm in arms if arm["key"] == "dpsgd")
-    assert epsilon["pld"] is None
-    assert 2.97 <= epsilon["rdp"] <= 3.0
-    stored = sorted((tmp_path / JOBS).glob("*.safetensors"))
-    kept = [read_result(tmp_path / JOBS, path.stem) for path in stored]
-    searches = [result.facts["tuning"]["candidates"] for result in kept if "tuning" in result.facts]
-    assert [len(candidates) for candidates in searches] == [2] * 4  # of two arms at two seeds
-    assert len(kept) == 4 + 4  # the others: default settings
-    stored[0].unlink()
-    before = {path: path.stat().st_mtime_ns for path in stored[1:]}
-    again = CliRunner().invoke(app, [*words, "--fail-on", "epsilon > 2"])
-    assert again.exit_code == 1, again.output
-    assert {path: path.stat().st_mtime_ns for path in stored[1:]} == before
-    assert read_result(tmp_path / JOBS, stored[0].stem).arrays.keys() == kept[0].arrays.keys()

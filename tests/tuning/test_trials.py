@@ -53,11 +53,11 @@ def result_of(plan, arm="dpsgd"):
     return run_here(plan, next(job for job in plan.jobs if job.arm == arm))
 
 
-def searched(plan, arm="dpsgd", change=lambda arm: arm, prepared=None):
+def searched(plan, change=lambda arm: arm, prepared=None):
     """The search of one job, its arm or its data changed."""
-    job = next(job for job in plan.jobs if job.arm == arm)
+    job = next(job for job in plan.jobs if job.arm == "dpsgd")
     prepared = prepared or seed_here(plan, job.seed)
-    arm = plan.arm(arm)
+    arm = plan.arm("dpsgd")
     task = task_of(plan, job, arm, prepared, None)
     return trials.search(change(arm), method_of(arm), task, prepared)
 
@@ -96,15 +96,8 @@ def test_chances_are_those_of_the_tries_that_are_charged():
     plan = planned()
     found, charge = result_of(plan), plan.arm("dpsgd").charge
     order = np.argsort(-column(found, "released_score"), kind="stable")
-
-    def as_charged(weights):
-        return np.allclose(weights[order], charge.selection.chances(N))
-
-    assert as_charged(found.arrays["weights"])
-    fixed = searched(
-        plan, change=lambda arm: replace(arm, search=replace(arm.search, selection=None))
-    )
-    assert not as_charged(fixed.arrays["weights"])
+    assert np.allclose(found.arrays["weights"][order], charge.selection.chances(N))
+    assert not np.allclose(found.arrays["weights"], 1 / N)
 
 
 def test_scores_are_those_of_the_validation_rows():
@@ -140,27 +133,21 @@ def test_private_scores_have_the_noise_that_is_charged():
     assert len(set(differences)) == len(differences)  # drawn anew for every candidate of every seed
 
 
-def reads_validation_rows(plan):
-    """The law: the models are the same to the bit whatever stands in the validation rows."""
+def test_models_are_the_same_to_the_bit_whatever_stands_in_the_validation_rows():
+    plan = planned()
     prepared = seed_here(plan, 0)
-    whole = prepared.encoded.train.copy()
-    changed = whole.copy()
+    changed = prepared.encoded.train.copy()
     changed[draw_validation(prepared.dataset, prepared.encoded.split)] *= -3.0
-    other = prepared._replace(
-        pool=type(prepared.pool)(
-            trials.torch.from_numpy(changed),
-            prepared.pool.labels[:-1],
-            prepared.pool.groups[:-1],
-            n_classes=2,
-            n_groups=prepared.pool.n_groups,
-        )
+    pool = TrainingPool(
+        trials.torch.from_numpy(changed),
+        prepared.pool.labels[:-1],
+        prepared.pool.groups[:-1],
+        n_classes=2,
+        n_groups=prepared.pool.n_groups,
     )
-    own, beside = (searched(plan, prepared=p).arrays["probabilities"] for p in (prepared, other))
-    return not np.array_equal(own, beside)
-
-
-def test_models_do_not_depend_on_validation_rows():
-    assert not reads_validation_rows(planned())
+    own = searched(plan, prepared=prepared).arrays["probabilities"]
+    beside = searched(plan, prepared=prepared._replace(pool=pool)).arrays["probabilities"]
+    assert np.array_equal(own, beside)
 
 
 def test_fit_and_validation_rows_are_disjoint_and_all():
@@ -224,41 +211,18 @@ def test_a_training_that_does_something_else_is_caught(monkeypatch):
         result_of(planned())
 
 
-def everything_is_scored(found):
-    """The law: n candidates, each with a chance and a finite score, diverged or not."""
-    weights = found.arrays["weights"]
-    return (
-        len(weights) == N == len(tried(found)) and (weights > 0).all() and weights.sum() > 1 - 1e-9
-    )
-
-
-def test_a_diverged_candidate_is_a_constant_model_scored_like_any_other(monkeypatch):
+def test_a_diverged_candidate_is_a_constant_model_scored_like_any_other():
     plan = planned(learning_rate=1e6, max_grad_norm=3e5, seed=1)
     found = result_of(plan)
     diverged = column(found, "diverged")
     assert diverged.any()
-    assert everything_is_scored(found)
+    assert len(found.arrays["weights"]) == N == len(diverged)
+    assert (found.arrays["weights"] > 0).all()
     assert (found.arrays["probabilities"][diverged] == 0.5).all()
     prepared = seed_here(plan, 1)
     division = divide(prepared, prepared.pool)
     labels = prepared.dataset.labels[prepared.encoded.split.train[division.validation]]
     assert column(found, "score")[diverged] == pytest.approx(float((labels == 0).mean()))
-    # Broken: a search that leaves out what diverged.
-    honest = trials.train
-    skipped = []
-
-    def skipping(method, tasks, prepared):
-        models = honest(method, tasks, prepared)
-        skipped.extend(model.trained is None for model in models)
-        return models
-
-    monkeypatch.setattr(trials, "train", skipping)
-    monkeypatch.setattr(
-        type(plan.arm("dpsgd").search),
-        "weights",
-        lambda self, scores: np.where(skipped, 0.0, 1.0) / max(1, N - sum(skipped)),
-    )
-    assert not everything_is_scored(result_of(plan))
 
 
 def test_a_record_of_which_nothing_finite_is_said_counts_for_itself_alone():
@@ -394,7 +358,6 @@ def test_delta_is_of_all_training_rows_and_the_schedule_of_the_fit_rows():
         ({"method": ("dpsgd-matched",)}, "dpsgd-matched"),
         ({"tune": None, "tune_for": "worst-group"}, "--tune-for"),
         ({"tune": None, "tune_privacy": "uncharged"}, "--tune-privacy"),
-        ({"tune": None, "tune_for": "accuracy", "tune_privacy": "uncharged"}, "--tune-privacy"),
     ],
 )
 def test_what_does_not_go_with_a_search_is_refused(given, what):
@@ -406,11 +369,6 @@ def test_all_leaves_controls_out_and_says_so():
     plan = planned(method=("all",), epsilon=(), noise_multiplier=2.0)
     assert "dpsgd-matched" not in {arm.method for arm in plan.arms}
     assert any("dpsgd-matched" in notice.message for notice in plan.notices)
-
-
-def test_a_target_that_no_search_meets_is_refused():
-    with pytest.raises(PrivacyError, match="cannot be met"):
-        planned(noise_multiplier=None, epsilon=(0.003,))
 
 
 @pytest.mark.parametrize("change", [{"tune": N + 1}, {"tune_privacy": "uncharged"}])

@@ -29,7 +29,6 @@ from fairaudit.planning.plan import make_plan
 from fairaudit.report.load import load_report
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.results.estimates import key_of
-from fairaudit.tuning.section import _costs
 from fairaudit.tuning.study import (
     ArmSearch,
     Searched,
@@ -78,21 +77,6 @@ def test_the_default_way_is_the_audit_without_a_search_to_the_bit(arm):
     assert arrays[0]["probabilities"].tobytes() == arrays[1]["probabilities"].tobytes()
 
 
-def test_a_search_that_is_not_charged_has_the_epsilon_of_one_training_alone(tuned):
-    report = tuned[0]
-    own = {"epsilon": None, "target_epsilon": 4.0}
-    arms = []
-    for arm in report.arms:
-        if arm.key == "dpsgd":
-            arm = arm.model_copy(update={"privacy": arm.privacy.model_copy(update=own)})
-        arms.append(arm)
-    rows = _costs(report.model_copy(update={"arms": tuple(arms)})).rows
-    default, searched = rows[0][2], rows[1][2]
-    assert searched.startswith("4 for one")
-    ordinary = report.every_guarantee["dpsgd:default"].epsilon.pld
-    assert 0.0 <= float(default) - ordinary <= 0.01  # rounded up
-
-
 def test_names_of_ways_go_before_the_epsilon():
     assert key_of("dpsgd", "default") == "dpsgd:default"
     assert key_of("dpsgd@3", "default") == "dpsgd:default@3"
@@ -107,14 +91,6 @@ def tuned(tmp_path_factory):
         tmp_path_factory.mktemp("tuned"), **{**FIXED, "noise_multiplier": 1.0, "tune": N}
     )
     return load_report(path), *made
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory):
-    """The same audit without a search."""
-    return load_report(
-        audits.audit_here(tmp_path_factory.mktemp("plain"), **{**FIXED, "noise_multiplier": 1.0})
-    )
 
 
 def accuracies(results, dataset, jobs):
@@ -154,14 +130,6 @@ def test_costs_of_the_default_way_are_those_of_its_own_trainings(tuned, arm):
     assert f"{100 * cost[2]:.1f} [" in shown[0].replace("-0.0", "0.0")
 
 
-def test_the_tuned_arms_have_the_plain_names(tuned):
-    report = tuned[0]
-    assert [arm.key for arm in report.arms] == ["sgd", "dpsgd", "global-adapt"]
-    assert {c.arm for c in report.comparisons} == {"sgd", "dpsgd", "global-adapt"}
-    gaps = [f for f in report.findings if f.measure == "privacy_cost"]
-    assert {f.arm for f in gaps} == {"dpsgd", "global-adapt"}
-
-
 @pytest.mark.parametrize(
     ("rule", "arms"),
     [
@@ -193,8 +161,8 @@ def test_what_searching_gains_is_the_tuned_accuracy_minus_the_default_ones(tuned
     assert [gain.value for gain in told] == pytest.approx(gains.tolist(), abs=1e-6)
     assert all(gain.low < gain.value < gain.high for gain in told)
     if arm != "sgd":
-        (line,) = re.findall(rf"\| {arm} \| all rows \| .*", to_markdown(report))
-        assert f"| {100 * gains[2]:.1f} [".replace("-0.0", "0.0") in line
+        lines = "".join(re.findall(rf"\| {arm} \| all rows \| .*", to_markdown(report)))
+        assert f"| {100 * gains[2]:.1f} [".replace("-0.0", "0.0") in lines
 
 
 def test_a_search_that_raises_the_loss_is_told_once_an_arm():
@@ -268,15 +236,15 @@ def test_what_is_charged_follows_from_what_the_report_says(tuned):
     assert f"{search.mean_tries:g} tries on average" in held.reason
 
 
-def tried(number, rate, *, at_edge=(), gap=0.02, is_default=False, **given):
+def tried(rate, *, at_edge=(), **given):
     fields = {"epochs": 4, "weight": 1.0, "selected": True, "diverged": False, "accuracy": 0.8}
     return Tried(
-        number=number,
-        is_default=is_default,
+        number=0,
+        is_default=False,
         settings={"learning_rate": rate},
         released_score=0.5,
         at_edge=at_edge,
-        gap=gap,
+        gap=0.02,
         **{**fields, **given},
     )
 
@@ -317,13 +285,13 @@ def at_edges(*best, default=0.1):
 
 
 def test_a_best_setting_at_the_edge_at_most_seeds_asks_for_a_wider_search():
-    low, high = (tried(0, rate, at_edge=("learning_rate",)) for rate in (0.0101, 0.99))
-    inside = tried(0, 0.1)
+    low, high = (tried(rate, at_edge=("learning_rate",)) for rate in (0.0101, 0.99))
+    inside = tried(0.1)
     assert at_edges(inside, inside, high) == []
     assert at_edges(low, high) == []
     wider = ("at_edge", "learning_rate", 0.0101, "search wider")
     assert at_edges(low, low, inside) == [wider]
-    epochs = tried(0, 0.1, at_edge=("epochs",), epochs=8)
+    epochs = tried(0.1, at_edge=("epochs",), epochs=8)
     assert at_edges(epochs, epochs) == [("at_edge", "epochs", 8.0, "search wider")]
     assert at_edges(high, high, default=1.0) == []  # nothing beyond the default is admitted
 
