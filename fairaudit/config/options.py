@@ -76,10 +76,6 @@ def data_name(data: Path) -> str:
     return "data"
 
 
-def _own_folder(known: Mapping[str, Path]) -> Path:
-    return Path(OUT, data_name(known["data"]))
-
-
 class AuditConfig(BaseModel):
     """Every option of an audit. Option names are these names with dashes.
 
@@ -169,7 +165,9 @@ class AuditConfig(BaseModel):
     diagnostics: Literal["auto", "off", "basic", "full"] = "auto"
     diagnostics_every: Count | None = None
     suppress_below: Annotated[int, Field(ge=0), MEASURED] = 0
-    out: Annotated[Path, EXECUTION] = Field(default_factory=_own_folder)
+    out: Annotated[Path, EXECUTION] = Field(
+        default_factory=lambda known: Path(OUT, data_name(known["data"]))
+    )
     format: Annotated[tuple[Format, ...], JUDGED] = ("json", "md", "html")
     # gates
     fail_on: Annotated[tuple[str, ...], JUDGED] = ()

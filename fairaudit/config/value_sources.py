@@ -113,8 +113,12 @@ def resolve_config(
     layers = [
         _checked(OptionLayer(OPTION, given)),
         _environment_layer(environment),
-        *_file_layers(folder, config_file),
     ]
+    if config_file is not None:
+        layers.append(_checked(OptionLayer(f"file {config_file.name}", _table(config_file))))
+    for name in (PROJECT_FILE, PYPROJECT):
+        if folder is not None and (folder / name).is_file():
+            layers.append(_checked(OptionLayer(name, _table(folder / name))))
     chosen = next((layer.values["preset"] for layer in layers if "preset" in layer.values), None)
     if chosen is not None:
         preset = find_preset(str(chosen))
@@ -320,15 +324,6 @@ def _from_text(name: str, text: str) -> object:
         between = ";" if name in ("compare", "fail_on") else ","  # a pair has a comma of its own
         return [part.strip() for part in text.split(between) if part.strip()]
     return text
-
-
-def _file_layers(folder: Path | None, config_file: Path | None) -> Iterator[OptionLayer]:
-    """The layers of ``--config``, ``fairaudit.toml``, ``pyproject.toml``, strongest first."""
-    if config_file is not None:
-        yield _checked(OptionLayer(f"file {config_file.name}", _table(config_file)))
-    for name in (PROJECT_FILE, PYPROJECT):
-        if folder is not None and (folder / name).is_file():
-            yield _checked(OptionLayer(name, _table(folder / name)))
 
 
 def _table(path: Path) -> Mapping[str, object]:

@@ -89,7 +89,13 @@ def open_archive(path: Path, image: str | None, options: ImageOptions) -> Archiv
         except ValueError:
             raise DataError(f"the parts of {quoted(name)} have different sizes") from None
         if name != image:
-            table[name] = _plain(values)
+            values = values.reshape(len(values))
+            if values.dtype.kind == "S":
+                values = np.char.decode(values, "utf8", "replace")
+            if values.dtype.kind == "U":
+                table[name] = pa.array(values.tolist(), pa.string())
+            else:
+                table[name] = pa.array(values.astype(values.dtype.newbyteorder("=")))
             continue
         pixels = fitted(values.reshape(*values.shape[:3], -1), options)
         table[name] = image_column(np.ascontiguousarray(pixels), np.ones(len(pixels), np.bool_))
@@ -179,13 +185,3 @@ def _check_images(name: str, pixels: NDArray[Any]) -> None:
             f"array {quoted(name)} holds {pixels.dtype}, not uint8",
             "write pixels of 0 to 255: (255 * x).round().astype('uint8') for values of 0 to 1",
         )
-
-
-def _plain(values: NDArray[Any]) -> pa.Array:
-    """Numbers or text, one per row."""
-    values = values.reshape(len(values))
-    if values.dtype.kind == "S":
-        values = np.char.decode(values, "utf8", "replace")
-    if values.dtype.kind == "U":
-        return pa.array(values.tolist(), pa.string())
-    return pa.array(values.astype(values.dtype.newbyteorder("=")))

@@ -9,7 +9,6 @@ import numpy as np
 
 from fairaudit.data.column import (
     MISSING_INPUT,
-    CategoryColumn,
     Column,
     NumberColumn,
     category_column,
@@ -40,7 +39,18 @@ def fit(records: Records, rows: Int64, merge_rare: float) -> list[Column]:
         if field.declared is not None:
             columns[number] = declared_column(field.name, field.declared)
         elif number in counts:
-            columns[number] = _fit_category(field, counts[number], merge_rare)
+            of_field = counts[number]
+            of_levels = of_field[: len(field.levels)]
+            rare = (of_levels > 0) & (of_levels < merge_rare * int(of_field.sum()))
+            if rare.sum() < 2:
+                rare[:] = False
+            columns[number] = category_column(
+                field.name,
+                field.levels,
+                kept=np.flatnonzero((of_levels > 0) & ~rare),
+                rare=np.flatnonzero(rare),
+                missing=bool(of_field[-1]),
+            )
         elif field.kind == "category":
             columns[number] = category_column(field.name, field.levels, missing=field.gaps)
     return [columns[number] for number in range(len(fields))]
@@ -75,20 +85,6 @@ def _level_counts(records: Records, rows: Int64) -> dict[int, Int64]:
             if number in counts:
                 counts[number] += np.bincount(codes[:, place], minlength=len(counts[number]))
     return counts
-
-
-def _fit_category(field: Field, counts: Int64, merge_rare: float) -> CategoryColumn:
-    of_levels = counts[: len(field.levels)]
-    rare = (of_levels > 0) & (of_levels < merge_rare * int(counts.sum()))
-    if rare.sum() < 2:
-        rare[:] = False
-    return category_column(
-        field.name,
-        field.levels,
-        kept=np.flatnonzero((of_levels > 0) & ~rare),
-        rare=np.flatnonzero(rare),
-        missing=bool(counts[-1]),
-    )
 
 
 def _fit_number(field: Field, train: Float64, *, from_all_rows: bool) -> NumberColumn:

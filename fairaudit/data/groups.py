@@ -108,24 +108,19 @@ def named_pairs(wanted: Sequence[str], groupings: Sequence[Grouping]) -> tuple[N
     """
     pairs = []
     for text in wanted:
-        fitting = [pair for grouping in groupings for pair in _pairs(text, grouping)]
+        parts, fitting = text.split(","), []
+        for grouping in groupings:
+            for cut in range(1, len(parts)):  # a group's own name may hold a comma
+                a, b = ",".join(parts[:cut]).strip(), ",".join(parts[cut:]).strip()
+                if a != b and {a, b} <= set(grouping.names):
+                    fitting.append(NamedPair(grouping.name, a, b))
         if not fitting:
             known = [name for grouping in groupings for name in grouping.names]
-            strange = [part.strip() for part in text.split(",") if part.strip() not in known]
+            strange = [part.strip() for part in parts if part.strip() not in known]
             hint = nearest(strange[0], known) if strange else "write two groups of one grouping"
             raise ConfigError(f"--compare {quoted(text)} does not name two groups", hint)
         pairs.append(fitting[0])
     return tuple(pairs)
-
-
-def _pairs(text: str, grouping: Grouping) -> list[NamedPair]:
-    """The pairs that a text may mean; a group's own name may hold a comma."""
-    parts, pairs = text.split(","), []
-    for cut in range(1, len(parts)):
-        a, b = ",".join(parts[:cut]).strip(), ",".join(parts[cut:]).strip()
-        if a != b and {a, b} <= set(grouping.names):
-            pairs.append(NamedPair(grouping.name, a, b))
-    return pairs
 
 
 def restrict(grouping: Grouping, rows: Int64) -> Grouping:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fairaudit.data.dataset import Notice, Shape, UInt8, image_column
+from fairaudit.data.dataset import Notice, Shape, image_column
 from fairaudit.data.decode import ImageOptions, ImageStack, fitted, refuse_too_large
 from fairaudit.data.naming import listed, near_miss, quoted, typed
 from fairaudit.data.readers import Source, read_columns
@@ -89,7 +89,13 @@ def with_pixels(
     """
     column = table.column(stored.name)
     if stored.shape is not None:
-        pixels, notices = fitted(_tensors(column, stored), options), tuple[Notice, ...]()
+        notices: tuple[Notice, ...] = ()
+        refuse_too_large(len(column), stored.shape)
+        if column.null_count:
+            lacking = numbered(column.null_count, "row")
+            raise DataError(f"{lacking} of column {quoted(stored.name)} without an image")
+        pixels = np.concatenate([chunk.to_numpy_ndarray().ravel() for chunk in column.chunks])
+        pixels = fitted(pixels.reshape(len(column), *stored.shape), options)
         images = image_column(pixels, np.ones(len(pixels), np.bool_))
     else:
         stack = ImageStack(len(column), options)
@@ -135,14 +141,3 @@ def _looks_encoded(source: Source, name: str, kind: pa.DataType) -> bool:
         column = read_columns(source, [name])[0].column(0)[:_SNIFFED_ROWS]
     known = column.drop_null().to_pylist()
     return bool(known) and all(value.startswith(_MAGIC) for value in known)
-
-
-def _tensors(column: pa.ChunkedArray, stored: StoredImages) -> UInt8:
-    """``[N, H, W, C]`` of a column of tensors."""
-    assert stored.shape is not None
-    refuse_too_large(len(column), stored.shape)
-    if column.null_count:
-        lacking = numbered(column.null_count, "row")
-        raise DataError(f"{lacking} of column {quoted(stored.name)} without an image")
-    pixels = np.concatenate([chunk.to_numpy_ndarray().ravel() for chunk in column.chunks])
-    return pixels.reshape(len(column), *stored.shape)

@@ -97,7 +97,22 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
     """
     with _explained(source.path):
         # Nested and dotted names share prefixes in Parquet, so more may come back than was asked.
-        table = _read(source, columns).select(list(columns))
+        if source.format == "parquet":
+            table = pq.ParquetFile(source.path).read(columns=list(columns))
+        elif source.format == "feather":
+            with pa.memory_map(str(source.path)) as stream:
+                table = _open_ipc(stream).read_all()
+        else:
+            fields = _fields(source.delimiter)
+            convert = pacsv.ConvertOptions(
+                include_columns=list(columns), null_values=_NULLS, strings_can_be_null=True
+            )
+            table = aside(
+                lambda: pacsv.read_csv(
+                    str(source.path), parse_options=fields, convert_options=convert
+                )
+            )
+        table = table.select(list(columns))
         # Arrow trusts offsets, codes and text of a file, and would follow them.
         table.validate(full=True)
         if source.format == "csv" and any(map(pa.types.is_binary, table.schema.types)):
@@ -121,20 +136,6 @@ def parquet_batches(source: Source, columns: Sequence[str]) -> Iterator[pa.Recor
         for batch in file.iter_batches(columns=list(columns)):
             batch.validate(full=True)
             yield batch.select(list(columns))
-
-
-def _read(source: Source, columns: Sequence[str]) -> pa.Table:
-    path, names = str(source.path), list(columns)
-    if source.format == "parquet":
-        return pq.ParquetFile(path).read(columns=names)
-    if source.format == "feather":
-        with pa.memory_map(path) as stream:
-            return _open_ipc(stream).read_all()
-    convert = pacsv.ConvertOptions(
-        include_columns=names, null_values=_NULLS, strings_can_be_null=True
-    )
-    fields = _fields(source.delimiter)
-    return aside(lambda: pacsv.read_csv(path, parse_options=fields, convert_options=convert))
 
 
 def _fields(delimiter: str) -> pacsv.ParseOptions:

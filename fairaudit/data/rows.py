@@ -68,7 +68,10 @@ def leaks(
     target = labels[sample]
     groups = {grouping.name: grouping.groups[sample] for grouping in groupings}
     for name, codes in columns:
-        level = _ordered(codes)[codes.codes]
+        place = np.arange(codes.width, dtype=np.int64)  # by size, where values have an order
+        if codes.kind != "category" and len(codes.values):
+            place[pc.sort_indices(codes.values).to_numpy(zero_copy_only=False)] = place[:-1].copy()
+        level = place[codes.codes]
         could_be_a_copy = codes.width - 1 <= int(target.max(initial=0)) + 1
         wrong, left = _errors(level, target, codes)
         if left <= LEAK_ERRORS_LEFT and (could_be_a_copy or wrong < 1 - LEAK_ACCURACY):
@@ -116,15 +119,6 @@ class RowHashes:
         )
 
 
-def _ordered(codes: Codes) -> Int64:
-    """New code of each code: by size where the values have an order, missing last, ``[width]``."""
-    place = np.arange(codes.width, dtype=np.int64)
-    if codes.kind != "category" and len(codes.values):
-        order = pc.sort_indices(codes.values).to_numpy(zero_copy_only=False)
-        place[order] = np.arange(len(order))
-    return place
-
-
 def _errors(level: Int64, target: Int64, codes: Codes) -> tuple[float, float]:
     """Share of rows that a column predicts wrongly; and per error of guessing the commonest class.
 
@@ -137,25 +131,18 @@ def _errors(level: Int64, target: Int64, codes: Codes) -> tuple[float, float]:
     guess_errors = n - int(np.bincount(target, minlength=1).max())
     if not guess_errors:
         return 0.0, 1.0
-    if codes.kind != "category" and codes.width > 1:
-        level = _binned(level, codes.width)
+    bins = min(_LEAK_BINS, max(n // 5, 1))  # of five rows or more, and one of missing values
+    if codes.kind != "category" and codes.width - 1 > bins:
+        sizes = np.bincount(level, minlength=codes.width)
+        place = (np.cumsum(sizes) - sizes) * bins // max(int(sizes[:-1].sum()), 1)
+        place[-1] = bins + 1
+        level = place[level]
     n_levels = int(level.max(initial=0)) + 1
     cells = np.bincount(level * n_classes + target, minlength=n_levels * n_classes)
     counts = cells.reshape(n_levels, n_classes)
     alone = counts.sum(axis=1) == 1
     wrong = n - int(counts.max(axis=1)[~alone].sum())
     return wrong / n, wrong / guess_errors
-
-
-def _binned(level: Int64, width: int) -> Int64:
-    """Levels merged into quantile bins of five rows or more, missing values in one of their own."""
-    bins = min(_LEAK_BINS, max(len(level) // 5, 1))
-    if width - 1 <= bins:
-        return level
-    sizes = np.bincount(level, minlength=width)
-    place = (np.cumsum(sizes) - sizes) * bins // max(int(sizes[:-1].sum()), 1)
-    place[-1] = bins + 1
-    return place[level]
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,13 +39,21 @@ class RecordReadings:
 def read_records(landscape: Landscape, traces: Tensor | None) -> RecordReadings:
     """Every quantity of every record of a landscape; ``traces`` [n] are those of its Hessians."""
     records = landscape.records
-    gradient, probabilities = _gradients(landscape)
+    network = stack([copy.deepcopy(landscape.module).to(landscape.theta)])
+    network.theta[0] = landscape.theta
+    tape = tape_of(network)
+    norms, outputs = [], []
+    for _, rows in records.pieces(ROWS_AT_ONCE):
+        output, delta = records.loss_gradient(tape.forward(records.features[rows]), rows)
+        norms.append(tape.backward(delta).reshape(-1).clone())
+        outputs.append(output.double())
+    probabilities = torch.cat(outputs).cpu()
     own = probabilities[torch.arange(len(records)), records.targets.cpu()]
     if traces is None:
         traces = torch.full((len(records),), torch.nan)
     found = {
         "input_norm": torch.linalg.vector_norm(records.features.flatten(1).double(), dim=1),
-        "gradient_norm": gradient,
+        "gradient_norm": torch.cat(norms),
         "closeness": 1.0 - probabilities.square().sum(1),
         "trace": traces,
         "loss": -torch.log(own),
@@ -53,21 +61,3 @@ def read_records(landscape: Landscape, traces: Tensor | None) -> RecordReadings:
     return RecordReadings(
         {name: found[name].double().cpu().numpy() for name in QUANTITIES}, records
     )
-
-
-def _gradients(landscape: Landscape) -> tuple[Tensor, Tensor]:
-    """Norm of each record's gradient [n] and softmax outputs [n, Y].
-
-    From the tape training uses.
-    """
-    module = copy.deepcopy(landscape.module).to(landscape.theta)
-    network = stack([module])
-    network.theta[0] = landscape.theta
-    tape = tape_of(network)
-    norms, outputs = [], []
-    for _, rows in landscape.records.pieces(ROWS_AT_ONCE):
-        logits = tape.forward(landscape.records.features[rows])
-        probabilities, delta = landscape.records.loss_gradient(logits, rows)
-        norms.append(tape.backward(delta).reshape(-1).clone())
-        outputs.append(probabilities.double())
-    return torch.cat(norms).cpu(), torch.cat(outputs).cpu()

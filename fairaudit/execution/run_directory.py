@@ -129,7 +129,18 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
         except OSError as error:
             raise output_error(rundir.jobs, error) from error
         # Before the first training: whatever a killed run leaves is listed.
-        write_atomically(rundir.jobs / _MANIFEST, _manifest(plan, rundir.jobs), mode=0o600)
+        planned = [job_path(rundir.jobs, job.id) for job in plan.every_job]
+        own = {arm.key for arm in plan.arms if arm.is_own_code}
+        planned += [rundir.jobs / f"{job.id}{LOG}" for job in plan.jobs if job.arm in own]
+        content = {
+            "data": plan.config.data.name,
+            "digest": plan.digest,
+            "files": sorted({path.name for path in (*planned, *_listed(rundir.jobs))}),
+            "name": data_name(plan.config.data),
+            "numerics_version": NUMERICS_VERSION,
+        }
+        manifest = (canonical_json(content) + "\n").encode()
+        write_atomically(rundir.jobs / _MANIFEST, manifest, mode=0o600)
         refuse_unusable(out)
         is_other = earlier.get("digest", plan.digest) != plan.digest
         yield (
@@ -301,18 +312,3 @@ def _read_manifest(jobs: Path) -> dict[str, object]:
     if isinstance(manifest, dict):
         return manifest
     return {}
-
-
-def _manifest(plan: Plan, jobs: Path) -> bytes:
-    """What the directory holds, for the next run, for `clean` and for whoever looks into it."""
-    planned = [job_path(jobs, job.id) for job in plan.every_job]
-    own = {arm.key for arm in plan.arms if arm.is_own_code}
-    planned += [jobs / f"{job.id}{LOG}" for job in plan.jobs if job.arm in own]
-    content = {
-        "data": plan.config.data.name,
-        "digest": plan.digest,
-        "files": sorted({path.name for path in (*planned, *_listed(jobs))}),
-        "name": data_name(plan.config.data),
-        "numerics_version": NUMERICS_VERSION,
-    }
-    return (canonical_json(content) + "\n").encode()

@@ -77,24 +77,19 @@ def _is_followed(name: str, path: Path, packages: set[str]) -> bool:
     return top in packages or not is_library
 
 
-def _top(name: str) -> tuple[Path | None, tuple[Path, ...]]:
-    """The file of a top-level module, and the folders of its submodules."""
-    if name in sys.stdlib_module_names:
-        return None, ()
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ImportError, ValueError):  # of a module that was made by hand
-        return None, ()
-    if spec is None:
-        return None, ()
-    folders = tuple(map(Path, spec.submodule_search_locations or ()))
-    return (Path(spec.origin) if spec.has_location and spec.origin else None), folders
-
-
 def _file(name: str) -> Path | None:
     """The file of a module, or None: of the standard library, a name inside a module, not there."""
     top, *parts = name.split(".")
-    file, folders = _top(top)
+    if top in sys.stdlib_module_names:
+        return None
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):  # of a module that was made by hand
+        return None
+    if spec is None:
+        return None
+    folders = map(Path, spec.submodule_search_locations or ())
+    file = Path(spec.origin) if spec.has_location and spec.origin else None
     if parts:
         places = [folder.joinpath(*parts) for folder in folders]
         files = [

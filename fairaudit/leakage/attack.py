@@ -84,7 +84,13 @@ def likelihood_ratios(confidence: Float64, member: Bools) -> Float64:
     ins, outs = _Side.of(phi, member), _Side.of(phi, ~member)
     with np.errstate(invalid="ignore", divide="ignore"):
         chance = ins.variance / ins.shadows + outs.variance / outs.shadows
-        difference = _drawn_in(ins.mean - outs.mean, chance)
+        # Towards their mean over records, by the share of their spread that is chance.
+        difference, known = ins.mean - outs.mean, np.isfinite(chance)
+        count = np.maximum(known.sum(axis=1, keepdims=True), 1)
+        mean = np.where(known, difference, 0.0).sum(axis=1, keepdims=True) / count
+        beyond = np.where(known, (difference - mean) ** 2 - chance, 0.0)
+        real = np.maximum(beyond.sum(axis=1, keepdims=True) / count, 0.0)
+        difference = mean + real / (real + chance) * (difference - mean)
         both = ins.shadows * (ins.mean - difference) + outs.shadows * outs.mean
         out = both / (ins.shadows + outs.shadows)
     fits = ((phi - out - difference) ** 2 / ins.variance, (phi - out) ** 2 / outs.variance)
@@ -117,24 +123,6 @@ class _Side(NamedTuple):
         degrees = np.maximum(count - 1, 0).sum(axis=1)
         variance = np.maximum(within / np.maximum(degrees, 1), _LEAST_VARIANCE)
         return cls(mean, count, variance[:, None])
-
-
-def _drawn_in(difference: Float64, chance: Float64) -> Float64:
-    """Differences towards their mean over records, by the share of their spread that is chance.
-
-    Args:
-        difference: Of each record, ``[S, n]``; not finite where a side is empty.
-        chance: The variance that each has by chance, likewise.
-    """
-    known = np.isfinite(chance)
-    count = np.maximum(known.sum(axis=1, keepdims=True), 1)
-    mean = np.where(known, difference, 0.0).sum(axis=1, keepdims=True) / count
-    spread = (
-        np.where(known, (difference - mean) ** 2 - chance, 0.0).sum(axis=1, keepdims=True) / count
-    )
-    real = np.maximum(spread, 0.0)
-    drawn: Float64 = mean + real / (real + chance) * (difference - mean)
-    return drawn
 
 
 def area(members: Float64, others: Float64) -> tuple[float, Float64, Float64]:
