@@ -44,18 +44,14 @@ def task_on(device, form, on_images, repeats, **given):
     return make_task(form, make_pool(), repeats=repeats, device=device, checkpoints=(2,), **given)
 
 
-def faked_values():
-    """A sum is finite and a comparison holds, where a step asks."""
-    stack = mock.patch.multiple(torch.Tensor, item=lambda self: 0.0, __bool__=lambda self: True)
-    return stack
-
-
 def fit_faked(form, on_images, repeats):
     # A step of fakes takes a tenth of a second; three are one of each kind: first, later, last of
     # an epoch.
     task = task_on(ELSEWHERE, form, on_images, repeats, steps_per_epoch=3, epochs=1)
     few = task.pool.gather(torch.arange(5), None).inputs
-    with FakeTensorMode(allow_non_fake_inputs=True), faked_values():
+    # A sum is finite and a comparison holds, where a step asks.
+    values = mock.patch.multiple(torch.Tensor, item=lambda self: 0.0, __bool__=lambda self: True)
+    with FakeTensorMode(allow_non_fake_inputs=True), values:
         trained = form.make().fit(task, [EpochCurves(), Misalignment(2)])
         return trained, trained.probabilities(few, torch.zeros(5, dtype=torch.int64))
 

@@ -42,10 +42,6 @@ def weights_for(replicates, rows, batch, seed=1):
     return torch.rand(replicates, rows, batch, generator=torch.Generator().manual_seed(seed))
 
 
-def small_chunks(patch):
-    patch.setattr(tape_module, "CHUNK_BYTES", 1)
-
-
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("replicates", [1, 3])
 @pytest.mark.parametrize("batch", [0, 1, 20])
@@ -72,7 +68,7 @@ def test_chunks_change_results_by_rounding_alone_and_the_budget_by_nothing(
     x, labels = records(batch, classes_of(name), replicates=None if replicates == 1 else replicates)
     weights = weights_for(replicates, 3, batch)
     whole = run(network, x, labels, weights)
-    small_chunks(monkeypatch)
+    monkeypatch.setattr(tape_module, "CHUNK_BYTES", 1)
     assert Tape(network).rows_per_chunk == SMALLEST_CHUNK
     ample = run(network, x, labels, weights)
     for budget in (
@@ -113,12 +109,6 @@ BAD = {
 }
 
 
-def spoilt(x, value, where, column):
-    x = x.clone()
-    x[..., where, column] = value
-    return x
-
-
 @pytest.mark.parametrize("value", BAD.values(), ids=BAD)
 @pytest.mark.parametrize("name", ["logistic", "mlp-tanh", "mlp-relu", "logistic-squashed"])
 @pytest.mark.parametrize("replicates", [1, 3])
@@ -129,7 +119,8 @@ def test_a_record_that_is_not_finite_counts_as_zero_and_moves_no_other_bit(
     network = Network([model(name, seed) for seed in range(replicates)])
     x, labels = records(40, 2, replicates=None if replicates == 1 else replicates)
     weights = weights_for(replicates, 2, 40)
-    broken = spoilt(x, value, 13, slice(None))
+    broken = x.clone()
+    broken[..., 13, :] = value
     absent = weights.clone()
     absent[..., 13] = 0.0
     _, norms, sums = run(network, broken, labels, weights, budget)
@@ -144,7 +135,7 @@ def test_a_record_that_is_not_finite_counts_as_zero_and_moves_no_other_bit(
 @pytest.mark.parametrize("replicates", [1, 2])
 @pytest.mark.parametrize("budget", [0, DEFAULT_BUDGET], ids=["recomputed", "kept"])
 def test_bad_records_in_several_chunks_are_all_zeroed(replicates, budget, monkeypatch):
-    small_chunks(monkeypatch)
+    monkeypatch.setattr(tape_module, "CHUNK_BYTES", 1)
     network = Network([model("mlp-relu", seed) for seed in range(replicates)])
     x, labels = records(97, 2, replicates=None if replicates == 1 else replicates)
     weights = weights_for(replicates, 1, 97)

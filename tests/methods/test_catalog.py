@@ -55,11 +55,6 @@ def test_events_need_no_data_and_name_every_release():
     assert event.effective_noise_multiplier == pytest.approx((1 + 0.01) ** -0.5)
 
 
-def test_no_noise_means_no_event():
-    assert find("dpsgd").events({**SETTINGS, "noise_multiplier": 0.0}, 10, 2) is None
-    assert find("sgd").events(SETTINGS, 10, 2) is None
-
-
 class Point:
     """An entry point that loads what it is given."""
 

@@ -33,11 +33,8 @@ def test_every_rule_gives_a_usable_number_for_every_size(n, columns, model):
         assert rule.text
         if name in ("batch_size", "epochs"):
             assert value == int(value)
-
-
-@pytest.mark.parametrize(("n", "batch"), [(100, 32), (23_512, 256), (10**8, 4096)])
-def test_batches_grow_with_the_root_of_n(n, batch):
-    assert RULES["batch_size"].value(PublicSizes(n, 10, "logistic")) == batch
+    assert RULES["batch_size"].value(PublicSizes(23_512, 10, model)) == 256
+    assert RULES["queries"].value(PublicSizes(10**7, 10, model, pool=10**6)) == 20_000
 
 
 @pytest.mark.parametrize(("model", "steps"), [("logistic", 1000), ("mlp", 500), ("cnn", 500)])
@@ -45,18 +42,6 @@ def test_small_data_train_for_a_least_number_of_steps(model, steps):
     sizes = PublicSizes(1600, 256, model)
     batch, epochs = (RULES[name].value(sizes) for name in ("batch_size", "epochs"))
     assert steps <= epochs * math.ceil(1600 / batch) < steps + math.ceil(1600 / batch)
-
-
-@pytest.mark.parametrize("side", [16, 28])
-def test_a_networks_bound_is_above_its_first_gradients(side):
-    # Below them `global` drops nearly every gradient and learns nothing but noise.
-    sizes = PublicSizes(1600, side**2, "cnn")
-    model = make_model("cnn", (side, side, 1), 4, hidden=(), activation="tanh", seed=0)
-    images = torch.randn(16, 1, side, side, generator=torch.Generator().manual_seed(0)).sign()
-    bound = RULES["threshold"].value(sizes)
-    # A record of which the network is sure and wrong has one twice as long, and must not be dropped
-    # either.
-    assert bound / 3 < max(norms(model, images, 4)) < bound / 2**0.5
 
 
 @pytest.mark.parametrize(
@@ -102,36 +87,8 @@ def test_little_noise_leaves_the_reference_its_step_and_more_shortens_it(model, 
     assert step(noisy(model, sigma=10.0)) < plain / 5
 
 
-@pytest.mark.parametrize("changed", [{"steps": 4000}, {"batch": 64.0}, {"sigma": 20.0}])
-def test_a_shortened_step_keeps_what_all_noise_adds_up_to(changed):
-    # By simulation of the noise alone: the spread of a record's logit difference after all steps.
-    generator = torch.Generator().manual_seed(0)
-
-    def spread(sizes):
-        bound, step = (RULES[name].value(sizes) for name in ("max_grad_norm", "learning_rate"))
-        scale = step * sizes.noise_multiplier * bound / sizes.expected_batch_size
-        record = torch.cat([torch.randn(sizes.columns, generator=generator), torch.ones(1)])
-        record *= math.sqrt((sizes.columns + 1) / float(record.square().sum()))
-        walk = (
-            torch.randn(500, 2, sizes.columns + 1, generator=generator)
-            * scale
-            * math.sqrt(sizes.steps)
-        )
-        return float((walk @ record).diff(dim=1).std())
-
-    assert spread(noisy(sigma=10.0)) == pytest.approx(0.7, rel=0.15)
-    assert spread(noisy(**{"sigma": 10.0, **changed})) == pytest.approx(0.7, rel=0.15)
-
-
 @pytest.mark.parametrize(
     ("sigma", "batch", "noise"), [(1.0, 128, 10), (6.0, 128, 15), (1e6, 128, 64), (9, 8, 10)]
 )
 def test_counts_get_more_noise_where_gradients_have_much(sigma, batch, noise):
     assert RULES["count_noise_multiplier"].value(noisy(sigma=sigma, batch=batch)) == noise
-
-
-@pytest.mark.parametrize(
-    ("pool", "queries"), [(0, 1), (1, 1), (7_000, 7_000), (20_000, 20_000), (10**6, 20_000)]
-)
-def test_a_large_student_pool_is_not_labelled_as_a_whole(pool, queries):
-    assert RULES["queries"].value(PublicSizes(10**7, 10, "logistic", pool=pool)) == queries

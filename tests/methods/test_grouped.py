@@ -7,7 +7,7 @@ from stand_ins import take_steps
 
 from fairaudit.methods.dpsgd_f import DpSgdF
 from fairaudit.methods.reweight import Reweight
-from fairaudit.papers.clipping import DpSgdFAuthors, DpSgdFEsipova, DpSgdFXu, ReweightXu
+from fairaudit.papers.clipping import DpSgdFEsipova, DpSgdFXu, ReweightXu
 
 FORM = {form.key: form for form in (*DEFAULTS, *PUBLISHED)}
 QN = 60 / 6  # of the pool and schedule of make_task
@@ -28,11 +28,8 @@ def test_bounds_follow_the_share_of_clipped_records_over_the_batchs():
     rho = 5 / QN
     assert found == pytest.approx([1 + 0.4 / rho, 1 + 0.1 / rho])
     assert rule.sensitivity(released).item() == pytest.approx(0.5 * (1 + 0.4 / rho))
-
-
-def test_bounds_may_be_compared_with_the_mean_over_groups():
-    found, *_ = bounds(DpSgdF(), [4.0, 1.0, 6.0, 9.0], against_batch=0.0)
-    assert found == pytest.approx([1 + 0.4 / 0.25, 1 + 0.1 / 0.25])
+    against_mean, *_ = bounds(DpSgdF(), [4.0, 1.0, 6.0, 9.0], against_batch=0.0)
+    assert against_mean == pytest.approx([1 + 0.4 / 0.25, 1 + 0.1 / 0.25])
 
 
 @pytest.mark.parametrize(
@@ -58,27 +55,6 @@ def test_records_are_counted_by_group_and_by_whether_they_exceed_the_base_bound(
     norms, group = torch.tensor([[0.0, 0.5, 0.6, 9.0, 0.4]]), torch.tensor([[0, 1, 1, 2, 2]])
     counts = rule.query(released, norms, group).sum(1)
     assert counts.tolist() == [[0, 1, 1, 1, 1, 1]]
-
-
-def test_noise_is_set_by_groups_that_are_not_in_the_batch():
-    """What the authors' code leaves out.
-
-    The largest bound is that of a group that was not drawn.
-    """
-    pool = make_pool(20)
-    pool.groups[:10] = 0
-    answer = [[2.0, 8.0, 8.0, 2.0]]
-    given = {"noise_multiplier": 1.0, "max_grad_norm": 0.5}
-    spread = {}
-    for key in ("dpsgd-f", "dpsgd-f:author-code"):
-        task = make_task(FORM[key], pool, **given)
-        quiet, loud = (
-            take_steps(FORM[key].make(), task, [[0, 1, 2]], noise=(value,), answers=answer)
-            for value in (0.0, 1.0)
-        )
-        spread[key] = float((loud.gradients[0] - quiet.gradients[0]).mean() * 20 / 6)
-    assert spread["dpsgd-f"] == pytest.approx(0.5 * (1 + 0.8 / (10 / (20 / 6))))
-    assert spread["dpsgd-f:author-code"] == pytest.approx(0.5 * (1 + 0.2 / 0.5))
 
 
 def test_the_trace_holds_bounds_and_effective_multipliers():
@@ -138,27 +114,3 @@ def test_the_second_printed_form_takes_the_share_of_the_realised_batch(size):
     task = make_task(FORM["dpsgd-f:as-published-e23"], make_pool(60), max_grad_norm=1e-9)
     seen = take_steps(DpSgdFEsipova(), task, [list(range(size))])
     assert (seen.states[1]["bound"][0] / 1e-9).tolist() == pytest.approx([2.0, 2.0])
-
-
-def test_the_second_printed_form_has_noise_of_the_base_bound():
-    pool = make_pool(60)
-    task = make_task(
-        FORM["dpsgd-f:as-published-e23"], pool, max_grad_norm=0.5, noise_multiplier=2.0
-    )
-    answer = [[2.0, 8.0, 8.0, 2.0, 4e5]]
-    quiet, loud = (
-        take_steps(DpSgdFEsipova(), task, [[0, 1, 2, 3]], noise=(value,), answers=answer)
-        for value in (0.0, 1.0)
-    )
-    assert loud.sensitivity[0].item() > 0.5 * 1.3
-    assert float((loud.gradients[0] - quiet.gradients[0]).mean() * 4) == pytest.approx(2.0 * 0.5)
-
-
-@pytest.mark.parametrize("size", [0, 3])
-def test_the_authors_code_divides_by_the_expected_batch(size):
-    task = make_task(
-        FORM["dpsgd-f:author-code"], make_pool(), noise_multiplier=1.0, max_grad_norm=1.0
-    )
-    seen = take_steps(DpSgdFAuthors(), task, [list(range(size))], answers=[[0.0] * 4], noise=(1.0,))
-    std = 2.0  # equal bounds of 2 C0
-    torch.testing.assert_close(seen.gradients[0], (seen.sums[0] + std) / QN)

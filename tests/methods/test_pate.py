@@ -101,10 +101,6 @@ def test_soft_labels_are_projected_shares_and_the_printed_ones_are_not():
     )
 
 
-def _distance(p, row):
-    return ((p - row) ** 2).sum()
-
-
 @pytest.mark.parametrize("classes", [2, 3, 7])
 def test_the_projection_is_the_nearest_distribution(classes):
     shares = torch.randn(
@@ -114,14 +110,14 @@ def test_the_projection_is_the_nearest_distribution(classes):
     torch.testing.assert_close(found.sum(-1), torch.ones(30, dtype=torch.float64))
     assert (found >= 0).all()
     for row, ours in zip(shares.numpy(), found.numpy(), strict=True):
-        start, sums_to_one = (
-            np.full(classes, 1 / classes),
-            {"type": "eq", "fun": lambda p: p.sum() - 1},
-        )
         best = minimize(
-            _distance, start, (row,), bounds=[(0, 1)] * classes, constraints=sums_to_one
+            lambda p, row: ((p - row) ** 2).sum(),
+            np.full(classes, 1 / classes),
+            (row,),
+            bounds=[(0, 1)] * classes,
+            constraints={"type": "eq", "fun": lambda p: p.sum() - 1},
         )
-        assert _distance(ours, row) <= best.fun + 1e-9
+        assert ((ours - row) ** 2).sum() <= best.fun + 1e-9
     torch.testing.assert_close(project_to_simplex(found), found)
 
 

@@ -41,13 +41,9 @@ def by_library(steps_per_epoch, steps, sigma, mean, shape, delta):
 # steps per epoch, steps, sigma, mean, shape, delta
 SETTINGS = [
     (97, 1940, 1.29, 30, 0, 1e-6),
-    (97, 3880, 1.29, 30, 0, 1e-6),
-    (97, 1940, 1.05, 20, 0, 1e-6),
     (77, 1540, 2.5, 20, 1, 1e-6),
     (77, 385, 0.8, 10, 0.5, 1e-5),
     (20, 2000, 4.0, 5, 2, 1e-5),
-    (189, 3780, 1.0, 50, 0, 1e-7),
-    (8, 800, 6.0, 3, 1, 1e-4),
     (1, 20, 12.0, 20, 0, 1e-6),
     (636, 19080, 0.8, 2, 0, 1e-6),
 ]
@@ -221,9 +217,7 @@ def test_a_target_below_what_any_search_costs_is_refused():
         base_epsilon(Selection(20, 0), lambda base: [Gaussian("x", 1.0 / base)], 1e-6, 0.01)
 
 
-@pytest.mark.parametrize(
-    ("mean", "shape"), [(1.0, 0.0), (math.nan, 0.0), (20.0, -0.5), (20.0, math.inf)]
-)
+@pytest.mark.parametrize(("mean", "shape"), [(1.0, 0.0), (20.0, -0.5)])
 def test_no_such_distribution(mean, shape):
     with pytest.raises(ValueError, match="no distribution of tries"):
         Selection(mean, shape)

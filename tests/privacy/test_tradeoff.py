@@ -80,18 +80,18 @@ def test_a_training_agrees_with_the_loss_distribution_of_dp_accounting(
     assert rates(sampled(steps_per_epoch, steps, sigma)) == pytest.approx(theirs, abs=1e-4)
 
 
-def search(sigma, score, mean=20.0):
+def search(sigma, score):
     training = sampled(20, 400, sigma)
-    return SelectionEvent(Selection(mean, 0.0), (training,), Gaussian("score", score))
+    return SelectionEvent(Selection(20.0, 0.0), (training,), Gaussian("score", score))
 
 
-def theirs_of_search(mechanism, mean):
+def theirs_of_search(mechanism):
     """By the library's own accountant of a repeated selection, over a grid of epsilons."""
     import dp_accounting
     from dp_accounting import rdp
 
     accountant = rdp.RdpAccountant().compose(
-        dp_accounting.dp_event.RepeatAndSelectDpEvent(mechanism, mean, 0.0)
+        dp_accounting.dp_event.RepeatAndSelectDpEvent(mechanism, 20.0, 0.0)
     )
     epsilons = np.linspace(0, 12, 241)
     deltas = np.array([accountant.get_delta(e) for e in epsilons])
@@ -109,17 +109,11 @@ def test_a_search_leaves_what_the_library_says_of_the_record_that_it_protects_le
     import dp_accounting
 
     step = dp_accounting.PoissonSampledDpEvent(1 / 20, dp_accounting.GaussianDpEvent(2.0))
-    of_fit_record = theirs_of_search(dp_accounting.SelfComposedDpEvent(step, 400), 20.0)
-    of_validation_record = theirs_of_search(dp_accounting.GaussianDpEvent(0.8), 20.0)
+    of_fit_record = theirs_of_search(dp_accounting.SelfComposedDpEvent(step, 400))
+    of_validation_record = theirs_of_search(dp_accounting.GaussianDpEvent(0.8))
     assert of_validation_record[0] > of_fit_record[0]
     assert rates(search(2.0, 50.0)) == pytest.approx(of_fit_record, rel=5e-3)
     assert rates(search(2.0, 0.8)) == pytest.approx(of_validation_record, rel=5e-3)
-
-
-def test_a_search_leaves_more_than_one_of_its_trainings_and_without_noise_everything():
-    assert all(
-        a > b for a, b in zip(rates(search(2.0, 50.0)), rates(sampled(20, 400, 2.0)), strict=True)
-    )
     assert rates(search(0.0, 50.0)) == rates(search(2.0, 0.0)) == [1.0, 1.0]
 
 
