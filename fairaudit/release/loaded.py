@@ -32,7 +32,7 @@ from fairaudit.execution.model_setup import fresh_model
 from fairaudit.io.atomic import appearing
 from fairaudit.io.code_digest import code_digest
 from fairaudit.models.convex import BoundedInputs, LogisticModels
-from fairaudit.release.model_folder import MODEL, RECIPE, read_folder
+from fairaudit.release.model_folder import CHANGED, MODEL, RECIPE, read_folder
 from fairaudit.release.model_recipe import (
     Images,
     LinearMake,
@@ -43,11 +43,8 @@ from fairaudit.release.model_recipe import (
 from fairaudit.release.planned import refuse_other_factory
 from fairaudit.release.train import WEIGHTS, named_tensors
 
-_CHANGED = "restore the folder that `fairaudit train` wrote, or train again"
 ROWS, IMAGES = 65_536, 1_024  # predicted at once
-ROW_GROUP = (
-    2**20
-)  # rows that stand together in a Parquet file, as where pyarrow writes a whole table
+ROW_GROUP = 2**20  # rows that stand together in a Parquet file, as where pyarrow writes a table
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +107,17 @@ class ReleasedModel:
             raise DataError(
                 "the model reads images, not a table", "use `fairaudit predict`, or predict_file"
             )
-        return self.predict_table(_as_table(data)).probabilities
+        try:
+            if isinstance(data, pd.DataFrame):
+                table = pa.Table.from_pandas(data, preserve_index=False)
+            else:
+                table = pa.table(data)
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            raise DataError(
+                f"the rows cannot be read: {error}",
+                "give a DataFrame with the columns that the model was trained on",
+            ) from None
+        return self.predict_table(table).probabilities
 
     def score(self, data: pd.DataFrame, labels: ArrayLike) -> float:
         """The share of rows whose class is the one given, by name; as :meth:`predict_proba`."""
@@ -241,24 +248,6 @@ def _parts(source: DataSource, names: Sequence[str]) -> Iterator[pa.Table]:
         yield left
 
 
-def _as_table(data: object) -> pa.Table:
-    """A table in memory as Arrow's.
-
-    Raises: DataError, where it has no columns with names of their own.
-    """
-    try:
-        if isinstance(data, pd.DataFrame):
-            return pa.Table.from_pandas(data, preserve_index=False)
-        if isinstance(data, pa.Table) or hasattr(data, "__arrow_c_stream__"):
-            return pa.table(data)
-    except (pa.ArrowException, ValueError, TypeError) as error:
-        raise DataError(f"the rows cannot be read: {error}") from None
-    raise DataError(
-        f"{type(data).__name__} has no columns with names",
-        "give a DataFrame with the columns that the model was trained on",
-    )
-
-
 def load_model(path: str | Path, *, model: str | None = None) -> ReleasedModel:
     """The model in a folder that ``fairaudit train`` wrote.
 
@@ -278,7 +267,7 @@ def load_model(path: str | Path, *, model: str | None = None) -> ReleasedModel:
         recipe = ReleaseRecipe.model_validate_json(files[RECIPE])
         tensors = load(files[MODEL])
     except (ValidationError, SafetensorError, KeyError, TypeError, ValueError):
-        raise DataError(f"{Path(path).name} holds no model of this version", _CHANGED) from None
+        raise DataError(f"{Path(path).name} holds no model of this version", CHANGED) from None
     make = recipe.model
     if isinstance(make, LinearMake):
         if model is not None:
@@ -325,7 +314,7 @@ def _network(
 
 
 def _unlike(what: str) -> DataError:
-    return DataError(f"{MODEL} does not hold what {RECIPE} says: {what}", _CHANGED)
+    return DataError(f"{MODEL} does not hold what {RECIPE} says: {what}", CHANGED)
 
 
 def write_predictions(model: ReleasedModel, data: Path, out: Path) -> tuple[int, Predicting]:

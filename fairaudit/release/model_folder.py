@@ -23,7 +23,7 @@ MOST_BYTES = {
     PRIVACY: 64 * 2**20,
     CARD: 2**20,
 }
-_CHANGED = "restore the folder that `fairaudit train` wrote, or train again"
+CHANGED = "restore the folder that `fairaudit train` wrote, or train again"
 
 
 def refuse_taken(out: Path) -> None:
@@ -88,13 +88,13 @@ def read_folder(folder: Path) -> dict[str, bytes]:
             files[name] = read_file(folder / name, most, follow=False)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise DataError(f"{folder.name} holds no model: {name}: {reason}", _CHANGED) from None
+            raise DataError(f"{folder.name} holds no model: {name}: {reason}", CHANGED) from None
     try:
         subject = json.loads(files[EVIDENCE])["subject"]
         digests = {str(file["name"]): str(file["digest"]["sha256"]) for file in subject}
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise DataError(f"{EVIDENCE} is no statement about files", _CHANGED) from None
+        raise DataError(f"{EVIDENCE} is no statement about files", CHANGED) from None
     for name, content in files.items():
         if name != EVIDENCE and digests.get(name) != hashlib.sha256(content).hexdigest():
-            raise DataError(f"{name} is not what {EVIDENCE} says", _CHANGED)
+            raise DataError(f"{name} is not what {EVIDENCE} says", CHANGED)
     return files

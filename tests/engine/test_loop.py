@@ -102,14 +102,6 @@ def test_a_rule_that_writes_over_what_it_is_handed_is_held_to_its_claim(record):
     assert 0.0 < float(seen.sums[0].norm()) <= 0.1
 
 
-def test_a_group_that_the_batch_lacks_leaves_training_defined():
-    pool = make_pool(40, groups=3)
-    pool.groups[:] = torch.where(pool.groups == 2, 0, pool.groups)
-    for form in PRIVATE:
-        seen = take_steps(form.make(), make_task(form, pool), [[0, 1, 2], []], answers=[1.0, -1.0])
-        assert all(torch.isfinite(g).all() for g in seen.gradients)
-
-
 @pytest.mark.parametrize("form", PRIVATE, ids=key_of)
 def test_noise_is_drawn_once_a_step_for_all_parameters_together(form):
     task = make_task(form, make_pool(40), repeats=2)

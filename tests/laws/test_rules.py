@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from forms import DEFAULTS, PRIVATE, forms, key_of, make_pool, make_task
+from forms import DEFAULTS, PRIVATE, key_of, make_pool, make_task
 from hypothesis import given
 from hypothesis import strategies as st
 from stand_ins import told, values_of
@@ -128,19 +128,3 @@ def test_no_sequence_of_answers_leads_a_rule_out_of_its_range(form, choice, answ
         all(torch.isfinite(v).all() for v in values_of(released).values()) or type(rule) is NoClip
     )
     assert keeps_the_bound(rule, released, norms, group)
-
-
-@pytest.mark.parametrize("form", forms(), ids=key_of)
-@given(choice=choices, batch=batches)
-def test_looking_at_a_batch_changes_no_state(form, choice, batch):
-    rule, released = rule_of(form, choice)
-    before = values_of(released)
-    norms, group = as_tensors(batch, choice["replicates"])
-    if rule.query_noise_multiplier is not None:
-        rule.query(released, norms, group)
-    rule.scale(released, norms, group)
-    rule.sensitivity(released)
-    assert all(torch.equal(value, values_of(released)[name]) for name, value in before.items())
-    # Nor is what a rule returns a window on its state: the loop may write into scales.
-    rule.scale(released, norms, group).mul_(math.nan)
-    assert all(torch.equal(value, values_of(released)[name]) for name, value in before.items())

@@ -281,8 +281,8 @@ def test_tables_of_other_kinds_are_read_and_what_is_no_table_is_refused_in_a_lin
     assert (model.predict_proba(pa.Table.from_pandas(frame)) == wanted).all()
     assert (model.predict_proba(frame.astype({"job": "category"}).set_index("sex")) == wanted).all()
     assert model.predict(frame.head(0)).shape == (0,)
-    for rows in (frame.to_numpy(), frame["age"], {"age": [1]}, None, [[1, 2, 3]]):
-        with pytest.raises(DataError, match=r"has no columns with names|cannot be read"):
+    for rows in (frame.to_numpy(), frame["age"], None, [[1, 2, 3]]):
+        with pytest.raises(DataError, match="cannot be read"):
             model.predict(rows)
     with pytest.raises(DataError, match="cannot be read"):
         model.predict(pd.concat([frame, frame], axis=1))
