@@ -94,7 +94,9 @@ OTHER = {
     "gpus_per_job": 1.0,
     "memory": 1,
     "resume": False,
-    "trainer": ("safetensors.numpy:load",),
+    "trainer": ("safetensors.numpy:save_file",),
+    "synthesizer": ("safetensors.numpy:save_file",),
+    "synthetic": "people.csv",
     "reference": "sgd",
     "raw": True,
     "trainer_groups": True,
@@ -131,6 +133,7 @@ KEEPS = {
 
 # Of a trainer, whose jobs come on top: test_trainers.py asks what those depend on.
 OF_TRAINERS = {"trainer", "reference", "raw", "trainer_groups", "trainer_version"}
+OF_TRAINERS |= {"synthesizer", "synthetic"}
 KEEPS |= OF_TRAINERS
 NEEDS = {option.field: option.needs for option in OPTIONS if option.needs}
 
@@ -212,7 +215,7 @@ def planned(folder):
             }
         if name == "settings":
             fields["settings"] = {**few, **OTHER[name]}
-        for path in ("data", "public_data"):
+        for path in ("data", "public_data", "synthetic"):
             if fields.get(path):
                 fields[path] = folder / fields[path]
         config = AuditConfig(**fields)

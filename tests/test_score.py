@@ -1,7 +1,6 @@
 """Given predictions against fairlearn, against an audit's own figures, and against bad tables."""
 
 import json
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -268,16 +267,11 @@ def test_the_group_that_is_marked_most_selected_is_the_one_that_ratios_divide_by
     chances = np.where(frame["sex"] == high, 0.6, 0.3)
     frame["taken"] = (np.random.default_rng(1).random(len(frame)) < chances).astype(int)
     frame.loc[frame.index[:tiny], ["sex", "taken"]] = "X", 1
-    report = scored(tmp_path, frame, "taken", format=["json", "md", "html"])
+    report = scored(tmp_path, frame, "taken")
     (chosen,) = report.selection
     assert chosen.reference == high
     rates = frame.groupby("sex")["taken"].mean()
     assert dict(chosen.impact_ratio) == pytest.approx((rates / rates[high]).to_dict())
-    for name in ("report.md", "report.html"):
-        text = (tmp_path / "out" / name).read_text("utf-8")
-        rows = re.sub(r"\n(?=<t[dh])|\n(?=</tr)", "", text).splitlines()
-        (marked,) = [row for row in rows if re.search(r"most selected *(\||</td)", row)]
-        assert re.search(rf"(\| *|<t[dh][^>]*>){high}( *\||</t)", marked)
 
 
 def test_ratios_to_a_suppressed_group_would_tell_its_rate_and_are_left_out(tmp_path):

@@ -369,8 +369,8 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
         Option("seed", "The first seed (default: 0).", "N"),
         Option(
             "twins",
-            "Train methods without noise, and their steps alone, to split costs (default: auto, "
-            "where a cost is detected).",
+            "Train methods without noise, and their steps alone, to split costs; auto where a cost "
+            "is detected (default: auto).",
             "auto|always|off",
         ),
         Option("self_check", "Compare a private method with itself: no gap should show."),

@@ -51,16 +51,16 @@ def added(brief=()):
 
 
 def test_a_section_that_is_added_to_the_order_stands_in_every_rendering(report, monkeypatch):
-    monkeypatch.setattr(order, "ORDER", (*order.ORDER[:3], added(), *order.ORDER[3:]))
+    monkeypatch.setattr(order, "ORDER", (order.ORDER[0], added(), *order.ORDER[1:]))
     text = to_markdown(report)
     assert (
         "\n## An added section\n\nWhat is new.\n\n| group | size |\n|---|---:|\n| F | 4.1 [1.0, "
         "7.0] |" in text
     )
     assert (
-        text.index("## Cost by group")
+        text.index("## Summary")
         < text.index("## An added section")
-        < text.index("## Gaps between")
+        < text.index("## Cost by group")
     )
     page = to_html(report)
     assert '<h2 id="added-title">An added section</h2>' in page
