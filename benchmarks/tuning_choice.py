@@ -30,7 +30,7 @@ from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.seed_data import prepare_rows
 from fairaudit.execution.trained import method_of
-from fairaudit.execution.worker import _task
+from fairaudit.execution.worker import task_of
 from fairaudit.planning.plan import make_plan
 from fairaudit.tuning import charge, trials, validation
 
@@ -80,7 +80,9 @@ def tuned(config: AuditConfig, way: Way, seeds: range) -> Iterator[tuple[int, fl
     for seed in seeds:
         prepared = prepare_rows(inputs, config, draw_split(dataset, config, seed), by_pool=False)
         job = replace(next(job for job in plan.jobs if job.arm == ARM), seed=seed)
-        found = trials.search(arm, method_of(arm), _task(plan, job, arm, prepared, None), prepared)
+        found = trials.search(
+            arm, method_of(arm), task_of(plan, job, arm, prepared, None), prepared
+        )
         yield seed, *_accuracies(found.arrays, dataset.labels[prepared.encoded.split.test])
 
 
@@ -98,7 +100,7 @@ def default(config: AuditConfig, seeds: range) -> dict[int, float]:
     for seed in seeds:
         prepared = prepare_rows(inputs, config, draw_split(dataset, config, seed), by_pool=False)
         job = replace(next(job for job in plan.jobs if job.arm == ARM), seed=seed)
-        model = method_of(arm).fit(_task(plan, job, arm, prepared, None), [])
+        model = method_of(arm).fit(task_of(plan, job, arm, prepared, None), [])
         tested = torch.from_numpy(prepared.encoded.test)
         said = (
             model.probabilities(tested, torch.zeros(len(tested), dtype=torch.int64))[0]

@@ -32,7 +32,7 @@ from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.seed_data import prepare_rows
 from fairaudit.execution.trained import method_of
-from fairaudit.execution.worker import _task
+from fairaudit.execution.worker import task_of
 from fairaudit.planning.plan import Plan, make_plan
 from fairaudit.results.estimates import Estimate
 from fairaudit.results.jobs import JobResult
@@ -91,7 +91,7 @@ def audited(table: pd.DataFrame, plan: Plan, first_seed: int) -> Audit:
         split = draw_split(dataset, plan.config, job.seed)
         prepared = prepare_rows(inputs, plan.config, split, by_pool=False)
         arm = plan.arm(job.arm)
-        found = search(arm, method_of(arm), _task(plan, job, arm, prepared, None), prepared)
+        found = search(arm, method_of(arm), task_of(plan, job, arm, prepared, None), prepared)
         arrays = {
             "test_rows": prepared.encoded.split.test,
             "train_classes": np.bincount(dataset.labels[prepared.encoded.split.train]),
