@@ -120,8 +120,8 @@ class ReleasedModel:
         return self.predict_table(table).probabilities
 
     def score(self, data: pd.DataFrame, labels: ArrayLike) -> float:
-        """The share of rows whose class is the one given, by name; as :meth:`predict_proba`."""
-        return float(np.mean(self.predict(data) == np.asarray(labels).astype(str)))
+        """The share of rows whose class is the one given; as :meth:`predict_proba`."""
+        return float(np.mean(self.predict(data) == np.asarray(labels)))
 
     @property
     def feature_names_in_(self) -> NDArray[np.object_]:
