@@ -45,8 +45,14 @@ def curve(
     means = np.stack(
         [nan_mean(by_seed[:, window].swapaxes(0, 1)) for window in windows], axis=1
     )  # [S, W, ..]
-    mean, spread, seeds = nan_mean(means), _spread(means), np.isfinite(means).sum(0)
-    half = spread / np.sqrt(np.maximum(seeds, 1)) * _t(seeds)
+    mean, seeds = nan_mean(means), np.isfinite(means).sum(0)
+    squares = np.where(np.isfinite(means), means - mean, 0.0) ** 2
+    variance = squares.sum(0) / np.maximum(seeds - 1, 1)
+    spread = np.where(seeds > 1, np.sqrt(variance), np.nan)
+    students_t = np.full(seeds.shape, np.nan)
+    for n in np.unique(seeds[seeds > 1]):
+        students_t[seeds == n] = quantiles(0.975, int(n) - 1)[0]
+    half = spread / np.sqrt(np.maximum(seeds, 1)) * students_t
     return Curve(
         name=name,
         meaning=meaning,
@@ -70,21 +76,6 @@ def nan_mean(values: Float64) -> Float64:
 
 def _rows(values: Float64) -> tuple[tuple[float | None, ...], ...]:
     return tuple(tuple(map(finite, row)) for row in values)
-
-
-def _spread(values: Float64) -> Float64:
-    """Standard deviation over the first axis of what is finite; NaN below two."""
-    finite = np.isfinite(values)
-    count = finite.sum(0)
-    square = np.where(finite, values - nan_mean(values), 0.0) ** 2
-    return np.where(count > 1, np.sqrt(square.sum(0) / np.maximum(count - 1, 1)), np.nan)
-
-
-def _t(seeds: NDArray[np.int64]) -> Float64:
-    """Student's t at 97.5 % for means over so many seeds; NaN below two."""
-    known = {int(n): quantiles(0.975, int(n) - 1)[0] if n > 1 else np.nan for n in np.unique(seeds)}
-    factors: Float64 = np.vectorize(known.__getitem__, otypes=[np.float64])(seeds)
-    return factors
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,11 @@ def decomposition(
             pair = detected_pair(comparison)
             if pair is not None:
                 worst_off[comparison.arm] = pair
-    published = _published_order(plan, set(names) - hidden)
+    published = None
+    if plan.config.preset is not None:
+        published = find_preset(plan.config.preset).worst_off
+    if published is not None and not set(published) <= set(names) - hidden:
+        published = None  # the file lacks one of the publication's groups
     arms, split = {}, {}
     steps = batches = hessian_records = 0
     for arm in plan.arms:
@@ -135,19 +139,6 @@ def decomposition(
         arms=arms,
         claims=tuple(told),
     )
-
-
-def _published_order(plan: Plan, shown: Collection[str]) -> tuple[str, str] | None:
-    """The group that pays more by the publication behind a preset, and the other.
-
-    None where the file lacks one of them.
-    """
-    if plan.config.preset is None:
-        return None
-    pair = find_preset(plan.config.preset).worst_off
-    if pair is None or not set(pair) <= set(shown):
-        return None
-    return pair
 
 
 def arm_causes(

@@ -82,7 +82,18 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
             gaps.append(gap)
             place = _place(number, gap)
             if gap.kind == "pair" and place in told and gap.metric.startswith(_CHANGE):
-                changed.append(_changed(comparison, gap, measures * claims[place].rivals))
+                many = measures * claims[place].rivals
+                changed.append(
+                    ChangedGap(
+                        arm=comparison.arm,
+                        reference=comparison.reference,
+                        grouping=comparison.grouping,
+                        metric=gap.metric.removeprefix(_CHANGE),
+                        a=gap.a,
+                        b=gap.b,
+                        change=among(gap.signed, many),
+                    )
+                )
         update: dict[str, object] = {"gaps": tuple(gaps)}
         if comparison.reference and not metrics:
             doubtful = [_judged(number, share, told, measures) for share in comparison.doubtful]
@@ -169,18 +180,6 @@ def _revised(
         for sign, many in ((1, measures * rivals), (-1, used)):
             least += sign * half_width(training**2, records**2, gap.signed.n_seeds, many)
     return gap.revised(detected=is_told, joint_high=max(bounds), minimum_detectable=least)
-
-
-def _changed(comparison: Comparison, gap: Gap, many: float) -> ChangedGap:
-    return ChangedGap(
-        arm=comparison.arm,
-        reference=comparison.reference,
-        grouping=comparison.grouping,
-        metric=gap.metric.removeprefix(_CHANGE),
-        a=gap.a,
-        b=gap.b,
-        change=among(gap.signed, many),
-    )
 
 
 def _judged(number: int, share: ClassShare, told: set[_Place], measures: float) -> ClassShare:

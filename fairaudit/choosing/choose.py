@@ -62,7 +62,15 @@ def candidates(
         FairauditError: As of an audit; or a rule or method that nothing can be chosen by.
     """
     refuse_unfit(parse_rules(resolved.config.fail_on))
-    looks = _looks(resolved, seeds_max)
+    first = resolved.config.seeds
+    if resolved.origins["seeds"] == DEFAULT:
+        first = min(FIRST_LOOK, seeds_max)
+    if not LEAST_SEEDS <= first <= seeds_max <= _MANY_LOOKS:
+        raise ConfigError(
+            f"--seeds {first} and --seeds-max {seeds_max}: a first look needs {LEAST_SEEDS} seeds, "
+            f"the last has no fewer and at most {_MANY_LOOKS:,}"
+        )
+    looks = look_sizes(first, seeds_max)
     _refuse_options(resolved)
     whole = replace(resolved, config=resolved.config.model_copy(update={"seeds": looks[-1]}))
     get_ready(whole.config)
@@ -127,18 +135,6 @@ def exit_code(choice: Choice) -> int:
     if choice.status == "recommended":
         return EXIT_OK
     return EXIT_TRAINING if choice.failed else EXIT_INCONCLUSIVE
-
-
-def _looks(resolved: ResolvedConfig, seeds_max: int) -> tuple[int, ...]:
-    first = resolved.config.seeds
-    if resolved.origins["seeds"] == DEFAULT:
-        first = min(FIRST_LOOK, seeds_max)
-    if not LEAST_SEEDS <= first <= seeds_max <= _MANY_LOOKS:
-        raise ConfigError(
-            f"--seeds {first} and --seeds-max {seeds_max}: a first look needs {LEAST_SEEDS} seeds, "
-            f"the last has no fewer and at most {_MANY_LOOKS:,}"
-        )
-    return look_sizes(first, seeds_max)
 
 
 def _refuse_options(resolved: ResolvedConfig) -> None:
@@ -303,18 +299,14 @@ def _tested(found: Candidates, prepared: Audit, report: Report, key: str, level:
     )
 
 
-def _ended_at(tests: Sequence[Tested], method: str) -> str:
-    """The arm at which a method ended."""
-    return next(test.arm for test in reversed(tests) if test.method == method)
-
-
 def _choice(
     found: Candidates, course: Course, tests: Sequence[Tested], failed: tuple[str, ...]
 ) -> Choice:
     last = {test.arm: test for test in tests}
     passing = [last[arms[-1]] for arms in course.passed.values() if arms]
     best = min(passing, key=lambda t: (t.target_epsilon, -(t.accuracy.value or 0.0)), default=None)
-    ends = [last[_ended_at(tests, name)] for name in found.families]
+    ended_at = {test.method: test.arm for test in tests}
+    ends = [last[ended_at[name]] for name in found.families]
     status: Status = "none passes"
     if best is not None:
         status = "recommended"

@@ -144,7 +144,18 @@ def _training(
     if arm.method == REFERENCE and (
         prepared.dataset.image_shape is None or plan.training.model in LINEAR
     ):
-        facts["sklearn_baseline"] = _sklearn_baseline(prepared)
+        encoded, labels = prepared.encoded, prepared.dataset.labels
+        train = test = slice(None)
+        if not isinstance(encoded.train, np.ndarray):  # not in memory: every k-th record
+            train = slice(None, None, -(-len(encoded.train) // BASELINE_ROWS))
+            test = slice(None, None, -(-len(encoded.test) // BASELINE_ROWS))
+        facts["sklearn_baseline"] = logistic_baseline(
+            encoded.train[train],
+            labels[encoded.split.train[train]],
+            encoded.test[test],
+            labels[encoded.split.test[test]],
+            len(prepared.dataset.classes),
+        )
     if why:
         facts["causes"] = {"hessian_records": causes.HESSIAN_RECORDS}
     return arrays, facts
@@ -244,20 +255,3 @@ def _checkpoints(plan: Plan, job: Job, model: torch.nn.Module) -> tuple[int, ...
     if is_affordable(len(steps), parameters):
         return steps
     return ()
-
-
-def _sklearn_baseline(prepared: SeedData) -> dict[str, float]:
-    """On all rows, or on every k-th where their inputs are not in memory."""
-    encoded, labels = prepared.encoded, prepared.dataset.labels
-    whole = isinstance(encoded.train, np.ndarray)
-    train, test = (
-        slice(None, None, 1 if whole else -(-len(part) // BASELINE_ROWS))
-        for part in (encoded.train, encoded.test)
-    )
-    return logistic_baseline(
-        encoded.train[train],
-        labels[encoded.split.train[train]],
-        encoded.test[test],
-        labels[encoded.split.test[test]],
-        len(prepared.dataset.classes),
-    )

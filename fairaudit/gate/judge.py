@@ -137,7 +137,9 @@ def _outcome(rule: GateRule, reading: TargetReading, shared: Ends | None) -> tup
         if failing:
             return "inconclusive", ONLY_ALONE if failing == len(ends) else STRADDLES
     else:
-        plain = _statistic(rule, reading)
+        estimate = reading.number
+        values = {"mean": estimate.value, "ci_low": estimate.low, "ci_high": estimate.high}
+        plain = values[rule.statistic]
         if plain is None:
             return "inconclusive", f"it has no {rule.statistic}"
         if rule.fails(plain):
@@ -147,11 +149,3 @@ def _outcome(rule: GateRule, reading: TargetReading, shared: Ends | None) -> tup
     if rule.fails(ends.low - reading.slack) or rule.fails(ends.high + reading.slack):
         return "inconclusive", reading.unjudged
     return "pass", ""
-
-
-def _statistic(rule: GateRule, reading: TargetReading) -> float | None:
-    if rule.statistic == "mean":
-        return reading.number.value
-    if rule.statistic == "ci_low":
-        return reading.number.low
-    return reading.number.high

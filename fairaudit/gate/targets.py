@@ -1,6 +1,6 @@
 """Rule x report -> the numbers that the rule is held against."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from fairaudit.errors import ConfigError, did_you_mean, numbered
@@ -10,7 +10,7 @@ from fairaudit.gate.unjudged import unjudged
 from fairaudit.gate.vocabulary import Metric
 from fairaudit.methods.spec import Guarantee
 from fairaudit.metrics.registry import METRICS, part_of
-from fairaudit.report.facts import ArmPrivacy, LabelFacts
+from fairaudit.report.facts import LabelFacts
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import NOTHING, Comparison, Estimate, Gap, GroupMeasure, Interval
 
@@ -140,13 +140,16 @@ def find_targets(
         trust_claims: Whether an epsilon that a trainer claims is a number like the others.
         trust_module: Whether one that rests on a module of the user's own is.
     """
-    partial: Mapping[str, str] = {}
+    partial: dict[str, str] = {}
     left_out: dict[str, None] = {}
     study = report.studies.get(rule.metric.study)
     if study is None:
-        partial = _unfinished(report)
+        for arm in report.every_arm:
+            if arm.failed:
+                seeds = numbered(arm.seeds_planned, "seed")
+                partial[arm.key] = f"{len(arm.failed)} of {seeds} of {arm.key} have no result"
     else:
-        partial = study.unfinished
+        partial = dict(study.unfinished)
         for key in sorted(_arms(rule, report) - study.trainings.keys()):
             left_out[f"{key}: it takes no part in {rule.metric.study}"] = None
     if rule.metric.kind == "arm":
@@ -171,16 +174,6 @@ def find_targets(
                 target = replace(target, reading=reading)
             judged.append(target)
     return Targets(tuple(judged), tuple(left_out))
-
-
-def _unfinished(report: Report) -> dict[str, str]:
-    """Arm -> that seeds of it have no result."""
-    reasons = {}
-    for arm in report.every_arm:
-        if arm.failed:
-            seeds = numbered(arm.seeds_planned, "seed")
-            reasons[arm.key] = f"{len(arm.failed)} of {seeds} of {arm.key} have no result"
-    return reasons
 
 
 def _assumed(metric: Metric, label: LabelFacts) -> str:
@@ -302,7 +295,13 @@ def _of_guarantees(
     for key, facts in report.every_guarantee.items():
         if key not in wanted or (facts.guarantee is Guarantee.NONE and not rule.arm):
             continue
-        value = _of_guarantee(rule.metric.key, facts)
+        value = None
+        if rule.metric.key == "delta":
+            value = facts.delta
+        elif facts.epsilon is not None:
+            value = facts.epsilon.headline
+            if rule.metric.key == "epsilon_rdp":
+                value = facts.epsilon.rdp
         if rule.metric.key == "epsilon_if_all_released" and facts.epsilon is not None:
             value = None if key in ways else released
         is_unsure = facts.guarantee.rests_on_module and not trust_module
@@ -319,14 +318,6 @@ def _of_guarantees(
         exact = Interval(value=value, low=value, high=value)
         reading = TargetReading(exact, 1, None, is_size=False, reason=reason)
         yield Target(key, "", "", "", reading)
-
-
-def _of_guarantee(name: str, facts: ArmPrivacy) -> float | None:
-    if name == "delta":
-        return facts.delta
-    if facts.epsilon is None:
-        return None
-    return facts.epsilon.rdp if name == "epsilon_rdp" else facts.epsilon.headline
 
 
 def _of_comparison(

@@ -98,16 +98,17 @@ def find_metric(name: str) -> Metric:
         return offered[name]
     rate = _CLASS.fullmatch(name)
     metric = offered.get(rate[1] + rate[3]) if rate else None
-    if rate is None or metric is None or not _is_per_class(metric):
+    if (
+        rate is None
+        or metric is None
+        or metric.kind == "arm"
+        or "positive" not in METRICS[metric.base].needs
+    ):
         raise ConfigError(f"unknown metric {name!r} in a rule", hint=did_you_mean(name, offered))
     part = part_of(metric.key)
     key = f"{metric.key.removesuffix(part).removesuffix('.')}[{rate[2]}]"
     key += f".{part}" if part else ""
     return Metric(name, key, metric.kind, f"{metric.words} of class {rate[2]}")
-
-
-def _is_per_class(metric: Metric) -> bool:
-    return metric.kind != "arm" and "positive" in METRICS[metric.base].needs
 
 
 def _offered() -> dict[str, Metric]:

@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from fairaudit.metrics.gaps import GroupSelection, reading
-from fairaudit.metrics.intervals import EvaluatedRecords, Influences, MetricTable, estimate
+from fairaudit.metrics.intervals import EvaluatedRecords, Influences, estimate
 from fairaudit.metrics.registry import MetricSpec
 from fairaudit.metrics.tables import metric_table
 from fairaudit.metrics.within_model import ClassMetric, EvaluatedSeed, LabelOutcome
-from fairaudit.results.estimates import ClassShare, Estimate
+from fairaudit.results.estimates import ClassShare
 
 KEPT = 0.2  # of the reference's share of a class: a class with less is lost
 PREDICTED = MetricSpec(
@@ -56,7 +56,10 @@ def doubtful_classes(
         given += ((own_table.by_seed > 0) | (beside.by_seed > 0)).any(axis=0)
     for k, group in enumerate(cut.names):
         for target, tables in enumerate(shares):
-            own_share, its_share, contrast_of = (_estimate(table, cut, k) for table in tables)
+            own_share, its_share, contrast_of = (
+                estimate(reading(replace(table, one_model=cut.one_model), cut, k))
+                for table in tables
+            )
             if contrast_of.value is not None and contrast_of.value < 0:
                 yield ClassShare(
                     group=group,
@@ -67,7 +70,3 @@ def doubtful_classes(
                     given=int(given[k]),
                     looked_at=max(1, len(cut.eligible)) * outcome.n_classes,
                 )
-
-
-def _estimate(table: MetricTable, cut: GroupSelection, k: int) -> Estimate:
-    return estimate(reading(replace(table, one_model=cut.one_model), cut, k))

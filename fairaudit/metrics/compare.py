@@ -106,7 +106,13 @@ def compare(
         private, baseline: Their predictions, seed by seed, on the same rows in the same order.
         twins: Models between both, the reference's next first; the last is the arm without noise.
     """
-    private, baseline = _paired(private, baseline)
+    of_seed = {p.seed: p for p in baseline}
+    private = sorted((p for p in private if p.seed in of_seed), key=lambda p: p.seed)
+    baseline = [of_seed[p.seed] for p in private]
+    for a, b in zip(private, baseline, strict=True):
+        assert np.array_equal(a.rows, b.rows), (
+            f"seed {a.seed}: the arms were tested on different rows"
+        )
     if not baseline:
         return _nothing(evaluation, arm, reference)
     records, outcome = evaluation.records(baseline), evaluation.outcome
@@ -194,20 +200,6 @@ def _against_constant(
     shares_alone = evaluated(constant, evaluation.labels, records, evaluation.outcome)
     tables = costs_between(seeds, shares_alone, records, evaluation.outcome, CONSTANT)
     return {name: tables[name] for name in tables if base_metric(name) in beside_constant()}
-
-
-def _paired(
-    private: Sequence[Predictions], baseline: Sequence[Predictions]
-) -> tuple[list[Predictions], list[Predictions]]:
-    """Both arms at the seeds that both have, ascending."""
-    of_seed = {p.seed: p for p in baseline}
-    kept = sorted((p for p in private if p.seed in of_seed), key=lambda p: p.seed)
-    matched = [of_seed[p.seed] for p in kept]
-    for a, b in zip(kept, matched, strict=True):
-        assert np.array_equal(a.rows, b.rows), (
-            f"seed {a.seed}: the arms were tested on different rows"
-        )
-    return kept, matched
 
 
 class _Training(NamedTuple):

@@ -178,7 +178,21 @@ def _largest(table: MetricTable, cut: GroupSelection) -> Gap:
     usable = [k for k in cut.eligible if k not in left_out]
     if len(usable) < 2:
         why = reading(table, cut, left_out[0]).reason if left_out else ""
-        return _no_gap(table, why or "fewer than two groups are large enough")
+        why = why or "fewer than two groups are large enough"
+        nothing = undefined(why, table.unit)
+        return Gap(
+            metric=table.name,
+            kind="max",
+            a="",
+            b="",
+            signed=nothing,
+            absolute=nothing,
+            simultaneous=nothing,
+            direction="",
+            minimum_detectable=None,
+            gated=False,
+            reason=why,
+        )
     spreads = {pair: reading(table, cut, *pair) for pair in combinations(usable, 2)}
     a, b = max(spreads, key=lambda pair: abs(spreads[pair].value))
     if spreads[a, b].value < 0:
@@ -204,24 +218,6 @@ def _largest(table: MetricTable, cut: GroupSelection) -> Gap:
         direction=said,
         minimum_detectable=finite(minimum_detectable(top, pairs)),
         gated=not reason,
-        reason=reason,
-    )
-
-
-def _no_gap(table: MetricTable, reason: str) -> Gap:
-    """The largest gap where no two groups can be compared."""
-    nothing = undefined(reason, table.unit)
-    return Gap(
-        metric=table.name,
-        kind="max",
-        a="",
-        b="",
-        signed=nothing,
-        absolute=nothing,
-        simultaneous=nothing,
-        direction="",
-        minimum_detectable=None,
-        gated=False,
         reason=reason,
     )
 

@@ -10,7 +10,6 @@ from functools import partial
 from pydantic import ConfigDict
 
 from fairaudit.capabilities import added
-from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, PrivacyError, numbered
 from fairaudit.methods.catalog import (
     REFERENCE,
@@ -162,7 +161,12 @@ def _arm(
         return _resolved(numbers, schedule, delta, spec, variant, goal)
 
     length = schedule.steps_per_epoch, schedule.epochs
-    sought = _sought(ArmDraft(spec, resolved, numbers.sizes, *length, delta), config, target)
+    draft = ArmDraft(spec, resolved, numbers.sizes, *length, delta)
+    sought: Sought | None = None  # None where the settings are those of the options and rules
+    for search_of in added("search"):
+        sought = search_of(draft, config, target)
+        if sought is not None:
+            break
     search, charge = None, None
     if sought is None:
         settings = resolved(target)
@@ -197,15 +201,6 @@ def _arm(
         search=search,
         charge=None if privacy.base_epsilon is None else charge,
     )
-
-
-def _sought(draft: ArmDraft, config: AuditConfig, target: float | None) -> Sought | None:
-    """The search for the arm's settings; None where they are those of the options and rules."""
-    for search_of in added("search"):
-        sought: Sought | None = search_of(draft, config, target)
-        if sought is not None:
-            return sought
-    return None
 
 
 def _resolved(

@@ -82,7 +82,7 @@ def _intervals(panel: Intervals) -> Spec:
     if has_ends:  # an axis of no numbers would be a warning
         ends = {"x": {**axis, "field": "low"}, "x2": {"field": "high"}}
         layers.append(_whisker(ends))
-    series = _series(values)
+    series = list(dict.fromkeys(str(value["series"]) for value in values))
     dots = {"x": {**axis, "field": "value"}, "shape": _shape(series)}
     layers.append({"mark": _DOT, "encoding": dots})
     rows = list(dict.fromkeys(value["row"] for value in values))
@@ -156,11 +156,6 @@ def _layered(values: Sequence[Spec], layers: Sequence[Spec], shared: Spec, heigh
         (own if "data" in layer else common).append(layer)
     group: Spec = {"data": {"values": list(values)}, "encoding": shared, "layer": common}
     return {"height": height, "layer": [*own, group]}
-
-
-def _series(values: Sequence[Spec]) -> list[str]:
-    """The different ones, in their order."""
-    return list(dict.fromkeys(str(value["series"]) for value in values))
 
 
 def _colour(series: Sequence[str]) -> Spec:

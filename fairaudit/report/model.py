@@ -1,7 +1,6 @@
 """The report: the one artefact of an audit. Field names are the JSON's names."""
 
 import json
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, WithJsonSchema
@@ -183,7 +182,8 @@ class Report(Part):
 
     def shares_trainings(self, other: "Report", *keys: str, study: str = "") -> bool:
         """Whether these arms are the very same trainings, or given predictions, in both reports."""
-        return _are_same(self.trainings(study), other.trainings(study), keys)
+        mine, theirs = self.trainings(study), other.trainings(study)
+        return all(mine.get(key) and mine.get(key) == theirs.get(key) for key in keys)
 
     # pandas takes 0.4 s to import, and no reader of a report but this one needs it.
     def by_group(self) -> "pandas.DataFrame":  # type: ignore[name-defined]  # noqa: F821
@@ -243,8 +243,3 @@ class Report(Part):
         return shown(self)
 
     __str__ = __repr__
-
-
-def _are_same(mine: Mapping[str, str], theirs: Mapping[str, str], keys: Sequence[str]) -> bool:
-    """Whether each of these names stands for the same trainings in both, and for some."""
-    return all(mine.get(key) and mine.get(key) == theirs.get(key) for key in keys)

@@ -57,7 +57,9 @@ def _train(
     everyone = np.arange(len(prepared.encoded.split.train))
     given = _given(plan, job, arm, prepared, everyone, {})
     runs = [train_once(given, run_seed(job, arm, repeat)) for repeat in range(job.repeats)]
-    on_training = _on_training(np.stack([run.train for run in runs]), prepared)
+    labels = prepared.dataset.labels[prepared.encoded.split.train]
+    fitted = np.stack([run.train for run in runs])
+    on_training = OnTraining(record_correct(fitted, labels), record_loss(fitted, labels))
     arrays = {
         "probabilities": np.stack([run.test for run in runs]),
         **group_means(on_training, prepared),
@@ -67,11 +69,6 @@ def _train(
         again = train_once(given, run_seed(job, arm, 0))
         facts["differs_by"] = float(np.abs(again.test - runs[0].test).max(initial=0.0))
     return arrays, facts
-
-
-def _on_training(probabilities: NDArray[np.float32], prepared: SeedData) -> OnTraining:
-    labels = prepared.dataset.labels[prepared.encoded.split.train]
-    return OnTraining(record_correct(probabilities, labels), record_loss(probabilities, labels))
 
 
 def _given(

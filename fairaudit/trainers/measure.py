@@ -108,7 +108,11 @@ def _of_tables(arm: Arm, done: Sequence[JobResult], audit: Audit) -> Iterator[Sy
     """Every group whose size in the real rows may be told."""
     dataset, positive = audit.dataset, audit.dataset.positive
     for grouping in dataset.groupings:
-        tables = [_counted(result).get(grouping.name) for result in done]
+        tables = []
+        for result in done:
+            counts_of = result.facts.get("synthetic", {})
+            assert isinstance(counts_of, Mapping)
+            tables.append(counts_of.get(grouping.name))
         if not tables or None in tables:
             continue  # groups that are made of two columns
         counts = np.array(tables)  # [seeds, (real, synthetic), K, Y]
@@ -134,12 +138,6 @@ def _of_tables(arm: Arm, done: Sequence[JobResult], audit: Audit) -> Iterator[Sy
                 missing_at=int((sizes[:, 1, place] == 0).sum()),
                 missing_classes=tuple(classes),
             )
-
-
-def _counted(result: JobResult) -> Mapping[str, object]:
-    counts = result.facts.get("synthetic", {})
-    assert isinstance(counts, Mapping)
-    return counts
 
 
 def _number(value: float) -> float | None:

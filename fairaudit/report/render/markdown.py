@@ -123,13 +123,12 @@ def _lines(block: doc.Block, pictures: Pictures | None) -> Iterator[str]:
             yield from _table(block)
         case doc.Figures():
             if pictures is not None:
-                yield " ".join(_pictures(block, *pictures))
-
-
-def _pictures(block: doc.Figures, folder: str, kind: str) -> Iterator[str]:
-    for chart in block.charts:
-        alt = literal(plain(chart.alt, _ALT_LIMIT), is_start=False)
-        yield f"![{alt}]({folder}/{chart.name}.{kind})"
+                folder, kind = pictures
+                shown = []
+                for chart in block.charts:
+                    alt = literal(plain(chart.alt, _ALT_LIMIT), is_start=False)
+                    shown.append(f"![{alt}]({folder}/{chart.name}.{kind})")
+                yield " ".join(shown)
 
 
 def _table(block: doc.Table) -> Iterator[str]:

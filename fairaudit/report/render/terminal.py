@@ -24,7 +24,10 @@ def lines_of(blocks: Sequence[doc.Block]) -> Iterator[str]:
                 for item in block.items:
                     yield f" - {cell_text(item)}"
             case doc.Table():
-                yield from _table(block)
+                rows = [[cell_text(column.title) for column in block.columns]]
+                rows += [list(map(cell_text, row)) for row in block.rows]
+                left = {place for place, column in enumerate(block.columns) if not column.is_number}
+                yield from aligned(rows, left=left)
             case doc.Figures():
                 pass
 
@@ -35,13 +38,6 @@ def cell_text(cell: doc.Cell) -> str:
     for run in doc.runs_of(cell):
         text += run if isinstance(run, str) else run.text
     return visible(text)
-
-
-def _table(block: doc.Table) -> Iterator[str]:
-    rows = [[cell_text(column.title) for column in block.columns]]
-    rows += [list(map(cell_text, row)) for row in block.rows]
-    left = {place for place, column in enumerate(block.columns) if not column.is_number}
-    return aligned(rows, left=left)
 
 
 def cell_len(text: str) -> int:

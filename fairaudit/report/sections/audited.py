@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from fairaudit.data.naming import shape_text
 from fairaudit.errors import numbered
 from fairaudit.report.document import Bullets, Section, Strong, Words
-from fairaudit.report.facts import DataFacts, GroupingFacts
+from fairaudit.report.facts import DataFacts
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import count, listed
 from fairaudit.report.safe_names import group_text, plain
@@ -25,11 +25,18 @@ def section(report: Report) -> Section | None:
     if label.favourable is not None:
         favourable = f"{plain(label.favourable)} ({plain(label.favourable_origin)})"
     outcomes = f"positive = {positive}, favourable = {favourable}"
-    groups = [_groups(grouping) for grouping in data.groupings[:_MOST_GROUPINGS]]
+    groupings = []
+    for grouping in data.groupings[:_MOST_GROUPINGS]:
+        groups = []
+        for group in grouping.groups[:_MOST_GROUPS]:
+            groups.append(f"{group_text(grouping.name, group.name)} {count(group.rows)}")
+        if len(grouping.groups) > _MOST_GROUPS:
+            groups.append("…")
+        groupings.append(f"{plain(grouping.name)} ({', '.join(groups)})")
     items: list[Words] = [
         f"Data: {plain(data.name)}, {rows}, sha256 {plain(data.sha256[:16])}…",
         f"Label: {plain(label.column)} ({plain(label.origin)}), {outcomes}",
-        f"Groups: {'; '.join(groups)}",
+        f"Groups: {'; '.join(groupings)}",
         f"Methods: {plain(listed(arm.key for arm in report.arms), 600)}; {_training(report)}",
     ]
     if report.status != "complete":
@@ -41,15 +48,6 @@ def section(report: Report) -> Section | None:
     items += _rows(report)
     items.append("How to read it: docs/reading-a-report.md; what epsilon covers: docs/epsilon.md")
     return Section("data", "What was audited", (Bullets(tuple(items)),))
-
-
-def _groups(grouping: GroupingFacts) -> str:
-    groups = []
-    for group in grouping.groups[:_MOST_GROUPS]:
-        groups.append(f"{group_text(grouping.name, group.name)} {count(group.rows)}")
-    if len(grouping.groups) > _MOST_GROUPS:
-        groups.append("…")
-    return f"{plain(grouping.name)} ({', '.join(groups)})"
 
 
 def _training(report: Report) -> str:

@@ -5,9 +5,8 @@ from collections import Counter
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.report.document import Badge, Block, Cell, Section, Text, table
 from fairaudit.report.model import Report
-from fairaudit.report.numbers import UNKNOWN, Scale, gated, interval_alone, value_alone
+from fairaudit.report.numbers import UNKNOWN, gated, interval_alone, value_alone
 from fairaudit.report.safe_names import plain
-from fairaudit.report.verdicts import GateTarget
 
 _MOST_TARGETS = 12
 
@@ -28,7 +27,23 @@ def section(report: Report) -> Section | None:
         for target in gate.targets:
             if target.outcome == "pass":
                 continue
-            open_targets.append((plain(gate.rule, 80), *_cells(target, gated(gate.unit))))
+            arm = plain(target.arm)
+            if target.reference not in (REFERENCE, ""):
+                arm += f" against {plain(target.reference)}"
+            where = " = ".join(plain(part) for part in (target.grouping, target.group) if part)
+            scale = gated(gate.unit)
+            open_targets.append(
+                (
+                    plain(gate.rule, 80),
+                    (Badge(target.outcome, target.outcome),),
+                    arm,
+                    where or UNKNOWN,
+                    value_alone(target, scale),
+                    interval_alone(target, scale),
+                    interval_alone(target.shared, scale),
+                    plain(target.reason, 200) or UNKNOWN,
+                )
+            )
         left_out |= dict.fromkeys(gate.left_out)
     blocks: list[Block] = []
     if report.verdict is not None:
@@ -52,19 +67,3 @@ def section(report: Report) -> Section | None:
         names = plain("; ".join(left_out), 600)
         blocks.append(Text(f"Not judged unless a rule names them: {names}."))
     return Section("gates", "Gates", tuple(blocks))
-
-
-def _cells(target: GateTarget, scale: Scale) -> tuple[Cell, ...]:
-    arm = plain(target.arm)
-    if target.reference not in (REFERENCE, ""):
-        arm += f" against {plain(target.reference)}"
-    where = " = ".join(plain(part) for part in (target.grouping, target.group) if part)
-    return (
-        (Badge(target.outcome, target.outcome),),
-        arm,
-        where or UNKNOWN,
-        value_alone(target, scale),
-        interval_alone(target, scale),
-        interval_alone(target.shared, scale),
-        plain(target.reason, 200) or UNKNOWN,
-    )

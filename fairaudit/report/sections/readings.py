@@ -1,7 +1,6 @@
 """What the methods' own diagnostics found."""
 
 from fairaudit.report.document import Block, Section, Text, table
-from fairaudit.report.measured import Reading
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import short
 from fairaudit.report.safe_names import plain
@@ -24,21 +23,18 @@ def section(report: Report) -> Section | None:
     diagnostics = report.diagnostics
     if not diagnostics.readings:
         return None
-    rows = [
-        (plain(arm), plain(reading.meaning, 120), _listed(reading))
-        for arm in (facts.key for facts in report.arms)
-        for reading in diagnostics.readings.get(arm, ())
-        if reading.name not in _IN_JSON_ALONE
-    ]
+    rows = []
+    for arm in report.arms:
+        for reading in diagnostics.readings.get(arm.key, ()):
+            if reading.name in _IN_JSON_ALONE:
+                continue
+            values = " ± ".join(map(short, reading.values))
+            if reading.columns != ("mean", "standard error"):
+                named = zip(reading.columns, map(short, reading.values), strict=True)
+                values = ", ".join(f"{plain(name)} {value}".strip() for name, value in named)
+            rows.append((plain(arm.key), plain(reading.meaning, 120), values))
     blocks: tuple[Block, ...] = (
         Text("Means over seeds; group readings in the order of the groups. None of it is private."),
         table(("method", "reading", "values"), rows, most=12),
     )
     return Section("readings", "What noise does to each group", blocks)
-
-
-def _listed(reading: Reading) -> str:
-    if reading.columns == ("mean", "standard error"):
-        return " ± ".join(short(v) for v in reading.values)
-    named = zip(reading.columns, reading.values, strict=True)
-    return ", ".join(f"{plain(name)} {short(value)}".strip() for name, value in named)
