@@ -36,8 +36,8 @@ def test_full_is_read_where_it_is_cheap_and_the_plan_says_so_with_its_reason():
     assert (cheap.config.diagnostics, dear.config.diagnostics) == ("full", "basic")
     for found, level in ((cheap, "full"), (dear, "basic")):
         said = found.training.rules["diagnostics"]
-        assert said.startswith(f"{level} by rule")
-        assert f"  read    {said}" in list(plan_lines(found, seconds=1, cores=1))
+        assert said.startswith(f"{level} (")
+        assert f"  read    diagnostics: {said}" in list(plan_lines(found, seconds=1, cores=1))
     assert not cheap.reads_angles  # full reads them anyway
     assert dear.reads_angles
     given = plan(**SAMPLE, diagnostics="full")

@@ -86,19 +86,23 @@ def plan_lines(
         trainings += f", the {listed(plan.ways)} setting of each method included"
     own = {arm.key for arm in plan.arms if arm.is_own_code}
     if own:
-        trainings += f", {sum(job.arm in own for job in plan.jobs):,} of them by your own code"
+        count = plan.trials * sum(job.arm in own for job in plan.jobs)
+        trainings += f", {count:,} of them by your own code"
     yield (
         f"  plan    {trainings} · about {duration_text(seconds)} on {numbered(cores, 'core')}"
         f"{' and what your code takes' if own else ''}"
     )
-    twins = config.seeds * plan.trials * sum(arm.has_twins for arm in plan.arms)
+    seeds = config.seeds * plan.trials
+    twins = seeds * sum(arm.has_twins for arm in plan.arms)
+    alone = seeds * sum(arm.has_twins and not arm.is_own_code for arm in plan.arms)
+    still = f"  twins   {twins:,} without noise"
+    if alone:
+        still += f" and {'as many' if alone == twins else f'{alone:,}'} of their steps alone"
     if twins and config.twins == "auto":
-        yield (
-            f"  twins   {twins:,} without noise and as many of their steps alone, where a cost is "
-            f"detected: at most about {duration_text(splitting)} more"
-        )
+        more = f"at most about {duration_text(splitting)} more"
+        yield f"{still}, where a cost is detected: {more}"
     elif twins and config.twins == "always":
-        yield f"  twins   {twins:,} without noise and as many of their steps alone"
+        yield still
     for name, beside in plan.beside.items():
         if beside.study:
             yield (
@@ -106,7 +110,7 @@ def plan_lines(
                 f"{beside.training.n_public:,} records"
             )
     if "diagnostics" in plan.training.rules:
-        yield f"  read    {plan.training.rules['diagnostics']}"
+        yield f"  read    diagnostics: {plan.training.rules['diagnostics']}"
     if reading:
         kept = numbered(len(plan.training.kept(config.diagnostics_every)), "checkpoint")
         yield f"  read    {kept} of each private training: at most about {duration_text(reading)}"

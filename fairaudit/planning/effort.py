@@ -120,10 +120,10 @@ def choose_level(effort: Effort, *, searches: bool = False) -> tuple[str, str]:
         searches: Every arm tries several settings, of which no readings are taken.
     """
     if searches:
-        return "basic", "basic by rule: readings are of one setting, and a search tries several"
+        return "basic", "basic (readings are of one setting, and a search tries several)"
     if not effort.training:
-        return "basic", "basic by rule: nothing trains by steps"
-    share = f"{effort.full / effort.beside_readings:.2g} times the training's operations"
+        return "basic", "basic (nothing trains by steps)"
+    added = f"about {round(100 * effort.full / effort.beside_readings, -1):,.0f} % of the time"
     if effort.reads_all:
-        return "full", f"full by rule: its readings take {share}, below {MOST:g}"
-    return "basic", f"basic by rule: the readings of full would take {share}, not below {MOST:g}"
+        return "full", f"full (adds {added})"
+    return "basic", f"basic (full adds {added}: --diagnostics full)"

@@ -36,6 +36,8 @@ MOST = 0.5  # share of a cost from which a part is most of it
 LITTLE_CLIPPED = 0.05  # share of records: another clipping bound changes little
 BEYOND = 1.5  # times the rule's value: a setting is another than the rule's
 RISK = "excess_risk"  # which shows what accuracy, in steps of a row, does not
+# advice on an option -> what contradicts it, which is given instead
+GIVES_WAY: Mapping[Knob, Knob] = {"bound up": "bound by rule", "step down": "step by rule"}
 RULE_CODES = ("rule_failed", "rule_open", "rules_met")
 
 
@@ -50,7 +52,17 @@ def with_findings(report: Report) -> Report:
     found += _of_controls(report)
     for more in added("findings"):
         found += more(report)
-    return with_rules(report.model_copy(update={"findings": tuple(map(said, found))}))
+    findings = tuple(map(said, _in_accord(found)))
+    return with_rules(report.model_copy(update={"findings": findings}))
+
+
+def _in_accord(findings: list[Finding]) -> Iterator[Finding]:
+    """The findings without the advice that another arm's contradicts: options are for all arms."""
+    knobs = {finding.advice.knob for finding in findings if finding.advice}
+    for finding in findings:
+        if finding.advice and GIVES_WAY.get(finding.advice.knob) in knobs:
+            finding = finding.model_copy(update={"advice": None})
+        yield finding
 
 
 def asking_why(report: Report) -> set[str]:
@@ -224,8 +236,9 @@ def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
             continue
         size = {"size": interval_of(gap.size)}
         yield _found("no_gap", comparison, metric, (), size, report=report)
-        if gap.minimum_detectable is not None:
-            least = {"least": _alone(gap.minimum_detectable)}
+        least_found, bound = gap.minimum_detectable, gap.size.high
+        if least_found is not None and bound is not None and least_found <= bound:
+            least = {"least": _alone(least_found)}
             yield _found("least_found", comparison, metric, (), least, report=report)
 
 
@@ -238,10 +251,18 @@ def _of_gap(report: Report, comparison: Comparison, gap: Gap) -> Finding:
     groups = (gap.a, gap.b)
     if (gap.signed.value or 0.0) < 0:
         groups = gap.b, gap.a
-    numbers = {"size": interval_of(gap.size)}
-    for name, group in zip(("cost_a", "cost_b"), groups, strict=True):
-        numbers[name] = cost_of(comparison, group, gap.metric)
+    size = {"size": interval_of(gap.size)}
+    cost_a, cost_b = (cost_of(comparison, group, gap.metric) for group in groups)
+    if cost_a.value is not None and cost_b.value is not None and cost_a.value < 0:
+        numbers = size | {"gain_a": _gain(cost_a), "gain_b": _gain(cost_b)}
+        return _found("gap_gained", comparison, gap.metric, groups, numbers, report=report)
+    numbers = size | {"cost_a": cost_a, "cost_b": cost_b}
     return _found("gap", comparison, gap.metric, groups, numbers, report=report)
+
+
+def _gain(cost: Interval) -> Interval:
+    low, high = (None if end is None else -end for end in (cost.high, cost.low))
+    return Interval(value=-(cost.value or 0.0), low=low, high=high)
 
 
 def _of_parts(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
@@ -362,7 +383,7 @@ def _of_reference(report: Report) -> Iterator[Finding]:
                     unit="fraction",
                     numbers={"own": _alone(own), "other": _alone(other)},
                     reason=check.baseline,
-                    advice=advice(_against_undertraining(report, arm), arm),
+                    advice=_remedy(report, arm),
                 )
 
 
@@ -498,20 +519,24 @@ def _knob(report: Report, arm: ArmFacts) -> Knob | None:
     return "own settings" if arm.is_own_code else _against_noise(report, arm)
 
 
-def _against_undertraining(report: Report, arm: ArmFacts) -> Knob:
-    """What would train a reference better, by its step and how its training loss went."""
+def _against_undertraining(report: Report, arm: ArmFacts) -> Knob | None:
+    """What would train a reference better, by its step and how its training loss went.
+
+    Nothing where its loss rises at a step that the rule or a search has set.
+    """
     if "penalty" in arm.settings:
         return "penalty down"
     if "teachers" in arm.settings:
         return "teachers down"
     step = arm.settings.get("learning_rate", 0.0)
     rule = LEARNING_RATE.default.value(_sizes(report)) if LEARNING_RATE.default else step
+    is_given = not arm.step_by_rule and report.settings_tried is None
     losses = _training_losses(report, arm.key)
-    if not rule / BEYOND <= step <= rule * BEYOND:
+    if is_given and not rule / BEYOND <= step <= rule * BEYOND:
         return "step by rule"
-    if len(losses) >= 4 and losses[-1] > losses[0]:
-        return "step down"
-    return "epochs up"
+    if len(losses) < 4 or losses[-1] <= losses[0]:
+        return "epochs up"
+    return "step down" if is_given else None
 
 
 def _against(report: Report, arm: ArmFacts, part: str) -> Knob | None:
@@ -532,7 +557,8 @@ def _against(report: Report, arm: ArmFacts, part: str) -> Knob | None:
 
 def _against_step(report: Report, arm: ArmFacts) -> Knob:
     """What makes the step longer; rule and search have weighed it against the noise."""
-    if arm.step_by_rule or report.settings_tried is not None:
+    step, _ = _beside_rule(report, arm)
+    if arm.step_by_rule or report.settings_tried is not None or step >= 1:
         return "epsilon up"
     return "step by rule"
 
@@ -550,9 +576,11 @@ def _against_noise(report: Report, arm: ArmFacts) -> Knob:
     if arm.is_own_code:
         return "epsilon up"
     step, bound = _beside_rule(report, arm)
-    if report.settings_tried is None and bound > BEYOND:
+    if report.settings_tried is not None:
+        return "epsilon up"
+    if bound > BEYOND and not find(arm.method).is_normalised:
         return "bound by rule"
-    if report.settings_tried is None and step > BEYOND:
+    if step > BEYOND and not arm.step_by_rule:
         return "step by rule"
     return "epsilon up"
 

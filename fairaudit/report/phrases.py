@@ -93,6 +93,13 @@ PHRASES: Mapping[str, Phrase] = {
         question="pays",
         asks_why=True,
     ),
+    "gap_gained": Phrase(
+        "the same where both groups gain",
+        "{size} in {of} ({b} {gain_b:bare}, {a} {gain_a:bare})",
+        opening="{b} gains more than {a}: ",
+        question="pays",
+        asks_why=True,
+    ),
     "cost": Phrase(
         "a cost over all rows is told from zero and no two groups are told apart in any cost",
         "{size} of {of}",
@@ -107,7 +114,8 @@ PHRASES: Mapping[str, Phrase] = {
         question="pays",
     ),
     "least_found": Phrase(
-        "the gap that this audit would have found four times out of five, where it found none",
+        "the gap that this audit would have found four times out of five, where it found none, and "
+        "cannot exclude",
         "{least:value} of {of}",
         opening="It would have found a gap of ",
         question="unseen",

@@ -22,7 +22,7 @@ from several import PRIVATE, several
 from fairaudit.analysis.build import build_report
 from fairaudit.gate.check import check, with_verdict
 from fairaudit.gate.grammar import parse_rules
-from fairaudit.methods.catalog import Guarantee
+from fairaudit.methods.catalog import Guarantee, catalog
 from fairaudit.planning.flow import Audit
 from fairaudit.report.conditions import asking_why, with_findings
 from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, OverSeeds
@@ -117,6 +117,23 @@ def test_a_gap_names_first_who_pays_more_with_what_each_pays(costs, payer):
     assert "2.9 [1.2, 4.6] points of accuracy" in finding.text
 
 
+def test_groups_that_both_gain_do_not_pay():
+    finding = only(audited(comparison("dpsgd", (-0.012, -0.041))), "gap_gained")
+    assert finding.groups == ("F", "M")
+    assert finding.numbers["size"].value == pytest.approx(0.029)
+    gains = finding.numbers["gain_a"], finding.numbers["gain_b"]
+    assert [gain.value for gain in gains] == pytest.approx([0.012, 0.041])
+    assert gains[1].low < gains[1].value < gains[1].high
+
+
+def test_the_least_gap_is_left_out_where_the_bound_excludes_it():
+    made = comparison("dpsgd", (0.012, 0.012), half=0.03)
+    gaps = (replace(made.gaps[0], minimum_detectable=0.035),)
+    close = audited(replace(made, gaps=gaps))
+    assert only(close, "no_gap").numbers["size"].high == pytest.approx(0.03)
+    assert "least_found" not in told(close)
+
+
 def test_each_cost_has_its_own_finding_and_the_unit_of_its_metric():
     made = comparison("dpsgd")
     report = audited(replace(made, gaps=(*made.gaps, risk(0.05))))
@@ -158,7 +175,12 @@ PARTS = {
     "a bound that is large already": (
         *(0.003, 0.05, 0.01, {"max_grad_norm": 10.0}, "from_clipping", "bound up"),
     ),
-    "a step that is given": (0.05, 0.003, 0.01, {}, "from_step", "step by rule"),
+    "a short step that is given": (
+        *(0.05, 0.003, 0.01, {"learning_rate": 0.1}, "from_step", "step by rule"),
+    ),
+    "a given step that the rule would shorten": (
+        *(0.05, 0.003, 0.01, {"learning_rate": 1.0}, "from_step", "epsilon up"),
+    ),
     "a step by rule": (0.05, 0.003, 0.01, {"by rule": True}, "from_step", "epsilon up"),
     "a step by rule and a small bound": (
         *(0.05, 0.003, 0.01, {"by rule": True, "max_grad_norm": 0.1}, "from_step", "epsilon up"),
@@ -166,6 +188,14 @@ PARTS = {
     "noise": (0.003, 0.01, 0.05, {}, "from_noise", "epsilon up"),
     "noise of a long step": (
         *(0.003, 0.01, 0.05, {"learning_rate": 2.0}, "from_noise", "step by rule"),
+    ),
+    "noise of a long step by rule": (
+        0.003,
+        0.01,
+        0.05,
+        {"by rule": True, "learning_rate": 2.0},
+        "from_noise",
+        "epsilon up",
     ),
     "noise of a large bound": (
         *(0.003, 0.01, 0.05, {"max_grad_norm": 30.0}, "from_noise", "bound by rule"),
@@ -208,7 +238,7 @@ def test_no_bound_is_advised_where_a_search_has_weighed_it_nor_another_step():
     searched = {"tuning": Searched(name="tuning", comparisons=())}
     after = with_findings(replace(audited(compared), studies=searched))
     assert knobs(after, "from_clipping") == [None]
-    stepped = audited(in_parts(step=0.05, clipping=0.003, noise=0.01))
+    stepped = audited(in_parts(step=0.05, clipping=0.003, noise=0.01), learning_rate=0.1)
     assert knobs(stepped, "from_step") == ["step by rule"]
     after = with_findings(replace(stepped, studies=searched))
     assert knobs(after, "from_step") == ["epsilon up"]
@@ -462,6 +492,7 @@ def test_findings_are_stored_and_read_again():
 
 WORLDS = {
     "gap": lambda: judged(1),
+    "gain": lambda: audited(comparison("dpsgd", (-0.012, -0.041))),
     "open": lambda: judged(2),
     "met": lambda: judged(5),
     "no gap": lambda: audited(comparison("dpsgd", half=0.03)),
@@ -528,15 +559,76 @@ def test_every_code_is_reached_and_has_its_phrase(worlds):
     assert reached == set(phrases()) - elsewhere
 
 
-def test_no_advice_contradicts_another_about_the_same_arm(worlds):
-    for name, report in worlds.items():
-        ways = defaultdict(set)
-        for finding in report.findings:
-            if finding.advice is not None:
-                knob, _, way = finding.advice.knob.partition(" ")
-                ways[finding.arm, knob].add(way)
-        for where, directions in ways.items():
-            assert len(directions) == 1, (name, where, directions)
+NORMALISED = "dpsgd-matched"  # made to be one that sets all gradients to the bound
+# advice on options that all arms share, of which a report may give one of a pair
+OPPOSED = [("bound up", "bound by rule"), ("step down", "step by rule")]
+BESIDE = ("seeds up", "search wider")  # more to see, whatever the remedy
+
+
+def drawn(seed):
+    """An audit of three arms: settings, parts, losses, rule and search are drawn."""
+    rng = np.random.default_rng(seed)
+    by_rule, is_searched = bool(rng.integers(2)), rng.random() < 0.3
+    step, bound = rng.choice([0.1, 0.667, 3.0]), rng.choice([0.3, 2.449, 30.0])
+    settings = BY_RULE | {"learning_rate": float(step), "max_grad_norm": float(bound)}
+    arms = [replace(SGD, settings={"learning_rate": float(step)}, step_by_rule=by_rule)]
+    compared, losses = [], {}
+    for key in ("dpsgd@1", "dpsgd@8", NORMALISED):
+        arms.append(arm(key, settings=settings, step_by_rule=by_rule))
+        largest = rng.integers(3)
+        step, clipping, noise = np.where(np.arange(3) == largest, 0.05, 0.004)
+        compared.append(in_parts(key, step=step, clipping=clipping, noise=noise))
+    for one in arms:
+        losses[one.key] = np.sort(rng.uniform(0.3, 0.7, 4))[:: rng.choice([-1, 1])]
+    report = audited(*compared, arms=arms, losses=losses)
+    check_up = {"undertrained": True, "reference_accuracy": 0.7}
+    update = {"sklearn_baseline": report.sklearn_baseline.model_copy(update=check_up)}
+    if is_searched:
+        update["studies"] = {"tuning": Searched(name="tuning", comparisons=())}
+    report = with_findings(replace(report, **update))
+    rules = parse_rules([f"privacy_cost_gap > {rng.choice([1, 6, 20])} points"])
+    return with_verdict(report, check(report, rules))
+
+
+def contradictions(report):
+    """What the advice of a report breaks of the law."""
+    advised = defaultdict(set)
+    for finding in report.findings:
+        if finding.advice is not None and finding.advice.knob not in BESIDE:
+            advised[finding.arm].add(finding.advice.knob)
+    every = set().union(*advised.values())
+    broken = [pair for pair in OPPOSED if every.issuperset(pair)]
+    for one in report.arms:
+        options = {knob.partition(" ")[0] for knob in advised[one.key]}
+        if len(advised[one.key]) > 1:
+            broken.append((one.key, "two remedies"))
+        if "bound" in options and (one.method == NORMALISED or report.settings_tried):
+            broken.append((one.key, "bound"))
+        if "step" in options and (one.step_by_rule or report.settings_tried):
+            broken.append((one.key, "step"))
+    return broken
+
+
+def test_no_advice_contradicts_another_in_one_report(worlds, monkeypatch):
+    known = catalog()
+    normalised = replace(known[NORMALISED], is_normalised=True)
+    monkeypatch.setitem(known, NORMALISED, normalised)
+    reports = {**worlds, **{seed: drawn(seed) for seed in range(30)}}
+    assert not {name: broken for name in reports if (broken := contradictions(reports[name]))}
+    given = {f.advice.knob for report in reports.values() for f in report.findings if f.advice}
+    assert given.issuperset({"seeds up", *OPPOSED[0], *OPPOSED[1], "epochs up", "epsilon up"})
+
+
+@pytest.mark.parametrize("knob", ["bound up", "step by rule", "step down"])
+def test_the_law_of_advice_finds_a_planted_contradiction(knob):
+    report = audited(
+        in_parts(step=0.003, clipping=0.01, noise=0.05), max_grad_norm=30.0, learning_rate=2.0
+    )
+    assert knobs(report, "from_noise") == ["bound by rule"]
+    assert not contradictions(report)
+    finding = only(report, "from_noise")
+    planted = replace(finding, advice=replace(finding.advice, knob=knob))
+    assert contradictions(replace(report, findings=(*report.findings, planted)))
 
 
 def test_findings_of_arms_stand_in_the_order_of_the_arms():
