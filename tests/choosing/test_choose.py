@@ -531,5 +531,4 @@ def test_killed_in_the_middle_and_taken_up_again_it_chooses_the_same(tmp_path):
     for content in contents:
         for name in (*VOLATILE, "reproduce", "content_sha256"):
             content.pop(name)
-        content["studies"]["choosing"].pop("train")
     assert contents[0] == contents[1]
