@@ -556,9 +556,9 @@ def _against(report: Report, arm: ArmFacts, part: str) -> Knob | None:
 
 
 def _against_step(report: Report, arm: ArmFacts) -> Knob:
-    """What makes the step longer; rule and search have weighed it against the noise."""
+    """What makes the step better; rule and search have weighed it against the noise."""
     step, _ = _beside_rule(report, arm)
-    if arm.step_by_rule or report.settings_tried is not None or step >= 1:
+    if arm.step_by_rule or report.settings_tried is not None or 1 <= step <= BEYOND:
         return "epsilon up"
     return "step by rule"
 

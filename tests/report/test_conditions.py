@@ -181,6 +181,9 @@ PARTS = {
     "a given step that the rule would shorten": (
         *(0.05, 0.003, 0.01, {"learning_rate": 1.0}, "from_step", "epsilon up"),
     ),
+    "a step that is far too long": (
+        *(0.05, 0.003, 0.01, {"learning_rate": 50.0}, "from_step", "step by rule"),
+    ),
     "a step by rule": (0.05, 0.003, 0.01, {"by rule": True}, "from_step", "epsilon up"),
     "a step by rule and a small bound": (
         *(0.05, 0.003, 0.01, {"by rule": True, "max_grad_norm": 0.1}, "from_step", "epsilon up"),
