@@ -122,7 +122,15 @@ def score_predictions(
     Raises:
         FairauditError: The table, a rule or the output cannot be used.
     """
-    with settled_options(data, "auto", {**options, "group": group, "label": label}) as resolved:
+    with settled_options(
+        data,
+        "auto",
+        {
+            **options,
+            "group": group,
+            "label": label,
+        },
+    ) as resolved:
         found = ScoreConfig(resolved.config, predictions, baseline, seed_column, row_column)
         return score(found)
 
@@ -204,7 +212,13 @@ def _importable(given: dict[str, object]) -> dict[str, object]:
                 if catalog().get(each.name) is each:
                     names.append(home_of(each) or each.name)
                 else:
-                    names.append(_name_of(each, "method", each.trainer.partition(":")[0]))
+                    names.append(
+                        _name_of(
+                            each,
+                            "method",
+                            each.trainer.partition(":")[0],
+                        )
+                    )
             elif callable(each):
                 names.append(_name_of(each, option, getattr(each, "__module__", "")))
             else:
@@ -222,7 +236,17 @@ def _name_of(value: object, option: str, first: str) -> str:
                 if held is value:
                     return f"{path}:{name}"
     what = (
-        getattr(value, "__qualname__", None) or getattr(value, "name", None) or type(value).__name__
+        getattr(
+            value,
+            "__qualname__",
+            None,
+        )
+        or getattr(
+            value,
+            "name",
+            None,
+        )
+        or type(value).__name__
     )
     raise ConfigError(
         f"{option} {what!r} is held by no module that training processes can import",

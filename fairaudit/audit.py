@@ -110,7 +110,12 @@ def _prepared(resolved: ResolvedConfig, listener: Listener) -> Audit:
             "no group given",
             hint=f"--group COL{classes}; `fairaudit inspect {config.data}` lists candidates",
         )
-    plan = _timed("planning", seconds, listener, lambda: _plan(resolved.config, dataset))
+    plan = _timed(
+        "planning",
+        seconds,
+        listener,
+        lambda: _plan(resolved.config, dataset),
+    )
     plan = replace(plan, notices=(*plan.notices, *_unread(resolved, plan)))
     vocabulary = _vocabulary(plan, dataset)
     for rule in rules:
@@ -142,7 +147,12 @@ def _vocabulary(plan: Plan, dataset: Dataset) -> Vocabulary:
     return Vocabulary(tuple(arms), groups, frozenset(studies))
 
 
-def carry_out(audit: Audit, listener: Listener = silent, *, command: Sequence[str] = ()) -> Report:
+def carry_out(
+    audit: Audit,
+    listener: Listener = silent,
+    *,
+    command: Sequence[str] = (),
+) -> Report:
     """Train what is not finished, measure, and write the report; partial when a seed failed.
 
     Args:
@@ -212,7 +222,16 @@ def examined(
 
 def _carried_out(audit: Audit, rundir: RunDir, listener: Listener) -> Audit:
     """The audit, trained and measured."""
-    audit = _timed("training", audit.seconds, listener, lambda: trained(audit, rundir, listener))
+    audit = _timed(
+        "training",
+        audit.seconds,
+        listener,
+        lambda: trained(
+            audit,
+            rundir,
+            listener,
+        ),
+    )
     return _timed("measuring", audit.seconds, listener, lambda: measured(audit))
 
 
@@ -276,7 +295,10 @@ def _unread(resolved: ResolvedConfig, plan: Plan) -> Iterator[Notice]:
 
 
 def _timed(
-    stage: str, seconds: dict[str, float], listener: Listener, work: Callable[[], Value]
+    stage: str,
+    seconds: dict[str, float],
+    listener: Listener,
+    work: Callable[[], Value],
 ) -> Value:
     listener(StageStarted(stage))
     start = time.perf_counter()

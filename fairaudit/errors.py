@@ -75,7 +75,12 @@ class TrainerError(TrainingError):
         log: The end of what it printed and its own traceback, for a file of the run folder.
     """
 
-    def __init__(self, message: str, hint: str = "", log: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        log: str = "",
+    ) -> None:
         super().__init__(message, hint)
         self.log = (
             log  # no argument of the exception, and kept on the trip from a worker all the same

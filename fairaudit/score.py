@@ -141,7 +141,14 @@ def _predictions(
 
 
 def _settings(config: ScoreConfig) -> dict[str, JsonValue]:
-    values = config.shared.model_dump(mode="json", include={"data", "label", *_SHARED})
+    values = config.shared.model_dump(
+        mode="json",
+        include={
+            "data",
+            "label",
+            *_SHARED,
+        },
+    )
     return {
         "data": values["data"],
         "y_true": values["label"],

@@ -39,8 +39,31 @@ from fairaudit.methods.spec import MethodSpec
 from fairaudit.models.zoo import make_model
 
 RECORDS, WIDTH, GROUPS, STEPS = 12, 5, 3, 4
-SIZES = PublicSizes(RECORDS, WIDTH, "logistic", GROUPS, 0, 1.3, STEPS, RECORDS / STEPS)
-NORMS = torch.tensor([0.0, 1e-6, 0.01, 0.3, 0.999, 1.0, 1.001, 3.0, 17.0, 1e3, 1e6])
+SIZES = PublicSizes(
+    RECORDS,
+    WIDTH,
+    "logistic",
+    GROUPS,
+    0,
+    1.3,
+    STEPS,
+    RECORDS / STEPS,
+)
+NORMS = torch.tensor(
+    [
+        0.0,
+        1e-6,
+        0.01,
+        0.3,
+        0.999,
+        1.0,
+        1.001,
+        3.0,
+        17.0,
+        1e3,
+        1e6,
+    ]
+)
 FEW = GROUPS * len(NORMS)  # records of a batch that has each of these norms in each group
 LARGER_BATCHES = (65, 257)
 LEFT_OUT = 12  # records of a batch that are left out in turn
@@ -155,7 +178,12 @@ def a_record_moves_the_sum_by_at_most_the_sensitivity(spec: MethodSpec) -> None:
     for case in cases:
         for less, whole in case.neighbours():
             claims = less.rule.part.claims
-            for before, after, claim in zip(less.sums, whole.sums, claims, strict=True):
+            for before, after, claim in zip(
+                less.sums,
+                whole.sums,
+                claims,
+                strict=True,
+            ):
                 moved = float(((after - before).double().norm(dim=1) / claim.double()).max())
                 if not moved <= 1 + 1e-4:
                     raise case.broken(f"one record more moves the sum by {moved:.4g} sensitivities")
@@ -163,8 +191,16 @@ def a_record_moves_the_sum_by_at_most_the_sensitivity(spec: MethodSpec) -> None:
 
 def state_follows_from_releases_alone(spec: MethodSpec) -> None:
     """One record more, all released values equal: sensitivity and state stay equal, to the bit."""
-    for less, whole in _Case(spec, _defaults(spec), RECORDS).neighbours():
-        for claim, twin_claim in zip(less.rule.part.claims, whole.rule.part.claims, strict=True):
+    for less, whole in _Case(
+        spec,
+        _defaults(spec),
+        RECORDS,
+    ).neighbours():
+        for claim, twin_claim in zip(
+            less.rule.part.claims,
+            whole.rule.part.claims,
+            strict=True,
+        ):
             if not torch.equal(claim, twin_claim):
                 raise LawBroken("the sensitivity depends on the batch")
         for part, twin in _parts(less, whole):
@@ -197,7 +233,17 @@ def the_event_is_what_the_loop_counted(spec: MethodSpec) -> None:
     if planned != counted:
         raise LawBroken(f"training released {counted}, and the description says {planned}")
     silent = spec.without_noise(case.settings)
-    if silent is None or _Case(spec, silent, RECORDS).take([0]).event() is not None:
+    if (
+        silent is None
+        or _Case(
+            spec,
+            silent,
+            RECORDS,
+        )
+        .take([0])
+        .event()
+        is not None
+    ):
         raise LawBroken("without noise something is still claimed")
 
 
@@ -272,7 +318,11 @@ class _Watched:
     def update(self, state: object, answer: Tensor) -> object:
         self.answers.append(answer.clone())
         if self.told:
-            cells = torch.linspace(-2.0, 6.0, answer.shape[1]) + len(self.answers)
+            cells = torch.linspace(
+                -2.0,
+                6.0,
+                answer.shape[1],
+            ) + len(self.answers)
             answer = cells.expand_as(answer).clone()
         after: object = self.part.update(state, answer)
         return after
@@ -299,7 +349,12 @@ class _Unlimited(Loop):
         assert isinstance(training.optimizer, _Moving)
         self.gradients = training.optimizer.released
 
-    def _close(self, sums: dict[GradientSum, Tensor], sensitivity: Tensor, batch: Batch) -> Tensor:
+    def _close(
+        self,
+        sums: dict[GradientSum, Tensor],
+        sensitivity: Tensor,
+        batch: Batch,
+    ) -> Tensor:
         self.sums.append(sums[self.training.release.rows[0]].clone())
         return super()._close(sums, sensitivity, batch)
 
@@ -332,7 +387,14 @@ class _Case:
             repeats=repeats,
             settings=self.settings,
             optimizer="sgd",
-            model=make_model("logistic", (WIDTH,), 2, hidden=(), activation="tanh", seed=0),
+            model=make_model(
+                "logistic",
+                (WIDTH,),
+                2,
+                hidden=(),
+                activation="tanh",
+                seed=0,
+            ),
             pool=_pool(self.size),
             steps_per_epoch=STEPS,
             epochs=1,
@@ -351,7 +413,14 @@ class _Case:
             released = rule.init(1, task.facts())
             for answer in answers:
                 if rule.query_noise_multiplier is not None:
-                    cells = torch.full_like(rule.query(released, norms, group)[:, 0], answer)
+                    cells = torch.full_like(
+                        rule.query(
+                            released,
+                            norms,
+                            group,
+                        )[:, 0],
+                        answer,
+                    )
                     cells[:, 1::2] *= 0.5
                     released = rule.update(released, cells)
                 released = rule.step(released)
@@ -373,7 +442,11 @@ class _Case:
         if objective.query_noise_multiplier is not None:
             yield objective.query(state, _logits(group), group)
 
-    def take(self, records: list[int], repeats: int = 1) -> _Unlimited:
+    def take(
+        self,
+        records: list[int],
+        repeats: int = 1,
+    ) -> _Unlimited:
         """Some steps on these records.
 
         Answers are told where there are any, so that neighbours hear the same.
@@ -395,7 +468,11 @@ class _Case:
         """Trainings on all records but one, and on all: some records in turn."""
         everybody = list(range(self.size))
         whole = self.take(everybody)
-        for left_out in np.linspace(0, self.size - 1, LEFT_OUT).astype(int):
+        for left_out in np.linspace(
+            0,
+            self.size - 1,
+            LEFT_OUT,
+        ).astype(int):
             others = [*everybody[:left_out], *everybody[left_out + 1 :]]
             yield self.take(others), whole
 
@@ -450,9 +527,22 @@ def _pool(size: int) -> TrainingPool:
     number = torch.arange(size)
     pairs = -(-size // 2)
     directions = torch.sin(torch.arange(1.0, 1 + pairs * WIDTH)).view(pairs, WIDTH)
-    x = (directions * torch.logspace(-2, 3, pairs).unsqueeze(1))[number // 2]
+    x = (
+        directions
+        * torch.logspace(
+            -2,
+            3,
+            pairs,
+        ).unsqueeze(1)
+    )[number // 2]
     x[2] = 0.0
-    return TrainingPool(x, number % 2, number // 2 % GROUPS, n_classes=2, n_groups=GROUPS)
+    return TrainingPool(
+        x,
+        number % 2,
+        number // 2 % GROUPS,
+        n_classes=2,
+        n_groups=GROUPS,
+    )
 
 
 def _norms(size: int) -> tuple[Tensor, Tensor]:
@@ -466,7 +556,12 @@ def _logits(group: Tensor) -> Tensor:
     return 4.0 * torch.sin(torch.arange(2.0 * group.numel())).view(*group.shape, 2)
 
 
-def _alone(what: str, call: Callable[..., Tensor], state: object, *batch: Tensor) -> None:
+def _alone(
+    what: str,
+    call: Callable[..., Tensor],
+    state: object,
+    *batch: Tensor,
+) -> None:
     """Check that a record's value, of tensors [1, B, ...], is the same without the others."""
     together = call(state, *batch).clone()
     for number in range(together.shape[1]):
@@ -486,6 +581,14 @@ def _check_noise(name: str, noise: Tensor) -> None:
         )
     for axis, what in enumerate(("steps", "copies", "coordinates")):
         length = noise.shape[axis] - 1
-        products = noise.narrow(axis, 0, length) * noise.narrow(axis, 1, length)
+        products = noise.narrow(
+            axis,
+            0,
+            length,
+        ) * noise.narrow(
+            axis,
+            1,
+            length,
+        )
         if length and abs(float(products.mean())) > SURE / math.sqrt(products.numel()):
             raise LawBroken(f"the noise of {name} is not new for all {what}")

@@ -46,9 +46,20 @@ def curve(
         [nan_mean(by_seed[:, window].swapaxes(0, 1)) for window in windows], axis=1
     )  # [S, W, ..]
     mean, seeds = nan_mean(means), np.isfinite(means).sum(0)
-    squares = np.where(np.isfinite(means), means - mean, 0.0) ** 2
+    squares = (
+        np.where(
+            np.isfinite(means),
+            means - mean,
+            0.0,
+        )
+        ** 2
+    )
     variance = squares.sum(0) / np.maximum(seeds - 1, 1)
-    spread = np.where(seeds > 1, np.sqrt(variance), np.nan)
+    spread = np.where(
+        seeds > 1,
+        np.sqrt(variance),
+        np.nan,
+    )
     students_t = np.full(seeds.shape, np.nan)
     for n in np.unique(seeds[seeds > 1]):
         students_t[seeds == n] = quantiles(0.975, int(n) - 1)[0]
@@ -71,7 +82,11 @@ def nan_mean(values: Float64) -> Float64:
     finite = np.isfinite(values)
     count = finite.sum(0)
     total = np.where(finite, values, 0.0).sum(0)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return np.where(
+        count > 0,
+        total / np.maximum(count, 1),
+        np.nan,
+    )
 
 
 def _rows(values: Float64) -> tuple[tuple[float | None, ...], ...]:
@@ -112,7 +127,11 @@ class ArmReadings:
 
     def per_step(self, name: str) -> Float64:
         """Mean of a series over all steps of the training, [S, ...]."""
-        mean: Float64 = np.einsum("c,sc...->s...", self._weights, self.values[name])
+        mean: Float64 = np.einsum(
+            "c,sc...->s...",
+            self._weights,
+            self.values[name],
+        )
         return mean
 
     def error(self, name: str, kind: str = "se") -> Float64:
@@ -121,7 +140,11 @@ class ArmReadings:
         Batches are drawn anew for each checkpoint and seed. ``kind`` ``wanted``: what it would be,
         had each step reached the error that its number of batches was to bring.
         """
-        squares = np.einsum("c,sc...->s...", self._weights**2, self.values[f"{name}_{kind}"] ** 2)
+        squares = np.einsum(
+            "c,sc...->s...",
+            self._weights**2,
+            self.values[f"{name}_{kind}"] ** 2,
+        )
         return np.asarray(nan_mean(squares) / len(squares)) ** 0.5
 
     def averaged(self, name: str) -> Float64:
@@ -129,14 +152,30 @@ class ArmReadings:
         return nan_mean(np.moveaxis(self.values[name], 1, 0))
 
 
-def finished(plan: Plan, arm: str, results: Mapping[str, JobResult]) -> dict[int, JobResult]:
+def finished(
+    plan: Plan,
+    arm: str,
+    results: Mapping[str, JobResult],
+) -> dict[int, JobResult]:
     """The results of an arm by seed, in the plan's order; a seed without one is left out."""
     return {job.seed: results[job.id] for job in plan.jobs if job.arm == arm and job.id in results}
 
 
-def arm_readings(plan: Plan, arm: Arm, results: Mapping[str, JobResult]) -> ArmReadings | None:
+def arm_readings(
+    plan: Plan,
+    arm: Arm,
+    results: Mapping[str, JobResult],
+) -> ArmReadings | None:
     """What the finished seeds of an arm read at their checkpoints; None where none did."""
-    read = {seed: r for seed, r in finished(plan, arm.key, results).items() if STEPS in r.arrays}
+    read = {
+        seed: r
+        for seed, r in finished(
+            plan,
+            arm.key,
+            results,
+        ).items()
+        if STEPS in r.arrays
+    }
     if not read:
         return None
     first = next(iter(read.values()))
@@ -159,11 +198,20 @@ def arm_readings(plan: Plan, arm: Arm, results: Mapping[str, JobResult]) -> ArmR
 
 def over_repeats(series: Array) -> Float64:
     """Mean over the repeats of one seed, [C, R, ...] -> [C, ...]."""
-    return nan_mean(np.moveaxis(np.asarray(series, dtype=np.float64), 1, 0))
+    return nan_mean(
+        np.moveaxis(
+            np.asarray(series, dtype=np.float64),
+            1,
+            0,
+        )
+    )
 
 
 def over_seeds(
-    values: Sequence[float | None] | Float64, *, is_share: bool = False, many: int = 1
+    values: Sequence[float | None] | Float64,
+    *,
+    is_share: bool = False,
+    many: int = 1,
 ) -> OverSeeds:
     """Mean and 95 % interval of the mean over seeds; no interval below two known values.
 
@@ -184,7 +232,12 @@ def over_seeds(
         low, high = mean - half, mean + half
         if is_share:
             low, high = max(0.0, low), min(1.0, high)
-    return OverSeeds(value=mean, low=low, high=high, by_seed=tuple(map(finite, values)))
+    return OverSeeds(
+        value=mean,
+        low=low,
+        high=high,
+        by_seed=tuple(map(finite, values)),
+    )
 
 
 def known_mean(values: Float64) -> float | None:

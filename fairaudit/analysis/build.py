@@ -89,7 +89,14 @@ def run_metadata(
         **{name: version(name) for name in libraries},
     }
     made = datetime.now(UTC).isoformat(timespec="seconds")
-    return RunMetadata(__version__, made, tuple(command), environment, workers, dict(seconds))
+    return RunMetadata(
+        __version__,
+        made,
+        tuple(command),
+        environment,
+        workers,
+        dict(seconds),
+    )
 
 
 def build_report(audit: Audit, metadata: RunMetadata) -> Report:
@@ -101,7 +108,14 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
     arms = arm_facts(plan, results, audit.failures)
     named = named_pairs(plan.config.compare, dataset.groupings)
     least = plan.config.suppress_below
-    told = [disclosed(c, least=least, named=named) for c in audit.comparisons]
+    told = [
+        disclosed(
+            c,
+            least=least,
+            named=named,
+        )
+        for c in audit.comparisons
+    ]
     compared, changed = family(told)
     first = [c for c in compared if c.grouping == dataset.groupings[0].name]
     check = sklearn_baseline(plan, dataset, results)

@@ -91,7 +91,10 @@ _NO_TERMS = (
 
 
 def decomposition(
-    plan: Plan, dataset: Dataset, results: Mapping[str, JobResult], compared: Sequence[Comparison]
+    plan: Plan,
+    dataset: Dataset,
+    results: Mapping[str, JobResult],
+    compared: Sequence[Comparison],
 ) -> Decomposition | None:
     """Everything that was read of checkpoints; None where none was asked for.
 
@@ -210,7 +213,11 @@ def _group(found: ArmReadings, name: str, place: int) -> GroupCauses:
     )
 
 
-def _series(found: ArmReadings, names: Sequence[str], hidden: Collection[str]) -> Iterator[Curve]:
+def _series(
+    found: ArmReadings,
+    names: Sequence[str],
+    hidden: Collection[str],
+) -> Iterator[Curve]:
     for name, meaning in {**SERIES, **ERRORS}.items():
         if name not in found.values:
             continue

@@ -41,7 +41,10 @@ def visible(count: int, least: int) -> int | None:
 
 
 def data_facts(
-    dataset: Dataset, config: AuditConfig, first: JobResult | None, split: SplitFacts | None = None
+    dataset: Dataset,
+    config: AuditConfig,
+    first: JobResult | None,
+    split: SplitFacts | None = None,
 ) -> DataFacts:
     """The table as it was used.
 
@@ -76,7 +79,9 @@ def data_facts(
             GroupingFacts(name=grouping.name, steers=not groupings, groups=tuple(groups))
         )
     classes = zip(
-        dataset.classes, np.bincount(dataset.labels, minlength=len(dataset.classes)), strict=True
+        dataset.classes,
+        np.bincount(dataset.labels, minlength=len(dataset.classes)),
+        strict=True,
     )
     label = LabelFacts(
         column=dataset.label,
@@ -120,7 +125,9 @@ def data_facts(
 
 
 def arm_facts(
-    plan: Plan, results: Mapping[str, JobResult], failures: Mapping[str, str]
+    plan: Plan,
+    results: Mapping[str, JobResult],
+    failures: Mapping[str, str],
 ) -> tuple[ArmFacts, ...]:
     """Every arm with how many of its seeds finished; a failed seed is named, never dropped.
 
@@ -150,7 +157,11 @@ def arm_facts(
 
 
 def privacy_of(
-    arm: Arm, plan: Plan, *, fitted: Sequence[str], results: Mapping[str, JobResult]
+    arm: Arm,
+    plan: Plan,
+    *,
+    fitted: Sequence[str],
+    results: Mapping[str, JobResult],
 ) -> ArmPrivacy:
     """What an arm guarantees, with what that means and what it leaves out.
 
@@ -172,7 +183,10 @@ def privacy_of(
 
 
 def failed_seeds(
-    plan: Plan, arm: str, results: Mapping[str, JobResult], failures: Mapping[str, str]
+    plan: Plan,
+    arm: str,
+    results: Mapping[str, JobResult],
+    failures: Mapping[str, str],
 ) -> tuple[FailedSeed, ...]:
     """The seeds of an arm that have no result, and why."""
     missing = [job for job in plan.jobs if job.arm == arm and job.id not in results]
@@ -181,7 +195,11 @@ def failed_seeds(
     )
 
 
-def digest_of(plan: Plan, arm: str, results: Mapping[str, JobResult]) -> str:
+def digest_of(
+    plan: Plan,
+    arm: str,
+    results: Mapping[str, JobResult],
+) -> str:
     """What an arm's finished trainings follow from, as one name."""
     done = [job.id for job in plan.jobs if job.arm == arm and job.id in results]
     return job_id({"trainings": done})
@@ -193,7 +211,11 @@ def attack_facts(
     """What one run, or a search, that releases this leaves to an attacker."""
     return tuple(
         AttackFacts(false_positive_rate=false, true_positive_rate=true)
-        for false, true in zip(rates, attack_rates(event, tuple(rates)), strict=True)
+        for false, true in zip(
+            rates,
+            attack_rates(event, tuple(rates)),
+            strict=True,
+        )
     )
 
 

@@ -102,7 +102,12 @@ def disclosed(
         if gap.kind == "pair" and pair in asked:  # its own interval resolves its sign
             said = ""
             if gap.signed.value is not None and gap.signed.excludes_zero:
-                said = direction(gap.metric, gap.a, gap.b, gap.signed.value)
+                said = direction(
+                    gap.metric,
+                    gap.a,
+                    gap.b,
+                    gap.signed.value,
+                )
             gap = gap.revised(named=True, direction=said)
         gaps.append(gap)
     everybody = visible(sum(unpredicted.values()), least)
@@ -234,13 +239,25 @@ def sweeps(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Sweep, ...]:
             cost={g.group: interval_of(g.estimates.get(COST)) for g in comparison.by_group},
             gap=None if gap is None else interval_of(gap.absolute),
         )
-        families.setdefault((method, comparison.reference, comparison.grouping), []).append(point)
+        families.setdefault(
+            (
+                method,
+                comparison.reference,
+                comparison.grouping,
+            ),
+            [],
+        ).append(point)
     curves = []
     for (method, reference, grouping), points in families.items():
         points.sort(key=lambda point: point.target_epsilon)
         if points[0].target_epsilon < points[-1].target_epsilon:
             curves.append(
-                Sweep(method=method, reference=reference, grouping=grouping, points=tuple(points))
+                Sweep(
+                    method=method,
+                    reference=reference,
+                    grouping=grouping,
+                    points=tuple(points),
+                )
             )
     return tuple(curves)
 
@@ -278,7 +295,14 @@ def _curves(
     hidden: Collection[str],
 ) -> Iterator[Curve]:
     """Curves by name; seeds that lack one (or whose steps differ) are left out of its mean."""
-    done = [result.arrays for result in finished(plan, arm.key, results).values()]
+    done = [
+        result.arrays
+        for result in finished(
+            plan,
+            arm.key,
+            results,
+        ).values()
+    ]
     names = {key.removeprefix("trace.") for a in done for key in a if key.startswith("trace.")}
     for name in sorted(names):
         traces = [a for a in done if f"trace.{name}" in a]

@@ -72,7 +72,14 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
     for measured in found.comparisons:
         lacking = dataset.unpredicted[measured.grouping]
         least = config.suppress_below
-        told.append(disclosed(measured, least=least, named=named, unpredicted=lacking))
+        told.append(
+            disclosed(
+                measured,
+                least=least,
+                named=named,
+                unpredicted=lacking,
+            )
+        )
     compared, changed = family(told)
     keys = list(found.arms)
     columns = [found.settings["y_pred"], found.settings["baseline_pred"]]
@@ -139,7 +146,13 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
         comparisons=compared,
         selection=selections(compared, found.comparisons, dataset),
         changed=changed,
-        diagnostics=Diagnostics.model_validate({"level": "off", "arms": {}, "readings": {}}),
+        diagnostics=Diagnostics.model_validate(
+            {
+                "level": "off",
+                "arms": {},
+                "readings": {},
+            }
+        ),
         warnings=tuple(map(from_notice, dataset.notices)),
         limitations=_limitations(found),
         timing=dict(metadata.seconds),
@@ -166,7 +179,13 @@ def _limitations(found: ScoreResults) -> tuple[Limitation, ...]:
 def _reproduce(settings: Mapping[str, JsonValue]) -> str:
     words = ["fairaudit", "score", str(settings["data"])]
     for name, value in settings.items():
-        if name == "data" or value in (None, False, 0, [], {}):
+        if name == "data" or value in (
+            None,
+            False,
+            0,
+            [],
+            {},
+        ):
             continue
         option = option_name(name)
         if value is True:

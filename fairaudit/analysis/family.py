@@ -115,7 +115,11 @@ def _told(claims: Mapping[_Place, _Claim], silent: float) -> tuple[set[_Place], 
         told.update(more)
 
 
-def _of_gaps(number: int, comparison: Comparison, metric: str) -> dict[_Place, _Claim]:
+def _of_gaps(
+    number: int,
+    comparison: Comparison,
+    metric: str,
+) -> dict[_Place, _Claim]:
     """Pairs of groups that are large enough; of very many, the one that differs most."""
     gaps = [gap for gap in comparison.gaps if _name(gap.metric) == metric and gap.size.ends]
     pairs = [gap for gap in gaps if gap.kind == "pair"]
@@ -178,15 +182,32 @@ def _revised(
         training, records = gap.signed.training_sd or 0.0, gap.signed.records_sd or 0.0
         used = rivals if gap.kind == "max" else 1
         for sign, many in ((1, measures * rivals), (-1, used)):
-            least += sign * half_width(training**2, records**2, gap.signed.n_seeds, many)
+            least += sign * half_width(
+                training**2,
+                records**2,
+                gap.signed.n_seeds,
+                many,
+            )
     return gap.revised(detected=is_told, joint_high=max(bounds), minimum_detectable=least)
 
 
-def _judged(number: int, share: ClassShare, told: set[_Place], measures: float) -> ClassShare:
+def _judged(
+    number: int,
+    share: ClassShare,
+    told: set[_Place],
+    measures: float,
+) -> ClassShare:
     """Whether the class is lost; if that cannot be told, with how many rows it could be."""
     is_lost = _place_of_class(number, share) in told
     many = measures * share.looked_at
-    numbers = {name: among(getattr(share, name), many) for name in ("private", "reference", "kept")}
+    numbers = {
+        name: among(getattr(share, name), many)
+        for name in (
+            "private",
+            "reference",
+            "kept",
+        )
+    }
     rows = None
     if not is_lost and share.kept.ends and share.reference.ends:
         widths = []

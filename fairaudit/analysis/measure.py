@@ -32,7 +32,14 @@ Number = TypeVar("Number", bound=np.generic)
 
 def measured(audit: Audit) -> Audit:
     """The audit with what was measured of its finished trainings."""
-    audit = replace(audit, comparisons=measure(audit.plan, audit.dataset, audit.results))
+    audit = replace(
+        audit,
+        comparisons=measure(
+            audit.plan,
+            audit.dataset,
+            audit.results,
+        ),
+    )
     studies = {}
     for name, measure_study in parts("measure"):
         study = measure_study(audit)
@@ -41,7 +48,11 @@ def measured(audit: Audit) -> Audit:
     return replace(audit, studies=studies)
 
 
-def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> tuple[Measured, ...]:
+def measure(
+    plan: Plan,
+    dataset: Dataset,
+    results: Mapping[str, JobResult],
+) -> tuple[Measured, ...]:
     """Measure what was trained; a seed without a result is left out of its arm.
 
     Args:
@@ -51,7 +62,15 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
     """
     comparisons: list[Measured] = []
     for number, grouping in enumerate(dataset.groupings):
-        of_arm = {arm.key: predictions(plan, arm.key, number, results) for arm in plan.arms}
+        of_arm = {
+            arm.key: predictions(
+                plan,
+                arm.key,
+                number,
+                results,
+            )
+            for arm in plan.arms
+        }
         shared = evaluation(dataset, grouping)
         if plan.config.is_one_draw:
             shared = replace(shared, estimand=ONE_MODEL)
@@ -67,7 +86,16 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
                 if plan.config.twins != "off" and arm.reference != reference:
                     between = on_rows_of(own, of_arm[arm.reference])
                     twins = [Twin(find(arm.method).part, between)]
-                comparisons.append(compare(shared, arm.key, reference, own, baseline, twins))
+                comparisons.append(
+                    compare(
+                        shared,
+                        arm.key,
+                        reference,
+                        own,
+                        baseline,
+                        twins,
+                    )
+                )
     return tuple(comparisons)
 
 
@@ -105,7 +133,9 @@ def _twins(
 
 
 def _in_place(
-    own: Mapping[int, JobResult], twins: Mapping[int, JobResult], prefix: str
+    own: Mapping[int, JobResult],
+    twins: Mapping[int, JobResult],
+    prefix: str,
 ) -> dict[int, JobResult]:
     """The results of an arm with one of its twins' arrays in the place of its own."""
     swapped = {}
@@ -140,7 +170,11 @@ def on_rows_of(
             continue
         if not np.array_equal(p.rows, rows):
             place = np.flatnonzero(np.isin(p.rows, rows))
-            p = replace(p, rows=p.rows[place], probabilities=p.probabilities[:, place])
+            p = replace(
+                p,
+                rows=p.rows[place],
+                probabilities=p.probabilities[:, place],
+            )
         found.append(p)
     return found
 
@@ -172,5 +206,9 @@ def _predictions(results: Mapping[int, JobResult], grouping: int) -> list[Predic
     return found
 
 
-def _column(result: JobResult, name: str, kind: type[Number]) -> NDArray[Number]:
+def _column(
+    result: JobResult,
+    name: str,
+    kind: type[Number],
+) -> NDArray[Number]:
     return result.arrays[name].astype(kind, copy=False)

@@ -23,7 +23,10 @@ MEANINGS: Mapping[str, str] = {
 
 
 def readings(
-    plan: Plan, dataset: Dataset, results: Results, hidden: Collection[str] = ()
+    plan: Plan,
+    dataset: Dataset,
+    results: Results,
+    hidden: Collection[str] = (),
 ) -> dict[str, tuple[Reading, ...]]:
     """Every reading of every arm, mean over its finished seeds; None for a ``hidden`` group."""
     groups = dataset.groupings[0].names
@@ -54,7 +57,12 @@ def readings(
     return {key: tuple(read) for key, read in found.items()}
 
 
-def read_by_seed(plan: Plan, arm: str, name: str, results: Results) -> dict[int, Float64]:
+def read_by_seed(
+    plan: Plan,
+    arm: str,
+    name: str,
+    results: Results,
+) -> dict[int, Float64]:
     """One reading of an arm at each finished seed that has it."""
     return {
         seed: np.asarray(result.arrays[f"reading.{name}"], dtype=np.float64)

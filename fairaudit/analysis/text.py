@@ -71,7 +71,11 @@ def limitations(
         smallest = numbered(min(sizes), "distinct test row")
     statistics = _STATISTICS.format(
         smallest=smallest,
-        gaps=numbered(sum(len(c.gaps) for c in comparisons), "gap was", "gaps were"),
+        gaps=numbered(
+            sum(len(c.gaps) for c in comparisons),
+            "gap was",
+            "gaps were",
+        ),
     )
     texts = [*_of_privacy(plan)]
     for limitations_of_capability in added("limitations"):
@@ -101,7 +105,11 @@ def _of_privacy(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "reads_other_arm", _COPIES.format(who=_reading(copies))
 
 
-def _of_data(config: AuditConfig, dataset: Dataset, plan: Plan) -> Iterator[tuple[str, str]]:
+def _of_data(
+    config: AuditConfig,
+    dataset: Dataset,
+    plan: Plan,
+) -> Iterator[tuple[str, str]]:
     readers = []
     by_name = [arm.key for arm in plan.arms if arm.reads_groups]
     if by_name:

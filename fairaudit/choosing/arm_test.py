@@ -55,7 +55,16 @@ def numbers_of(
 
     At least one for each rule.
     """
-    return tuple(number for rule in rules for number in _of_rule(rule, report, arm, level))
+    return tuple(
+        number
+        for rule in rules
+        for number in _of_rule(
+            rule,
+            report,
+            arm,
+            level,
+        )
+    )
 
 
 def outcome_of(numbers: Sequence[TestedNumber]) -> Outcome:
@@ -68,7 +77,11 @@ def is_hopeless(numbers: Sequence[TestedNumber]) -> bool:
     return any(number.bound is None for number in numbers)
 
 
-def left_out(rules: Sequence[GateRule], report: Report, arm: str) -> tuple[str, ...]:
+def left_out(
+    rules: Sequence[GateRule],
+    report: Report,
+    arm: str,
+) -> tuple[str, ...]:
     """Groups that no rule judges because they are too small, with the reason."""
     found = {
         f"{comparison.grouping} = {group.group}: {comparison.note_on(group)}"
@@ -80,9 +93,20 @@ def left_out(rules: Sequence[GateRule], report: Report, arm: str) -> tuple[str, 
     return tuple(sorted(found))
 
 
-def _of_rule(rule: GateRule, report: Report, arm: str, level: float) -> Iterator[TestedNumber]:
+def _of_rule(
+    rule: GateRule,
+    report: Report,
+    arm: str,
+    level: float,
+) -> Iterator[TestedNumber]:
     targets = [
-        target for part in _parts(rule, report, arm) for target in find_targets(part, report).judged
+        target
+        for part in _parts(
+            rule,
+            report,
+            arm,
+        )
+        for target in find_targets(part, report).judged
     ]
     if not targets:
         why = "no group, or no two groups, with enough test rows"
@@ -92,7 +116,11 @@ def _of_rule(rule: GateRule, report: Report, arm: str, level: float) -> Iterator
         yield _judged(rule, target, level)
 
 
-def _parts(rule: GateRule, report: Report, arm: str) -> Iterator[GateRule]:
+def _parts(
+    rule: GateRule,
+    report: Report,
+    arm: str,
+) -> Iterator[GateRule]:
     """The rule for this arm; of the largest of several gaps a rule for each pair.
 
     To say that the largest keeps a limit is to say that each does, each by its own interval.
@@ -108,7 +136,11 @@ def _parts(rule: GateRule, report: Report, arm: str) -> Iterator[GateRule]:
             yield replace(rule, group=GroupSelector(comparison.grouping, pair))
 
 
-def _comparisons(rule: GateRule, report: Report, arm: str) -> Iterator[Comparison]:
+def _comparisons(
+    rule: GateRule,
+    report: Report,
+    arm: str,
+) -> Iterator[Comparison]:
     for comparison in report.comparisons:
         named = rule.group is None or comparison.grouping == rule.group.grouping
         if comparison.arm == arm and comparison.reference and named:

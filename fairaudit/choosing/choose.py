@@ -188,7 +188,11 @@ def _families(plan: Plan) -> dict[str, list[Arm]]:
         raise ConfigError("no method that could be chosen", hint="for example --method dpsgd")
     for name, arms in found.items():
         different = {arm.key: arm for arm in arms}
-        found[name] = sorted(different.values(), key=_target, reverse=True)
+        found[name] = sorted(
+            different.values(),
+            key=_target,
+            reverse=True,
+        )
     return found
 
 
@@ -262,7 +266,13 @@ def _look(
     )
 
 
-def _tested(found: Candidates, prepared: Audit, report: Report, key: str, level: float) -> Tested:
+def _tested(
+    found: Candidates,
+    prepared: Audit,
+    report: Report,
+    key: str,
+    level: float,
+) -> Tested:
     """What the look says of one arm, with the figures that a reader wants beside it."""
     name, arm = next((n, a) for n, arms in found.families.items() for a in arms if a.key == key)
     facts = next(facts for facts in report.arms if facts.key == key)
@@ -300,11 +310,18 @@ def _tested(found: Candidates, prepared: Audit, report: Report, key: str, level:
 
 
 def _choice(
-    found: Candidates, course: Course, tests: Sequence[Tested], failed: tuple[str, ...]
+    found: Candidates,
+    course: Course,
+    tests: Sequence[Tested],
+    failed: tuple[str, ...],
 ) -> Choice:
     last = {test.arm: test for test in tests}
     passing = [last[arms[-1]] for arms in course.passed.values() if arms]
-    best = min(passing, key=lambda t: (t.target_epsilon, -(t.accuracy.value or 0.0)), default=None)
+    best = min(
+        passing,
+        key=lambda t: (t.target_epsilon, -(t.accuracy.value or 0.0)),
+        default=None,
+    )
     ended_at = {test.method: test.arm for test in tests}
     ends = [last[ended_at[name]] for name in found.families]
     status: Status = "none passes"
@@ -316,7 +333,13 @@ def _choice(
     rules = []
     for rule in found.prepared.rules:
         said = {"rule": rule.text, "words": rule.words("any method")}
-        rules.append(RuleFacts(**said, metric=rule.metric.name, limit=rule.number))
+        rules.append(
+            RuleFacts(
+                **said,
+                metric=rule.metric.name,
+                limit=rule.number,
+            )
+        )
     methods = []
     for name, arms in found.families.items():
         kept = course.passed[name]
@@ -324,10 +347,21 @@ def _choice(
         arm = kept[-1] if kept else None
         target = last[arm].target_epsilon if arm else None
         methods.append(
-            OfMethod(method=name, arm=arm, target_epsilon=target, ended=words.ended(stopped))
+            OfMethod(
+                method=name,
+                arm=arm,
+                target_epsilon=target,
+                ended=words.ended(stopped),
+            )
         )
     plan = found.prepared.plan
-    conditions = words.conditions(course.level, len(found.families), found.looks, tests, plan)
+    conditions = words.conditions(
+        course.level,
+        len(found.families),
+        found.looks,
+        tests,
+        plan,
+    )
     return Choice(
         rules=tuple(rules),
         alpha=ALPHA,

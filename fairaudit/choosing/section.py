@@ -61,7 +61,11 @@ def section(report: Report) -> Section | None:
         Text((Strong(f"{plain(choice.answer, _LONGEST)}."),)),
         Text(choice.promise),
     ]
-    methods = table(_METHODS, [_of_method(choice, one) for one in choice.methods], most=_MOST_ROWS)
+    methods = table(
+        _METHODS,
+        [_of_method(choice, one) for one in choice.methods],
+        most=_MOST_ROWS,
+    )
     rules = "; ".join(plain(f"{rule.rule} ({rule.words})", 400) for rule in choice.rules)
     level = (
         f"Each limit is one-sided at {_HUNDRED * choice.level:.3g} %; to pass, it must keep the "

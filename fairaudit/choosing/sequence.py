@@ -74,7 +74,13 @@ class Number(NamedTuple):
         low = self.value - half
         return Ends(max(0.0, low) if self.is_size else low, self.value + half)
 
-    def judged(self, fails: Callable[[float], bool], *, fails_above: bool, level: float) -> Outcome:
+    def judged(
+        self,
+        fails: Callable[[float], bool],
+        *,
+        fails_above: bool,
+        level: float,
+    ) -> Outcome:
         """What a limit says of the number.
 
         Args:
@@ -129,7 +135,13 @@ class Course:
             found.setdefault(self.looks[look], []).append(self._current(family))
         return dict(sorted(found.items()))
 
-    def enter(self, arm: str, outcome: Outcome, *, hopeless: bool = False) -> None:
+    def enter(
+        self,
+        arm: str,
+        outcome: Outcome,
+        *,
+        hopeless: bool = False,
+    ) -> None:
         """Take note of what a look at an arm that was due has shown.
 
         ``hopeless``: more seeds cannot help.
@@ -187,7 +199,12 @@ def skewed_quantile(level: float, seeds: int) -> float:
     """
     from scipy.special import gammainc  # scipy takes 0.4 s to import
 
-    draws = numpy_stream(0, "probe", "skew", seeds).random((min(_DRAWS, _NUMBERS // seeds), seeds))
+    draws = numpy_stream(
+        0,
+        "probe",
+        "skew",
+        seeds,
+    ).random((min(_DRAWS, _NUMBERS // seeds), seeds))
     effects = -np.log1p(-draws)
     ratio = effects.std(axis=1, ddof=1) / effects.mean(axis=1) / math.sqrt(seeds)
     low = quantiles(1.0 - level, seeds - 1)[0]

@@ -60,7 +60,11 @@ def ended(stopped: Tested | None) -> str:
 
 
 def conditions(
-    level: float, methods: int, looks: Sequence[int], tests: Sequence[Tested], plan: Plan
+    level: float,
+    methods: int,
+    looks: Sequence[int],
+    tests: Sequence[Tested],
+    plan: Plan,
 ) -> Iterator[str]:
     """What the promise rests on, and what it does not cover."""
     sizes = ", ".join(map(str, looks))

@@ -32,7 +32,12 @@ class Screen:
     A terminal gets a bar, anything else one line per finished training; ``quiet`` leaves neither.
     """
 
-    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        quiet: bool = False,
+        verbose: bool = False,
+    ) -> None:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._quiet = quiet
         self._verbose = verbose
@@ -90,5 +95,9 @@ class Screen:
             console=self._console,
             transient=True,
         )
-        self._task = self._bar.add_task("", total=event.total, completed=event.finished)
+        self._task = self._bar.add_task(
+            "",
+            total=event.total,
+            completed=event.finished,
+        )
         self._bar.start()

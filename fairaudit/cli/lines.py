@@ -50,7 +50,11 @@ def header_lines(audit: Audit, version: str) -> Iterator[str]:
         yield f"  options {origin} sets {plain(', '.join(names), 300)}"
 
 
-def outcomes_text(positive: str | None, favourable: str | None, origin: str) -> str:
+def outcomes_text(
+    positive: str | None,
+    favourable: str | None,
+    origin: str,
+) -> str:
     """The positive class, and the favourable one unless it is that class and somebody said so."""
     told = f"positive = {'not known' if positive is None else plain(positive)}"
     if origin == ASSUMED:
@@ -61,7 +65,12 @@ def outcomes_text(positive: str | None, favourable: str | None, origin: str) -> 
 
 
 def plan_lines(
-    plan: Plan, *, seconds: float, cores: int, reading: float = 0.0, splitting: float = 0.0
+    plan: Plan,
+    *,
+    seconds: float,
+    cores: int,
+    reading: float = 0.0,
+    splitting: float = 0.0,
 ) -> Iterator[str]:
     """What will be trained, at which epsilon, and about how long it takes."""
     yield f"  privacy {_privacy(plan)}"
@@ -130,9 +139,25 @@ def arm_lines(plan: Plan) -> Iterator[str]:
         pld, rdp = "", ""
         if privacy.epsilon is not None:
             pld, rdp = _epsilon(privacy.epsilon.pld), _epsilon(privacy.epsilon.rdp)
-        rows.append((plain(arm.key), guarantee_text(privacy.guarantee), pld, rdp, settings))
+        rows.append(
+            (
+                plain(arm.key),
+                guarantee_text(privacy.guarantee),
+                pld,
+                rdp,
+                settings,
+            )
+        )
     yield from aligned(rows, left={0, 1, 4})
-    guarantees = {arm.key: privacy_of(arm, plan, fitted=(), results={}) for arm in plan.arms}
+    guarantees = {
+        arm.key: privacy_of(
+            arm,
+            plan,
+            fitted=(),
+            results={},
+        )
+        for arm in plan.arms
+    }
     if words := attack_sentence(guarantees):
         yield plain(words, 1000)
     for arm in plan.arms:
@@ -183,7 +208,12 @@ def _epsilon(value: float | None) -> str:
     return shown_up(value)
 
 
-def next_lines(report: Report, out: Path, formats: Sequence[str], arm: str = "") -> Iterator[str]:
+def next_lines(
+    report: Report,
+    out: Path,
+    formats: Sequence[str],
+    arm: str = "",
+) -> Iterator[str]:
     """What a user may type next about an arm, where the report was written as JSON."""
     if "json" not in formats:
         return
@@ -212,7 +242,11 @@ def warning_lines(report: Report, *, verbose: bool) -> Iterator[str]:
 def notice_lines(notices: Iterable[Notice]) -> Iterator[str]:
     """What the data or the plan want to be known."""
     for notice in notices:
-        yield _noted("Warning" if notice.level == "warning" else "Note", notice.message, notice.fix)
+        yield _noted(
+            "Warning" if notice.level == "warning" else "Note",
+            notice.message,
+            notice.fix,
+        )
 
 
 def option_lines(resolved: ResolvedConfig, plan: Plan) -> Iterator[str]:

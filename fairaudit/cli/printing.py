@@ -23,7 +23,17 @@ def print_stdout(lines: Iterable[str]) -> None:
 
 def print_json(value: object) -> None:
     """The same in JSON."""
-    print_stdout([json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)])
+    print_stdout(
+        [
+            json.dumps(
+                value,
+                sort_keys=True,
+                indent=1,
+                ensure_ascii=False,
+                allow_nan=False,
+            )
+        ]
+    )
 
 
 def print_stderr(line: str) -> None:

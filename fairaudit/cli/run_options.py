@@ -153,7 +153,12 @@ def parameter(
     declared: Any,  # noqa: ANN401 (typer's own type)
 ) -> inspect.Parameter:
     """An option in a signature."""
-    return inspect.Parameter(name, _BY_NAME, default=default, annotation=Annotated[kind, declared])
+    return inspect.Parameter(
+        name,
+        _BY_NAME,
+        default=default,
+        annotation=Annotated[kind, declared],
+    )
 
 
 def _default_type(field: str) -> type:

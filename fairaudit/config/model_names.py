@@ -76,7 +76,10 @@ def sees_images(name: str) -> bool:
 
 
 def known_facts(
-    name: str, image_shape: Shape | None, classes: int, hidden: tuple[int, ...]
+    name: str,
+    image_shape: Shape | None,
+    classes: int,
+    hidden: tuple[int, ...],
 ) -> ModelFacts:
     """What is known of one of MODELS; a table's inputs are not, for it is encoded seed by seed."""
     if image_shape is None:
@@ -93,11 +96,29 @@ def layer_sizes(
 ) -> tuple[tuple[int, int, int], ...]:
     """(outputs, inputs, positions) of each layer with parameters, for records of that shape."""
     if name != "cnn":
-        widths = (math.prod(shape), *(hidden if name == "mlp" else ()), classes)
-        return tuple((out, into, 1) for into, out in itertools.pairwise(widths))
+        widths = (
+            math.prod(shape),
+            *(hidden if name == "mlp" else ()),
+            classes,
+        )
+        return tuple(
+            (
+                out,
+                into,
+                1,
+            )
+            for into, out in itertools.pairwise(widths)
+        )
     height, width, channels = shape
     sizes = []
     for into, out in itertools.pairwise((channels, *CNN_CHANNELS)):
         height, width = height - CNN_KERNEL + 1, width - CNN_KERNEL + 1
         sizes.append((out, into * CNN_KERNEL**2, height * width))
-    return (*sizes, (classes, CNN_CHANNELS[-1] * height * width, 1))
+    return (
+        *sizes,
+        (
+            classes,
+            CNN_CHANNELS[-1] * height * width,
+            1,
+        ),
+    )

@@ -27,7 +27,14 @@ from fairaudit.errors import ConfigError
 
 LARGEST_EPSILON = 1_000_000  # a loss bounded by exp(1,000,000) is not bounded
 Number = Annotated[float, Field(strict=True)]  # neither true nor "1" is one
-Epsilon = Annotated[float, Field(gt=0, le=LARGEST_EPSILON, allow_inf_nan=False)]
+Epsilon = Annotated[
+    float,
+    Field(
+        gt=0,
+        le=LARGEST_EPSILON,
+        allow_inf_nan=False,
+    ),
+]
 Format = Literal["json", "md", "html", "junit", "svg", "png"]
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -168,7 +175,11 @@ class AuditConfig(BaseModel):
     out: Annotated[Path, EXECUTION] = Field(
         default_factory=lambda known: Path(OUT, data_name(known["data"]))
     )
-    format: Annotated[tuple[Format, ...], JUDGED] = ("json", "md", "html")
+    format: Annotated[tuple[Format, ...], JUDGED] = (
+        "json",
+        "md",
+        "html",
+    )
     # gates
     fail_on: Annotated[tuple[str, ...], JUDGED] = ()
     baseline: Annotated[Path | None, JUDGED] = None
@@ -211,7 +222,15 @@ class AuditConfig(BaseModel):
         """Whoever brings code or a table and no method asks about that; a table is one draw."""
         if values.get("synthetic"):
             values = {"seeds": 1, **values}
-        brought = [name for name in ("trainer", "synthesizer", "synthetic") if values.get(name)]
+        brought = [
+            name
+            for name in (
+                "trainer",
+                "synthesizer",
+                "synthetic",
+            )
+            if values.get(name)
+        ]
         if brought and "method" not in values:
             return {**values, "method": ()}
         return values

@@ -150,7 +150,11 @@ def _columns(arrays: Mapping[str, NDArray[Any]]) -> tuple[dict[str, Parts], list
     return {name: [values] for name, values in arrays.items()}, []
 
 
-def _image_array(path: Path, columns: Mapping[str, Parts], wanted: str | None) -> str:
+def _image_array(
+    path: Path,
+    columns: Mapping[str, Parts],
+    wanted: str | None,
+) -> str:
     if wanted is not None:
         if wanted not in columns:
             raise DataError(

@@ -25,8 +25,16 @@ NOT_TEXT = "bytes that are not text"
 LARGEST = 1e100  # a larger number counts as infinite, so that the square of any other is finite
 # Text without its annotation arrives as bytes; whether it is text shows when it is read.
 _TEXTS = (
-    *(pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view),
-    *(pa.types.is_binary, pa.types.is_large_binary, pa.types.is_binary_view),
+    *(
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_string_view,
+    ),
+    *(
+        pa.types.is_binary,
+        pa.types.is_large_binary,
+        pa.types.is_binary_view,
+    ),
 )
 
 
@@ -121,7 +129,17 @@ def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice
         return pa.table(kept), dropped, ()
     message = f"infinite values in {listed(too_large)} count as missing"
     fix = "replace them in the data if they mean something"
-    return pa.table(kept), dropped, (Notice("infinities", message, fix),)
+    return (
+        pa.table(kept),
+        dropped,
+        (
+            Notice(
+                "infinities",
+                message,
+                fix,
+            ),
+        ),
+    )
 
 
 def _without(column: pa.ChunkedArray, which: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -133,7 +151,11 @@ def encode_codes(column: pa.ChunkedArray) -> Codes:
     """Distinct values of a plain column and the code of each row, in order of appearance."""
     kind = kind_of(column.type)
     if kind == "empty":
-        return Codes(np.zeros(len(column), np.int32), pa.array([], pa.large_string()), kind)
+        return Codes(
+            np.zeros(len(column), np.int32),
+            pa.array([], pa.large_string()),
+            kind,
+        )
     array = image_keys(column) if kind == "image" else column.combine_chunks()
     encoded = array.dictionary_encode()
     values = encoded.dictionary
@@ -159,7 +181,14 @@ def encode_levels(column: pa.ChunkedArray) -> Levels:
 def sorted_levels(codes: Codes) -> Levels:
     """The levels behind codes, those that occur only, sorted."""
     if not len(codes.values):
-        return Levels(np.full(len(codes.codes), -1, np.int64), ())
+        return Levels(
+            np.full(
+                len(codes.codes),
+                -1,
+                np.int64,
+            ),
+            (),
+        )
     order = np.asarray(pc.sort_indices(codes.values).to_numpy(zero_copy_only=False), dtype=np.int64)
     order = order[codes.counts()[order] > 0]
     rank = np.full(codes.width, -1, np.int64)
@@ -171,7 +200,11 @@ def levels_in_use(levels: Levels, rows: Int64) -> Levels:
     """The column on some rows, renumbered over the levels that occur there."""
     used = np.unique(levels.codes[rows])
     used = used[used >= 0]
-    place = np.full(len(levels.names) + 1, -1, np.int64)
+    place = np.full(
+        len(levels.names) + 1,
+        -1,
+        np.int64,
+    )
     place[used] = np.arange(len(used))
     return Levels(place[levels.codes[rows]], tuple(levels.names[int(u)] for u in used))
 
@@ -218,7 +251,9 @@ def listed_codes(column: pa.ChunkedArray, levels: tuple[str, ...]) -> Int64:
 
 
 def within(
-    values: Float64, limits: tuple[float, float], outside: Literal["clip", "missing"]
+    values: Float64,
+    limits: tuple[float, float],
+    outside: Literal["clip", "missing"],
 ) -> tuple[Float64, NDArray[np.bool_]]:
     """Numbers within a range, and which of them were not, ``[n]`` each."""
     low, high = limits

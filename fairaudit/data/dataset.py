@@ -31,7 +31,11 @@ def image_column(pixels: UInt8, present: NDArray[np.bool_]) -> pa.ChunkedArray:
     shape = pixels.shape[1:]
     missing = None if present.all() else pa.array(~present)
     values = pa.array(pixels.reshape(-1))
-    storage = pa.FixedSizeListArray.from_arrays(values, int(np.prod(shape)), mask=missing)
+    storage = pa.FixedSizeListArray.from_arrays(
+        values,
+        int(np.prod(shape)),
+        mask=missing,
+    )
     return pa.chunked_array(
         [pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.uint8(), shape), storage)]
     )

@@ -26,7 +26,11 @@ class Laid:
     outside: dict[str, Int64] = field(default_factory=dict)
 
 
-def refuse_unknown(declared: Mapping[str, DeclaredColumn], known: Sequence[str], name: str) -> None:
+def refuse_unknown(
+    declared: Mapping[str, DeclaredColumn],
+    known: Sequence[str],
+    name: str,
+) -> None:
     """Refuse a declaration of a column that a table lacks.
 
     Raises:
@@ -98,7 +102,9 @@ def declaration_notices(
         )
     if outside:
         values = numbered(
-            sum(sum(counts.values()) for counts in outside.values()), "value is", "values are"
+            sum(sum(counts.values()) for counts in outside.values()),
+            "value is",
+            "values are",
         )
         message = f"{values} not as declared in {listed(outside)}"
         fix = (

@@ -15,7 +15,18 @@ from fairaudit.data.dataset import Notice, UInt8, image_column
 from fairaudit.data.naming import listed, quoted
 from fairaudit.errors import ConfigError, DataError, numbered
 
-SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"})
+SUFFIXES = frozenset(
+    {
+        ".png",
+        ".jpg",
+        ".jpeg",
+        ".bmp",
+        ".gif",
+        ".webp",
+        ".tif",
+        ".tiff",
+    }
+)
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
 # An image of a few kilobytes may unpack to gigabytes; what a camera takes is below this.
 MAX_PIXELS = 64_000_000
@@ -83,7 +94,12 @@ class ImageStack:
         self._first = ""
         self._bad: list[str] = []
 
-    def add(self, row: int, name: str, content: bytes | None) -> None:
+    def add(
+        self,
+        row: int,
+        name: str,
+        content: bytes | None,
+    ) -> None:
         """Decode the image of a row.
 
         Args:
@@ -141,7 +157,11 @@ class ImageStack:
             )
         if image.shape[2] > channels:
             refuse_too_large(len(self._present), image.shape)
-            self._pixels = np.repeat(self._pixels, image.shape[2], axis=3)
+            self._pixels = np.repeat(
+                self._pixels,
+                image.shape[2],
+                axis=3,
+            )
 
 
 def decode_image(content: bytes, options: ImageOptions) -> UInt8:
@@ -187,7 +207,11 @@ def fitted(pixels: UInt8, options: ImageOptions) -> UInt8:
         pixels: ``[N, H, W, C]``, C being 1 or 3.
         options: How images are read.
     """
-    channels = {"auto": pixels.shape[3], "grey": 1, "rgb": 3}[options.channels]
+    channels = {
+        "auto": pixels.shape[3],
+        "grey": 1,
+        "rgb": 3,
+    }[options.channels]
     size = options.size or pixels.shape[1:3]
     if (*size, channels) == pixels.shape[1:]:
         return pixels

@@ -43,10 +43,30 @@ class _Numbers:
     gaps: NDArray[np.intp]
 
     @classmethod
-    def of(cls, block: Block, columns: Sequence[NumberColumn], starts: Sequence[int]) -> "_Numbers":
+    def of(
+        cls,
+        block: Block,
+        columns: Sequence[NumberColumn],
+        starts: Sequence[int],
+    ) -> "_Numbers":
         """The block's numbers, and the first input of each."""
-        constants = [(column.centre, column.spread or np.inf, column.fill) for column in columns]
-        centre, spread, fill = np.array(constants).reshape(-1, 3, 1).swapaxes(0, 1)
+        constants = [
+            (
+                column.centre,
+                column.spread or np.inf,
+                column.fill,
+            )
+            for column in columns
+        ]
+        centre, spread, fill = (
+            np.array(constants)
+            .reshape(
+                -1,
+                3,
+                1,
+            )
+            .swapaxes(0, 1)
+        )
         gaps = [place for place, column in enumerate(columns) if len(column.inputs) > 1]
         return cls(
             block,
@@ -60,7 +80,11 @@ class _Numbers:
     def decode(self, rows: UInt8, out: Float32) -> None:
         """Write the inputs of some records ``[n, width]`` into ``out``."""
         # A line per number, so that the loops below are long.
-        x = np.array(self.block.of(rows).T, np.float64, order="C")
+        x = np.array(
+            self.block.of(rows).T,
+            np.float64,
+            order="C",
+        )
         missing = np.isnan(x)
         x -= self.centre
         x /= self.spread
@@ -89,12 +113,23 @@ class _Codes:
     values: Float32
 
     @classmethod
-    def of(cls, block: Block, columns: Sequence[CategoryColumn], starts: Sequence[int]) -> "_Codes":
+    def of(
+        cls,
+        block: Block,
+        columns: Sequence[CategoryColumn],
+        starts: Sequence[int],
+    ) -> "_Codes":
         """The block's categories, and the first input of each."""
         used, offsets = [], []
         inputs: list[int] = []
         values: list[float] = []
-        for place, (column, start) in enumerate(zip(columns, starts, strict=True)):
+        for place, (column, start) in enumerate(
+            zip(
+                columns,
+                starts,
+                strict=True,
+            )
+        ):
             if column.inputs:
                 used.append(place)
                 offsets.append(len(inputs))
@@ -135,7 +170,11 @@ class Recipe:
         self._numbers = _Numbers.of(
             layout.numbers, numbers, [starts[n] for n in layout.numbers.fields]
         )
-        self._codes = _Codes.of(layout.codes, categories, [starts[n] for n in layout.codes.fields])
+        self._codes = _Codes.of(
+            layout.codes,
+            categories,
+            [starts[n] for n in layout.codes.fields],
+        )
 
     def decode(self, rows: UInt8, out: Float32) -> None:
         """Write the inputs of records ``[n, width]`` into zeros ``[n, d]``, C-contiguous."""
@@ -198,7 +237,11 @@ class Encoder(Protocol):
         """The inputs of one seed, float32 and C-contiguous."""
 
 
-def make_encoder(dataset: Dataset, config: AuditConfig, spool: Spool | None = None) -> Encoder:
+def make_encoder(
+    dataset: Dataset,
+    config: AuditConfig,
+    spool: Spool | None = None,
+) -> Encoder:
     """The encoder that fits the dataset's features.
 
     Records of a table go to the spool, or to their own.

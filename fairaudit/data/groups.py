@@ -78,7 +78,11 @@ def make_groupings(
         raise ConfigError("--intersect needs two or more group columns")
     groupings, notices = [], []
     for name in columns:
-        grouping, said = _grouping(name, table.column(name), config.bin.get(name))
+        grouping, said = _grouping(
+            name,
+            table.column(name),
+            config.bin.get(name),
+        )
         groupings.append(grouping)
         notices += said
     if by_label is not None:
@@ -174,7 +178,11 @@ def _grouping(
 def _with_missing(name: str, levels: Levels) -> Grouping:
     """The missing level last; a value that is spelled like it means the same."""
     named = [i for i, level in enumerate(levels.names) if level != MISSING]
-    place = np.full(len(levels.names) + 1, len(named), np.int64)
+    place = np.full(
+        len(levels.names) + 1,
+        len(named),
+        np.int64,
+    )
     place[named] = np.arange(len(named))
     groups = place[levels.codes]
     names = tuple(levels.names[i] for i in named)
@@ -205,16 +213,36 @@ def _intersection(groupings: Sequence[Grouping]) -> Grouping:
     codes[lacking] = -1
     names = []
     for cell in cells.T:
-        parts = [grouping.names[int(k)] for grouping, k in zip(groupings, cell, strict=True)]
+        parts = [
+            grouping.names[int(k)]
+            for grouping, k in zip(
+                groupings,
+                cell,
+                strict=True,
+            )
+        ]
         # A name that holds the sign itself is quoted, so that no two cells read alike.
         names.append(" x ".join(repr(name) if " x " in name else name for name in parts))
     whole = " x ".join(grouping.name for grouping in groupings)
     return _with_missing(whole, levels_in_use(Levels(codes, tuple(names)), np.arange(len(codes))))
 
 
-def _binned(name: str, values: NDArray[np.float64], kind: Kind, spec: str) -> Levels:
+def _binned(
+    name: str,
+    values: NDArray[np.float64],
+    kind: Kind,
+    spec: str,
+) -> Levels:
     present = values[~np.isnan(values)]
-    edges = _quantiles(name, present, spec) if spec[:1] == "q" else _edges(name, spec)
+    edges = (
+        _quantiles(
+            name,
+            present,
+            spec,
+        )
+        if spec[:1] == "q"
+        else _edges(name, spec)
+    )
     texts = []
     for edge in edges:
         if kind == "time":
@@ -224,12 +252,20 @@ def _binned(name: str, values: NDArray[np.float64], kind: Kind, spec: str) -> Le
     # No sign that a gate expression would need quoted.
     names = [f"{low} to under {high}" for low, high in pairwise(texts)]
     names = [f"under {texts[0]}", *names, f"{texts[-1]} and over"]
-    cut = np.searchsorted(np.asarray(edges), values, side="right").astype(np.int64)
+    cut = np.searchsorted(
+        np.asarray(edges),
+        values,
+        side="right",
+    ).astype(np.int64)
     cut[np.isnan(values)] = -1
     return levels_in_use(Levels(cut, tuple(names)), np.arange(len(cut)))
 
 
-def _quantiles(name: str, present: NDArray[np.float64], spec: str) -> list[float]:
+def _quantiles(
+    name: str,
+    present: NDArray[np.float64],
+    spec: str,
+) -> list[float]:
     """Inner quantiles, each above the smallest value so that no bin is empty by ties."""
     count = int(spec[1:]) if spec[1:].isdecimal() else 0
     if not 2 <= count <= MAX_QUANTILES:

@@ -103,9 +103,17 @@ def with_pixels(
             content, path = value, None
             if stored.form == "struct":
                 content, path = value["bytes"], value["path"].as_py()
-            stack.add(row, PurePath(path).name if path else f"row {row + 1:,}", content.as_py())
+            stack.add(
+                row,
+                PurePath(path).name if path else f"row {row + 1:,}",
+                content.as_py(),
+            )
         images, notices = stack.finish(source)
-    return table.set_column(table.column_names.index(stored.name), stored.name, images), notices
+    return table.set_column(
+        table.column_names.index(stored.name),
+        stored.name,
+        images,
+    ), notices
 
 
 def _stored(source: Source, name: str) -> StoredImages | None:
@@ -115,7 +123,15 @@ def _stored(source: Source, name: str) -> StoredImages | None:
         if kind.value_type != pa.uint8() or kind.permutation is not None:
             return None
         sides = kind.shape
-        height, width, channels = (*sides, 1)[:3] if len(sides) in (2, 3) else (0, 0, 0)
+        height, width, channels = (
+            (*sides, 1)[:3]
+            if len(sides) in (2, 3)
+            else (
+                0,
+                0,
+                0,
+            )
+        )
         if not height or not width or channels not in (1, 3):
             raise DataError(
                 f"column {quoted(name)} of {source.path.name}: {' x '.join(map(str, sides))} is "

@@ -64,7 +64,10 @@ class LabelColumn:
 
 
 def choose_label(
-    table: pa.Table, declared: Mapping[str, str], declared_by: str, config: AuditConfig
+    table: pa.Table,
+    declared: Mapping[str, str],
+    declared_by: str,
+    config: AuditConfig,
 ) -> LabelChoice:
     """The label column by the rules of the module.
 
@@ -106,7 +109,11 @@ def choose_label(
     return choice
 
 
-def given_label(column: str, declared: Mapping[str, str], declared_by: str) -> LabelChoice:
+def given_label(
+    column: str,
+    declared: Mapping[str, str],
+    declared_by: str,
+) -> LabelChoice:
     """A label that was named, with what the data declare of it.
 
     Not what they declare of another.
@@ -168,10 +175,22 @@ def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> Lab
         )
         fix = "say which value people want with --favourable VALUE"
         notices.append(Notice("favourable_assumed", message, fix, "notice"))
-    return LabelColumn(levels.codes, levels.names, positive, favourable, origin, tuple(notices))
+    return LabelColumn(
+        levels.codes,
+        levels.names,
+        positive,
+        favourable,
+        origin,
+        tuple(notices),
+    )
 
 
-def _class_of(wanted: str, option: str, classes: tuple[str, ...], choice: LabelChoice) -> int:
+def _class_of(
+    wanted: str,
+    option: str,
+    classes: tuple[str, ...],
+    choice: LabelChoice,
+) -> int:
     """The class that a value names, by its spelling."""
     index = same_class(wanted, classes)
     if index is None:

@@ -201,7 +201,16 @@ def _schema(
                 shown = f"image {shape_text(shape)}"
         role = roles.get(field.name, "unused")
         note = reasons.get(field.name, "")
-        summaries.append(ColumnSummary(field.name, str(shown), role, missing, distinct, note))
+        summaries.append(
+            ColumnSummary(
+                field.name,
+                str(shown),
+                role,
+                missing,
+                distinct,
+                note,
+            )
+        )
     return tuple(summaries)
 
 
@@ -221,6 +230,13 @@ def _groupings(
             rate = None
             if dataset is not None and dataset.positive is not None:
                 rate = float((dataset.labels[members] == dataset.positive).mean())
-            groups.append(GroupSummary(name, int(members.sum()), float(members.mean()), rate))
+            groups.append(
+                GroupSummary(
+                    name,
+                    int(members.sum()),
+                    float(members.mean()),
+                    rate,
+                )
+            )
         summaries.append(GroupingSummary(grouping.name, tuple(groups)))
     return tuple(summaries)

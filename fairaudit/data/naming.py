@@ -16,7 +16,19 @@ _PREDICTION_WORDS = frozenset(
 )
 # A score that is measured on a person before any model runs is an input, not a leak.
 _MEASURED_SCORES = frozenset(
-    {"credit", "fico", "test", "exam", "sat", "lsat", "gre", "math", "reading", "writing", "apgar"}
+    {
+        "credit",
+        "fico",
+        "test",
+        "exam",
+        "sat",
+        "lsat",
+        "gre",
+        "math",
+        "reading",
+        "writing",
+        "apgar",
+    }
 )
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 

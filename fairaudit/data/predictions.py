@@ -125,14 +125,28 @@ def load_scored(
     for values, _ in read:
         lacking |= np.isnan(values).any(axis=1)
     # A record that one seed lacks is left out of all.
-    present = np.bincount(layout.record, lacking, minlength=len(layout.first)) == 0
+    present = (
+        np.bincount(
+            layout.record,
+            lacking,
+            minlength=len(layout.first),
+        )
+        == 0
+    )
     known = label.codes >= 0
     labelled = np.flatnonzero(known)
     used = labelled[present[labelled]]
     if not len(used):
         raise DataError(f"no row of {config.data.name} has a label and every prediction")
     groupings, group_notices = make_groupings(records, config)
-    dropped, notices = {}, [*checked.notices, *label.notices, *group_notices]
+    dropped, notices = (
+        {},
+        [
+            *checked.notices,
+            *label.notices,
+            *group_notices,
+        ],
+    )
     for reason, rows in ((UNLABELLED, ~known), (UNPREDICTED, known & ~present)):
         if rows.any():
             dropped[reason] = counts_by_group(rows, groupings, len(rows))
@@ -177,7 +191,10 @@ def load_scored(
 
 
 def _of_seeds(
-    name: str, values: NDArray[np.float64], places: Sequence[Int64], seeds: Sequence[str]
+    name: str,
+    values: NDArray[np.float64],
+    places: Sequence[Int64],
+    seeds: Sequence[str],
 ) -> tuple[Float32, ...]:
     """The predictions of each seed as float32, ``[n, Y]``.
 
@@ -193,7 +210,12 @@ def _of_seeds(
         moved = np.flatnonzero(rounded.argmax(axis=1) != best)
         rounded[moved, best[moved]] = np.nextafter(rounded[moved].max(axis=1), np.float32(2))
         for other, earlier in zip(seeds, of_seeds, strict=False):
-            if len(earlier) == len(rounded) and np.allclose(earlier, rounded, rtol=0, atol=_SAME):
+            if len(earlier) == len(rounded) and np.allclose(
+                earlier,
+                rounded,
+                rtol=0,
+                atol=_SAME,
+            ):
                 raise DataError(
                     f"{quoted(name)} of seed {other} and of seed {seed} are equal in every row"
                 )
@@ -293,7 +315,12 @@ def _lay_out(
         if row_column is not None:
             raise ConfigError("--row-column is about several seeds, and there is one")
         rows = np.arange(table.num_rows, dtype=np.int64)
-        return Layout(np.zeros(len(rows), np.int64), rows, rows, ("",))
+        return Layout(
+            np.zeros(len(rows), np.int64),
+            rows,
+            rows,
+            ("",),
+        )
     seeds = _whole(table, seed_column)
     if row_column is not None:
         names_of_rows = _whole(table, row_column).codes
@@ -307,7 +334,12 @@ def _lay_out(
         twice = numbered(table.num_rows - len(cells), "row")
         raise DataError(f"{twice} of {row_column} stand twice in a seed")
     _, first, record = np.unique(names_of_rows, return_index=True, return_inverse=True)
-    layout = Layout(seeds.codes, record.astype(np.int64), first.astype(np.int64), seeds.names)
+    layout = Layout(
+        seeds.codes,
+        record.astype(np.int64),
+        first.astype(np.int64),
+        seeds.names,
+    )
     if row_column is None and len(record) != len(seeds.names) * len(first):
         raise DataError(f"the {len(seeds.names)} seeds have different numbers of rows", _SAME_ROWS)
     for column in dict.fromkeys(fixed):

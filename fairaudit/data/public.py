@@ -94,7 +94,11 @@ def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
     """
     assert config.public_data is not None
     name = config.public_data.name
-    alone: dict[str, object] = {"data": config.public_data, "group": (), "label": None}
+    alone: dict[str, object] = {
+        "data": config.public_data,
+        "group": (),
+        "label": None,
+    }
     alone |= {"split_column": None, "drop": (), "bin": {}}
     alone |= {"columns": None}  # laid over below: the table may lack columns that are no features
     table = read_checked(config.model_copy(update=alone)).table
@@ -126,7 +130,12 @@ def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
     return PublicRows(features, groups)
 
 
-def share_inputs(dataset: Dataset, config: AuditConfig, *, by_pool: bool = False) -> Shared[Inputs]:
+def share_inputs(
+    dataset: Dataset,
+    config: AuditConfig,
+    *,
+    by_pool: bool = False,
+) -> Shared[Inputs]:
     """What workers read, made when the first of them needs it.
 
     Args:
@@ -164,12 +173,20 @@ class PoolEncoder:
     """
 
     def __init__(
-        self, encoder: Encoder, audited: Int64, public: tuple[Int64, Int64 | None] | None
+        self,
+        encoder: Encoder,
+        audited: Int64,
+        public: tuple[Int64, Int64 | None] | None,
     ) -> None:
         self._encoder, self._audited, self._public = encoder, audited, public
 
     @classmethod
-    def of(cls, dataset: Dataset, config: AuditConfig, spool: Spool | None = None) -> Self:
+    def of(
+        cls,
+        dataset: Dataset,
+        config: AuditConfig,
+        spool: Spool | None = None,
+    ) -> Self:
         """The encoder of the audited table and any public one. Raises: as :func:`load_public`."""
         both, public = dataset, None
         if config.public_data is not None:
@@ -181,7 +198,15 @@ class PoolEncoder:
         settings = config.model_copy(
             update={"merge_rare": max(config.merge_rare, sys.float_info.min)}
         )
-        return cls(make_encoder(both, settings, spool), dataset.groupings[0].groups, public)
+        return cls(
+            make_encoder(
+                both,
+                settings,
+                spool,
+            ),
+            dataset.groupings[0].groups,
+            public,
+        )
 
     def encode(self, split: Split, least: int = 0) -> PoolEncoded:
         """The inputs of one seed; ``least``: as of :func:`halve`."""
@@ -190,7 +215,13 @@ class PoolEncoder:
             groups: Int64 | None = self._audited[pool]
         else:
             (pool, groups), test = self._public, split.test
-        fitted = self._encoder.encode(Split(split.seed, pool, np.concatenate([split.train, test])))
+        fitted = self._encoder.encode(
+            Split(
+                split.seed,
+                pool,
+                np.concatenate([split.train, test]),
+            )
+        )
         train = len(split.train)
         encoded = Encoded(
             split=Split(split.seed, split.train, test),
@@ -219,6 +250,10 @@ def halve(split: Split, least: int = 0) -> tuple[Int64, Int64]:
     ``least``: Records that the student needs; more than half where there are no more test rows than
         that.
     """
-    order = numpy_stream(split.seed, "split", "student pool").permutation(len(split.test))
+    order = numpy_stream(
+        split.seed,
+        "split",
+        "student pool",
+    ).permutation(len(split.test))
     half = min(max(len(split.test) // 2, least), len(split.test))
     return np.sort(split.test[order[:half]]), np.sort(split.test[order[half:]])

@@ -33,7 +33,17 @@ _MAGIC = (
     (b"\xff\xff\xff\xff", "feather"),  # an Arrow stream
 )
 # "?" is a value: files differ.
-_NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL"]
+_NULLS = [
+    "",
+    "NA",
+    "N/A",
+    "n/a",
+    "#N/A",
+    "NaN",
+    "nan",
+    "null",
+    "NULL",
+]
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _SIDECAR_KEYS = ("label", "positive", "favourable")
 _HEADER_BYTES = 1 << 16
@@ -76,7 +86,11 @@ def open_source(path: Path) -> Source:
         if kind == "csv":
             with pa.input_stream(str(path)) as stream:  # unpacked by its suffix
                 head = stream.read(_HEADER_BYTES)
-            header = re.sub(r'"[^"]*"', "", head.decode(errors="replace").splitlines()[0])
+            header = re.sub(
+                r'"[^"]*"',
+                "",
+                head.decode(errors="replace").splitlines()[0],
+            )
             delimiter = max(",;\t|", key=header.count)
         schema = _schema(path, kind, delimiter)
         names = list(schema.names)  # undecodable names show here

@@ -89,7 +89,11 @@ class Layout:
         """The layout of those fields; the same for the same fields."""
         places = range(len(fields))
         categories = tuple(i for i in places if fields[i].kind == "category")
-        numbers = Block(tuple(i for i in places if i not in categories), "float64", 0)
+        numbers = Block(
+            tuple(i for i in places if i not in categories),
+            "float64",
+            0,
+        )
         highest = max((len(fields[i].levels) + 1 for i in categories), default=0)
         codes = Block(categories, np.min_scalar_type(highest).name, numbers.stop)
         return cls(tuple(fields), numbers, codes)
@@ -148,7 +152,11 @@ class RecordWriter:
             else:
                 known = encode_levels(column)
                 levels = known.names
-                codes = np.where(known.codes < 0, len(levels) + 1, known.codes)
+                codes = np.where(
+                    known.codes < 0,
+                    len(levels) + 1,
+                    known.codes,
+                )
             self._codes[number] = codes
             fields.append(Field(name, "category", gaps, levels, told))
         self.layout = Layout.of(fields)

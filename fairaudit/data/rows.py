@@ -46,11 +46,19 @@ class Duplicates:
 
 def leak_sample(rows: int) -> Int64:
     """The rows on which leaks are looked for: all, or every k-th of more than 100,000."""
-    return np.arange(0, rows, -(-max(rows, 1) // _LEAK_ROWS), dtype=np.int64)
+    return np.arange(
+        0,
+        rows,
+        -(-max(rows, 1) // _LEAK_ROWS),
+        dtype=np.int64,
+    )
 
 
 def leaks(
-    columns: Iterable[tuple[str, Codes]], label: str, labels: Int64, groupings: Sequence[Grouping]
+    columns: Iterable[tuple[str, Codes]],
+    label: str,
+    labels: Int64,
+    groupings: Sequence[Grouping],
 ) -> Iterator[Notice]:
     """Warnings for single columns that give away the label or a group, or may be a key.
 
@@ -113,13 +121,21 @@ class RowHashes:
 
     def duplicates(self) -> Duplicates:
         """Rows that repeat an earlier one."""
-        first, inverse = np.unique(self._hashes, return_index=True, return_inverse=True)[1:]
+        first, inverse = np.unique(
+            self._hashes,
+            return_index=True,
+            return_inverse=True,
+        )[1:]
         return Duplicates(
             first[inverse].astype(np.int64, copy=False), len(self._hashes) - len(first)
         )
 
 
-def _errors(level: Int64, target: Int64, codes: Codes) -> tuple[float, float]:
+def _errors(
+    level: Int64,
+    target: Int64,
+    codes: Codes,
+) -> tuple[float, float]:
     """Share of rows that a column predicts wrongly; and per error of guessing the commonest class.
 
     Args:
@@ -227,7 +243,14 @@ def choose_rows(
     hashes.add(label.codes[used])
     for column in group_columns.columns:
         hashes.add(encode_codes(column).codes[used])
-    return Chosen(used, tuple(columns), dropped, missing, reasons, hashes.duplicates())
+    return Chosen(
+        used,
+        tuple(columns),
+        dropped,
+        missing,
+        reasons,
+        hashes.duplicates(),
+    )
 
 
 def _is_constant(name: str, codes: Codes) -> bool:
@@ -246,7 +269,10 @@ def _is_constant(name: str, codes: Codes) -> bool:
 
 
 def _gaps(
-    table: pa.Table, labelled: Int64, groupings: Sequence[Grouping], config: AuditConfig
+    table: pa.Table,
+    labelled: Int64,
+    groupings: Sequence[Grouping],
+    config: AuditConfig,
 ) -> tuple[dict[str, NDArray[np.bool_]], dict[str, str]]:
     """Where columns or groups lack a value, ``[n]`` each, and why no model can use others."""
     gaps, reasons = {}, {}
@@ -275,7 +301,9 @@ def sampled(table: pa.Table, chosen: Chosen) -> Iterator[tuple[str, Codes]]:
 
 
 def counts_by_group(
-    rows: Int64 | NDArray[np.bool_], groupings: Sequence[Grouping], total: int
+    rows: Int64 | NDArray[np.bool_],
+    groupings: Sequence[Grouping],
+    total: int,
 ) -> dict[str, int]:
     """How many of some rows of a file each group of the first grouping has, where it has any."""
     groups, names = _counted_by(groupings, total)
@@ -291,4 +319,12 @@ def _counted_by(groupings: Sequence[Grouping], rows: int) -> tuple[Int64, tuple[
 def by_group(groups: NDArray[np.int64], names: Sequence[str]) -> dict[str, int]:
     """How many rows each group has, where it has any."""
     counts = np.bincount(groups, minlength=len(names))
-    return {name: int(count) for name, count in zip(names, counts, strict=True) if count}
+    return {
+        name: int(count)
+        for name, count in zip(
+            names,
+            counts,
+            strict=True,
+        )
+        if count
+    }

@@ -62,7 +62,12 @@ class TableFiles(DataSource):
             raise DataError(f"the tables {names} do not join: {error}") from None
         if self.images is None or self.images.name not in columns:
             return table, notices
-        table, said = with_pixels(table, self.images, self.options, self.files[0].path.name)
+        table, said = with_pixels(
+            table,
+            self.images,
+            self.options,
+            self.files[0].path.name,
+        )
         return table, (*notices, *said)
 
     def digest(self) -> str:
@@ -117,7 +122,11 @@ def open_data(config: AuditConfig) -> DataSource:
     return _tables([path], config, options)
 
 
-def _tables(paths: Sequence[Path], config: AuditConfig, options: ImageOptions) -> TableFiles:
+def _tables(
+    paths: Sequence[Path],
+    config: AuditConfig,
+    options: ImageOptions,
+) -> TableFiles:
     files = tuple(open_source(path) for path in paths)
     first = files[0]
     for file in files[1:]:

@@ -69,18 +69,69 @@ def draw_split(dataset: Dataset, config: AuditConfig, seed: int) -> Split:
     if dataset.split is None:
         pool = np.arange(dataset.n_rows)
         if config.balance:
-            pool = _draw(pool, groups, sizes.pool, numpy_stream(seed, "split", "balance"))
-        test = draw_stratified(dataset, pool, sizes.test, numpy_stream(seed, "split", "test"))
+            pool = _draw(
+                pool,
+                groups,
+                sizes.pool,
+                numpy_stream(
+                    seed,
+                    "split",
+                    "balance",
+                ),
+            )
+        test = draw_stratified(
+            dataset,
+            pool,
+            sizes.test,
+            numpy_stream(
+                seed,
+                "split",
+                "test",
+            ),
+        )
         train = np.setdiff1d(pool, test, assume_unique=True)
     else:
         train, test = np.flatnonzero(dataset.split == 0), np.flatnonzero(dataset.split == 1)
         if config.balance:
             side = sizes.pool - sizes.test
-            train = _draw(train, groups, side, numpy_stream(seed, "split", "balance", "train"))
-            test = _draw(test, groups, sizes.test, numpy_stream(seed, "split", "balance", "test"))
+            train = _draw(
+                train,
+                groups,
+                side,
+                numpy_stream(
+                    seed,
+                    "split",
+                    "balance",
+                    "train",
+                ),
+            )
+            test = _draw(
+                test,
+                groups,
+                sizes.test,
+                numpy_stream(
+                    seed,
+                    "split",
+                    "balance",
+                    "test",
+                ),
+            )
     if config.keep:
-        train = _draw(train, groups, sizes.kept, numpy_stream(seed, "split", "keep"))
-    return Split(seed, train.astype(np.int64), test.astype(np.int64))
+        train = _draw(
+            train,
+            groups,
+            sizes.kept,
+            numpy_stream(
+                seed,
+                "split",
+                "keep",
+            ),
+        )
+    return Split(
+        seed,
+        train.astype(np.int64),
+        test.astype(np.int64),
+    )
 
 
 def leakage_rows(dataset: Dataset, config: AuditConfig) -> Int64:
@@ -208,13 +259,20 @@ def draw_stratified(
     cells = _first_groups(dataset) * n_classes + dataset.labels
     counts = np.bincount(cells[pool], minlength=len(wanted) * n_classes)
     of_cells = []
-    for of_group, classes in zip(wanted, counts.reshape(-1, n_classes), strict=True):
+    for of_group, classes in zip(
+        wanted,
+        counts.reshape(-1, n_classes),
+        strict=True,
+    ):
         of_cells.append(largest_remainder(int(of_group), classes))
     return _draw(pool, cells, np.concatenate(of_cells), stream)
 
 
 def _draw(
-    rows: Int64, cells: NDArray[np.int64], wanted: Int64, stream: np.random.Generator
+    rows: Int64,
+    cells: NDArray[np.int64],
+    wanted: Int64,
+    stream: np.random.Generator,
 ) -> Int64:
     """``wanted[c]`` of the rows of each cell c, at random without replacement, ascending.
 

@@ -56,7 +56,11 @@ class Spool:
         weakref.finalize(self, file.close)  # maps have descriptors of their own
         return file
 
-    def keep_rows(self, blocks: Iterator[NDArray[np.uint8]], width: int) -> NDArray[np.uint8]:
+    def keep_rows(
+        self,
+        blocks: Iterator[NDArray[np.uint8]],
+        width: int,
+    ) -> NDArray[np.uint8]:
         """Blocks of rows ``[n, width]`` as one table, mapped.
 
         Raises:
@@ -94,7 +98,10 @@ class Spool:
         self._file.flush()
         start, self._end = self._end, self._file.tell()
         mapped = mmap.mmap(
-            self._file.fileno(), self._end - start, offset=start, access=mmap.ACCESS_READ
+            self._file.fileno(),
+            self._end - start,
+            offset=start,
+            access=mmap.ACCESS_READ,
         )
         self._maps.append((start, mapped))
         self._end += -self._end % mmap.ALLOCATIONGRANULARITY  # where the next map may begin
@@ -113,7 +120,11 @@ class Shared(Generic[Value]):
         spool: Where its arrays go for other processes, unless they lie there already.
     """
 
-    def __init__(self, make: Callable[[], Value], spool: Spool | None = None) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Value],
+        spool: Spool | None = None,
+    ) -> None:
         self._make, self._spool = make, spool
 
     @cached_property
@@ -141,7 +152,11 @@ def _carried(value: Value) -> Shared[Value]:
     return Shared(lambda: value)
 
 
-def _mapped(head: bytes, places: list[slice], descriptor: _Descriptor) -> Shared[Value]:
+def _mapped(
+    head: bytes,
+    places: list[slice],
+    descriptor: _Descriptor,
+) -> Shared[Value]:
     file = descriptor.detach()
 
     def make() -> Value:

@@ -75,7 +75,12 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     source = open_data(config)
     names = list(source.schema.names)
     _check_names(names, config)
-    needed = {*config.group, config.label, config.split_column, *config.contrast}
+    needed = {
+        *config.group,
+        config.label,
+        config.split_column,
+        *config.contrast,
+    }
     dropped = {n: "dropped by option" for n in config.drop if n not in needed}
     for name in names:
         if name in dropped or name == source.image:
@@ -91,13 +96,27 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     odd = [n for n, why in dropped.items() if why != "dropped by option"] + list(unreadable)
     if odd:
         notices += (Notice("unsupported_columns", f"left out, not numbers or text: {listed(odd)}"),)
-    named = [n for n in (*config.group, config.label, config.split_column) if n is not None]
+    named = [
+        n
+        for n in (
+            *config.group,
+            config.label,
+            config.split_column,
+        )
+        if n is not None
+    ]
     used = [n for n in named if n in odd or n == source.image]
     if used:
         raise DataError(f"column {quoted(used[0])} holds neither numbers nor text")
     for name, value in config.contrast.items():
         table = _contrast(table, name, value)
-    return CheckedTable(source, source.digest(), table, {**dropped, **unreadable}, notices)
+    return CheckedTable(
+        source,
+        source.digest(),
+        table,
+        {**dropped, **unreadable},
+        notices,
+    )
 
 
 def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
@@ -115,7 +134,13 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
             beside.append(name)
     declared = {name: column for name, column in config.declared.items() if name in features}
     laid = lay_over(table.select(features), declared)
-    rows = choose_rows(laid.table, label, all_groupings, config, table.select(beside))
+    rows = choose_rows(
+        laid.table,
+        label,
+        all_groupings,
+        config,
+        table.select(beside),
+    )
     used = rows.used
     reasons = {**checked.dropped, **reasons, **rows.reasons}
     groupings = tuple(restrict(grouping, used) for grouping in all_groupings)
@@ -139,8 +164,18 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         *label.notices,
         *group_notices,
         *_row_notices(rows, reasons, len(labels)),
-        *leaks(sampled(laid.table, rows), choice.column, labels, groupings),
-        *declaration_notices(rows.columns, declared, outside, asked=config.columns is not None),
+        *leaks(
+            sampled(laid.table, rows),
+            choice.column,
+            labels,
+            groupings,
+        ),
+        *declaration_notices(
+            rows.columns,
+            declared,
+            outside,
+            asked=config.columns is not None,
+        ),
     )
     return Dataset(
         name=config.data.name,
@@ -196,7 +231,11 @@ def _check_names(names: Sequence[str], config: AuditConfig) -> None:
             raise ConfigError(f"group column {quoted(name)} is both dropped and a feature")
 
 
-def _contrast(table: pa.Table, name: str, value: str) -> pa.Table:
+def _contrast(
+    table: pa.Table,
+    name: str,
+    value: str,
+) -> pa.Table:
     """The column made ``value`` / ``not value``; missing stays missing."""
     levels = encode_levels(table.column(name))
     if value not in levels.names:
@@ -256,14 +295,22 @@ def _feature_names(
     return features, reasons
 
 
-def _among(classes: tuple[str, ...], label: LabelColumn, of_label: int | None) -> int | None:
+def _among(
+    classes: tuple[str, ...],
+    label: LabelColumn,
+    of_label: int | None,
+) -> int | None:
     """A class of the whole label among those in use, or None."""
     if of_label is None or label.classes[of_label] not in classes:
         return None
     return classes.index(label.classes[of_label])
 
 
-def _row_notices(rows: Chosen, reasons: dict[str, str], n_rows: int) -> Sequence[Notice]:
+def _row_notices(
+    rows: Chosen,
+    reasons: dict[str, str],
+    n_rows: int,
+) -> Sequence[Notice]:
     notices = []
     for reason, counts in rows.dropped.items():
         message = f"{numbered(sum(counts.values()), 'row')} left out: {reason}"

@@ -56,7 +56,11 @@ ANGLES = ("angle_turned", "cos_before", "cos_after")
 THOROUGH_EVERY = 4  # checkpoints: eigenvalues and correlations cost more than all else together
 
 
-def read_angles(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
+def read_angles(
+    method: Method,
+    task: Task,
+    trained: TrainedReplicates,
+) -> dict[str, Tensor]:
     """How far each checkpoint was turned from each group's gradient.
 
     Of :func:`read` the cheapest series.
@@ -84,7 +88,11 @@ def _is_readable(
     return isinstance(method.release(task), Release)
 
 
-def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
+def read(
+    method: Method,
+    task: Task,
+    trained: TrainedReplicates,
+) -> dict[str, Tensor]:
     """What each checkpoint did to each group.
 
     Returns:
@@ -138,7 +146,11 @@ class CauseReading:
 
     def __init__(self, method: GradientMethod, task: Task) -> None:
         self.method, self.task = method, task
-        nothing = torch.full((task.pool.n_groups,), torch.nan, dtype=torch.float64)
+        nothing = torch.full(
+            (task.pool.n_groups,),
+            torch.nan,
+            dtype=torch.float64,
+        )
         self._spectra = [Spectrum(nothing, nothing)] * task.repeats
 
     @cached_property
@@ -150,10 +162,19 @@ class CauseReading:
         batch = pool.gather(chosen, None)
         shares = torch.bincount(groups, minlength=pool.n_groups).double() / pool.n_records
         return GroupedRecords.of(
-            batch.inputs, pool.labels[chosen], batch.group, n_groups=pool.n_groups, shares=shares
+            batch.inputs,
+            pool.labels[chosen],
+            batch.group,
+            n_groups=pool.n_groups,
+            shares=shares,
         )
 
-    def at(self, checkpoint: Checkpoint, *, thorough: bool) -> Mapping[str, Tensor]:
+    def at(
+        self,
+        checkpoint: Checkpoint,
+        *,
+        thorough: bool,
+    ) -> Mapping[str, Tensor]:
         """All series of one step, [R, ...] each.
 
         Args:
@@ -219,7 +240,14 @@ class CauseReading:
         reader = StepReader(self.method, self.task, checkpoint)
         moments = reader.moments()
         of_replicates: dict[str, list[Tensor]] = {}
-        for r, batches in enumerate(self._batches(reader, moments, "batches", ANGLE_BATCHES)):
+        for r, batches in enumerate(
+            self._batches(
+                reader,
+                moments,
+                "batches",
+                ANGLE_BATCHES,
+            )
+        ):
             _append(of_replicates, _angles(batches, self._means(moments, r)))
         return {name: torch.stack(of_replicates[name]) for name in ANGLES}
 
@@ -246,11 +274,26 @@ class CauseReading:
         moments = reader.moments()
         samplings = [self._sampling(checkpoint, r) for r in range(self.task.repeats)]
         means = [self._means(moments, r) for r in range(self.task.repeats)]
-        noise = [noise_term(t, sampling) for t, sampling in zip(trace, samplings, strict=True)]
+        noise = [
+            noise_term(t, sampling)
+            for t, sampling in zip(
+                trace,
+                samplings,
+                strict=True,
+            )
+        ]
 
         def measured(batches: Batches, r: int) -> dict[str, Tensor]:
             forms = Forms.of(quadratic_forms(landscapes[r], vectors(batches, means[r])), batches)
-            return {**risk_terms(batches, means[r], forms, samplings[r]), "r_noise": noise[r]}
+            return {
+                **risk_terms(
+                    batches,
+                    means[r],
+                    forms,
+                    samplings[r],
+                ),
+                "r_noise": noise[r],
+            }
 
         pilot = self._batches(reader, moments, "pilot", PILOT)
         pilot = [replace(one, typical=one.typical_shrinkage()) for one in pilot]
@@ -258,7 +301,14 @@ class CauseReading:
             [measured(one, r) for r, one in enumerate(pilot)], reader.network.n_parameters
         )
         of_replicates: dict[str, list[Tensor]] = {}
-        for r, batches in enumerate(self._batches(reader, moments, "batches", needed)):
+        for r, batches in enumerate(
+            self._batches(
+                reader,
+                moments,
+                "batches",
+                needed,
+            )
+        ):
             batches = replace(batches, typical=pilot[r].typical)
             terms = measured(batches, r)
             aims = dict(zip(DRAWN, wanted_errors(terms), strict=True))
@@ -289,7 +339,11 @@ class CauseReading:
     def _means(self, moments: Moments, replicate: int) -> Means:
         group = torch.cat([moments.group[replicate], moments.whole[replicate].unsqueeze(0)])
         total, processed = moments.total[replicate], moments.processed[replicate]
-        return Means(group, total / self.task.n_public, processed / self.task.n_public)
+        return Means(
+            group,
+            total / self.task.n_public,
+            processed / self.task.n_public,
+        )
 
     def _batches(
         self, reader: StepReader, moments: Moments, label: str, count: int
@@ -304,7 +358,17 @@ class CauseReading:
             records = poisson_batch(stream, n_records, 1.0 / task.steps_per_epoch)
             weights = [torch.ones(len(records), dtype=torch.float64)]
             if number < PROBES:
-                weights.append(torch.from_numpy(stream.integers(0, 2, len(records)) * 2.0 - 1.0))
+                weights.append(
+                    torch.from_numpy(
+                        stream.integers(
+                            0,
+                            2,
+                            len(records),
+                        )
+                        * 2.0
+                        - 1.0
+                    )
+                )
             sums = reader.sums(records, weights)
             plain, processed = sums.plain.double(), sums.processed.double()
             steps.append(torch.stack([plain[0], processed[0]]) / expected)
@@ -317,7 +381,13 @@ class CauseReading:
             torch.stack(probes, 2),
         )  # [2, R, M, P] and [2, R, S, P]
         return [
-            Batches(both[0, r], both[1, r], signed[0, r], signed[1, r], reader.unclipped(r))
+            Batches(
+                both[0, r],
+                both[1, r],
+                signed[0, r],
+                signed[1, r],
+                reader.unclipped(r),
+            )
             for r in range(task.repeats)
         ]
 
@@ -387,7 +457,12 @@ def _angles(batches: Batches, means: Means) -> dict[str, Tensor]:
     }
 
 
-def stratified(groups: Tensor, n_groups: int, count: int, seed: int) -> Tensor:
+def stratified(
+    groups: Tensor,
+    n_groups: int,
+    count: int,
+    seed: int,
+) -> Tensor:
     """At most ``count`` record numbers, as many of each group as there are, ascending.
 
     Args:
@@ -402,6 +477,14 @@ def stratified(groups: Tensor, n_groups: int, count: int, seed: int) -> Tensor:
     for place, group in enumerate(torch.argsort(sizes, stable=True).tolist()):
         members = torch.nonzero(groups == group).squeeze(1).numpy()
         take = min(len(members), left // (n_groups - place))
-        chosen.append(torch.from_numpy(stream.choice(members, take, replace=False)))
+        chosen.append(
+            torch.from_numpy(
+                stream.choice(
+                    members,
+                    take,
+                    replace=False,
+                )
+            )
+        )
         left -= take
     return torch.cat(chosen).sort().values

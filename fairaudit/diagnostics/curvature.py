@@ -106,7 +106,19 @@ def lanczos(
 
 def start_vector(like: Tensor) -> Tensor:
     """Signs from a fixed stream, [P]: the same for every group, run and machine."""
-    signs = numpy_stream(0, "probe", "lanczos").integers(0, 2, len(like)) * 2 - 1
+    signs = (
+        numpy_stream(
+            0,
+            "probe",
+            "lanczos",
+        ).integers(
+            0,
+            2,
+            len(like),
+        )
+        * 2
+        - 1
+    )
     return torch.from_numpy(signs).to(like)
 
 
@@ -141,7 +153,11 @@ class Traces:
     difference_error: Tensor
 
 
-def summed_loss(module: nn.Module, features: Tensor, targets: Tensor) -> Callable[[Tensor], Tensor]:
+def summed_loss(
+    module: nn.Module,
+    features: Tensor,
+    targets: Tensor,
+) -> Callable[[Tensor], Tensor]:
     """The summed cross-entropy of records as a function of the flat parameters [P]."""
     shapes = {name: p.shape for name, p in module.named_parameters() if p.requires_grad}
     sizes = [math.prod(shape) for shape in shapes.values()]
@@ -149,7 +165,11 @@ def summed_loss(module: nn.Module, features: Tensor, targets: Tensor) -> Callabl
     def loss(theta: Tensor) -> Tensor:
         parts = torch.split(theta, sizes)
         values = {}
-        for (name, shape), part in zip(shapes.items(), parts, strict=True):
+        for (name, shape), part in zip(
+            shapes.items(),
+            parts,
+            strict=True,
+        ):
             values[name] = part.view(shape)
         logits = functional_call(module, values, (features,))
         return nn.functional.cross_entropy(logits, targets, reduction="sum")
@@ -167,9 +187,17 @@ def _products(landscape: Landscape) -> Iterator[tuple[int, Callable[[Tensor], Te
     rows_at_once = max(1, NUMBERS_AT_ONCE // math.prod(records.features.shape[1:]))
     leaf = landscape.theta.clone().requires_grad_()
     for group, rows in records.pieces(rows_at_once):
-        loss = summed_loss(landscape.module, records.features[rows], records.targets[rows])
+        loss = summed_loss(
+            landscape.module,
+            records.features[rows],
+            records.targets[rows],
+        )
         with torch.enable_grad():
-            (gradient,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
+            (gradient,) = torch.autograd.grad(
+                loss(leaf),
+                leaf,
+                create_graph=True,
+            )
 
         def product(vector: Tensor, gradient: Tensor = gradient) -> Tensor:
             return torch.autograd.grad(gradient, leaf, vector, retain_graph=True)[0]
@@ -188,7 +216,11 @@ def quadratic_forms(landscape: Landscape, vectors: Tensor) -> Tensor:
         [V, K + 1], float64; NaN for an absent group.
     """
     vectors = vectors.to(landscape.theta)
-    sums = torch.zeros(len(vectors), landscape.records.n_groups, dtype=torch.float64)
+    sums = torch.zeros(
+        len(vectors),
+        landscape.records.n_groups,
+        dtype=torch.float64,
+    )
     for group, product in _products(landscape):
         for number, vector in enumerate(vectors):
             sums[number, group] += (product(vector).double() @ vector.double()).cpu()
@@ -205,7 +237,11 @@ def hessian_products(landscape: Landscape, vectors: Tensor) -> Tensor:
 
 
 def probe_signs(
-    seed: int, n_parameters: int, probes: int = PROBES, *, label: str | int = 0
+    seed: int,
+    n_parameters: int,
+    probes: int = PROBES,
+    *,
+    label: str | int = 0,
 ) -> Tensor:
     """Rademacher vectors of +-1, [V, P], int8, from a stream that no training draws from.
 
@@ -216,11 +252,24 @@ def probe_signs(
         label: Tells sets of probes apart.
     """
     stream = numpy_stream(seed, "probe", "trace", label)
-    return torch.from_numpy(stream.integers(0, 2, (probes, n_parameters), dtype="int8") * 2 - 1)
+    return torch.from_numpy(
+        stream.integers(
+            0,
+            2,
+            (probes, n_parameters),
+            dtype="int8",
+        )
+        * 2
+        - 1
+    )
 
 
 def traces(
-    landscape: Landscape, of_records: Tensor | None, *, seed: int, probes: int = PROBES
+    landscape: Landscape,
+    of_records: Tensor | None,
+    *,
+    seed: int,
+    probes: int = PROBES,
 ) -> Traces:
     """Tr H_a of every group and of the whole.
 
@@ -251,7 +300,11 @@ def hutchinson(landscape: Landscape, signs: Tensor) -> Traces:
     forms = quadratic_forms(landscape, signs)
     root = len(signs) ** 0.5
     differences = forms.unsqueeze(2) - forms.unsqueeze(1)
-    return Traces(forms.mean(0), forms.std(0) / root, differences.std(0) / root)
+    return Traces(
+        forms.mean(0),
+        forms.std(0) / root,
+        differences.std(0) / root,
+    )
 
 
 def _exact(value: Tensor) -> Traces:
@@ -276,7 +329,11 @@ def traces_of_records(landscape: Landscape) -> Tensor | None:
     return torch.cat(traces)
 
 
-def _traces_of_chain(landscape: Landscape, layers: Sequence[Layer], rows: slice) -> Tensor:
+def _traces_of_chain(
+    landscape: Landscape,
+    layers: Sequence[Layer],
+    rows: slice,
+) -> Tensor:
     """tr H_i of some records, [n].
 
     The loss's Hessian in the outputs z of a layer is kept as sum_j w_j c_j c_j^T + diag(bend), and
@@ -311,7 +368,17 @@ def _traces_of_chain(landscape: Landscape, layers: Sequence[Layer], rows: slice)
         if linear_below == 1:  # of which the trace alone is asked for
             bend = bend @ layer.weight.square()
         else:
-            columns = torch.cat([columns, layer.weight.expand(len(delta), -1, -1)], 1)
+            columns = torch.cat(
+                [
+                    columns,
+                    layer.weight.expand(
+                        len(delta),
+                        -1,
+                        -1,
+                    ),
+                ],
+                1,
+            )
             weights = torch.cat([weights, bend], 1)
             bend = torch.zeros_like(delta)
     return total

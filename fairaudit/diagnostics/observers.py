@@ -15,7 +15,11 @@ def cosine(a: Tensor, b: Tensor) -> Tensor:
     """Cosine along the last axis; NaN where either vector is zero."""
     product = (a * b).sum(-1)
     value = product / (a.norm(dim=-1) * b.norm(dim=-1))
-    return torch.where(value.isfinite(), value.clamp(-1.0, 1.0), torch.nan)
+    return torch.where(
+        value.isfinite(),
+        value.clamp(-1.0, 1.0),
+        torch.nan,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,12 @@ class Misalignment(Observer):
     def observe(self, view: StepView) -> Mapping[str, Tensor]:
         """This step's cosines and norms."""
         batch, clipped, groups = (
-            view.sums[row] for row in (GradientSum.WHOLE, GradientSum.CLIPPED, GradientSum.GROUPS)
+            view.sums[row]
+            for row in (
+                GradientSum.WHOLE,
+                GradientSum.CLIPPED,
+                GradientSum.GROUPS,
+            )
         )
         return {
             "cos_batch_clipped": cosine(batch, clipped),
@@ -97,7 +106,14 @@ class EpochCurves(Observer):
             (
                 view.logits,
                 view.targets,
-                torch.stack((view.norms, view.scale, view.unclipped), -1),
+                torch.stack(
+                    (
+                        view.norms,
+                        view.scale,
+                        view.unclipped,
+                    ),
+                    -1,
+                ),
                 group,
             )
         )
@@ -109,7 +125,14 @@ class EpochCurves(Observer):
         count, *sums = self._sums.unbind(-1)
         self._sums = None
         names = ("loss", "gradient_norm", "clipped", "scale")
-        return {name: (total / count).float() for name, total in zip(names, sums, strict=True)}
+        return {
+            name: (total / count).float()
+            for name, total in zip(
+                names,
+                sums,
+                strict=True,
+            )
+        }
 
     def _fold(self, n_groups: int) -> None:
         logits, targets, factors, group = (
@@ -119,14 +142,35 @@ class EpochCurves(Observer):
         loss = -(torch.log_softmax(logits, -1) * targets).sum(-1)
         norms, scale, unclipped = factors.unbind(-1)
         clipped = (scale < unclipped * (1 - 1e-4)).to(scale.dtype)  # the guard on norms is no clip
-        values = torch.stack((torch.ones_like(loss), loss, norms, clipped, scale), -1)
+        values = torch.stack(
+            (
+                torch.ones_like(loss),
+                loss,
+                norms,
+                clipped,
+                scale,
+            ),
+            -1,
+        )
         # A record that the engine zeroed because it is not finite has no loss to average.
         finite = torch.isfinite(values).all(-1)
         group, values = (
             torch.where(finite, group, n_groups),
-            torch.where(finite.unsqueeze(-1), values, 0.0).double(),
+            torch.where(
+                finite.unsqueeze(-1),
+                values,
+                0.0,
+            ).double(),
         )
-        sums = values.new_zeros(len(group), n_groups + 1, values.shape[-1])
-        sums.scatter_add_(1, group.unsqueeze(-1).expand_as(values), values)
+        sums = values.new_zeros(
+            len(group),
+            n_groups + 1,
+            values.shape[-1],
+        )
+        sums.scatter_add_(
+            1,
+            group.unsqueeze(-1).expand_as(values),
+            values,
+        )
         sums = sums[:, :n_groups]
         self._sums = sums if self._sums is None else self._sums + sums

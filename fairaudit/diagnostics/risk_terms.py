@@ -53,7 +53,11 @@ class Batches:
     def shrinkage(self) -> Tensor:
         """rho = ||gbar_B|| / ||g_B||, [M]; 1 for an empty batch, which contributes zeros."""
         before, after = self.plain.norm(dim=1), self.clipped.norm(dim=1)
-        return torch.where((before > 0) & (after > 0), after / before, 1.0)
+        return torch.where(
+            (before > 0) & (after > 0),
+            after / before,
+            1.0,
+        )
 
     def typical_shrinkage(self) -> float | None:
         """Their mean shrinkage, None where there is none; for other batches' ``typical``."""
@@ -93,8 +97,24 @@ class Forms:
     def of(cls, flat: Tensor, batches: Batches) -> "Forms":
         """From the forms of :func:`vectors`, [2 M + 2 S + 2, K + 1]."""
         m, s = len(batches.plain), len(batches.probes)
-        plain, clipped, probes, clipped_probes, rest = torch.split(flat, [m, m, s, s, 2])
-        return cls(plain, clipped, probes, clipped_probes, rest[0], rest[1])
+        plain, clipped, probes, clipped_probes, rest = torch.split(
+            flat,
+            [
+                m,
+                m,
+                s,
+                s,
+                2,
+            ],
+        )
+        return cls(
+            plain,
+            clipped,
+            probes,
+            clipped_probes,
+            rest[0],
+            rest[1],
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +139,15 @@ class Sampling:
 def vectors(batches: Batches, means: Means) -> Tensor:
     """All vectors whose forms the terms need, [2 M + 2 S + 2, P]."""
     both = torch.stack([means.plain, means.clipped])
-    return torch.cat([batches.plain, batches.clipped, batches.probes, batches.clipped_probes, both])
+    return torch.cat(
+        [
+            batches.plain,
+            batches.clipped,
+            batches.probes,
+            batches.clipped_probes,
+            both,
+        ]
+    )
 
 
 def risk_terms(
@@ -136,7 +164,12 @@ def risk_terms(
     """
     eta, rho, keep = sampling.learning_rate, batches.shrinkage.unsqueeze(1), batches.kept
     linear = first_order(batches, means)
-    square = _products(rho**2, batches.unclipped**2, forms.plain, forms.clipped)
+    square = _products(
+        rho**2,
+        batches.unclipped**2,
+        forms.plain,
+        forms.clipped,
+    )
     # v^T H v enters with a plus where <g_a, v>, the step being downhill, enters with a minus.
     each = {f"r_{part}": eta * linear[part] - eta**2 / 2 * square[part] for part in linear}
     clip = each["r_clip_batches"][keep].nan_to_num()
@@ -178,7 +211,12 @@ def first_order(batches: Batches, means: Means) -> Mapping[str, Tensor]:
     return {part: value - known[part] for part, value in each.items()}
 
 
-def _products(rho: Tensor, unclipped: float, plain: Tensor, clipped: Tensor) -> dict[str, Tensor]:
+def _products(
+    rho: Tensor,
+    unclipped: float,
+    plain: Tensor,
+    clipped: Tensor,
+) -> dict[str, Tensor]:
     """What the parts are of a product with g_B and with gbar_B.
 
     Of first order, or squares of all.
@@ -195,7 +233,11 @@ def _products(rho: Tensor, unclipped: float, plain: Tensor, clipped: Tensor) -> 
     }
 
 
-def clip_term(means: Means, forms: Forms, sampling: Sampling) -> tuple[Tensor, Tensor]:
+def clip_term(
+    means: Means,
+    forms: Forms,
+    sampling: Sampling,
+) -> tuple[Tensor, Tensor]:
     """R_clip over all Poisson batches, and the standard error of its covariance part, [K + 1] each.
 
     E gbar_B^T H gbar_B = gbar_D^T H gbar_D + (1 - q) / (q N^2) sum_i gbar_i^T H gbar_i. The sum
@@ -222,7 +264,11 @@ def mean_and_error(values: Tensor) -> tuple[Tensor, Tensor]:
     """Over the first axis [M, ...]: mean and its standard error; NaN where there are too few."""
     count = len(values)
     if not count:
-        nothing = torch.full(values.shape[1:], torch.nan, dtype=values.dtype)
+        nothing = torch.full(
+            values.shape[1:],
+            torch.nan,
+            dtype=values.dtype,
+        )
         return nothing, nothing
     if count > 1:
         error = values.std(0) / count**0.5
@@ -255,4 +301,8 @@ class Spectrum:
 
 def _flag(values: Tensor, holds: Tensor) -> Tensor:
     unknown = torch.isnan(values).any()
-    return torch.where(unknown, torch.nan, holds.double()).unsqueeze(0)
+    return torch.where(
+        unknown,
+        torch.nan,
+        holds.double(),
+    ).unsqueeze(0)

@@ -69,7 +69,12 @@ class Elementwise(Layer):
 
     def backward_(self, y: Tensor, delta: Tensor) -> Tensor:
         """The backward pass into the memory of ``delta``."""
-        gradient: Tensor = self._derivative.grad_input(delta, y, *self._constants, grad_input=delta)
+        gradient: Tensor = self._derivative.grad_input(
+            delta,
+            y,
+            *self._constants,
+            grad_input=delta,
+        )
         return gradient
 
 
@@ -79,7 +84,12 @@ class Parametric(Layer):
     floats_per_record: int  # held for one record between the passes: input and output gradient
 
     @abstractmethod
-    def book(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> tuple[Tensor, Book]:
+    def book(
+        self,
+        x: Tensor,
+        delta: Tensor,
+        x_norms: Tensor | None = None,
+    ) -> tuple[Tensor, Book]:
         """What the weighted sums need of a chunk, and its norms.
 
         Args:
@@ -99,7 +109,14 @@ class Parametric(Layer):
         """
 
     @abstractmethod
-    def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
+    def write(
+        self,
+        parts: tuple[Tensor, ...],
+        book: Book,
+        weights: Tensor,
+        *,
+        add: bool,
+    ) -> None:
         """Write, or add, sum_i w_i g_i from a chunk's book and its weights [(R,) B, 1]."""
 
 
@@ -113,7 +130,12 @@ class Materialised(Parametric):
         In the order of ``parts``, [R, ...] each.
         """
 
-    def book(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> tuple[Tensor, Book]:
+    def book(
+        self,
+        x: Tensor,
+        delta: Tensor,
+        x_norms: Tensor | None = None,
+    ) -> tuple[Tensor, Book]:
         """The norms of what is summed later, to the bit."""
         parts = self.gradients(x, delta)
         norms: Tensor = torch.linalg.vector_norm(parts[0], dim=-1)
@@ -123,7 +145,14 @@ class Materialised(Parametric):
         # as zero.
         return norms.add_(HIDDEN), parts
 
-    def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
+    def write(
+        self,
+        parts: tuple[Tensor, ...],
+        book: Book,
+        weights: Tensor,
+        *,
+        add: bool,
+    ) -> None:
         """Weights times the written gradients."""
         row = weights.mT
         product = torch.mm if len(parts[0]) == 1 else torch.bmm

@@ -48,7 +48,12 @@ class _Chain:
         self.shape: Shape | None = None  # None: one row of a width that the first layer knows
         self.flattened: Shape | None = None  # the image that a row of numbers was, if it was one
 
-    def add(self, layer: Layer, shape: Shape | None, flattened: Shape | None = None) -> None:
+    def add(
+        self,
+        layer: Layer,
+        shape: Shape | None,
+        flattened: Shape | None = None,
+    ) -> None:
         """Append a layer whose output has that shape."""
         self.layers.append(layer)
         self.shape = shape
@@ -83,9 +88,26 @@ def _linear(chain: _Chain, module: nn.Linear) -> None:
         raise unsupported(module, "on what is not one row of numbers")
     image = chain.flattened
     if image is not None and image[2] > 1 and image[0] * image[1] > 1:
-        chain.add(ImageLinear(chain.theta, chain.start, image, outputs, has_bias), (outputs,))
+        chain.add(
+            ImageLinear(
+                chain.theta,
+                chain.start,
+                image,
+                outputs,
+                has_bias,
+            ),
+            (outputs,),
+        )
     else:
-        chain.add(Linear(chain.theta, chain.start, (outputs, inputs), has_bias), (outputs,))
+        chain.add(
+            Linear(
+                chain.theta,
+                chain.start,
+                (outputs, inputs),
+                has_bias,
+            ),
+            (outputs,),
+        )
 
 
 def _conv(chain: _Chain, module: nn.Conv2d) -> None:
@@ -95,17 +117,36 @@ def _conv(chain: _Chain, module: nn.Conv2d) -> None:
             module, f"with groups={module.groups}, padding_mode={module.padding_mode!r}"
         )
     kernel, stride, dilation = (
-        _pair(module, size) for size in (module.kernel_size, module.stride, module.dilation)
+        _pair(module, size)
+        for size in (
+            module.kernel_size,
+            module.stride,
+            module.dilation,
+        )
     )
     padding = (0, 0) if module.padding == "valid" else module.padding
     if padding == "same":
-        reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+        reach = [
+            d * (k - 1)
+            for d, k in zip(
+                dilation,
+                kernel,
+                strict=True,
+            )
+        ]
         if any(r % 2 for r in reach):
             raise unsupported(module, "with padding='same' and an even kernel")
         padding = (reach[0] // 2, reach[1] // 2)
     window = Window(kernel, stride, _pair(module, padding), dilation)
     has_bias = module.bias is not None
-    layer = Conv(chain.theta, chain.start, image, module.out_channels, window, has_bias)
+    layer = Conv(
+        chain.theta,
+        chain.start,
+        image,
+        module.out_channels,
+        window,
+        has_bias,
+    )
     chain.add(layer, layer.out)
 
 
@@ -113,7 +154,16 @@ def _group_norm(chain: _Chain, module: nn.GroupNorm) -> None:
     image = chain.image(module)
     if not module.affine:
         raise unsupported(module, "without affine parameters")
-    chain.add(GroupNorm(chain.theta, chain.start, image, module.num_groups, module.eps), image)
+    chain.add(
+        GroupNorm(
+            chain.theta,
+            chain.start,
+            image,
+            module.num_groups,
+            module.eps,
+        ),
+        image,
+    )
 
 
 def _layer_norm(chain: _Chain, module: nn.LayerNorm) -> None:
@@ -127,14 +177,34 @@ def _layer_norm(chain: _Chain, module: nn.LayerNorm) -> None:
     if channels_first is None and len(module.normalized_shape) != 1:
         raise unsupported(module, "without an image as its input")
     shape = chain.shape or tuple(module.normalized_shape)
-    chain.add(LayerNorm(chain.theta, chain.start, shape, module.eps), shape)
+    chain.add(
+        LayerNorm(
+            chain.theta,
+            chain.start,
+            shape,
+            module.eps,
+        ),
+        shape,
+    )
 
 
 def _flatten(chain: _Chain, module: nn.Flatten) -> None:
     height, width, channels = chain.image(module)
-    if (module.start_dim, module.end_dim) not in ((1, -1), (1, 3), (-3, -1)):
+    if (module.start_dim, module.end_dim) not in (
+        (1, -1),
+        (1, 3),
+        (-3, -1),
+    ):
         raise unsupported(module, f"from axis {module.start_dim} to {module.end_dim}")
-    chain.add(Flatten(), (height * width * channels,), (height, width, channels))
+    chain.add(
+        Flatten(),
+        (height * width * channels,),
+        (
+            height,
+            width,
+            channels,
+        ),
+    )
 
 
 def _pool(chain: _Chain, module: nn.MaxPool2d | nn.AvgPool2d | nn.AdaptiveAvgPool2d) -> None:
@@ -149,7 +219,13 @@ def _pool(chain: _Chain, module: nn.MaxPool2d | nn.AvgPool2d | nn.AdaptiveAvgPoo
         raise unsupported(module, "with return_indices=True")
     else:
         layer = MaxPool(module)
-    found = layer.forward(chain.theta.new_empty(1, *image, device="meta"))
+    found = layer.forward(
+        chain.theta.new_empty(
+            1,
+            *image,
+            device="meta",
+        )
+    )
     chain.add(layer, tuple(found.shape[1:]))
 
 

@@ -23,7 +23,13 @@ class Linear(Parametric):
     Source: Li et al. 2022 (ghost norm), Bu et al. 2023 (book-keeping).
     """
 
-    def __init__(self, theta: Tensor, start: int, shape: tuple[int, int], has_bias: bool) -> None:
+    def __init__(
+        self,
+        theta: Tensor,
+        start: int,
+        shape: tuple[int, int],
+        has_bias: bool,
+    ) -> None:
         outputs, inputs = shape
         self.shape = shape
         self.has_bias = has_bias
@@ -33,7 +39,11 @@ class Linear(Parametric):
         self.end = self.split + outputs * has_bias
         self.single = len(theta) == 1
         # Views: in-place updates of theta are seen here without re-binding.
-        weight = theta[:, start : self.split].view(-1, outputs, inputs)
+        weight = theta[:, start : self.split].view(
+            -1,
+            outputs,
+            inputs,
+        )
         bias = theta[:, self.split : self.end]
         if not has_bias:
             bias = theta.new_zeros(len(theta), outputs)
@@ -44,13 +54,22 @@ class Linear(Parametric):
         """Affine map, [(R,) B, inputs] -> [(R,) B, outputs]."""
         if self.single:
             return torch.addmm(self.bias, x, self.weight.t())
-        return torch.baddbmm(self.bias, x, self.weight.transpose(1, 2))
+        return torch.baddbmm(
+            self.bias,
+            x,
+            self.weight.transpose(1, 2),
+        )
 
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """``delta W``."""
         return torch.matmul(delta, self.weight)
 
-    def book(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> tuple[Tensor, Book]:
+    def book(
+        self,
+        x: Tensor,
+        delta: Tensor,
+        x_norms: Tensor | None = None,
+    ) -> tuple[Tensor, Book]:
         """Ghost norm |delta| sqrt(|x|^2 + 1); inputs and output gradients are kept.
 
         A norm that is too small is a gradient not clipped. Squares below float32's range read as
@@ -72,7 +91,14 @@ class Linear(Parametric):
             parts = [part[0] for part in parts]
         return tuple(parts)
 
-    def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
+    def write(
+        self,
+        parts: tuple[Tensor, ...],
+        book: Book,
+        weights: Tensor,
+        *,
+        add: bool,
+    ) -> None:
         """One matmul per replicate, (w * delta)^T x, and the column sums for the bias."""
         weight, *biases = parts
         x, delta = book
@@ -107,13 +133,31 @@ class ImageLinear(Linear):
     """
 
     def __init__(
-        self, theta: Tensor, start: int, image: Shape, outputs: int, has_bias: bool
+        self,
+        theta: Tensor,
+        start: int,
+        image: Shape,
+        outputs: int,
+        has_bias: bool,
     ) -> None:
         height, width, channels = image
-        super().__init__(theta, start, (outputs, height * width * channels), has_bias)
+        super().__init__(
+            theta,
+            start,
+            (outputs, height * width * channels),
+            has_bias,
+        )
         self.image = image
-        self._stored = _channels_last(theta[:, start : self.split], outputs, image)
-        self._arranged = torch.empty(self._stored.shape, dtype=theta.dtype, device=theta.device)
+        self._stored = _channels_last(
+            theta[:, start : self.split],
+            outputs,
+            image,
+        )
+        self._arranged = torch.empty(
+            self._stored.shape,
+            dtype=theta.dtype,
+            device=theta.device,
+        )
         arranged = self._arranged.view(len(theta), *self.shape)
         self.weight = arranged[0] if self.single else arranged
 
@@ -128,10 +172,21 @@ class ImageLinear(Linear):
         Which it goes to.
         """
         weight, *bias = super().parts(out)
-        stored = _channels_last(out[:, self.start : self.split], self.shape[0], self.image)
+        stored = _channels_last(
+            out[:, self.start : self.split],
+            self.shape[0],
+            self.image,
+        )
         return weight.new_zeros(weight.shape), *bias, stored
 
-    def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
+    def write(
+        self,
+        parts: tuple[Tensor, ...],
+        book: Book,
+        weights: Tensor,
+        *,
+        add: bool,
+    ) -> None:
         """A linear layer's sum, which the buffer holds so far, then its rearrangement."""
         *sums, stored = parts
         super().write(tuple(sums), book, weights, add=add)
@@ -141,4 +196,16 @@ class ImageLinear(Linear):
 def _channels_last(weight: Tensor, outputs: int, image: Shape) -> Tensor:
     """A view [R, outputs, H, W, C] of weights [R, outputs * C * H * W]."""
     height, width, channels = image
-    return weight.view(len(weight), outputs, channels, height, width).permute(0, 1, 3, 4, 2)
+    return weight.view(
+        len(weight),
+        outputs,
+        channels,
+        height,
+        width,
+    ).permute(
+        0,
+        1,
+        3,
+        4,
+        2,
+    )

@@ -74,7 +74,12 @@ class Asking(Generic[S]):
         self.released = part.init(replicates, facts)
         self.state = self.released
 
-    def ask(self, batch: Tensor, group: Tensor, present: Tensor | None) -> None:
+    def ask(
+        self,
+        batch: Tensor,
+        group: Tensor,
+        present: Tensor | None,
+    ) -> None:
         """Sum the part's query over a batch, add noise, let the part digest the answer.
 
         A part that asks nothing stays as it is.
@@ -110,7 +115,10 @@ class Asking(Generic[S]):
 
 
 def scaled(
-    rule: Asking[Any], norms: Tensor, group: Tensor, present: Tensor | None = None
+    rule: Asking[Any],
+    norms: Tensor,
+    group: Tensor,
+    present: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """What a rule makes of one batch: it asks, if it does, and then scales.
 
@@ -172,7 +180,11 @@ def limited_scale(scale: Tensor, upper: Tensor, sensitivity: Tensor) -> Tensor:
 
 def limited_rows(query: Tensor) -> Tensor:
     """Rows [R, B, Q] of L2 norm at most ``LARGEST_SHARE``; one that is not finite becomes 0."""
-    norms: Tensor = torch.linalg.vector_norm(query, dim=-1, keepdim=True)
+    norms: Tensor = torch.linalg.vector_norm(
+        query,
+        dim=-1,
+        keepdim=True,
+    )
     if not norms.numel() or norms.max().item() <= LARGEST_SHARE:
         return query
     shortened = query * norms.reciprocal().mul(LARGEST_SHARE).clamp(max=1.0)
@@ -219,7 +231,11 @@ class Trace:
     steps: dict[str, list[int]] = field(default_factory=dict)
     values: dict[str, list[Tensor]] = field(default_factory=dict)
 
-    def add(self, step: int, readings: Mapping[str, Tensor]) -> None:
+    def add(
+        self,
+        step: int,
+        readings: Mapping[str, Tensor],
+    ) -> None:
         """Append one step's readings."""
         for name, value in readings.items():
             self.steps.setdefault(name, []).append(step)
@@ -331,11 +347,26 @@ class Loop:
         watchers = [observer for observer in training.observers if observer.wants(step)]
         sums = self._sums(scale, group, self._wanted(watchers))
         if watchers:
-            for observer, view in self._views(step, batch, logits, norms, scale, sums, watchers):
+            for observer, view in self._views(
+                step,
+                batch,
+                logits,
+                norms,
+                scale,
+                sums,
+                watchers,
+            ):
                 self.trace.add(step, observer.observe(view))
         self.trace.add(step, training.objective.describe(objective.released))
         self.trace.add(step, training.rule.describe(rule.released))
-        training.optimizer.step(self.network.theta, self._close(sums, sensitivity, batch))
+        training.optimizer.step(
+            self.network.theta,
+            self._close(
+                sums,
+                sensitivity,
+                batch,
+            ),
+        )
         if isinstance(training.release, UnprovenRelease):
             self.trace.add(step, training.release.describe())
         objective.step()
@@ -344,7 +375,13 @@ class Loop:
 
     def _checkpoint(self, step: int, sensitivity: Tensor) -> Checkpoint:
         """This step, copied: training moves theta in place, and a reader may do what it likes."""
-        released = copy.deepcopy((self.objective.released, self.rule.released, sensitivity))
+        released = copy.deepcopy(
+            (
+                self.objective.released,
+                self.rule.released,
+                sensitivity,
+            )
+        )
         objective, rule, bound = released
         theta = self.network.theta.clone()
         eta = self.training.optimizer.learning_rate
@@ -371,11 +408,19 @@ class Loop:
             targets=self._lead(batch.targets),
             norms=norms,
             scale=scale,
-            unclipped=training.rule.scale(self.rule.released, torch.zeros_like(norms), group),
+            unclipped=training.rule.scale(
+                self.rule.released,
+                torch.zeros_like(norms),
+                group,
+            ),
             group=group,
             index=self._lead(batch.records),
             present=batch.present,
-            step_factor=partial(training.rule.step_factor, self.rule.released, training.facts),
+            step_factor=partial(
+                training.rule.step_factor,
+                self.rule.released,
+                training.facts,
+            ),
             sums={},
             n_groups=self.pool.n_groups,
         )
@@ -438,7 +483,12 @@ class Loop:
             sums[GradientSum.GROUPS] = torch.stack(tape_sums[len(wanted) - 1 :], 1)
         return sums
 
-    def _close(self, sums: dict[GradientSum, Tensor], sensitivity: Tensor, batch: Batch) -> Tensor:
+    def _close(
+        self,
+        sums: dict[GradientSum, Tensor],
+        sensitivity: Tensor,
+        batch: Batch,
+    ) -> Tensor:
         """The gradient [R, P]; only an unproven release is told about the batch."""
         training = self.training
         rows = [sums[row] for row in training.release.rows]
@@ -448,6 +498,14 @@ class Loop:
         present = torch.ones(group.shape)
         if batch.present is not None:
             present = batch.present.to(torch.float32)
-        groups = torch.zeros(len(group), self.pool.n_groups).scatter_add_(1, group, present)
-        realised = Realised(groups.sum(1), groups, training.rule.describe(self.rule.released))
+        groups = torch.zeros(len(group), self.pool.n_groups).scatter_add_(
+            1,
+            group,
+            present,
+        )
+        realised = Realised(
+            groups.sum(1),
+            groups,
+            training.rule.describe(self.rule.released),
+        )
         return training.release(rows, sensitivity, training.facts, realised)

@@ -87,7 +87,11 @@ class Network(Stacked):
             between layers, frozen, or of no layer.
     """
 
-    def __init__(self, modules: Sequence[nn.Module], device: torch.device = CPU) -> None:
+    def __init__(
+        self,
+        modules: Sequence[nn.Module],
+        device: torch.device = CPU,
+    ) -> None:
         layers = flatten(modules[0])
         _refuse_loose_parameters(modules[0], layers)
         rows = [in_one_row(module.parameters()) for module in modules]
@@ -148,7 +152,12 @@ class Tape(GradientTape):
         budget: Bytes of books kept between the two passes; performance only.
     """
 
-    def __init__(self, network: Network, rows: int = 1, budget: int = DEFAULT_BUDGET) -> None:
+    def __init__(
+        self,
+        network: Network,
+        rows: int = 1,
+        budget: int = DEFAULT_BUDGET,
+    ) -> None:
         self.network = network
         self.budget = budget
         self.single = network.replicates == 1
@@ -168,10 +177,23 @@ class Tape(GradientTape):
         # Where each row of each layer goes, resolved once: a view costs as much as a small matmul.
         self._targets: list[list[tuple[int, Parametric, tuple[Tensor, ...]]]] = []
         for row in self._rows:
-            targets = [(index, layer, layer.parts(row)) for index, layer in parametric.items()]
+            targets = [
+                (
+                    index,
+                    layer,
+                    layer.parts(row),
+                )
+                for index, layer in parametric.items()
+            ]
             self._targets.append(targets)
 
-    def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        norms: Tensor | None = None,
+        *,
+        clean: bool = False,
+    ) -> Tensor:
         """Logits [(R,) B, Y]; see the base class."""
         rows = x.shape[0 if self.single else 1]
         self.chunks = []
@@ -237,11 +259,19 @@ class Tape(GradientTape):
             (delta,) = _zeroed([delta], chunk.finite)
         books: Books = {}
         norms: Tensor | None = None
-        for index in range(len(layers) - 1, self.first - 1, -1):
+        for index in range(
+            len(layers) - 1,
+            self.first - 1,
+            -1,
+        ):
             layer = layers[index]
             x = activations[index]
             if isinstance(layer, Parametric):
-                own, books[index] = layer.book(x, delta, chunk.norms if index == 0 else None)
+                own, books[index] = layer.book(
+                    x,
+                    delta,
+                    chunk.norms if index == 0 else None,
+                )
                 norms = own if norms is None else torch.hypot(norms, own)
             if index > self.first:
                 y = activations[index + 1]

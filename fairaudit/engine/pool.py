@@ -21,7 +21,11 @@ class Rows(Protocol):
     def shape(self) -> tuple[int, ...]:
         """(N, d)."""
 
-    def fill(self, index: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+    def fill(
+        self,
+        index: NDArray[np.int64],
+        out: NDArray[np.float32],
+    ) -> None:
         """Write the inputs of n records into zeros [n, d], C-contiguous."""
 
 
@@ -36,7 +40,11 @@ class _SomeRows:
     def shape(self) -> tuple[int, ...]:
         return len(self.places), *self.rows.shape[1:]
 
-    def fill(self, index: NDArray[np.int64], out: NDArray[np.float32]) -> None:
+    def fill(
+        self,
+        index: NDArray[np.int64],
+        out: NDArray[np.float32],
+    ) -> None:
         self.rows.fill(self.places[index], out)
 
 
@@ -91,7 +99,15 @@ class TrainingPool:
         # of images is too large to be copied, and rows that are made are in no table.
         whole = isinstance(features, Tensor) and len(self.shape) == 1
         self._apart = None if whole else features
-        self._widths = [*self.shape, n_classes, 1] if whole else [n_classes, 1]
+        self._widths = (
+            [
+                *self.shape,
+                n_classes,
+                1,
+            ]
+            if whole
+            else [n_classes, 1]
+        )
         beside = [
             torch.nn.functional.one_hot(labels, n_classes).to(torch.float32),
             self._norms(features),
@@ -166,9 +182,21 @@ class TrainingPool:
         else:
             targets, norms = torch.split_with_sizes(rows, self._widths, -1)
             inputs = self._gathered(self._apart, index, present)
-        return Batch(inputs, targets, group, norms.squeeze(-1), index, present)
+        return Batch(
+            inputs,
+            targets,
+            group,
+            norms.squeeze(-1),
+            index,
+            present,
+        )
 
-    def _gathered(self, features: Tensor | Rows, index: Tensor, present: Tensor | None) -> Tensor:
+    def _gathered(
+        self,
+        features: Tensor | Rows,
+        index: Tensor,
+        present: Tensor | None,
+    ) -> Tensor:
         flat = index.flatten().clamp(max=self.n_records - 1)  # padding points one past it
         if isinstance(features, Tensor):
             found = features.index_select(0, flat)
@@ -177,7 +205,11 @@ class TrainingPool:
         found = found.view(*index.shape, *self.shape)
         if present is None:
             return found
-        return torch.where(present.view(*present.shape, *[1] * len(self.shape)), found, 0.0)
+        return torch.where(
+            present.view(*present.shape, *[1] * len(self.shape)),
+            found,
+            0.0,
+        )
 
     def _filled(self, rows: Rows, index: Tensor) -> Tensor:
         """Rows [n, d] made now."""

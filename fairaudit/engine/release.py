@@ -28,7 +28,12 @@ class Release(ABC):
     rows: ClassVar[tuple[GradientSum, ...]] = (GradientSum.CLIPPED,)
 
     @abstractmethod
-    def __call__(self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts) -> Tensor:
+    def __call__(
+        self,
+        sums: Sequence[Tensor],
+        sensitivity: Tensor,
+        facts: PublicFacts,
+    ) -> Tensor:
         """The gradient [R, P] from the sums of ``rows``, [R, P] each.
 
         And the claimed sensitivity [R].
@@ -59,7 +64,12 @@ class GaussianRelease(Release):
         self.noise = noise
         self._buffer: Tensor | None = None
 
-    def __call__(self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts) -> Tensor:
+    def __call__(
+        self,
+        sums: Sequence[Tensor],
+        sensitivity: Tensor,
+        facts: PublicFacts,
+    ) -> Tensor:
         """Noise is drawn for every step, the empty batch included (rule R5)."""
         if self._buffer is None:
             self._buffer = torch.empty(sums[0].shape)
@@ -89,7 +99,12 @@ class GaussianRelease(Release):
 class ExactRelease(Release):
     """Sum over qN, no noise: the non-private reference."""
 
-    def __call__(self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts) -> Tensor:
+    def __call__(
+        self,
+        sums: Sequence[Tensor],
+        sensitivity: Tensor,
+        facts: PublicFacts,
+    ) -> Tensor:
         """The divisor is qN here too, so that reference and private arm differ in nothing else."""
         return sums[0].div_(facts.divisor)
 

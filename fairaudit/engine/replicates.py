@@ -39,7 +39,10 @@ class IsolatedNetwork(Stacked):
     """
 
     def __init__(
-        self, modules: Sequence[nn.Module], seed: int = 0, device: torch.device = CPU
+        self,
+        modules: Sequence[nn.Module],
+        seed: int = 0,
+        device: torch.device = CPU,
     ) -> None:
         self.seed = seed
         self.training = [Isolated(module, device) for module in modules]
@@ -56,7 +59,15 @@ class IsolatedNetwork(Stacked):
             for number, records in enumerate(self.apart(x)):
                 predict = self.predicting[number].outputs
                 given = _never_empty(records)
-                rows = predict(self.values(number), given, (self.seed, number, 0))
+                rows = predict(
+                    self.values(number),
+                    given,
+                    (
+                        self.seed,
+                        number,
+                        0,
+                    ),
+                )
                 outputs.append(rows[: len(records)])
             return self.together(outputs)
 
@@ -75,9 +86,20 @@ class IsolatedNetwork(Stacked):
     def values(self, number: int) -> Values:
         """Parameters of one replicate by name, views of theta."""
         names = self.training[number].start
-        return dict(zip(names, split_like(self.theta[number], self.shapes), strict=True))
+        return dict(
+            zip(
+                names,
+                split_like(self.theta[number], self.shapes),
+                strict=True,
+            )
+        )
 
-    def graph(self, number: int, x: Tensor, draw: Sequence[int]) -> tuple[Tensor, Values]:
+    def graph(
+        self,
+        number: int,
+        x: Tensor,
+        draw: Sequence[int],
+    ) -> tuple[Tensor, Values]:
         """Outputs [n, Y] of one replicate as it trains, and the parameters of each record.
 
         Args:
@@ -86,7 +108,11 @@ class IsolatedNetwork(Stacked):
             draw: Equal draws give equal masks.
         """
         stream = (self.seed, number, *draw)
-        outputs, leaves = self.training[number].graph(self.values(number), _never_empty(x), stream)
+        outputs, leaves = self.training[number].graph(
+            self.values(number),
+            _never_empty(x),
+            stream,
+        )
         return outputs[: len(x)], leaves
 
     def draws(self, x: Tensor, *, training: bool = True) -> bool:
@@ -111,7 +137,11 @@ def _never_empty(x: Tensor) -> Tensor:
     return x.new_zeros(1, *x.shape[1:])
 
 
-def gradients_of(outputs: Tensor, leaves: Values, delta: Tensor) -> list[Tensor]:
+def gradients_of(
+    outputs: Tensor,
+    leaves: Values,
+    delta: Tensor,
+) -> list[Tensor]:
     """Each record's gradient of <delta, output>, [n, ...] of every parameter.
 
     Args:
@@ -128,7 +158,11 @@ def gradients_of(outputs: Tensor, leaves: Values, delta: Tensor) -> list[Tensor]
 def weighted_sum(rows: Tensor, weights: Tensor) -> Tensor:
     """``sum_i w_i rows_i`` [...] of rows [n, ...], whatever their order in memory."""
     # A product with a matrix would copy rows that are transposed, as most gradients of weights are.
-    axes = sorted(range(1, rows.dim()), key=rows.stride, reverse=True)
+    axes = sorted(
+        range(1, rows.dim()),
+        key=rows.stride,
+        reverse=True,
+    )
     ordered = rows.permute(0, *axes)
     matrix = ordered.reshape(len(rows), math.prod(ordered.shape[1:]))
     total = torch.mv(matrix.t(), weights).view(ordered.shape[1:])
@@ -173,14 +207,24 @@ class _Records:
         self.kept_records = budget // (4 * network.n_parameters)
         self.chunks: list[_Chunk] = []
 
-    def forward(self, x: Tensor, step: int, *, clean: bool) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        step: int,
+        *,
+        clean: bool,
+    ) -> Tensor:
         """Logits [B, Y]; with ``clean``, rows that are not finite are zeroed."""
         self.chunks = []
         logits = []
         size = self.network.rows_per_chunk(x)
         for start in range(0, max(len(x), 1), size):
             rows = slice(start, start + size)
-            chunk = _Chunk(rows, x[rows].clone(), (step, start))
+            chunk = _Chunk(
+                rows,
+                x[rows].clone(),
+                (step, start),
+            )
             graph = self.network.graph(self.number, chunk.x, chunk.draw)
             if len(x) <= size:
                 chunk.graph = graph
@@ -218,7 +262,11 @@ class _Records:
     def _written(self, chunk: _Chunk) -> tuple[list[Tensor], Tensor]:
         """Gradients and their norms [n]; zero where something of a record is not finite."""
         assert chunk.delta is not None
-        graph = chunk.graph or self.network.graph(self.number, chunk.x, chunk.draw)
+        graph = chunk.graph or self.network.graph(
+            self.number,
+            chunk.x,
+            chunk.draw,
+        )
         chunk.graph = None
         with faults():
             gradients = gradients_of(*graph, chunk.delta)
@@ -262,11 +310,21 @@ class IsolatedTape(GradientTape):
             self._targets.append([list(split_like(own, network.shapes)) for own in row])
 
     @torch.inference_mode(False)  # autograd keeps no tensor that was made in inference mode
-    def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        norms: Tensor | None = None,
+        *,
+        clean: bool = False,
+    ) -> Tensor:
         """Logits [(R,) B, Y]; see the base class."""
         self._steps += 1
         logits = []
-        for records, inputs in zip(self._replicates, self.network.apart(x), strict=True):
+        for records, inputs in zip(
+            self._replicates,
+            self.network.apart(x),
+            strict=True,
+        ):
             logits.append(records.forward(inputs, self._steps, clean=clean))
         return self.network.together(logits)
 
@@ -283,12 +341,21 @@ class IsolatedTape(GradientTape):
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
         """``sum_i w_i g_i`` of each row of weights; see the base class."""
         for row, by_replicate in zip(weights, self._targets, strict=False):
-            for records, own, targets in zip(self._replicates, row, by_replicate, strict=True):
+            for records, own, targets in zip(
+                self._replicates,
+                row,
+                by_replicate,
+                strict=True,
+            ):
                 records.sum_into(targets, own)
         return self._rows[: len(weights)]
 
 
-def stack(modules: Sequence[nn.Module], seed: int = 0, device: torch.device = CPU) -> Stacked:
+def stack(
+    modules: Sequence[nn.Module],
+    seed: int = 0,
+    device: torch.device = CPU,
+) -> Stacked:
     """Replicates of one architecture, by the make that fits it.
 
     Args:
@@ -313,7 +380,11 @@ def outside_table(module: nn.Module) -> str:
     return ""
 
 
-def tape_of(stacked: Stacked, rows: int = 1, budget: int = DEFAULT_BUDGET) -> GradientTape:
+def tape_of(
+    stacked: Stacked,
+    rows: int = 1,
+    budget: int = DEFAULT_BUDGET,
+) -> GradientTape:
     """A tape of the make of the replicates.
 
     Args:
@@ -348,7 +419,11 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
     network = stack([module])
     # Away from the start: what looks parameters up, and is not handed them, would find the start's.
     moved = torch.Generator().manual_seed(0)
-    network.theta += 0.1 * torch.empty(network.theta.shape).uniform_(-1, 1, generator=moved)
+    network.theta += 0.1 * torch.empty(network.theta.shape).uniform_(
+        -1,
+        1,
+        generator=moved,
+    )
     with faults():
         bare = copy.deepcopy(module).float()
         trained = [parameter for parameter in bare.parameters() if parameter.requires_grad]
@@ -362,7 +437,13 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
         if not draws:
             norms = tape.backward(delta)
             bare.train()
-            for number, (record, direction) in enumerate(zip(records, delta, strict=True)):
+            for number, (record, direction) in enumerate(
+                zip(
+                    records,
+                    delta,
+                    strict=True,
+                )
+            ):
                 weight = torch.zeros(1, len(records))
                 weight[0, number] = 1.0
                 with torch.enable_grad():

@@ -60,7 +60,12 @@ class ChannelsFirst(nn.Module):
 
         One channel is contiguous either way by its strides, but not laid out either way.
         """
-        return x.permute(0, 3, 1, 2).clone(memory_format=torch.contiguous_format)
+        return x.permute(
+            0,
+            3,
+            1,
+            2,
+        ).clone(memory_format=torch.contiguous_format)
 
     def extra_repr(self) -> str:
         """The shape."""
@@ -100,22 +105,47 @@ class _Pool(Layer):
     """
 
     def __init__(
-        self, pool: Callable[[Tensor], Tensor], spread: Callable[[Tensor, Tensor], Tensor]
+        self,
+        pool: Callable[[Tensor], Tensor],
+        spread: Callable[[Tensor, Tensor], Tensor],
     ) -> None:
         self._pool = pool
         self._spread = spread
 
     def forward(self, x: Tensor) -> Tensor:
         """[(R,) B, H, W, C] -> [(R,) B, Ho, Wo, C]."""
-        pooled = self._pool(as_batch(x).permute(0, 3, 1, 2))
-        return as_before(pooled.permute(0, 2, 3, 1).contiguous(), x)
+        pooled = self._pool(
+            as_batch(x).permute(
+                0,
+                3,
+                1,
+                2,
+            )
+        )
+        return as_before(
+            pooled.permute(
+                0,
+                2,
+                3,
+                1,
+            ).contiguous(),
+            x,
+        )
 
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """To the inputs that the outputs came from."""
         deltas = as_batch(delta).permute(0, 3, 1, 2)
         images = as_batch(x).permute(0, 3, 1, 2)
         spread = self._spread(deltas, images)
-        return as_before(spread.permute(0, 2, 3, 1).contiguous(), x)
+        return as_before(
+            spread.permute(
+                0,
+                2,
+                3,
+                1,
+            ).contiguous(),
+            x,
+        )
 
 
 class MaxPool(_Pool):
@@ -129,7 +159,12 @@ class MaxPool(_Pool):
         spread = _ATEN.max_pool2d_with_indices_backward
         super().__init__(
             lambda x: find(x, *options)[0],
-            lambda delta, x: spread(delta, x, *options, find(x, *options)[1]),
+            lambda delta, x: spread(
+                delta,
+                x,
+                *options,
+                find(x, *options)[1],
+            ),
         )
 
 
@@ -168,7 +203,14 @@ class _Normalise(Materialised):
         eps: Added to the variance.
     """
 
-    def __init__(self, theta: Tensor, start: int, shape: Shape, size: int, eps: float) -> None:
+    def __init__(
+        self,
+        theta: Tensor,
+        start: int,
+        shape: Shape,
+        size: int,
+        eps: float,
+    ) -> None:
         self.floats_per_record = 2 * math.prod(shape)
         self.start = start
         self.split = start + size
@@ -229,7 +271,14 @@ class GroupNorm(_Normalise):
         eps: Added to the variance.
     """
 
-    def __init__(self, theta: Tensor, start: int, shape: Shape, groups: int, eps: float) -> None:
+    def __init__(
+        self,
+        theta: Tensor,
+        start: int,
+        shape: Shape,
+        groups: int,
+        eps: float,
+    ) -> None:
         self.groups = groups
         super().__init__(theta, start, shape, shape[-1], eps)
 
@@ -240,7 +289,12 @@ class GroupNorm(_Normalise):
     def cut(self, x: Tensor) -> Tensor:
         """[(R,) B, H W, groups, C / groups]."""
         *lead, height, width, channels = x.shape
-        return x.view(*lead, height * width, self.groups, channels // self.groups)
+        return x.view(
+            *lead,
+            height * width,
+            self.groups,
+            channels // self.groups,
+        )
 
     def gradients(self, x: Tensor, delta: Tensor) -> Book:
         """[(R,) B, C] each."""
@@ -257,16 +311,38 @@ class LayerNorm(_Normalise):
         eps: Added to the variance.
     """
 
-    def __init__(self, theta: Tensor, start: int, shape: Shape, eps: float) -> None:
+    def __init__(
+        self,
+        theta: Tensor,
+        start: int,
+        shape: Shape,
+        eps: float,
+    ) -> None:
         self.shape = shape
-        super().__init__(theta, start, shape, math.prod(shape), eps)
+        super().__init__(
+            theta,
+            start,
+            shape,
+            math.prod(shape),
+            eps,
+        )
 
     def stored(self, values: Tensor) -> Tensor:
         """[R, *shape]."""
         if len(self.shape) == 1:
             return values
         height, width, channels = self.shape
-        return values.view(len(values), channels, height, width).permute(0, 2, 3, 1)
+        return values.view(
+            len(values),
+            channels,
+            height,
+            width,
+        ).permute(
+            0,
+            2,
+            3,
+            1,
+        )
 
     def cut(self, x: Tensor) -> Tensor:
         """[(R,) B, 1, 1, size]."""

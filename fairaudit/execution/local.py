@@ -103,7 +103,11 @@ class Pool(Generic[Task, Answer]):
     """
 
     def __init__(
-        self, serve: Callable[[Task], Answer], size: int, *, preload: Sequence[str] = PRELOAD
+        self,
+        serve: Callable[[Task], Answer],
+        size: int,
+        *,
+        preload: Sequence[str] = PRELOAD,
     ) -> None:
         self._serve = serve
         self._preload = preload
@@ -172,7 +176,14 @@ def _fork(serve: Callable[[Task], Answer]) -> _Worker:
     near, far = context.Pipe()
     watched, parent_pipe = context.Pipe(duplex=False)
     process = context.Process(
-        target=_work, args=(serve, far, watched), name="fairaudit-worker", daemon=True
+        target=_work,
+        args=(
+            serve,
+            far,
+            watched,
+        ),
+        name="fairaudit-worker",
+        daemon=True,
     )
     try:
         with _no_main_module():
@@ -199,7 +210,11 @@ def _close_worker(worker: _Worker) -> str:
     return f"exit code {code}"
 
 
-def _work(serve: Callable[[Task], Answer], tasks: Connection, parent_pipe: Connection) -> None:
+def _work(
+    serve: Callable[[Task], Answer],
+    tasks: Connection,
+    parent_pipe: Connection,
+) -> None:
     """The life of a worker.
 
     Without memory for its own needs it dies, which costs a task, not the run.

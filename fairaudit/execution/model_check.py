@@ -21,7 +21,11 @@ class ModelBug(Exception):
     """An exception of the worker that no user can act on; its text is the worker's traceback."""
 
 
-def examine(config: AuditConfig, inputs: Shared[Inputs], work: str = EXAMINE) -> ModelFacts:
+def examine(
+    config: AuditConfig,
+    inputs: Shared[Inputs],
+    work: str = EXAMINE,
+) -> ModelFacts:
     """Make the model once, on the first seed's records, and say what it is.
 
     Args:
@@ -34,7 +38,15 @@ def examine(config: AuditConfig, inputs: Shared[Inputs], work: str = EXAMINE) ->
         TrainingError: A layer that cannot be private; per-sample gradients that are wrong.
         ModelBug: Anything else.
     """
-    with Pool(functools.partial(_ask, work, inputs), 1, preload=PRELOAD) as pool:
+    with Pool(
+        functools.partial(
+            _ask,
+            work,
+            inputs,
+        ),
+        1,
+        preload=PRELOAD,
+    ) as pool:
         pool.give(0, config)
         ((_, answer),) = pool.wait()
     if isinstance(answer, Died):
@@ -46,7 +58,11 @@ def examine(config: AuditConfig, inputs: Shared[Inputs], work: str = EXAMINE) ->
     return answer
 
 
-def _ask(work: str, inputs: Shared[Inputs], config: AuditConfig) -> ModelFacts:
+def _ask(
+    work: str,
+    inputs: Shared[Inputs],
+    config: AuditConfig,
+) -> ModelFacts:
     module, _, function = work.partition(":")
     found: ModelFacts = getattr(importlib.import_module(module), function)(config, inputs)
     return found

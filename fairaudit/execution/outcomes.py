@@ -37,7 +37,11 @@ class OnTraining(NamedTuple):
     loss: NDArray[np.float64]
 
 
-def outcome(task: Task, trained: Predicts, prepared: SeedData) -> dict[str, Array]:
+def outcome(
+    task: Task,
+    trained: Predicts,
+    prepared: SeedData,
+) -> dict[str, Array]:
     """``probabilities`` on the test rows and the training metrics.
 
     Raises:
@@ -45,17 +49,33 @@ def outcome(task: Task, trained: Predicts, prepared: SeedData) -> dict[str, Arra
     """
     test = on_test(trained, prepared, task.repeats)
     if not np.isfinite(test).all():
-        raise diverged(task.arm, task.seed, task.settings.get("learning_rate", 1.0), "predictions")
+        raise diverged(
+            task.arm,
+            task.seed,
+            task.settings.get("learning_rate", 1.0),
+            "predictions",
+        )
     return {
         "probabilities": test,
         **group_means(on_training(trained, prepared, task.repeats), prepared),
     }
 
 
-def on_test(trained: Predicts, prepared: SeedData, repeats: int) -> NDArray[np.float32]:
+def on_test(
+    trained: Predicts,
+    prepared: SeedData,
+    repeats: int,
+) -> NDArray[np.float32]:
     """What R models predict of the test rows, ``[R, n, Y]``."""
     rows = prepared.encoded.split.test
-    test = np.empty((repeats, len(rows), len(prepared.dataset.classes)), np.float32)
+    test = np.empty(
+        (
+            repeats,
+            len(rows),
+            len(prepared.dataset.classes),
+        ),
+        np.float32,
+    )
     for piece, part in predictions(trained, prepared, prepared.encoded.test, rows):
         test[:, piece] = part
     return test
@@ -109,11 +129,25 @@ def predictions(
 
 
 def _means(
-    values: NDArray[np.float64], groups: NDArray[np.int64], count: NDArray[np.int64]
+    values: NDArray[np.float64],
+    groups: NDArray[np.int64],
+    count: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """Means per group of values [R, n] -> [R, K]; NaN for an absent group."""
-    sums = np.stack([np.bincount(groups, row, len(count)) for row in values])
+    sums = np.stack(
+        [
+            np.bincount(
+                groups,
+                row,
+                len(count),
+            )
+            for row in values
+        ]
+    )
     means: NDArray[np.float64] = np.divide(
-        sums, count, out=np.full(sums.shape, np.nan), where=count > 0
+        sums,
+        count,
+        out=np.full(sums.shape, np.nan),
+        where=count > 0,
     )
     return means

@@ -9,7 +9,11 @@ import sys
 from types import TracebackType
 
 
-def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+def say(
+    kind: type[BaseException],
+    error: BaseException,
+    trace: TracebackType | None,
+) -> None:
     """Print every error but that of a message that broke off."""
     # The last one, whose end is missing, by name: nothing here may import pickle.
     if not issubclass(kind, (EOFError, ConnectionError)) and kind.__name__ != "UnpicklingError":

@@ -93,7 +93,11 @@ class Cluster(Generic[Shared, Task, Answer]):
     """
 
     def __init__(
-        self, serve: Callable[[Shared, Task], Answer], shared: Shared, tasks: int, request: Request
+        self,
+        serve: Callable[[Shared, Task], Answer],
+        shared: Shared,
+        tasks: int,
+        request: Request,
     ) -> None:
         self._serve = serve
         self._shared = shared
@@ -259,7 +263,11 @@ class _Actor(Protocol):
 class _Worker(Generic[Shared, Task, Answer]):
     """The life of a worker, in an actor."""
 
-    def __init__(self, serve: Callable[[Shared, Task], Answer], shared: Shared) -> None:
+    def __init__(
+        self,
+        serve: Callable[[Shared, Task], Answer],
+        shared: Shared,
+    ) -> None:
         signal.signal(
             signal.SIGINT, signal.SIG_IGN
         )  # Ctrl-C reaches the whole group; the parent decides

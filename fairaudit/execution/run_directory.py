@@ -249,14 +249,26 @@ def _held(rundir: RunDir) -> Iterator[int]:
             jobs.mkdir(mode=0o700)
         _refuse_foreign(jobs)
         jobs.chmod(0o700)  # predictions on single records: nobody else's business
-        lock = os.open(jobs / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        lock = os.open(
+            jobs / _LOCK,
+            os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW,
+            0o600,
+        )
     except OSError as error:
         raise output_error(rundir.out, error) from error
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            holder = os.pread(lock, 32, 0).decode(errors="replace").strip()
+            holder = (
+                os.pread(
+                    lock,
+                    32,
+                    0,
+                )
+                .decode(errors="replace")
+                .strip()
+            )
             by = f" (process {holder})" if holder.isdigit() else ""
             raise OutputError(
                 f"another run{by} is using {rundir.out}",

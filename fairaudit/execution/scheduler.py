@@ -27,7 +27,15 @@ from fairaudit.results.jobs import JobResult
 RUN_JOB = "fairaudit.execution.worker:run_job"
 _ATTEMPTS = 3  # of a job whose worker dies
 
-Train = Callable[[Plan, Job, JobResult | None, Shared[Inputs]], JobResult]
+Train = Callable[
+    [
+        Plan,
+        Job,
+        JobResult | None,
+        Shared[Inputs],
+    ],
+    JobResult,
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,14 +140,22 @@ def execute(
     return board.results()
 
 
-def _executor(plan: Plan, jobs: int, execution: Execution) -> Executor[TrainingTask, WorkerAnswer]:
+def _executor(
+    plan: Plan,
+    jobs: int,
+    execution: Execution,
+) -> Executor[TrainingTask, WorkerAnswer]:
     serve = functools.partial(_train, plan, execution.train)
     if execution.cluster is not None:
         return Cluster(
             serve, execution.inputs, jobs, replace(execution.cluster, workers=execution.workers)
         )
     size = min(execution.workers or available_cores(), jobs)
-    return Pool(functools.partial(serve, execution.inputs), size, preload=execution.preload)
+    return Pool(
+        functools.partial(serve, execution.inputs),
+        size,
+        preload=execution.preload,
+    )
 
 
 @dataclass(slots=True)
@@ -193,7 +209,15 @@ class _Board:
 
     def fail(self, job: Job, error: FairauditError) -> list[JobFailure]:
         """Record a failure, and that of the jobs which would have read its result."""
-        failures = [JobFailure(job.id, job.name, job.seed, str(error), type(error).__name__)]
+        failures = [
+            JobFailure(
+                job.id,
+                job.name,
+                job.seed,
+                str(error),
+                type(error).__name__,
+            )
+        ]
         orphans = [other for other in self.waiting.values() if other.source_id == job.id]
         self.failed[job.id] = failures[0]
         for orphan in orphans:
@@ -239,7 +263,15 @@ def _settle(
             f"job {job.id} was answered with {answer.result.job_id}"
         )
         board.done[job.id] = rundir.keep(answer.result)
-        listener(JobFinished(job.name, job.seed, answer.seconds, len(board.done), len(board.jobs)))
+        listener(
+            JobFinished(
+                job.name,
+                job.seed,
+                answer.seconds,
+                len(board.done),
+                len(board.jobs),
+            )
+        )
         return
     if isinstance(answer, Died):
         board.deaths[job.id] += 1
@@ -264,7 +296,12 @@ def _settle(
         listener(JobFailed(failure.arm, failure.seed, failure.message))
 
 
-def _train(plan: Plan, train: str, inputs: Shared[Inputs], training: TrainingTask) -> WorkerAnswer:
+def _train(
+    plan: Plan,
+    train: str,
+    inputs: Shared[Inputs],
+    training: TrainingTask,
+) -> WorkerAnswer:
     """In a worker: train one job."""
     start = time.perf_counter()
     module, _, function = train.partition(":")

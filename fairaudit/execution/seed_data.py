@@ -43,7 +43,13 @@ class _Key:
         return hash(self.inputs)  # options have none
 
 
-def prepare_seed(plan: Plan, seed: int, inputs: Shared[Inputs], *, by_pool: bool) -> SeedData:
+def prepare_seed(
+    plan: Plan,
+    seed: int,
+    inputs: Shared[Inputs],
+    *,
+    by_pool: bool,
+) -> SeedData:
     """A seed's split and encoding.
 
     Args:
@@ -66,7 +72,12 @@ def _prepared(key: _Key, seed: int, by_pool: bool) -> SeedData:
 
 
 def prepare_rows(
-    inputs: Inputs, config: AuditConfig, split: Split, *, by_pool: bool, queries: int = 0
+    inputs: Inputs,
+    config: AuditConfig,
+    split: Split,
+    *,
+    by_pool: bool,
+    queries: int = 0,
 ) -> SeedData:
     """The encoding of a split.
 
@@ -89,14 +100,23 @@ def prepare_rows(
     encoded = _as_seen(config, dataset, found.encoded)
     pool = _rows(found.pool) if _wants_rows(config, dataset) else found.pool
     groups = None if found.groups is None else torch.from_numpy(found.groups)
-    return SeedData(dataset, encoded, _training_pool(dataset, encoded), PublicPool(pool, groups))
+    return SeedData(
+        dataset,
+        encoded,
+        _training_pool(dataset, encoded),
+        PublicPool(pool, groups),
+    )
 
 
 def _as_seen(config: AuditConfig, dataset: Dataset, encoded: Encoded) -> Encoded:
     """The inputs in the shape that the model is given."""
     if not _wants_rows(config, dataset):
         return encoded
-    return replace(encoded, train=_rows(encoded.train), test=_rows(encoded.test))
+    return replace(
+        encoded,
+        train=_rows(encoded.train),
+        test=_rows(encoded.test),
+    )
 
 
 def _wants_rows(config: AuditConfig, dataset: Dataset) -> bool:

@@ -36,7 +36,14 @@ class Sanitised:
 
     def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
         """Each record by itself: [1, n, Y]."""
-        same = torch.full((1, len(features), self.n_classes), 1.0 / self.n_classes)
+        same = torch.full(
+            (
+                1,
+                len(features),
+                self.n_classes,
+            ),
+            1.0 / self.n_classes,
+        )
         if self.trained is None:
             return same
         probabilities = self.trained.probabilities(features, groups)

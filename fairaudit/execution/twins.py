@@ -36,7 +36,12 @@ def train_twins(
     """
     task = replace(task, checkpoints=())
     if arm.search is not None:
-        arrays, kind = part_of(arm.search.capability, "try_twins")(arm, method, task, prepared)
+        arrays, kind = part_of(arm.search.capability, "try_twins")(
+            arm,
+            method,
+            task,
+            prepared,
+        )
     else:
         arrays, kind = _twins(arm, method, task, prepared, reference_rate)
     return arrays, {STEP_FACT: kind}
@@ -57,13 +62,25 @@ def _twins(
     if has_its_batches and alone.takes_steps_of(stepping, reference_rate):
         return arrays, StepTwin.REFERENCE
     try:
-        arrays |= named(STEP_FACT, outcome(stepping, alone.fit(stepping, []), prepared))
+        arrays |= named(
+            STEP_FACT,
+            outcome(
+                stepping,
+                alone.fit(stepping, []),
+                prepared,
+            ),
+        )
     except DivergedError:  # no clipping holds it
         return arrays, StepTwin.NONE
     return arrays, StepTwin.TRAINED
 
 
-def steps_of(arm: Arm, method: Method, task: Task, without: TrainedReplicates) -> Task | None:
+def steps_of(
+    arm: Arm,
+    method: Method,
+    task: Task,
+    without: TrainedReplicates,
+) -> Task | None:
     """The task of the steps alone; None where their length cannot be told from clipping.
 
     Args:

@@ -43,7 +43,12 @@ BASELINE_ROWS = 100_000  # likewise: enough for an accuracy to a third of a perc
 READINGS_PER_EPOCH = 2  # of the gradient cosines, unless --diagnostics-every says otherwise
 
 
-def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Inputs]) -> JobResult:
+def run_job(
+    plan: Plan,
+    job: Job,
+    source: JobResult | None,
+    inputs: Shared[Inputs],
+) -> JobResult:
     """Train one arm at one seed and keep what it predicts.
 
     Args:
@@ -64,7 +69,12 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
     admit_outside(plan.config)
     arm = plan.arm(job.arm)
     spec = find(arm.method)
-    prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in spec.needs)
+    prepared = prepare_seed(
+        plan,
+        job.seed,
+        inputs,
+        by_pool=Need.PUBLIC_POOL in spec.needs,
+    )
     dataset, split = prepared.dataset, prepared.encoded.split
     counts = np.bincount(dataset.labels[split.train], minlength=len(dataset.classes)).astype(
         np.int64
@@ -108,11 +118,24 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
 
 
 def _training(
-    plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None
+    plan: Plan,
+    job: Job,
+    arm: Arm,
+    prepared: SeedData,
+    source: JobResult | None,
 ) -> tuple[dict[str, Array], dict[str, object]]:
     """Arrays and facts of one training, and what was read of it."""
     with _memory_reported(job):
-        method, task = method_of(arm), task_of(plan, job, arm, prepared, source)
+        method, task = (
+            method_of(arm),
+            task_of(
+                plan,
+                job,
+                arm,
+                prepared,
+                source,
+            ),
+        )
         observers: list[Observer] = []
         if plan.config.diagnostics != "off":
             often = max(1, plan.training.steps_per_epoch // READINGS_PER_EPOCH)
@@ -147,8 +170,16 @@ def _training(
         encoded, labels = prepared.encoded, prepared.dataset.labels
         train = test = slice(None)
         if not isinstance(encoded.train, np.ndarray):  # not in memory: every k-th record
-            train = slice(None, None, -(-len(encoded.train) // BASELINE_ROWS))
-            test = slice(None, None, -(-len(encoded.test) // BASELINE_ROWS))
+            train = slice(
+                None,
+                None,
+                -(-len(encoded.train) // BASELINE_ROWS),
+            )
+            test = slice(
+                None,
+                None,
+                -(-len(encoded.test) // BASELINE_ROWS),
+            )
         facts["sklearn_baseline"] = logistic_baseline(
             encoded.train[train],
             labels[encoded.split.train[train]],
@@ -182,7 +213,13 @@ def _memory_reported(job: Job) -> Iterator[None]:
         ) from error
 
 
-def task_of(plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None) -> Task:
+def task_of(
+    plan: Plan,
+    job: Job,
+    arm: Arm,
+    prepared: SeedData,
+    source: JobResult | None,
+) -> Task:
     """What an arm trains at one seed.
 
     Raises:
@@ -234,7 +271,11 @@ def _readings(
     if plan.config.diagnostics == "off" or not spec.readings:
         return {}
     module, _, name = spec.readings.partition(":")
-    found: dict[str, Tensor] = getattr(importlib.import_module(module), name)(method, task, trained)
+    found: dict[str, Tensor] = getattr(importlib.import_module(module), name)(
+        method,
+        task,
+        trained,
+    )
     unsaid = sorted(found.keys() - spec.meanings.keys()) if is_third_party(spec) else []
     if unsaid:
         raise TrainingError(
@@ -244,7 +285,11 @@ def _readings(
     return {f"reading.{name}": value.double().contiguous().numpy() for name, value in found.items()}
 
 
-def _checkpoints(plan: Plan, job: Job, model: torch.nn.Module) -> tuple[int, ...]:
+def _checkpoints(
+    plan: Plan,
+    job: Job,
+    model: torch.nn.Module,
+) -> tuple[int, ...]:
     """Steps to keep for the readings that say why a group pays."""
     parameters = job.repeats * sum(p.numel() for p in model.parameters())
     if plan.config.diagnostics == "full":

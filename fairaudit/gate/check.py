@@ -86,7 +86,11 @@ def check(
             )
             targets = _changes(rule, (report, targets), (baseline, earlier))
         gates.append(_record(rule, report, targets))
-    return Verdict(tuple(gates), worst(gate.outcome for gate in gates), tuple(rules))
+    return Verdict(
+        tuple(gates),
+        worst(gate.outcome for gate in gates),
+        tuple(rules),
+    )
 
 
 def judged(
@@ -160,7 +164,14 @@ def as_stored(report: Report) -> Report:
 def _record(rule: GateRule, report: Report, found: Targets) -> GateRecord:
     # Shared within an arm alone: another method beside it must not undo what is shown of this one.
     uncertain = Counter(target.arm for target in found.judged if not target.reading.number.is_exact)
-    targets = [judge(rule, target, among=uncertain[target.arm]) for target in found.judged]
+    targets = [
+        judge(
+            rule,
+            target,
+            among=uncertain[target.arm],
+        )
+        for target in found.judged
+    ]
     outcome = worst(target.outcome for target in targets)
     reasons = dict.fromkeys(t.reason for t in targets if t.outcome == outcome and t.reason)
 
@@ -183,7 +194,9 @@ def _record(rule: GateRule, report: Report, found: Targets) -> GateRecord:
 
 
 def _changes(
-    rule: GateRule, now: tuple[Report, Targets], before: tuple[Report, Targets]
+    rule: GateRule,
+    now: tuple[Report, Targets],
+    before: tuple[Report, Targets],
 ) -> Targets:
     """The targets of a report as changes since the baseline."""
     (report, found), (baseline, earlier) = now, before

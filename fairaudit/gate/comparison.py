@@ -51,7 +51,11 @@ class Change(Part):
     @property
     def moved(self) -> Interval:
         """The change with its interval."""
-        return Interval(value=self.change, low=self.low, high=self.high)
+        return Interval(
+            value=self.change,
+            low=self.low,
+            high=self.high,
+        )
 
 
 class OptionChange(Part):
@@ -88,7 +92,12 @@ class Changes(Part):
     changes: tuple[Change, ...]
 
 
-def compare_reports(before: Report, after: Report, *, other_data: bool = False) -> Changes:
+def compare_reports(
+    before: Report,
+    after: Report,
+    *,
+    other_data: bool = False,
+) -> Changes:
     """Set two reports, as read from their files, side by side.
 
     Args:
@@ -119,7 +128,11 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
         if was != now:
             options.append(OptionChange(name=name, before=was, after=now))
     epsilon = [
-        EpsilonChange(arm=key, before=_epsilon(before, key), after=_epsilon(after, key))
+        EpsilonChange(
+            arm=key,
+            before=_epsilon(before, key),
+            after=_epsilon(after, key),
+        )
         for key in shared
     ]
     trained = before.every_comparison, after.every_comparison
@@ -142,7 +155,11 @@ def compare_reports(before: Report, after: Report, *, other_data: bool = False) 
     )
 
 
-def _only_in(report: Report, other: Report, shared: Sequence[str]) -> tuple[Finding, ...]:
+def _only_in(
+    report: Report,
+    other: Report,
+    shared: Sequence[str],
+) -> tuple[Finding, ...]:
     """Findings that the other report lacks, but for bounds and verdicts: numbers have intervals."""
     held = {_key(finding) for finding in other.findings}
     only = []
@@ -165,7 +182,12 @@ def _epsilon(report: Report, arm: str) -> float | None:
     return facts.epsilon.headline
 
 
-def _are_same(before: Report, after: Report, study: str, arms: Sequence[str]) -> bool:
+def _are_same(
+    before: Report,
+    after: Report,
+    study: str,
+    arms: Sequence[str],
+) -> bool:
     return after.shares_trainings(before, *arms, study=study)
 
 
@@ -175,7 +197,14 @@ def _changes(
     is_same: Callable[[Sequence[str]], bool],
 ) -> Iterator[Change]:
     """Of every arm by every grouping that both have, metric by metric."""
-    known = {(c.arm, c.reference, c.grouping): c for c in before}
+    known = {
+        (
+            c.arm,
+            c.reference,
+            c.grouping,
+        ): c
+        for c in before
+    }
     order = list(METRICS)
     for comparison in after:
         earlier = known.get((comparison.arm, comparison.reference, comparison.grouping))

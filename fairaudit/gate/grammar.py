@@ -31,7 +31,11 @@ _FAILS: dict[str, Callable[[float, float], bool]] = {
 _HELP = "write it in quotes, for example --fail-on 'privacy_cost_gap > 2 points'"
 _POINTS = ("point", "points", "pt", "pts", "%")
 # What may stand behind a number.
-_UNITS_OF = {"fraction": _POINTS, "ratio": ("%",), "nats": ("nat", "nats")}
+_UNITS_OF = {
+    "fraction": _POINTS,
+    "ratio": ("%",),
+    "nats": ("nat", "nats"),
+}
 _NUMBER = re.compile(
     r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?) ?(points?|pts?|nats?|%)?"
 )
@@ -178,7 +182,11 @@ def parse_rule(text: str) -> GateRule:
         most, why = _MOST_GROUPS[metric.kind]
         if len(group.names) > most or metric.kind == "arm":
             raise ConfigError(f"{rule}: {metric.name} {why}")
-    number = _number(" ".join(tokens[place + 1 :]), metric, rule)
+    number = _number(
+        " ".join(tokens[place + 1 :]),
+        metric,
+        rule,
+    )
     low, high = metric.bounds(is_change=is_change)
     # A gap of 1 would be one of 100 points: a rule that says 1 means something else.
     is_useless = number == high and metric.kind == "gap" and not is_change
@@ -253,7 +261,12 @@ def _is_name(token: str) -> bool:
 
 def _unquoted(token: str) -> str:
     if len(token) > 1 and token[0] in "\"'" and token[-1] == token[0]:
-        return re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL)
+        return re.sub(
+            r"\\(.)",
+            r"\1",
+            token[1:-1],
+            flags=re.DOTALL,
+        )
     return token
 
 

@@ -123,7 +123,11 @@ def _difference(a: float | None, b: float | None) -> float | None:
     return float(Decimal(repr(float(a))) - Decimal(repr(float(b))))
 
 
-def _outcome(rule: GateRule, reading: TargetReading, shared: Ends | None) -> tuple[Outcome, str]:
+def _outcome(
+    rule: GateRule,
+    reading: TargetReading,
+    shared: Ends | None,
+) -> tuple[Outcome, str]:
     number = reading.number
     if reading.reason or number.value is None:
         return "inconclusive", reading.reason or "undefined"
@@ -138,7 +142,11 @@ def _outcome(rule: GateRule, reading: TargetReading, shared: Ends | None) -> tup
             return "inconclusive", ONLY_ALONE if failing == len(ends) else STRADDLES
     else:
         estimate = reading.number
-        values = {"mean": estimate.value, "ci_low": estimate.low, "ci_high": estimate.high}
+        values = {
+            "mean": estimate.value,
+            "ci_low": estimate.low,
+            "ci_high": estimate.high,
+        }
         plain = values[rule.statistic]
         if plain is None:
             return "inconclusive", f"it has no {rule.statistic}"

@@ -83,7 +83,16 @@ class Vocabulary:
 
     def arms_of(self, rule: GateRule) -> set[str]:
         """Keys of the arms that a rule may be about."""
-        return {key for key, method in self.arms if not rule.arm or _is_arm(rule.arm, key, method)}
+        return {
+            key
+            for key, method in self.arms
+            if not rule.arm
+            or _is_arm(
+                rule.arm,
+                key,
+                method,
+            )
+        }
 
     def check(self, rule: GateRule) -> None:
         """Refuse a name that neither the data nor the plan holds.
@@ -99,7 +108,14 @@ class Vocabulary:
                 hint=f"run with --{study}",
             )
         keys = [key for key, _ in self.arms]
-        if rule.arm and not any(_is_arm(rule.arm, key, method) for key, method in self.arms):
+        if rule.arm and not any(
+            _is_arm(
+                rule.arm,
+                key,
+                method,
+            )
+            for key, method in self.arms
+        ):
             raise ConfigError(
                 f"rule {rule.text!r}: no method {rule.arm!r}", hint=did_you_mean(rule.arm, keys)
             )
@@ -131,7 +147,11 @@ def vocabulary_of(report: Report) -> Vocabulary:
 
 
 def find_targets(
-    rule: GateRule, report: Report, *, trust_claims: bool = False, trust_module: bool = False
+    rule: GateRule,
+    report: Report,
+    *,
+    trust_claims: bool = False,
+    trust_module: bool = False,
 ) -> Targets:
     """Every number that the rule is about; names are taken to be known.
 
@@ -240,7 +260,15 @@ def _arms(rule: GateRule, report: Report) -> set[str]:
     """
     if rule.arm:
         exact = {arm.key for arm in report.every_arm if arm.key == rule.arm}
-        forms = [arm for arm in report.every_arm if _is_arm(rule.arm, arm.key, arm.method)]
+        forms = [
+            arm
+            for arm in report.every_arm
+            if _is_arm(
+                rule.arm,
+                arm.key,
+                arm.method,
+            )
+        ]
         own = {arm.key for arm in forms if arm in report.arms}
         return exact or own or {arm.key for arm in forms}
     compared = {arm.key for arm in report.arms if arm.reference is not None}
@@ -347,7 +375,13 @@ def _group_target(rule: GateRule, comparison: Comparison, group: GroupMeasure) -
         reason = NOT_SPLIT
     estimate = group.estimates.get(key)
     reading = read_estimate(estimate, reason, is_size=False, own_variances=True)
-    return Target(comparison.arm, comparison.reference, comparison.grouping, group.group, reading)
+    return Target(
+        comparison.arm,
+        comparison.reference,
+        comparison.grouping,
+        group.group,
+        reading,
+    )
 
 
 def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
@@ -361,7 +395,17 @@ def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
     place = comparison.arm, comparison.reference, comparison.grouping
     if not wanted:
         why = NO_SUCH_GAP if _holds_part(rule.metric, comparison) else NOT_SPLIT
-        return Target(*place, "", TargetReading(NOTHING, 1, None, is_size=True, reason=why))
+        return Target(
+            *place,
+            "",
+            TargetReading(
+                NOTHING,
+                1,
+                None,
+                is_size=True,
+                reason=why,
+            ),
+        )
     gap = wanted[0]
     between = [name for name in (gap.a, gap.b) if name]
     among = list(comparison.by_group)

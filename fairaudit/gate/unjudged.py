@@ -55,7 +55,12 @@ def unjudged(
     return slack, f"{' and '.join(counts)} could make it fail"
 
 
-def _slack(rule: GateRule, group: str, comparison: Comparison, rows: int) -> float:
+def _slack(
+    rule: GateRule,
+    group: str,
+    comparison: Comparison,
+    rows: int,
+) -> float:
     """How far so many more rows could move a number.
 
     Of a mean over n rows the share rows / (n + rows).

@@ -127,11 +127,23 @@ def _offered() -> dict[str, Metric]:
         for part, words in PARTS.items():
             said = f"{whole.words}, the part {words}"
             metrics.append(Metric(f"{whole.name}.{part}", f"{whole.key}.{part}", whole.kind, said))
-    metrics += [Metric(name, name, "arm", words) for name, words in OF_ARM.items()]
+    metrics += [
+        Metric(
+            name,
+            name,
+            "arm",
+            words,
+        )
+        for name, words in OF_ARM.items()
+    ]
     return {metric.name: metric for metric in metrics}
 
 
-def _gaps(key: str, words: str, spec: MetricSpec) -> Iterator[Metric]:
+def _gaps(
+    key: str,
+    words: str,
+    spec: MetricSpec,
+) -> Iterator[Metric]:
     if "no gap" in spec.needs:
         return
     yield Metric(f"{key}_gap", key, "gap", f"gap between groups in {words}")

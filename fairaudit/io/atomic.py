@@ -17,7 +17,12 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
-def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
+def write_atomically(
+    path: Path,
+    content: bytes,
+    *,
+    mode: int = 0o666,
+) -> None:
     """Write a file so that a reader, a crash or a full disk never sees half of it.
 
     The old file, if any, stays until the new one is complete and on the disk.
@@ -34,7 +39,12 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
 
 
 @contextlib.contextmanager
-def appearing(path: Path, *, mode: int = 0o600, lasting: bool = False) -> Iterator[BinaryIO]:
+def appearing(
+    path: Path,
+    *,
+    mode: int = 0o600,
+    lasting: bool = False,
+) -> Iterator[BinaryIO]:
     """A file that is written in parts and has its name only when all of them are there.
 
     Args:
@@ -51,7 +61,14 @@ def appearing(path: Path, *, mode: int = 0o600, lasting: bool = False) -> Iterat
     temporary = _temporary(path.parent)
     try:
         try:
-            with open(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
+            with open(
+                os.open(
+                    temporary,
+                    os.O_CREAT | os.O_EXCL | os.O_WRONLY,
+                    mode,
+                ),
+                "wb",
+            ) as file:
                 yield file
                 if lasting:
                     file.flush()
@@ -103,7 +120,13 @@ def refuse_unusable(out: Path) -> None:
             what = "is a link to nowhere" if there.is_symlink() else "is not a folder"
             raise OutputError(f"{there} {what}", hint="choose another --out")
         probe = _temporary(there)
-        os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        os.close(
+            os.open(
+                probe,
+                os.O_CREAT | os.O_EXCL | os.O_WRONLY,
+                0o600,
+            )
+        )
         probe.unlink()
     except OSError as error:
         raise output_error(out, error) from error

@@ -61,13 +61,24 @@ def _closure(modules: Iterable[str]) -> dict[str, Path]:
         name = waiting.pop()
         path = None if name in seen else _file(name)
         seen.add(name)
-        if path is not None and (name in roots or _is_followed(name, path, packages)):
+        if path is not None and (
+            name in roots
+            or _is_followed(
+                name,
+                path,
+                packages,
+            )
+        ):
             found[name] = path
             waiting += _imported(name, path)
     return found
 
 
-def _is_followed(name: str, path: Path, packages: set[str]) -> bool:
+def _is_followed(
+    name: str,
+    path: Path,
+    packages: set[str],
+) -> bool:
     top = name.partition(".")[0]
     if top == _PACKAGE:
         return any(f"{name}.".startswith(f"{folder}.") for folder in (_METHODS, *packages))

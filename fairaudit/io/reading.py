@@ -12,7 +12,12 @@ LARGEST_REPORT = 128 * 2**20  # bytes; of an audit of a hundred arms it has ten 
 LARGEST_OPTIONS = 16 * 2**20
 
 
-def read_file(path: Path, most: int, *, follow: bool = True) -> bytes:
+def read_file(
+    path: Path,
+    most: int,
+    *,
+    follow: bool = True,
+) -> bytes:
     """The content of a regular file; a pipe or a device is neither waited for nor read.
 
     Args:

@@ -87,7 +87,14 @@ def likelihood_ratios(confidence: Float64, member: Bools) -> Float64:
         # Towards their mean over records, by the share of their spread that is chance.
         difference, known = ins.mean - outs.mean, np.isfinite(chance)
         count = np.maximum(known.sum(axis=1, keepdims=True), 1)
-        mean = np.where(known, difference, 0.0).sum(axis=1, keepdims=True) / count
+        mean = (
+            np.where(
+                known,
+                difference,
+                0.0,
+            ).sum(axis=1, keepdims=True)
+            / count
+        )
         beyond = np.where(known, (difference - mean) ** 2 - chance, 0.0)
         real = np.maximum(beyond.sum(axis=1, keepdims=True) / count, 0.0)
         difference = mean + real / (real + chance) * (difference - mean)
@@ -119,7 +126,11 @@ class _Side(NamedTuple):
         square = (seen**2).sum(axis=0) - seen**2
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = total / count
-            within = np.where(count > 1, square - total * mean, 0.0).sum(axis=1)
+            within = np.where(
+                count > 1,
+                square - total * mean,
+                0.0,
+            ).sum(axis=1)
         degrees = np.maximum(count - 1, 0).sum(axis=1)
         variance = np.maximum(within / np.maximum(degrees, 1), _LEAST_VARIANCE)
         return cls(mean, count, variance[:, None])
@@ -146,7 +157,15 @@ def area(members: Float64, others: Float64) -> tuple[float, Float64, Float64]:
 def _below(scores: Float64, among: Float64) -> Float64:
     """The share of ``among`` below each score, ties counting half."""
     ordered = np.sort(among)
-    both = np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")
+    both = np.searchsorted(
+        ordered,
+        scores,
+        "left",
+    ) + np.searchsorted(
+        ordered,
+        scores,
+        "right",
+    )
     return both / (2.0 * len(among))
 
 
@@ -165,7 +184,11 @@ def accused(members: Float64, others: Float64, rate: float) -> Float64:
     first = _exceeds(members, falling, lower)
     if share == 0.0:
         return first
-    return (1.0 - share) * first + share * _exceeds(members, falling, lower + 1)
+    return (1.0 - share) * first + share * _exceeds(
+        members,
+        falling,
+        lower + 1,
+    )
 
 
 def _exceeds(scores: Float64, falling: Float64, j: int) -> Float64:
@@ -176,7 +199,9 @@ def _exceeds(scores: Float64, falling: Float64, j: int) -> Float64:
     tied = np.count_nonzero(falling == threshold)
     rank = j - np.count_nonzero(falling > threshold)
     chance: Float64 = np.where(
-        scores == threshold, rank / (tied + 1.0), (scores > threshold).astype(float)
+        scores == threshold,
+        rank / (tied + 1.0),
+        (scores > threshold).astype(float),
     )
     return chance
 
@@ -235,14 +260,31 @@ def attack_tables(
         of_seeds = []
         for s, at in enumerate(rows):
             member = private.member[s, at]
-            of_seeds.append(_seed_scores(score[s, at], member, groups[at], n_groups, slopes))
+            of_seeds.append(
+                _seed_scores(
+                    score[s, at],
+                    member,
+                    groups[at],
+                    n_groups,
+                    slopes,
+                )
+            )
         of_arms.append(of_seeds)
     tables: dict[str, MetricTable] = {}
     of_prefix = {"": of_arms[0]}
     if baseline is not None:
         changes = []
         for own, other in zip(*of_arms, strict=True):
-            changes.append([a.minus(b) for a, b in zip(own, other, strict=True)])
+            changes.append(
+                [
+                    a.minus(b)
+                    for a, b in zip(
+                        own,
+                        other,
+                        strict=True,
+                    )
+                ]
+            )
         of_prefix |= {"reference.": of_arms[1], "change.": changes}
     for prefix, seeds in of_prefix.items():
         for m, metric in enumerate(METRICS_OF_LEAKAGE):
@@ -259,14 +301,26 @@ def attack_tables(
     return tables, records
 
 
-def _slopes(score: Float64, member: Bools, usable: Bools, groups: Int64, n_groups: int) -> Float64:
+def _slopes(
+    score: Float64,
+    member: Bools,
+    usable: Bools,
+    groups: Int64,
+    n_groups: int,
+) -> Float64:
     """Slope of each metric in the rate of false accusations, mean over targets, ``[M, K + 1]``."""
     lower, upper = [], []
     for s, use in enumerate(usable):
         target = score[s, use], member[s, use], groups[use], n_groups
         lower.append(_values(*target, factor=1 - _AROUND))
         upper.append(_values(*target, factor=1 + _AROUND))
-    rates = np.array([1.0, *WITHIN.values(), *(len(_OF_ONE_THRESHOLD) + 1) * [GLOBAL_RATE]])
+    rates = np.array(
+        [
+            1.0,
+            *WITHIN.values(),
+            *(len(_OF_ONE_THRESHOLD) + 1) * [GLOBAL_RATE],
+        ]
+    )
     slopes: Float64 = (np.mean(upper, axis=0) - np.mean(lower, axis=0)) / (
         2 * _AROUND * rates[:, None]
     )
@@ -274,7 +328,12 @@ def _slopes(score: Float64, member: Bools, usable: Bools, groups: Int64, n_group
 
 
 def _values(
-    score: Float64, member: Bools, groups: Int64, n_groups: int, *, factor: float
+    score: Float64,
+    member: Bools,
+    groups: Int64,
+    n_groups: int,
+    *,
+    factor: float,
 ) -> Float64:
     """Every metric of one target with its false accusation rates scaled, ``[M, K + 1]``."""
     found = np.full((len(METRICS_OF_LEAKAGE), n_groups + 1), np.nan)
@@ -282,7 +341,14 @@ def _values(
         inside = np.ones(len(groups), bool) if k == n_groups else groups == k
         members, others = score[inside & member], score[inside & ~member]
         if len(members) and len(others):
-            rates = [accused(members, others, factor * rate).mean() for rate in WITHIN.values()]
+            rates = [
+                accused(
+                    members,
+                    others,
+                    factor * rate,
+                ).mean()
+                for rate in WITHIN.values()
+            ]
             tpr = accused(members, score[~member], factor * GLOBAL_RATE).mean()
             fpr = wrongly_accused(score[~member], factor * GLOBAL_RATE)[inside[~member]].mean()
             found[:, k] = 0.0, *rates, tpr, fpr, tpr - fpr
@@ -328,7 +394,15 @@ def _seed_scores(
         target[advantage] = target[tpr] - target[fpr]
     within, whole = np.nan_to_num(within), np.nan_to_num(whole)
     all_rows = np.ones(n, dtype=np.bool_)
-    return [SeedScores(values[i], within[i], whole[i], all_rows) for i in range(m)]
+    return [
+        SeedScores(
+            values[i],
+            within[i],
+            whole[i],
+            all_rows,
+        )
+        for i in range(m)
+    ]
 
 
 def _parts(chance: Float64) -> Float64:

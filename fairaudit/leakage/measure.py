@@ -55,7 +55,11 @@ def measure_leakage(
     return tuple(measured)
 
 
-def _attacked(arm: Arm, grouping: Grouping, trained: Sequence[Sequence[JobResult]]) -> Measured:
+def _attacked(
+    arm: Arm,
+    grouping: Grouping,
+    trained: Sequence[Sequence[JobResult]],
+) -> Measured:
     """One arm by one grouping, beside its reference where it has one."""
     n_seeds = len(trained[0])
     if n_seeds < LEAST_TARGETS:
@@ -76,7 +80,12 @@ def _attacked(arm: Arm, grouping: Grouping, trained: Sequence[Sequence[JobResult
         baseline = attacks[1]
         assert np.array_equal(attacks[0].member, baseline.member), "other coins"
     groups = grouping.groups[rows]
-    tables, records = attack_tables(attacks[0], baseline, groups, len(grouping.names))
+    tables, records = attack_tables(
+        attacks[0],
+        baseline,
+        groups,
+        len(grouping.names),
+    )
     cut = GroupSelection(grouping.names, grouping.missing, records.count(), n_seeds)
     measures, everybody = [], 0.0
     for k in range(len(cut.names)):
@@ -92,7 +101,10 @@ def _attacked(arm: Arm, grouping: Grouping, trained: Sequence[Sequence[JobResult
 
 
 def _measured(
-    arm: Arm, grouping: Grouping, measures: Sequence[GroupMeasure], gaps: Iterable[Gap]
+    arm: Arm,
+    grouping: Grouping,
+    measures: Sequence[GroupMeasure],
+    gaps: Iterable[Gap],
 ) -> Measured:
     """What was found by group and, last, of all rows."""
     return Measured(
@@ -185,7 +197,13 @@ def measure(audit: Audit) -> Leakage | None:
         )
     compared = []
     for measured in measure_leakage(plan, dataset, audit.results):
-        compared.append(disclosed(measured, least=plan.config.suppress_below, named=named))
+        compared.append(
+            disclosed(
+                measured,
+                least=plan.config.suppress_below,
+                named=named,
+            )
+        )
     return Leakage(
         name=NAME,
         rows=len(leakage_rows(dataset, plan.config)),

@@ -9,7 +9,11 @@ from fairaudit.methods.base import Task, diverged
 from fairaudit.results.jobs import Array
 
 
-def on_everyone(task: Task, trained: Predicts, prepared: SeedData) -> dict[str, Array]:
+def on_everyone(
+    task: Task,
+    trained: Predicts,
+    prepared: SeedData,
+) -> dict[str, Array]:
     """How sure models are of the true class of every row of the audit.
 
     And which of the rows they learned.
@@ -38,4 +42,8 @@ def on_everyone(task: Task, trained: Predicts, prepared: SeedData) -> dict[str, 
         start += len(part)
     order = np.argsort(rows)
     member = np.arange(len(rows)) < len(encoded.split.train)
-    return {"rows": rows[order], "member": member[order], "confidence": odds[:, order]}
+    return {
+        "rows": rows[order],
+        "member": member[order],
+        "confidence": odds[:, order],
+    }

@@ -22,7 +22,11 @@ from fairaudit.report.model import Report
 from fairaudit.report.numbers import OWN_UNIT, POINTS, UNKNOWN, Scale, listed, number, written
 from fairaudit.report.safe_names import plain
 
-SHARE = Scale(100.0, lambda value: number(value, decimals=1), suffix=" %")
+SHARE = Scale(
+    100.0,
+    lambda value: number(value, decimals=1),
+    suffix=" %",
+)
 LITTLE_POWER = 3.0  # an epsilon up to which an attack on so few models finds next to nothing
 _MOST_ROWS = 24
 _COMPARED = {
@@ -94,7 +98,12 @@ def section(report: Report) -> Section | None:
         *bullets(scope),
     )
     title = "Who is exposed: membership inference"
-    return Section("leakage", title, blocks, brief=(Text(_line(leakage, models)),))
+    return Section(
+        "leakage",
+        title,
+        blocks,
+        brief=(Text(_line(leakage, models)),),
+    )
 
 
 def _gaps(leakage: Leakage) -> Table:
@@ -116,7 +125,16 @@ def _gaps(leakage: Leakage) -> Table:
             elif gap.size.excludes_zero:
                 read += " among all that is compared"
             least = with_unit(gap.minimum_detectable, "fraction")
-            rows.append((arm, grouping, words, Quantity(gap.size, POINTS), least, read))
+            rows.append(
+                (
+                    arm,
+                    grouping,
+                    words,
+                    Quantity(gap.size, POINTS),
+                    least,
+                    read,
+                )
+            )
     head = ("method", "grouping", "of", "#gap (points)", "#would be found from", "reading")
     return table(head, rows, most=_MOST_ROWS)
 

@@ -107,7 +107,12 @@ class Task:
         from fairaudit.engine.rules import PublicFacts
 
         expected = torch.full((self.repeats,), self.n_public / self.steps_per_epoch)
-        return PublicFacts(self.n_public, expected, self.pool.n_groups, self.pool.n_classes)
+        return PublicFacts(
+            self.n_public,
+            expected,
+            self.pool.n_groups,
+            self.pool.n_classes,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,12 @@ class TrainedReplicates:
         return self.network.probabilities(features, groups)
 
 
-def diverged(arm: str, seed: int, learning_rate: float, what: str) -> DivergedError:
+def diverged(
+    arm: str,
+    seed: int,
+    learning_rate: float,
+    what: str,
+) -> DivergedError:
     """The error of a training whose parameters or predictions are not finite."""
     return DivergedError(
         f"{arm} diverged at seed {seed}: its {what} are huge or not finite",

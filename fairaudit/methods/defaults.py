@@ -212,7 +212,14 @@ COUNT_NOISE_MULTIPLIER = Setting(
     "records",
     default=Rule(
         "10, or 2.5 sigma of dpsgd if that is more, up to half the expected batch and 1,000",
-        lambda s: max(10.0, min(2.5 * s.noise_multiplier, s.expected_batch_size / 2.0, 1000.0)),
+        lambda s: max(
+            10.0,
+            min(
+                2.5 * s.noise_multiplier,
+                s.expected_batch_size / 2.0,
+                1000.0,
+            ),
+        ),
     ),
 )
 SMALLEST_COUNT = Setting(
@@ -241,7 +248,11 @@ FLAT = {
 
 _BATCH = Rule(
     "power of two nearest to 2 sqrt(N), within 32 and 4,096",
-    lambda s: power_of_two(2 * math.sqrt(s.n_public), 32, 4096),
+    lambda s: power_of_two(
+        2 * math.sqrt(s.n_public),
+        32,
+        4096,
+    ),
 )
 SCHEDULE_RULES: dict[str, Rule] = {
     "batch_size": _BATCH,

@@ -118,7 +118,11 @@ class FairLens(Objective[GroupStatistics]):
         rows = s.new_zeros(*s.shape, 2 * n_groups)
         cell = group.unsqueeze(-1)
         rows.scatter_(2, cell, math.sqrt(0.5))
-        return rows.scatter_(2, cell + n_groups, s.unsqueeze(-1) * math.sqrt(0.5))
+        return rows.scatter_(
+            2,
+            cell + n_groups,
+            s.unsqueeze(-1) * math.sqrt(0.5),
+        )
 
     def update(self, state: GroupStatistics, answer: Tensor) -> GroupStatistics:
         """Running statistics, then the weights of this step."""

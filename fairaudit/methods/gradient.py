@@ -95,7 +95,11 @@ class GradientMethod(Method):
                 models = None
                 if len(own) > 1:
                     models = self._abreast(own, observers)
-                found |= zip(some, models or super().fit_all(own, observers), strict=True)
+                found |= zip(
+                    some,
+                    models or super().fit_all(own, observers),
+                    strict=True,
+                )
         return [found[place] for place in range(len(tasks))]
 
     def _abreast(
@@ -112,7 +116,11 @@ class GradientMethod(Method):
             training = abreast([self._set_up(task, [])[1] for task in tasks])
             if training is None:
                 return None
-            network = stack([task.model for task in tasks], first.seed, first.device)
+            network = stack(
+                [task.model for task in tasks],
+                first.seed,
+                first.device,
+            )
             training = replace(training, observers=observers)
             outcome = train(network, first.pool.to(first.device), training)
             models: list[TrainedReplicates | None] = []
@@ -123,7 +131,11 @@ class GradientMethod(Method):
                 models.append(model if _is_sound(alone) else None)
         return models
 
-    def _set_up(self, task: Task, observers: Sequence[Observer]) -> tuple[Stacked, Training]:
+    def _set_up(
+        self,
+        task: Task,
+        observers: Sequence[Observer],
+    ) -> tuple[Stacked, Training]:
         from fairaudit.engine.loop import Training
         from fairaudit.engine.optimizers import OPTIMIZERS
         from fairaudit.engine.replicates import stack
@@ -131,7 +143,11 @@ class GradientMethod(Method):
         from fairaudit.privacy.noise import noise_stream
         from fairaudit.privacy.streams import numpy_stream
 
-        network = stack([task.model] * task.repeats, task.seed, task.device)
+        network = stack(
+            [task.model] * task.repeats,
+            task.seed,
+            task.device,
+        )
         streams = [numpy_stream(task.seed, "sampling", label) for label in task.sampling]
         objective = self.objective(task)
         training = Training(

@@ -31,7 +31,12 @@ STARTERS = 65_536  # records on which the start of a long search is found
 
 
 def sensitivity(
-    *, feature_norm: float, intercept: float, penalty: float, n_public: int, classes: int
+    *,
+    feature_norm: float,
+    intercept: float,
+    penalty: float,
+    n_public: int,
+    classes: int,
 ) -> float:
     """How far adding or removing one record can move the released point.
 
@@ -132,7 +137,14 @@ class OutputPerturbation(Method):
         pool = task.pool
         if pool.in_memory:
             return None
-        some = pool.gather(torch.arange(0, pool.n_records, -(-pool.n_records // STARTERS)), None)
+        some = pool.gather(
+            torch.arange(
+                0,
+                pool.n_records,
+                -(-pool.n_records // STARTERS),
+            ),
+            None,
+        )
         divisor = task.n_public * len(some.records) / pool.n_records
         x, targets = inputs(some.inputs, some.group), some.targets.double().unsqueeze(0)
         return minimise(LogisticProblems(x, targets, task.settings["penalty"], divisor))

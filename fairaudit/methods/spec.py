@@ -25,7 +25,13 @@ class Mechanism(Protocol):
         """What one run releases; no data argument, so epsilon is known before training."""
 
     def calibrated(
-        self, settings: Settings, steps_per_epoch: int, epochs: int, *, delta: float, target: float
+        self,
+        settings: Settings,
+        steps_per_epoch: int,
+        epochs: int,
+        *,
+        delta: float,
+        target: float,
     ) -> float:
         """The noise multiplier with which one run costs at most ``target``.
 
@@ -58,7 +64,13 @@ class SampledMechanism:
         return SampledGaussian(steps_per_epoch, steps_per_epoch * epochs, tuple(releases))
 
     def calibrated(
-        self, settings: Settings, steps_per_epoch: int, epochs: int, *, delta: float, target: float
+        self,
+        settings: Settings,
+        steps_per_epoch: int,
+        epochs: int,
+        *,
+        delta: float,
+        target: float,
     ) -> float:
         """The gradient's noise multiplier, beside the queries' own."""
         side = tuple(settings[name] for name in self.side_queries.values())
@@ -93,7 +105,13 @@ class GaussianMechanism:
         return Gaussian(self.released, settings["noise_multiplier"], self._count(settings))
 
     def calibrated(
-        self, settings: Settings, steps_per_epoch: int, epochs: int, *, delta: float, target: float
+        self,
+        settings: Settings,
+        steps_per_epoch: int,
+        epochs: int,
+        *,
+        delta: float,
+        target: float,
     ) -> float:
         """Noise over sensitivity, of each release."""
         return calibrate_gaussian(self._count(settings), delta, target)

@@ -56,7 +56,11 @@ class Descent:
     penalty: float
 
 
-def descend(network: Stacked, draw: Callable[[], tuple[Tensor, Tensor]], descent: Descent) -> None:
+def descend(
+    network: Stacked,
+    draw: Callable[[], tuple[Tensor, Tensor]],
+    descent: Descent,
+) -> None:
     """Train ``network`` in place on the mean cross-entropy of the drawn records.
 
     Replicates that diverge are left as they are: where each has records of its own, to stop for one
@@ -188,16 +192,29 @@ def query_rows(task: Task) -> Tensor:
     return torch.from_numpy(np.sort(order[:wanted]))
 
 
-def assign_teachers(records: NDArray[np.int64], teachers: int, seed: int) -> NDArray[np.int64]:
+def assign_teachers(
+    records: NDArray[np.int64],
+    teachers: int,
+    seed: int,
+) -> NDArray[np.int64]:
     """Each record's teacher, [N] in 0..teachers-1, from its own id and the seed alone.
 
     Cutting a permutation into equal blocks would move most records to other teachers when one is
     added.
     """
     key = seed_of(seed, "split", "teachers").to_bytes(8, "little")
-    digests = (hashlib.blake2b(r.tobytes(), digest_size=8, key=key).digest() for r in records)
+    digests = (
+        hashlib.blake2b(
+            r.tobytes(),
+            digest_size=8,
+            key=key,
+        ).digest()
+        for r in records
+    )
     return np.fromiter(
-        (int.from_bytes(d, "little") % teachers for d in digests), np.int64, len(records)
+        (int.from_bytes(d, "little") % teachers for d in digests),
+        np.int64,
+        len(records),
     )
 
 
@@ -209,7 +226,11 @@ def collect_votes(task: Task, queried: Tensor) -> Tensor:
     assert task.records is not None, "PATE needs ids of the training records"
     teachers = int(task.settings["teachers"])
     teacher = torch.from_numpy(assign_teachers(task.records, teachers, task.seed))
-    votes = torch.zeros(len(queried), task.pool.n_classes, dtype=torch.float64)
+    votes = torch.zeros(
+        len(queried),
+        task.pool.n_classes,
+        dtype=torch.float64,
+    )
     sizes = torch.bincount(teacher, minlength=teachers)
     shards = torch.split(torch.argsort(teacher, stable=True), sizes.tolist())
     (_linear_votes if is_convex(task) else _network_votes)(task, queried, shards, votes)
@@ -218,7 +239,11 @@ def collect_votes(task: Task, queried: Tensor) -> Tensor:
 
 def _count(votes: Tensor, winners: Tensor) -> None:
     """Add votes for the classes [m, k] of some queries, in place [m, Y]."""
-    votes.scatter_add_(1, winners, torch.ones_like(winners, dtype=votes.dtype))
+    votes.scatter_add_(
+        1,
+        winners,
+        torch.ones_like(winners, dtype=votes.dtype),
+    )
 
 
 def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor | Stacked:
@@ -245,7 +270,11 @@ def project_to_simplex(shares: Tensor) -> Tensor:
     """The nearest distribution to each row, [..., Y]. Source: Duchi et al. 2008."""
     ordered = shares.sort(-1, descending=True).values
     excess = ordered.cumsum(-1) - 1.0
-    position = torch.arange(1, shares.shape[-1] + 1, dtype=shares.dtype)
+    position = torch.arange(
+        1,
+        shares.shape[-1] + 1,
+        dtype=shares.dtype,
+    )
     kept = (ordered * position > excess).sum(-1, keepdim=True)
     return (shares - excess.gather(-1, kept - 1) / kept).clamp_min(0.0)
 
@@ -255,7 +284,12 @@ def _pool(task: Task) -> PublicPool:
     return task.public
 
 
-def _linear_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes: Tensor) -> None:
+def _linear_votes(
+    task: Task,
+    queried: Tensor,
+    shards: Sequence[Tensor],
+    votes: Tensor,
+) -> None:
     """One teacher after the other, each with a shard of its own.
 
     Padding shards to one length would let a record's presence reach the rounding of other teachers.
@@ -271,10 +305,23 @@ def _linear_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes: 
         _count(votes, scores(pool, theta)[0].argmax(-1, keepdim=True))
 
 
-def _network_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes: Tensor) -> None:
+def _network_votes(
+    task: Task,
+    queried: Tensor,
+    shards: Sequence[Tensor],
+    votes: Tensor,
+) -> None:
     """Stacked replicates, each with batches from its own shard and its own stream."""
     teachers = len(shards)
-    streams = [numpy_stream(task.seed, "sampling", "teacher", number) for number in range(teachers)]
+    streams = [
+        numpy_stream(
+            task.seed,
+            "sampling",
+            "teacher",
+            number,
+        )
+        for number in range(teachers)
+    ]
     network = stack([task.model] * teachers, task.seed)
 
     def draw() -> tuple[Tensor, Tensor]:
@@ -287,7 +334,9 @@ def _network_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes:
         # As of INPUTS, each record by itself.
         lengths = batch.norms.view(*rows.shape, *[1] * len(task.pool.shape))
         x = torch.where(
-            torch.isfinite(lengths), batch.inputs * (LONGEST / lengths).clamp_max(1.0), 0.0
+            torch.isfinite(lengths),
+            batch.inputs * (LONGEST / lengths).clamp_max(1.0),
+            0.0,
         )
         return x, batch.targets
 

@@ -78,7 +78,11 @@ class Evaluation:
     def records(self, predictions: Sequence[Predictions]) -> EvaluatedRecords:
         """The index of all test rows."""
         rows = [p.rows for p in predictions] or [np.empty(0, dtype=np.int64)]
-        return EvaluatedRecords.of(rows, self.grouping.groups, len(self.grouping.names))
+        return EvaluatedRecords.of(
+            rows,
+            self.grouping.groups,
+            len(self.grouping.names),
+        )
 
     def selection(self, records: EvaluatedRecords, seeds: int) -> GroupSelection:
         """The groups as they are in these records."""
@@ -120,7 +124,17 @@ def compare(
     ours = evaluated(private, evaluation.labels, records, outcome)
     theirs = evaluated(baseline, evaluation.labels, records, outcome)
     own, other, changed = both_tables(ours, theirs, records, outcome)
-    tables = {**costs_between(ours, theirs, records, outcome), **own, **other, **changed}
+    tables = {
+        **costs_between(
+            ours,
+            theirs,
+            records,
+            outcome,
+        ),
+        **own,
+        **other,
+        **changed,
+    }
     if twins:
         tables |= _part_tables(twins, baseline, (ours, theirs), evaluation, records)
     if outcome.positive is not None:
@@ -148,7 +162,14 @@ def _part_tables(
         lacking += [p.seed for p in baseline if p.seed not in of_seed]
         models = [of_seed.get(p.seed, p) for p in baseline]
         after = before
-        if any(model is not p for model, p in zip(models, baseline, strict=True)):
+        if any(
+            model is not p
+            for model, p in zip(
+                models,
+                baseline,
+                strict=True,
+            )
+        ):
             after = evaluated(models, evaluation.labels, records, outcome)
         tables |= costs_between(after, before, records, outcome, twin.part)
         before = after
@@ -273,7 +294,15 @@ def _comparison(
             gaps += gaps_of(told[name], cut)
         if table.divisor is not None:
             divided_by[name] = cut.names[table.divisor]
-    groups = [_measure(k, cut, told, train) for k in range(len(cut.names) + 1)]
+    groups = [
+        _measure(
+            k,
+            cut,
+            told,
+            train,
+        )
+        for k in range(len(cut.names) + 1)
+    ]
     return Measured(
         arm=arms[0],
         reference=arms[1],
@@ -325,7 +354,12 @@ def _nothing(evaluation: Evaluation, arm: str, reference: str) -> Measured:
     keys = [*evaluation.outcome.metrics, *named, *trained]
     if reference:
         lost = [f"train.{name}" for name in costs() if METRICS[name].is_on_training]
-        keys = [*costs(), *lost, *keys, *(f"reference.{key}" for key in keys)]
+        keys = [
+            *costs(),
+            *lost,
+            *keys,
+            *(f"reference.{key}" for key in keys),
+        ]
     nothing = GroupMeasure(
         group="",
         n_test=0,

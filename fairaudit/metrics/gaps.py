@@ -102,7 +102,12 @@ class GroupSelection:
         return "" if n >= LEAST_SEEDS else f"{numbered(n, 'seed')}; gates need {LEAST_SEEDS}"
 
 
-def reading(table: MetricTable, cut: GroupSelection, a: int, b: int | None = None) -> Spread:
+def reading(
+    table: MetricTable,
+    cut: GroupSelection,
+    a: int,
+    b: int | None = None,
+) -> Spread:
     """A contrast whose reason also says where too few records leave no honest interval."""
     spread = contrast(table, a, b)
     if a == len(cut.names) and "groups" in spec_of(table.name).needs:
@@ -139,19 +144,47 @@ def gaps_of(table: MetricTable, cut: GroupSelection) -> list[Gap]:
     """
     whole = len(cut.names)
     present = [k for k in range(whole) if cut.counts[k]]
-    gaps = [_gap(table, cut, a, b) for a, b in combinations(present, 2)]
+    gaps = [
+        _gap(
+            table,
+            cut,
+            a,
+            b,
+        )
+        for a, b in combinations(present, 2)
+    ]
     if "groups" not in spec_of(table.name).needs:  # else all rows together have none
         gaps += [_gap(table, cut, a, whole) for a in present]
     return [*gaps, _largest(table, cut)]
 
 
-def _gap(table: MetricTable, cut: GroupSelection, a: int, b: int) -> Gap:
+def _gap(
+    table: MetricTable,
+    cut: GroupSelection,
+    a: int,
+    b: int,
+) -> Gap:
     spread, pairs = reading(table, cut, a, b), cut.pairs
     small = cut.too_few(a) or cut.too_few(b)
-    reason = small or spread.reason or cut.too_few_seeds or too_few_for_gates(table, cut, (a, b))
+    reason = (
+        small
+        or spread.reason
+        or cut.too_few_seeds
+        or too_few_for_gates(
+            table,
+            cut,
+            (a, b),
+        )
+    )
     shared = absolute(spread, pairs)
     if small:
-        shared = shared.model_copy(update={"low": None, "high": None, "reason": small})
+        shared = shared.model_copy(
+            update={
+                "low": None,
+                "high": None,
+                "reason": small,
+            }
+        )
     first, second = cut.names[a], None if b == len(cut.names) else cut.names[b]
     said = ""
     if abs(spread.value) > spread.half_width(pairs):  # a width that is not known is NaN
@@ -193,19 +226,45 @@ def _largest(table: MetricTable, cut: GroupSelection) -> Gap:
             gated=False,
             reason=why,
         )
-    spreads = {pair: reading(table, cut, *pair) for pair in combinations(usable, 2)}
+    spreads = {
+        pair: reading(
+            table,
+            cut,
+            *pair,
+        )
+        for pair in combinations(usable, 2)
+    }
     a, b = max(spreads, key=lambda pair: abs(spreads[pair].value))
     if spreads[a, b].value < 0:
         a, b = b, a
-    top, size = reading(table, cut, a, b), largest(list(spreads.values()), pairs)
+    top, size = (
+        reading(
+            table,
+            cut,
+            a,
+            b,
+        ),
+        largest(list(spreads.values()), pairs),
+    )
     unread = next((s.reason for s in spreads.values() if s.reason), "")
     if left_out:
         unread = f"{table.name} is undefined for group {cut.names[left_out[0]]!r}"
     if unread:
-        size = size.model_copy(update={"low": None, "high": None, "reason": unread})
+        size = size.model_copy(
+            update={
+                "low": None,
+                "high": None,
+                "reason": unread,
+            }
+        )
     said = ""
     if not unread and top.value > top.half_width(pairs):
-        said = direction(table.name, cut.names[a], cut.names[b], top.value)
+        said = direction(
+            table.name,
+            cut.names[a],
+            cut.names[b],
+            top.value,
+        )
     reason = unread or cut.too_few_seeds or too_few_for_gates(table, cut, usable)
     return Gap(
         metric=table.name,
@@ -222,7 +281,11 @@ def _largest(table: MetricTable, cut: GroupSelection) -> Gap:
     )
 
 
-def too_few_for_gates(table: MetricTable, cut: GroupSelection, groups: Sequence[int]) -> str:
+def too_few_for_gates(
+    table: MetricTable,
+    cut: GroupSelection,
+    groups: Sequence[int],
+) -> str:
     """Why gates do not read this metric for these groups, or "" (K stands for all rows)."""
     spec = spec_of(table.name)
     small = [k for k in groups if table.counts[k] < spec.least_gated]
@@ -234,7 +297,12 @@ def too_few_for_gates(table: MetricTable, cut: GroupSelection, groups: Sequence[
     return f"{where} {held}; a gate on {spec.noun} needs {spec.least_gated}"
 
 
-def direction(metric: str, a: str, b: str | None, value: float) -> str:
+def direction(
+    metric: str,
+    a: str,
+    b: str | None,
+    value: float,
+) -> str:
     """Whom a resolved difference is to the disadvantage of, in words.
 
     Args:

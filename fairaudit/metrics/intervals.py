@@ -57,7 +57,12 @@ class EvaluatedRecords:
     n_groups: int
 
     @classmethod
-    def of(cls, rows: Sequence[Int64], groups: Int64, n_groups: int) -> "EvaluatedRecords":
+    def of(
+        cls,
+        rows: Sequence[Int64],
+        groups: Int64,
+        n_groups: int,
+    ) -> "EvaluatedRecords":
         """Index the test rows of all seeds.
 
         Args:
@@ -72,7 +77,12 @@ class EvaluatedRecords:
         ids = np.concatenate([ids[groups[ids] == k] for k in range(n_groups)])
         place = np.empty(len(groups), dtype=np.int64)
         place[ids] = np.arange(len(ids))
-        return cls(groups[ids], ids, tuple(place[r] for r in rows), n_groups)
+        return cls(
+            groups[ids],
+            ids,
+            tuple(place[r] for r in rows),
+            n_groups,
+        )
 
     def count(self, wanted: NDArray[np.bool_] | None = None) -> Int64:
         """Distinct records per group and in all, ``[K + 1]``.
@@ -145,7 +155,12 @@ class Spread:
     bounds: tuple[float, float] = (-math.inf, math.inf)
     own_variance: float = 0.0
 
-    def half_width(self, pairs: int = 1, *, conservative: bool = False) -> float:
+    def half_width(
+        self,
+        pairs: int = 1,
+        *,
+        conservative: bool = False,
+    ) -> float:
         """Half of the interval, ``sqrt(t^2 V_seed + z^2 V_shared)``; NaN where there is none.
 
         Args:
@@ -159,7 +174,12 @@ class Spread:
         return half_width(self.seed_variance, records, len(self.by_seed), pairs)
 
 
-def half_width(seed_variance: float, record_variance: float, seeds: int, pairs: float = 1) -> float:
+def half_width(
+    seed_variance: float,
+    record_variance: float,
+    seeds: int,
+    pairs: float = 1,
+) -> float:
     """``sqrt(t^2 seed_variance + z^2 record_variance)`` of ``seeds`` seeds.
 
     For one of ``pairs``.
@@ -231,7 +251,12 @@ class Influences:
         self._every[place] += score.whole
         self.behind[place] |= score.behind
         groups = self.records.groups[place]
-        self._alone += _products(score.within, score.whole, groups, self.records.n_groups)
+        self._alone += _products(
+            score.within,
+            score.whole,
+            groups,
+            self.records.n_groups,
+        )
 
     @property
     def by_seed(self) -> Float64:
@@ -246,12 +271,22 @@ class Influences:
         to share with; there both are that seed's own.
         """
         s = len(self._values)
-        everything = _products(self._own, self._every, self.records.groups, self.records.n_groups)
+        everything = _products(
+            self._own,
+            self._every,
+            self.records.groups,
+            self.records.n_groups,
+        )
         apart = (everything - self._alone) / (s * (s - 1)) if s > 1 else everything
         return np.stack([everything / s**2, apart])
 
 
-def _products(own: Float64, every: Float64, groups: Int64, n_groups: int) -> Float64:
+def _products(
+    own: Float64,
+    every: Float64,
+    groups: Int64,
+    n_groups: int,
+) -> Float64:
     """Sums over records of the products of their influences, ``[K + 1, K + 1]``.
 
     Args:
@@ -263,12 +298,20 @@ def _products(own: Float64, every: Float64, groups: Int64, n_groups: int) -> Flo
     products = np.zeros((n_groups + 1, n_groups + 1))
     k = np.arange(n_groups)
     products[k, k] = np.bincount(groups, own * own, n_groups)
-    products[-1, :-1] = products[:-1, -1] = np.bincount(groups, own * every, n_groups)
+    products[-1, :-1] = products[:-1, -1] = np.bincount(
+        groups,
+        own * every,
+        n_groups,
+    )
     products[-1, -1] = every @ every
     return products
 
 
-def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:
+def contrast(
+    table: MetricTable,
+    a: int,
+    b: int | None = None,
+) -> Spread:
     """Value a, or value a minus value b, with its variances.
 
     Args:
@@ -303,7 +346,12 @@ def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:
         n_min=int(n_min),
         unit=table.unit,
         reason=table.reason
-        or _why_undefined(len(seeds) - len(defined), len(seeds), v_rec, table.one_model),
+        or _why_undefined(
+            len(seeds) - len(defined),
+            len(seeds),
+            v_rec,
+            table.one_model,
+        ),
         bounds=table.bounds if b is None else (least - most, most - least),
         own_variance=v_own,
     )
@@ -317,7 +365,12 @@ def _seed_variance(values: list[float], mean: float) -> float:
     return math.fsum((v - mean) ** 2 for v in values) / (s - 1) / s
 
 
-def _why_undefined(missing: int, seeds: int, record_variance: float, one_model: bool) -> str:
+def _why_undefined(
+    missing: int,
+    seeds: int,
+    record_variance: float,
+    one_model: bool,
+) -> str:
     if missing == seeds:
         return "undefined at every seed"
     if missing:
@@ -338,7 +391,12 @@ def absolute(spread: Spread, pairs: int = 1) -> Estimate:
     It begins at |D| - h where the signed interval excludes 0, else at 0. Source: docs/methods.md
     6.5.
     """
-    return _around(spread, abs(spread.value), spread.half_width(pairs), signed=False)
+    return _around(
+        spread,
+        abs(spread.value),
+        spread.half_width(pairs),
+        signed=False,
+    )
 
 
 def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
@@ -355,12 +413,27 @@ def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
         return top
     sizes = 0.0, max(map(abs, spreads[0].bounds))
     low, high = _within(
-        (values - halves).max(), float(values.max()), (values + halves).max(), sizes
+        (values - halves).max(),
+        float(values.max()),
+        (values + halves).max(),
+        sizes,
     )
-    return top.model_copy(update={"low": low, "high": high, "reason": ""})
+    return top.model_copy(
+        update={
+            "low": low,
+            "high": high,
+            "reason": "",
+        }
+    )
 
 
-def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estimate:
+def _around(
+    spread: Spread,
+    value: float,
+    half: float,
+    *,
+    signed: bool,
+) -> Estimate:
     if math.isnan(value):
         return undefined(spread.reason, spread.unit, n_test=spread.n_test)
     bounds = spread.bounds if signed else (0.0, max(map(abs, spread.bounds)))
@@ -401,7 +474,10 @@ def among(one: Estimate, many: float) -> Estimate:
     if one.value is None or one.low is None or one.high is None:
         return one
     half = half_width(
-        (one.training_sd or 0.0) ** 2, (one.records_sd or 0.0) ** 2, one.n_seeds, many
+        (one.training_sd or 0.0) ** 2,
+        (one.records_sd or 0.0) ** 2,
+        one.n_seeds,
+        many,
     )
     return one.model_copy(
         update={"low": min(one.low, one.value - half), "high": max(one.high, one.value + half)}

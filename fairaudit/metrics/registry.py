@@ -136,7 +136,12 @@ class MetricSpec:
         return 1.0 if self.worst == "highest" else -1.0
 
 
-def cost_of(metric: MetricSpec, name: str, words: str, header: str = "") -> MetricSpec:
+def cost_of(
+    metric: MetricSpec,
+    name: str,
+    words: str,
+    header: str = "",
+) -> MetricSpec:
     """How much worse a computed metric is than under the reference.
 
     It rests on the same records.

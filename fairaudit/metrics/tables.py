@@ -44,7 +44,12 @@ def both_tables(
     changed: Tables = {}
     for metric in outcome.measured:  # one at a time: the influences of all would not fit
         first, second, change = (Influences(records) for _ in range(3))
-        for a, b, place in zip(ours, theirs, records.places, strict=True):
+        for a, b, place in zip(
+            ours,
+            theirs,
+            records.places,
+            strict=True,
+        ):
             score, beside = a.score(metric), b.score(metric)
             first.add(place, score)
             second.add(place, beside)
@@ -93,7 +98,11 @@ def costs_between(
             counts = np.minimum(counts, records.count(behind))
         table = metric_table(f"change.{metric.spec.name}", change, counts)
         name = f"{metric.name}.{part}" if part else metric.name
-        table = replace(table, name=name, by_seed=metric.spec.rise * table.by_seed)
+        table = replace(
+            table,
+            name=name,
+            by_seed=metric.spec.rise * table.by_seed,
+        )
         if later is earlier:  # one model, so the change is 0 for whoever else is tested
             table = replace(table, covariance=np.zeros_like(table.covariance))
         tables[name] = table
@@ -109,7 +118,12 @@ def _change(
 ) -> Influences:
     """``later`` minus so many times ``earlier``."""
     change = Influences(records)
-    for a, b, place in zip(later, earlier, records.places, strict=True):
+    for a, b, place in zip(
+        later,
+        earlier,
+        records.places,
+        strict=True,
+    ):
         change.add(place, a.score(metric).minus(b.score(metric), times))
     return change
 
@@ -131,7 +145,15 @@ def evaluated(
     seeds = []
     for p, place in zip(predictions, records.places, strict=True):
         groups = records.groups[place]
-        seeds.append(EvaluatedSeed.of(p, labels[p.rows], groups, records.n_groups, outcome))
+        seeds.append(
+            EvaluatedSeed.of(
+                p,
+                labels[p.rows],
+                groups,
+                records.n_groups,
+                outcome,
+            )
+        )
     return seeds
 
 
@@ -204,12 +226,22 @@ def impact_ratio(
     jacobian /= mean[top]
     covariance = jacobian @ selection.covariance @ jacobian.T
     table = MetricTable(
-        name, "ratio", ratio, covariance, selection.counts, divisor=top, bounds=(0.0, math.inf)
+        name,
+        "ratio",
+        ratio,
+        covariance,
+        selection.counts,
+        divisor=top,
+        bounds=(0.0, math.inf),
     )
     return table, jacobian
 
 
-def _no_ratio(selection: MetricTable, name: str, reason: str) -> tuple[MetricTable, Float64]:
+def _no_ratio(
+    selection: MetricTable,
+    name: str,
+    reason: str,
+) -> tuple[MetricTable, Float64]:
     table = replace(
         selection,
         name=name,

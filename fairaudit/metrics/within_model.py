@@ -56,7 +56,13 @@ class Predictions:
         if self.weights is None:
             return np.asarray(values.mean(axis=0))
         counted = self.weights > 0.0  # what never counts may be undefined
-        return np.asarray(np.tensordot(self.weights[counted], values[counted], axes=1))
+        return np.asarray(
+            np.tensordot(
+                self.weights[counted],
+                values[counted],
+                axes=1,
+            )
+        )
 
 
 def predicted_class(probabilities: NDArray[np.float32]) -> NDArray[np.int64]:
@@ -264,9 +270,21 @@ class EvaluatedSeed:
         if len(runs) == 1:
             return runs[0]
         return SeedScores(
-            np.average([r.values for r in runs], axis=0, weights=self.weights),
-            np.average([r.within for r in runs], axis=0, weights=self.weights),
-            np.average([r.whole for r in runs], axis=0, weights=self.weights),
+            np.average(
+                [r.values for r in runs],
+                axis=0,
+                weights=self.weights,
+            ),
+            np.average(
+                [r.within for r in runs],
+                axis=0,
+                weights=self.weights,
+            ),
+            np.average(
+                [r.whole for r in runs],
+                axis=0,
+                weights=self.weights,
+            ),
             np.logical_or.reduce([r.behind for r in runs]),
         )
 
@@ -404,7 +422,12 @@ class EvaluatedRows:
         return np.where(np.isnan(self.correct), np.nan, holds)
 
 
-def _ratio(numerator: Float64, denominator: Float64, groups: Int64, n_groups: int) -> SeedScores:
+def _ratio(
+    numerator: Float64,
+    denominator: Float64,
+    groups: Int64,
+    n_groups: int,
+) -> SeedScores:
     """Ratio of sums per group, with influence ``(numerator - ratio * denominator) / sum``."""
     top = _sums(numerator, groups, n_groups)
     bottom = _sums(denominator, groups, n_groups)
@@ -412,13 +435,33 @@ def _ratio(numerator: Float64, denominator: Float64, groups: Int64, n_groups: in
         values = top / bottom
         inverse = 1.0 / bottom
     known = np.isfinite(values)
-    value, inverse = np.where(known, values, 0.0), np.where(known, inverse, 0.0)
+    value, inverse = (
+        np.where(
+            known,
+            values,
+            0.0,
+        ),
+        np.where(
+            known,
+            inverse,
+            0.0,
+        ),
+    )
     within = inverse[groups] * (numerator - value[groups] * denominator)
     whole = inverse[-1] * (numerator - value[-1] * denominator)
     if np.isnan(numerator).any():
         # A broken record makes its group's value NaN, which is what says that there is no interval.
         within, whole = np.nan_to_num(within, nan=0.0), np.nan_to_num(whole, nan=0.0)
-    return SeedScores(np.where(known, values, np.nan), within, whole, denominator > 0)
+    return SeedScores(
+        np.where(
+            known,
+            values,
+            np.nan,
+        ),
+        within,
+        whole,
+        denominator > 0,
+    )
 
 
 def _sums(values: Float64, groups: Int64, n_groups: int) -> Float64:
@@ -448,5 +491,9 @@ def _placements(
     neg_before = np.repeat(first + sizes / 2, sizes) - pos_before
     placement = np.where(t, neg_before / negatives, 1.0 - pos_before / positives)
     auc = float(placement[t].mean())
-    influence[order] = (placement - auc) / np.where(t, positives, negatives)
+    influence[order] = (placement - auc) / np.where(
+        t,
+        positives,
+        negatives,
+    )
     return auc

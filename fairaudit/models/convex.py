@@ -237,7 +237,11 @@ def _step(problems: Problems, theta: Tensor, gradient: Tensor) -> Tensor:
         hessian = theta.new_zeros(own.numel(), own.numel())
         for features, targets in problems.pieces():
             x = features if features.dim() == 2 else features[r]
-            hessian += _curvature(x, targets[r].sum(-1), theta[r])
+            hessian += _curvature(
+                x,
+                targets[r].sum(-1),
+                theta[r],
+            )
         hessian.diagonal().add_(problems.penalty)
         factor, failed = torch.linalg.cholesky_ex(hessian)
         # Targets of negative mass: the loss has no minimum, or none that Newton can promise.

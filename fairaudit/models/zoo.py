@@ -134,7 +134,12 @@ def own_model(name: str, shape: Shape, classes: int) -> nn.Module:
     return module
 
 
-def check_outputs(name: str, module: nn.Module, records: Tensor, classes: int) -> None:
+def check_outputs(
+    name: str,
+    module: nn.Module,
+    records: Tensor,
+    classes: int,
+) -> None:
     """Whether a module reads records and puts out one number per class.
 
     Args:

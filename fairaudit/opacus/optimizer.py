@@ -44,7 +44,13 @@ class PoissonBatches(Sampler[list[int]]):
 
     begun: Callable[[], object] = staticmethod(lambda: None)  # called when an iteration begins
 
-    def __init__(self, records: int, steps_per_epoch: int, *, ahead: bool) -> None:
+    def __init__(
+        self,
+        records: int,
+        steps_per_epoch: int,
+        *,
+        ahead: bool,
+    ) -> None:
         self.records, self.steps_per_epoch, self.ahead = records, steps_per_epoch, ahead
         self.dealt: deque[int] = deque()  # sizes of the batches that no step has taken
 
@@ -132,7 +138,13 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         batches.deal(fresh.sampling)
         batches.begun = self._forget
         with working_on(self._device):
-            self._rule = Asking(rule, 1, facts, fresh.query, is_limited=sigma > 0)
+            self._rule = Asking(
+                rule,
+                1,
+                facts,
+                fresh.query,
+                is_limited=sigma > 0,
+            )
         self._release = GaussianRelease(sigma, fresh.noise)
         self._trained = self.params
         self._group: Tensor | None = None
@@ -335,9 +347,20 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         norms = torch.linalg.vector_norm(norms, dim=1)
         finite = norms.isfinite()
         if not bool(finite.all()):
-            gradients = [torch.where(finite.unsqueeze(1), rows, 0.0) for rows in gradients]
+            gradients = [
+                torch.where(
+                    finite.unsqueeze(1),
+                    rows,
+                    0.0,
+                )
+                for rows in gradients
+            ]
             norms = torch.where(finite, norms, 0.0)
-        return _Part(norms.unsqueeze(0), self._groups(len(norms)), gradients)
+        return _Part(
+            norms.unsqueeze(0),
+            self._groups(len(norms)),
+            gradients,
+        )
 
     def _groups(self, records: int) -> Tensor:
         """[1, B]; zeros for a rule that does not read them."""
@@ -359,7 +382,11 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         group = torch.cat([part.group for part in self._waiting], 1)
         factors, self._sensitivity = scaled(self._rule, norms, group)
         sizes = [part.norms.shape[1] for part in self._waiting]
-        for part, factor in zip(self._waiting, torch.split(factors[0], sizes), strict=True):
+        for part, factor in zip(
+            self._waiting,
+            torch.split(factors[0], sizes),
+            strict=True,
+        ):
             self._add([factor @ rows for rows in part.gradients])
         self._waiting.clear()
 
@@ -375,11 +402,17 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         """
         assert self._sums is not None
         assert self._sensitivity is not None
-        released = self._release([self._sums], self._sensitivity, self.facts)[0]
+        released = self._release(
+            [self._sums],
+            self._sensitivity,
+            self.facts,
+        )[0]
         if self.loss_reduction == "sum":
             released = released * self.facts.expected_batch_size
         for p, part in zip(
-            self.params, torch.split(released, [p.numel() for p in self.params]), strict=True
+            self.params,
+            torch.split(released, [p.numel() for p in self.params]),
+            strict=True,
         ):
             p.grad = part.view_as(p).to(p)
         self._rule.step()
@@ -423,7 +456,11 @@ class GhostOptimizer(RuleOptimizer):
         self._admit(len(norms), last)
         with working_on(self._device), torch.no_grad():
             norms = norms.to(self.facts.expected_batch_size).unsqueeze(0)
-            found, self._sensitivity = scaled(self._rule, norms, self._groups(norms.shape[1]))
+            found, self._sensitivity = scaled(
+                self._rule,
+                norms,
+                self._groups(norms.shape[1]),
+            )
         self._made = True
         return found[0]
 

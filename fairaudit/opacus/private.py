@@ -256,7 +256,11 @@ def _records(loader: DataLoader[Any]) -> int:
     return len(loader.dataset)  # type: ignore[arg-type]
 
 
-def _schedule(loader: DataLoader[Any], epochs: int, n_public: int | None) -> Schedule:
+def _schedule(
+    loader: DataLoader[Any],
+    epochs: int,
+    n_public: int | None,
+) -> Schedule:
     """As an audit's plan: steps of an epoch are N over the batch size, rounded up."""
     if n_public is None:
         records = _records(loader)
@@ -275,10 +279,21 @@ def _schedule(loader: DataLoader[Any], epochs: int, n_public: int | None) -> Sch
 
 
 def _arm(
-    model: nn.Module, method: str, options: dict[str, Any], schedule: Schedule, groups: int
+    model: nn.Module,
+    method: str,
+    options: dict[str, Any],
+    schedule: Schedule,
+    groups: int,
 ) -> Arm:
     """The arm that a plan would hold for these options: its numbers, noise and guarantee."""
-    config = resolve_config({**options, "data": ".", "method": (method,), "twins": "off"}).config
+    config = resolve_config(
+        {
+            **options,
+            "data": ".",
+            "method": (method,),
+            "twins": "off",
+        }
+    ).config
     sizes = PublicSizes(schedule.n_public, columns=0, model="mlp", groups=groups)
     numbers = SettingsResolver(config, sizes)
     has_own_code = False  # some part is neither PyTorch's nor Opacus', or does more than its type
@@ -289,10 +304,21 @@ def _arm(
     return next(arm for arm in arms if arm.method == find(method).name)
 
 
-def _task(arm: Arm, schedule: Schedule, groups: int, classes: int) -> Task:
+def _task(
+    arm: Arm,
+    schedule: Schedule,
+    groups: int,
+    classes: int,
+) -> Task:
     """What a method's rule is made from: its numbers and public facts, without a record."""
     none = torch.zeros(0, dtype=torch.int64)
-    pool = TrainingPool(torch.zeros(0, 1), none, none, n_classes=classes, n_groups=groups)
+    pool = TrainingPool(
+        torch.zeros(0, 1),
+        none,
+        none,
+        n_classes=classes,
+        n_groups=groups,
+    )
     return Task(
         arm=arm.method,
         seed=0,
@@ -324,7 +350,11 @@ def _streams(seed: int | None, arm: str, taken: int) -> Streams:
         )
 
 
-def _loader(loader: DataLoader[Any], batches: PoissonBatches, batch_first: bool) -> DataLoader[Any]:
+def _loader(
+    loader: DataLoader[Any],
+    batches: PoissonBatches,
+    batch_first: bool,
+) -> DataLoader[Any]:
     """The same loader on Poisson samples; Opacus' collation makes empty batches."""
     kept = {} if batch_first else {"batch_first": False}
     collate = DPDataLoader.from_data_loader(loader, **kept).collate_fn

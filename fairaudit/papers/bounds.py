@@ -9,7 +9,11 @@ from torch import Tensor
 from fairaudit.diagnostics.risk_terms import Batches, Means, Sampling, first_order
 
 
-def lower_bounds(batches: Batches, means: Means, sampling: Sampling) -> dict[str, Tensor]:
+def lower_bounds(
+    batches: Batches,
+    means: Means,
+    sampling: Sampling,
+) -> dict[str, Tensor]:
     """Lower bounds on how much more one group than another pays for clipping, [K, K] each, nats.
 
     They hold for all ordered pairs of groups at once: entry [a, b] bounds R^a - R^b from below.

@@ -9,7 +9,11 @@ from fairaudit.analysis.arm_readings import ArmReadings, known_mean, nan_mean, o
 from fairaudit.report.decomposition import BoundRecord, Correlation
 from fairaudit.results.estimates import finite
 
-CORRELATED = (("input_norm", "gradient_norm"), ("closeness", "trace"), ("input_norm", "trace"))
+CORRELATED = (
+    ("input_norm", "gradient_norm"),
+    ("closeness", "trace"),
+    ("input_norm", "trace"),
+)
 _ESIPOVA = "Esipova et al. 2023"
 # bound -> (the quantity it bounds, name, source)
 BOUNDS: Mapping[str, tuple[str, str, str]] = {
@@ -44,7 +48,13 @@ def of_arm(
             if group not in hidden:
                 value, low, high = map(finite, table[number, place])
                 correlations.append(
-                    Correlation(between=between, group=group, value=value, low=low, high=high)
+                    Correlation(
+                        between=between,
+                        group=group,
+                        value=value,
+                        low=low,
+                        high=high,
+                    )
                 )
     fields: dict[str, Any] = {"correlations": tuple(correlations)}
     if pair is None:
@@ -55,8 +65,16 @@ def of_arm(
         values = found.values[bound][:, :, a, b]
         truth = found.values[quantity][:, :, a] - found.values[quantity][:, :, b]
         known = np.isfinite(values) & np.isfinite(truth)
-        alike = np.where(known, np.sign(values) == np.sign(truth), np.nan)
-        positive = np.where(np.isfinite(values), values > 0, np.nan)
+        alike = np.where(
+            known,
+            np.sign(values) == np.sign(truth),
+            np.nan,
+        )
+        positive = np.where(
+            np.isfinite(values),
+            values > 0,
+            np.nan,
+        )
         bounds.append(
             BoundRecord(
                 name=name,

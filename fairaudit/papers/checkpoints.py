@@ -17,13 +17,26 @@ def read(checkpoint: CheckpointReading) -> dict[str, Tensor]:
     thoroughly.
     """
     first = checkpoint.records[0]
-    shape = (len(checkpoint.records), len(CORRELATED), first.records.n_groups + 1, 3)
+    shape = (
+        len(checkpoint.records),
+        len(CORRELATED),
+        first.records.n_groups + 1,
+        3,
+    )
     correlations = np.full(shape, np.nan)
     if checkpoint.thorough:
-        correlations[:] = correlate(first, seed=checkpoint.seed, label=checkpoint.label)
+        correlations[:] = correlate(
+            first,
+            seed=checkpoint.seed,
+            label=checkpoint.label,
+        )
     bounds: dict[str, list[Tensor]] = {}
     for step in checkpoint.steps:
-        for name, value in lower_bounds(step.batches, step.means, step.sampling).items():
+        for name, value in lower_bounds(
+            step.batches,
+            step.means,
+            step.sampling,
+        ).items():
             bounds.setdefault(name, []).append(value)
     series = {name: torch.stack(values) for name, values in bounds.items()}
     return {"spearman": torch.from_numpy(correlations), **series}

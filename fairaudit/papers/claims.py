@@ -76,7 +76,14 @@ def claims(
                 statement = (
                     f"{arm.key}: {pair[0]}, which pays more than {pair[1]}, has the larger {label}"
                 )
-                asked.append(Asked(statement, source, "+", values[:, a] - values[:, b]))
+                asked.append(
+                    Asked(
+                        statement,
+                        source,
+                        "+",
+                        values[:, a] - values[:, b],
+                    )
+                )
     for arm in plan.arms:
         scales = find(arm.method).scales_by_threshold and not arm.variant and "#" not in arm.key
         if not scales or arm.key not in found:
@@ -125,7 +132,12 @@ def clips_alone(arm: Arm) -> bool:
     )
 
 
-def _of_clipping(arm: Arm, found: ArmReadings, names: Sequence[str], pair: Pair) -> Iterator[Asked]:
+def _of_clipping(
+    arm: Arm,
+    found: ArmReadings,
+    names: Sequence[str],
+    pair: Pair,
+) -> Iterator[Asked]:
     a, b = (names.index(name) for name in pair)
     direction = found.per_step("r_direction")
     yield Asked(
@@ -143,7 +155,11 @@ def _of_clipping(arm: Arm, found: ArmReadings, names: Sequence[str], pair: Pair)
 
 
 def _of_scaling(
-    arm: Arm, plain: Arm, found: Mapping[str, ArmReadings], names: Sequence[str], pair: Pair
+    arm: Arm,
+    plain: Arm,
+    found: Mapping[str, ArmReadings],
+    names: Sequence[str],
+    pair: Pair,
 ) -> Iterator[Asked]:
     ours, theirs = found[arm.key], found[plain.key]
     errors = []  # of direction, on the seeds that both have

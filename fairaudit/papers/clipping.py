@@ -95,7 +95,11 @@ class PresentGroupsMean(NoisedMean):
 
     def spread(self, sensitivity: Tensor, realised: Realised) -> Tensor:
         """The largest C_k with a record in the batch."""
-        drawn = torch.where(realised.groups > 0, realised.described["group_bound"], 0.0).amax(1)
+        drawn = torch.where(
+            realised.groups > 0,
+            realised.described["group_bound"],
+            0.0,
+        ).amax(1)
         return torch.where(realised.size > 0, drawn, sensitivity)
 
 
@@ -168,7 +172,16 @@ class RawCountBounds(GroupAdaptiveClip):
         reference = clipped.sum(1, keepdim=True) / state.expected_batch_size.unsqueeze(1)
         ratio = share / reference
         return replace(
-            state, bound=self.max_grad_norm * (1.0 + torch.where(ratio.isfinite(), ratio, 0.0))
+            state,
+            bound=self.max_grad_norm
+            * (
+                1.0
+                + torch.where(
+                    ratio.isfinite(),
+                    ratio,
+                    0.0,
+                )
+            ),
         )
 
     def scale(self, released: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
@@ -176,7 +189,16 @@ class RawCountBounds(GroupAdaptiveClip):
 
         There 1.
         """
-        return torch.where(norms > 0, GroupAdaptiveClip.scale(self, released, norms, group), 1.0)
+        return torch.where(
+            norms > 0,
+            GroupAdaptiveClip.scale(
+                self,
+                released,
+                norms,
+                group,
+            ),
+            1.0,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +223,11 @@ class RealisedShareBounds(GroupAdaptiveClip):
         """C_k = C0 (1 + (m_k / b_k) / (m / |B|)); where nothing is clipped, C0."""
         realised = (answer[:, -1] / self.exact).round().clamp_min(1.0)
         drawn = replace(state, expected_batch_size=realised)
-        bound = GroupAdaptiveClip.update(self, drawn, answer[:, :-1]).bound
+        bound = GroupAdaptiveClip.update(
+            self,
+            drawn,
+            answer[:, :-1],
+        ).bound
         return replace(state, bound=bound)
 
 
@@ -216,7 +242,11 @@ class AuthorsBounds(GroupAdaptiveClip):
         """C_k = C0 (1 + r_k / (mean r + 1e-8)), counts cut towards 0."""
         clipped, others = answer.trunc().clamp_min(0.0).chunk(2, 1)
         count = clipped + others
-        share = torch.where(count > 0, clipped / count.clamp_min(1.0), 1.0)
+        share = torch.where(
+            count > 0,
+            clipped / count.clamp_min(1.0),
+            1.0,
+        )
         reference = share.mean(1, keepdim=True) + 1e-8
         return replace(state, bound=self.max_grad_norm * (1.0 + share / reference))
 
@@ -231,7 +261,14 @@ class RawCountWeights(ReweightedClip):
     def update(self, state: GroupWeightState, answer: Tensor) -> GroupWeightState:
         """theta_k = (b / K) / b_k; 1 where that divides by 0, of probability 0."""
         weight = state.expected_batch_size.unsqueeze(1) / answer.shape[1] / answer
-        return replace(state, weight=torch.where(weight.isfinite(), weight, 1.0))
+        return replace(
+            state,
+            weight=torch.where(
+                weight.isfinite(),
+                weight,
+                1.0,
+            ),
+        )
 
 
 class _Unbounded(DpSgdF):

@@ -18,7 +18,12 @@ Float64 = NDArray[np.float64]
 BLOCK = 2**18  # weights of resamples that are worked on at once
 
 
-def correlate(readings: RecordReadings, *, seed: int, label: str | int = 0) -> Float64:
+def correlate(
+    readings: RecordReadings,
+    *,
+    seed: int,
+    label: str | int = 0,
+) -> Float64:
     """Spearman's correlations of the readings.
 
     Intervals are percentiles over 200 resamples of the records, drawn within each group; a sample
@@ -37,7 +42,12 @@ def correlate(readings: RecordReadings, *, seed: int, label: str | int = 0) -> F
     groups = [slice(a, b) for a, b in itertools.pairwise(records.edges)]
     parts = [*groups, slice(0, len(records))]
     counts, shares = records.counts.numpy(), records.shares.numpy()
-    of_record = np.divide(shares, counts, out=np.zeros_like(shares), where=counts > 0)
+    of_record = np.divide(
+        shares,
+        counts,
+        out=np.zeros_like(shares),
+        where=counts > 0,
+    )
     weights = np.repeat(of_record, counts.astype(int))  # [n]
     # How often each record was drawn in each resample, times its share, [n, RESAMPLES].
     resampled = np.zeros((len(weights), RESAMPLES))
@@ -47,12 +57,23 @@ def correlate(readings: RecordReadings, *, seed: int, label: str | int = 0) -> F
         for draw in range(RESAMPLES if size else 0):
             resampled[rows, draw] = np.bincount(stream.integers(size, size=size), minlength=size)
     resampled *= weights[:, None]
-    correlations = np.full((len(CORRELATED), len(parts), 3), np.nan)
+    correlations = np.full(
+        (
+            len(CORRELATED),
+            len(parts),
+            3,
+        ),
+        np.nan,
+    )
     for number, (first, second) in enumerate(CORRELATED):
         for place, rows in enumerate(parts):
             a, b = readings.values[first][rows], readings.values[second][rows]
             if len(a) > 2 and np.isfinite(a).all() and np.isfinite(b).all():
                 draws = resampled[rows]
-                blocks = np.array_split(draws, max(1, draws.size // BLOCK), axis=1)
+                blocks = np.array_split(
+                    draws,
+                    max(1, draws.size // BLOCK),
+                    axis=1,
+                )
                 correlations[number, place] = rank_correlation(a, b, weights[rows], blocks)
     return correlations

@@ -74,7 +74,12 @@ class Coupled(Erm):
     def second(self, moments: BatchMoments) -> Tensor:
         """R2: how close the groups are to the decision boundary."""
 
-    def penalty(self, theta: Tensor, layers: Sequence[Layer], batch: "BatchRecords") -> Tensor:
+    def penalty(
+        self,
+        theta: Tensor,
+        layers: Sequence[Layer],
+        batch: "BatchRecords",
+    ) -> Tensor:
         """gamma1 R1 + gamma2 R2 of one batch, a scalar."""
         moments = self._moments(theta, layers, batch)
         value = self.gamma2 * self.second(moments)
@@ -91,7 +96,14 @@ class Coupled(Erm):
         s = 1.0 - f.square().sum(-1)
         if not self.gamma1:
             nothing = theta.new_zeros(0)
-            return BatchMoments(nothing, nothing, nothing, mean.T @ f, mean.T @ s, every @ s)
+            return BatchMoments(
+                nothing,
+                nothing,
+                nothing,
+                mean.T @ f,
+                mean.T @ s,
+                every @ s,
+            )
         g = record_gradients(theta, layers, batch)
         squared = g.square().sum(1)
         longer = squared > self.max_grad_norm**2
@@ -99,7 +111,14 @@ class Coupled(Erm):
         norm = torch.where(longer, squared, 1.0).sqrt()
         factor = torch.where(longer, self.max_grad_norm / norm, 1.0)
         lost = every @ g - every @ (g * factor.unsqueeze(1))
-        return BatchMoments(mean.T @ g, every @ g, lost, mean.T @ f, mean.T @ s, every @ s)
+        return BatchMoments(
+            mean.T @ g,
+            every @ g,
+            lost,
+            mean.T @ f,
+            mean.T @ s,
+            every @ s,
+        )
 
 
 class EsipovaPenalty(Coupled):
@@ -155,7 +174,11 @@ class BatchRecords(NamedTuple):
     member: Tensor
 
 
-def logits_of(layers: Sequence[Layer], theta: Tensor, x: Tensor) -> Tensor:
+def logits_of(
+    layers: Sequence[Layer],
+    theta: Tensor,
+    x: Tensor,
+) -> Tensor:
     """Logits of inputs [..., d] as a function of flat parameters [P]."""
     for layer in layers:
         if isinstance(layer, Linear):
@@ -167,13 +190,38 @@ def logits_of(layers: Sequence[Layer], theta: Tensor, x: Tensor) -> Tensor:
     return x
 
 
-def record_gradients(theta: Tensor, layers: Sequence[Layer], batch: BatchRecords) -> Tensor:
+def record_gradients(
+    theta: Tensor,
+    layers: Sequence[Layer],
+    batch: BatchRecords,
+) -> Tensor:
     """Gradient of every record's cross-entropy, [B, P]."""
 
     def loss(parameters: Tensor, x: Tensor, target: Tensor) -> Tensor:
-        return -(target * torch.log_softmax(logits_of(layers, parameters, x), -1)).sum()
+        return -(
+            target
+            * torch.log_softmax(
+                logits_of(
+                    layers,
+                    parameters,
+                    x,
+                ),
+                -1,
+            )
+        ).sum()
 
-    rows: Tensor = vmap(grad(loss), (None, 0, 0))(theta, batch.x, batch.targets)
+    rows: Tensor = vmap(
+        grad(loss),
+        (
+            None,
+            0,
+            0,
+        ),
+    )(
+        theta,
+        batch.x,
+        batch.targets,
+    )
     return rows
 
 
@@ -187,7 +235,11 @@ class CoupledTape(Tape):
     """
 
     def __init__(
-        self, objective: Coupled, network: Stacked, rows: int = 1, budget: int = DEFAULT_BUDGET
+        self,
+        objective: Coupled,
+        network: Stacked,
+        rows: int = 1,
+        budget: int = DEFAULT_BUDGET,
     ) -> None:
         is_chain = isinstance(network, Network) and all(
             isinstance(layer, Linear | Elementwise) for layer in network.layers
@@ -207,7 +259,13 @@ class CoupledTape(Tape):
         self.objective = objective
         self.inputs = self.gradients = torch.empty(0)
 
-    def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        norms: Tensor | None = None,
+        *,
+        clean: bool = False,
+    ) -> Tensor:
         """As of any tape."""
         self.inputs = x
         return super().forward(x, norms, clean=clean)
@@ -220,7 +278,16 @@ class CoupledTape(Tape):
         # made there.
         with torch.inference_mode(mode=False):
             stacked = zip(
-                *(value.clone() for value in (self.network.theta, x, targets, group)), strict=True
+                *(
+                    value.clone()
+                    for value in (
+                        self.network.theta,
+                        x,
+                        targets,
+                        group,
+                    )
+                ),
+                strict=True,
             )
             self.gradients = torch.stack([self._coupled(*one) for one in stacked])
         norms: Tensor = torch.linalg.vector_norm(self.gradients, dim=-1)
@@ -231,10 +298,20 @@ class CoupledTape(Tape):
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
         """sum_i w_i (g_i + u) of each row of weights."""
         for row, weight in zip(self._rows, weights, strict=False):
-            torch.bmm(weight.unsqueeze(1), self.gradients, out=row.unsqueeze(1))
+            torch.bmm(
+                weight.unsqueeze(1),
+                self.gradients,
+                out=row.unsqueeze(1),
+            )
         return self._rows[: len(weights)]
 
-    def _coupled(self, theta: Tensor, x: Tensor, targets: Tensor, group: Tensor) -> Tensor:
+    def _coupled(
+        self,
+        theta: Tensor,
+        x: Tensor,
+        targets: Tensor,
+        group: Tensor,
+    ) -> Tensor:
         """g_i + u of one replicate, [B, P].
 
         Zero rows for padding and for records that are not finite.
@@ -249,7 +326,19 @@ class CoupledTape(Tape):
         keep = usable.unsqueeze(1)
         member = torch.nn.functional.one_hot(group).to(x.dtype) * keep
         member = member[:, member.sum(0) > 0]
-        batch = BatchRecords(torch.where(keep, x, 0.0), torch.where(keep, targets, 0.0), member)
+        batch = BatchRecords(
+            torch.where(
+                keep,
+                x,
+                0.0,
+            ),
+            torch.where(
+                keep,
+                targets,
+                0.0,
+            ),
+            member,
+        )
         shift = grad(self.objective.penalty)(theta, layers, batch)
         # A sign at 0 or a group of equal records gives 0, never NaN; what overflows is dropped.
         shift = torch.where(torch.isfinite(shift), shift, 0.0)

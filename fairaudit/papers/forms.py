@@ -149,7 +149,13 @@ ADDITIONS = {
 # --- the ablation: what clipping's direction and its magnitude do, each without the other
 
 
-def _ablated(name: str, summary: str, trainer: str, *, control_of: str | None = None) -> MethodSpec:
+def _ablated(
+    name: str,
+    summary: str,
+    trainer: str,
+    *,
+    control_of: str | None = None,
+) -> MethodSpec:
     return MethodSpec(
         name=name,
         summary=summary,

@@ -51,7 +51,9 @@ def _sums(pool: TrainingPool, value: Callable[[Tensor, Tensor], Tensor]) -> Tens
     total = torch.zeros(pool.n_groups, pool.width, dtype=torch.float64)
     for batch in pool.pieces():
         x = torch.where(
-            torch.isfinite(batch.inputs).all(1, keepdim=True), batch.inputs, 0.0
+            torch.isfinite(batch.inputs).all(1, keepdim=True),
+            batch.inputs,
+            0.0,
         ).double()
         total.index_add_(0, batch.group, value(x, batch.group))
     return total

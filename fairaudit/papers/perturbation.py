@@ -14,7 +14,11 @@ from fairaudit.privacy.noise import noise_stream
 _ROWS_AT_ONCE = 2048
 
 
-def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
+def read(
+    method: Method,
+    task: Task,
+    trained: TrainedReplicates,
+) -> dict[str, Tensor]:
     """Theorem 1 beside a Monte Carlo over draws of the noise, on the training records.
 
     Returns:
@@ -49,7 +53,12 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
     }
 
 
-def group_losses(x: Tensor, targets: Tensor, theta: Tensor, share: Tensor) -> Tensor:
+def group_losses(
+    x: Tensor,
+    targets: Tensor,
+    theta: Tensor,
+    share: Tensor,
+) -> Tensor:
     """Weighted losses of R models, [R, K].
 
     Inputs [n, d], targets [n, Y], theta [R, H, d], weights [n, K].
@@ -58,7 +67,11 @@ def group_losses(x: Tensor, targets: Tensor, theta: Tensor, share: Tensor) -> Te
     flat = theta.reshape(replicates * height, width)
     total = theta.new_zeros(replicates, share.shape[1])
     for rows in torch.split(torch.arange(len(x)), _ROWS_AT_ONCE):
-        each = (x[rows] @ flat.T).view(len(rows), replicates, height)
+        each = (x[rows] @ flat.T).view(
+            len(rows),
+            replicates,
+            height,
+        )
         if height == 1:
             # Of two classes the loss is softplus of minus the margin.
             loss = torch.nn.functional.softplus(

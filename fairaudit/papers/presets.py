@@ -23,7 +23,10 @@ _ESIPOVA_NOTES = (
 
 
 def _tabular(
-    sgd: float, *, scaled: Mapping[str, float], adapt: Mapping[str, float]
+    sgd: float,
+    *,
+    scaled: Mapping[str, float],
+    adapt: Mapping[str, float],
 ) -> dict[str, Mapping[str, float]]:
     """Settings of each method on a table.
 
@@ -228,7 +231,13 @@ _XU_NOTES = (
 
 
 def _xu(
-    name: str, summary: str, *, step: float, bound: float, missing: str, drop: tuple[str, ...]
+    name: str,
+    summary: str,
+    *,
+    step: float,
+    bound: float,
+    missing: str,
+    drop: tuple[str, ...],
 ) -> Preset:
     return Preset(
         name=name,

@@ -19,7 +19,11 @@ class Ranked:
     """
 
     def __init__(self, values: Float64) -> None:
-        self._place, counts = np.unique(values, return_inverse=True, return_counts=True)[1:]
+        self._place, counts = np.unique(
+            values,
+            return_inverse=True,
+            return_counts=True,
+        )[1:]
         self._order = np.argsort(self._place, kind="stable")
         self._starts = np.cumsum(counts) - counts
 
@@ -28,7 +32,11 @@ class Ranked:
 
         Ties at their mean rank.
         """
-        totals = np.add.reduceat(weights[self._order], self._starts, axis=0)
+        totals = np.add.reduceat(
+            weights[self._order],
+            self._starts,
+            axis=0,
+        )
         middle = np.cumsum(totals, axis=0)
         middle -= (totals - 1) / 2.0
         ranks: Float64 = middle[self._place]
@@ -67,7 +75,12 @@ def _pearson(a: Float64, b: Float64, weights: Float64) -> Float64:
     weighted = a * weights
     length = np.sqrt(_over_records(weighted, a) * _over_records(b * weights, b))
     correlation: Float64 = np.full(length.shape, np.nan)
-    np.divide(_over_records(weighted, b), length, out=correlation, where=length > 0)
+    np.divide(
+        _over_records(weighted, b),
+        length,
+        out=correlation,
+        where=length > 0,
+    )
     return correlation
 
 

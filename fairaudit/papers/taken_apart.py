@@ -28,7 +28,11 @@ def findings(report: Report) -> Iterator[Finding]:
         gap = next(iter(named_gaps(comparison)), main_gap(comparison, COST))
         if comparison.grouping == first and gap is not None:
             gaps[methods[comparison.arm]] = gap
-    if not gaps.keys() >= {CLIPPED, SHORTER, TURNED} or not is_detected(gaps[CLIPPED]):
+    if not gaps.keys() >= {
+        CLIPPED,
+        SHORTER,
+        TURNED,
+    } or not is_detected(gaps[CLIPPED]):
         return
     whole = gaps[CLIPPED]
     halves = []

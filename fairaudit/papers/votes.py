@@ -25,7 +25,11 @@ _SUMMED = 2**16  # records
 _DRAWN_BYTES = 2**27  # of labels that noise moved
 
 
-def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
+def read(
+    method: Method,
+    task: Task,
+    trained: TrainedReplicates,
+) -> dict[str, Tensor]:
     """Flips, model deviation and their bounds on the student pool (docs/methods.md 5.3, 5.4).
 
     Returns:
@@ -102,7 +106,15 @@ def _study(method: Pate, task: Task, trained: TrainedReplicates) -> _Study:
         groups = task.public.groups[query_rows(task)]
         share = torch.nn.functional.one_hot(groups, task.pool.n_groups).double()
     draws, sigma = int(task.settings["noise_draws"]), vote_noise(task)
-    clean = method.labels(task, votes, torch.zeros(1, *votes.shape, dtype=votes.dtype))[0]
+    clean = method.labels(
+        task,
+        votes,
+        torch.zeros(
+            1,
+            *votes.shape,
+            dtype=votes.dtype,
+        ),
+    )[0]
     reference = train_students(task, queried, clean.unsqueeze(0))
     p = _predicted(reference, queried)[0]
     least, deviation = _losses(p, clean), []
@@ -110,7 +122,13 @@ def _study(method: Pate, task: Task, trained: TrainedReplicates) -> _Study:
     at_once = max(1, _DRAWN_BYTES // (8 * votes.numel()))
     for first in range(0, draws, at_once):
         noise = votes.new_empty(min(at_once, draws - first), *votes.shape)
-        stream = noise_stream(task.seed, "probe", task.arm, len(noise), first=first)
+        stream = noise_stream(
+            task.seed,
+            "probe",
+            task.arm,
+            len(noise),
+            first=first,
+        )
         labels = method.labels(task, votes, stream.fill(noise) * sigma)
         students = train_students(task, queried, labels)
         change = labels - clean  # in the gradient's units: |change| for two classes, L2 for more
@@ -147,7 +165,11 @@ def _losses(p: Tensor, labels: Tensor) -> Tensor:
     return -(labels * p.clamp_min(torch.finfo(torch.float32).tiny).log()).sum(-1)
 
 
-def _bounds(method: Pate, task: Task, study: _Study) -> dict[str, Tensor]:
+def _bounds(
+    method: Pate,
+    task: Task,
+    study: _Study,
+) -> dict[str, Tensor]:
     """Theorems 1 and 2 and Corollary 2, corrected: mean loss, lambda/2, p and not its square."""
     groups, one = study.share.shape[1], study.deviation.new_full((1,), torch.nan)
     risk = study.excess @ study.share

@@ -219,7 +219,12 @@ def _resolved(
             sigma = _given_noise(known, spec)
         else:
             length = schedule.steps_per_epoch, schedule.epochs
-            sigma = spec.mechanism.calibrated(settings, *length, delta=delta, target=target)
+            sigma = spec.mechanism.calibrated(
+                settings,
+                *length,
+                delta=delta,
+                target=target,
+            )
         settings["noise_multiplier"] = sigma
     # Rules that do not scale by a threshold bound what a noised count can do.
     for name in spec.side_queries.values() if spec.scales_by_threshold else ():
@@ -297,7 +302,11 @@ def _settings(
                     value = max(value, settings["max_grad_norm"])
             settings[name] = numbers.checked(spec, name, value)
     for name, given in converted.items():
-        value = spec.conversions[given].value(own[given], settings, numbers.sizes)
+        value = spec.conversions[given].value(
+            own[given],
+            settings,
+            numbers.sizes,
+        )
         settings[name] = numbers.checked(spec, name, value)
     if "learning_rate" not in own:
         _make_up_for_scaling(numbers, spec, settings)

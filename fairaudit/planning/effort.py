@@ -64,7 +64,11 @@ class Effort:
 
 
 def effort(
-    config: AuditConfig, arms: tuple[Arm, ...], schedule: Schedule, facts: ModelFacts, model: str
+    config: AuditConfig,
+    arms: tuple[Arm, ...],
+    schedule: Schedule,
+    facts: ModelFacts,
+    model: str,
 ) -> Effort:
     """Count the work of a plan; an arm counts once for every repeat, seeds are alike.
 

@@ -103,7 +103,13 @@ class Plan:
     @property
     def effort(self) -> Effort:
         """The work of one of its seeds."""
-        return effort(self.config, self.arms, self.training, self.model_facts, self.training.model)
+        return effort(
+            self.config,
+            self.arms,
+            self.training,
+            self.model_facts,
+            self.training.model,
+        )
 
     @property
     def every_job(self) -> tuple[Job, ...]:
@@ -178,7 +184,11 @@ def narrowed(plan: Plan, looks: Mapping[str, int]) -> Plan:
     return narrow.splitting({job.arm for job in plan.twins})
 
 
-def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | None = None) -> Plan:
+def make_plan(
+    config: AuditConfig,
+    dataset: Dataset,
+    own_model: ModelFacts | None = None,
+) -> Plan:
     """Decide everything that training needs, epsilon included; trains nothing.
 
     Args:
@@ -240,7 +250,12 @@ def plan_trainings(
     refuse_large_delta(delta, n_public)
     facts = own_model
     if facts is None:
-        facts = known_facts(sizes.model, dataset.image_shape, len(dataset.classes), config.hidden)
+        facts = known_facts(
+            sizes.model,
+            dataset.image_shape,
+            len(dataset.classes),
+            config.hidden,
+        )
     arms = make_arms(numbers, schedule, delta, own_module=bool(facts.outside))
     arms = tuple(filter(takes_part, arms))
     if config.reads_rows and dataset.image_shape is not None:
@@ -269,7 +284,16 @@ def plan_trainings(
             accountant=f"dp-accounting {version('dp-accounting')}",
         ),
         arms=arms,
-        jobs=_jobs(config, dataset, model, schedule, delta, arms, angles=angles, study=study),
+        jobs=_jobs(
+            config,
+            dataset,
+            model,
+            schedule,
+            delta,
+            arms,
+            angles=angles,
+            study=study,
+        ),
         notices=tuple(_notices(numbers, arms)),
         model_facts=facts,
         unread=unread_settings(numbers, [(arm.method, arm.settings) for arm in arms]),
@@ -334,7 +358,15 @@ def _jobs(
                 identity |= outside[arm.key]
                 identity["is_first"] = seed == config.seed
             ids[arm.key] = job_id(identity)
-            jobs.append(Job(ids[arm.key], arm.key, seed, arm.repeats, source))
+            jobs.append(
+                Job(
+                    ids[arm.key],
+                    arm.key,
+                    seed,
+                    arm.repeats,
+                    source,
+                )
+            )
     return tuple(jobs)
 
 
@@ -344,7 +376,11 @@ def _modules(arm: Arm) -> frozenset[str]:
     return frozenset(name.partition(":")[0] for name in objects if name)
 
 
-def _epsilon_of_everything(arms: tuple[Arm, ...], seeds: int, delta: float) -> float | None:
+def _epsilon_of_everything(
+    arms: tuple[Arm, ...],
+    seeds: int,
+    delta: float,
+) -> float | None:
     """Epsilon of publishing every private model of the audit.
 
     Arms of one seed whose first repeat trains on one Poisson sample are one joint release per step;

@@ -53,7 +53,12 @@ class Search(ABC):
         """How long a training takes in the mean, in the default setting's epochs."""
 
     @abstractmethod
-    def guarantee(self, one: ArmPrivacy, charge: SelectionEvent | None, delta: float) -> ArmPrivacy:
+    def guarantee(
+        self,
+        one: ArmPrivacy,
+        charge: SelectionEvent | None,
+        delta: float,
+    ) -> ArmPrivacy:
         """What the search guarantees, from what one of its trainings does and what is charged."""
 
     @abstractmethod

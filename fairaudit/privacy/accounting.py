@@ -50,7 +50,11 @@ def epsilon(event: PrivacyEvent, delta: float, accountant: Accountant = "pld") -
 
     Source: docs/methods.md 2.1, 2.2.
     """
-    return _epsilon(_charges([(event, 1)]), checked_delta(delta), accountant)
+    return _epsilon(
+        _charges([(event, 1)]),
+        checked_delta(delta),
+        accountant,
+    )
 
 
 def composed_epsilon(events_with_counts: Iterable[tuple[PrivacyEvent, int]], delta: float) -> float:
@@ -89,7 +93,11 @@ def privacy_curve(event: PrivacyEvent) -> PrivacyCurve | None:
     interval = _COARSE * _interval(size) * min(1.0, math.sqrt(1e3 / max(c.steps for c in charges)))
     composed = _composed(charges, interval)
     most = 2.0 * size + 5.0
-    return PrivacyCurve(lambda at: float(composed.get_delta_for_epsilon(at)), -most, most)
+    return PrivacyCurve(
+        lambda at: float(composed.get_delta_for_epsilon(at)),
+        -most,
+        most,
+    )
 
 
 def joint(events: Sequence[SampledGaussian]) -> SampledGaussian:
@@ -203,11 +211,22 @@ def _charges(events_with_counts: Iterable[tuple[PrivacyEvent, int]]) -> tuple[_C
             rate = event.steps_per_epoch
         if event.steps * count > 0:
             steps[rate, sigma] += event.steps * count
-    return tuple(_Charge(rate, sigma, total) for (rate, sigma), total in sorted(steps.items()))
+    return tuple(
+        _Charge(
+            rate,
+            sigma,
+            total,
+        )
+        for (rate, sigma), total in sorted(steps.items())
+    )
 
 
 @lru_cache(maxsize=1024)
-def _epsilon(charges: tuple[_Charge, ...], delta: float, accountant: Accountant) -> float:
+def _epsilon(
+    charges: tuple[_Charge, ...],
+    delta: float,
+    accountant: Accountant,
+) -> float:
     if not charges:
         return 0.0
     if any(charge.sigma == 0.0 for charge in charges):
@@ -241,7 +260,19 @@ def _interval(size: float) -> float:
         relative = size
     else:
         relative = max(1.0, size / 5.0)
-    return float(_INTERVAL * 2.0 ** round(math.log2(_bounded(relative, 1e-3, 1e4))))
+    return float(
+        _INTERVAL
+        * 2.0
+        ** round(
+            math.log2(
+                _bounded(
+                    relative,
+                    1e-3,
+                    1e4,
+                )
+            )
+        )
+    )
 
 
 def _rdp(charges: tuple[_Charge, ...], delta: float) -> float:
@@ -257,7 +288,11 @@ def _rdp(charges: tuple[_Charge, ...], delta: float) -> float:
         return float(accountant.get_epsilon(delta))
 
 
-def _pld(charges: tuple[_Charge, ...], delta: float, interval: float) -> float:
+def _pld(
+    charges: tuple[_Charge, ...],
+    delta: float,
+    interval: float,
+) -> float:
     return float(_composed(charges, interval).get_epsilon_for_delta(delta))
 
 
@@ -265,7 +300,11 @@ def _composed(charges: tuple[_Charge, ...], interval: float) -> _OfLibrary:
     whole = None
     for charge in charges:
         if charge.steps_per_epoch == 1:  # full batches: one Gaussian, exactly
-            steps = _one_step(1, charge.sigma / math.sqrt(charge.steps), interval)
+            steps = _one_step(
+                1,
+                charge.sigma / math.sqrt(charge.steps),
+                interval,
+            )
         else:
             step = _one_step(charge.steps_per_epoch, charge.sigma, interval)
             steps = step.self_compose(charge.steps)
@@ -285,7 +324,12 @@ def _one_step(steps_per_epoch: int, sigma: float, interval: float) -> _OfLibrary
 
 
 @lru_cache(maxsize=256)
-def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) -> float:
+def _total_sigma(
+    steps_per_epoch: int,
+    steps: int,
+    delta: float,
+    target: float,
+) -> float:
     """sigma_total: the multiplier of one Gaussian per step that meets the target."""
     sigma, slope = _searched(steps_per_epoch, steps, delta, target)
     seen: tuple[float, float] | None = None
@@ -305,7 +349,11 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
             return sigma
         point = (math.log(sigma), math.log(value))
         if seen and abs(point[0] - seen[0]) > 1e-4:
-            slope = _bounded((point[1] - seen[1]) / (point[0] - seen[0]), -8.0, -0.2)
+            slope = _bounded(
+                (point[1] - seen[1]) / (point[0] - seen[0]),
+                -8.0,
+                -0.2,
+            )
         seen = point
         sigma *= ((1.0 - 0.25 * TOLERANCE) * target / value) ** (1.0 / slope)
     least = _epsilon((_Charge(steps_per_epoch, LARGEST_SIGMA, steps),), delta, "pld")
@@ -316,7 +364,12 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
     )
 
 
-def _searched(steps_per_epoch: int, steps: int, delta: float, target: float) -> tuple[float, float]:
+def _searched(
+    steps_per_epoch: int,
+    steps: int,
+    delta: float,
+    target: float,
+) -> tuple[float, float]:
     """Where a coarse accountant meets the target, and d log(epsilon) / d log(sigma) there.
 
     Secants on logarithms, from the central limit mu = q sqrt(T (exp(1/sigma^2) - 1)).
@@ -334,7 +387,17 @@ def _searched(steps_per_epoch: int, steps: int, delta: float, target: float) -> 
 
     def excess(log_sigma: float) -> float:
         charge = _Charge(steps_per_epoch, math.exp(log_sigma), steps)
-        return math.log(max(_pld((charge,), delta, interval), 1e-12) / target)
+        return math.log(
+            max(
+                _pld(
+                    (charge,),
+                    delta,
+                    interval,
+                ),
+                1e-12,
+            )
+            / target
+        )
 
     low, high = math.log(SMALLEST_SIGMA), math.log(LARGEST_SIGMA)
     here = _bounded(math.log(guess), low, high)
@@ -342,12 +405,25 @@ def _searched(steps_per_epoch: int, steps: int, delta: float, target: float) -> 
     for _ in range(60):
         if abs(found) < 2e-4:
             break
-        there = _bounded(here + _bounded(-found / slope, -1.0, 1.0), low, high)
+        there = _bounded(
+            here
+            + _bounded(
+                -found / slope,
+                -1.0,
+                1.0,
+            ),
+            low,
+            high,
+        )
         if there == here:  # the target lies beyond a limit of sigma
             break
         then = excess(there)
         if abs(there - here) > 1e-3:
-            slope = _bounded((then - found) / (there - here), -8.0, -0.2)
+            slope = _bounded(
+                (then - found) / (there - here),
+                -8.0,
+                -0.2,
+            )
         here, found = there, then
     return math.exp(here), slope
 

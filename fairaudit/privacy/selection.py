@@ -143,7 +143,16 @@ class Selection:
             (45.0 + 10.0 * self.shape) / self.gamma
         )  # beyond is less than a uniform's last bit
         reached = np.cumsum(self.tries(most)[:-1])
-        return int(np.searchsorted(reached, stream.random(), side="right")) + 1
+        return (
+            int(
+                np.searchsorted(
+                    reached,
+                    stream.random(),
+                    side="right",
+                )
+            )
+            + 1
+        )
 
     def chances(self, n: int) -> Float64:
         """Probability that the j-th best of n candidates is the best of K of them, ``[n]``.

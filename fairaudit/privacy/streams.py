@@ -81,7 +81,11 @@ class SecureStream:
         """Exponentials, ``[size]``."""
         return -np.log1p(-self.random(size))
 
-    def integers(self, high: int, size: int) -> NDArray[np.int64]:
+    def integers(
+        self,
+        high: int,
+        size: int,
+    ) -> NDArray[np.int64]:
         """Whole numbers in 0..high-1, ``[size]``.
 
         Words beyond the last multiple of ``high`` anew.
@@ -124,7 +128,11 @@ def is_secure() -> bool:
     return _SECURE.get()
 
 
-def seed_of(seed: int, purpose: Purpose, *labels: str | int) -> int:
+def seed_of(
+    seed: int,
+    purpose: Purpose,
+    *labels: str | int,
+) -> int:
     """The 63-bit seed of one stream.
 
     Streams are told apart by hashing, so adding an arm, a repeat or a purpose leaves every other
@@ -139,14 +147,33 @@ def seed_of(seed: int, purpose: Purpose, *labels: str | int) -> int:
     """
     if is_secure():
         return secrets.randbits(63)
-    text = "\x1f".join(["fairaudit", str(seed), purpose, *map(str, labels)])
+    text = "\x1f".join(
+        [
+            "fairaudit",
+            str(seed),
+            purpose,
+            *map(str, labels),
+        ]
+    )
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
 
 
-def numpy_stream(seed: int, purpose: Purpose, *labels: str | int) -> np.random.Generator:
+def numpy_stream(
+    seed: int,
+    purpose: Purpose,
+    *labels: str | int,
+) -> np.random.Generator:
     """A numpy generator for the stream of :func:`seed_of`, or of the operating system."""
     if is_secure():
         return cast(
             np.random.Generator, SecureStream()
         )  # another draw than its own is an AttributeError
-    return np.random.Generator(np.random.PCG64(seed_of(seed, purpose, *labels)))
+    return np.random.Generator(
+        np.random.PCG64(
+            seed_of(
+                seed,
+                purpose,
+                *labels,
+            )
+        )
+    )

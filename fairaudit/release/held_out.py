@@ -69,7 +69,11 @@ def prediction_interval(
 
 
 def held_out(
-    report: Report, arm: str, dataset: Dataset, rows: Int64, probabilities: NDArray[np.float32]
+    report: Report,
+    arm: str,
+    dataset: Dataset,
+    rows: Int64,
+    probabilities: NDArray[np.float32],
 ) -> list[HeldOut]:
     """Accuracy by group on some rows, beside what the audit's seeds let expect.
 
@@ -106,12 +110,24 @@ def held_out(
                     least = max(least, math.sqrt(share * (1.0 - share) / len(mine)))
                 expected = prediction_interval(seeds, among=among, least_sd=least)
             found.append(
-                HeldOut(grouping.name, name, len(mine), accuracy, expected, len(seeds), reason)
+                HeldOut(
+                    grouping.name,
+                    name,
+                    len(mine),
+                    accuracy,
+                    expected,
+                    len(seeds),
+                    reason,
+                )
             )
     return found
 
 
-def accuracies(report: Report, grouping: str, group: str) -> dict[str, tuple[float, ...]]:
+def accuracies(
+    report: Report,
+    grouping: str,
+    group: str,
+) -> dict[str, tuple[float, ...]]:
     """Arm -> a group's accuracy at each seed, the references' too."""
     found: dict[str, tuple[float, ...]] = {}
     for comparison in report.comparisons:

@@ -49,7 +49,11 @@ def held_out_lines(found: Sequence[HeldOut], kept: str) -> Iterator[str]:
         accuracy = "–" if each.accuracy is None else f"{each.accuracy:.3f}"
         ends = each.expected
         expected = "–" if ends is None else f"[{ends.low:.3f}, {ends.high:.3f}]"
-        said = {True: "as expected", False: "outside", None: each.reason}[each.is_inside]
+        said = {
+            True: "as expected",
+            False: "outside",
+            None: each.reason,
+        }[each.is_inside]
         rows.append(
             (plain(f"{each.grouping} {each.group}"), f"{each.rows:,}", accuracy, expected, said)
         )

@@ -76,7 +76,11 @@ class Predicting(NamedTuple):
         """Of all rows."""
         empty = np.empty((0, classes), np.float32)
         probabilities = np.concatenate([empty, *self.pieces])
-        return TablePredictions(probabilities, dict(self.inputs.outside), dict(self.inputs.missing))
+        return TablePredictions(
+            probabilities,
+            dict(self.inputs.outside),
+            dict(self.inputs.missing),
+        )
 
 
 class ReleasedModel:
@@ -157,7 +161,14 @@ class ReleasedModel:
 
     def predict_table(self, table: pa.Table) -> TablePredictions:
         """Of the rows of an Arrow table. Raises: as :meth:`predict_proba`."""
-        parts = (table.slice(at, ROWS) for at in range(0, max(1, table.num_rows), ROWS))
+        parts = (
+            table.slice(at, ROWS)
+            for at in range(
+                0,
+                max(1, table.num_rows),
+                ROWS,
+            )
+        )
         return self._of_rows(table.column_names, parts).all(len(self.recipe.classes))
 
     def _predicting(self, path: Path) -> Predicting:
@@ -176,7 +187,11 @@ class ReleasedModel:
             raise DataError(f"{path.name} holds no images, and the model reads them")
         return self._of_images(source.read([source.image])[0], images)
 
-    def _of_rows(self, names: Collection[str], parts: Iterable[pa.Table]) -> Predicting:
+    def _of_rows(
+        self,
+        names: Collection[str],
+        parts: Iterable[pa.Table],
+    ) -> Predicting:
         inputs = TableInputs(self.recipe.columns, names)
 
         def pieces() -> Iterator[NDArray[np.float32]]:
@@ -283,7 +298,10 @@ def load_model(path: str | Path, *, model: str | None = None) -> ReleasedModel:
 
 
 def _network(
-    recipe: ReleaseRecipe, make: NetworkMake, tensors: dict[str, NDArray[Any]], model: str | None
+    recipe: ReleaseRecipe,
+    make: NetworkMake,
+    tensors: dict[str, NDArray[Any]],
+    model: str | None,
 ) -> Stacked:
     refuse_other_factory(make.model, model)
     if model is not None and code_digest([model.partition(":")[0]]) != make.code_sha256:
@@ -294,12 +312,22 @@ def _network(
     images = recipe.images is not None
     shape = recipe.shape if not images or sees_images(make.model) else (int(np.prod(recipe.shape)),)
     if not is_factory(make.model):
-        sizes = layer_sizes(make.model, recipe.shape, len(recipe.classes), make.hidden)
+        sizes = layer_sizes(
+            make.model,
+            recipe.shape,
+            len(recipe.classes),
+            make.hidden,
+        )
         wanted = sum(out * (into + 1) for out, into, _ in sizes)
         if wanted != sum(values.size for values in tensors.values()):
             raise _unlike("its layers")  # before memory is taken for what the recipe claims
     module = fresh_model(
-        make.model, shape, len(recipe.classes), make.hidden, make.activation, stream=0
+        make.model,
+        shape,
+        len(recipe.classes),
+        make.hidden,
+        make.activation,
+        stream=0,
     )
     named = named_tensors(module)
     if named.keys() != tensors.keys():
@@ -317,7 +345,11 @@ def _unlike(what: str) -> DataError:
     return DataError(f"{MODEL} does not hold what {RECIPE} says: {what}", CHANGED)
 
 
-def write_predictions(model: ReleasedModel, data: Path, out: Path) -> tuple[int, Predicting]:
+def write_predictions(
+    model: ReleasedModel,
+    data: Path,
+    out: Path,
+) -> tuple[int, Predicting]:
     """Predict a file into a table.
 
     ``prediction``, then ``probability_CLASS`` of every class, row by row.
@@ -341,7 +373,14 @@ def write_predictions(model: ReleasedModel, data: Path, out: Path) -> tuple[int,
     schema = pa.schema([("prediction", classes.type), *fields])
     table_writer = CSVWriter if out.suffix.lower() == ".csv" else ParquetWriter
     found, rows = model._predicting(data), 0
-    with appearing(out, mode=0o666, lasting=True) as file, table_writer(file, schema) as writer:
+    with (
+        appearing(
+            out,
+            mode=0o666,
+            lasting=True,
+        ) as file,
+        table_writer(file, schema) as writer,
+    ):
         while pieces := list(itertools.islice(found.pieces, ROW_GROUP // found.at_once)):
             values = np.concatenate(pieces)
             winners = classes.take(pa.array(values.argmax(1)))

@@ -99,7 +99,11 @@ class TableInputs:
         DataError: A column is not there.
     """
 
-    def __init__(self, columns: Sequence[Column], names: Collection[str]) -> None:
+    def __init__(
+        self,
+        columns: Sequence[Column],
+        names: Collection[str],
+    ) -> None:
         lacking = [column.name for column in columns if column.name not in names]
         if lacking:
             raise DataError(
@@ -113,7 +117,13 @@ class TableInputs:
         fields = []
         for column in columns:
             levels = column.levels if isinstance(column, CategoryColumn) else ()
-            fields.append(records.Field(column.name, column.kind, levels=levels))
+            fields.append(
+                records.Field(
+                    column.name,
+                    column.kind,
+                    levels=levels,
+                )
+            )
         self._layout = Layout.of(fields)
         self._recipe = Recipe(self._layout, columns)
 
@@ -140,7 +150,11 @@ class TableInputs:
         _count(self.missing, name, column.null_count)
         if isinstance(known, CategoryColumn):
             codes = listed_codes(column, known.levels)
-            _count(self.outside, name, (codes == len(known.levels)).sum())
+            _count(
+                self.outside,
+                name,
+                (codes == len(known.levels)).sum(),
+            )
             return codes
         if kind not in (known.kind, "empty"):
             raise DataError(
@@ -156,7 +170,11 @@ class TableInputs:
         return numbers
 
 
-def _count(counts: Counter[str], name: str, values: int) -> None:
+def _count(
+    counts: Counter[str],
+    name: str,
+    values: int,
+) -> None:
     if values:
         counts[name] += int(values)
 

@@ -147,7 +147,15 @@ def plan_release(request: Request) -> ReleasePlan:
         overrides.append("--accept-fitted-preprocessing")
     arm = _arm(audited, report.training, config, dataset)
     digest = hashlib.sha256(content).hexdigest()
-    return ReleasePlan(config, dataset, arm, report.training, report, digest, tuple(overrides))
+    return ReleasePlan(
+        config,
+        dataset,
+        arm,
+        report.training,
+        report,
+        digest,
+        tuple(overrides),
+    )
 
 
 def refuse_other_factory(model: str, named: str | None) -> None:
@@ -261,7 +269,12 @@ def _config(report: Report, arm: ArmFacts, request: Request) -> AuditConfig:
     return config.model_copy(update={"label": report.data.label.column})
 
 
-def _arm(audited: ArmFacts, training: Training, config: AuditConfig, dataset: Dataset) -> Arm:
+def _arm(
+    audited: ArmFacts,
+    training: Training,
+    config: AuditConfig,
+    dataset: Dataset,
+) -> Arm:
     """The audited arm, with its guarantee as this version computes it from its numbers.
 
     Raises:

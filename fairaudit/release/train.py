@@ -158,15 +158,27 @@ def coin_split(dataset: Dataset, config: AuditConfig) -> Split:
     if config.balance:
         sizes = np.bincount(grouping.groups, minlength=len(grouping.names)).astype(np.float64)
         named = np.arange(len(sizes)) != (-1 if grouping.missing is None else grouping.missing)
-        rates = np.where(named, sizes[named].min() / np.maximum(sizes, 1.0), 0.0)
+        rates = np.where(
+            named,
+            sizes[named].min() / np.maximum(sizes, 1.0),
+            0.0,
+        )
         chosen = coins.random(dataset.n_rows) < rates[grouping.groups]
     keep = np.array([config.keep.get(name, 1.0) for name in grouping.names])
     kept = coins.random(dataset.n_rows) < keep[grouping.groups]
     train, test = np.flatnonzero(chosen & ~is_test & kept), np.flatnonzero(chosen & is_test)
-    return Split(0, train.astype(np.int64), test.astype(np.int64))
+    return Split(
+        0,
+        train.astype(np.int64),
+        test.astype(np.int64),
+    )
 
 
-def _task(plan: ReleasePlan, prepared: SeedData, device: torch.device = CPU) -> Task:
+def _task(
+    plan: ReleasePlan,
+    prepared: SeedData,
+    device: torch.device = CPU,
+) -> Task:
     config, arm, schedule = plan.config, plan.arm, plan.training
     seed = secrets.randbits(62)  # of what an own model draws in training; streams do not read it
     budget = DEFAULT_BUDGET
@@ -199,7 +211,9 @@ def named_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _model(
-    plan: ReleasePlan, start: nn.Module, trained: TrainedReplicates
+    plan: ReleasePlan,
+    start: nn.Module,
+    trained: TrainedReplicates,
 ) -> tuple[dict[str, NDArray[np.generic]], NetworkMake | LinearMake]:
     """What is released: one network's parameters, or one linear model's."""
     network, name = trained.network, plan.training.model
@@ -239,7 +253,13 @@ def release(plan: ReleasePlan, out: Path) -> list[HeldOut]:
     """
     trained = train_for_release(plan)
     write_model(plan, trained, out)
-    return held_out(plan.report, plan.arm.key, plan.dataset, trained.test, trained.probabilities)
+    return held_out(
+        plan.report,
+        plan.arm.key,
+        plan.dataset,
+        trained.test,
+        trained.probabilities,
+    )
 
 
 def write_model(plan: ReleasePlan, trained: Trained, out: Path) -> None:
@@ -255,7 +275,11 @@ def write_model(plan: ReleasePlan, trained: Trained, out: Path) -> None:
     write_folder(out, files)
 
 
-def keep_beside(report: Path, out: Path, found: Sequence[HeldOut]) -> Path:
+def keep_beside(
+    report: Path,
+    out: Path,
+    found: Sequence[HeldOut],
+) -> Path:
     """Write what was seen on the held-out rows beside the audit's report: exact functions of rows.
 
     Raises:

@@ -142,7 +142,11 @@ def _of_rules(report: Report) -> Iterator[Finding]:
             yield Finding(code="rules_met", arm=arm.key)
 
 
-def _of_answers(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
+def _of_answers(
+    report: Report,
+    arm: ArmFacts,
+    comparison: Comparison,
+) -> Iterator[Finding]:
     """Groups that only one answer is left for, classes that a group lost, and what is not known."""
     answers = {group.group: group.value("one_answer") for group in comparison.by_group}
     classes = [known.name for known in report.data.label.classes]
@@ -181,7 +185,11 @@ def measures(comparison: Comparison) -> list[str]:
         gaps = [main_gap(comparison, name) for name in _by_class(comparison, cost)]
         known = [gap for gap in gaps if gap is not None]
         detected = [gap.metric for gap in known if detected_gap(comparison, gap.metric)]
-        widest = max(known, key=lambda gap: gap.size.high or 0.0, default=None)
+        widest = max(
+            known,
+            key=lambda gap: gap.size.high or 0.0,
+            default=None,
+        )
         if not detected and widest is not None:
             detected = [widest.metric]
         names += detected
@@ -225,14 +233,29 @@ def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
     for metric in measures(comparison):
         paid = interval_of(comparison.overall.estimates.get(metric))
         if paid.low is not None and paid.low > 0:
-            yield _found("cost", comparison, metric, (), {"size": paid}, report=report)
+            yield _found(
+                "cost",
+                comparison,
+                metric,
+                (),
+                {"size": paid},
+                report=report,
+            )
     for metric in measures(comparison):
         gap = main_gap(comparison, metric)
         if gap is None:
             continue
         if gap.size.ends is None or not gap.gated:
             reason = gap.size.reason or gap.reason
-            yield _found("gap_unknown", comparison, metric, (), {}, report=report, reason=reason)
+            yield _found(
+                "gap_unknown",
+                comparison,
+                metric,
+                (),
+                {},
+                report=report,
+                reason=reason,
+            )
             continue
         size = {"size": interval_of(gap.size)}
         yield _found("no_gap", comparison, metric, (), size, report=report)
@@ -262,10 +285,18 @@ def _of_gap(report: Report, comparison: Comparison, gap: Gap) -> Finding:
 
 def _gain(cost: Interval) -> Interval:
     low, high = (None if end is None else -end for end in (cost.high, cost.low))
-    return Interval(value=-(cost.value or 0.0), low=low, high=high)
+    return Interval(
+        value=-(cost.value or 0.0),
+        low=low,
+        high=high,
+    )
 
 
-def _of_parts(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
+def _of_parts(
+    report: Report,
+    arm: ArmFacts,
+    comparison: Comparison,
+) -> Iterator[Finding]:
     """Where most of the first detected gap comes from, else of the first detected cost."""
     split = _detected_split(comparison)
     if split is None:
@@ -303,7 +334,11 @@ def _detected_split(comparison: Comparison) -> Split | None:
     return None
 
 
-def _of_steps(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
+def _of_steps(
+    report: Report,
+    arm: ArmFacts,
+    comparison: Comparison,
+) -> Iterator[Finding]:
     """Which part is shown to be most of what a step costs the group that pays more."""
     decomposition, groups = report.diagnostics.decomposition, detected_pair(comparison)
     if decomposition is None or groups is None or arm.key not in decomposition.arms:
@@ -387,7 +422,11 @@ def _of_reference(report: Report) -> Iterator[Finding]:
                 )
 
 
-def _against_constant(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
+def _against_constant(
+    report: Report,
+    arm: ArmFacts,
+    comparison: Comparison,
+) -> Iterator[Finding]:
     """Not shown to be better than predicting the training rows' shares, in the first such cost."""
     for cost in beside_constant():
         worse = comparison.overall.estimates.get(f"{cost}.{CONSTANT}")
@@ -400,7 +439,11 @@ def _against_constant(report: Report, arm: ArmFacts, comparison: Comparison) -> 
             return
 
 
-def _of_loss(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
+def _of_loss(
+    report: Report,
+    arm: ArmFacts,
+    comparison: Comparison,
+) -> Iterator[Finding]:
     losses = _training_losses(report, arm.key)
     if len(losses) < 4:
         return
@@ -408,7 +451,15 @@ def _of_loss(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[
     if last > first * (1 + RISES_BY):
         numbers = {"first": _alone(first), "last": _alone(last)}
         advised = _remedy(report, arm)
-        yield _found("loss_rises", comparison, RISK, (), numbers, report=report, advised=advised)
+        yield _found(
+            "loss_rises",
+            comparison,
+            RISK,
+            (),
+            numbers,
+            report=report,
+            advised=advised,
+        )
 
 
 def _training_losses(report: Report, key: str) -> list[float]:
@@ -421,7 +472,11 @@ def _training_losses(report: Report, key: str) -> list[float]:
     losses = []
     for row in curves[0].values if curves else ():
         total = whole = 0.0
-        for column, value in zip(curves[0].columns, row, strict=True):
+        for column, value in zip(
+            curves[0].columns,
+            row,
+            strict=True,
+        ):
             weight = sizes.get(column) or 0.0
             if value is not None:
                 total += value * weight
@@ -431,7 +486,11 @@ def _training_losses(report: Report, key: str) -> list[float]:
     return losses
 
 
-def _self_check(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
+def _self_check(
+    report: Report,
+    arm: ArmFacts,
+    comparison: Comparison,
+) -> Iterator[Finding]:
     """An arm compared with itself must show no gap."""
     twins = [one for one in report.arms if one.key == comparison.reference and one.reference]
     gap = main_gap(comparison)
@@ -442,7 +501,11 @@ def _self_check(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterat
         yield _found("self_check_failed", comparison, gap.metric, (), numbers, report=report)
 
 
-def _of_sweep(report: Report, sweep: Sweep, arms: Mapping[str, ArmFacts]) -> Iterator[Finding]:
+def _of_sweep(
+    report: Report,
+    sweep: Sweep,
+    arms: Mapping[str, ArmFacts],
+) -> Iterator[Finding]:
     """The loss added at the largest epsilon is not shown to be below that at the smallest.
 
     It could be seen to fall: were it nothing at the largest epsilon, the intervals would lie apart.
@@ -452,7 +515,15 @@ def _of_sweep(report: Report, sweep: Sweep, arms: Mapping[str, ArmFacts]) -> Ite
         for comparison in report.costs:
             place = comparison.arm, comparison.reference, comparison.grouping
             risk = comparison.overall.estimates.get(RISK)
-            if place == (point.arm, sweep.reference, sweep.grouping) and risk is not None:
+            if (
+                place
+                == (
+                    point.arm,
+                    sweep.reference,
+                    sweep.grouping,
+                )
+                and risk is not None
+            ):
                 risks.append((comparison, risk))
     if len(risks) != 2 or risks[0][1].ends is None or risks[1][1].ends is None:
         return
@@ -462,7 +533,13 @@ def _of_sweep(report: Report, sweep: Sweep, arms: Mapping[str, ArmFacts]) -> Ite
         numbers = {"first": interval_of(risks[0][1]), "last": interval_of(risks[1][1])}
         advised = _remedy(report, arm)
         yield _found(
-            "cost_not_falling", risks[1][0], RISK, (), numbers, report=report, advised=advised
+            "cost_not_falling",
+            risks[1][0],
+            RISK,
+            (),
+            numbers,
+            report=report,
+            advised=advised,
         )
 
 

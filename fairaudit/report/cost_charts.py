@@ -76,7 +76,13 @@ def _panel(compared: Sequence[Comparison], metric: str) -> Intervals | None:
         is_drawn = group.group in rows and _name(comparison) in series
         if is_drawn and estimate is not None and estimate.value is not None:
             name = plain(_name(comparison), 100)
-            bars.append(Bar(groups[group.group], name, estimate.scaled(factor)))
+            bars.append(
+                Bar(
+                    groups[group.group],
+                    name,
+                    estimate.scaled(factor),
+                )
+            )
     title = plain(compared[0].grouping, LABEL_LIMIT)
     left = len(groups) * len(methods) - len(rows) * len(series)
     if left:
@@ -114,7 +120,14 @@ def sweep_chart(report: Report) -> Chart | None:
                     points.append(Point(point.target_epsilon, method, scaled))
                     ends += [scaled.value, *(scaled.ends or ())]
             numbers = (*cells(point.gap, PERCENT), *cells(cost, PERCENT))
-            rows.append((point.target_epsilon, point.arm, sweep.reference, *numbers))
+            rows.append(
+                (
+                    point.target_epsilon,
+                    point.arm,
+                    sweep.reference,
+                    *numbers,
+                )
+            )
     shown = labels(list(dict.fromkeys(point.series for point in gaps))[:MOST_SERIES])
     room = 0.05 * (max(ends) - min(ends)) or 1.0
     between = min(ends) - room, max(ends) + room
@@ -123,7 +136,13 @@ def sweep_chart(report: Report) -> Chart | None:
         drawn = []
         for at in points:
             if at.series in shown:
-                drawn.append(Point(at.x, shown[at.series], at.number))
+                drawn.append(
+                    Point(
+                        at.x,
+                        shown[at.series],
+                        at.number,
+                    )
+                )
         if drawn:
             panels.append(Lines(title, "epsilon", "points", tuple(drawn), between))
     if not panels:

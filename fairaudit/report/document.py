@@ -63,7 +63,13 @@ Cell: TypeAlias = Words | Quantity | int | float | None
 def bare(value: float | None, scale: Scale = OWN_UNIT) -> Quantity:
     """A number without an interval, a dash where it is undefined."""
     return Quantity(
-        Interval(value=value, low=None, high=None), scale._replace(is_spoken=False), UNKNOWN
+        Interval(
+            value=value,
+            low=None,
+            high=None,
+        ),
+        scale._replace(is_spoken=False),
+        UNKNOWN,
     )
 
 
@@ -218,7 +224,12 @@ def charts_of(blocks: Sequence[Block]) -> Iterator[Chart]:
             yield from block.charts
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, most: int | None = None) -> Table:
+def table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    most: int | None = None,
+) -> Table:
     """A table.
 
     Args:

@@ -12,9 +12,27 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # an identifier; not
 # Okabe and Ito 2008, without black and yellow: those vanish on a dark or a light page
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8C8C8C")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
-DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3], [4, 4], [10, 4], [1, 3])
+DASHES = (
+    [1, 0],
+    [6, 3],
+    [2, 2],
+    [
+        8,
+        3,
+        2,
+        3,
+    ],
+    [4, 4],
+    [10, 4],
+    [1, 3],
+)
 
-_DOT: Mapping[str, object] = {"type": "point", "filled": True, "size": 75, "opacity": 1}
+_DOT: Mapping[str, object] = {
+    "type": "point",
+    "filled": True,
+    "size": 75,
+    "opacity": 1,
+}
 _LANE, _ROW, _LINE_HEIGHT = 18, 30, 220  # pixels
 _NOMINAL_SERIES: Mapping[str, object] = {"field": "series", "type": "nominal"}
 _LEGEND_LETTERS = 60  # of one line beside a narrow panel
@@ -36,9 +54,21 @@ def page_spec(panel: Panel, *, description: str) -> Spec:
     }
 
 
-def file_spec(panels: Sequence[Panel], *, title: str, description: str) -> Spec:
+def file_spec(
+    panels: Sequence[Panel],
+    *,
+    title: str,
+    description: str,
+) -> Spec:
     """For a picture file: all panels in two columns, dark on white."""
-    parts = [{"title": panel.title, "width": _FILE_WIDTH, **drawn(panel)} for panel in panels]
+    parts = [
+        {
+            "title": panel.title,
+            "width": _FILE_WIDTH,
+            **drawn(panel),
+        }
+        for panel in panels
+    ]
     return {
         "$schema": SCHEMA,
         "description": description,
@@ -67,7 +97,13 @@ def _intervals(panel: Intervals) -> Spec:
     held = [0.0]
     has_ends = False
     for bar in panel.bars:
-        values.append({"row": bar.row, "series": bar.series, **_figures(bar.number)})
+        values.append(
+            {
+                "row": bar.row,
+                "series": bar.series,
+                **_figures(bar.number),
+            }
+        )
         held += [bar.number.value or 0.0, *(bar.number.ends or ())]
         has_ends = has_ends or bar.number.ends is not None
     low, high = min(held), max(held)
@@ -92,11 +128,25 @@ def _intervals(panel: Intervals) -> Spec:
             "axis": {"labelLimit": 190, "labelPadding": 6, "ticks": False, "grid": False},
         },
         "color": _colour(series),
-        "tooltip": [{"field": "row", "type": "nominal"}, *_tooltip(("value", "low", "high"))],
+        "tooltip": [
+            {"field": "row", "type": "nominal"},
+            *_tooltip(
+                (
+                    "value",
+                    "low",
+                    "high",
+                )
+            ),
+        ],
     }
     if len(series) > 1:
         shared["yOffset"] = {**_NOMINAL_SERIES, "sort": series}
-    return _layered(values, layers, shared, len(rows) * (_LANE * len(series) + _ROW - _LANE))
+    return _layered(
+        values,
+        layers,
+        shared,
+        len(rows) * (_LANE * len(series) + _ROW - _LANE),
+    )
 
 
 def _figures(number: Interval) -> Spec:
@@ -148,13 +198,22 @@ def _lines(panel: Lines) -> Spec:
     return _layered(values, layers, shared, _LINE_HEIGHT)
 
 
-def _layered(values: Sequence[Spec], layers: Sequence[Spec], shared: Spec, height: int) -> Spec:
+def _layered(
+    values: Sequence[Spec],
+    layers: Sequence[Spec],
+    shared: Spec,
+    height: int,
+) -> Spec:
     """Layers over one data set; a layer with data of its own has no part in the shared encoding."""
     own: list[Spec] = []
     common: list[Spec] = []
     for layer in layers:
         (own if "data" in layer else common).append(layer)
-    group: Spec = {"data": {"values": list(values)}, "encoding": shared, "layer": common}
+    group: Spec = {
+        "data": {"values": list(values)},
+        "encoding": shared,
+        "layer": common,
+    }
     return {"height": height, "layer": [*own, group]}
 
 
@@ -198,7 +257,12 @@ def _tooltip(numbers: Sequence[str]) -> list[Spec]:
 def _line_at_zero(channel: str) -> Spec:
     return {
         "data": {"values": [{"at": 0.0}]},
-        "mark": {"type": "rule", "strokeDash": [2, 2], "opacity": 0.7, "aria": False},
+        "mark": {
+            "type": "rule",
+            "strokeDash": [2, 2],
+            "opacity": 0.7,
+            "aria": False,
+        },
         "encoding": {channel: {"field": "at", "type": "quantitative"}},
     }
 

@@ -59,10 +59,18 @@ def group_frame(report: Report) -> pd.DataFrame:
     for comparison in report.costs:
         for group in comparison.by_group:
             row = _key(comparison)
-            row |= {"group": group.group, "n_test": group.n_test, "n_train": group.n_train}
+            row |= {
+                "group": group.group,
+                "n_test": group.n_test,
+                "n_train": group.n_train,
+            }
             for metric in costs():
                 cost = interval_of(group.estimates.get(metric))
-                row |= {metric: cost.value, f"{metric}_low": cost.low, f"{metric}_high": cost.high}
+                row |= {
+                    metric: cost.value,
+                    f"{metric}_low": cost.low,
+                    f"{metric}_high": cost.high,
+                }
             row["accuracy"] = group.value("accuracy")
             row["reference_accuracy"] = group.value("reference.accuracy")
             rows.append(row)
@@ -76,7 +84,13 @@ def metric_frame(report: Report) -> pd.DataFrame:
         for group in (*comparison.by_group, comparison.overall):
             for metric, estimate in group.estimates.items():
                 name = {"group": group.group, "metric": metric}
-                rows.append({**_key(comparison), **name, **_cells(estimate)})
+                rows.append(
+                    {
+                        **_key(comparison),
+                        **name,
+                        **_cells(estimate),
+                    }
+                )
     return pd.DataFrame(rows)
 
 
@@ -86,7 +100,12 @@ def gap_frame(report: Report) -> pd.DataFrame:
     for comparison in report.all_comparisons:
         for gap in comparison.gaps:
             row = _key(comparison)
-            row |= {"metric": gap.metric, "kind": gap.kind, "a": gap.a, "b": gap.b}
+            row |= {
+                "metric": gap.metric,
+                "kind": gap.kind,
+                "a": gap.a,
+                "b": gap.b,
+            }
             row |= _cells(gap.signed)
             row |= {
                 "size": gap.absolute.value,

@@ -38,7 +38,11 @@ def detected_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
     """
     pairs = [gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "pair"]
     pairs.sort(key=lambda gap: -abs(gap.signed.value or 0.0))
-    for gap in (main_gap(comparison, metric), *named_gaps(comparison, metric), *pairs):
+    for gap in (
+        main_gap(comparison, metric),
+        *named_gaps(comparison, metric),
+        *pairs,
+    ):
         if gap is not None and is_detected(gap):
             return gap
     return None

@@ -180,7 +180,12 @@ class Report(Part):
             return self.studies[study].trainings
         return {arm.key: arm.trainings for arm in self.every_arm}
 
-    def shares_trainings(self, other: "Report", *keys: str, study: str = "") -> bool:
+    def shares_trainings(
+        self,
+        other: "Report",
+        *keys: str,
+        study: str = "",
+    ) -> bool:
         """Whether these arms are the very same trainings, or given predictions, in both reports."""
         mine, theirs = self.trainings(study), other.trainings(study)
         return all(mine.get(key) and mine.get(key) == theirs.get(key) for key in keys)

@@ -70,7 +70,13 @@ def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> Spli
     for name in names:
         estimate = known[f"{metric}.{name}"]
         parts.append(SplitPart(name, interval_of(estimate), _is_above(estimate)))
-    return Split(metric, "", "", interval_of(known[metric]), tuple(parts))
+    return Split(
+        metric,
+        "",
+        "",
+        interval_of(known[metric]),
+        tuple(parts),
+    )
 
 
 def split_gap(comparison: Comparison, metric: str, pair: Gap) -> Split | None:
@@ -116,7 +122,13 @@ def _shared(gap: Gap, *, is_negative: bool) -> Estimate:
     if is_negative:
         value = -value
         low, high = (None if end is None else -end for end in (high, low))
-    return estimate.model_copy(update={"value": value, "low": low, "high": high})
+    return estimate.model_copy(
+        update={
+            "value": value,
+            "low": low,
+            "high": high,
+        }
+    )
 
 
 def _is_above(estimate: Estimate) -> bool:

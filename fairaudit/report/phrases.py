@@ -289,6 +289,9 @@ def advice(knob: Knob, arm: ArmFacts, reason: str = "") -> Advice:
         name, factor = _OWN_NUMBERS[knob]
         value = arm.settings[name] * factor
     text = ADVICE[knob].format(
-        method=arm.method, trainer=plain(arm.trainer, 80), value=value, reason=plain(reason)
+        method=arm.method,
+        trainer=plain(arm.trainer, 80),
+        value=value,
+        reason=plain(reason),
     )
     return Advice(knob=knob, text=text)

@@ -29,7 +29,11 @@ def content_sha256(content: Mapping[str, JsonValue]) -> str:
     """
     kept = {name: value for name, value in content.items() if name not in (*VOLATILE, SEAL)}
     return hashlib.sha256(
-        json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()
+        json.dumps(
+            kept,
+            sort_keys=True,
+            separators=(",", ":"),
+        ).encode()
     ).hexdigest()
 
 
@@ -93,4 +97,13 @@ def read_report(text: str, *, name: str) -> Report:
 
 
 def _text(content: JsonValue) -> str:
-    return json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return (
+        json.dumps(
+            content,
+            sort_keys=True,
+            indent=1,
+            ensure_ascii=False,
+            allow_nan=False,
+        )
+        + "\n"
+    )

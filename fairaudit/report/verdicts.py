@@ -47,7 +47,11 @@ class GateTarget(Interval):
     @property
     def shared(self) -> Interval:
         """The number with the wider interval."""
-        return Interval(value=self.value, low=self.shared_low, high=self.shared_high)
+        return Interval(
+            value=self.value,
+            low=self.shared_low,
+            high=self.shared_high,
+        )
 
 
 class GateRecord(Part):

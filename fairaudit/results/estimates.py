@@ -54,7 +54,11 @@ class Part(BaseModel):
 Reading = Literal["difference detected", "within tolerance", "at most", "cannot tell"]
 
 
-def read_size(low: LowEnd | None, high: HighEnd | None, limit: float | None = None) -> Reading:
+def read_size(
+    low: LowEnd | None,
+    high: HighEnd | None,
+    limit: float | None = None,
+) -> Reading:
     """Read the 95 % interval of a size, which is nowhere below 0.
 
     Args:
@@ -150,7 +154,11 @@ def interval_of(found: Interval | None) -> Interval:
     """The number and its interval and nothing else, whatever more is known of it."""
     if found is None:
         return NOTHING
-    return Interval(value=found.value, low=found.low, high=found.high)
+    return Interval(
+        value=found.value,
+        low=found.low,
+        high=found.high,
+    )
 
 
 class Estimate(Interval):
@@ -223,7 +231,11 @@ def estimated(
     )
 
 
-def undefined(reason: str, unit: str, n_test: int | None = 0) -> Estimate:
+def undefined(
+    reason: str,
+    unit: str,
+    n_test: int | None = 0,
+) -> Estimate:
     """A number that does not exist, and why."""
     return Estimate(
         value=None,

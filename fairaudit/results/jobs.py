@@ -93,7 +93,12 @@ def job_id(parts: Mapping[str, object]) -> str:
 
 def canonical_json(value: object) -> str:
     """JSON with sorted keys, no spaces and floats by ``repr``: equal values, equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return json.dumps(
+        value,
+        sort_keys=True,
+        separators=(",", ":"),
+        ensure_ascii=True,
+    )
 
 
 def job_path(directory: Path, job_id: str) -> Path:
@@ -130,7 +135,9 @@ def write_result(directory: Path, result: JobResult) -> None:
         "sha256": _digest(result.job_id, facts, arrays),
     }
     write_atomically(
-        job_path(directory, result.job_id), save(arrays, metadata=metadata), mode=0o600
+        job_path(directory, result.job_id),
+        save(arrays, metadata=metadata),
+        mode=0o600,
     )
 
 
@@ -166,7 +173,13 @@ def _mapped(path: Path, arrays: Mapping[str, Array]) -> dict[str, Array]:
     for name, array in arrays.items():
         if array.nbytes >= _MAPPED_BYTES:
             start = 8 + size + int(header[name]["data_offsets"][0])
-            found[name] = np.memmap(path, array.dtype, "r", start, array.shape)
+            found[name] = np.memmap(
+                path,
+                array.dtype,
+                "r",
+                start,
+                array.shape,
+            )
     return found
 
 
@@ -174,13 +187,30 @@ def _storable(name: str, array: Array) -> Array:
     """The array in row order and the machine's byte order, as it will be read back."""
     if array.dtype.char not in _STORABLE:
         raise ValueError(f"array {name!r} of type {array.dtype} cannot be stored")
-    return np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
+    return np.asarray(
+        array,
+        dtype=array.dtype.newbyteorder("="),
+        order="C",
+    )
 
 
-def _digest(job_id: str, facts: str, arrays: Mapping[str, Array]) -> str:
+def _digest(
+    job_id: str,
+    facts: str,
+    arrays: Mapping[str, Array],
+) -> str:
     """sha256 over everything that a reader takes from the file."""
     shapes = {name: [array.dtype.name, list(array.shape)] for name, array in arrays.items()}
-    content = hashlib.sha256(canonical_json([_FORMAT, job_id, facts, shapes]).encode())
+    content = hashlib.sha256(
+        canonical_json(
+            [
+                _FORMAT,
+                job_id,
+                facts,
+                shapes,
+            ]
+        ).encode()
+    )
     for name in sorted(arrays):
         content.update(np.ascontiguousarray(arrays[name]).data)
     return content.hexdigest()

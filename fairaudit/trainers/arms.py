@@ -65,7 +65,11 @@ def _method(name: str, code: str, reference: str | None) -> MethodSpec:
     )
 
 
-def arms(config: AuditConfig, targets: Sequence[float | None], reference: Arm) -> Iterator[Arm]:
+def arms(
+    config: AuditConfig,
+    targets: Sequence[float | None],
+    reference: Arm,
+) -> Iterator[Arm]:
     """Every method of these at every epsilon that it is asked for, after its reference.
 
     Raises:
@@ -143,7 +147,11 @@ def _asked(name: str, digest: str) -> Declared:
     return declared(name)
 
 
-def identity(config: AuditConfig, arm: Arm, delta: float) -> dict[str, object]:
+def identity(
+    config: AuditConfig,
+    arm: Arm,
+    delta: float,
+) -> dict[str, object]:
     """What a training depends on beside its code."""
     target = arm.privacy.target_epsilon
     table = None

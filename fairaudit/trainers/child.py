@@ -45,7 +45,12 @@ class Refused(Exception):
         trace: The user's own traceback, or "".
     """
 
-    def __init__(self, message: str, hint: str = "", trace: str = "") -> None:
+    def __init__(
+        self,
+        message: str,
+        hint: str = "",
+        trace: str = "",
+    ) -> None:
         super().__init__(message)
         self.message, self.hint, self.trace = message, hint, trace
 
@@ -65,7 +70,11 @@ def main(answer: int) -> NoReturn:
     asked = json.loads(_message(channel))
     tensors = load(_message(channel)) if asked["has_data"] else {}
     tables = [_message(channel) for _ in range(asked["tables"])]
-    threading.Thread(target=_end_with_parent, args=(channel,), daemon=True).start()
+    threading.Thread(
+        target=_end_with_parent,
+        args=(channel,),
+        daemon=True,
+    ).start()
     if asked["memory"] is not None:
         # What is private and written; address space, which some libraries reserve, elsewhere.
         kind = resource.RLIMIT_DATA if sys.platform.startswith("linux") else resource.RLIMIT_AS
@@ -76,7 +85,14 @@ def main(answer: int) -> NoReturn:
         hint, cause, hidden = refused.hint, refused.__cause__, asked.get("hidden")
         if hidden and isinstance(cause, KeyError) and hidden in str(cause):
             hint = f"the rows have the column {hidden} where --trainer-groups is given"
-        arrays, facts = {}, {"message": refused.message, "hint": hint, "trace": refused.trace}
+        arrays, facts = (
+            {},
+            {
+                "message": refused.message,
+                "hint": hint,
+                "trace": refused.trace,
+            },
+        )
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # the user's code may have put anything there
             stream.flush()
@@ -88,7 +104,9 @@ def main(answer: int) -> NoReturn:
 
 
 def _answered(
-    asked: Mapping[str, Any], tensors: Mapping[str, NDArray[Any]], tables: list[bytes]
+    asked: Mapping[str, Any],
+    tensors: Mapping[str, NDArray[Any]],
+    tables: list[bytes],
 ) -> tuple[dict[str, NDArray[Any]], dict[str, object]]:
     function = _function(asked["trainer"])
     if not asked["has_data"]:
@@ -97,8 +115,24 @@ def _answered(
     privacy = None if told is None else Privacy(*told)
     if asked["synthesizes"]:
         table = _features("train", tensors, tables)
-        return _synthetic(_called(function, asked["trainer"], _CALL, table, privacy, asked["seed"]))
-    classes, names, groups = (tuple(asked[name]) for name in ("classes", "names", "group_names"))
+        return _synthetic(
+            _called(
+                function,
+                asked["trainer"],
+                _CALL,
+                table,
+                privacy,
+                asked["seed"],
+            )
+        )
+    classes, names, groups = (
+        tuple(asked[name])
+        for name in (
+            "classes",
+            "names",
+            "group_names",
+        )
+    )
     data = TrainingData(
         _features("train", tensors, tables),
         tensors["labels"].copy(),
@@ -172,7 +206,9 @@ def _synthetic(made: object) -> tuple[dict[str, NDArray[Any]], dict[str, object]
 
 
 def _features(
-    part: str, tensors: Mapping[str, NDArray[Any]], tables: list[bytes]
+    part: str,
+    tensors: Mapping[str, NDArray[Any]],
+    tables: list[bytes],
 ) -> "NDArray[np.float32] | pd.DataFrame":
     if not tables:
         encoded: NDArray[np.float32] = tensors[part].copy()
@@ -195,7 +231,12 @@ def _function(name: str) -> Callable[..., object]:
     return function
 
 
-def _called(function: Callable[..., object], name: str, hint: str, *given: object) -> object:
+def _called(
+    function: Callable[..., object],
+    name: str,
+    hint: str,
+    *given: object,
+) -> object:
     """What the user's code returns; whatever it raises is refused with its own traceback."""
     try:
         return function(*given)
@@ -225,7 +266,11 @@ def _trace(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, inner))
 
 
-def _probabilities(given: object, rows: int, classes: int) -> NDArray[np.float32]:
+def _probabilities(
+    given: object,
+    rows: int,
+    classes: int,
+) -> NDArray[np.float32]:
     """What was predicted, checked, in float32 with the most probable class of each row kept."""
     try:
         values = np.asarray(given, dtype=np.float64)
@@ -255,7 +300,18 @@ def _claim(claimed: Any) -> dict[str, object] | None:  # noqa: ANN401 (whatever 
     if claimed is None:
         return None
     try:
-        texts = [getattr(claimed, name, "") for name in ("unit", "neighbouring", "accountant")]
+        texts = [
+            getattr(
+                claimed,
+                name,
+                "",
+            )
+            for name in (
+                "unit",
+                "neighbouring",
+                "accountant",
+            )
+        ]
         claim = Privacy(claimed.epsilon, claimed.delta, *texts)
     except Exception as error:
         raise Refused(

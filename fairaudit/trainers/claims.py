@@ -37,7 +37,11 @@ def limitations(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "one_model", ONE_TABLE
 
 
-def privacy(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmPrivacy:
+def privacy(
+    arm: Arm,
+    plan: Plan,
+    results: Mapping[str, JobResult],
+) -> ArmPrivacy:
     """What is claimed over all trainings that finished; of a reference nothing.
 
     A search is not charged, so nothing is claimed of the model that it chooses.
@@ -58,7 +62,11 @@ def privacy(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmPrivac
     return arm.privacy.model_copy(update={"reason": reason, "claim": claim})
 
 
-def _claim(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ClaimFacts:
+def _claim(
+    arm: Arm,
+    plan: Plan,
+    results: Mapping[str, JobResult],
+) -> ClaimFacts:
     """The largest that any training claims; nothing where one of them claims nothing."""
     claims = []
     for result in finished(plan, arm.key, results).values():

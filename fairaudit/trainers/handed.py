@@ -20,7 +20,11 @@ def run_seed(job: Job, arm: Arm, repeat: int) -> int:
     return seed_of(job.seed, "init", arm.key, repeat) % _LARGEST_SEED
 
 
-def asked_of(plan: Plan, job: Job, arm: Arm) -> list[float] | None:
+def asked_of(
+    plan: Plan,
+    job: Job,
+    arm: Arm,
+) -> list[float] | None:
     """Epsilon and delta that the code is asked for; None: to train without privacy.
 
     A twin is asked for an infinite epsilon.
@@ -39,7 +43,14 @@ def with_groups(table: pa.Table, grouping: Grouping) -> pa.Table:
     if grouping.missing is not None:
         missing = grouping.groups == grouping.missing
     names = np.array(grouping.names, object)[grouping.groups]
-    return table.append_column(grouping.name, pa.array(names, pa.large_string(), mask=missing))
+    return table.append_column(
+        grouping.name,
+        pa.array(
+            names,
+            pa.large_string(),
+            mask=missing,
+        ),
+    )
 
 
 def stream(table: pa.Table) -> bytes:

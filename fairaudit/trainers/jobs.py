@@ -56,7 +56,17 @@ def _train(
         return arrays, {"event": None, "claimed": [None], **tried}
     everyone = np.arange(len(prepared.encoded.split.train))
     given = _given(plan, job, arm, prepared, everyone, {})
-    runs = [train_once(given, run_seed(job, arm, repeat)) for repeat in range(job.repeats)]
+    runs = [
+        train_once(
+            given,
+            run_seed(
+                job,
+                arm,
+                repeat,
+            ),
+        )
+        for repeat in range(job.repeats)
+    ]
     labels = prepared.dataset.labels[prepared.encoded.split.train]
     fitted = np.stack([run.train for run in runs])
     on_training = OnTraining(record_correct(fitted, labels), record_loss(fitted, labels))

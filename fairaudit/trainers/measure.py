@@ -41,10 +41,19 @@ def measure(audit: Audit) -> Trainers | None:
         groups += _of_tables(arm, list(done.values()), audit)
     if not arms:
         return None
-    return Trainers(name=NAME, comparisons=(), arms=tuple(arms), groups=tuple(groups))
+    return Trainers(
+        name=NAME,
+        comparisons=(),
+        arms=tuple(arms),
+        groups=tuple(groups),
+    )
 
 
-def _beyond(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> str:
+def _beyond(
+    arm: Arm,
+    plan: Plan,
+    results: Mapping[str, JobResult],
+) -> str:
     claim, target = privacy(arm, plan, results).claim, arm.privacy.target_epsilon
     over = []
     if claim is not None and target is not None and claim.epsilon is not None:
@@ -55,7 +64,11 @@ def _beyond(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> str:
     return " and ".join(over)
 
 
-def _same_as(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> str:
+def _same_as(
+    arm: Arm,
+    plan: Plan,
+    results: Mapping[str, JobResult],
+) -> str:
     """An arm of the same code that was asked for other privacy and predicts the same."""
     target = arm.privacy.target_epsilon
     if target is None or "#" in arm.key:
@@ -76,7 +89,9 @@ def _same_as(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> str:
 
 
 def _is_reordered(
-    done: Mapping[int, JobResult], references: Mapping[int, JobResult], dataset: Dataset
+    done: Mapping[int, JobResult],
+    references: Mapping[int, JobResult],
+    dataset: Dataset,
 ) -> bool:
     """Whether another order of its columns is half as good as our model at every seed.
 
@@ -100,11 +115,19 @@ def _confusion(result: JobResult, dataset: Dataset) -> Float64:
     truth = dataset.labels[result.arrays["test_rows"].astype(np.int64)]
     predicted = result.arrays["probabilities"][0].argmax(-1)
     table: Float64 = np.zeros((n, n))
-    np.add.at(table, (predicted, truth), 1.0 / len(truth))
+    np.add.at(
+        table,
+        (predicted, truth),
+        1.0 / len(truth),
+    )
     return table
 
 
-def _of_tables(arm: Arm, done: Sequence[JobResult], audit: Audit) -> Iterator[SyntheticGroup]:
+def _of_tables(
+    arm: Arm,
+    done: Sequence[JobResult],
+    audit: Audit,
+) -> Iterator[SyntheticGroup]:
     """Every group whose size in the real rows may be told."""
     dataset, positive = audit.dataset, audit.dataset.positive
     for grouping in dataset.groupings:

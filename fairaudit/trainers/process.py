@@ -117,8 +117,18 @@ def _answer(given: Given, seed: int) -> tuple[dict[str, object], dict[str, NDArr
     from safetensors import SafetensorError  # `plan` asks nothing
     from safetensors.numpy import load
 
-    asked = json.dumps({**given.asked, "seed": seed, "has_data": bool(given.tensors)}).encode()
-    request = [asked, *([given.tensors] if given.tensors else []), *given.tables]
+    asked = json.dumps(
+        {
+            **given.asked,
+            "seed": seed,
+            "has_data": bool(given.tensors),
+        }
+    ).encode()
+    request = [
+        asked,
+        *([given.tensors] if given.tensors else []),
+        *given.tables,
+    ]
     answer, printed = _carried_out(request, given.timeout)
     try:
         facts, arrays = json.loads(answer[0]), load(answer[1])
@@ -141,7 +151,13 @@ def _carried_out(
     with open(reading, "rb") as answers:
         try:
             process = subprocess.Popen(
-                [sys.executable, "-c", _START, json.dumps([*sys.path, os.getcwd()]), str(writing)],
+                [
+                    sys.executable,
+                    "-c",
+                    _START,
+                    json.dumps([*sys.path, os.getcwd()]),
+                    str(writing),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -167,8 +183,16 @@ def _carried_out(
 
         threads = [
             threading.Thread(target=send, daemon=True),
-            threading.Thread(target=printed.read, args=(process.stdout,), daemon=True),
-            threading.Thread(target=answer.read, args=(answers,), daemon=True),
+            threading.Thread(
+                target=printed.read,
+                args=(process.stdout,),
+                daemon=True,
+            ),
+            threading.Thread(
+                target=answer.read,
+                args=(answers,),
+                daemon=True,
+            ),
         ]
         late = False
         try:

@@ -91,8 +91,19 @@ def warnings(study: Trainers) -> Iterator[ReportWarning]:
             yield _warning("synthetic_lacks", group.arm, message, fix)
 
 
-def _warning(code: str, arm: str, message: str, fix: str) -> ReportWarning:
-    return ReportWarning(code=code, level="warning", message=message, fix=fix, arm=arm)
+def _warning(
+    code: str,
+    arm: str,
+    message: str,
+    fix: str,
+) -> ReportWarning:
+    return ReportWarning(
+        code=code,
+        level="warning",
+        message=message,
+        fix=fix,
+        arm=arm,
+    )
 
 
 def _of_two_trainings(arm: str, difference: float) -> ReportWarning:
@@ -103,7 +114,13 @@ def _of_two_trainings(arm: str, difference: float) -> ReportWarning:
         code = "trainer_not_deterministic"
         message = f"{start}probabilities differ by up to {difference:.2g}"
         fix = "draw everything from the seed that it is given, as long as it is audited"
-    return ReportWarning(code=code, level="notice", message=message, fix=fix, arm=arm)
+    return ReportWarning(
+        code=code,
+        level="notice",
+        message=message,
+        fix=fix,
+        arm=arm,
+    )
 
 
 def section(report: Report) -> Section | None:
@@ -119,7 +136,18 @@ def section(report: Report) -> Section | None:
         rows.append((plain(group.arm), name, *written))
     head = ("method", "group", "#real rows", "#synthetic rows", "#base rate, real", "#synthetic")
     told = Text("Groups in the synthetic tables beside the real training rows, means over seeds.")
-    return Section("synthetic", "The synthetic tables", (told, table(head, rows, most=_MOST_ROWS)))
+    return Section(
+        "synthetic",
+        "The synthetic tables",
+        (
+            told,
+            table(
+                head,
+                rows,
+                most=_MOST_ROWS,
+            ),
+        ),
+    )
 
 
 SECTIONS = {"metrics": section}

@@ -39,7 +39,12 @@ def train_on_table(
     """
     dataset, encoded = prepared.dataset, prepared.encoded
     real = _whole(dataset, plan.config.group)
-    table, claimed = _table(plan, job, arm, real.take(encoded.split.train))
+    table, claimed = _table(
+        plan,
+        job,
+        arm,
+        real.take(encoded.split.train),
+    )
     try:
         features = _features(table, real.select(dataset.features.column_names))
         labels = _places(table, dataset.label, dataset.classes, None)
@@ -56,7 +61,13 @@ def train_on_table(
     made = dataset.n_rows + np.arange(table.num_rows)
     n_train = len(encoded.split.train)
     tested = np.concatenate([encoded.split.train, encoded.split.test])
-    inputs = make_encoder(both, plan.config).encode(Split(job.seed, made, tested))
+    inputs = make_encoder(both, plan.config).encode(
+        Split(
+            job.seed,
+            made,
+            tested,
+        )
+    )
     first = dataset.groupings[0]
     pool = TrainingPool(
         torch.from_numpy(inputs.train[:]),
@@ -66,7 +77,11 @@ def train_on_table(
         n_groups=len(first.names),
     )
     rows = inputs.test[:]
-    ours = replace(encoded, train=rows[:n_train], test=rows[n_train:])
+    ours = replace(
+        encoded,
+        train=rows[:n_train],
+        test=rows[n_train:],
+    )
     own = SeedData(dataset, ours, pool)
     task = task_of(plan, job, arm, own, None)
     trained = method_of(plan.arm(REFERENCE)).fit(task, [])
@@ -76,28 +91,57 @@ def train_on_table(
             k, n_classes = len(grouping.names), len(dataset.classes)
             train = encoded.split.train
             counts[grouping.name] = [
-                _counts(grouping.groups[train], dataset.labels[train], k, n_classes),
+                _counts(
+                    grouping.groups[train],
+                    dataset.labels[train],
+                    k,
+                    n_classes,
+                ),
                 _counts(groups[grouping.name], labels, k, n_classes),
             ]
-    facts: dict[str, object] = {"event": None, "claimed": [claimed], "synthetic": counts}
+    facts: dict[str, object] = {
+        "event": None,
+        "claimed": [claimed],
+        "synthetic": counts,
+    }
     return outcome(task, trained, own), facts
 
 
-def _counts(groups: Int64, labels: Int64, k: int, n_classes: int) -> list[list[int]]:
+def _counts(
+    groups: Int64,
+    labels: Int64,
+    k: int,
+    n_classes: int,
+) -> list[list[int]]:
     """Rows by group and class, [K, Y]."""
     table = np.bincount(groups * n_classes + labels, minlength=k * n_classes)
     return [[int(rows) for rows in of_group] for of_group in table.reshape(k, n_classes)]
 
 
-def _table(plan: Plan, job: Job, arm: Arm, rows: pa.Table) -> tuple[pa.Table, Claimed]:
+def _table(
+    plan: Plan,
+    job: Job,
+    arm: Arm,
+    rows: pa.Table,
+) -> tuple[pa.Table, Claimed]:
     """The synthetic table, as it was given or is made of the training rows."""
     from safetensors.numpy import save
 
     config = plan.config
     if not arm.trainer:
         assert config.synthetic is not None
-        alone: dict[str, object] = {"data": config.synthetic, "group": (), "label": None}
-        alone |= {"split_column": None, "drop": (), "bin": {}, "contrast": {}, "columns": None}
+        alone: dict[str, object] = {
+            "data": config.synthetic,
+            "group": (),
+            "label": None,
+        }
+        alone |= {
+            "split_column": None,
+            "drop": (),
+            "bin": {},
+            "contrast": {},
+            "columns": None,
+        }
         return read_checked(config.model_copy(update=alone)).table, None
     asked = {
         "trainer": arm.trainer,
@@ -106,7 +150,12 @@ def _table(plan: Plan, job: Job, arm: Arm, rows: pa.Table) -> tuple[pa.Table, Cl
         "synthesizes": True,
         "memory": config.trainer_memory,
     }
-    given = Given(asked, save({}), (stream(rows),), config.trainer_timeout)
+    given = Given(
+        asked,
+        save({}),
+        (stream(rows),),
+        config.trainer_timeout,
+    )
     return synthesise(given, run_seed(job, arm, 0))
 
 
@@ -156,7 +205,12 @@ def _features(table: pa.Table, real: pa.Table) -> pa.Table:
     return pa.table(columns)
 
 
-def _places(table: pa.Table, column: str, names: tuple[str, ...], missing: int | None) -> Int64:
+def _places(
+    table: pa.Table,
+    column: str,
+    names: tuple[str, ...],
+    missing: int | None,
+) -> Int64:
     """Each row's place among these names.
 
     Raises:

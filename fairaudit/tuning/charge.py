@@ -20,7 +20,11 @@ FromEpsilon = Callable[[float | None], Tuning]
 SHAPES = (1.0, 0.0)
 
 
-def search_of(draft: ArmDraft, config: AuditConfig, target: float | None) -> Sought | None:
+def search_of(
+    draft: ArmDraft,
+    config: AuditConfig,
+    target: float | None,
+) -> Sought | None:
     """One arm's search, its noise so that the whole of it meets ``target``; None without --tune.
 
     Raises:
@@ -59,7 +63,13 @@ def _coordinates(draft: ArmDraft, settings: Mapping[str, float]) -> dict[str, Co
     coordinates: dict[str, Coordinate] = {}
     for name, search in spec.search.items():
         if name == EPOCHS:
-            coordinates[name] = _around(float(draft.epochs), search, 1.0, math.inf, whole=True)
+            coordinates[name] = _around(
+                float(draft.epochs),
+                search,
+                1.0,
+                math.inf,
+                whole=True,
+            )
         elif not (spec.scales_by_threshold and name == "max_grad_norm"):
             setting = spec.setting(name)
             high = setting.high
@@ -110,7 +120,14 @@ def _forms(
     return forms
 
 
-def _around(default: float, search: Search, low: float, high: float, *, whole: bool) -> Coordinate:
+def _around(
+    default: float,
+    search: Search,
+    low: float,
+    high: float,
+    *,
+    whole: bool,
+) -> Coordinate:
     def at(factor: float) -> float:
         value = round(factor * default) if whole else factor * default
         return float(min(max(value, low), high))
@@ -118,10 +135,21 @@ def _around(default: float, search: Search, low: float, high: float, *, whole: b
     choices = tuple(at(factor) for factor in search.choices)
     if not choices and at(search.low_factor) <= 0.0:
         choices = (default,)  # nothing is log-uniform around 0
-    return Coordinate(default, at(search.low_factor), at(search.high_factor), choices, whole)
+    return Coordinate(
+        default,
+        at(search.low_factor),
+        at(search.high_factor),
+        choices,
+        whole,
+    )
 
 
-def charged_search(sought: FromEpsilon, trials: int, delta: float, target: float | None) -> Sought:
+def charged_search(
+    sought: FromEpsilon,
+    trials: int,
+    delta: float,
+    target: float | None,
+) -> Sought:
     """The search whose best of K tries, K of mean ``trials``, meets a target.
 
     Args:

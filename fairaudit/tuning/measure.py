@@ -42,7 +42,15 @@ def measure(audit: Audit) -> Tuned | None:
             groups[comparison.arm] = gated
     searches = []
     for arm in plan.arms:
-        searches.append(_search(arm, plan, dataset, results, groups.get(arm.key, set())))
+        searches.append(
+            _search(
+                arm,
+                plan,
+                dataset,
+                results,
+                groups.get(arm.key, set()),
+            )
+        )
     return Tuned(
         name=Tuning.capability,
         comparisons=(),
@@ -55,7 +63,11 @@ def measure(audit: Audit) -> Tuned | None:
     )
 
 
-def _way(audit: Audit, default: Plan, told: Callable[[Measured], Comparison]) -> Way:
+def _way(
+    audit: Audit,
+    default: Plan,
+    told: Callable[[Measured], Comparison],
+) -> Way:
     """Every arm at its default setting, under the name that readers know."""
     arms = []
     for facts in arm_facts(default, audit.results, audit.failures):
@@ -70,7 +82,11 @@ def _way(audit: Audit, default: Plan, told: Callable[[Measured], Comparison]) ->
         if measured.reference:
             names["reference"] = key_of(measured.reference, DEFAULT)
         comparisons.append(told(measured.model_copy(update=names)))
-    return Way(name=DEFAULT, arms=tuple(arms), comparisons=tuple(comparisons))
+    return Way(
+        name=DEFAULT,
+        arms=tuple(arms),
+        comparisons=tuple(comparisons),
+    )
 
 
 def measure_gains(
@@ -86,12 +102,24 @@ def measure_gains(
         for arm in plan.arms:
             default = predictions(plan.beside[DEFAULT], arm.key, number, results)
             tuned = on_rows_of(default, predictions(plan, arm.key, number, results))
-            gains.append(compare(shared, key_of(arm.key, DEFAULT), arm.key, default, tuned))
+            gains.append(
+                compare(
+                    shared,
+                    key_of(arm.key, DEFAULT),
+                    arm.key,
+                    default,
+                    tuned,
+                )
+            )
     return tuple(gains)
 
 
 def _search(
-    arm: Arm, plan: Plan, dataset: Dataset, results: Mapping[str, JobResult], groups: set[str]
+    arm: Arm,
+    plan: Plan,
+    dataset: Dataset,
+    results: Mapping[str, JobResult],
+    groups: set[str],
 ) -> ArmSearch:
     sought = tuning_of(arm)
     alone: Mapping[str, float] = {}
@@ -103,7 +131,15 @@ def _search(
     references = finished(plan, arm.reference or "", results)
     seeds = []
     for seed, own in finished(plan, arm.key, results).items():
-        seeds.append(_seed(seed, own, references.get(seed), dataset, groups))
+        seeds.append(
+            _seed(
+                seed,
+                own,
+                references.get(seed),
+                dataset,
+                groups,
+            )
+        )
     return ArmSearch(
         arm=arm.key,
         searched={
@@ -126,7 +162,11 @@ def _search(
 
 
 def _seed(
-    seed: int, own: JobResult, reference: JobResult | None, dataset: Dataset, groups: set[str]
+    seed: int,
+    own: JobResult,
+    reference: JobResult | None,
+    dataset: Dataset,
+    groups: set[str],
 ) -> SearchedSeed:
     tuned = own.facts["tuning"]
     assert isinstance(tuned, Mapping)
@@ -157,7 +197,11 @@ def _seed(
     )
 
 
-def _correct(found: JobResult, where: JobResult, dataset: Dataset) -> tuple[Float64, Float64]:
+def _correct(
+    found: JobResult,
+    where: JobResult,
+    dataset: Dataset,
+) -> tuple[Float64, Float64]:
     """Accuracy of every candidate over the test rows of ``where``, ``[n]``.
 
     And by group, ``[n, K]``.
@@ -170,6 +214,20 @@ def _correct(found: JobResult, where: JobResult, dataset: Dataset) -> tuple[Floa
     grouping = dataset.groupings[0]
     groups, k = grouping.groups[rows], len(grouping.names)
     sizes = np.bincount(groups, minlength=k)
-    sums = np.stack([np.bincount(groups, row, k) for row in correct])
-    by_group: Float64 = np.divide(sums, sizes, out=np.full(sums.shape, np.nan), where=sizes > 0)
+    sums = np.stack(
+        [
+            np.bincount(
+                groups,
+                row,
+                k,
+            )
+            for row in correct
+        ]
+    )
+    by_group: Float64 = np.divide(
+        sums,
+        sizes,
+        out=np.full(sums.shape, np.nan),
+        where=sizes > 0,
+    )
     return correct.mean(-1), by_group

@@ -39,7 +39,15 @@ class Trained(Protocol):
 
 Places = NDArray[np.int64]
 # Number, settings, places of fit and of validation rows among the training rows -> what comes out.
-Train = Callable[[int, Mapping[str, float], Places, Places], Trained]
+Train = Callable[
+    [
+        int,
+        Mapping[str, float],
+        Places,
+        Places,
+    ],
+    Trained,
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +104,21 @@ def search_ranges(config: AuditConfig, ranges: Mapping[str, Ends]) -> Tuning | N
         return None
     coordinates = {}
     for name, ends in ranges.items():
-        coordinates[name] = RangeCoordinate(math.nan, ends.low, ends.high, is_log=ends.log)
-    return RangeTuning(config.tune, config.tune_for, {}, coordinates, {}, 0.0, None)
+        coordinates[name] = RangeCoordinate(
+            math.nan,
+            ends.low,
+            ends.high,
+            is_log=ends.log,
+        )
+    return RangeTuning(
+        config.tune,
+        config.tune_for,
+        {},
+        coordinates,
+        {},
+        0.0,
+        None,
+    )
 
 
 def try_ranges(
@@ -110,8 +131,24 @@ def try_ranges(
     split, n_classes = prepared.encoded.split, len(prepared.dataset.classes)
     division, candidates = divide(prepared, prepared.pool), tuning_of(arm).candidates(seed)
     n, n_test = len(candidates), len(split.test)
-    test = np.full((n, n_test, n_classes), 1.0 / n_classes, np.float32)
-    training = np.full((n, len(split.train), n_classes), 1.0 / n_classes, np.float32)
+    test = np.full(
+        (
+            n,
+            n_test,
+            n_classes,
+        ),
+        1.0 / n_classes,
+        np.float32,
+    )
+    training = np.full(
+        (
+            n,
+            len(split.train),
+            n_classes,
+        ),
+        1.0 / n_classes,
+        np.float32,
+    )
     failed = []
     for number, candidate in enumerate(candidates):
         try:

@@ -26,7 +26,14 @@ from fairaudit.tuning.trials import Division, divided_at, fit_task, train
 from fairaudit.tuning.validation import VALIDATION_SHARE, validation_size, with_validation
 
 
-def best_of_tries(arm: Arm, method: Method, task: Task, prepared: SeedData, *, n_fit: int) -> Kept:
+def best_of_tries(
+    arm: Arm,
+    method: Method,
+    task: Task,
+    prepared: SeedData,
+    *,
+    n_fit: int,
+) -> Kept:
     """Train and score K candidates, one after the other, and keep the best.
 
     K is as large as it is drawn, and nobody is told how large: of a K that is known the best would
@@ -59,10 +66,29 @@ def best_of_tries(arm: Arm, method: Method, task: Task, prepared: SeedData, *, n
     noise_std = charge.score.noise_multiplier * rule.sensitivity
     kept: Kept | None = None
     best = -np.inf
-    for _ in range(charge.selection.draw(numpy_stream(0, "candidates", "tries"))):
+    for _ in range(
+        charge.selection.draw(
+            numpy_stream(
+                0,
+                "candidates",
+                "tries",
+            )
+        )
+    ):
         candidate = tuning.candidate(0, 0)
         assert candidate.form.event in charge.trainings, f"{arm.key}: a training is not charged"
-        (model,) = train(method, [fit_task(task, arm, candidate, divided)], prepared)
+        (model,) = train(
+            method,
+            [
+                fit_task(
+                    task,
+                    arm,
+                    candidate,
+                    divided,
+                )
+            ],
+            prepared,
+        )
         assert model.event in (candidate.form.event, DIVERGED), f"{arm.key} did {model.event}"
         score = released_score(rule, noise_std, model, prepared, divided)
         if kept is None or score > best:
@@ -76,7 +102,14 @@ def validation_coins(rows: int) -> NDArray[np.int64]:
 
     A coin for each row, whatever others there are.
     """
-    return np.flatnonzero(numpy_stream(0, "validation", "release").random(rows) < VALIDATION_SHARE)
+    return np.flatnonzero(
+        numpy_stream(
+            0,
+            "validation",
+            "release",
+        ).random(rows)
+        < VALIDATION_SHARE
+    )
 
 
 def released_score(

@@ -30,7 +30,11 @@ class Score(ABC):
         """Q, how many are released."""
 
     @abstractmethod
-    def rows(self, correct: NDArray[np.bool_], groups: NDArray[np.int64]) -> NDArray[np.float64]:
+    def rows(
+        self,
+        correct: NDArray[np.bool_],
+        groups: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
         """What each record adds to the counts, ``[n, Q]``, from itself alone.
 
         Args:
@@ -76,7 +80,11 @@ class Accuracy(Score):
         """One."""
         return 1
 
-    def rows(self, correct: NDArray[np.bool_], groups: NDArray[np.int64]) -> NDArray[np.float64]:
+    def rows(
+        self,
+        correct: NDArray[np.bool_],
+        groups: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
         """1 for a correct record."""
         return correct.astype(np.float64)[:, None]
 
@@ -104,7 +112,11 @@ class WorstGroup(Score):
         """Two of each group."""
         return 2 * self.n_groups
 
-    def rows(self, correct: NDArray[np.bool_], groups: NDArray[np.int64]) -> NDArray[np.float64]:
+    def rows(
+        self,
+        correct: NDArray[np.bool_],
+        groups: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
         """``[n, 2 K]``: 1 among all of its group, and 1 among its correct ones where it is."""
         member = np.eye(self.n_groups)[groups]
         if self.missing is not None:
@@ -118,7 +130,13 @@ class WorstGroup(Score):
         return float(min(r for k, r in enumerate(ratios) if k != self.missing))
 
 
-def make_score(goal: Goal, *, validation_rows: int, n_groups: int, missing: int | None) -> Score:
+def make_score(
+    goal: Goal,
+    *,
+    validation_rows: int,
+    n_groups: int,
+    missing: int | None,
+) -> Score:
     """The score of that name."""
     return Accuracy(validation_rows) if goal == "accuracy" else WorstGroup(n_groups, missing)
 

@@ -57,7 +57,12 @@ class Division:
     records: NDArray[np.int64]
 
 
-def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> Found:
+def search(
+    arm: Arm,
+    method: Method,
+    task: Task,
+    prepared: SeedData,
+) -> Found:
     """Train and score every candidate of a seed.
 
     Args:
@@ -79,7 +84,15 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> Found:
         assert is_as_planned, f"{arm.key} did {model.event}, planned {planned}"
     arrays, found = _outcomes(models, prepared, division)
     failed = [number for number, model in enumerate(models) if model.event == DIVERGED]
-    weights, tuned = judged(arm, task.seed, candidates, failed, found, prepared, division)
+    weights, tuned = judged(
+        arm,
+        task.seed,
+        candidates,
+        failed,
+        found,
+        prepared,
+        division,
+    )
     event = event_to_json(arm.privacy.event) if arm.privacy.event else None
     return Found({"weights": weights, **arrays}, {"tuning": tuned, "event": event})
 
@@ -154,7 +167,14 @@ def twins(
     alone = iter(StepsAlone(method).fit_all(stepping))
     # Where clipped steps diverge, the same steps without clipping do.
     last = [None if without is None else next(alone) for without in quiet]
-    arrays |= named(STEP_FACT, _outcomes(sanitised(last, prepared), prepared, division)[0])
+    arrays |= named(
+        STEP_FACT,
+        _outcomes(
+            sanitised(last, prepared),
+            prepared,
+            division,
+        )[0],
+    )
     return arrays, StepTwin.TRAINED
 
 
@@ -163,14 +183,32 @@ def divide(prepared: SeedData, pool: TrainingPool) -> Division:
     return divided_at(draw_validation(prepared.dataset, prepared.encoded.split), prepared, pool)
 
 
-def divided_at(validation: NDArray[np.int64], prepared: SeedData, pool: TrainingPool) -> Division:
+def divided_at(
+    validation: NDArray[np.int64],
+    prepared: SeedData,
+    pool: TrainingPool,
+) -> Division:
     """The training rows in two: those at these places, ascending, and the others."""
     split = prepared.encoded.split
-    fit = np.setdiff1d(np.arange(len(split.train)), validation, assume_unique=True)
-    return Division(fit, validation, pool.part(torch.from_numpy(fit)), split.train[fit])
+    fit = np.setdiff1d(
+        np.arange(len(split.train)),
+        validation,
+        assume_unique=True,
+    )
+    return Division(
+        fit,
+        validation,
+        pool.part(torch.from_numpy(fit)),
+        split.train[fit],
+    )
 
 
-def fit_task(task: Task, arm: Arm, candidate: Candidate, division: Division) -> Task:
+def fit_task(
+    task: Task,
+    arm: Arm,
+    candidate: Candidate,
+    division: Division,
+) -> Task:
     """A candidate's training.
 
     On the fit rows, with noise of its own and the batches of its number.
@@ -188,7 +226,11 @@ def fit_task(task: Task, arm: Arm, candidate: Candidate, division: Division) -> 
     )
 
 
-def train(method: Method, tasks: Sequence[Task], prepared: SeedData) -> list[Sanitised]:
+def train(
+    method: Method,
+    tasks: Sequence[Task],
+    prepared: SeedData,
+) -> list[Sanitised]:
     """Every candidate; a model that says the same of everybody where its training diverged."""
     return sanitised(method.fit_all(tasks), prepared)
 
@@ -225,7 +267,13 @@ def score(
         return exact, exact
     # The counts of every candidate, noised at once: a row for each, from a stream of its own.
     noise = noise_stream(seed, "query", f"{arm.key}/score", n)
-    drawn = noise.fill(torch.empty(n, rule.counts, dtype=torch.float64)).numpy()
+    drawn = noise.fill(
+        torch.empty(
+            n,
+            rule.counts,
+            dtype=torch.float64,
+        )
+    ).numpy()
     return exact, [
         rule.release(row, groups, tuning.score_noise, own)
         for row, own in zip(correct, drawn, strict=True)
@@ -239,7 +287,16 @@ def _outcomes(
 
     And every training row.
     """
-    test = np.concatenate([on_test(model, prepared, 1) for model in models])
+    test = np.concatenate(
+        [
+            on_test(
+                model,
+                prepared,
+                1,
+            )
+            for model in models
+        ]
+    )
     parts = [on_training(model, prepared, 1) for model in models]
     found = OnTraining(*(np.concatenate(values) for values in zip(*parts, strict=True)))
     return {"probabilities": test, **group_means(found, prepared, division.fit)}, found

@@ -21,7 +21,15 @@ def with_validation(n_fit: int) -> int:
     N with ``n - validation_size(n) = n_fit``.
     """
     n = round(n_fit / (1.0 - VALIDATION_SHARE))
-    return next(m for m in (n, n + 1, n - 1) if m - validation_size(m) == n_fit)
+    return next(
+        m
+        for m in (
+            n,
+            n + 1,
+            n - 1,
+        )
+        if m - validation_size(m) == n_fit
+    )
 
 
 def validation_groups(dataset: Dataset, config: AuditConfig) -> Int64:
@@ -40,5 +48,10 @@ def draw_validation(dataset: Dataset, split: Split) -> Int64:
     """
     counts = group_counts(dataset, split.train)
     wanted = largest_remainder(validation_size(len(split.train)), counts)
-    drawn = draw_stratified(dataset, split.train, wanted, numpy_stream(split.seed, "validation"))
+    drawn = draw_stratified(
+        dataset,
+        split.train,
+        wanted,
+        numpy_stream(split.seed, "validation"),
+    )
     return np.searchsorted(split.train, drawn).astype(np.int64)

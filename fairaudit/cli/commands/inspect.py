@@ -29,7 +29,15 @@ def inspect(
     """Show what is in a table or a folder of images and what `run` would do."""
     outcomes = {"positive": positive, "favourable": favourable}
     images = {"resize": resize, "skip_bad_images": skip_bad_images}
-    resolved = resolve_config({"data": data, "group": group, "label": label, **outcomes, **images})
+    resolved = resolve_config(
+        {
+            "data": data,
+            "group": group,
+            "label": label,
+            **outcomes,
+            **images,
+        }
+    )
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.cli.console import Screen
     from fairaudit.cli.lines import inspection_lines, notice_lines

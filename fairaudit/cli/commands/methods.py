@@ -32,7 +32,14 @@ def methods(
     if as_json:
         content = {
             name: {
-                **asdict(replace(spec, settings={}, variants=(), conversions={})),
+                **asdict(
+                    replace(
+                        spec,
+                        settings={},
+                        variants=(),
+                        conversions={},
+                    )
+                ),
                 "guarantee": guarantee_of(spec),
                 "settings": list(spec.settings),
                 "variants": [

@@ -49,7 +49,11 @@ def run(given: Given) -> None:
     )
     screen.lines(rule_lines(prepared.rules))
     try:
-        report = carry_out(prepared, screen.listen, command=["fairaudit", *sys.argv[1:]])
+        report = carry_out(
+            prepared,
+            screen.listen,
+            command=["fairaudit", *sys.argv[1:]],
+        )
     finally:
         screen.stop()
     screen.lines(result_lines(report))

@@ -170,7 +170,12 @@ def _specifications(charts: Sequence[doc.Chart]) -> Markup:
         for number, panel in enumerate(chart.panels):
             description = f"{chart.alt} {panel.title}"
             specs[f"{chart.name}-{number}"] = page_spec(panel, description=description)
-    text = json.dumps(specs, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(
+        specs,
+        allow_nan=False,
+        sort_keys=True,
+        separators=(",", ":"),
+    )
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 

@@ -103,10 +103,24 @@ def gaps(report: Report) -> Section | None:
                 shown.append(largest)
             rows += [_row(report, comparison, gap) for gap in shown]
     head = ("method", "of", "between", "#gap", "#found 4 times in 5 from", "reading")
-    return Section("gaps", "Gaps between groups", (table(head, rows, most=_MOST_GAPS),))
+    return Section(
+        "gaps",
+        "Gaps between groups",
+        (
+            table(
+                head,
+                rows,
+                most=_MOST_GAPS,
+            ),
+        ),
+    )
 
 
-def _row(report: Report, comparison: Comparison, gap: Gap) -> tuple[Cell, ...]:
+def _row(
+    report: Report,
+    comparison: Comparison,
+    gap: Gap,
+) -> tuple[Cell, ...]:
     said = plain(reading(gap), 80) or UNKNOWN
     if not gap.gated:
         said += f"; never gated: {plain(gap.reason, 60)}"

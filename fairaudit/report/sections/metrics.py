@@ -62,9 +62,27 @@ def _by_group(report: Report, metrics: list[str]) -> Table:
         values = [Quantity(group.estimates.get(metric)) for metric in metrics]
         name = report.name_of(comparison.grouping, group.group)
         note = plain(comparison.note_on(group), 60)
-        rows.append((plain(comparison.arm), name, group.n_test, *values, note))
+        rows.append(
+            (
+                plain(comparison.arm),
+                name,
+                group.n_test,
+                *values,
+                note,
+            )
+        )
     titles = [f"#{METRICS[metric].title}" for metric in metrics]
-    return table(("method", "group", "#test rows", *titles, "note"), rows, most=_MOST_ROWS)
+    return table(
+        (
+            "method",
+            "group",
+            "#test rows",
+            *titles,
+            "note",
+        ),
+        rows,
+        most=_MOST_ROWS,
+    )
 
 
 def _largest_gaps(report: Report, metrics: list[str]) -> Table:
@@ -98,7 +116,13 @@ def within(report: Report) -> Section | None:
     for comparison, group in every_group(report.costs):
         if group.estimates:
             name = report.name_of(comparison.grouping, group.group)
-            rows.append((versus(comparison), name, *(change_text(group, m) for m in metrics)))
+            rows.append(
+                (
+                    versus(comparison),
+                    name,
+                    *(change_text(group, m) for m in metrics),
+                )
+            )
     titles = [f"#{METRICS[name].title}" for name in metrics]
     blocks: list[Block] = [
         Text(("Before → after, on test rows. ", *_selected(report))),
@@ -135,7 +159,14 @@ def _changed(report: Report) -> Iterator[Block]:
     for gap in report.changed:
         metric = plain(metric_text(gap.metric, classes))
         names = [report.name_of(gap.grouping, name) for name in (gap.a, gap.b)]
-        rows.append((plain(gap.arm), metric, ", ".join(names), Quantity(gap.change)))
+        rows.append(
+            (
+                plain(gap.arm),
+                metric,
+                ", ".join(names),
+                Quantity(gap.change),
+            )
+        )
     yield Text(
         "Gaps that are detected to change with privacy (first group minus second; intervals "
         "hold for all together):"

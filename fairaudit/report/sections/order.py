@@ -23,8 +23,20 @@ from fairaudit.report.sections import (
 
 ORDER = (
     *(summary.section, costs.section, costs.gaps, metrics.section),
-    *(parts.section, sweep.section, gates.section, why.section, metrics.within),
-    *(readings.section, audited.section, guarantee.section, notes.warnings, notes.limitations),
+    *(
+        parts.section,
+        sweep.section,
+        gates.section,
+        why.section,
+        metrics.within,
+    ),
+    *(
+        readings.section,
+        audited.section,
+        guarantee.section,
+        notes.warnings,
+        notes.limitations,
+    ),
     notes.reproduce,
 )
 

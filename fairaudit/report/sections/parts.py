@@ -28,7 +28,13 @@ def section(report: Report) -> Section | None:
         for group in (*comparison.by_group, comparison.overall):
             splits = [split_cost(comparison, group, metric) for metric in beside_constant()]
             if None not in splits:
-                rows.append((arm, plain(group.group) or "all rows", *_cells(splits)))
+                rows.append(
+                    (
+                        arm,
+                        plain(group.group) or "all rows",
+                        *_cells(splits),
+                    )
+                )
     if not rows:
         return None
     head = ["method", "of"]
@@ -38,7 +44,18 @@ def section(report: Report) -> Section | None:
     told = TOLD
     if report.config["twins"].value == "auto":
         told = f"{TOLD} {WHERE_DETECTED}"
-    return Section("parts", "Step, clipping or noise", (Text(told), table(head, rows, most=16)))
+    return Section(
+        "parts",
+        "Step, clipping or noise",
+        (
+            Text(told),
+            table(
+                head,
+                rows,
+                most=16,
+            ),
+        ),
+    )
 
 
 def _cells(splits: list[Split | None]) -> list[Quantity]:
@@ -51,5 +68,12 @@ def _cells(splits: list[Split | None]) -> list[Quantity]:
             for part in split.parts:
                 place = part.name if part.name in (STEP, NOISE) else "clipping"
                 numbers[place] = part.number
-            cells += [Quantity(numbers[place], scale) for place in ("step", "clipping", "noise")]
+            cells += [
+                Quantity(numbers[place], scale)
+                for place in (
+                    "step",
+                    "clipping",
+                    "noise",
+                )
+            ]
     return cells

@@ -30,9 +30,19 @@ def section(report: Report) -> Section | None:
                 continue
             values = " ± ".join(map(short, reading.values))
             if reading.columns != ("mean", "standard error"):
-                named = zip(reading.columns, map(short, reading.values), strict=True)
+                named = zip(
+                    reading.columns,
+                    map(short, reading.values),
+                    strict=True,
+                )
                 values = ", ".join(f"{plain(name)} {value}".strip() for name, value in named)
-            rows.append((plain(arm.key), plain(reading.meaning, 120), values))
+            rows.append(
+                (
+                    plain(arm.key),
+                    plain(reading.meaning, 120),
+                    values,
+                )
+            )
     blocks: tuple[Block, ...] = (
         Text("Means over seeds; group readings in the order of the groups. None of it is private."),
         table(("method", "reading", "values"), rows, most=12),

@@ -26,10 +26,19 @@ def section(report: Report) -> Section | None:
             blocks += bullets(list(_lines(report, findings)))
     if not blocks:
         return None
-    return Section("summary", "Summary", tuple(blocks), (Text("Summary"), *blocks))
+    return Section(
+        "summary",
+        "Summary",
+        tuple(blocks),
+        (Text("Summary"), *blocks),
+    )
 
 
-def _heading(report: Report, arm: ArmFacts, findings: list[Finding]) -> Words:
+def _heading(
+    report: Report,
+    arm: ArmFacts,
+    findings: list[Finding],
+) -> Words:
     """The method, whether it is well, and the verdict beside the numbers that it is about."""
     words: list[Inline] = [Strong(_title(report, arm))]
     if any(finding.question == "works" for finding in findings):
