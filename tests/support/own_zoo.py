@@ -176,6 +176,16 @@ class KeepsAnAttribute(Linear):
         return mixed
 
 
+class CountsItsPasses(Linear):
+    """No tensor is kept, so that vmap has nothing to refuse."""
+
+    passes = 0
+
+    def changed(self, x):
+        self.passes += 1
+        return x * self.passes
+
+
 class NumpyMemory(Linear):
     def __init__(self) -> None:
         super().__init__()
@@ -238,6 +248,7 @@ STATEFUL = [
     WritesToAParametersData,
     ReplacesAParameter,
     KeepsAnAttribute,
+    CountsItsPasses,
     NumpyMemory,
     ParameterAlias,
     batch_norm,
