@@ -178,12 +178,7 @@ def a_record_moves_the_sum_by_at_most_the_sensitivity(spec: MethodSpec) -> None:
     for case in cases:
         for less, whole in case.neighbours():
             claims = less.rule.part.claims
-            for before, after, claim in zip(
-                less.sums,
-                whole.sums,
-                claims,
-                strict=True,
-            ):
+            for before, after, claim in zip(less.sums, whole.sums, claims, strict=True):
                 moved = float(((after - before).double().norm(dim=1) / claim.double()).max())
                 if not moved <= 1 + 1e-4:
                     raise case.broken(f"one record more moves the sum by {moved:.4g} sensitivities")
@@ -196,11 +191,7 @@ def state_follows_from_releases_alone(spec: MethodSpec) -> None:
         _defaults(spec),
         RECORDS,
     ).neighbours():
-        for claim, twin_claim in zip(
-            less.rule.part.claims,
-            whole.rule.part.claims,
-            strict=True,
-        ):
+        for claim, twin_claim in zip(less.rule.part.claims, whole.rule.part.claims, strict=True):
             if not torch.equal(claim, twin_claim):
                 raise LawBroken("the sensitivity depends on the batch")
         for part, twin in _parts(less, whole):

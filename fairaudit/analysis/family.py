@@ -200,14 +200,7 @@ def _judged(
     """Whether the class is lost; if that cannot be told, with how many rows it could be."""
     is_lost = _place_of_class(number, share) in told
     many = measures * share.looked_at
-    numbers = {
-        name: among(getattr(share, name), many)
-        for name in (
-            "private",
-            "reference",
-            "kept",
-        )
-    }
+    numbers = {name: among(getattr(share, name), many) for name in ("private", "reference", "kept")}
     rows = None
     if not is_lost and share.kept.ends and share.reference.ends:
         widths = []

@@ -222,15 +222,7 @@ class AuditConfig(BaseModel):
         """Whoever brings code or a table and no method asks about that; a table is one draw."""
         if values.get("synthetic"):
             values = {"seeds": 1, **values}
-        brought = [
-            name
-            for name in (
-                "trainer",
-                "synthesizer",
-                "synthetic",
-            )
-            if values.get(name)
-        ]
+        brought = [name for name in ("trainer", "synthesizer", "synthetic") if values.get(name)]
         if brought and "method" not in values:
             return {**values, "method": ()}
         return values

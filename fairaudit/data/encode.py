@@ -123,13 +123,7 @@ class _Codes:
         used, offsets = [], []
         inputs: list[int] = []
         values: list[float] = []
-        for place, (column, start) in enumerate(
-            zip(
-                columns,
-                starts,
-                strict=True,
-            )
-        ):
+        for place, (column, start) in enumerate(zip(columns, starts, strict=True)):
             if column.inputs:
                 used.append(place)
                 offsets.append(len(inputs))

@@ -213,14 +213,7 @@ def _intersection(groupings: Sequence[Grouping]) -> Grouping:
     codes[lacking] = -1
     names = []
     for cell in cells.T:
-        parts = [
-            grouping.names[int(k)]
-            for grouping, k in zip(
-                groupings,
-                cell,
-                strict=True,
-            )
-        ]
+        parts = [grouping.names[int(k)] for grouping, k in zip(groupings, cell, strict=True)]
         # A name that holds the sign itself is quoted, so that no two cells read alike.
         names.append(" x ".join(repr(name) if " x " in name else name for name in parts))
     whole = " x ".join(grouping.name for grouping in groupings)

@@ -319,12 +319,4 @@ def _counted_by(groupings: Sequence[Grouping], rows: int) -> tuple[Int64, tuple[
 def by_group(groups: NDArray[np.int64], names: Sequence[str]) -> dict[str, int]:
     """How many rows each group has, where it has any."""
     counts = np.bincount(groups, minlength=len(names))
-    return {
-        name: int(count)
-        for name, count in zip(
-            names,
-            counts,
-            strict=True,
-        )
-        if count
-    }
+    return {name: int(count) for name, count in zip(names, counts, strict=True) if count}

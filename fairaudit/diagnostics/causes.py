@@ -274,14 +274,7 @@ class CauseReading:
         moments = reader.moments()
         samplings = [self._sampling(checkpoint, r) for r in range(self.task.repeats)]
         means = [self._means(moments, r) for r in range(self.task.repeats)]
-        noise = [
-            noise_term(t, sampling)
-            for t, sampling in zip(
-                trace,
-                samplings,
-                strict=True,
-            )
-        ]
+        noise = [noise_term(t, sampling) for t, sampling in zip(trace, samplings, strict=True)]
 
         def measured(batches: Batches, r: int) -> dict[str, Tensor]:
             forms = Forms.of(quadratic_forms(landscapes[r], vectors(batches, means[r])), batches)

@@ -125,14 +125,7 @@ class EpochCurves(Observer):
         count, *sums = self._sums.unbind(-1)
         self._sums = None
         names = ("loss", "gradient_norm", "clipped", "scale")
-        return {
-            name: (total / count).float()
-            for name, total in zip(
-                names,
-                sums,
-                strict=True,
-            )
-        }
+        return {name: (total / count).float() for name, total in zip(names, sums, strict=True)}
 
     def _fold(self, n_groups: int) -> None:
         logits, targets, factors, group = (

@@ -117,23 +117,11 @@ def _conv(chain: _Chain, module: nn.Conv2d) -> None:
             module, f"with groups={module.groups}, padding_mode={module.padding_mode!r}"
         )
     kernel, stride, dilation = (
-        _pair(module, size)
-        for size in (
-            module.kernel_size,
-            module.stride,
-            module.dilation,
-        )
+        _pair(module, size) for size in (module.kernel_size, module.stride, module.dilation)
     )
     padding = (0, 0) if module.padding == "valid" else module.padding
     if padding == "same":
-        reach = [
-            d * (k - 1)
-            for d, k in zip(
-                dilation,
-                kernel,
-                strict=True,
-            )
-        ]
+        reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
         if any(r % 2 for r in reach):
             raise unsupported(module, "with padding='same' and an even kernel")
         padding = (reach[0] // 2, reach[1] // 2)

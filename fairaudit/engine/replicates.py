@@ -341,12 +341,7 @@ class IsolatedTape(GradientTape):
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
         """``sum_i w_i g_i`` of each row of weights; see the base class."""
         for row, by_replicate in zip(weights, self._targets, strict=False):
-            for records, own, targets in zip(
-                self._replicates,
-                row,
-                by_replicate,
-                strict=True,
-            ):
+            for records, own, targets in zip(self._replicates, row, by_replicate, strict=True):
                 records.sum_into(targets, own)
         return self._rows[: len(weights)]
 
@@ -437,13 +432,7 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
         if not draws:
             norms = tape.backward(delta)
             bare.train()
-            for number, (record, direction) in enumerate(
-                zip(
-                    records,
-                    delta,
-                    strict=True,
-                )
-            ):
+            for number, (record, direction) in enumerate(zip(records, delta, strict=True)):
                 weight = torch.zeros(1, len(records))
                 weight[0, number] = 1.0
                 with torch.enable_grad():

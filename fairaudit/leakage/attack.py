@@ -275,16 +275,7 @@ def attack_tables(
     if baseline is not None:
         changes = []
         for own, other in zip(*of_arms, strict=True):
-            changes.append(
-                [
-                    a.minus(b)
-                    for a, b in zip(
-                        own,
-                        other,
-                        strict=True,
-                    )
-                ]
-            )
+            changes.append([a.minus(b) for a, b in zip(own, other, strict=True)])
         of_prefix |= {"reference.": of_arms[1], "change.": changes}
     for prefix, seeds in of_prefix.items():
         for m, metric in enumerate(METRICS_OF_LEAKAGE):

@@ -43,12 +43,7 @@ def doubtful_classes(
     for target in range(outcome.n_classes):
         metric = ClassMetric(PREDICTED.name, PREDICTED, target)
         private, reference, kept = (Influences(records) for _ in range(3))
-        for a, b, place in zip(
-            ours,
-            theirs,
-            records.places,
-            strict=True,
-        ):
+        for a, b, place in zip(ours, theirs, records.places, strict=True):
             own, other = a.score(metric), b.score(metric)
             private.add(place, own)
             reference.add(place, other)

@@ -162,14 +162,7 @@ def _part_tables(
         lacking += [p.seed for p in baseline if p.seed not in of_seed]
         models = [of_seed.get(p.seed, p) for p in baseline]
         after = before
-        if any(
-            model is not p
-            for model, p in zip(
-                models,
-                baseline,
-                strict=True,
-            )
-        ):
+        if any(model is not p for model, p in zip(models, baseline, strict=True)):
             after = evaluated(models, evaluation.labels, records, outcome)
         tables |= costs_between(after, before, records, outcome, twin.part)
         before = after

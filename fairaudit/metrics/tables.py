@@ -44,12 +44,7 @@ def both_tables(
     changed: Tables = {}
     for metric in outcome.measured:  # one at a time: the influences of all would not fit
         first, second, change = (Influences(records) for _ in range(3))
-        for a, b, place in zip(
-            ours,
-            theirs,
-            records.places,
-            strict=True,
-        ):
+        for a, b, place in zip(ours, theirs, records.places, strict=True):
             score, beside = a.score(metric), b.score(metric)
             first.add(place, score)
             second.add(place, beside)
@@ -118,12 +113,7 @@ def _change(
 ) -> Influences:
     """``later`` minus so many times ``earlier``."""
     change = Influences(records)
-    for a, b, place in zip(
-        later,
-        earlier,
-        records.places,
-        strict=True,
-    ):
+    for a, b, place in zip(later, earlier, records.places, strict=True):
         change.add(place, a.score(metric).minus(b.score(metric), times))
     return change
 

@@ -278,15 +278,7 @@ class CoupledTape(Tape):
         # made there.
         with torch.inference_mode(mode=False):
             stacked = zip(
-                *(
-                    value.clone()
-                    for value in (
-                        self.network.theta,
-                        x,
-                        targets,
-                        group,
-                    )
-                ),
+                *(value.clone() for value in (self.network.theta, x, targets, group)),
                 strict=True,
             )
             self.gradients = torch.stack([self._coupled(*one) for one in stacked])

@@ -397,11 +397,11 @@ def _health(report: Report) -> Iterator[Finding]:
             yield from _against_constant(report, arm, comparison)
             yield from _of_loss(report, arm, comparison)
         yield from _self_check(report, arm, comparison)
-    told = set()
+    reported = set()
     for sweep in report.sweep:
-        if sweep.method not in told and sweep.grouping == first:
+        if sweep.method not in reported and sweep.grouping == first:
             for finding in _of_sweep(report, sweep, arms):
-                told.add(sweep.method)
+                reported.add(sweep.method)
                 yield finding
 
 
@@ -472,11 +472,7 @@ def _training_losses(report: Report, key: str) -> list[float]:
     losses = []
     for row in curves[0].values if curves else ():
         total = whole = 0.0
-        for column, value in zip(
-            curves[0].columns,
-            row,
-            strict=True,
-        ):
+        for column, value in zip(curves[0].columns, row, strict=True):
             weight = sizes.get(column) or 0.0
             if value is not None:
                 total += value * weight
@@ -512,18 +508,11 @@ def _of_sweep(
     """
     risks = []
     for point in (sweep.points[0], sweep.points[-1]):
+        wanted = point.arm, sweep.reference, sweep.grouping
         for comparison in report.costs:
             place = comparison.arm, comparison.reference, comparison.grouping
             risk = comparison.overall.estimates.get(RISK)
-            if (
-                place
-                == (
-                    point.arm,
-                    sweep.reference,
-                    sweep.grouping,
-                )
-                and risk is not None
-            ):
+            if place == wanted and risk is not None:
                 risks.append((comparison, risk))
     if len(risks) != 2 or risks[0][1].ends is None or risks[1][1].ends is None:
         return

@@ -125,14 +125,7 @@ def _answered(
                 asked["seed"],
             )
         )
-    classes, names, groups = (
-        tuple(asked[name])
-        for name in (
-            "classes",
-            "names",
-            "group_names",
-        )
-    )
+    classes, names, groups = (tuple(asked[name]) for name in ("classes", "names", "group_names"))
     data = TrainingData(
         _features("train", tensors, tables),
         tensors["labels"].copy(),
@@ -306,11 +299,7 @@ def _claim(claimed: Any) -> dict[str, object] | None:  # noqa: ANN401 (whatever 
                 name,
                 "",
             )
-            for name in (
-                "unit",
-                "neighbouring",
-                "accountant",
-            )
+            for name in ("unit", "neighbouring", "accountant")
         ]
         claim = Privacy(claimed.epsilon, claimed.delta, *texts)
     except Exception as error:

@@ -68,12 +68,5 @@ def _cells(splits: list[Split | None]) -> list[Quantity]:
             for part in split.parts:
                 place = part.name if part.name in (STEP, NOISE) else "clipping"
                 numbers[place] = part.number
-            cells += [
-                Quantity(numbers[place], scale)
-                for place in (
-                    "step",
-                    "clipping",
-                    "noise",
-                )
-            ]
+            cells += [Quantity(numbers[place], scale) for place in ("step", "clipping", "noise")]
     return cells
