@@ -67,6 +67,14 @@ def test_where_no_two_groups_can_be_compared_no_pair_and_no_sign_is_named():
     ]
     assert "| sex: no pair | undefined: fewer than two groups are large enough | – |" in row
     assert "| –; never gated: fewer than two groups" in row
+    small = replace(comparison().gaps[0], gated=False, reason="group 'F' has 12 test records")
+    found = replace(findings(), comparisons=(replace(comparison(), gaps=(small,)),))
+    (row,) = [
+        line
+        for line in to_markdown(build_report(found, metadata())).splitlines()
+        if small.reason in line and line.startswith("|")
+    ]
+    assert f"| {100 * small.size.value:.1f} |" in row, "no interval beside what cannot be told"
     of_accuracy = replace(none, metric="accuracy")
     alone = replace(found, comparisons=(replace(comparison(), reference="", gaps=(of_accuracy,)),))
     (row,) = [

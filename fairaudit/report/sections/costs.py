@@ -121,16 +121,20 @@ def _row(
     comparison: Comparison,
     gap: Gap,
 ) -> tuple[Cell, ...]:
-    said = plain(reading(gap), 80) or UNKNOWN
-    if not gap.gated:
-        said += f"; never gated: {plain(gap.reason, 60)}"
-    names = [report.name_of(comparison.grouping, name) for name in (gap.a, gap.b) if name]
     scale = scale_of(gap.metric)
+    said = plain(reading(gap), 80) or UNKNOWN
+    size = Quantity(gap.size, scale)
+    if not gap.gated:
+        # The family does not judge it, and an interval beside "cannot tell" would.
+        said += f"; never gated: {plain(gap.reason, 60)}"
+        if gap.size.value is not None:
+            size = bare(gap.size.value, scale)
+    names = [report.name_of(comparison.grouping, name) for name in (gap.a, gap.b) if name]
     return (
         versus(comparison),
         _title(report, gap.metric),
         ", ".join(names) or f"{plain(comparison.grouping)}: no pair",
-        Quantity(gap.size, scale),
+        size,
         bare(gap.minimum_detectable, scale),
         said,
     )
