@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("quick_accountant")  # no array depends on 
 # --- options
 # -----------------------------------------------------------------------------------------
 
-IMAGES = ("image_column", "resize", "channels", "pixel_range", "skip_bad_images")
+IMAGES = ("resize", "channels", "pixel_range")
 
 # Another value of every option; names of files are those of the folder below.
 OTHER = {
@@ -45,12 +45,10 @@ OTHER = {
     "merge_rare": 0.3,
     "favourable": "no",
     "group_by_label": True,
-    "image_column": "x",
     "resize": "6x6",
     "channels": "rgb",
     "pixel_range": "unit",
     "n_public": 210,
-    "skip_bad_images": True,
     "public_data": "public.csv",
     "split_column": "part",
     "test_size": 0.4,

@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from fairlearn.metrics import (
     MetricFrame,
@@ -546,17 +548,20 @@ def test_selection_and_impact_are_of_the_favourable_outcome(tmp_path, favourable
 
 def test_a_favourable_value_is_declared_or_given_and_not_taken_from_another_label(tmp_path):
     frame = people().assign(word=lambda f: np.where(f["paid"] == 1, "approved", "denied"))
-    sidecar = tmp_path / "scores.parquet.fairaudit.toml"
-    sidecar.write_text('label = "paid"\nfavourable = "0"\n')
 
     def favourable(**options):
-        label = scored(tmp_path, frame, "private0", **options).data.label
+        settled = config(tmp_path, frame, "private0", **options)
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        table = table.replace_schema_metadata(
+            {"fairaudit.label": "paid", "fairaudit.favourable": "0"}
+        )
+        pq.write_table(table, settled.shared.data)
+        label = score(settled).data.label
         return label.favourable, label.favourable_origin
 
-    assert favourable() == ("0", "declared beside the file")
+    assert favourable() == ("0", "declared in the file")
     assert favourable(favourable="1") == ("1", "given")
     assert favourable(label="word") == ("denied", "assumed")
-    sidecar.unlink()
     with pytest.raises(ConfigError, match="'7' is not a value of label 'paid'"):
         scored(tmp_path, frame, "private0", favourable="7")
 

@@ -64,23 +64,14 @@ ASSUMED = "assumed"
 
 
 def data_name(data: Path) -> str:
-    """What a folder is called that holds results on these data.
+    """What a folder is called that holds results on these data: the file's stem, or the folder's.
 
-    The file's stem, or the folder's name.
-
-    A pattern is called what its last part says beside the wildcards, else after its folder. Only
-    letters, digits, dots and dashes are kept, so the name is safe in a shell and never leads out of
-    a folder.
+    Only letters, digits, dots and dashes are kept, so the name is safe in a shell and never leads
+    out of a folder.
     """
-    for part in (data.name, data.parent.name):
-        path = Path(part)
-        stem = Path(path.stem).stem if path.suffix.lower() in _PACKED else path.stem
-        plain = re.sub(r"[*?]|\[[^]]*\]", " ", unicodedata.normalize("NFC", stem))
-        words = "".join(c if c.isalnum() or c in "-_." else " " for c in plain).split()
-        name = "-".join(words)[:_LONGEST_NAME].strip("-_.")
-        if name:
-            return name
-    return "data"
+    stem = Path(data.stem).stem if data.suffix.lower() in _PACKED else data.stem
+    kept = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", stem))
+    return kept[:_LONGEST_NAME].strip("-_.") or "data"
 
 
 class AuditConfig(BaseModel):
@@ -110,11 +101,9 @@ class AuditConfig(BaseModel):
     missing: Literal["impute", "drop", "error"] = "impute"
     merge_rare: Annotated[float, Field(ge=0, lt=1)] = 0.002  # levels below this share are merged
     group_by_label: bool = False  # the classes are groups too
-    image_column: str | None = None
     resize: str | None = None  # "HEIGHTxWIDTH"
     channels: Literal["auto", "grey", "rgb"] = "auto"
     pixel_range: Literal["symmetric", "unit"] = "symmetric"  # -1 to 1, or 0 to 1
-    skip_bad_images: bool = False
     n_public: Annotated[Count | None, PLANNED] = None
     # Unlabelled records that PATE's student learns from
     public_data: Annotated[Path | None, PLANNED] = None
@@ -281,7 +270,7 @@ class Option:
 # Panel of the help -> its options: a row for each field, which says what AuditConfig does not.
 PANELS: Mapping[str, tuple[Option, ...]] = {
     "Data": (
-        Option("data", "Table, or images (folder, npz, parquet); a file, folder or glob.", "PATH"),
+        Option("data", "Table, or images (a folder or npz); a file or a folder of files.", "PATH"),
         Option("label", "Column to predict, unless the data declare it.", "COL"),
         Option(
             "positive",
@@ -305,7 +294,6 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
             "impute|drop|error",
         ),
         Option("merge_rare", "Merge levels below this share of rows (default: 0.002).", "SHARE"),
-        Option("image_column", "Column or array of images, where several hold some.", "COL"),
         Option("resize", "Scale all images to one size.", "HxW"),
         Option(
             "channels",
@@ -317,7 +305,6 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
             "Scale pixels to -1..1 or to 0..1 (default: symmetric).",
             "symmetric|unit",
         ),
-        Option("skip_bad_images", "Leave out images that cannot be read; they are counted."),
         Option("split_column", "Column that says train or test for each row.", "COL"),
         Option("test_size", "Share of rows held out (default: 0.2).", "SHARE"),
         Option(

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fairaudit.data.bounds import refuse_bomb
 from fairaudit.data.dataset import SPLIT, Notice, image_column
 from fairaudit.data.decode import ImageOptions, fitted, refuse_too_large
-from fairaudit.data.naming import listed, near_miss, quoted, typed
+from fairaudit.data.naming import listed, quoted
 from fairaudit.data.readers import digest_of
 from fairaudit.data.source import DataSource
 from fairaudit.errors import DataError
@@ -52,14 +52,13 @@ class Archive(DataSource):
         return digest_of(self.path)
 
 
-def open_archive(path: Path, image: str | None, options: ImageOptions) -> Archive:
+def open_archive(path: Path, options: ImageOptions) -> Archive:
     """Read the arrays of an archive.
 
     ``x_train`` and ``x_test`` are one column ``x``, and a column ``split`` tells the two apart.
 
     Args:
         path: The file.
-        image: ``image_column``, or None to find it.
         options: How images are read.
 
     Raises:
@@ -67,7 +66,13 @@ def open_archive(path: Path, image: str | None, options: ImageOptions) -> Archiv
             a column of another length.
     """
     columns, sides = _columns(_arrays(path))
-    image = _image_array(path, columns, image)
+    images = [name for name, parts in columns.items() if parts[0].ndim in (3, 4)]
+    if len(images) != 1:
+        raise DataError(
+            f"{path.name} has {len(images)} arrays of images: {listed(images or columns)}",
+            "store one, as uint8 of shape [N, height, width] or [N, height, width, 3]",
+        )
+    image = images[0]
     for pixels in columns[image]:
         _check_images(image, pixels)
     rows = [len(pixels) for pixels in columns[image]]
@@ -98,7 +103,7 @@ def open_archive(path: Path, image: str | None, options: ImageOptions) -> Archiv
                 table[name] = pa.array(values.astype(values.dtype.newbyteorder("=")))
             continue
         pixels = fitted(values.reshape(*values.shape[:3], -1), options)
-        table[name] = image_column(np.ascontiguousarray(pixels), np.ones(len(pixels), np.bool_))
+        table[name] = image_column(np.ascontiguousarray(pixels))
     if sides and SPLIT not in table:
         table[SPLIT] = pa.array(np.repeat(sides, rows).tolist(), pa.string())
     notices: tuple[Notice, ...] = ()
@@ -148,32 +153,6 @@ def _columns(arrays: Mapping[str, NDArray[Any]]) -> tuple[dict[str, Parts], list
     if columns and {"train", "test"} <= set(sides):
         return columns, sides
     return {name: [values] for name, values in arrays.items()}, []
-
-
-def _image_array(
-    path: Path,
-    columns: Mapping[str, Parts],
-    wanted: str | None,
-) -> str:
-    if wanted is not None:
-        if wanted not in columns:
-            raise DataError(
-                f"image array {quoted(wanted)} is not in {path.name} ({listed(columns)})",
-                near_miss(wanted, list(columns)),
-            )
-        return wanted
-    found = [name for name, parts in columns.items() if parts[0].ndim in (3, 4)]
-    if not found:
-        raise DataError(
-            f"{path.name} has no array of images: {listed(columns)}",
-            "store them as uint8 of shape [N, height, width] or [N, height, width, 3]",
-        )
-    if len(found) > 1:
-        raise DataError(
-            f"{path.name} has several arrays of images: {listed(found)}",
-            f"choose one, for example --image-column {typed(found[0])}",
-        )
-    return found[0]
 
 
 def _check_images(name: str, pixels: NDArray[Any]) -> None:

@@ -21,24 +21,12 @@ SPLIT = "split"  # the column that train and test parts of a source become
 _KEY_BYTES = 16
 
 
-def image_column(pixels: UInt8, present: NDArray[np.bool_]) -> pa.ChunkedArray:
-    """The column of some images; nothing is copied.
-
-    Args:
-        pixels: ``[N, H, W, C]``, C-contiguous.
-        present: ``[N]``; where it is False the image could not be read and is null.
-    """
+def image_column(pixels: UInt8) -> pa.ChunkedArray:
+    """The column of some images ``[N, H, W, C]``, C-contiguous; nothing is copied."""
     shape = pixels.shape[1:]
-    missing = None if present.all() else pa.array(~present)
-    values = pa.array(pixels.reshape(-1))
-    storage = pa.FixedSizeListArray.from_arrays(
-        values,
-        int(np.prod(shape)),
-        mask=missing,
-    )
-    return pa.chunked_array(
-        [pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.uint8(), shape), storage)]
-    )
+    storage = pa.FixedSizeListArray.from_arrays(pa.array(pixels.reshape(-1)), int(np.prod(shape)))
+    kind = pa.fixed_shape_tensor(pa.uint8(), shape)
+    return pa.chunked_array([pa.ExtensionArray.from_storage(kind, storage)])
 
 
 def shape_of(arrow_type: pa.DataType) -> Shape | None:
@@ -57,30 +45,16 @@ def image_columns(schema: pa.Schema) -> tuple[str, ...]:
 
 
 def pixels_of(column: pa.ChunkedArray) -> UInt8:
-    """All pixels of a column without nulls, ``[N, H, W, C]``; a view where it is in one piece."""
+    """All pixels of a column, ``[N, H, W, C]``; a view where it is in one piece."""
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     pixels: UInt8 = array.to_numpy_ndarray()
     return pixels
 
 
 def image_keys(column: pa.ChunkedArray) -> pa.Array:
-    """A key of 16 bytes per image, the same for equal images; null stays null, ``[N]``."""
-    size = column.type.storage_type.list_size
-    keys: list[bytes | None] = []
-    for chunk in column.chunks:
-        pixels = chunk.storage.flatten().to_numpy().reshape(-1, size)  # of those that are there
-        digests = (hashlib.blake2b(image, digest_size=_KEY_BYTES).digest() for image in pixels)
-        for is_there in chunk.is_valid().to_pylist():
-            keys.append(next(digests) if is_there else None)
+    """A key of 16 bytes per image, the same for equal images, ``[N]``."""
+    keys = [hashlib.blake2b(image, digest_size=_KEY_BYTES).digest() for image in pixels_of(column)]
     return pa.array(keys, pa.binary(_KEY_BYTES))
-
-
-def unreadable(table: pa.Table) -> NDArray[np.int64]:
-    """Rows of a table whose image could not be read, ascending."""
-    missing = np.zeros(table.num_rows, np.bool_)
-    for name in image_columns(table.schema):
-        missing |= table.column(name).is_null().to_numpy()
-    return np.flatnonzero(missing).astype(np.int64)
 
 
 Int64 = NDArray[np.int64]

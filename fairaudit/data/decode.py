@@ -3,6 +3,7 @@
 import struct
 import warnings
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from io import BytesIO
 from typing import Literal, Self
@@ -11,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.dataset import Notice, UInt8, image_column
-from fairaudit.data.naming import listed, quoted
-from fairaudit.errors import ConfigError, DataError, numbered
+from fairaudit.data.dataset import UInt8, image_column
+from fairaudit.data.naming import quoted
+from fairaudit.errors import ConfigError, DataError
 
 SUFFIXES = frozenset(
     {
@@ -40,10 +41,6 @@ _DAMAGE = (  # what Pillow's readers raise on hostile bytes
 )
 
 
-class UnreadableImageError(Exception):
-    """One image cannot be used; the message says why and names no file."""
-
-
 @dataclass(frozen=True, slots=True)
 class ImageOptions:
     """How images are read.
@@ -51,12 +48,10 @@ class ImageOptions:
     Args:
         size: Height and width to scale to, or None to take images as they are.
         channels: ``auto``: grey where every image is.
-        skip_bad: Leave out what cannot be read, and count it, instead of stopping.
     """
 
     size: tuple[int, int] | None = None
     channels: Literal["auto", "grey", "rgb"] = "auto"
-    skip_bad: bool = False
 
     @classmethod
     def of(cls, config: AuditConfig) -> Self:
@@ -76,99 +71,47 @@ class ImageOptions:
                     "write for example 28x28",
                 )
             size = sides[0], sides[1]
-        return cls(size, config.channels, config.skip_bad_images)
+        return cls(size, config.channels)
 
 
-class ImageStack:
-    """The pixels of N images, filled one after the other.
+def decode_files(
+    n_images: int, files: Iterable[tuple[str, bytes]], options: ImageOptions
+) -> pa.ChunkedArray:
+    """The column of some images; a grey one among colours is colour.
 
     Args:
-        n_images: N.
+        n_images: How many there are.
+        files: Name and content of each, one after the other.
         options: How to read them.
+
+    Raises:
+        DataError: An image that cannot be read, or that has another size than the first.
     """
-
-    def __init__(self, n_images: int, options: ImageOptions) -> None:
-        self._options = options
-        self._present = np.zeros(n_images, np.bool_)
-        self._pixels: UInt8 | None = None
-        self._first = ""
-        self._bad: list[str] = []
-
-    def add(
-        self,
-        row: int,
-        name: str,
-        content: bytes | None,
-    ) -> None:
-        """Decode the image of a row.
-
-        Args:
-            row: Its place.
-            name: What a message calls it.
-            content: Its file, None where there is none.
-
-        Raises:
-            DataError: It cannot be read (unless such are skipped), or its size is another one.
-        """
-        try:
-            if content is None:
-                raise UnreadableImageError("is missing")
-            image = decode_image(content, self._options)
-        except UnreadableImageError as error:
-            if not self._options.skip_bad:
-                hint = (
-                    "repair or remove it, or leave out what cannot be read with --skip-bad-images"
-                )
-                raise DataError(f"image {quoted(name)} {error}", hint) from None
-            self._bad.append(name)
-            return
-        self._room_for(image, name)
-        assert self._pixels is not None
-        self._pixels[row] = image  # a grey image among colours fills all three channels
-        self._present[row] = True
-
-    def finish(self, source: str) -> tuple[pa.ChunkedArray, tuple[Notice, ...]]:
-        """The column, null where an image was skipped, and what to say about those.
-
-        Raises:
-            DataError: No image could be read.
-        """
-        if self._pixels is None:
-            raise DataError(
-                f"none of {numbered(len(self._bad), 'image')} of {source} can be read",
-            )
-        column = image_column(self._pixels, self._present)
-        if not self._bad:
-            return column, ()
-        message = f"{numbered(len(self._bad), 'image')} cannot be read: {listed(self._bad)}"
-        return column, (Notice("bad_images", message, "their counts by group are in the report"),)
-
-    def _room_for(self, image: UInt8, name: str) -> None:
-        """An array that can hold the image: made by the first, widened by the first in colour."""
-        if self._pixels is None:
-            refuse_too_large(len(self._present), image.shape)
-            self._pixels, self._first = np.zeros((len(self._present), *image.shape), np.uint8), name
-        height, width, channels = self._pixels.shape[1:]
+    pixels = np.empty((0, 0, 0, 0), np.uint8)
+    for row, (name, content) in enumerate(files):
+        image = decode_image(name, content, options)
+        if not row:
+            refuse_too_large(n_images, image.shape)
+            pixels = np.empty((n_images, *image.shape), np.uint8)
+        height, width, channels = pixels.shape[1:]
         if image.shape[:2] != (height, width):
             raise DataError(
-                f"images differ in size: {quoted(self._first)} is {height} x {width}, "
-                f"{quoted(name)} is {image.shape[0]} x {image.shape[1]}",
+                f"image {quoted(name)} is {image.shape[0]} x {image.shape[1]}, the first one "
+                f"{height} x {width}",
                 f"scale all to one size, for example --resize {height}x{width}",
             )
         if image.shape[2] > channels:
-            refuse_too_large(len(self._present), image.shape)
-            self._pixels = np.repeat(
-                self._pixels,
-                image.shape[2],
-                axis=3,
-            )
+            refuse_too_large(n_images, image.shape)
+            pixels = np.repeat(pixels, image.shape[2], axis=3)
+        pixels[row] = image
+    return image_column(pixels)
 
 
-def decode_image(content: bytes, options: ImageOptions) -> UInt8:
+def decode_image(name: str, content: bytes, options: ImageOptions) -> UInt8:
     """The pixels of one file, ``[H, W, 1]`` or ``[H, W, 3]``; transparency is left out.
 
     Raises:
-        UnreadableImageError: Damaged, of an unknown kind, too large, or of more than eight bits.
+        DataError: Damaged, of an unknown kind, too large, or of more than eight bits.
     """
     from PIL import Image, ImageOps  # only audits of images need it
 
@@ -177,9 +120,9 @@ def decode_image(content: bytes, options: ImageOptions) -> UInt8:
             warnings.simplefilter("error")  # Pillow warns of damage and of bombs
             with Image.open(BytesIO(content), formats=FORMATS) as image:
                 if not 0 < image.width * image.height <= MAX_PIXELS:
-                    raise UnreadableImageError(f"has no pixels, or more than {MAX_PIXELS:,}")
+                    raise _unusable(name, f"has no pixels, or more than {MAX_PIXELS:,}")
                 if image.mode.startswith(_DEEP_MODES):
-                    raise UnreadableImageError("has more than 8 bits per channel")
+                    raise _unusable(name, "has more than 8 bits per channel")
                 image.load()
                 is_turned = image.format == "TIFF" or "exif" in image.info  # asking costs a copy
                 turned = ImageOps.exif_transpose(image) if is_turned else image
@@ -189,15 +132,17 @@ def decode_image(content: bytes, options: ImageOptions) -> UInt8:
                 if options.size is not None:
                     plain = plain.resize(options.size[::-1], Image.Resampling.BILINEAR)
                 pixels = np.asarray(plain, dtype=np.uint8)
-    except UnreadableImageError:
-        raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise UnreadableImageError(f"has more than {MAX_PIXELS:,} pixels") from None
+        raise _unusable(name, f"has more than {MAX_PIXELS:,} pixels") from None
     except _DAMAGE:
-        raise UnreadableImageError("is damaged or of an unknown kind") from None
+        raise _unusable(name, "is damaged or of an unknown kind") from None
     if pixels.ndim == 3:
         return pixels
     return pixels[..., None]
+
+
+def _unusable(name: str, why: str) -> DataError:
+    return DataError(f"image {quoted(name)} {why}", "repair or remove it")
 
 
 def fitted(pixels: UInt8, options: ImageOptions) -> UInt8:

@@ -65,12 +65,6 @@ def looks_like_id(name: str, codes: Codes, rows: int) -> bool:
     return distinct >= _ID_MANY_VALUES or runs
 
 
-def could_be_id(codes: Codes) -> bool:
-    """Whether nearly every row has a whole number of its own."""
-    distinct = int((codes.counts() > 0).sum())
-    return _whole(codes) and distinct >= max(_ID_MIN_VALUES, _ID_SHARE * len(codes.codes))
-
-
 def _whole(codes: Codes) -> bool:
     if codes.kind != "number":
         return False

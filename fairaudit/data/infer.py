@@ -27,8 +27,7 @@ class LabelChoice:
 
     Args:
         column: Its name.
-        origin: ``given``, ``declared in the file``, ``declared beside the file`` or
-            :data:`BY_NAME`.
+        origin: ``given``, ``declared in the file`` or :data:`BY_NAME`.
         positive, favourable: The values that the data declare to be so, or None.
         declared_by: Where they do, or "".
     """

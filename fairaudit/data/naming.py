@@ -10,26 +10,6 @@ SHOWN_CHARACTERS = 60
 SHOWN_NAMES = 12
 TYPED_CHARACTERS = 200
 
-_PREDICTION_WORDS = frozenset(
-    {"pred", "preds", "predicted", "prediction", "predictions", "yhat", "score", "scores"}
-    | {"prob", "probs", "proba", "probas", "probability", "probabilities"}
-)
-# A score that is measured on a person before any model runs is an input, not a leak.
-_MEASURED_SCORES = frozenset(
-    {
-        "credit",
-        "fico",
-        "test",
-        "exam",
-        "sat",
-        "lsat",
-        "gre",
-        "math",
-        "reading",
-        "writing",
-        "apgar",
-    }
-)
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -78,14 +58,3 @@ def shape_text(shape: tuple[int, int, int]) -> str:
 def words(name: str) -> list[str]:
     """The lower-case words of a name: ``yPred``, ``y_pred`` and ``Y-PRED`` are ``y pred``."""
     return [word.lower() for word in _WORD.findall(name)]
-
-
-def is_prediction_name(name: str) -> bool:
-    """Whether the column holds what some model said: never a feature.
-
-    ``credit_score`` and its like are measured inputs and are not meant.
-    """
-    parts = set(words(name))
-    if parts & {"score", "scores"} and parts & _MEASURED_SCORES:
-        parts -= {"score", "scores"}
-    return bool(parts & _PREDICTION_WORDS)

@@ -5,7 +5,6 @@ Schema first, then only the columns wanted.
 
 import hashlib
 import re
-import tomllib
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,6 @@ import pyarrow.csv as pacsv
 import pyarrow.ipc as paipc
 import pyarrow.parquet as pq
 
-from fairaudit.data.aside import aside
 from fairaudit.data.bounds import refuse_packed_bomb
 from fairaudit.data.dataset import Notice
 from fairaudit.data.naming import listed, nearest, quoted
@@ -45,9 +43,11 @@ _NULLS = [
     "NULL",
 ]
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
-_SIDECAR_KEYS = ("label", "positive", "favourable")
+_DECLARABLE = ("label", "positive", "favourable")
 _HEADER_BYTES = 1 << 16
 _PACKED = ".gz"
+# Its CSV reader would take SIGINT and SIGTERM for itself, and lose one at its last moment.
+pa.enable_signal_handlers(False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,8 @@ class Source:
         path: Where it is.
         format: ``csv``, ``parquet`` or ``feather``.
         schema: Column names and types; of a CSV the types are a first guess.
-        declared: ``label``, ``positive`` and ``favourable`` as the file or its sidecar declares
-            them.
-        declared_by: ``declared in the file`` or ``declared beside the file``, or "".
+        declared: ``label``, ``positive`` and ``favourable`` as the file declares them.
+        declared_by: ``declared in the file``, or "".
         delimiter: Of a CSV.
     """
 
@@ -99,7 +98,7 @@ def open_source(path: Path) -> Source:
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
         raise DataError(f"{path.name} has several columns of one name: {listed(doubled)}")
-    declared, by = _declaration(path, schema)
+    declared, by = _declaration(schema)
     return Source(path, kind, schema, declared, by, delimiter)
 
 
@@ -121,11 +120,7 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
             convert = pacsv.ConvertOptions(
                 include_columns=list(columns), null_values=_NULLS, strings_can_be_null=True
             )
-            table = aside(
-                lambda: pacsv.read_csv(
-                    str(source.path), parse_options=fields, convert_options=convert
-                )
-            )
+            table = pacsv.read_csv(str(source.path), parse_options=fields, convert_options=convert)
         table = table.select(list(columns))
         # Arrow trusts offsets, codes and text of a file, and would follow them.
         table.validate(full=True)
@@ -206,12 +201,10 @@ def _schema(path: Path, kind: str, delimiter: str) -> pa.Schema:
     if kind == "feather":
         with pa.memory_map(str(path)) as stream:
             return _open_ipc(stream).schema
-    with aside(
-        lambda: pacsv.open_csv(
-            str(path),
-            parse_options=_fields(delimiter),
-            convert_options=pacsv.ConvertOptions(check_utf8=False),
-        )
+    with pacsv.open_csv(
+        str(path),
+        parse_options=_fields(delimiter),
+        convert_options=pacsv.ConvertOptions(check_utf8=False),
     ) as reader:
         return reader.schema
 
@@ -245,21 +238,10 @@ def _mixed_types(table: pa.Table) -> tuple[Notice, ...]:
     )
 
 
-def _declaration(path: Path, schema: pa.Schema) -> tuple[dict[str, str], str]:
-    """What the sidecar, else the schema metadata, says about the label."""
-    sidecar = path.with_name(path.name + ".fairaudit.toml")
-    if sidecar.is_file():
-        try:
-            content = tomllib.loads(sidecar.read_text("utf8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError):
-            hint = 'write for example: label = "approved"'
-            raise DataError(f"{sidecar.name} is not readable TOML", hint) from None
-        if unknown := [key for key in content if key not in _SIDECAR_KEYS]:
-            message = f"{sidecar.name}: unknown key {quoted(unknown[0])}"
-            raise DataError(message, nearest(unknown[0], _SIDECAR_KEYS))
-        return {key: str(value) for key, value in content.items()}, "declared beside the file"
+def _declaration(schema: pa.Schema) -> tuple[dict[str, str], str]:
+    """What the schema's metadata say about the label."""
     metadata = schema.metadata or {}
-    found = {key: metadata.get(f"fairaudit.{key}".encode()) for key in _SIDECAR_KEYS}
+    found = {key: metadata.get(f"fairaudit.{key}".encode()) for key in _DECLARABLE}
     declared = {
         key: value.decode("utf8", "replace") for key, value in found.items() if value is not None
     }

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import Codes, encode_codes
-from fairaudit.data.dataset import Grouping, Int64, Notice, unreadable
-from fairaudit.data.ids import could_be_id, looks_like_id
+from fairaudit.data.dataset import Grouping, Int64, Notice
+from fairaudit.data.ids import looks_like_id
 from fairaudit.data.infer import LabelColumn
 from fairaudit.data.naming import listed, quoted, typed
 from fairaudit.errors import DataError, numbered
 
 ALL_ROWS = "(all)"  # what rows are counted under when no group is given
-BAD_IMAGE = "image cannot be read"
 MAX_LEVELS = 1_000
 LEAK_ACCURACY = 0.99
 # With 99 % of one class, guessing is right as often: most of the guess's errors must be gone too.
@@ -60,7 +59,7 @@ def leaks(
     labels: Int64,
     groupings: Sequence[Grouping],
 ) -> Iterator[Notice]:
-    """Warnings for single columns that give away the label or a group, or may be a key.
+    """Warnings for single columns that give away the label or a group.
 
     A column predicts by the commonest class of each of its levels (numbers: of each of up to 256
     quantile bins). Levels with one row count as errors.
@@ -86,9 +85,6 @@ def leaks(
             message = f"column {quoted(name)} alone predicts the label {quoted(label)}"
             fix = f"if it is known only afterwards: --drop {typed(name)}"
             yield Notice("feature_predicts_label", message, fix)
-        if could_be_id(codes):
-            message = f"column {quoted(name)} has another whole number in nearly every row"
-            yield Notice("could_be_id", message, f"if it is a key: --drop {typed(name)}")
         for grouping, group in groups.items():
             wrong, left = _errors(level, group, codes)
             if grouping != name and wrong < 1 - LEAK_ACCURACY and left <= LEAK_ERRORS_LEFT:
@@ -207,10 +203,6 @@ def choose_rows(
     dropped = {}
     if len(labelled) < table.num_rows:
         dropped["label missing"] = by_group(groups[label.codes < 0], names)
-    bad = np.intersect1d(labelled, unreadable(table), assume_unique=True)
-    if len(bad):
-        dropped[BAD_IMAGE] = by_group(groups[bad], names)
-        labelled = np.setdiff1d(labelled, bad, assume_unique=True)
     gaps, reasons = _gaps(table, labelled, groupings, config)
     missing = {name: by_group(groups[labelled[gap]], names) for name, gap in gaps.items()}
     used = labelled

@@ -1,21 +1,21 @@
 """What ``--data`` points at.
 
-A table file, several of one schema, a folder of images, an npz archive.
+A table file, a folder of several of one schema, images with metadata.csv, an npz archive.
 """
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.archive import NPZ, open_archive
 from fairaudit.data.dataset import Notice
-from fairaudit.data.decode import ImageOptions
-from fairaudit.data.folder import is_image_folder, open_folder
-from fairaudit.data.image_tables import StoredImages, find_images, with_pixels
+from fairaudit.data.decode import ImageOptions, decode_files
+from fairaudit.data.folder import METADATA, open_folder
 from fairaudit.data.naming import listed, quoted, typed
 from fairaudit.data.readers import (
     Source,
@@ -27,7 +27,8 @@ from fairaudit.data.readers import (
 from fairaudit.data.source import DataSource
 from fairaudit.errors import DataError
 
-_WILD = frozenset("*?[")
+_BYTES = "bytes"
+_IMAGE_FILES = (b"\x89PNG", b"\xff\xd8\xff", b"BM", b"GIF8", b"RIFF", b"II*\x00", b"MM\x00*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +37,10 @@ class TableFiles(DataSource):
 
     Args:
         files: In the order of their names.
-        images: Where images are in them, or None.
-        options: How those are read.
+        options: How images are read.
     """
 
     files: tuple[Source, ...]
-    images: StoredImages | None
     options: ImageOptions
 
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
@@ -50,25 +49,26 @@ class TableFiles(DataSource):
         Raises:
             DataError: Damaged content, no rows, types that do not join, an unreadable image.
         """
-        parts = [read_columns(file, columns) for file in self.files]
-        notices = tuple(dict.fromkeys(notice for _, said in parts for notice in said))
-        tables = [table for table, _ in parts]
-        table = tables[0]
+        tables: list[pa.Table] = []
+        notices: list[Notice] = []
+        for file in self.files:
+            table, said = read_columns(file, columns)
+            tables.append(table)
+            notices += said
         try:
-            if len(tables) > 1:
-                table = pa.concat_tables(tables, promote_options="permissive")
+            whole = pa.concat_tables(tables, promote_options="permissive")
         except pa.ArrowException as error:
             names = f"{self.files[0].path.name} to {self.files[-1].path.name}"
             raise DataError(f"the tables {names} do not join: {error}") from None
-        if self.images is None or self.images.name not in columns:
-            return table, notices
-        table, said = with_pixels(
-            table,
-            self.images,
-            self.options,
-            self.files[0].path.name,
-        )
-        return table, (*notices, *said)
+        if self.image is not None and self.image in columns:
+            stored = whole.column(self.image)
+            if pa.types.is_struct(stored.type):
+                stored = pc.struct_field(stored, _BYTES)
+            files = ((f"row {row:,}", image.as_py() or b"") for row, image in enumerate(stored, 1))
+            images = decode_files(len(stored), files, self.options)
+            place = whole.column_names.index(self.image)
+            whole = whole.set_column(place, self.image, images)
+        return whole, tuple(dict.fromkeys(notices))
 
     def digest(self) -> str:
         """Of the only file's content, else of all names and contents in order."""
@@ -76,9 +76,8 @@ class TableFiles(DataSource):
             return digest_of(self.files[0].path)
         whole = hashlib.sha256()
         for file in self.files:
-            whole.update(
-                f"{len(file.path.name)} {file.path.name} {digest_of(file.path)}\n".encode()
-            )
+            name = file.path.name
+            whole.update(f"{len(name)} {name} {digest_of(file.path)}\n".encode())
         return whole.hexdigest()
 
 
@@ -95,54 +94,61 @@ def open_data(config: AuditConfig) -> DataSource:
     except OSError as error:  # a name that no file can have
         why = error.strerror or "not a path"
         raise DataError(f"{quoted(str(path))}: {why}") from None
+    paths = [path]
     if is_folder:
-        if is_image_folder(path):
+        if (path / METADATA).is_file():
             return open_folder(path, options)
-        found = sorted(p for p in path.iterdir() if is_table_name(p) and not p.name.startswith("."))
-        if not found:
+        paths = sorted(p for p in path.iterdir() if is_table_name(p) and not p.name.startswith("."))
+        if not paths:
             raise DataError(
                 f"{path.name or path} is a folder without tables and without images",
-                "give a table file, a folder of class folders, or a folder with metadata.csv",
+                "give a table file, or images with metadata.csv",
             )
-        if len({p.suffix.lower() for p in found}) > 1:
+        if len({p.suffix.lower() for p in paths}) > 1:
             raise DataError(
                 f"{path.name or path} holds tables of several kinds: "
-                f"{listed(p.name for p in found)}",
-                f"give one file, for example --data {typed(str(found[0]))}",
+                f"{listed(p.name for p in paths)}",
+                f"give one file, for example --data {typed(str(paths[0]))}",
             )
-        return _tables(found, config, options)
-    if path.suffix.lower() == NPZ and path.is_file():
-        return open_archive(path, config.image_column, options)
-    if _WILD & set(str(path)) and not path.exists():
-        start = Path(path.anchor) if path.is_absolute() else Path()
-        matching = sorted(p for p in start.glob(str(path.relative_to(start))) if p.is_file())
-        if not matching:
-            raise DataError(f"no file matches {quoted(str(path))}")
-        return _tables(matching, config, options)
-    return _tables([path], config, options)
-
-
-def _tables(
-    paths: Sequence[Path],
-    config: AuditConfig,
-    options: ImageOptions,
-) -> TableFiles:
+    elif path.suffix.lower() == NPZ and path.is_file():
+        return open_archive(path, options)
     files = tuple(open_source(path) for path in paths)
     first = files[0]
     for file in files[1:]:
-        if file.format != first.format or set(file.schema.names) != set(first.schema.names):
-            what = "another format" if file.format != first.format else "other columns"
-            raise DataError(
-                f"{file.path.name} has {what} than {first.path.name}",
-            )
-    images = find_images(first, config.image_column, config.drop)
+        if set(file.schema.names) != set(first.schema.names):
+            raise DataError(f"{file.path.name} has other columns than {first.path.name}")
     return TableFiles(
         format=first.format,
         schema=first.schema,
         declared=first.declared,
         declared_by=first.declared_by,
-        image=images.name if images else None,
+        image=_image_column(first, config.drop),
         files=files,
-        images=images,
         options=options,
     )
+
+
+def _image_column(source: Source, dropped: Sequence[str]) -> str | None:
+    """The column of a Parquet file that holds image files, by its first value; None without.
+
+    They are stored as bytes, or in structs with a field ``bytes``.
+
+    Raises:
+        DataError: Several columns do.
+    """
+    found = []
+    for field in source.schema if source.format == "parquet" else ():
+        is_struct = pa.types.is_struct(field.type) and field.type.get_field_index(_BYTES) >= 0
+        if field.name in dropped or not (is_struct or pa.types.is_binary(field.type)):
+            continue
+        first = next(pq.ParquetFile(source.path).iter_batches(1, columns=[field.name]), None)
+        value = first.column(0)[0].as_py() if first else None
+        content = value.get(_BYTES) if isinstance(value, dict) else value
+        if isinstance(content, bytes) and content.startswith(_IMAGE_FILES):
+            found.append(field.name)
+    if len(found) > 1:
+        raise DataError(
+            f"several columns of {source.path.name} hold images: {listed(found)}",
+            f"leave all but one out, for example --drop {typed(found[0])}",
+        )
+    return found[0] if found else None

@@ -24,14 +24,13 @@ from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice, image_columns
 from fairaudit.data.declare import declaration_notices, lay_over, refuse_unknown
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
-from fairaudit.data.naming import is_prediction_name, listed, near_miss, nearest, quoted
+from fairaudit.data.naming import listed, near_miss, nearest, quoted
 from fairaudit.data.rows import Chosen, choose_rows, counts_by_group, leaks, sampled
 from fairaudit.data.source import DataSource
 from fairaudit.data.sources import open_data
 from fairaudit.errors import ConfigError, DataError, numbered
 
 BESIDE_IMAGES = "beside the images"
-LIKE_PREDICTION = "named like a model's prediction"
 UNSUPPORTED = "nested or unsupported type"
 _TRAIN_WORDS = frozenset({"train", "training", "0", "false"})
 _TEST_WORDS = frozenset({"test", "testing", "1", "true"})
@@ -286,8 +285,6 @@ def _feature_names(
             continue
         if name in config.drop:
             reasons[name] = "dropped by option"
-        elif is_prediction_name(name) and name not in config.group:
-            reasons[name] = LIKE_PREDICTION
         elif images and name not in images:
             reasons[name] = BESIDE_IMAGES
         else:
@@ -320,10 +317,6 @@ def _row_notices(
             continue
         names = [name for name, reason in reasons.items() if reason == why]
         message = f"left out, {why}: {listed(names)}"
-        if why == LIKE_PREDICTION:
-            fix = "rename a column that is a true input"
-            notices.append(Notice("prediction_columns", message, fix))
-            continue
         fix = ""
         if why == BESIDE_IMAGES and SPLIT in names:
             fix = f"a split that the data bring is used with --split-column {SPLIT}"

@@ -87,10 +87,10 @@ def huge(path):
 
 BAD = {
     "damage": (torn, "is damaged"),
-    "no images": (lambda p: save(p, label=LABEL, g=GROUP), "has no array of images"),
+    "no images": (lambda p: save(p, label=LABEL, g=GROUP), "has 0 arrays of images"),
     "two arrays of images": (
         lambda p: save(p, x=IMAGES, z=IMAGES, label=LABEL, g=GROUP),
-        "several arrays of images: 'x', 'z'",
+        "2 arrays of images: 'x', 'z'",
     ),
     "floats": (
         lambda p: save(p, x=IMAGES / 255, label=LABEL, g=GROUP),

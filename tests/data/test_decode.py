@@ -5,7 +5,7 @@ import zlib
 
 import numpy as np
 import pytest
-from pictures import encoded, metadata_folder, pixels
+from pictures import encoded, pixels
 from PIL import Image
 
 from fairaudit.config.options import AuditConfig
@@ -14,14 +14,11 @@ from fairaudit.data.decode import (
     FORMATS,
     MAX_PIXELS,
     ImageOptions,
-    ImageStack,
-    UnreadableImageError,
+    decode_files,
     decode_image,
     fitted,
     refuse_too_large,
 )
-from fairaudit.data.rows import BAD_IMAGE
-from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError
 
 AS_IS = ImageOptions()
@@ -52,19 +49,19 @@ def bomb(width, height):
 @pytest.mark.parametrize("kind", FORMATS)
 def test_every_format_that_is_let_in_is_read(kind):
     flat = np.full((6, 6, 3), 120, np.uint8)
-    assert np.abs(decode_image(encoded(flat, kind), AS_IS).astype(int) - 120).max() <= 3
+    assert np.abs(decode_image("i.png", encoded(flat, kind), AS_IS).astype(int) - 120).max() <= 3
 
 
 @pytest.mark.parametrize(
     ("mode", "channels"), [("1", 1), ("L", 1), ("LA", 1), ("P", 3), ("RGB", 3), ("RGBA", 3)]
 )
 def test_grey_stays_grey_and_all_else_is_colour(mode, channels):
-    assert decode_image(saved(mode), AS_IS).shape == (4, 5, channels)
+    assert decode_image("i.png", saved(mode), AS_IS).shape == (4, 5, channels)
 
 
 def test_resize_means_height_then_width():
     options = ImageOptions.of(AuditConfig(data="x", resize="3x8"))
-    assert decode_image(encoded(GREY[0]), options).shape == (3, 8, 1)
+    assert decode_image("i.png", encoded(GREY[0]), options).shape == (3, 8, 1)
 
 
 def test_a_turned_photograph_is_turned_back():
@@ -72,7 +69,7 @@ def test_a_turned_photograph_is_turned_back():
     exif = Image.Exif()
     exif[0x0112] = 6  # taken with the camera on its side
     Image.new("L", (5, 4)).save(stream, "JPEG", exif=exif)
-    assert decode_image(stream.getvalue(), AS_IS).shape == (5, 4, 1)
+    assert decode_image("i.png", stream.getvalue(), AS_IS).shape == (5, 4, 1)
 
 
 @pytest.mark.parametrize("text", ["28", "0x28", "-4x4", "9999x2", "²x2"])
@@ -97,17 +94,15 @@ UNREADABLE = {
 def test_what_cannot_be_read_is_refused_without_a_warning(case):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(UnreadableImageError) as caught:
-            decode_image(UNREADABLE[case], AS_IS)
+        with pytest.raises(DataError, match="image 'i") as caught:
+            decode_image("i.png", UNREADABLE[case], AS_IS)
     if "bomb" in case:
         assert f"{MAX_PIXELS:,}" in str(caught.value)
 
 
 def test_one_colour_image_makes_all_colour():
-    stack = ImageStack(3, AS_IS)
-    for row, image in enumerate((GREY[0], COLOUR[1], GREY[2])):
-        stack.add(row, f"{row}.png", encoded(image))
-    found = pixels_of(stack.finish("x")[0])
+    files = [(f"{i}.png", encoded(image)) for i, image in enumerate((GREY[0], COLOUR[1], GREY[2]))]
+    found = pixels_of(decode_files(3, files, AS_IS))
     assert np.array_equal(found[1], COLOUR[1])
     for row in (0, 2):
         assert np.array_equal(found[row], np.repeat(GREY[row], 3, axis=2))
@@ -115,7 +110,7 @@ def test_one_colour_image_makes_all_colour():
 
 def test_pixels_without_files_are_fitted_as_files_are():
     options = ImageOptions(size=(3, 4), channels="grey")
-    alike = np.stack([decode_image(encoded(image), options) for image in COLOUR])
+    alike = np.stack([decode_image("i.png", encoded(image), options) for image in COLOUR])
     assert np.array_equal(fitted(COLOUR, options), alike)
     assert fitted(GREY, AS_IS) is GREY
 
@@ -126,14 +121,8 @@ def test_what_would_not_fit_memory_is_refused_before_it_is_made():
         refuse_too_large(10_000_000, (1024, 1024, 3))
 
 
-def test_skipped_images_are_counted_per_group_and_named(tmp_path):
-    root = metadata_folder(tmp_path, pixels(12))
-    for name in ("0002.png", "0003.png", "0004.png"):
-        (root / name).write_bytes(b"x")
-    dataset = load_dataset(AuditConfig(data=root, group=("style",), skip_bad_images=True))
-    assert dataset.dropped_rows == {BAD_IMAGE: {"a": 1, "b": 2}}
-    assert (dataset.rows_read, dataset.n_rows) == (12, 9)
-    assert np.array_equal(
-        pixels_of(dataset.features.column("image")), np.delete(pixels(12), [2, 3, 4], axis=0)
-    )
-    assert "bad_images" in [n.code for n in dataset.notices]
+def test_images_of_two_sizes_are_refused_by_name():
+    files = [("a.png", encoded(GREY[0])), ("b.png", encoded(pixels(1, side=9)[0]))]
+    with pytest.raises(DataError, match=r"'b\.png' is 9 x 9, the first one 6 x 6") as caught:
+        decode_files(2, files, AS_IS)
+    assert "--resize 6x6" in caught.value.hint

@@ -1,9 +1,8 @@
-import os
 import shutil
 
 import numpy as np
 import pytest
-from pictures import class_folder, metadata_folder, metadata_rows, pixels, save, write_metadata
+from pictures import metadata_folder, metadata_rows, pixels, save, write_metadata
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import pixels_of
@@ -20,15 +19,6 @@ def read(root):
     return source.read(source.schema.names)[0]
 
 
-def test_a_folder_per_class_gives_every_image_and_its_class(tmp_path):
-    table = read(class_folder(tmp_path, IMAGES))
-    assert table.column_names == ["label", "image"]
-    assert table.column("label").to_pylist() == ["cat"] * 6 + ["dog"] * 6
-    assert np.array_equal(
-        pixels_of(table.column("image")), np.concatenate([IMAGES[::2], IMAGES[1::2]])
-    )
-
-
 def test_metadata_name_the_images_in_their_own_order(tmp_path):
     root = metadata_folder(tmp_path, IMAGES)
     save(IMAGES[0], root / "extra.png")  # without a row
@@ -43,28 +33,15 @@ def test_metadata_name_the_images_in_their_own_order(tmp_path):
     assert np.array_equal(pixels_of(read(root).column("image")), IMAGES[::-1])
 
 
-def test_train_and_test_folders_are_the_split(tmp_path):
-    class_folder(tmp_path / "train", IMAGES[:8])
-    class_folder(tmp_path / "test", IMAGES[8:])
-    dataset = load_dataset(AuditConfig(data=tmp_path, split_column="split", group_by_label=True))
-    assert np.bincount(dataset.split).tolist() == [8, 4]
-    assert {
-        tuple(i.ravel()) for i in pixels_of(dataset.features.column("image"))[dataset.split == 0]
-    } == {tuple(i.ravel()) for i in IMAGES[:8]}
-
-
 def test_the_digest_is_of_names_and_contents_whatever_the_order_of_writing(tmp_path):
-    first = open_folder(class_folder(tmp_path / "a", IMAGES), ImageOptions()).digest()
-    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    root = metadata_folder(tmp_path / "a", IMAGES)
+    first = open_folder(root, ImageOptions()).digest()
+    shutil.copytree(root, tmp_path / "b")
     assert open_folder(tmp_path / "b", ImageOptions()).digest() == first
-    os.rename(tmp_path / "b" / "cat" / "0000.png", tmp_path / "b" / "cat" / "9999.png")
+    save(IMAGES[1], tmp_path / "b" / "0000.png")
     assert open_folder(tmp_path / "b", ImageOptions()).digest() != first
-    save(IMAGES[1], tmp_path / "a" / "cat" / "0000.png")
-    assert open_folder(tmp_path / "a", ImageOptions()).digest() != first
-    root = metadata_folder(tmp_path / "c", IMAGES)
-    before = open_folder(root, ImageOptions()).digest()
     write_metadata(root, [{**row, "style": "a"} for row in metadata_rows(12)])
-    assert open_folder(root, ImageOptions()).digest() != before
+    assert open_folder(root, ImageOptions()).digest() != first
 
 
 def named(name):
@@ -79,14 +56,15 @@ def named(name):
 
 
 def test_a_linked_image_counts_and_a_linked_folder_is_not_entered(tmp_path):
-    root = class_folder(tmp_path / "a", IMAGES)
-    (root / "dog" / "link.png").symlink_to(root / "cat" / "0000.png")
-    (root / "bird").symlink_to(class_folder(tmp_path / "b", IMAGES))
-    (root / "cat" / ".hidden.png").write_bytes(b"x")
-    (root / "cat" / "notes.txt").write_text("x")
-    source = open_folder(root, ImageOptions())
-    assert len(source.files) == 13
-    assert [n.code for n in source.notices] == ["other_files"]
+    root = metadata_folder(tmp_path / "a", IMAGES)
+    (root / "link.png").symlink_to(root / "0000.png")
+    (root / "more").symlink_to(metadata_folder(tmp_path / "b", IMAGES))
+    (root / ".hidden.png").write_bytes(b"x")
+    (root / "notes.txt").write_text("x")
+    (said,) = open_folder(root, ImageOptions()).notices
+    assert said.message.startswith("1 image left out")
+    write_metadata(root, [{**metadata_rows(1)[0], "file_name": "link.png"}] * 2)
+    assert np.array_equal(pixels_of(read(root).column("image")), IMAGES[[0, 0]])
 
 
 @pytest.mark.parametrize("name", ["gone.png", "../secret.png", "/etc/hostname", ""])
@@ -104,7 +82,7 @@ BAD = {
     ),
     "images beside no metadata": (
         lambda root: save(IMAGES[0], root / "0.png"),
-        "no folder of a class",
+        "without tables and without images",
     ),
     "metadata without file_name": (
         lambda root: write_metadata(

@@ -113,19 +113,3 @@ def test_text_in_another_encoding_is_refused_however_late_it_shows(tmp_path):
         read(path)
     assert "UTF-8" in caught.value.hint
     assert "rich" not in caught.value.message
-
-
-def test_the_sidecar_declares_label_and_positive_value(tmp_path):
-    (tmp_path / "t.csv").write_text("a,b\n1,x\n")
-    (tmp_path / "t.csv.fairaudit.toml").write_text('label = "a"\npositive = 1\n')
-    source = open_source(tmp_path / "t.csv")
-    assert source.declared == {"label": "a", "positive": "1"}
-    assert source.declared_by == "declared beside the file"
-
-
-@pytest.mark.parametrize("content", ['lable = "a"', "label = "])
-def test_a_bad_sidecar_is_refused(tmp_path, content):
-    (tmp_path / "t.csv").write_text("a,b\n1,x\n")
-    (tmp_path / "t.csv.fairaudit.toml").write_text(content)
-    with pytest.raises(DataError, match=r"t\.csv\.fairaudit\.toml"):
-        open_source(tmp_path / "t.csv")

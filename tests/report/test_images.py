@@ -31,7 +31,7 @@ def pictures():
     """30 rows of 4 x 6 grey images, the classes as groups."""
     kept = dataset(DIGITS)
     images = np.arange(30 * 24, dtype=np.uint32).astype(np.uint8).reshape(30, 4, 6, 1)
-    features = pa.table({"image": image_column(images, np.ones(30, np.bool_))})
+    features = pa.table({"image": image_column(images)})
     groups = (Grouping("digit", kept.groupings[0].groups, DIGITS),)
     return replace(
         kept,

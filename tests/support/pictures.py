@@ -28,13 +28,6 @@ def save(image: np.ndarray, path: Path) -> Path:
     return path
 
 
-def class_folder(root: Path, images: np.ndarray) -> Path:
-    """``cat/0000.png``, ``dog/0001.png``, ... in turn."""
-    for number, image in enumerate(images):
-        save(image, root / CLASSES[number % 2] / f"{number:04d}.png")
-    return root
-
-
 def metadata_rows(n: int) -> list[dict[str, str]]:
     return [
         {

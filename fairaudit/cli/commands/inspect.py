@@ -12,7 +12,7 @@ from fairaudit.config.value_sources import resolve_config
 def inspect(
     data: Annotated[
         str,
-        typer.Argument(help="Table or images to look at; a file, folder or glob.", metavar="DATA"),
+        typer.Argument(help="Table or images to look at; a file or a folder.", metavar="DATA"),
     ],
     group: Groups = None,
     label: Label = None,
@@ -21,21 +21,17 @@ def inspect(
     resize: Annotated[
         str | None, typer.Option(help="Scale all images to one size.", metavar="HxW")
     ] = None,
-    skip_bad_images: Annotated[
-        bool, typer.Option("--skip-bad-images", help="Leave out unreadable images.")
-    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what is in a table or a folder of images and what `run` would do."""
     outcomes = {"positive": positive, "favourable": favourable}
-    images = {"resize": resize, "skip_bad_images": skip_bad_images}
     resolved = resolve_config(
         {
             "data": data,
             "group": group,
             "label": label,
             **outcomes,
-            **images,
+            "resize": resize,
         }
     )
     # Imported here: `--help` must not wait for pandas and pyarrow.
