@@ -135,7 +135,8 @@ def words(world: World, audits: int, seeds: int, seed: int) -> tuple[int, int, i
         mistakes = 0
         for comparison in family(measured).comparisons:
             for gap in comparison.gaps:
-                if gap.kind != "pair" or gap.metric not in COSTS or gap.detected is None:
+                is_judged = gap.detected or gap.joint_high is not None
+                if gap.kind != "pair" or gap.metric not in COSTS or not is_judged:
                     continue
                 first, second = truth[comparison.arm][TRUE_OF.get(gap.metric, gap.metric)]
                 true = COSTS[gap.metric] * (first - second)

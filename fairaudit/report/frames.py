@@ -130,6 +130,7 @@ def figure(report: Report, name: str) -> NotebookChart:
         from fairaudit.report.render.html import picture  # which takes a second to import
 
         svg = picture(chart, "svg").decode()
+        svg = svg.replace("<svg ", '<svg style="max-width:100%;height:auto" ', 1)
     return NotebookChart(dict(spec), chart.alt, svg)
 
 
