@@ -3,6 +3,7 @@
     python benchmarks/family.py flips [--audits 200]
     python benchmarks/family.py deals [--audits 300]
     python benchmarks/family.py words [--audits 100]
+    python benchmarks/family.py whole [--audits 200]
 
 Models are trained as in ``benchmarks/trainings.py``; each audit has its own file. ``flips``: two
 private arms, groups drawn by coin flips, of two or three levels; how often `family` tells of any
@@ -14,19 +15,26 @@ with the largest of four studentised contrasts held against its own distribution
 are estimated from the audit's seeds (``max-t``) or known (``oracle``). ``words``: three private
 arms that truly differ, by the same groups; how often everything that the family says of gaps in the
 four costs is true of the file: of the sign of those that are detected, of what the others are at
-most.
+most. ``whole``: `run_audit` on tables of 600 rows whose two or three groups coins decided,
+``dpsgd`` and ``global-adapt``, with the defaults, a bound of 1, and full diagnostics in turn: how
+many reports assert a difference, and how many have disjoint intervals of two groups.
 """
 
 import argparse
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy import stats
 from trainings import SPLITS, TESTED, World, predictions, train, truths, worlds
 
+import fairaudit
 from fairaudit.analysis.build_measured import disclosed
 from fairaudit.analysis.family import family
 from fairaudit.data.dataset import Grouping
@@ -37,6 +45,9 @@ from fairaudit.results.estimates import Measured
 Array = NDArray[np.float64]
 COSTS = {"privacy_cost": 1, "excess_risk": 1, "tpr_cost": -1, "selection_cost": -1}
 TRUE_OF = {"tpr_cost": "change.tpr", "selection_cost": "change.selection_rate"}
+DIFFERENCES = {"gap", "gap_gained", "one_answer", "class_lost"} | {
+    f"step_{cause}" for cause in ("direction", "magnitude_effective", "noise")
+}
 DRAWS = 4000
 MORE = 60  # splits that tell the truth of a file
 
@@ -150,6 +161,60 @@ def words(world: World, audits: int, seeds: int, seed: int) -> tuple[int, int, i
     return wrong, detected, judged
 
 
+def coin_table(number: int) -> pd.DataFrame:
+    """600 rows whose outcome has nothing to do with their team; of odd numbers three teams."""
+    rng = np.random.default_rng([77, number])
+    x = rng.normal(size=(600, 4))
+    chance = 1 / (1 + np.exp(-(1.5 * x[:, 0] + x[:, 1] - 0.5 * x[:, 0] * x[:, 2])))
+    table = pd.DataFrame(x, columns=["age", "hours", "debt", "tenure"])
+    table["paid"] = np.where(rng.random(len(table)) < chance, "yes", "no")
+    teams = ("Quill", "Ember", "Thorn")[: 2 + number % 2]
+    table["team"] = np.array(teams)[rng.integers(0, len(teams), len(table))]
+    return table
+
+
+def is_telling(report: fairaudit.Report) -> bool:
+    """Whether a report says of any two groups that they differ, or of one that it lost a class."""
+    codes = {finding.code for finding in report.findings}
+    return bool(codes & DIFFERENCES or report.changed)
+
+
+def is_torn(report: fairaudit.Report) -> bool:
+    """Whether the intervals of two groups in one cost are disjoint."""
+    for comparison in report.costs:
+        for cost in COSTS:
+            costs = [group.estimates[cost] for group in comparison.by_group]
+            known = [estimate for estimate in costs if estimate.low is not None]
+            if known and max(e.low for e in known) > min(e.high for e in known):
+                return True
+    return False
+
+
+def whole(audits: int) -> tuple[int, int]:
+    """Reports that assert a difference; reports with disjoint intervals."""
+    settings: tuple[dict[str, Any], ...] = ({}, {"max_grad_norm": 1.0}, {"diagnostics": "full"})
+    telling, torn = 0, 0
+    for number in range(audits):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "coins.parquet"
+            coin_table(number).to_parquet(path)
+            report = fairaudit.run_audit(
+                data=path,
+                group=("team",),
+                label="paid",
+                positive="yes",
+                method=("dpsgd", "global-adapt"),
+                seeds=5,
+                workers=1,
+                format=("json",),
+                out=Path(folder) / "report",
+                **settings[number // 2 % len(settings)],
+            )
+        telling += is_telling(report)
+        torn += is_torn(report)
+    return telling, torn
+
+
 @lru_cache(maxsize=2)
 def _normals(measures: int, seeds: int) -> tuple[Array, Array]:
     rng = np.random.default_rng(0)
@@ -196,7 +261,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["flips", "deals", "words"])
+    parser.add_argument("what", choices=["flips", "deals", "words", "whole"])
     parser.add_argument("--audits", type=int, default=200)
     options = parser.parse_args()
     if options.what == "flips":
@@ -205,6 +270,10 @@ def main() -> None:
                 telling, audits = flips(options.audits, seeds, given=given)
                 split = "given split" if given else "a split per seed"
                 print(f"{split}, {seeds} seeds: {telling} of {audits} assert", flush=True)
+        return
+    if options.what == "whole":
+        telling, torn = whole(options.audits)
+        print(f"{telling} of {options.audits} reports assert a difference; {torn} are torn")
         return
     if options.what == "words":
         for number in range(4):
