@@ -14,7 +14,8 @@ from fairaudit.methods.catalog import REFERENCE, admit_outside
 from fairaudit.methods.spec import Guarantee, MethodSpec
 from fairaudit.planning.arms import Arm, self_check
 from fairaudit.report.facts import ArmPrivacy
-from fairaudit.trainers.process import Declared, declared
+from fairaudit.trainers.child import Declared, Request
+from fairaudit.trainers.process import answer_of
 
 CAPABILITY = "trainers"
 REFERENCE_OF = "-reference"  # what a trainer trains without privacy
@@ -144,7 +145,7 @@ def _declared(name: str) -> Declared:
 @lru_cache
 def _asked(name: str, digest: str) -> Declared:
     """What a function says of itself, as long as its code is the same."""
-    return declared(name)
+    return answer_of(Request(name), Declared)
 
 
 def identity(

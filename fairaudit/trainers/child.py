@@ -1,246 +1,222 @@
-"""The process in which the user's own code trains once: reads what it is given, answers, and ends.
+"""The process in which the user's own code trains once: reads what it is handed, answers, and ends.
 
 It is started afresh for every training, so that none can leave anything to the next: global seeds,
 threads, patched modules. What it prints goes to whoever started it; what it predicts goes back in a
-pipe of its own.
+file of its own. Without torch.
 """
 
 import contextlib
 import importlib
 import inspect
-import json
 import math
 import os
+import pickle
 import resource
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn  # noqa: TID251 - pandas is for raw rows alone
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, NamedTuple, NoReturn  # `plan` needs no pandas
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from fairaudit.errors import TrainerError
 from fairaudit.trainers.contract import Privacy, Range, TrainingData
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MIB = 2**20
+    Features = NDArray[np.float32] | pd.DataFrame
+
+Claimed = Mapping[str, object] | None
+
 SUM_TOLERANCE = 1e-3  # of a row's probabilities from 1, as of given predictions
-LENGTH = 8  # bytes that say how long a message is
+_MIB = 2**20
 _CALL = "it is called with three arguments, docs/trainers.md; with settings with four"
 _TABLE = "a synthesizer returns a DataFrame with the columns of the table that it is given"
 _IN_ORDER = "predict_proba gives [n, Y], one column per class in the order of data.classes"
 
 
-class Refused(Exception):
-    """What the user's code did that cannot be used.
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one training is handed.
 
     Args:
-        message: One line.
-        hint: What is expected.
-        trace: The user's own traceback, or "".
+        trainer: ``module:function``.
+        data: Of a trainer; the table of a synthesizer; None to ask what the function declares.
+        privacy, seed, settings: As the function takes them.
+        test: What a trainer's predictor is asked for before its training rows.
+        hidden: A column of the table that is in no row that is handed over; or "".
+        memory: MiB, or None.
+        timeout: s, or None.
     """
 
-    def __init__(
-        self,
-        message: str,
-        hint: str = "",
-        trace: str = "",
-    ) -> None:
-        super().__init__(message)
-        self.message, self.hint, self.trace = message, hint, trace
+    trainer: str
+    data: "TrainingData | pd.DataFrame | None" = None
+    privacy: Privacy | None = None
+    seed: int = 0
+    settings: Mapping[str, float] | None = None
+    test: "Features | None" = None
+    hidden: str = ""
+    memory: int | None = None
+    timeout: float | None = None
 
 
-def main(answer: int) -> NoReturn:
-    """Read one request from standard input, answer it, and end with all that was started.
+class Trained(NamedTuple):
+    """What a training predicts, [n, Y] of test and training rows, and what is claimed of it."""
+
+    test: NDArray[np.float32]
+    train: NDArray[np.float32]
+    claimed: Claimed
+
+
+class Synthesised(NamedTuple):
+    """A synthetic table, and what is claimed of it."""
+
+    table: pa.Table
+    claimed: Claimed
+
+
+class Declared(NamedTuple):
+    """What a function says of itself.
 
     Args:
-        answer: Descriptor of the pipe that the answer is written to.
+        settings: Name -> range, of what a search may vary.
+        supports_no_noise: It trains without noise where epsilon is infinite.
     """
-    from safetensors.numpy import load, save  # `plan` starts no child
 
-    os.set_inheritable(answer, False)
-    channel = os.fdopen(os.dup(0), "rb")
-    with open(os.devnull, "rb") as nothing:
-        os.dup2(nothing.fileno(), 0)  # whoever asks for input is told that there is none
-    asked = json.loads(_message(channel))
-    tensors = load(_message(channel)) if asked["has_data"] else {}
-    tables = [_message(channel) for _ in range(asked["tables"])]
-    threading.Thread(
-        target=_end_with_parent,
-        args=(channel,),
-        daemon=True,
-    ).start()
-    if asked["memory"] is not None:
+    settings: Mapping[str, Range]
+    supports_no_noise: bool
+
+
+def main(parent: int, answer: str) -> NoReturn:
+    """Read a request from standard input, answer it, and end with all that was started.
+
+    Args:
+        parent: Id of the process that asks.
+        answer: Where the answer is put.
+    """
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    content = sys.stdin.buffer.read()
+    request: Request = pickle.loads(content)
+    untouched: Request = pickle.loads(content)  # the user's code may change what it is handed
+    if request.memory is not None:
         # What is private and written; address space, which some libraries reserve, elsewhere.
         kind = resource.RLIMIT_DATA if sys.platform.startswith("linux") else resource.RLIMIT_AS
-        resource.setrlimit(kind, (asked["memory"] * MIB, asked["memory"] * MIB))
+        resource.setrlimit(kind, (request.memory * _MIB, request.memory * _MIB))
+    result: Trained | Synthesised | Declared | TrainerError
     try:
-        arrays, facts = _answered(asked, tensors, tables)
-    except Refused as refused:
-        hint, cause, hidden = refused.hint, refused.__cause__, asked.get("hidden")
-        if hidden and isinstance(cause, KeyError) and hidden in str(cause):
-            hint = f"the rows have the column {hidden} where --trainer-groups is given"
-        arrays, facts = (
-            {},
-            {
-                "message": refused.message,
-                "hint": hint,
-                "trace": refused.trace,
-            },
-        )
+        function = _function(request)
+        if request.data is None:
+            result = _declared(function, request.trainer)
+        elif isinstance(request.data, TrainingData):
+            result = _trained(function, request, request.data, untouched)
+        else:
+            arguments = (request.data, request.privacy, request.seed)
+            result = _synthesised(_called(function, request.trainer, request, *arguments))
+    except TrainerError as error:
+        result = error
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # the user's code may have put anything there
             stream.flush()
-    content = json.dumps(facts).encode(), save(arrays)
-    with open(answer, "wb") as pipe:
-        for part in content:
-            pipe.write(len(part).to_bytes(LENGTH, "little") + part)
+    with open(answer, "wb") as file:
+        pickle.dump(result, file)
     os._exit(0)  # threads and processes of the user's do not keep it
 
 
-def _answered(
-    asked: Mapping[str, Any],
-    tensors: Mapping[str, NDArray[Any]],
-    tables: list[bytes],
-) -> tuple[dict[str, NDArray[Any]], dict[str, object]]:
-    function = _function(asked["trainer"])
-    if not asked["has_data"]:
-        return {}, _declared(function, asked["trainer"])
-    told = asked["privacy"]
-    privacy = None if told is None else Privacy(*told)
-    if asked["synthesizes"]:
-        table = _features("train", tensors, tables)
-        return _synthetic(
-            _called(
-                function,
-                asked["trainer"],
-                _CALL,
-                table,
-                privacy,
-                asked["seed"],
-            )
-        )
-    classes, names, groups = (tuple(asked[name]) for name in ("classes", "names", "group_names"))
-    data = TrainingData(
-        _features("train", tensors, tables),
-        tensors["labels"].copy(),
-        tensors["groups"].copy() if "groups" in tensors else None,
-        classes,
-        groups,
-        names,
-    )
-    arguments: list[object] = [data, privacy, asked["seed"]]
+def _function(request: Request) -> Callable[..., object]:
+    path, _, attribute = request.trainer.partition(":")
+    module = _called(importlib.import_module, f"module {path!r}", request, path)
+    function: Callable[..., object] | None = getattr(module, attribute, None)
+    if not callable(function):
+        what = "is not there" if function is None else "is not a function"
+        raise TrainerError(f"{request.trainer} {what}", _CALL)
+    return function
+
+
+def _declared(function: Callable[..., object], name: str) -> Declared:
+    ranges = {}
+    for setting, ends in (getattr(function, "settings", None) or {}).items():
+        if not isinstance(ends, Range):
+            raise TrainerError(f"{name}: its setting {setting!r} is no fairaudit.Range", _CALL)
+        ranges[str(setting)] = ends
+    arguments: tuple[object, ...] = (None, None, 0)
+    count = "three"
+    if ranges:
+        arguments, count = (*arguments, {}), "four"
+    with contextlib.suppress(ValueError):  # one whose signature is not told
+        try:
+            inspect.signature(function).bind(*arguments)
+        except TypeError as error:
+            message = f"{name} does not take {count} arguments: {error}"
+            raise TrainerError(message, _CALL) from error
+    return Declared(ranges, getattr(function, "supports_no_noise", False) is True)
+
+
+def _trained(
+    function: Callable[..., object], request: Request, data: TrainingData, untouched: Request
+) -> Trained:
+    arguments: list[object] = [data, request.privacy, request.seed]
     if getattr(function, "settings", None):
-        arguments.append(asked["settings"])
-    predictor = _called(function, asked["trainer"], _CALL, *arguments)
+        arguments.append(request.settings)
+    classes = data.classes
+    predictor = _called(function, request.trainer, request, *arguments)
     predict = getattr(predictor, "predict_proba", predictor)
     if not callable(predict):
-        raise Refused(f"it returned a {type(predictor).__name__} without predict_proba", _IN_ORDER)
+        message = f"it returned a {type(predictor).__name__} without predict_proba"
+        raise TrainerError(message, _IN_ORDER)
     # Scikit-learn's classifiers say their order; a class that training lacked is missing there.
     listed = getattr(predictor, "classes_", None)
     order = [str(name) for name in (classes if listed is None else listed)]
     if order not in (list(classes), list(map(str, range(len(classes))))):
         expected = f"{', '.join(classes[:6])[:100]}, or 0 to {len(classes) - 1}"
-        raise Refused(
-            f"its classes_ are {', '.join(order[:6])[:100]}; expected are {expected}", _IN_ORDER
-        )
-    found: dict[str, NDArray[Any]] = {}
-    what = f"predict_proba of {asked['trainer']}"
-    for part in ("test", "train"):
-        features = _features(part, tensors, tables)  # anew: the trainer may have changed its own
-        rows = len(features)
-        predicted = _called(predict, what, _IN_ORDER, features)
-        found[part] = _probabilities(predicted, rows, len(classes))
-    return found, {"claimed": _claim(getattr(predictor, "claimed", None))}
+        message = f"its classes_ are {', '.join(order[:6])[:100]}; expected are {expected}"
+        raise TrainerError(message, _IN_ORDER)
+    assert isinstance(untouched.data, TrainingData)
+    test, train = [
+        _predicted(predict, features, request, len(classes))
+        for features in (untouched.test, untouched.data.features)
+    ]
+    return Trained(test, train, _claim(getattr(predictor, "claimed", None)))
 
 
-def _declared(function: Callable[..., object], name: str) -> dict[str, object]:
-    """What a function says of itself: the settings that can be searched, and that it has a twin."""
-    settings = getattr(function, "settings", None) or {}
-    ranges = {}
-    for setting, ends in settings.items():
-        if not isinstance(ends, Range):
-            raise Refused(f"{name}: its setting {setting!r} is no fairaudit.Range", _CALL)
-        ranges[str(setting)] = asdict(ends)
-    arguments: tuple[object, ...] = (None, None, 0)
-    if ranges:
-        arguments = (*arguments, {})
-    with contextlib.suppress(ValueError):  # one whose signature is not told
-        try:
-            inspect.signature(function).bind(*arguments)
-        except TypeError as error:
-            count = {3: "three", 4: "four"}[len(arguments)]
-            raise Refused(f"{name} does not take {count} arguments: {error}", _CALL) from error
-    can_do_without = getattr(function, "supports_no_noise", False) is True
-    return {"settings": ranges, "supports_no_noise": can_do_without}
-
-
-def _synthetic(made: object) -> tuple[dict[str, NDArray[Any]], dict[str, object]]:
+def _synthesised(made: object) -> Synthesised:
     import pandas as pd
-    import pyarrow as pa
 
     if not isinstance(made, pd.DataFrame):
-        raise Refused(f"it returned a {type(made).__name__}, no DataFrame", _TABLE)
+        raise TrainerError(f"it returned a {type(made).__name__}, no DataFrame", _TABLE)
     claimed = made.attrs.pop("claimed", None)
     try:
         table = pa.Table.from_pandas(made, preserve_index=False)
     except (pa.ArrowException, ValueError, TypeError) as error:
-        raise Refused(f"its table cannot be read: {_said(error)}", _TABLE) from error
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    content = np.frombuffer(sink.getvalue(), np.uint8)
-    return {"table": content}, {"claimed": _claim(claimed)}
-
-
-def _features(
-    part: str,
-    tensors: Mapping[str, NDArray[Any]],
-    tables: list[bytes],
-) -> "NDArray[np.float32] | pd.DataFrame":
-    if not tables:
-        encoded: NDArray[np.float32] = tensors[part].copy()
-        return encoded
-    import pyarrow as pa
-
-    content = tables[("train", "test").index(part)]
-    raw: pd.DataFrame = pa.ipc.open_stream(content).read_all().to_pandas()
-    return raw
-
-
-def _function(name: str) -> Callable[..., object]:
-    path, _, attribute = name.partition(":")
-    hint = "it is imported before it trains"
-    module = _called(importlib.import_module, f"module {path!r}", hint, path)
-    function: Callable[..., object] | None = getattr(module, attribute, None)
-    if not callable(function):
-        what = "is not there" if function is None else "is not a function"
-        raise Refused(f"{name} {what}", _CALL)
-    return function
+        raise TrainerError(f"its table cannot be read: {_said(error)}", _TABLE) from error
+    return Synthesised(table, _claim(claimed))
 
 
 def _called(
     function: Callable[..., object],
     name: str,
-    hint: str,
+    request: Request,
     *given: object,
 ) -> object:
-    """What the user's code returns; whatever it raises is refused with its own traceback."""
+    """What the user's code returns; whatever it raises is told with its own traceback."""
     try:
         return function(*given)
-    except MemoryError as error:
-        raise Refused(
-            f"{name} ran out of memory", "raise --trainer-memory, or use less", _trace(error)
-        ) from error
-    except SystemExit as error:
-        raise Refused(f"{name} called sys.exit({error.code!r})", hint, _trace(error)) from error
     except BaseException as error:
-        raise Refused(f"{name} raised {_said(error)}", "", _trace(error)) from error
+        hint = ""
+        if isinstance(error, MemoryError):
+            hint = "raise --trainer-memory, or use less"
+        elif isinstance(error, KeyError) and request.hidden and request.hidden in str(error):
+            hint = f"the rows have the column {request.hidden} where --trainer-groups is given"
+        # From the user's first frame on, without this program's.
+        inner = error.__traceback__.tb_next if error.__traceback__ else None
+        trace = "".join(traceback.format_exception(type(error), error, inner))
+        raise TrainerError(f"{name} raised {_said(error)}", hint, trace) from error
 
 
 def _said(error: BaseException) -> str:
@@ -253,35 +229,33 @@ def _said(error: BaseException) -> str:
     return said
 
 
-def _trace(error: BaseException) -> str:
-    """The traceback from the user's first frame on, without this program's."""
-    inner = error.__traceback__.tb_next if error.__traceback__ else None
-    return "".join(traceback.format_exception(type(error), error, inner))
-
-
-def _probabilities(
-    given: object,
-    rows: int,
+def _predicted(
+    predict: Callable[..., object],
+    features: "Features | None",
+    request: Request,
     classes: int,
 ) -> NDArray[np.float32]:
-    """What was predicted, checked, in float32 with the most probable class of each row kept."""
+    """What is predicted, checked, in float32 with the most probable class of each row kept."""
+    assert features is not None
+    rows = len(features)
+    given = _called(predict, f"predict_proba of {request.trainer}", request, features)
     try:
         values = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError) as error:
         message = f"predict_proba gave a {type(given).__name__} that is no array"
-        raise Refused(message, _IN_ORDER) from error
+        raise TrainerError(message, _IN_ORDER) from error
     what = f"{rows:,} rows"
     if values.shape != (rows, classes):
         message = f"predict_proba gave {list(values.shape)} for {what} of {classes} classes"
-        raise Refused(message, _IN_ORDER)
-    strange = ~np.isfinite(values).all(axis=1)
-    if strange.any():
-        message = f"numbers that are not finite in {int(strange.sum()):,} of {what}"
-        raise Refused(f"predict_proba gave {message}", _IN_ORDER)
-    strange = (np.abs(values.sum(axis=1) - 1.0) > SUM_TOLERANCE) | (values < 0.0).any(axis=1)
-    if strange.any():
-        message = f"{int(strange.sum()):,} of {what} that do not add up to 1 or are negative"
-        raise Refused(f"predict_proba gave {message}", _IN_ORDER)
+        raise TrainerError(message, _IN_ORDER)
+    close = np.abs(values.sum(axis=1) - 1.0) <= SUM_TOLERANCE
+    for is_strange, why in (
+        (~np.isfinite(values).all(axis=1), "are not finite"),
+        (~close | (values < 0.0).any(axis=1), "do not add up to 1 or are negative"),
+    ):
+        if is_strange.any():
+            message = f"predict_proba gave numbers that {why} in {is_strange.sum():,} of {what}"
+            raise TrainerError(message, _IN_ORDER)
     rounded = values.astype(np.float32)
     best = values.argmax(axis=1)
     moved = np.flatnonzero(rounded.argmax(axis=1) != best)
@@ -289,38 +263,16 @@ def _probabilities(
     return rounded
 
 
-def _claim(claimed: Any) -> dict[str, object] | None:  # noqa: ANN401 (whatever is claimed)
+def _claim(claimed: object) -> Claimed:
     if claimed is None:
         return None
-    try:
-        texts = [
-            getattr(
-                claimed,
-                name,
-                "",
-            )
-            for name in ("unit", "neighbouring", "accountant")
-        ]
-        claim = Privacy(claimed.epsilon, claimed.delta, *texts)
-    except Exception as error:
-        raise Refused(
-            f"its claimed is no fairaudit.Privacy: {_said(error)}",
-            "epsilon above 0, delta from 0 to below 1",
-        ) from error
-    if claim.epsilon == math.inf:
-        return None
-    return asdict(claim)
+    if not isinstance(claimed, Privacy):
+        raise TrainerError(f"its claimed is a {type(claimed).__name__}, no fairaudit.Privacy")
+    return None if claimed.epsilon == math.inf else asdict(claimed)
 
 
-def _message(channel: BinaryIO) -> bytes:
-    return channel.read(int.from_bytes(channel.read(LENGTH), "little"))
-
-
-def _end_with_parent(channel: BinaryIO) -> None:
-    """End all that was started here when whoever asked is gone.
-
-    Till then its end of the pipe is open.
-    """
-    with contextlib.suppress(OSError):
-        channel.read(1)
+def _end_with(parent: int) -> None:
+    """End all that was started here when whoever asked is gone."""
+    while os.getppid() == parent:
+        time.sleep(1.0)
     os.killpg(0, signal.SIGKILL)

@@ -9,6 +9,7 @@ from fairaudit.data.dataset import Grouping
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan
 from fairaudit.privacy.streams import seed_of
+from fairaudit.trainers.contract import Privacy
 
 _LARGEST_SEED = 2**31  # what numpy, torch and scikit-learn all take
 
@@ -24,15 +25,15 @@ def asked_of(
     plan: Plan,
     job: Job,
     arm: Arm,
-) -> list[float] | None:
-    """Epsilon and delta that the code is asked for; None: to train without privacy.
+) -> Privacy | None:
+    """What the code is asked for; None: to train without privacy.
 
     A twin is asked for an infinite epsilon.
     """
     target = arm.privacy.target_epsilon
     if target is None:
         return None
-    return [math.inf if job.is_twins else target, plan.training.delta]
+    return Privacy(math.inf if job.is_twins else target, plan.training.delta)
 
 
 def with_groups(table: pa.Table, grouping: Grouping) -> pa.Table:
@@ -51,12 +52,3 @@ def with_groups(table: pa.Table, grouping: Grouping) -> pa.Table:
             mask=missing,
         ),
     )
-
-
-def stream(table: pa.Table) -> bytes:
-    """The table as bytes that the process of a training reads."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content

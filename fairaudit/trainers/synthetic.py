@@ -22,8 +22,9 @@ from fairaudit.methods.catalog import REFERENCE
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan
 from fairaudit.results.jobs import Array
-from fairaudit.trainers.handed import asked_of, run_seed, stream, with_groups
-from fairaudit.trainers.process import Claimed, Given, synthesise
+from fairaudit.trainers.child import Request, Synthesised
+from fairaudit.trainers.handed import asked_of, run_seed, with_groups
+from fairaudit.trainers.process import answer_of
 
 
 def train_on_table(
@@ -123,10 +124,8 @@ def _table(
     job: Job,
     arm: Arm,
     rows: pa.Table,
-) -> tuple[pa.Table, Claimed]:
+) -> Synthesised:
     """The synthetic table, as it was given or is made of the training rows."""
-    from safetensors.numpy import save
-
     config = plan.config
     if not arm.trainer:
         assert config.synthetic is not None
@@ -142,21 +141,16 @@ def _table(
             "contrast": {},
             "columns": None,
         }
-        return read_checked(config.model_copy(update=alone)).table, None
-    asked = {
-        "trainer": arm.trainer,
-        "privacy": None if job.is_twins else asked_of(plan, job, arm),
-        "tables": 1,
-        "synthesizes": True,
-        "memory": config.trainer_memory,
-    }
-    given = Given(
-        asked,
-        save({}),
-        (stream(rows),),
-        config.trainer_timeout,
+        return Synthesised(read_checked(config.model_copy(update=alone)).table, None)
+    request = Request(
+        trainer=arm.trainer,
+        data=rows.to_pandas(),
+        privacy=None if job.is_twins else asked_of(plan, job, arm),
+        seed=run_seed(job, arm, 0),
+        memory=config.trainer_memory,
+        timeout=config.trainer_timeout,
     )
-    return synthesise(given, run_seed(job, arm, 0))
+    return answer_of(request, Synthesised)
 
 
 def _whole(dataset: Dataset, columns: Sequence[str]) -> pa.Table:
