@@ -247,6 +247,14 @@ def make_encoder(
     return TableEncoder(Records(writer.layout, table), config.merge_rare)
 
 
+def pixel_values(pixel_range: str) -> Float32:
+    """What each of the 256 values of a pixel is to a model: ``symmetric`` in -1..1, or in 0..1."""
+    values = np.arange(256, dtype=np.float64) / 255
+    if pixel_range == "symmetric":
+        values = 2 * values - 1
+    return values.astype(np.float32)
+
+
 class ImageEncoder:
     """Pixels scaled by constants that no data decide: x / 127.5 - 1, or x / 255.
 
@@ -255,10 +263,7 @@ class ImageEncoder:
     """
 
     def __init__(self, dataset: Dataset, config: AuditConfig) -> None:
-        values = np.arange(256, dtype=np.float64) / 255
-        self._scaled = (2 * values - 1 if config.pixel_range == "symmetric" else values).astype(
-            np.float32
-        )
+        self._scaled = pixel_values(config.pixel_range)
         self._pixels = pixels_of(dataset.features.column(image_columns(dataset.features.schema)[0]))
 
     def encode(self, split: Split) -> Encoded:

@@ -133,20 +133,6 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
     return table, ()
 
 
-def parquet_batches(source: Source, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """The rows of :func:`read_columns` of a Parquet file by and by.
-
-    Raises:
-        DataError: Damaged content.
-    """
-    with _explained(source.path):
-        # Read ahead, a file would be in memory as a whole.
-        file = pq.ParquetFile(source.path, pre_buffer=False)
-        for batch in file.iter_batches(columns=list(columns)):
-            batch.validate(full=True)
-            yield batch.select(list(columns))
-
-
 def _fields(delimiter: str) -> pacsv.ParseOptions:
     return pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
 

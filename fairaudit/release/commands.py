@@ -113,9 +113,9 @@ def predict(
         )
     if out.exists() and data.exists() and out.samefile(data):
         raise ConfigError("--out is the file that is read", hint="name another file")
-    rows, predictions = write_predictions(load_model(folder, model=model), data, out)
+    predictions = write_predictions(load_model(folder, model=model), data, out)
     screen = Screen(quiet=quiet)
-    screen.lines(prediction_lines(rows, predictions.inputs))
+    screen.lines(prediction_lines(len(predictions.probabilities), predictions.inputs))
     screen.lines([f"Wrote {plain(str(out), 1000)}"])
 
 
