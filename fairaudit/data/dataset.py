@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -17,6 +17,7 @@ UInt8 = NDArray[np.uint8]
 Shape = tuple[int, int, int]  # height, width, channels
 
 MISSING = "(missing)"  # the name of the level that holds rows without a group
+ALL_ROWS = "(all)"  # what rows are counted under when no group is given
 SPLIT = "split"  # the column that train and test parts of a source become
 _KEY_BYTES = 16
 
@@ -94,6 +95,18 @@ class Grouping:
     names: tuple[str, ...]
     missing: int | None = None
 
+    def counts(self, rows: Int64 | NDArray[np.bool_]) -> dict[str, int]:
+        """How many of some rows each group has, where it has any."""
+        counts = np.bincount(self.groups[rows], minlength=len(self.names)).tolist()
+        return {name: count for name, count in zip(self.names, counts, strict=True) if count}
+
+
+def first_grouping(groupings: Sequence[Grouping], n_rows: int) -> Grouping:
+    """What rows are counted and stratified by; without a group all are of one."""
+    if groupings:
+        return groupings[0]
+    return Grouping("", np.zeros(n_rows, np.int64), (ALL_ROWS,))
+
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
@@ -161,6 +174,11 @@ class Dataset:
     def n_rows(self) -> int:
         """Rows that can be used."""
         return len(self.labels)
+
+    @property
+    def first_grouping(self) -> Grouping:
+        """What splits are stratified by, and most methods read."""
+        return first_grouping(self.groupings, self.n_rows)
 
     @property
     def positive_class(self) -> str | None:

@@ -1,7 +1,6 @@
 """Declared columns laid over a table: every value becomes one that was declared, or missing."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -9,47 +8,21 @@ import pyarrow as pa
 from fairaudit.config.declared import DeclaredColumn, DeclaredNumber
 from fairaudit.data.columns import kind_of, listed_codes, numeric_values, within
 from fairaudit.data.dataset import Int64, Notice
-from fairaudit.data.naming import listed, nearest, quoted
+from fairaudit.data.naming import listed, quoted
 from fairaudit.errors import DataError, numbered
 
 
-@dataclass(frozen=True, slots=True)
-class Laid:
-    """A table with declared columns in it.
-
-    Args:
-        table: All its columns, the declared ones as declared.
-        outside: Column -> rows whose value was not one that is declared.
-    """
-
-    table: pa.Table
-    outside: dict[str, Int64] = field(default_factory=dict)
-
-
-def refuse_unknown(
-    declared: Mapping[str, DeclaredColumn],
-    known: Sequence[str],
-    name: str,
-) -> None:
-    """Refuse a declaration of a column that a table lacks.
-
-    Raises:
-        DataError: The first such column.
-    """
-    for column in declared:
-        if column not in known:
-            raise DataError(
-                f"column {quoted(column)} is declared, and not in {name} ({listed(known)})",
-                nearest(column, known),
-            )
-
-
-def lay_over(table: pa.Table, declared: Mapping[str, DeclaredColumn]) -> Laid:
+def lay_over(
+    table: pa.Table, declared: Mapping[str, DeclaredColumn]
+) -> tuple[pa.Table, dict[str, Int64]]:
     """The table as declared; each value becomes what it does by itself, whatever other rows hold.
 
     Args:
         table: Columns in plain types.
         declared: Of some or all of them.
+
+    Returns:
+        The table, and column -> rows whose value was not one that is declared.
 
     Raises:
         DataError: A column holds something else than what is declared.
@@ -80,7 +53,7 @@ def lay_over(table: pa.Table, declared: Mapping[str, DeclaredColumn]) -> Laid:
         table = table.set_column(table.column_names.index(name), name, values_as_told)
         if len(rows):
             outside[name] = rows
-    return Laid(table, outside)
+    return table, outside
 
 
 def declaration_notices(

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from fairaudit.data.dataset import Notice
 from fairaudit.data.decode import SUFFIXES, ImageOptions, decode_files
-from fairaudit.data.naming import listed, near_miss
+from fairaudit.data.naming import listed
 from fairaudit.data.readers import open_source, read_columns
 from fairaudit.data.source import DataSource
 from fairaudit.errors import DataError, numbered
@@ -78,9 +78,8 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
     table = read_columns(source, source.schema.names)[0]
     if FILE_NAME not in table.column_names:
         raise DataError(
-            f"{METADATA} has no column {FILE_NAME!r} ({listed(table.column_names)})",
-            near_miss(FILE_NAME, table.column_names)
-            or "it names each row's image, relative to the metadata file",
+            f"{METADATA} has no column {FILE_NAME!r}",
+            "it names each row's image, relative to the metadata file",
         )
     files = [PurePosixPath(str(name)).as_posix() for name in table.column(FILE_NAME).to_pylist()]
     known = _images_below(root)

@@ -111,19 +111,15 @@ def named_pairs(wanted: Sequence[str], groupings: Sequence[Grouping]) -> tuple[N
         ConfigError: Not two names, or no grouping has both.
     """
     pairs = []
+    known = [name for grouping in groupings for name in grouping.names]
     for text in wanted:
-        parts, fitting = text.split(","), []
-        for grouping in groupings:
-            for cut in range(1, len(parts)):  # a group's own name may hold a comma
-                a, b = ",".join(parts[:cut]).strip(), ",".join(parts[cut:]).strip()
-                if a != b and {a, b} <= set(grouping.names):
-                    fitting.append(NamedPair(grouping.name, a, b))
-        if not fitting:
-            known = [name for grouping in groupings for name in grouping.names]
-            strange = [part.strip() for part in parts if part.strip() not in known]
-            hint = nearest(strange[0], known) if strange else "write two groups of one grouping"
+        named = [part.strip() for part in text.split(",")]
+        both = [g.name for g in groupings if set(named) <= set(g.names)]
+        if len(set(named)) != 2 or not both:
+            strange = next((name for name in named if name not in known), None)
+            hint = nearest(strange, known) if strange else "write two groups of one grouping"
             raise ConfigError(f"--compare {quoted(text)} does not name two groups", hint)
-        pairs.append(fitting[0])
+        pairs.append(NamedPair(both[0], *named))
     return tuple(pairs)
 
 
@@ -220,24 +216,32 @@ def _intersection(groupings: Sequence[Grouping]) -> Grouping:
     return _with_missing(whole, levels_in_use(Levels(codes, tuple(names)), np.arange(len(codes))))
 
 
-def _binned(
-    name: str,
-    values: NDArray[np.float64],
-    kind: Kind,
-    spec: str,
-) -> Levels:
-    present = values[~np.isnan(values)]
-    edges = (
-        _quantiles(
-            name,
-            present,
-            spec,
-        )
-        if spec[:1] == "q"
-        else _edges(name, spec)
-    )
+def _binned(name: str, values: NDArray[np.float64], kind: Kind, spec: str) -> Levels:
+    """A number cut at edges, each bin closed at its lower end, or at inner quantiles."""
+    if spec[:1] == "q":
+        count = int(spec[1:]) if spec[1:].isdecimal() else 0
+        if not 2 <= count <= MAX_QUANTILES:
+            raise ConfigError(f"--bin {quoted(name)}: {quoted(spec)} is not q2 to q{MAX_QUANTILES}")
+        present = values[~np.isnan(values)]
+        distinct = np.unique(present)
+        if len(distinct) < 2:
+            raise DataError(f"group column {quoted(name)} has one value, or none, in all rows")
+        edges = np.unique(np.quantile(present, np.arange(1, count) / count))
+        edges = edges[edges > distinct[0]]  # so that no bin is empty by ties
+        if not len(edges):
+            edges = distinct[1:2]
+    else:
+        try:
+            edges = np.array([float(part) for part in spec.split(",")])
+        except ValueError:
+            edges = np.array([np.nan])
+        if not np.isfinite(edges).all() or np.any(np.diff(edges) <= 0):
+            raise ConfigError(
+                f"--bin {quoted(name)}: {quoted(spec)} is not a rising list of numbers",
+                "write for example 18,30,60 or q4",
+            )
     texts = []
-    for edge in edges:
+    for edge in edges.tolist():
         if kind == "time":
             texts.append(str(np.datetime64(int(edge), "s")))
         else:
@@ -245,40 +249,6 @@ def _binned(
     # No sign that a gate expression would need quoted.
     names = [f"{low} to under {high}" for low, high in pairwise(texts)]
     names = [f"under {texts[0]}", *names, f"{texts[-1]} and over"]
-    cut = np.searchsorted(
-        np.asarray(edges),
-        values,
-        side="right",
-    ).astype(np.int64)
+    cut = np.searchsorted(edges, values, side="right").astype(np.int64)
     cut[np.isnan(values)] = -1
     return levels_in_use(Levels(cut, tuple(names)), np.arange(len(cut)))
-
-
-def _quantiles(
-    name: str,
-    present: NDArray[np.float64],
-    spec: str,
-) -> list[float]:
-    """Inner quantiles, each above the smallest value so that no bin is empty by ties."""
-    count = int(spec[1:]) if spec[1:].isdecimal() else 0
-    if not 2 <= count <= MAX_QUANTILES:
-        raise ConfigError(f"--bin {quoted(name)}: {quoted(spec)} is not q2 to q{MAX_QUANTILES}")
-    distinct = np.unique(present)
-    if len(distinct) < 2:
-        raise DataError(f"group column {quoted(name)} has one value, or none, in all rows")
-    edges = np.unique(np.quantile(present, np.arange(1, count) / count))
-    edges = edges[edges > distinct[0]]
-    return [float(edge) for edge in (edges if len(edges) else distinct[1:2])]
-
-
-def _edges(name: str, spec: str) -> list[float]:
-    try:
-        edges = np.array([float(part) for part in spec.split(",")])
-    except ValueError:
-        edges = np.array([np.nan])
-    if not np.isfinite(edges).all() or np.any(np.diff(edges) <= 0):
-        raise ConfigError(
-            f"--bin {quoted(name)}: {quoted(spec)} is not a rising list of numbers",
-            "write for example 18,30,60 or q4",
-        )
-    return [float(edge) for edge in edges]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from fairaudit.config.options import ASSUMED, AuditConfig
 from fairaudit.data.columns import encode_levels, few_valued, kind_of
 from fairaudit.data.dataset import Int64, Notice
-from fairaudit.data.naming import listed, near_miss, nearest, quoted
+from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.errors import ConfigError, DataError
 
 BY_NAME = "by its name"
@@ -77,9 +77,8 @@ def choose_label(
     if config.label is not None:
         if config.label not in names:
             raise DataError(
-                f"label column {quoted(config.label)} is not in {config.data.name} "
-                f"({listed(names)})",
-                near_miss(config.label, names),
+                f"label column {quoted(config.label)} is not in {config.data.name}",
+                nearest(config.label, names),
             )
         choice = given_label(config.label, declared, declared_by)
     elif "label" in declared:

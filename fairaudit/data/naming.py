@@ -36,14 +36,6 @@ def listed(names: Iterable[str]) -> str:
     return shown
 
 
-def near_miss(name: str, known: Sequence[str]) -> str:
-    """The did-you-mean hint, or "" where no name is near (the message lists them all anyway)."""
-    hint = nearest(name, known)
-    if hint.startswith("did you mean"):
-        return hint
-    return ""
-
-
 def nearest(name: str, known: Sequence[str]) -> str:
     """The did-you-mean hint for a name, with long and hostile names made showable."""
     return did_you_mean(quoted(name)[1:-1], [quoted(k)[1:-1] for k in known])

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import Levels, encode_levels, kind_of, numeric_values
-from fairaudit.data.dataset import Dataset, Float32, Int64, Notice
+from fairaudit.data.dataset import Dataset, Float32, Int64, Notice, first_grouping
 from fairaudit.data.groups import make_groupings, require_groups, restrict
 from fairaudit.data.infer import LabelColumn, given_label, read_label, same_class
-from fairaudit.data.naming import listed, near_miss, quoted
-from fairaudit.data.rows import by_group, counts_by_group
+from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.data.tabular import read_checked
 from fairaudit.errors import ConfigError, DataError, numbered
 
@@ -149,7 +148,7 @@ def load_scored(
     )
     for reason, rows in ((UNLABELLED, ~known), (UNPREDICTED, known & ~present)):
         if rows.any():
-            dropped[reason] = counts_by_group(rows, groupings, len(rows))
+            dropped[reason] = first_grouping(groupings, len(rows)).counts(rows)
             message = f"{numbered(int(rows.sum()), 'row')} left out: {reason}"
             notices.append(Notice("rows_dropped", message, _LEFT_OUT[reason]))
     # A group of which nothing is predicted stays a group, so that rules about it are not lost.
@@ -173,7 +172,7 @@ def load_scored(
         columns_read=len(checked.source.schema.names),
         dropped_rows=dropped,
         notices=tuple(notices),
-        unpredicted={g.name: by_group(g.groups[~predicted], g.names) for g in groupings},
+        unpredicted={g.name: g.counts(~predicted) for g in groupings},
     )
     require_groups(dataset)
     places = layout.places(used)
@@ -232,11 +231,9 @@ def _read(
         if column == config.label:
             raise ConfigError(f"{quoted(column)} is what was true, and is given as a prediction")
         if column not in table.column_names:
-            known = table.column_names
             raise DataError(
-                f"prediction column {quoted(column)} is not in {config.data.name} "
-                f"({listed(known)})",
-                near_miss(column, known),
+                f"prediction column {quoted(column)} is not in {config.data.name}",
+                nearest(column, table.column_names),
             )
     if len(columns) == 1:
         certain = _as_classes(table.column(columns[0]), label)
@@ -304,7 +301,7 @@ def _lay_out(
     for column in (seed_column, row_column):
         if column is not None and column not in table.column_names:
             raise DataError(
-                f"there is no column {quoted(column)}", near_miss(column, table.column_names)
+                f"there is no column {quoted(column)}", nearest(column, table.column_names)
             )
     # Truth and groups are the same in every seed.
     fixed = [n for n in (config.label, *config.group) if n is not None and n in table.column_names]

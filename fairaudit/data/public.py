@@ -107,7 +107,7 @@ def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
         raise DataError(
             f"public data {name} lacks {len(lacking)} features: {listed(lacking)}",
         )
-    table = lay_over(table, dataset.declared).table
+    table = lay_over(table, dataset.declared)[0]
     columns = []
     for field in dataset.features.schema:
         column = table.column(field.name)

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import Codes, encode_codes
-from fairaudit.data.dataset import Grouping, Int64, Notice
+from fairaudit.data.dataset import Grouping, Int64, Notice, first_grouping
 from fairaudit.data.ids import looks_like_id
 from fairaudit.data.infer import LabelColumn
 from fairaudit.data.naming import listed, quoted, typed
 from fairaudit.errors import DataError, numbered
 
-ALL_ROWS = "(all)"  # what rows are counted under when no group is given
 MAX_LEVELS = 1_000
 LEAK_ACCURACY = 0.99
 # With 99 % of one class, guessing is right as often: most of the guess's errors must be gone too.
@@ -28,19 +27,6 @@ LEAK_ERRORS_LEFT = 0.25
 _LEAK_ROWS = 100_000
 _LEAK_BINS = 256
 _MIX = np.uint64(0x9E3779B97F4A7C15)
-
-
-@dataclass(frozen=True, slots=True)
-class Duplicates:
-    """Rows that repeat an earlier one.
-
-    Args:
-        first: Index of the first identical row, ``[N]``.
-        count: Rows that are not the first of their kind.
-    """
-
-    first: Int64
-    count: int
 
 
 def leak_sample(rows: int) -> Int64:
@@ -93,38 +79,24 @@ def leaks(
                 yield Notice("feature_determines_group", message, fix)
 
 
-class RowHashes:
-    """Which rows are equal in all columns, told by 64 bits per row that the columns are mixed into.
+def mixed_in(hashes: NDArray[np.uint64], codes: NDArray[np.integer]) -> NDArray[np.uint64]:
+    """64 bits per row that tell which rows are equal, one more column mixed into them, ``[N]``.
 
     So it needs no more memory for more columns. Of ten million different rows some two are taken
     for equal with a chance of 3 in a million.
-
-    Args:
-        rows: N.
     """
+    mixed = codes.astype(np.uint64) * _MIX ^ hashes
+    # The finaliser of SplitMix64: every bit of the code moves every bit of the hash.
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed ^= mixed >> np.uint64(shift)
+        mixed *= np.uint64(factor)
+    return (mixed ^ mixed >> np.uint64(31)) + _MIX
 
-    def __init__(self, rows: int) -> None:
-        self._hashes = np.zeros(rows, np.uint64)
 
-    def add(self, codes: NDArray[np.integer]) -> None:
-        """Mix in a column, ``[N]``."""
-        mixed = codes.astype(np.uint64) * _MIX ^ self._hashes
-        # The finaliser of SplitMix64: every bit of the code moves every bit of the hash.
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            mixed ^= mixed >> np.uint64(shift)
-            mixed *= np.uint64(factor)
-        self._hashes = (mixed ^ mixed >> np.uint64(31)) + _MIX
-
-    def duplicates(self) -> Duplicates:
-        """Rows that repeat an earlier one."""
-        first, inverse = np.unique(
-            self._hashes,
-            return_index=True,
-            return_inverse=True,
-        )[1:]
-        return Duplicates(
-            first[inverse].astype(np.int64, copy=False), len(self._hashes) - len(first)
-        )
+def first_alike(hashes: NDArray[np.uint64]) -> Int64:
+    """For each row the index of the first that equals it, ``[N]``."""
+    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+    return first[inverse].astype(np.int64, copy=False)
 
 
 def _errors(
@@ -167,7 +139,7 @@ class Chosen:
         dropped: reason -> group -> count.
         missing: column -> group -> count.
         reasons: column -> why it is dropped.
-        doubled: Rows that are alike: features, groups and label.
+        duplicate_of: Of each used row the first that is alike: features, groups and label.
     """
 
     used: Int64
@@ -175,7 +147,7 @@ class Chosen:
     dropped: dict[str, dict[str, int]]
     missing: dict[str, dict[str, int]]
     reasons: dict[str, str]
-    doubled: Duplicates
+    duplicate_of: Int64
 
 
 def choose_rows(
@@ -198,13 +170,14 @@ def choose_rows(
         DataError: Nothing is left; missing values where they are an error; a column of a thousand
             texts.
     """
-    groups, names = _counted_by(groupings, table.num_rows)
-    labelled = np.flatnonzero(label.codes >= 0)
+    counted = first_grouping(groupings, table.num_rows)
+    is_labelled = label.codes >= 0
+    labelled = np.flatnonzero(is_labelled)
     dropped = {}
     if len(labelled) < table.num_rows:
-        dropped["label missing"] = by_group(groups[label.codes < 0], names)
+        dropped["label missing"] = counted.counts(~is_labelled)
     gaps, reasons = _gaps(table, labelled, groupings, config)
-    missing = {name: by_group(groups[labelled[gap]], names) for name, gap in gaps.items()}
+    missing = {name: counted.counts(labelled[gap]) for name, gap in gaps.items()}
     used = labelled
     if missing and config.missing == "error":
         raise DataError(
@@ -214,69 +187,53 @@ def choose_rows(
     if missing and config.missing == "drop":
         anywhere = np.logical_or.reduce(list(gaps.values()))
         used = labelled[~anywhere]
-        dropped["value missing"] = by_group(groups[labelled[anywhere]], names)
+        dropped["value missing"] = counted.counts(labelled[anywhere])
     if not len(used):
         raise DataError("every row has a missing value")
-    hashes = RowHashes(len(used))
+    hashes = np.zeros(len(used), np.uint64)
     columns = []
     for name in table.column_names:
         if name in reasons:
             continue
         codes = encode_codes(table.column(name)).take(used)
-        if name not in config.declared and _is_constant(name, codes):
-            reasons[name] = "constant"
-            continue
-        hashes.add(codes.codes)
+        levels = int((codes.counts() > 0).sum())
+        if name not in config.declared:
+            if codes.kind == "category" and levels > MAX_LEVELS:
+                raise DataError(
+                    f"column {quoted(name)} has {levels:,} different texts, more than "
+                    f"{MAX_LEVELS:,}",
+                    f"leave it out with --drop {typed(name)}, or merge its values",
+                )
+            if levels + codes.missing().any() == 1:  # gaps beside one value say something
+                reasons[name] = "constant"
+                continue
+        hashes = mixed_in(hashes, codes.codes)
         columns.append(name)
     if not columns:
         raise DataError(
             f"no feature column is left in {config.data.name}", "see `fairaudit inspect`"
         )
-    hashes.add(label.codes[used])
+    hashes = mixed_in(hashes, label.codes[used])
     for column in group_columns.columns:
-        hashes.add(encode_codes(column).codes[used])
-    return Chosen(
-        used,
-        tuple(columns),
-        dropped,
-        missing,
-        reasons,
-        hashes.duplicates(),
-    )
-
-
-def _is_constant(name: str, codes: Codes) -> bool:
-    """Whether a column is the same in every row; gaps beside one value say something.
-
-    Raises:
-        DataError: It has more than a thousand texts.
-    """
-    levels = int((codes.counts() > 0).sum())
-    if codes.kind == "category" and levels > MAX_LEVELS:
-        raise DataError(
-            f"column {quoted(name)} has {levels:,} different texts, more than {MAX_LEVELS:,}",
-            f"leave it out with --drop {typed(name)}, or merge its values",
-        )
-    return levels + bool(codes.missing().any()) == 1
+        hashes = mixed_in(hashes, encode_codes(column).codes[used])
+    return Chosen(used, tuple(columns), dropped, missing, reasons, first_alike(hashes))
 
 
 def _gaps(
-    table: pa.Table,
-    labelled: Int64,
-    groupings: Sequence[Grouping],
-    config: AuditConfig,
+    table: pa.Table, labelled: Int64, groupings: Sequence[Grouping], config: AuditConfig
 ) -> tuple[dict[str, NDArray[np.bool_]], dict[str, str]]:
     """Where columns or groups lack a value, ``[n]`` each, and why no model can use others."""
     gaps, reasons = {}, {}
     for name in table.column_names:
         codes = encode_codes(table.column(name)).take(labelled)
+        lacks = codes.missing()
         is_declared = name in config.declared  # then it is used whatever it holds
-        if not is_declared and codes.missing().all():
+        if not is_declared and lacks.all():
             reasons[name] = "all values missing"
         elif not is_declared and looks_like_id(name, codes, len(labelled)):
             reasons[name] = "looks like an id"
-        elif codes.missing().any():
-            gaps[name] = codes.missing()
+        elif lacks.any():
+            gaps[name] = lacks
     for grouping in groupings[: len(groupings) - config.intersect]:
         if grouping.missing is not None:
             lacks = grouping.groups[labelled] == grouping.missing
@@ -290,25 +247,3 @@ def sampled(table: pa.Table, chosen: Chosen) -> Iterator[tuple[str, Codes]]:
     rows = pa.array(chosen.used[leak_sample(len(chosen.used))])
     for name in chosen.columns:
         yield name, encode_codes(table.column(name).take(rows))
-
-
-def counts_by_group(
-    rows: Int64 | NDArray[np.bool_],
-    groupings: Sequence[Grouping],
-    total: int,
-) -> dict[str, int]:
-    """How many of some rows of a file each group of the first grouping has, where it has any."""
-    groups, names = _counted_by(groupings, total)
-    return by_group(groups[rows], names)
-
-
-def _counted_by(groupings: Sequence[Grouping], rows: int) -> tuple[Int64, tuple[str, ...]]:
-    if groupings:
-        return groupings[0].groups, groupings[0].names
-    return np.zeros(rows, np.int64), (ALL_ROWS,)
-
-
-def by_group(groups: NDArray[np.int64], names: Sequence[str]) -> dict[str, int]:
-    """How many rows each group has, where it has any."""
-    counts = np.bincount(groups, minlength=len(names))
-    return {name: int(count) for name, count in zip(names, counts, strict=True) if count}

@@ -16,6 +16,8 @@ from fairaudit.data.naming import nearest, quoted
 from fairaudit.errors import ConfigError, DataError
 from fairaudit.privacy.streams import numpy_stream
 
+SIDES = ("train", "test")
+
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
@@ -65,73 +67,22 @@ def draw_split(dataset: Dataset, config: AuditConfig, seed: int) -> Split:
         ConfigError, DataError: As :func:`training_size`.
     """
     sizes = _sizes(dataset, config)
-    groups = _first_groups(dataset)
+    groups = dataset.first_grouping.groups
     if dataset.split is None:
         pool = np.arange(dataset.n_rows)
         if config.balance:
-            pool = _draw(
-                pool,
-                groups,
-                sizes.pool,
-                numpy_stream(
-                    seed,
-                    "split",
-                    "balance",
-                ),
-            )
-        test = draw_stratified(
-            dataset,
-            pool,
-            sizes.test,
-            numpy_stream(
-                seed,
-                "split",
-                "test",
-            ),
-        )
+            pool = _draw(pool, groups, sizes.pool, numpy_stream(seed, "split", "balance"))
+        test = draw_stratified(dataset, pool, sizes.test, numpy_stream(seed, "split", "test"))
         train = np.setdiff1d(pool, test, assume_unique=True)
     else:
         train, test = np.flatnonzero(dataset.split == 0), np.flatnonzero(dataset.split == 1)
         if config.balance:
-            side = sizes.pool - sizes.test
-            train = _draw(
-                train,
-                groups,
-                side,
-                numpy_stream(
-                    seed,
-                    "split",
-                    "balance",
-                    "train",
-                ),
-            )
-            test = _draw(
-                test,
-                groups,
-                sizes.test,
-                numpy_stream(
-                    seed,
-                    "split",
-                    "balance",
-                    "test",
-                ),
-            )
+            of_train, of_test = (numpy_stream(seed, "split", "balance", s) for s in SIDES)
+            train = _draw(train, groups, sizes.pool - sizes.test, of_train)
+            test = _draw(test, groups, sizes.test, of_test)
     if config.keep:
-        train = _draw(
-            train,
-            groups,
-            sizes.kept,
-            numpy_stream(
-                seed,
-                "split",
-                "keep",
-            ),
-        )
-    return Split(
-        seed,
-        train.astype(np.int64),
-        test.astype(np.int64),
-    )
+        train = _draw(train, groups, sizes.kept, numpy_stream(seed, "split", "keep"))
+    return Split(seed, train.astype(np.int64), test.astype(np.int64))
 
 
 def leakage_rows(dataset: Dataset, config: AuditConfig) -> Int64:
@@ -143,7 +94,7 @@ def leakage_rows(dataset: Dataset, config: AuditConfig) -> Int64:
 
     Raises: as :func:`training_size`.
     """
-    rows, groups = np.arange(dataset.n_rows), _first_groups(dataset)
+    rows, groups = np.arange(dataset.n_rows), dataset.first_grouping.groups
     if config.balance:
         wanted = _sizes(dataset, config).pool
         rows = _draw(rows, groups, wanted, numpy_stream(0, "membership", "balance"))
@@ -187,17 +138,10 @@ def largest_remainder(total: int, sizes: Int64) -> Int64:
     return quota
 
 
-def _first_groups(dataset: Dataset) -> Int64:
-    if dataset.groupings:
-        return dataset.groupings[0].groups
-    return np.zeros(dataset.n_rows, np.int64)
-
-
 def group_counts(dataset: Dataset, rows: Int64 | NDArray[np.bool_]) -> Int64:
     """How many of some rows each group of the first grouping has, ``[K]``."""
-    n_groups = len(dataset.groupings[0].names) if dataset.groupings else 1
-    counts = np.bincount(_first_groups(dataset)[rows], minlength=n_groups)
-    return counts.astype(np.int64)
+    first = dataset.first_grouping
+    return np.bincount(first.groups[rows], minlength=len(first.names)).astype(np.int64)
 
 
 def _sizes(dataset: Dataset, config: AuditConfig) -> _Sizes:
@@ -239,7 +183,7 @@ def _balanced(dataset: Dataset, counts: Int64) -> Int64:
 def _kept(dataset: Dataset, config: AuditConfig, train: Int64) -> Int64:
     if not config.keep:
         return train
-    names = dataset.groupings[0].names if dataset.groupings else ()
+    names = dataset.first_grouping.names if dataset.groupings else ()
     kept = train.copy()
     for name, fraction in config.keep.items():
         if name not in names:
@@ -256,7 +200,7 @@ def draw_stratified(
 ) -> Int64:
     """``wanted[k]`` rows of each group, its classes by largest remainder, ascending."""
     n_classes = len(dataset.classes)
-    cells = _first_groups(dataset) * n_classes + dataset.labels
+    cells = dataset.first_grouping.groups * n_classes + dataset.labels
     counts = np.bincount(cells[pool], minlength=len(wanted) * n_classes)
     of_cells = []
     for of_group, classes in zip(

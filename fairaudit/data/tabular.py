@@ -3,12 +3,11 @@
 Columns checked, groups and label coded, unusable rows counted and gone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import (
@@ -20,17 +19,17 @@ from fairaudit.data.columns import (
     plain_table,
     type_of_names,
 )
-from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice, image_columns
-from fairaudit.data.declare import declaration_notices, lay_over, refuse_unknown
+from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice, first_grouping, image_columns
+from fairaudit.data.declare import declaration_notices, lay_over
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
-from fairaudit.data.naming import listed, near_miss, nearest, quoted
-from fairaudit.data.rows import Chosen, choose_rows, counts_by_group, leaks, sampled
+from fairaudit.data.naming import listed, nearest, quoted
+from fairaudit.data.rows import Chosen, choose_rows, leaks, sampled
 from fairaudit.data.source import DataSource
 from fairaudit.data.sources import open_data
 from fairaudit.errors import ConfigError, DataError, numbered
 
-BESIDE_IMAGES = "beside the images"
+BY_OPTION, BESIDE_IMAGES = "dropped by option", "beside the images"
 UNSUPPORTED = "nested or unsupported type"
 _TRAIN_WORDS = frozenset({"train", "training", "0", "false"})
 _TEST_WORDS = frozenset({"test", "testing", "1", "true"})
@@ -74,48 +73,38 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     source = open_data(config)
     names = list(source.schema.names)
     _check_names(names, config)
-    needed = {
-        *config.group,
-        config.label,
-        config.split_column,
-        *config.contrast,
-    }
-    dropped = {n: "dropped by option" for n in config.drop if n not in needed}
-    for name in names:
-        if name in dropped or name == source.image:
-            continue
-        if kind_of(source.schema.field(name).type) in ("unsupported", "image"):
-            dropped[name] = UNSUPPORTED
+    named = [n for n in (*config.group, config.label, config.split_column) if n is not None]
+    dropped = {n: BY_OPTION for n in config.drop if n not in named and n not in config.contrast}
+    odd = []
+    for field in source.schema:
+        is_feature = field.name not in dropped and field.name != source.image
+        if is_feature and kind_of(field.type) in ("unsupported", "image"):
+            odd.append(field.name)
+    dropped |= dict.fromkeys(odd, UNSUPPORTED)
     wanted = [n for n in names if n not in dropped]
     if not wanted:
         raise DataError(f"no column of {config.data.name} can be used")
     read, notices = source.read(wanted)
     table, unreadable, said = plain_table(read)
     notices += said
-    odd = [n for n, why in dropped.items() if why != "dropped by option"] + list(unreadable)
+    odd += unreadable
     if odd:
         notices += (Notice("unsupported_columns", f"left out, not numbers or text: {listed(odd)}"),)
-    named = [
-        n
-        for n in (
-            *config.group,
-            config.label,
-            config.split_column,
-        )
-        if n is not None
-    ]
-    used = [n for n in named if n in odd or n == source.image]
-    if used:
-        raise DataError(f"column {quoted(used[0])} holds neither numbers nor text")
-    for name, value in config.contrast.items():
-        table = _contrast(table, name, value)
-    return CheckedTable(
-        source,
-        source.digest(),
-        table,
-        {**dropped, **unreadable},
-        notices,
-    )
+    for name in named:
+        if name in odd or name == source.image:
+            raise DataError(f"column {quoted(name)} holds neither numbers nor text")
+    for name, value in config.contrast.items():  # value / not value; missing stays missing
+        levels = encode_levels(table.column(name))
+        if value not in levels.names:
+            raise DataError(
+                f"contrast: {quoted(value)} is not a value of column {quoted(name)}",
+                nearest(value, levels.names),
+            )
+        is_value = pa.array(levels.codes == levels.names.index(value), mask=levels.codes < 0)
+        texts = pa.array([f"not {value}", value], pa.large_string())
+        column = pa.chunked_array([texts.take(is_value.cast(pa.int8()))])
+        table = table.set_column(table.column_names.index(name), name, column)
+    return CheckedTable(source, source.digest(), table, dropped | unreadable, notices)
 
 
 def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
@@ -132,9 +121,9 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         if name not in (*features, choice.column):
             beside.append(name)
     declared = {name: column for name, column in config.declared.items() if name in features}
-    laid = lay_over(table.select(features), declared)
+    laid, unlike_declared = lay_over(table.select(features), declared)
     rows = choose_rows(
-        laid.table,
+        laid,
         label,
         all_groupings,
         config,
@@ -151,11 +140,11 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         )
     named_pairs(config.compare, groupings)  # a name that is no group is refused before training
     outside = {}
-    for name, unlike in laid.outside.items():
+    for name, unlike in unlike_declared.items():
         unlike = np.intersect1d(unlike, used, assume_unique=True)
         if len(unlike):
-            outside[name] = counts_by_group(unlike, all_groupings, table.num_rows)
-    kept = laid.table.select(list(rows.columns))
+            outside[name] = first_grouping(all_groupings, table.num_rows).counts(unlike)
+    kept = laid.select(list(rows.columns))
     if len(used) < table.num_rows:  # else not copied, since images are large
         kept = kept.take(pa.array(used))
     notices = (
@@ -164,7 +153,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         *group_notices,
         *_row_notices(rows, reasons, len(labels)),
         *leaks(
-            sampled(laid.table, rows),
+            sampled(laid, rows),
             choice.column,
             labels,
             groupings,
@@ -195,8 +184,8 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         dropped_rows=rows.dropped,
         missing=rows.missing,
         dropped_columns=reasons,
-        duplicate_rows=rows.doubled.count,
-        duplicate_of=rows.doubled.first,
+        duplicate_rows=_doubled(rows),
+        duplicate_of=rows.duplicate_of,
         notices=notices,
         declared=declared,
         outside=outside,
@@ -206,21 +195,21 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
 
 def _check_names(names: Sequence[str], config: AuditConfig) -> None:
     label, split = config.label, config.split_column
-    asked: list[tuple[str, str | None]] = [("label column", label), ("split column", split)]
-    for role, columns in (
-        ("group column", config.group),
-        ("--drop column", config.drop),
-        ("--bin column", config.bin),
-        ("contrast column", config.contrast),
-    ):
-        asked += [(role, name) for name in columns]
-    for role, column in asked:
-        if column is not None and column not in names:
-            raise DataError(
-                f"{role} {quoted(column)} is not in {config.data.name} ({listed(names)})",
-                near_miss(column, names),
-            )
-    refuse_unknown(config.declared, names, config.data.name)
+    asked: dict[str, Iterable[str | None]] = {
+        "label column": [label],
+        "split column": [split],
+        "group column": config.group,
+        "--drop column": config.drop,
+        "--bin column": config.bin,
+        "contrast column": config.contrast,
+        "declared column": config.declared,
+    }
+    for role, columns in asked.items():
+        for column in columns:
+            if column is not None and column not in names:
+                raise DataError(
+                    f"{role} {quoted(column)} is not in {config.data.name}", nearest(column, names)
+                )
     if split is not None and split in (*config.group, label):
         raise ConfigError(f"split column {quoted(split)} is also the label or a group")
     if label is not None and label in config.drop:
@@ -228,24 +217,6 @@ def _check_names(names: Sequence[str], config: AuditConfig) -> None:
     for name in config.group:
         if name in config.drop and config.group_as_feature:
             raise ConfigError(f"group column {quoted(name)} is both dropped and a feature")
-
-
-def _contrast(
-    table: pa.Table,
-    name: str,
-    value: str,
-) -> pa.Table:
-    """The column made ``value`` / ``not value``; missing stays missing."""
-    levels = encode_levels(table.column(name))
-    if value not in levels.names:
-        raise DataError(
-            f"contrast: {quoted(value)} is not a value of column {quoted(name)}",
-            nearest(value, levels.names),
-        )
-    chosen = levels.codes == levels.names.index(value)
-    text = [pa.scalar(t, pa.large_string()) for t in (value, f"not {value}")]
-    column = pa.chunked_array([pc.if_else(pa.array(chosen, mask=levels.codes < 0), *text)])
-    return table.set_column(table.column_names.index(name), name, column)
 
 
 def _read_split(table: pa.Table, config: AuditConfig) -> Int64 | None:
@@ -284,7 +255,7 @@ def _feature_names(
         if name in not_features:
             continue
         if name in config.drop:
-            reasons[name] = "dropped by option"
+            reasons[name] = BY_OPTION
         elif images and name not in images:
             reasons[name] = BESIDE_IMAGES
         else:
@@ -303,6 +274,10 @@ def _among(
     return classes.index(label.classes[of_label])
 
 
+def _doubled(rows: Chosen) -> int:
+    return int((rows.duplicate_of != np.arange(len(rows.used))).sum())
+
+
 def _row_notices(
     rows: Chosen,
     reasons: dict[str, str],
@@ -313,7 +288,7 @@ def _row_notices(
         message = f"{numbered(sum(counts.values()), 'row')} left out: {reason}"
         notices.append(Notice("rows_dropped", message, "their counts by group are in the report"))
     for why in dict.fromkeys(reasons.values()):
-        if why in ("dropped by option", UNSUPPORTED, NOT_TEXT):
+        if why in (BY_OPTION, UNSUPPORTED, NOT_TEXT):
             continue
         names = [name for name, reason in reasons.items() if reason == why]
         message = f"left out, {why}: {listed(names)}"
@@ -321,10 +296,9 @@ def _row_notices(
         if why == BESIDE_IMAGES and SPLIT in names:
             fix = f"a split that the data bring is used with --split-column {SPLIT}"
         notices.append(Notice("columns_dropped", message, fix, "notice"))
-    if rows.doubled.count:
-        message = (
-            f"duplicates of an earlier row: {rows.doubled.count:,} of {numbered(n_rows, 'row')}"
-        )
+    doubled = _doubled(rows)
+    if doubled:
+        message = f"duplicates of an earlier row: {doubled:,} of {numbered(n_rows, 'row')}"
         fix = "epsilon protects a row, not a person who has several"
         notices.append(Notice("duplicate_rows", message, fix, "notice"))
     return notices

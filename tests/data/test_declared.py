@@ -123,11 +123,6 @@ def test_a_column_that_holds_something_else_is_refused(declared):
         declared({**ROWS, "town": ["x"] * 8}, DECLARED | {"town": number})
 
 
-def test_a_declared_column_that_the_table_lacks_is_refused_with_the_nearest(declared):
-    with pytest.raises(DataError, match=r"'agee' is declared.*age"):
-        declared(told={**DECLARED, "agee": DECLARED["age"]})
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -145,3 +140,8 @@ def test_a_declaration_that_says_nothing_sure_is_refused(tmp_path, text, said):
     (tmp_path / "columns.toml").write_text(text)
     with pytest.raises(ConfigError, match=said):
         AuditConfig(data="t.csv", columns=tmp_path / "columns.toml")
+
+
+def test_a_declared_column_that_the_table_lacks_is_refused_with_the_nearest(declared):
+    with pytest.raises(DataError, match=r"declared column 'agee'.*'age'"):
+        declared(told={**DECLARED, "agee": DECLARED["age"]})

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pictures import encoded, metadata_folder, metadata_rows, pixels, write_metadata
+from pictures import encoded, metadata_folder, metadata_rows, pixels
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Split, image_column, image_keys
@@ -67,13 +67,6 @@ def test_a_pair_is_found_in_the_first_grouping_that_has_both(folder):
     pairs = named_pairs(("dog,cat", "a, b"), dataset.groupings)
     assert [(p.grouping, p.a, p.b) for p in pairs] == [("label", "dog", "cat"), ("style", "a", "b")]
     assert dataset.groupings[1].groups.tolist() == dataset.labels.tolist()
-
-
-def test_a_name_may_hold_a_comma(folder):
-    rows = [{**row, "style": {"a": "x,y", "b": "x"}[row["style"]]} for row in metadata_rows(N)]
-    write_metadata(folder, rows)
-    dataset = load_dataset(config(folder, compare=("x,y,x",)))
-    assert [(p.a, p.b) for p in named_pairs(("x,y,x",), dataset.groupings)] == [("x,y", "x")]
 
 
 @pytest.mark.parametrize(

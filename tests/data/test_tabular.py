@@ -1,8 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from fairaudit.data.dataset import MISSING
-from fairaudit.data.rows import ALL_ROWS
+from fairaudit.data.dataset import ALL_ROWS, MISSING
 from fairaudit.errors import DataError
 
 
