@@ -1,11 +1,10 @@
 """The straight line of an audit: read, plan, train, measure, report."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TypeVar
 
 from fairaudit.analysis.build import build_report, run_metadata
 from fairaudit.analysis.measure import measured
@@ -56,8 +55,6 @@ _LIBRARIES = ("dp-accounting", "numpy", "pandas", "pyarrow", "scikit-learn", "sc
 
 _LARGE = 2**25  # values of a table whose encoding is a stage of its own
 
-Value = TypeVar("Value")
-
 
 def audit(resolved: ResolvedConfig, listener: Listener = silent) -> Report:
     """Every stage of an audit, one after the other; the report is written before it is returned."""
@@ -93,35 +90,31 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
     Raises:
         FairauditError: The table or the options cannot be audited, or a rule does not fit them.
     """
-    with naming_found_files(resolved):
-        return _prepared(resolved, listener)
-
-
-def _prepared(resolved: ResolvedConfig, listener: Listener) -> Audit:
     config = resolved.config
     seconds: dict[str, float] = {}
-    rules = parse_rules(config.fail_on)
-    baseline = load_report(where_put(config.baseline, config.out)) if config.baseline else None
-    refuse_without_baseline(rules, has_baseline=baseline is not None)
-    dataset = _timed("reading", seconds, listener, lambda: load_dataset(config))
-    if not dataset.groupings:
-        classes = "" if dataset.image_shape is None else ", or --group-by-label for the classes"
-        raise ConfigError(
-            "no group given",
-            hint=f"--group COL{classes}; `fairaudit inspect {config.data}` lists candidates",
-        )
-    plan = _timed(
-        "planning",
-        seconds,
-        listener,
-        lambda: _plan(resolved.config, dataset),
-    )
-    plan = replace(plan, notices=(*plan.notices, *_unread(resolved, plan)))
-    vocabulary = _vocabulary(plan, dataset)
-    for rule in rules:
-        vocabulary.check(rule)
-        if part_of(rule.metric.key) and config.twins == "auto":
-            plan = plan.splitting(vocabulary.arms_of(rule))
+    with naming_found_files(resolved):
+        rules = parse_rules(config.fail_on)
+        baseline = load_report(where_put(config.baseline, config.out)) if config.baseline else None
+        refuse_without_baseline(rules, has_baseline=baseline is not None)
+        with _stage("reading", seconds, listener):
+            dataset = load_dataset(config)
+        if not dataset.groupings:
+            classes = "" if dataset.image_shape is None else ", or --group-by-label for the classes"
+            raise ConfigError(
+                "no group given",
+                hint=f"--group COL{classes}; `fairaudit inspect {config.data}` lists candidates",
+            )
+        with _stage("planning", seconds, listener):
+            own = None
+            if is_factory(config.model):
+                own = examine(config, share_inputs(dataset, config))
+            plan = make_plan(config, dataset, own)
+        plan = replace(plan, notices=(*plan.notices, *_unread(resolved, plan)))
+        vocabulary = _vocabulary(plan, dataset)
+        for rule in rules:
+            vocabulary.check(rule)
+            if part_of(rule.metric.key) and config.twins == "auto":
+                plan = plan.splitting(vocabulary.arms_of(rule))
     by_pool = any(Need.PUBLIC_POOL in find(arm.method).needs for arm in plan.arms)
     return Audit(
         resolved,
@@ -164,28 +157,9 @@ def carry_out(
         OutputError: The output directory cannot be used.
     """
     config = audit.resolved.config
-    with opened(audit) as (ready, rundir):
-        report = examined(ready, rundir, listener, command=command)
+    with open_rundir(audit.plan) as rundir:
+        report = examined(audit, rundir, listener, command=command)
         return write_report(report, config.out, config.format)
-
-
-@contextmanager
-def opened(audit: Audit) -> Iterator[tuple[Audit, RunDir]]:
-    """The run directory for the time of an audit.
-
-    With what it held before among the plan's notices.
-
-    Raises:
-        OutputError: The output directory cannot be used.
-    """
-    out, plan = audit.resolved.config.out, audit.plan
-    with open_rundir(plan) as rundir:
-        if rundir.before:
-            held = f"{out} held an audit of {rundir.before} with other content"
-            fix = "to keep both in their place, choose another --out"
-            notice = Notice("other_data_before", f"{held}; a report there is now *.previous.*", fix)
-            plan = replace(plan, notices=(*plan.notices, notice))
-        yield replace(audit, plan=plan), rundir
 
 
 def examined(
@@ -206,54 +180,35 @@ def examined(
         split: Arms for which ``--twins auto`` then trains what splits the costs that were detected;
             None: all.
     """
-    put_aside(audit.resolved.config.out)
-    if not rundir.is_complete(audit.plan):
-        _make_ready(audit, listener)
-    audit = _carried_out(audit, rundir, listener)
-    report = _reported(audit, command)
-    if audit.resolved.config.twins == "auto":
+    config, inputs, seconds = audit.resolved.config, audit.inputs, audit.seconds
+    put_aside(config.out)
+    is_large = audit.dataset.n_rows * audit.dataset.features.num_columns > _LARGE
+    if is_large and inputs is not None and not rundir.is_complete(audit.plan):
+        with _stage("encoding", seconds, listener):
+            _ = inputs.value
+    for is_last in (False, True):
+        with _stage("training", seconds, listener):
+            audit = trained(audit, rundir, listener)
+        with _stage("measuring", seconds, listener):
+            audit = measured(audit)
+        workers = config.workers or (available_cores() if config.executor == "local" else None)
+        report = judged(
+            build_report(
+                audit, run_metadata(command, _LIBRARIES, workers=workers, seconds=seconds)
+            ),
+            audit.rules,
+            audit.baseline,
+            trust_claims=config.trust_claimed_epsilon,
+            trust_module=config.trust_module,
+        )
+        if is_last or config.twins != "auto":
+            break
         wanted = [arm for arm in asking_why(report) if split is None or arm in split]
         plan = audit.plan.splitting(wanted)
-        if plan.twins != audit.plan.twins:
-            audit = _carried_out(replace(audit, plan=plan), rundir, listener)
-            report = _reported(audit, command)
+        if plan.twins == audit.plan.twins:
+            break
+        audit = replace(audit, plan=plan)
     return report
-
-
-def _carried_out(audit: Audit, rundir: RunDir, listener: Listener) -> Audit:
-    """The audit, trained and measured."""
-    audit = _timed(
-        "training",
-        audit.seconds,
-        listener,
-        lambda: trained(
-            audit,
-            rundir,
-            listener,
-        ),
-    )
-    return _timed("measuring", audit.seconds, listener, lambda: measured(audit))
-
-
-def _reported(audit: Audit, command: Sequence[str]) -> Report:
-    """The report of what was measured, judged."""
-    config = audit.resolved.config
-    workers = config.workers or (available_cores() if config.executor == "local" else None)
-    metadata = run_metadata(command, _LIBRARIES, workers=workers, seconds=audit.seconds)
-    return judged(
-        build_report(audit, metadata),
-        audit.rules,
-        audit.baseline,
-        trust_claims=config.trust_claimed_epsilon,
-        trust_module=config.trust_module,
-    )
-
-
-def _make_ready(audit: Audit, listener: Listener) -> None:
-    """Encode a large table before any training."""
-    inputs = audit.inputs
-    if inputs is not None and audit.dataset.n_rows * audit.dataset.features.num_columns > _LARGE:
-        _timed("encoding", audit.seconds, listener, lambda: inputs.value)
 
 
 def trained(audit: Audit, rundir: RunDir, listener: Listener = silent) -> Audit:
@@ -268,11 +223,6 @@ def trained(audit: Audit, rundir: RunDir, listener: Listener = silent) -> Audit:
     return replace(audit, results=outcome.by_job, failures=outcome.messages)
 
 
-def _plan(config: AuditConfig, dataset: Dataset) -> Plan:
-    own = examine(config, share_inputs(dataset, config)) if is_factory(config.model) else None
-    return make_plan(config, dataset, own)
-
-
 def _unread(resolved: ResolvedConfig, plan: Plan) -> Iterator[Notice]:
     """Word of the settings of a file that nothing reads.
 
@@ -281,27 +231,23 @@ def _unread(resolved: ResolvedConfig, plan: Plan) -> Iterator[Notice]:
     Raises:
         ConfigError: The command line named one.
     """
-    for (method, name), (why, remedy) in plan.unread.items():
+    for (method, name), why in plan.unread.items():
         origin = resolved.settings_origins.get((method, name), OPTION)
         if origin == OPTION:
             trained = ", ".join(dict.fromkeys(arm.method for arm in plan.arms))
             raise ConfigError(
                 f"--settings {method}.{name}: {why} (trained: {trained})",
-                hint=f"leave it out, or add {remedy}" if remedy else "leave it out",
+                hint="leave it out",
             )
         if not origin.startswith(PRESET):
             message = f"{method}.{name} ({origin}) is not used: {why}"
             yield Notice("setting_not_used", message, level="notice")
 
 
-def _timed(
-    stage: str,
-    seconds: dict[str, float],
-    listener: Listener,
-    work: Callable[[], Value],
-) -> Value:
-    listener(StageStarted(stage))
+@contextmanager
+def _stage(name: str, seconds: dict[str, float], listener: Listener) -> Iterator[None]:
+    """A stage of the audit, told when it begins and timed."""
+    listener(StageStarted(name))
     start = time.perf_counter()
-    value = work()
-    seconds[stage] = seconds.get(stage, 0.0) + time.perf_counter() - start
-    return value
+    yield
+    seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start

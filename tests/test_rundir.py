@@ -220,15 +220,12 @@ def test_finished_jobs_of_other_data_are_refused_and_kept(make_plan, tmp_path):
         assert rundir.load(plan.jobs[0].id) is not None
 
 
-def test_data_of_the_same_name_may_follow_and_say_what_was_there(make_plan, tmp_path):
+def test_data_of_the_same_name_may_follow(make_plan, tmp_path):
     plan = make_plan(tmp_path)
     with open_rundir(plan) as rundir:
         finish(rundir, plan.jobs[0].id)
-        assert rundir.before == ""
-    with open_rundir(make_plan(tmp_path, digest="e" * 64)) as rundir:
-        assert rundir.before == tmp_path.name
-    with open_rundir(make_plan(tmp_path, digest="e" * 64)) as rundir:
-        assert rundir.before == ""
+    with open_rundir(make_plan(tmp_path, digest="e" * 64)):
+        pass
     with open_rundir(plan) as rundir:
         assert rundir.load(plan.jobs[0].id) is not None
     assert clean(rundir.out).trainings == 1
@@ -286,7 +283,6 @@ def test_the_manifest_names_the_data_and_what_was_asked(make_plan, tmp_path):
             return json.loads((rundir.jobs / "run.json").read_text())
 
     first = manifest()
-    assert first["digest"] == "d" * 64
     assert first["data"] == tmp_path.name
     assert manifest(workers=7, memory=3) == first
 

@@ -52,7 +52,7 @@ def test_the_folder_is_its_owners_alone_and_goes_with_the_process(short):
     process = started(short)
     assert process.stdout.readline() == "7\n"
     (folder,) = short.iterdir()
-    assert folder.name.startswith("fairaudit-tmp-")
+    assert folder.name.startswith("fairaudit-own-")
     assert folder.stat().st_mode & 0o777 == 0o700
     assert finished(process) == ""
     assert not list(short.iterdir())

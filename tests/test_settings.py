@@ -171,30 +171,21 @@ def messages(found):
 
 
 @pytest.mark.parametrize(
-    ("options", "setting", "hint"),
+    ("options", "setting"),
     [
-        ({"method": "dpsgd"}, "fairlens.gamma2", "--method fairlens"),
-        ({"method": "fairlens"}, "fairlens.gamma1", "--variant"),
-        (
-            {"method": ["all"], "model": "mlp", "epsilon": 3},
-            "output-perturbation.penalty",
-            "leave it out",
-        ),
-        (
-            {"method": "output-perturbation", "epsilon": 3},
-            "exact-minimiser.noise_draws",
-            "leave it out",
-        ),
-        ({"method": "dpsgd"}, "adapt.tolerance", "--method global-adapt"),
+        ({"method": "dpsgd"}, "fairlens.gamma2"),
+        ({"method": "fairlens"}, "fairlens.gamma1"),
+        ({"method": ["all"], "model": "mlp", "epsilon": 3}, "output-perturbation.penalty"),
+        ({"method": "output-perturbation", "epsilon": 3}, "exact-minimiser.noise_draws"),
+        ({"method": "dpsgd"}, "adapt.tolerance"),
     ],
 )
 def test_a_setting_that_nothing_reads_is_refused_on_the_command_line_and_noted_from_a_file(
-    people, options, setting, hint
+    people, options, setting
 ):
     method, _, name = setting.partition(".")
     with pytest.raises(ConfigError, match=re.escape(setting)) as caught:
         prepared(people, **options, settings={method: {name: 1.0}})
-    assert hint in caught.value.hint
     assert caught.value.exit_code == EXIT_INPUT
     (people / "fairaudit.toml").write_text(f'[settings]\n"{method}" = {{ {name} = 1.0 }}\n')
     (said,) = messages(prepared(people, **options))

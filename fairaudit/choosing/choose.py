@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from fairaudit.audit import examined, get_ready, opened, prepare
+from fairaudit.audit import examined, get_ready, prepare
 from fairaudit.choosing import words
 from fairaudit.choosing.arm_test import is_hopeless, left_out, numbers_of, outcome_of, refuse_unfit
 from fairaudit.choosing.choice import Choice, OfMethod, RuleFacts, Status, Tested
@@ -16,7 +16,7 @@ from fairaudit.config.options import PANELS
 from fairaudit.config.value_sources import DEFAULT, OPTION, ResolvedConfig
 from fairaudit.errors import EXIT_INCONCLUSIVE, EXIT_OK, EXIT_TRAINING, ConfigError
 from fairaudit.execution.progress import Listener, silent
-from fairaudit.execution.run_directory import RunDir
+from fairaudit.execution.run_directory import RunDir, open_rundir
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import find
 from fairaudit.metrics.gaps import LEAST_SEEDS
@@ -101,7 +101,8 @@ def choose(
         OutputError: The output directory cannot be used.
     """
     config = found.prepared.resolved.config
-    with opened(found.prepared) as (prepared, rundir):
+    prepared = found.prepared
+    with open_rundir(prepared.plan) as rundir:
         course, tests, failed = found.course, list[Tested](), dict[str, None]()
         while due := course.due():
             for seeds, keys in due.items():

@@ -7,8 +7,8 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +25,6 @@ from fairaudit.io.reading import LARGEST_REPORT, read_file
 from fairaudit.planning.plan import Plan
 from fairaudit.results.jobs import (
     JOBS,
-    NUMERICS_VERSION,
     JobResult,
     canonical_json,
     is_job_file,
@@ -41,17 +40,14 @@ _LOCK = "lock"
 
 @dataclass(frozen=True, slots=True)
 class RunDir:
-    """Where one run keeps its finished jobs.
-
-    Args:
-        out: The user's output directory.
-        jobs: The directory of job files inside it.
-        before: Name of the data that the run before was of, if their content was another; else "".
-    """
+    """Where one run keeps its finished jobs: in ``jobs`` of the user's output directory."""
 
     out: Path
-    jobs: Path
-    before: str = ""
+
+    @property
+    def jobs(self) -> Path:
+        """The directory of job files."""
+        return self.out / JOBS
 
     def load(self, job_id: str) -> JobResult | None:
         """The stored result, or None when the job is not done."""
@@ -112,53 +108,29 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
     Raises:
         OutputError: Not writable, in use by another run, not a run directory, or of other data.
     """
-    out = plan.config.out
-    rundir = RunDir(out, out / JOBS)
+    config, rundir = plan.config, RunDir(plan.config.out)
+    files = {job_path(rundir.jobs, job.id) for job in plan.every_job}
+    own = {arm.key for arm in plan.arms if arm.is_own_code}
     with _held(rundir) as lock:
-        refuse_other_data(plan.config)
-        earlier = _read_manifest(rundir.jobs)
+        refuse_other_data(config)
         try:
-            _clear(
-                rundir,
-                None
-                if plan.config.resume
-                else [job_path(rundir.jobs, j.id) for j in plan.every_job],
-            )
+            _clear(rundir, None if config.resume else files)
             os.ftruncate(lock, 0)
             os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
         except OSError as error:
             raise output_error(rundir.jobs, error) from error
         # Before the first training: whatever a killed run leaves is listed.
-        planned = [job_path(rundir.jobs, job.id) for job in plan.every_job]
-        own = {arm.key for arm in plan.arms if arm.is_own_code}
-        planned += [rundir.jobs / f"{job.id}{LOG}" for job in plan.jobs if job.arm in own]
+        files |= {rundir.jobs / f"{job.id}{LOG}" for job in plan.jobs if job.arm in own}
+        files.update(_listed(rundir.jobs))
         content = {
-            "data": plan.config.data.name,
-            "digest": plan.digest,
-            "files": sorted({path.name for path in (*planned, *_listed(rundir.jobs))}),
-            "name": data_name(plan.config.data),
-            "numerics_version": NUMERICS_VERSION,
+            "data": config.data.name,
+            "files": sorted(path.name for path in files),
+            "name": data_name(config.data),
         }
         manifest = (canonical_json(content) + "\n").encode()
         write_atomically(rundir.jobs / _MANIFEST, manifest, mode=0o600)
-        refuse_unusable(out)
-        is_other = earlier.get("digest", plan.digest) != plan.digest
-        yield (
-            replace(rundir, before=str(earlier.get("data", "another table")))
-            if is_other
-            else rundir
-        )
-
-
-@contextlib.contextmanager
-def hold(out: Path) -> Iterator[None]:
-    """Keep other runs out of an output directory, which is made where there is none.
-
-    Raises:
-        OutputError: Not writable, in use by another run, or not a run directory.
-    """
-    with _held(RunDir(out, out / JOBS)):
-        yield
+        refuse_unusable(rundir.out)
+        yield rundir
 
 
 def refuse_unusable_rundir(out: Path) -> None:
@@ -197,23 +169,6 @@ def kept_trainings(out: Path) -> Kept:
     return Kept(sum(map(is_job_file, files)), sum(path.stat().st_size for path in files))
 
 
-def only_rundir(home: Path) -> Path:
-    """The output directory of a run that is meant: this one, or the only one in it.
-
-    Raises:
-        OutputError: Several are in it.
-    """
-    if (home / JOBS / _LOCK).exists():
-        return home
-    below = sorted(lock.parent.parent for lock in home.glob(f"*/{JOBS}/{_LOCK}"))
-    if len(below) > 1:
-        listed = ", ".join(map(str, below))
-        raise OutputError(f"{home} holds {len(below)} audits", hint=f"name one: {listed}")
-    if below:
-        return below[0]
-    return home
-
-
 def clean(out: Path) -> Kept:
     """Remove the finished trainings of a run directory; reports and anything else stay.
 
@@ -226,7 +181,7 @@ def clean(out: Path) -> Kept:
     Raises:
         OutputError: Not an output directory of a run, in use by one, or not writable.
     """
-    rundir = RunDir(out, out / JOBS)
+    rundir = RunDir(out)
     if not is_plain_file(rundir.jobs / _LOCK):
         raise OutputError(f"{out} holds no finished trainings", hint="name the --out of a run")
     with _held(rundir):
@@ -260,15 +215,7 @@ def _held(rundir: RunDir) -> Iterator[int]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            holder = (
-                os.pread(
-                    lock,
-                    32,
-                    0,
-                )
-                .decode(errors="replace")
-                .strip()
-            )
+            holder = os.pread(lock, 32, 0).decode(errors="replace").strip()
             by = f" (process {holder})" if holder.isdigit() else ""
             raise OutputError(
                 f"another run{by} is using {rundir.out}",
@@ -293,7 +240,7 @@ def _refuse_foreign(jobs: Path) -> None:
         raise OutputError(f"{jobs} exists and is not a run directory", hint="choose another --out")
 
 
-def _clear(rundir: RunDir, fresh: Sequence[Path] | None) -> None:
+def _clear(rundir: RunDir, fresh: Collection[Path] | None) -> None:
     """Delete what crashed runs left; unless ``fresh`` is None, also finished jobs."""
     remove_temporaries(rundir.out)
     remove_temporaries(rundir.jobs)
@@ -306,12 +253,12 @@ def _clear(rundir: RunDir, fresh: Sequence[Path] | None) -> None:
 def _listed(jobs: Path) -> list[Path]:
     """The files that the manifest lists, if they have a name that a run gives."""
     names = _read_manifest(jobs).get("files")
-    paths = [jobs / Path(str(name)).name for name in names] if isinstance(names, list) else []
-    return [
-        path
-        for path in paths
-        if (is_job_file(path) or path.name.endswith(LOG)) and is_plain_file(path)
-    ]
+    listed = []
+    for name in names if isinstance(names, list) else ():
+        path = jobs / Path(str(name)).name
+        if (is_job_file(path) or path.suffix == LOG) and is_plain_file(path):
+            listed.append(path)
+    return listed
 
 
 def _read_manifest(jobs: Path) -> dict[str, object]:

@@ -45,14 +45,12 @@ class JobFailure:
     Args:
         job_id, arm, seed: Which.
         message: One line.
-        kind: Name of the error's class.
     """
 
     job_id: str
     arm: str
     seed: int
     message: str
-    kind: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,44 +122,39 @@ def execute(
         OutputError: A result cannot be written.
         WorkerBug: A job raised something else than a FairauditError.
     """
-    board = _Board.of(plan, rundir)
+    board = _Board.of(plan, rundir, listener)
     listener(JobsFound(total=len(board.jobs), finished=len(board.done)))
-    if board.waiting:
-        with _executor(plan, len(board.waiting), execution) as executor:
-            while board.waiting or board.running:
-                for number in executor.idle:
-                    job = board.take(number)
-                    if job is not None:
-                        executor.give(number, board.training(job))
-                idle = board.waiting and executor.idle and not board.running
-                assert not idle, "a job reads the result of a job that is not in the plan"
-                for number, answer in executor.wait():
-                    _settle(board, board.running.pop(number), answer, rundir, listener)
-    return board.results()
-
-
-def _executor(
-    plan: Plan,
-    jobs: int,
-    execution: Execution,
-) -> Executor[TrainingTask, WorkerAnswer]:
+    if not board.waiting:
+        return board.results()
     serve = functools.partial(_train, plan, execution.train)
+    inputs, workers = execution.inputs, execution.workers
+    executor: Executor[TrainingTask, WorkerAnswer]
     if execution.cluster is not None:
-        return Cluster(
-            serve, execution.inputs, jobs, replace(execution.cluster, workers=execution.workers)
-        )
-    size = min(execution.workers or available_cores(), jobs)
-    return Pool(
-        functools.partial(serve, execution.inputs),
-        size,
-        preload=execution.preload,
-    )
+        request = replace(execution.cluster, workers=workers)
+        cluster = Cluster(serve, inputs, len(board.waiting), request)
+        executor = cluster
+    else:
+        size = min(workers or available_cores(), len(board.waiting))
+        executor = Pool(functools.partial(serve, inputs), size, preload=execution.preload)
+    with executor:
+        while board.waiting or board.running:
+            for number in executor.idle:
+                task = board.take(number)
+                if task is not None:
+                    executor.give(number, task)
+            idle = board.waiting and executor.idle and not board.running
+            assert not idle, "a job reads the result of a job that is not in the plan"
+            for number, answer in executor.wait():
+                board.settle(number, answer)
+    return board.results()
 
 
 @dataclass(slots=True)
 class _Board:
     """Which jobs wait, run, are done or have failed; keys are job ids in the order of the plan."""
 
+    rundir: RunDir
+    listener: Listener
     jobs: Mapping[str, Job]
     waiting: dict[str, Job]
     done: dict[str, JobResult]
@@ -171,62 +164,76 @@ class _Board:
     last_seed: dict[int, int] = field(default_factory=dict)  # worker number -> seed it has encoded
 
     @classmethod
-    def of(cls, plan: Plan, rundir: RunDir) -> Self:
+    def of(cls, plan: Plan, rundir: RunDir, listener: Listener) -> Self:
         """The board at the start, with what earlier runs finished."""
-        jobs = {job.id: job for job in plan.every_job}
-        stored = {job_id: rundir.load(job_id) for job_id in jobs}
-        done = {job_id: result for job_id, result in stored.items() if result is not None}
-        waiting = {job_id: job for job_id, job in jobs.items() if job_id not in done}
-        return cls(jobs, waiting, done)
+        jobs, waiting, done = {}, {}, {}
+        for job in plan.every_job:
+            jobs[job.id] = job
+            result = rundir.load(job.id)
+            if result is None:
+                waiting[job.id] = job
+            else:
+                done[job.id] = result
+        return cls(rundir, listener, jobs, waiting, done)
 
-    def take(self, worker: int) -> Job | None:
+    def take(self, worker: int) -> TrainingTask | None:
         """The next job for that worker: of its own seed, else of a seed nobody is at, else any."""
-        ready = [
-            job
-            for job in self.waiting.values()
-            if job.source_id is None or job.source_id in self.done
-        ]
+        ready = []
+        for job in self.waiting.values():
+            if job.source_id is None or job.source_id in self.done:
+                ready.append(job)
         if not ready:
             return None
-        own = self.last_seed.get(worker)
-        others = {seed for number, seed in self.last_seed.items() if number != worker}
-        job = min(
-            ready, key=lambda job: (job.seed != own, job.seed in others)
-        )  # ties: the plan's order
+        own = self.last_seed.pop(worker, None)
+        others = self.last_seed.values()
+        # Ties: the plan's order.
+        job = min(ready, key=lambda job: (job.seed != own, job.seed in others))
         del self.waiting[job.id]
         self.running[worker] = job
         self.last_seed[worker] = job.seed
-        return job
+        return TrainingTask(job, self.done[job.source_id] if job.source_id else None)
 
-    def training(self, job: Job) -> TrainingTask:
-        """The job with what it reads, which is finished."""
-        return TrainingTask(job, None if job.source_id is None else self.done[job.source_id])
+    def settle(self, worker: int, answer: WorkerAnswer | Raised | Died) -> None:
+        """Enter what became of a worker's job.
 
-    def put_back(self, job: Job) -> None:
-        """Let a job wait again, at its place in the plan."""
-        ids = {*self.waiting, job.id}
-        self.waiting = {job_id: other for job_id, other in self.jobs.items() if job_id in ids}
+        One at which its worker died is tried again, for it may have been killed by mistake, but not
+        for ever.
+        """
+        job = self.running.pop(worker)
+        if isinstance(answer, WorkerAnswer):
+            result, seconds = answer
+            assert result.job_id == job.id, f"job {job.id} was answered with {result.job_id}"
+            self.done[job.id] = self.rundir.keep(result)
+            finished = JobFinished(job.name, job.seed, seconds, len(self.done), len(self.jobs))
+            return self.listener(finished)
+        if isinstance(answer, Died):
+            self.deaths[job.id] += 1
+            if self.deaths[job.id] < _ATTEMPTS:
+                ids = {*self.waiting, job.id}  # again at its place in the plan
+                self.waiting = {key: other for key, other in self.jobs.items() if key in ids}
+                return None
+            died = f"the training process died {_ATTEMPTS} times, at last of {answer.cause}"
+            return self.fail(job, TrainingError(died, hint="out of memory? try fewer --workers"))
+        error = answer.error
+        if error is None:
+            raise WorkerBug(f"{job.name}, seed {job.seed}\n{answer.report}")
+        if not isinstance(error, TrainingError):
+            raise error
+        logged = self.rundir.logged(job.id, error)
+        if isinstance(logged, TrainerError) and self.fails_alike(job, error):
+            message = f"{job.name} fails alike at every seed: {logged.message}"
+            raise TrainingError(message, logged.hint)
+        return self.fail(job, logged)
 
-    def fail(self, job: Job, error: FairauditError) -> list[JobFailure]:
+    def fail(self, job: Job, error: FairauditError) -> None:
         """Record a failure, and that of the jobs which would have read its result."""
-        failures = [
-            JobFailure(
-                job.id,
-                job.name,
-                job.seed,
-                str(error),
-                type(error).__name__,
-            )
-        ]
+        self.failed[job.id] = JobFailure(job.id, job.name, job.seed, str(error))
+        self.listener(JobFailed(job.name, job.seed, str(error)))
         orphans = [other for other in self.waiting.values() if other.source_id == job.id]
-        self.failed[job.id] = failures[0]
         for orphan in orphans:
             del self.waiting[orphan.id]
-            because = TrainingError(
-                f"not trained: {job.name}, whose result it reads, failed at this seed"
-            )
-            failures += self.fail(orphan, because)
-        return failures
+            because = f"not trained: {job.name}, whose result it reads, failed at this seed"
+            self.fail(orphan, TrainingError(because))
 
     def fails_alike(self, job: Job, error: FairauditError) -> bool:
         """Whether another seed of its arm ended in this error, and none ended well."""
@@ -244,56 +251,6 @@ class _Board:
             {job_id: self.done[job_id] for job_id in self.jobs if job_id in self.done},
             tuple(self.failed[job_id] for job_id in self.jobs if job_id in self.failed),
         )
-
-
-def _settle(
-    board: _Board,
-    job: Job,
-    answer: WorkerAnswer | Raised | Died,
-    rundir: RunDir,
-    listener: Listener,
-) -> None:
-    """Enter what became of a job.
-
-    One at which its worker died is tried again, for it may have been killed by mistake, but not for
-    ever.
-    """
-    if isinstance(answer, WorkerAnswer):
-        assert answer.result.job_id == job.id, (
-            f"job {job.id} was answered with {answer.result.job_id}"
-        )
-        board.done[job.id] = rundir.keep(answer.result)
-        listener(
-            JobFinished(
-                job.name,
-                job.seed,
-                answer.seconds,
-                len(board.done),
-                len(board.jobs),
-            )
-        )
-        return
-    if isinstance(answer, Died):
-        board.deaths[job.id] += 1
-        if board.deaths[job.id] < _ATTEMPTS:
-            board.put_back(job)
-            return
-        error: FairauditError = TrainingError(
-            f"the training process died {_ATTEMPTS} times, at last of {answer.cause}",
-            hint="out of memory? try fewer --workers",
-        )
-    elif answer.error is None:
-        raise WorkerBug(f"{job.name}, seed {job.seed}\n{answer.report}")
-    elif isinstance(answer.error, TrainingError):
-        error = rundir.logged(job.id, answer.error)
-        if isinstance(error, TrainerError) and board.fails_alike(job, answer.error):
-            raise TrainingError(
-                f"{job.name} fails alike at every seed: {error.message}", error.hint
-            )
-    else:
-        raise answer.error
-    for failure in board.fail(job, error):
-        listener(JobFailed(failure.arm, failure.seed, failure.message))
 
 
 def _train(

@@ -80,29 +80,26 @@ def run_job(
         np.int64
     )
     common: dict[str, Array] = {"test_rows": split.test, "train_classes": counts}
-    if spec.capability:
-        train = part_of(spec.capability, "train")
-        arrays, told = train(plan, job, arm, prepared)
-    elif job.is_twins:
-        with _memory_reported(job):
-            task = task_of(plan, job, arm, prepared, source)
-            rate = plan.arm(REFERENCE).settings["learning_rate"]
-            common = {}
-            arrays, told = train_twins(arm, method_of(arm), task, prepared, rate)
-    elif arm.search is not None:
-        with _memory_reported(job):
-            task = task_of(plan, job, arm, prepared, None)
-            try_settings = part_of(arm.search.capability, "try_settings")
-            arrays, told = try_settings(arm, method_of(arm), task, prepared)
-    elif plan.study:
-        with _memory_reported(job):
-            task = task_of(plan, job, arm, prepared, source)
-            trained = method_of(arm).fit(task, [])
-            outcome_of_study = part_of(plan.study, "outcome")
-            common, arrays, told = {}, outcome_of_study(task, trained, prepared), {}
-        _assert_as_planned(arm, trained)
-    else:
-        arrays, told = _training(plan, job, arm, prepared, source)
+    with _memory_reported(job):
+        if spec.capability:
+            arrays, told = part_of(spec.capability, "train")(plan, job, arm, prepared)
+        else:
+            task = task_of(plan, job, arm, prepared, None if arm.search else source)
+            method = method_of(arm)
+            if job.is_twins:
+                rate = plan.arm(REFERENCE).settings["learning_rate"]
+                arrays, told = train_twins(arm, method, task, prepared, rate)
+                common = {}
+            elif arm.search is not None:
+                try_settings = part_of(arm.search.capability, "try_settings")
+                arrays, told = try_settings(arm, method, task, prepared)
+            elif plan.study:
+                trained = method.fit(task, [])
+                _assert_as_planned(arm, trained)
+                arrays, told = part_of(plan.study, "outcome")(task, trained, prepared), {}
+                common = {}
+            else:
+                arrays, told = _training(plan, arm, method, task, prepared)
     encoded, first = prepared.encoded, prepared.dataset.duplicate_of
     facts: dict[str, object] = {
         "n_train": len(encoded.split.train),
@@ -118,32 +115,17 @@ def run_job(
 
 
 def _training(
-    plan: Plan,
-    job: Job,
-    arm: Arm,
-    prepared: SeedData,
-    source: JobResult | None,
+    plan: Plan, arm: Arm, method: Method, task: Task, prepared: SeedData
 ) -> tuple[dict[str, Array], dict[str, object]]:
     """Arrays and facts of one training, and what was read of it."""
-    with _memory_reported(job):
-        method, task = (
-            method_of(arm),
-            task_of(
-                plan,
-                job,
-                arm,
-                prepared,
-                source,
-            ),
-        )
-        observers: list[Observer] = []
-        if plan.config.diagnostics != "off":
-            often = max(1, plan.training.steps_per_epoch // READINGS_PER_EPOCH)
-            observers = [EpochCurves(), Misalignment(plan.config.diagnostics_every or often)]
-        trained = method.fit(task, observers)
-        read = causes.read if plan.config.diagnostics == "full" else causes.read_angles
-        why = read(method, task, trained)
+    observers: list[Observer] = []
+    if plan.config.diagnostics != "off":
+        often = max(1, plan.training.steps_per_epoch // READINGS_PER_EPOCH)
+        observers = [EpochCurves(), Misalignment(plan.config.diagnostics_every or often)]
+    trained = method.fit(task, observers)
     _assert_as_planned(arm, trained)
+    read = causes.read if plan.config.diagnostics == "full" else causes.read_angles
+    why = read(method, task, trained)
     arrays: dict[str, Array] = {
         **outcome(task, trained, prepared),
         **_readings(plan, find(arm.method), method, task, trained),
@@ -168,23 +150,15 @@ def _training(
         prepared.dataset.image_shape is None or plan.training.model in LINEAR
     ):
         encoded, labels = prepared.encoded, prepared.dataset.labels
-        train = test = slice(None)
+        every = [slice(None)] * 2
         if not isinstance(encoded.train, np.ndarray):  # not in memory: every k-th record
-            train = slice(
-                None,
-                None,
-                -(-len(encoded.train) // BASELINE_ROWS),
-            )
-            test = slice(
-                None,
-                None,
-                -(-len(encoded.test) // BASELINE_ROWS),
-            )
+            thinned = (-(-len(rows) // BASELINE_ROWS) for rows in (encoded.train, encoded.test))
+            every = [slice(None, None, step) for step in thinned]
         facts["sklearn_baseline"] = logistic_baseline(
-            encoded.train[train],
-            labels[encoded.split.train[train]],
-            encoded.test[test],
-            labels[encoded.split.test[test]],
+            encoded.train[every[0]],
+            labels[encoded.split.train[every[0]]],
+            encoded.test[every[1]],
+            labels[encoded.split.test[every[1]]],
             len(prepared.dataset.classes),
         )
     if why:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fairaudit.errors import OutputError
 
-_PREFIX = "fairaudit-tmp-"
+_PREFIX = "fairaudit-own-"
 # The address of a socket has 104 bytes on macOS and 108 on Linux; multiprocessing adds two names, C
 # a zero.
 _LONGEST = 104 - len("/pymp-abcdefgh/listener-abcdefgh") - 1

@@ -18,7 +18,7 @@ from fairaudit.methods.defaults import PublicSizes, default_delta, refuse_large_
 from fairaudit.methods.spec import Need
 from fairaudit.planning.arms import Arm, make_arms, make_schedule
 from fairaudit.planning.effort import Effort, choose_level, effort
-from fairaudit.planning.settings import Place, SettingsResolver, Unread, unread_settings
+from fairaudit.planning.settings import Place, SettingsResolver, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
 from fairaudit.report.facts import Schedule, Training
@@ -80,7 +80,7 @@ class Plan:
         twins: Jobs of the arms' twins that are wanted so far, which split the arms' costs.
         notices: Warnings of the plan itself.
         model_facts: What is known of the model.
-        unread: Given settings that nothing trained reads, by method and setting.
+        unread: Given settings that nothing trained reads, by method and setting, and why.
         reads_angles: How far clipping turns the step is read of checkpoints, though not everything
             is.
         study: Capability whose trainings these are; "": those of an ordinary audit.
@@ -94,7 +94,7 @@ class Plan:
     jobs: tuple[Job, ...]
     notices: tuple[Notice, ...] = ()
     model_facts: ModelFacts = UNENCODED
-    unread: Mapping[Place, Unread] = field(default_factory=dict)
+    unread: Mapping[Place, str] = field(default_factory=dict)
     reads_angles: bool = False
     study: str = ""
     beside: "Mapping[str, Plan]" = field(default_factory=dict)

@@ -5,7 +5,6 @@ In their ranges, and read.
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, did_you_mean
@@ -14,13 +13,6 @@ from fairaudit.methods.defaults import SCHEDULE_RULES, PublicSizes
 from fairaudit.methods.spec import MethodSpec
 
 Place = tuple[str, str]  # method, setting
-
-
-class Unread(NamedTuple):
-    """Why nothing that is trained reads a setting, and the option that would change that, or ""."""
-
-    why: str
-    remedy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +98,8 @@ def check_settings(numbers: SettingsResolver) -> None:
 
 def unread_settings(
     numbers: SettingsResolver, trained: Iterable[tuple[str, Iterable[str]]]
-) -> dict[Place, Unread]:
-    """Given settings that nothing reads, by method and setting as given.
+) -> dict[Place, str]:
+    """Given settings that nothing reads, by method and setting as given, and why.
 
     Args:
         numbers: What was asked.
@@ -124,17 +116,15 @@ def unread_settings(
             if spec.model:
                 read.add((spec.model, name))
     methods = {method for method, _ in read}
-    unread: dict[Place, Unread] = {}
+    unread: dict[Place, str] = {}
     for given, values in numbers.config.settings.items():
-        spec = find(given)
-        untrained = Unread(f"{spec.name} is not trained", f"--method {spec.name}")
-        if spec.name in numbers.omitted:
-            untrained = Unread(f"{untrained.why}: {numbers.omitted[spec.name]}", "")
+        method = find(given).name
+        why = "no form that is trained reads it"
+        if method not in methods:
+            why = f"{method} is not trained"
+            if method in numbers.omitted:
+                why = f"{why}: {numbers.omitted[method]}"
         for name in values:
-            if spec.name not in methods:
-                unread[given, name] = untrained
-            elif (spec.name, name) not in read:
-                forms = [variant.name for variant in spec.variants if name in variant.settings]
-                remedy = f"--variant {forms[0]}" if forms else ""
-                unread[given, name] = Unread("no form that is trained reads it", remedy)
+            if (method, name) not in read:
+                unread[given, name] = why
     return unread

@@ -15,25 +15,16 @@ def finished_run(out):
     (jobs / "run.json").write_text(json.dumps({"files": [f"{'a' * 24}.safetensors"]}))
 
 
-def test_clean_says_how_much_it_removed(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    finished_run(tmp_path / "fairaudit-report" / "loans")
-    where = os.path.join("fairaudit-report", "loans")
-    assert app.main(["clean"]) == 0  # the only audit that is there
-    assert capsys.readouterr() == (f"Removed 1 training (2.4 MB) from {where}{os.sep}jobs\n", "")
-    assert app.main(["clean", where]) == 0
-    assert capsys.readouterr().out == f"Removed 0 trainings from {where}{os.sep}jobs\n"
-
-
-def test_clean_of_several_audits_asks_which(tmp_path, monkeypatch, capsys):
+def test_clean_says_how_much_it_removed_of_the_run_that_is_named(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name in ("adult", "loans"):
-        finished_run(tmp_path / "fairaudit-report" / name)
-    assert app.main(["clean"]) == 2
-    assert "name one: fairaudit-report/adult, fairaudit-report/loans" in capsys.readouterr().err
-    assert len(list(tmp_path.rglob("*.safetensors"))) == 2
-    assert app.main(["clean", "fairaudit-report/adult"]) == 0
-    assert [path.parts[-3] for path in tmp_path.rglob("*.safetensors")] == ["loans"]
+        finished_run(tmp_path / name)
+    jobs = os.path.join("loans", "jobs")
+    assert app.main(["clean", "loans"]) == 0
+    assert capsys.readouterr() == (f"Removed 1 training (2.4 MB) from {jobs}\n", "")
+    assert [path.parts[-3] for path in tmp_path.rglob("*.safetensors")] == ["adult"]
+    assert app.main(["clean", "loans"]) == 0
+    assert capsys.readouterr().out == f"Removed 0 trainings from {jobs}\n"
 
 
 def test_clean_of_something_else_is_one_line_and_code_2(tmp_path, capsys):
