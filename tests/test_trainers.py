@@ -1,6 +1,6 @@
-"""Trainers of the user's own.
+"""Trainers and synthesizers of the user's own.
 
-What they are handed, what is checked of answers, what is said of them.
+What they are handed, what is checked of answers, what is said of them; docs/examples.
 """
 
 import itertools
@@ -15,18 +15,19 @@ import pandas as pd
 import pytest
 
 import fairaudit
-from fairaudit.choosing.choose import candidates
+from fairaudit.cli import app
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.data.encode import encode
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
-from fairaudit.errors import ConfigError, FairauditError, TrainerError
+from fairaudit.errors import ConfigError, DataError, FairauditError, TrainerError
 from fairaudit.release.planned import Request as Wish
 from fairaudit.release.planned import plan_release
 from fairaudit.results.jobs import read_result
 from fairaudit.trainers.child import Request, Trained
 from fairaudit.trainers.process import answer_of
 
+EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 OUT = map("out-{}".format, itertools.count())
 OWN = """
 import math, os, sys, time
@@ -82,19 +83,30 @@ def prints(data, privacy, seed):
     raise RuntimeError("after all that")
 
 def raw(data, privacy, seed):
-    assert list(data.features.columns) == ["x", "job", "sex"]
-    assert set(data.features["job"]) == {"a", "b"}
+    assert list(data.features.columns) == ["age", "job", "sex"]
+    assert set(data.features["job"]) == {"cook", "smith"}
     assert data.group_names == ("F", "M", "X") and set(data.groups) == {0, 1, 2}
     assert [data.group_names[g] for g in data.groups] == list(data.features["sex"])
     assert len(data.groups) == len(data.features) == len(data.labels)
-    data.features["x"] = 0
+    data.features["age"] = 0
     def predict(features):
-        assert list(features.columns) == ["x", "job", "sex"] and features["x"].any()
+        assert list(features.columns) == ["age", "job", "sex"] and features["age"].any()
         return np.full((len(features), 2), 0.5)
     return predict
 
+def broken(table, privacy, seed):
+    return CHANGE(table)
+
+def same(table, privacy, seed):
+    assert list(table.columns) == ["age", "job", "sex", "y"] and len(table) == 480
+    table.attrs["claimed"] = privacy
+    return table
+
+def mens(table, privacy, seed):
+    return table[(table.sex == "M") | (table.y == "no")]
+
 def asks(data, privacy, seed):
-    return data.features[["x", "sex"]]
+    return data.features[["age", "sex"]]
 
 def draws(data, privacy, seed):
     model = fitted(data, None, seed)
@@ -131,17 +143,68 @@ shifted.supports_no_noise = True
 shifted.settings = {"shift": fairaudit.Range(-0.01, 0.01)}
 """
 
+PLANTED = """
+import math
+import numpy as np
+import fairaudit
+
+def logistic(z):
+    return 1 / (1 + np.exp(-np.clip(z, -30, 30)))
+
+def trained(data, privacy, seed, *, bound=2.0, rate=1.0, rounds=60, rows=None, seen=None, at=None):
+    draw = np.random.default_rng([seed, privacy is None])
+    x = np.hstack([data.features, np.ones((len(data.labels), 1))]).astype(float)
+    sigma = 0.0
+    if privacy is None:
+        bound, rate, rounds, rows = 1e9, 1.0, 60, seen
+    elif privacy.epsilon < math.inf:  # rounds of the Gaussian mechanism, by zCDP
+        log, epsilon = -math.log(privacy.delta), at or privacy.epsilon
+        sigma = math.sqrt(rounds / 2) / (math.sqrt(log + epsilon) - math.sqrt(log))
+    kept = draw.permutation(len(x))[: rows or seen]
+    x, y = x[kept], data.labels[kept]
+    w = np.zeros(x.shape[1])
+    for _ in range(rounds):
+        gradients = (logistic(x @ w) - y)[:, None] * x
+        norms = np.linalg.norm(gradients, axis=1, keepdims=True)
+        total = (gradients * np.minimum(1, bound / np.maximum(norms, 1e-9))).sum(0)
+        w -= rate * (total + sigma * bound * draw.normal(size=len(w))) / len(x)
+    def predict(features):
+        upper = logistic(features @ w[:-1] + w[-1])
+        return np.stack([1 - upper, upper], 1)
+    return predict
+
+def low_bound(*given): return trained(*given, bound=0.01)
+def low_rate(*given): return trained(*given, rate=0.01)
+def few_rounds(*given): return trained(*given, rounds=1, rate=0.2)
+def few_rows(*given): return trained(*given, rows=30)
+def few_in_both(*given): return trained(*given, seen=25)
+def ignores(*given): return trained(*given, at=3.0)
+def swaps(data, privacy, seed):
+    model = trained(data, privacy, seed)
+    return lambda features: model(features)[:, :: 1 if privacy is None else -1]
+def sound(*given): return trained(*given)
+def sound_too(*given): return trained(*given, bound=4.0, rounds=100)
+
+for made in (low_bound, low_rate, few_rounds, few_rows, few_in_both, ignores, swaps, sound):
+    made.supports_no_noise = True
+sound_too.supports_no_noise = True
+"""
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """A folder with a table and trainers, in which commands are given."""
+    """A folder with a table, trainers and the examples, in which commands are given."""
     folder = tmp_path_factory.mktemp("home")
     draw = np.random.default_rng(5)
-    people = pd.DataFrame({"x": draw.normal(size=300), "sex": draw.choice(["F", "M", "X"], 300)})
-    people["job"] = np.where(np.arange(300) % 3, "a", "b")
-    people["y"] = (people["x"] + draw.normal(size=300) > 0).astype(int)
+    latent = draw.normal(size=600)
+    people = pd.DataFrame({"age": (45 + 12 * latent).round(), "sex": draw.choice([*"FMX"], 600)})
+    people["job"] = np.where(latent > draw.normal(size=600), "cook", "smith")
+    people["y"] = np.where(latent > 0.4 * draw.normal(size=600), "yes", "no")
     people.to_csv(folder / "people.csv", index=False)
+    for path in EXAMPLES.glob("*.py"):
+        (folder / path.name).write_text(path.read_text().replace("TIONS = 1000", "TIONS = 20"))
     (folder / "own.py").write_text(OWN)
+    (folder / "planted.py").write_text(PLANTED)
     with pytest.MonkeyPatch.context() as patched:
         patched.chdir(folder)
         patched.syspath_prepend(str(folder))
@@ -150,12 +213,13 @@ def home(tmp_path_factory):
 
 
 def asked(**options):
-    quick = {"group": "sex", "label": "y", "seeds": 2, "epochs": 1, "workers": 1}
-    return quick | {"out": next(OUT), "format": "json", "diagnostics": "off", **options}
+    quick = {"group": "sex", "label": "y", "positive": "yes", "seeds": 2, "epochs": 1}
+    quick |= {"workers": 1, "out": next(OUT), "format": "json", "diagnostics": "off"}
+    return quick | options
 
 
-def audited(trainer, **options):
-    return fairaudit.run_audit("people.csv", trainer=trainer, **asked(**options))
+def audited(trainer=None, data="people.csv", **options):
+    return fairaudit.run_audit(data, trainer=trainer, **asked(**options))
 
 
 def request(trainer, **given):
@@ -176,9 +240,8 @@ def test_a_trainer_gets_its_seeds_records_and_predicts_the_test_rows(home):
     given = request("own:seen", seed=3)
     answer = answer_of(given, Trained)
     for features, rows in ((given.test, answer.test), (given.data.features, answer.train)):
-        upper = 1 / (1 + np.exp(-(2.0 * features[:, 0].astype(float) + 3.0)))
-        np.testing.assert_allclose(rows, np.stack([1 - upper, upper], 1), atol=1e-6)
-        assert rows.dtype == np.float32
+        upper = 1 / (1 + np.exp(-(2.0 * features[:, 0] + 3.0)))
+        np.testing.assert_allclose(rows[:, 1], upper, rtol=1e-6)
     claim = fairaudit.Privacy(**answer.claimed)
     assert claim == fairaudit.Privacy(2.0, 1e-6, "a row", "add or remove one", "by hand")
 
@@ -213,24 +276,8 @@ def test_what_cannot_be_used_is_told_in_one_line(home, body):
     assert ("fails.py" in error.value.log) == raises
 
 
-def test_a_training_that_hangs_is_ended_with_all_that_it_forked(home, monkeypatch):
-    communicate = subprocess.Popen.communicate
-
-    def from_when_it_hangs(process, content, timeout):
-        process.stdin.write(content)
-        process.stdin.close()
-        process.stdin = None
-        while len(list(home.glob("alive-*"))) < 4:
-            time.sleep(0.05)
-        return communicate(process, None, timeout)
-
-    monkeypatch.setattr(subprocess.Popen, "communicate", from_when_it_hangs)
-    with pytest.raises(TrainerError, match="--trainer-timeout") as error:
-        answer_of(request("own:hangs", timeout=0.5), Trained)
-    assert "still here" in error.value.log
-    started = [int(path.name.partition("-")[2]) for path in home.glob("alive-*")]
-    while any(map(is_alive, started)):  # what is killed is buried by and by
-        time.sleep(0.05)
+def forked(home):
+    return [int(path.name.partition("-")[2]) for path in home.glob("alive-*")]
 
 
 def is_alive(pid):
@@ -240,20 +287,25 @@ def is_alive(pid):
         return False
 
 
-def test_a_training_ends_with_whoever_asked_for_it(home):
-    asks = """
+def test_a_training_that_hangs_is_ended(home):
+    with pytest.raises(TrainerError, match="--trainer-timeout"):
+        answer_of(request("own:hangs", timeout=0.01), Trained)
+
+
+ASKS = """
 from fairaudit.trainers.child import Request, Trained, TrainingData
 from fairaudit.trainers.process import answer_of
 answer_of(Request("own:hangs", TrainingData(None, None, None, ())), Trained)
 """
-    for path in home.glob("alive-*"):
-        path.unlink()
-    asking = subprocess.Popen([sys.executable, "-c", asks], cwd=home)
-    while len(list(home.glob("alive-*"))) < 4:
+
+
+def test_a_training_and_all_that_it_forked_end_with_whoever_asked_for_it(home):
+    asking = subprocess.Popen([sys.executable, "-c", ASKS], cwd=home)
+    while len(forked(home)) < 4:
         time.sleep(0.05)
     asking.kill()
     asking.wait()
-    while any(is_alive(int(path.name.partition("-")[2])) for path in home.glob("alive-*")):
+    while any(map(is_alive, forked(home))):
         time.sleep(0.05)
 
 
@@ -271,6 +323,8 @@ REFUSED = [
     ("import no_such_library", {}, "ModuleNotFoundError: No module named 'no_such_library'"),
     ("train.settings = {'a': fairaudit.Range(0, 1)}", {}, "does not take four arguments"),
     ("train.settings = {'a': (0, 1)}", {}, "setting 'a' is no fairaudit.Range"),
+    ("train.settings = {'a': fairaudit.Range(1, 1)}", {}, "is no range"),
+    ("train.settings = {'a': fairaudit.Range(0, 1, log=True)}", {}, "is no range"),
     ("", {"trainer": "no_such_module:train"}, "no module 'no_such_module'"),
     ("", {"trainer": "nothing"}, "names no function"),
     ("", {"tune": 2}, "nothing:train declares no settings"),
@@ -290,12 +344,6 @@ def test_what_cannot_be_audited_is_refused_before_anything_is_trained(home, body
         audited(**{"trainer": "nothing:train", **options})
     assert said in str(error.value)
     assert not (home / "trained").exists()
-
-
-@pytest.mark.parametrize("ends", [(1, 1), (0, 1, True), (0, float("inf")), (float("nan"), 1)])
-def test_a_range_has_ends_that_are_apart(ends):
-    with pytest.raises(ValueError, match="is no range"):
-        fairaudit.Range(*ends)
 
 
 @pytest.mark.parametrize("option", ["trainer", "synthesizer"])
@@ -335,39 +383,30 @@ def test_an_audit_pairs_the_trainer_with_its_own_reference_and_believes_nothing(
     trusted = fairaudit.check_gates(report, ["epsilon > 3"], trust_claimed_epsilon=True).gates[0]
     outcomes = {target.arm: target.outcome for target in trusted.targets}
     assert (outcomes["own.plain@2"], outcomes["own.plain@4"]) == ("pass", "fail")
-    deterministic = {arm for code, arm in codes_of(report) if code == "trainer_deterministic"}
-    assert deterministic >= {"own.plain@2", "own.plain@4", "own.plain-reference"}
-    assert "own_trainer_readings" in {limit.code for limit in report.limitations}
+    assert ("trainer_deterministic", "own.plain@4") in codes_of(report)
 
 
 @pytest.mark.slow
 def test_predictions_are_those_of_the_function_on_the_seeds_encoded_rows(plain):
     import own
 
-    report, plan, results = plain
+    _, plan, results = plain
     dataset = load_dataset(plan.config)
-    costs = []
     for seed in (0, 1, 2):
         split = draw_split(dataset, plan.config, seed)
         encoded = encode(dataset, split, plan.config)
         labels = dataset.labels[split.train]
-        data = fairaudit.TrainingData(encoded.train[:], labels, None, ("0", "1"))
-        right = {}
+        data = fairaudit.TrainingData(encoded.train[:], labels, None, ("no", "yes"))
         for arm, epsilon in (("own.plain-reference", None), ("own.plain@4", 4)):
             privacy = epsilon and fairaudit.Privacy(epsilon, plan.training.delta)
             expected = own.plain(data, privacy, seed).predict_proba(encoded.test[:])
             arrays = results[arm, seed].arrays
             np.testing.assert_allclose(arrays["probabilities"][0], expected, atol=1e-6)
             np.testing.assert_array_equal(arrays["test_rows"], split.test)
-            answers = arrays["probabilities"].argmax(-1)
-            right[arm] = (answers == dataset.labels[split.test]).mean()
-        costs.append(right["own.plain-reference"] - right["own.plain@4"])
-    (cost,) = [cost for cost in report.costs if cost.arm == "own.plain@4"]
-    assert cost.overall.estimates["privacy_cost"].value == pytest.approx(np.mean(costs), abs=1e-6)
 
 
 @pytest.mark.slow
-def test_beside_a_method_of_ours_it_is_neither_chosen_nor_released(home):
+def test_beside_a_method_of_ours_it_is_not_released(home):
     trainer = {"trainer_groups": True, "trainer_version": "2", "reference": "sgd"}
     (home / "gone.py").write_text(OWN)
     report = audited("gone:plain", method="dpsgd", seeds=1, out="beside", **trainer)
@@ -378,15 +417,11 @@ def test_beside_a_method_of_ours_it_is_neither_chosen_nor_released(home):
         plan_release(Wish(Path("beside/report.json"), "gone.plain"))
     released = plan_release(Wish(Path("beside/report.json"), "dpsgd", fitted=True))
     assert released.arm.key == "dpsgd"
-    wish = {"data": "people.csv", "group": ["sex"], "label": "y", "trainer": ["own:plain"]}
-    wish |= {"epsilon": [1.0], "fail_on": ["privacy_cost > 0.5"], "out": "chosen"}
-    with pytest.raises(ConfigError, match="--trainer"):
-        candidates(resolve_config(wish))
 
 
 @pytest.mark.slow
 def test_raw_rows_and_groups_are_handed_where_they_are_asked_for(home):
-    report = audited("own:raw", raw=True, trainer_groups=True, seeds=1, favourable="1")
+    report = audited("own:raw", raw=True, trainer_groups=True, seeds=1, favourable="yes")
     assert report.status == "complete"
     assert {arm.key: arm for arm in report.arms}["own.raw"].reads_groups
     assert report.privacy["own.raw"].claim.epsilon is None
@@ -425,35 +460,34 @@ def test_a_failed_seed_leaves_a_log_and_what_fails_alike_at_two_seeds_ends_the_r
     assert len(list(home.glob("seed-*-False"))) == 2
 
 
-def ids(**options):
-    given = asked(trainer="named:plain", method="dpsgd") | options
-    plan = fairaudit.plan_audit("people.csv", **given)
-    return {(job.arm, job.seed): job.id for job in plan.jobs}
-
-
 @pytest.mark.slow
 def test_what_a_training_depends_on_is_in_its_identity_and_moves_nothing_of_ours(home, monkeypatch):
     (home / "named.py").write_text("import beside\n" + OWN)
     (home / "beside.py").write_text("VALUE = 1\n")
+
+    def ids(**options):
+        given = asked(trainer="named:plain", method="dpsgd") | options
+        jobs = fairaudit.plan_audit("people.csv", **given).jobs
+        return {(job.id, job.arm, job.seed) for job in jobs}
+
     before = ids()
 
     def changed(**options):
-        after = ids(**options)
-        return {arm for (arm, seed), job in after.items() if before.get((arm, seed)) != job}
+        return {arm for _, arm, _ in ids(**options) - before}
 
     own = {"named.plain", "named.plain-reference"}
     limits = {"trainer_timeout": 5.0, "trainer_memory": 100, "trust_claimed_epsilon": True}
-    assert changed(trust_module=True, fail_on=["tpr_gap > 0.2"], **limits) == set()
+    assert changed(trust_module=True, **limits) == set()
     for option in ({"trainer_version": "2"}, {"trainer_groups": True}, {"raw": True}):
         assert changed(**option) == own
     assert changed(epsilon=2) == {"dpsgd", "named.plain"}
-    assert ids(reference="sgd")["named.plain", 1] == before["named.plain", 1]
+    assert changed(reference="sgd") == set()
     with monkeypatch.context() as other:
         other.setattr("fairaudit.trainers.arms.version", lambda name: "0.0")
         assert changed() == own
     (home / "beside.py").write_text("VALUE = 2\n")
     assert changed() == own
-    assert ids(trainer=None).items() < before.items()
+    assert ids(trainer=None) < before
 
 
 # --- twins and searches
@@ -481,13 +515,131 @@ def test_a_search_repairs_a_default_and_no_epsilon_is_claimed_of_what_it_chose(h
     searches = {search.arm: search for search in report.studies["tuning"].searches}
     for arm in ("own.shifted", "own.shifted-reference"):
         for seed in searches[arm].seeds:
-            assert [tried.is_default for tried in seed.tried] == [True, False, False]
-            assert seed.tried[0].settings == {}
-            assert all(-0.01 < tried.settings["shift"] < 0.01 for tried in seed.tried[1:])
-            best = max(seed.tried, key=lambda tried: tried.released_score)
-            assert best.selected
+            default, *others = seed.tried
+            assert (default.is_default, default.settings) == (True, {})
+            assert all(-0.01 < tried.settings["shift"] < 0.01 for tried in others)
+            assert max(seed.tried, key=lambda tried: tried.released_score).selected
     assert not any(seed.best.is_default for seed in searches["own.shifted"].seeds)  # far off
     claim = report.privacy["own.shifted"].claim
     assert (claim.epsilon, claim.claiming) == (None, 0)
-    (gate,) = report.gates
-    assert {t.outcome for t in gate.targets if t.arm == "own.shifted"} == {"inconclusive"}
+    outcomes = {target.arm: target.outcome for target in report.gates[0].targets}
+    assert outcomes["own.shifted"] == "inconclusive"
+
+
+# --- what is wrong is named
+
+
+@pytest.mark.slow
+def test_planted_mistakes_are_named_and_sound_learners_are_not(home):
+    draw = np.random.default_rng(3)
+    x = draw.normal(size=(1500, 6))
+    people = pd.DataFrame(x, columns=[*"abcdef"]).assign(sex=draw.choice([*"FM"], 1500))
+    drawn = draw.logistic(size=1500)
+    people["y"] = np.where(x @ [1.5, -1, 0.7, 0.5, 0, 0] + drawn > 0.5, "yes", "no")
+    people.to_csv("many.csv", index=False)
+    names = "low_bound", "low_rate", "few_rounds", "few_rows", "few_in_both", "sound", "sound_too"
+    trainers = [f"planted:{name}" for name in names]
+    report = audited(trainers, "many.csv", epsilon=3, seeds=5)
+    knobs = [(one.advice.knob, one.arm) for one in report.findings if one.advice]
+    settings = {arm.partition(".")[2] for knob, arm in knobs if knob == "own settings"}
+    assert settings == {"low_bound", "low_rate", "few_rounds"}
+    assert ("own noise", "planted.few_rows") in knobs
+    codes = {"privacy_not_heeded", "classes_reordered", "reference_behind"}
+    told = {warning for warning in codes_of(report) if warning[0] in codes}
+    assert told == {("reference_behind", "planted.few_in_both-reference")}
+    trainers = [f"planted:{name}" for name in ("ignores", "swaps", "sound")]
+    report = audited(trainers, "many.csv", epsilon=[2, 8])
+    swapped = {("classes_reordered", f"planted.swaps@{epsilon}") for epsilon in (2, 8)}
+    same = {("privacy_not_heeded", f"planted.ignores@{epsilon}") for epsilon in (2, 8)}
+    assert {one for one in codes_of(report) if one[0] in codes} == swapped | same
+
+
+# --- synthetic tables
+
+
+@pytest.mark.slow
+def test_tables_are_described_beside_the_real_rows_and_lacking_groups_are_named(home):
+    report = audited(synthesizer=["own:same", "own:mens"], epsilon=2, epochs=2)
+    groups = {(g.arm, g.group): g for g in report.studies["trainers"].groups}
+    assert len(groups) == 6
+    for name in "FMX":
+        same, mens = groups["own.same", name], groups["own.mens", name]
+        assert (same.share, same.rate) == (same.real_share, same.real_rate)
+        assert mens.missing_classes == (() if name == "M" else ("yes",))
+        assert (mens.rate == 0.0) == (name != "M")
+    assert sum(groups["own.mens", name].share for name in "FMX") == pytest.approx(1.0)
+    lacking = {arm for code, arm in codes_of(report) if code == "synthetic_lacks"}
+    assert lacking == {"own.mens"}
+    claims = [report.privacy[key].claim.epsilon for key in ("own.same", "own.mens")]
+    assert claims == [2.0, None]
+    costs = {c.arm: c.overall.estimates["privacy_cost"].value for c in report.costs}
+    assert costs["own.same"] < costs["own.mens"]
+
+
+BROKEN = {
+    "lambda t: t.drop(columns='job')": "lacks the column 'job'",
+    "lambda t: t.assign(age='a')": "column 'age' holds",
+    "lambda t: t.assign(job='pilot')": "'job' has levels that no real row has: 'pilot'",
+    "lambda t: t.assign(y='maybe')": "'y' has levels that no real row has: 'maybe'",
+    "lambda t: t.assign(sex=None)": "'sex'",
+    "lambda t: t.assign(age=t.age.where(t.age > 45))": "'age' has missing values",
+    "lambda t: t[:0]": "no rows",
+    "lambda t: t.to_dict()": "returned a dict, no DataFrame",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("change", BROKEN)
+def test_a_table_that_cannot_be_used_is_named_in_one_line(home, change):
+    (home / "makes.py").write_text(OWN.replace("CHANGE", f"({change})"))
+    with pytest.raises(FairauditError, match="fails alike") as error:
+        audited(synthesizer="makes:broken")
+    assert BROKEN[change] in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.slow
+def test_a_given_table_is_one_draw_and_its_intervals_are_over_test_rows(home):
+    real = pd.read_csv("people.csv")
+    real.assign(more=1)[real.sex != "X"].to_csv("made.csv", index=False)
+    words = "score --synthetic made.csv --data people.csv --group sex --y-true y --out scored"
+    assert app.main(words.split()) == 0
+    report = fairaudit.load_report("scored/report.json")
+    (cost,) = report.costs
+    assert (cost.arm, cost.reference) == ("synthetic", "sgd")
+    assert cost.overall.estimates["privacy_cost"].low is not None
+    assert "one_model" in {limit.code for limit in report.limitations}
+    missing = {g.group: g.missing_at for g in report.studies["trainers"].groups}
+    assert missing == {"F": 0, "M": 0, "X": 1}
+    real.drop(columns="age").to_csv("made.csv", index=False)
+    with pytest.raises(DataError, match="lacks the column 'age'"):
+        audited(synthetic="made.csv", seeds=1)
+    assert app.main(["score", "--group", "sex"]) == 2
+
+
+# --- docs/examples
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("option", "code", "package"),
+    [
+        ("trainer", "opacus_loop:train", "opacus"),
+        ("trainer", "dp_ebm:train", "interpret"),
+        ("synthesizer", "mst:sampled", "mbi"),
+    ],
+)
+def test_an_example_is_audited_as_its_first_lines_say(home, option, code, package):
+    pytest.importorskip(package, reason=f"{code} runs where {package} is installed")
+    raw = package == "interpret"
+    report = audited(**{option: code}, raw=raw, epsilon=8, seeds=1, twins="always", epochs=None)
+    assert report.status == "complete", report.warnings
+    arm = code.replace(":", ".")
+    claim = report.privacy[arm].claim
+    assert 7.9 < claim.epsilon <= 8.0
+    assert claim.claiming == claim.trainings == 1
+    (cost,) = [cost for cost in report.costs if cost.arm == arm]
+    known = cost.overall.estimates
+    assert known["reference.accuracy"].value > 0.75  # it learns: half is chance
+    assert known["accuracy"].value > 0.7
+    assert ("privacy_cost.without_noise" in known) == (package != "opacus")

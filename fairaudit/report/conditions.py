@@ -3,12 +3,13 @@
 Source: docs/methods.md 6.5 (what counts as detected), 7.2 (health).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 from fairaudit.capabilities import added
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
+from fairaudit.metrics.intervals import among
 from fairaudit.metrics.registry import CONSTANT, beside_constant, costs, part_of, spec_of
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.findings import Advice, Finding, Knob
@@ -577,12 +578,36 @@ def _knob(report: Report, arm: ArmFacts) -> Knob | None:
     if arm.reference is None and not arm.is_own_code:
         return _against_undertraining(report, arm)
     compared = [comparison for comparison in report.costs if comparison.arm == arm.key]
+    if arm.is_own_code:
+        return _against_own_code(compared)
     splits = list(map(_detected_split, compared))
     splits += [split_cost(comparison, comparison.overall, RISK) for comparison in compared]
     for split in splits:
         if split is not None:
             return _against(report, arm, split.largest.name)
-    return "own settings" if arm.is_own_code else _against_noise(report, arm)
+    return _against_noise(report, arm)
+
+
+def _against_own_code(compared: Sequence[Comparison]) -> Knob | None:
+    """Where noise is most of the loss, less of it.
+
+    Where most is there without, other settings, if that part is told among all measures.
+    """
+    for comparison in compared:
+        split = _detected_split(comparison)
+        if split is None:
+            split = split_cost(comparison, comparison.overall, RISK)
+        if split is None:
+            continue
+        part = split.largest
+        if part.name != "without_noise":
+            return "own noise"
+        is_told = part.is_above
+        if not split.a:
+            alone = comparison.overall.estimates[f"{split.metric}.{part.name}"]
+            is_told = among(alone, len(measures(comparison))).excludes_zero
+        return "own settings" if is_told and part.is_above else None
+    return None
 
 
 def _against_undertraining(report: Report, arm: ArmFacts) -> Knob | None:
@@ -616,8 +641,6 @@ def _against(report: Report, arm: ArmFacts, part: str) -> Knob | None:
             return _against_step(report, arm)
         case "clipping":
             return _against_clipping(report, arm)
-        case "without_noise":
-            return "own settings"
     return _against_noise(report, arm)
 
 
@@ -639,8 +662,6 @@ def _against_clipping(report: Report, arm: ArmFacts) -> Knob | None:
 
 def _against_noise(report: Report, arm: ArmFacts) -> Knob:
     """What makes the part smaller that the noise adds."""
-    if arm.is_own_code:
-        return "epsilon up"
     step, bound = _beside_rule(report, arm)
     if report.settings_tried is not None:
         return "epsilon up"

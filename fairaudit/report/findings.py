@@ -11,6 +11,7 @@ Unit = Literal["fraction", "ratio", "nats", ""]
 Knob = Literal[
     "seeds up",
     "own settings",
+    "own noise",
     "search wider",
     "bound by rule",
     "bound up",

@@ -210,7 +210,8 @@ PHRASES: Mapping[str, Phrase] = {
 # What to try. {method}, {value} and {trainer} are the arm's.
 ADVICE: Mapping[Knob, str] = {
     "seeds up": "more --seeds, or more test rows, to decide the rule",
-    "own settings": "other settings inside {trainer}",
+    "own settings": "other settings inside {trainer}, or more of the rows that it is handed",
+    "own noise": "a larger --epsilon, or more training rows (does {trainer} use all of them?)",
     "search wider": "a wider search, around {reason}",
     "bound by rule": "the clipping bound by rule, without --max-grad-norm",
     "bound up": "a larger --max-grad-norm",

@@ -7,16 +7,20 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from fairaudit.analysis.arm_readings import finished
+from fairaudit.analysis.measure import evaluation, predictions
 from fairaudit.data.dataset import Dataset
 from fairaudit.methods.catalog import REFERENCE
+from fairaudit.metrics.compare import compare
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Plan
+from fairaudit.results.estimates import Interval, interval_of
 from fairaudit.results.jobs import JobResult
 from fairaudit.trainers.claims import privacy
 from fairaudit.trainers.study import NAME, OwnArm, SyntheticGroup, Trainers
 
 Float64 = NDArray[np.float64]
+BEHIND = 0.01  # of accuracy: less is no matter between kinds of model
 
 
 def measure(audit: Audit) -> Trainers | None:
@@ -36,6 +40,7 @@ def measure(audit: Audit) -> Trainers | None:
             beyond=_beyond(arm, plan, results),
             same_as=_same_as(arm, plan, results),
             is_reordered=_is_reordered(done, finished(plan, REFERENCE, results), audit.dataset),
+            behind=_behind(arm, audit) if arm.reference is None else None,
         )
         arms.append(own)
         groups += _of_tables(arm, list(done.values()), audit)
@@ -107,6 +112,17 @@ def _is_reordered(
         if best < half_way or best <= largest or np.trace(ours) >= largest:
             return False
     return bool(seeds)
+
+
+def _behind(arm: Arm, audit: Audit) -> Interval | None:
+    """The accuracy that a trainer's own reference lacks beside ours, where that is shown."""
+    own, ours = (predictions(audit.plan, key, 0, audit.results) for key in (arm.key, REFERENCE))
+    shared = evaluation(audit.dataset, audit.dataset.groupings[0])
+    compared = compare(shared, arm.key, REFERENCE, own, ours)
+    lacking = compared.overall.estimates.get("privacy_cost")
+    if lacking is None or lacking.low is None or lacking.low < BEHIND:
+        return None
+    return interval_of(lacking)
 
 
 def _confusion(result: JobResult, dataset: Dataset) -> Float64:

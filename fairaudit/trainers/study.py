@@ -6,9 +6,9 @@ from fairaudit.errors import numbered
 from fairaudit.report.document import Cell, Section, Text, table
 from fairaudit.report.facts import ReportWarning, Study
 from fairaudit.report.model import Report
-from fairaudit.report.numbers import UNKNOWN
+from fairaudit.report.numbers import POINTS, UNKNOWN, written
 from fairaudit.report.safe_names import plain
-from fairaudit.results.estimates import Figure, Part
+from fairaudit.results.estimates import Figure, Interval, Part
 
 NAME = "trainers"
 _MOST_ROWS = 24
@@ -25,6 +25,8 @@ class OwnArm(Part):
         same_as: Another arm of the code, without privacy or at another epsilon, that predicts the
             same at every seed; or "".
         is_reordered: With its classes in another order it would predict well, at every seed.
+        behind: Of what it trains without privacy, the accuracy that it lacks beside ``sgd``; None
+            for others, and where it is not told to be more than a point.
     """
 
     arm: str
@@ -32,6 +34,7 @@ class OwnArm(Part):
     beyond: str
     same_as: str
     is_reordered: bool
+    behind: Interval | None
 
 
 class SyntheticGroup(Part):
@@ -79,6 +82,13 @@ def warnings(study: Trainers) -> Iterator[ReportWarning]:
             message = f"{own.arm} would predict well if its classes stood in another order"
             fix = "columns in the order of data.classes, which is that of data.labels"
             yield _warning("classes_reordered", own.arm, message, fix)
+        if own.behind is not None:
+            message = (
+                f"{own.arm}, without privacy, is {written(own.behind, POINTS)} points of accuracy "
+                "behind sgd"
+            )
+            fix = "by its settings, its kind of model or rows that it leaves out, not by privacy"
+            yield _warning("reference_behind", own.arm, message, fix)
     for group in study.groups:
         lacks = ""
         if group.missing_at:
