@@ -46,13 +46,13 @@ class Clock:
         return timed
 
 
-def measure(options: dict[str, object], level: str) -> tuple[float, float, float]:
-    """The counted and the measured ratio of the readings of that level, and seconds of training."""
-    made = prepare(resolve_config({**options, "seeds": 1, "diagnostics": level}))
+def measure(options: dict[str, object]) -> tuple[float, float, float]:
+    """The counted and the measured ratio of the readings, and seconds of training."""
+    made = prepare(resolve_config({**options, "seeds": 1, "diagnostics": "full"}))
     plan = made.plan
     count = plan.effort
     training, reading = Clock(), Clock()
-    own_method, own = worker.method_of, (causes.read, causes.read_angles)
+    own_method, own = worker.method_of, causes.read
 
     def method_of(arm):
         found = own_method(arm)
@@ -64,13 +64,13 @@ def measure(options: dict[str, object], level: str) -> tuple[float, float, float
         return found
 
     worker.method_of = method_of
-    causes.read, causes.read_angles = map(reading.around, own)
+    causes.read = reading.around(own)
     try:
         for job in plan.jobs:
             worker.run_job(plan, job, None, made.inputs)
     finally:
-        worker.method_of, (causes.read, causes.read_angles) = own_method, own
-    counted = (count.full if level == "full" else count.angles) / count.beside_readings
+        worker.method_of, causes.read = own_method, own
+    counted = count.full / count.beside_readings
     return counted, reading.seconds / training.seconds, training.seconds
 
 
@@ -96,15 +96,14 @@ def main() -> None:
         "epochs": 5,
     }
     print(f"torch {torch.__version__}, one thread, CPU time; readings / training")
-    measure(LOANS, "full")  # imports
+    measure(LOANS)  # imports
     for name, options in cases.items():
-        for level in ("basic", "full"):
-            counted, found, seconds = measure(options, level)
-            print(
-                f"  {name:18} {level:6} counted {counted:6.2f}  measured {found:6.2f}  "
-                f"(training {seconds:.1f} s)",
-                flush=True,
-            )
+        counted, found, seconds = measure(options)
+        print(
+            f"  {name:18} counted {counted:6.2f}  measured {found:6.2f}  "
+            f"(training {seconds:.1f} s)",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

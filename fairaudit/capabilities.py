@@ -36,8 +36,8 @@ class Capability:
         train: ``(plan, job, arm, prepared) -> (arrays, facts)`` of a job.
         privacy: ``(arm, plan, results) -> ArmPrivacy``, what is known when it has trained.
         limitations: ``(plan) -> Iterator[(code, text)]``, of what is not known.
-        checkpoint_series: ``(CheckpointReading) -> {name: [R, ...]}``, kept beside the core's.
-        causes: ``(readings, groups, hidden, pair) -> fields of ArmCauses``, of one arm.
+        checkpoint_series: ``(steps by replicate) -> {name: [R, ...]}``, kept beside the core's.
+        causes: ``(readings, groups, pair) -> BoundRecords`` of one arm.
         claims: ``(plan, readings, groups, worst_off, published) -> SignClaims``.
         findings: ``(report) -> Findings`` without their sentences, beside the core's.
         phrases: Code of such a finding -> :class:`fairaudit.report.phrases.Phrase`.

@@ -28,7 +28,6 @@ from torch import Tensor
 from fairaudit.engine.loop import NORM_GUARD, Loop, Training
 from fairaudit.engine.optimizers import Optimizer
 from fairaudit.engine.pool import Batch, TrainingPool
-from fairaudit.engine.release import GradientSum
 from fairaudit.engine.rules import ClippingRule, Objective, leaves
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.engine.stacked import DEFAULT_BUDGET, Stacked
@@ -342,11 +341,11 @@ class _Unlimited(Loop):
 
     def _close(
         self,
-        sums: dict[GradientSum, Tensor],
+        sums: list[Tensor],
         sensitivity: Tensor,
         batch: Batch,
     ) -> Tensor:
-        self.sums.append(sums[self.training.release.rows[0]].clone())
+        self.sums.append(sums[0].clone())
         return super()._close(sums, sensitivity, batch)
 
 

@@ -102,14 +102,12 @@ class ArmReadings:
         total_steps: T.
         seeds: Of the finished jobs, [S].
         values: Name -> [S, C, ...]; NaN is unknown.
-        hessian_records: That curvature was read from, at the first seed.
     """
 
     steps: tuple[int, ...]
     total_steps: int
     seeds: tuple[int, ...]
     values: Mapping[str, Float64]
-    hessian_records: int
 
     @property
     def has_terms(self) -> bool:
@@ -133,19 +131,6 @@ class ArmReadings:
             self.values[name],
         )
         return mean
-
-    def error(self, name: str, kind: str = "se") -> Float64:
-        """Standard error over drawn batches of the mean over seeds of :meth:`per_step`, [...].
-
-        Batches are drawn anew for each checkpoint and seed. ``kind`` ``wanted``: what it would be,
-        had each step reached the error that its number of batches was to bring.
-        """
-        squares = np.einsum(
-            "c,sc...->s...",
-            self._weights**2,
-            self.values[f"{name}_{kind}"] ** 2,
-        )
-        return np.asarray(nan_mean(squares) / len(squares)) ** 0.5
 
     def averaged(self, name: str) -> Float64:
         """Mean over the checkpoints at which it is known, [S, ...]."""
@@ -179,8 +164,6 @@ def arm_readings(
     if not read:
         return None
     first = next(iter(read.values()))
-    facts = first.facts["causes"]
-    assert isinstance(facts, Mapping)
     return ArmReadings(
         steps=tuple(int(step) for step in np.asarray(first.arrays[STEPS])),
         total_steps=plan.training.steps,
@@ -192,7 +175,6 @@ def arm_readings(
             for key in first.arrays
             if key.startswith(PREFIX)
         },
-        hessian_records=int(facts["hessian_records"]),
     )
 
 

@@ -1,10 +1,6 @@
-"""Readings of checkpoints -> each group's parts, group statistics and bounds.
-
-In the report's types.
-"""
+"""Readings of checkpoints -> each group's parts, statistics and bounds, in the report's types."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +9,6 @@ from fairaudit.analysis.arm_readings import (
     ArmReadings,
     arm_readings,
     curve,
-    known_mean,
     over_seeds,
 )
 from fairaudit.capabilities import added
@@ -24,13 +19,14 @@ from fairaudit.planning.plan import Plan
 from fairaudit.report.decomposition import (
     STEP_PARTS,
     ArmCauses,
+    BoundRecord,
     Curve,
     Decomposition,
     GroupCauses,
     SignClaim,
 )
 from fairaudit.report.main_gap import detected_pair
-from fairaudit.results.estimates import Comparison, finite
+from fairaudit.results.estimates import Comparison
 from fairaudit.results.jobs import JobResult
 
 _OF_DIRECTION = "excess risk of this step from clipping's direction, nats"
@@ -40,29 +36,13 @@ SERIES: Mapping[str, str] = {
     "r_direction": _OF_DIRECTION,
     "r_magnitude_effective": f"{_OF_MAGNITUDE}, against a plain step of the same effective length",
     "r_magnitude": "the same against a plain step of the method's own learning rate",
-    "r_direction_star": f"{_OF_DIRECTION}; the split that turns first and shortens after",
-    "r_magnitude_star": f"{_OF_MAGNITUDE}; the split that turns first and shortens after",
     "r_noise": "excess risk of this step from noise, nats",
     "r_clip": "excess risk of this step from clipping, in closed form, nats",
-    "r_clip_batches": "the same over the drawn batches, nats",
     "angle_turned": "degrees by which clipping turns the batch's gradient away from the group's",
-    "cos_before": "cosine of the group's gradient and the batch's",
-    "cos_after": "cosine of the group's gradient and the processed batch's",
     "clipped_share": "share of the group's records that are clipped",
-    "excess_norm": "mean length that clipping takes from a record of the group",
-    "norm_group_mean": "norm of the group's mean gradient",
-    "mean_gradient_norm": "mean norm of the group's record gradients",
-    "mean_loss": "mean loss of the group, nats",
     "mean_closeness": "boundary proximity, 1 - sum p^2",
     "mean_input_norm": "mean norm of the group's inputs",
-    "mean_trace": "mean trace of a record's Hessian, as the correlations take it",
     "hessian_trace": "trace of the group's Hessian",
-    "eigenvalue_largest": "largest eigenvalue of the group's Hessian",
-    "eigenvalue_smallest": "smallest eigenvalue of the group's Hessian",
-    "noise_norm": "length of the noise on a mean over the group's part of a batch",
-    "shrinkage": "length of the processed batch's gradient over the plain one's",
-    "cos_batch": "cosine of the batch's gradient before and after",
-    "batches": "batches drawn at this step",
 }
 _OVER_BATCHES = "standard error over the drawn batches of one training, mean over seeds: "
 ERRORS: Mapping[str, str] = {
@@ -76,12 +56,13 @@ ERRORS: Mapping[str, str] = {
 
 Float64 = NDArray[np.float64]
 
-TRACE_ERROR = "hessian_trace_difference_se"  # of each pair of groups
-SAMPLED = ("direction", "magnitude_effective")  # means over drawn batches
-ALL_PARTS = (*STEP_PARTS, "magnitude", "clip", "direction_star", "magnitude_star")
+ALL_PARTS = (*STEP_PARTS, "magnitude", "clip")
 GROUP_STATISTICS = (
-    *("angle_turned", "clipped_share", "excess_norm", "mean_gradient_norm", "mean_input_norm"),
-    *("mean_closeness", "mean_loss", "hessian_trace", "eigenvalue_largest"),
+    "angle_turned",
+    "clipped_share",
+    "mean_input_norm",
+    "mean_closeness",
+    "hessian_trace",
 )
 
 _NO_TERMS = (
@@ -118,17 +99,15 @@ def decomposition(
     if published is not None and not set(published) <= set(names) - hidden:
         published = None  # the file lacks one of the publication's groups
     arms, split = {}, {}
-    steps = batches = hessian_records = 0
+    steps = 0
     for arm in plan.arms:
         readings = arm_readings(plan, arm, results)
         if readings is None:
             arms[arm.key] = ArmCauses(reason=_NO_TERMS)
             continue
         steps = steps or len(readings.steps)
-        hessian_records = hessian_records or readings.hessian_records
         if readings.has_terms:
             split[arm.key] = readings
-            batches = max(batches, int(readings.values["batches"].max()))
         pair = published or worst_off.get(arm.key)
         arms[arm.key] = arm_causes(readings, names, hidden, pair)
     told: list[SignClaim] = []
@@ -136,8 +115,6 @@ def decomposition(
         told += claims(plan, split, names, worst_off, published)
     return Decomposition(
         steps=steps,
-        batches=batches,
-        hessian_records=hessian_records,
         optimizer=plan.config.optimizer,
         arms=arms,
         claims=tuple(told),
@@ -165,15 +142,10 @@ def arm_causes(
             reason="no record is clipped and no noise is added: every part is zero",
             series=series,
         )
-    eta_lambda = found.values["learning_rate"] * found.values["eigenvalue_largest"]
-    known = eta_lambda[np.isfinite(eta_lambda)]
-    trace_error = None
-    if pair is not None and TRACE_ERROR in found.values:
-        a, b = (names.index(name) for name in pair)
-        trace_error = known_mean(found.values[TRACE_ERROR][:, :, a, b])
-    more: dict[str, Any] = {}
-    for causes in added("causes"):
-        more |= causes(found, names, hidden, pair)
+    bounds: list[BoundRecord] = []
+    if pair is not None:
+        for causes in added("causes"):
+            bounds += causes(found, names, pair)
     groups = []
     for place, name in enumerate(names):
         if name not in hidden:
@@ -182,24 +154,17 @@ def arm_causes(
         reason="",
         groups=tuple(groups),
         series=series,
-        trace_difference_error=trace_error,
-        dropped_batches=known_mean(found.values["dropped"]),
-        largest_step=float(known.max()) if len(known) else None,
-        **more,
+        bounds=tuple(bounds),
     )
 
 
 def _group(found: ArmReadings, name: str, place: int) -> GroupCauses:
     totals = {part: found.per_step(f"r_{part}")[:, place] for part in ALL_PARTS}
     size = sum(np.abs(totals[part]) for part in STEP_PARTS)
-    shares, errors, wanted = {}, {}, {}
+    shares = {}
     for part in STEP_PARTS:
         with np.errstate(invalid="ignore", divide="ignore"):
             shares[part] = over_seeds(np.abs(totals[part]) / size, is_share=True)
-    for part in SAMPLED:
-        errors[part] = finite(found.error(f"r_{part}")[place])
-        if f"r_{part}_wanted" in found.values:  # trainings of earlier versions lack it
-            wanted[part] = finite(found.error(f"r_{part}", "wanted")[place])
     statistics = {}
     for statistic in GROUP_STATISTICS:
         statistics[statistic] = over_seeds(found.averaged(statistic)[:, place])
@@ -208,8 +173,6 @@ def _group(found: ArmReadings, name: str, place: int) -> GroupCauses:
         parts={part: over_seeds(values) for part, values in totals.items()},
         shares=shares,
         statistics=statistics,
-        errors=errors,
-        wanted=wanted,
     )
 
 

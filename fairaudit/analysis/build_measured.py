@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from fairaudit.analysis.arm_readings import (
-    MAX_OBSERVATIONS,
     curve,
     finished,
     nan_mean,
@@ -39,8 +38,6 @@ from fairaudit.results.estimates import (
 from fairaudit.results.jobs import JobResult
 
 MOST_GROUPS_OF_CLASS = 3  # whose every pair is told in every class's rates
-OF_ONE_BATCH = ("cos_", "norm_")  # readings of a single batch, which say little alone
-SMOOTHED = 20  # windows that a curve of such readings is averaged over
 OF_SUPPRESSED = "the most selected group is suppressed, and a ratio would tell its rate"
 UNFAVOURED = "the favourable class is not known: set --favourable"
 SKLEARN_BASELINE = "scikit-learn logistic regression, same rows and inputs"
@@ -319,5 +316,4 @@ def _curves(
         if values.shape[2] != len(columns):
             continue  # a reading of another shape has no place in a table by group
         values[:, :, [column in hidden for column in columns]] = np.nan
-        most = SMOOTHED if name.startswith(OF_ONE_BATCH) else MAX_OBSERVATIONS
-        yield curve(name, steps.tolist(), columns, values, most=most)
+        yield curve(name, steps.tolist(), columns, values)

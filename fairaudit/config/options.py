@@ -408,7 +408,7 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
         ),
         Option(
             "diagnostics_every",
-            "Steps between gradient readings, and checkpoints of full.",
+            "Steps between the checkpoints of full.",
             "STEPS",
         ),
     ),

@@ -9,28 +9,22 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from fairaudit.capabilities import added
 from fairaudit.diagnostics.checkpoints import Moments, StepReader, poisson_batch
-from fairaudit.diagnostics.curvature import (
-    extremes_of_groups,
-    quadratic_forms,
-    traces,
-    traces_of_records,
-)
+from fairaudit.diagnostics.curvature import quadratic_forms, traces, traces_of_records
 from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
 from fairaudit.diagnostics.observers import cosine
-from fairaudit.diagnostics.records import QUANTITIES, RecordReadings, read_records
+from fairaudit.diagnostics.records import record_means
 from fairaudit.diagnostics.risk_terms import (
     Batches,
     Forms,
     Means,
     Sampling,
-    Spectrum,
     noise_term,
     risk_terms,
     vectors,
@@ -38,7 +32,6 @@ from fairaudit.diagnostics.risk_terms import (
 from fairaudit.engine.observe import Checkpoint
 from fairaudit.engine.release import Release
 from fairaudit.methods.base import Method, Task, TrainedReplicates
-from fairaudit.methods.defaults import ANGLE_BATCHES
 from fairaudit.methods.gradient import GradientMethod
 from fairaudit.privacy.streams import numpy_stream
 
@@ -52,40 +45,6 @@ OF_PART, OF_ALL = (
 )  # wanted standard errors, as a share of the part or of all parts: the larger
 PROBES = 4  # of them, behind the covariance in R_clip, which is small beside its first order
 HESSIAN_RECORDS = 1024  # stratified by group; gradients are taken over all records
-ANGLES = ("angle_turned", "cos_before", "cos_after")
-THOROUGH_EVERY = 4  # checkpoints: eigenvalues and correlations cost more than all else together
-
-
-def read_angles(
-    method: Method,
-    task: Task,
-    trained: TrainedReplicates,
-) -> dict[str, Tensor]:
-    """How far each checkpoint was turned from each group's gradient.
-
-    Of :func:`read` the cheapest series.
-
-    Returns:
-        ``angle_turned``, ``cos_before`` and ``cos_after``, [C, R, K] float64 for C checkpoints;
-        empty where :func:`read` finds nothing, or where nothing is clipped.
-    """
-    if not _is_readable(method, task, trained):
-        return {}
-    reading = CauseReading(method, task)
-    series: dict[str, list[Tensor]] = {}
-    for checkpoint in trained.checkpoints:
-        if not reading.is_plain(checkpoint):
-            _append(series, reading.angles(checkpoint))
-    return {name: torch.stack(values).double() for name, values in series.items()}
-
-
-def _is_readable(
-    method: Method, task: Task, trained: TrainedReplicates
-) -> TypeGuard[GradientMethod]:
-    """Whether steps were kept, and are sums over the expected batch."""
-    if not trained.checkpoints or not isinstance(method, GradientMethod):
-        return False
-    return isinstance(method.release(task), Release)
 
 
 def read(
@@ -99,19 +58,19 @@ def read(
         Series name -> [C, R, ...] float64 for C checkpoints; empty where nothing was kept, or where
         the step is not a sum over the expected batch, so that no decomposition is known for it.
     """
-    if not _is_readable(method, task, trained):
+    if not isinstance(method, GradientMethod) or not isinstance(method.release(task), Release):
         return {}
     reading = CauseReading(method, task)
+    return _stacked([reading.at(checkpoint) for checkpoint in trained.checkpoints])
+
+
+def _stacked(readings: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """Series of the readings that all have, float64, along a new first axis."""
     series: dict[str, list[Tensor]] = {}
-    for number, checkpoint in enumerate(trained.checkpoints):
-        _append(series, reading.at(checkpoint, thorough=number % THOROUGH_EVERY == 0))
+    for reading in readings:
+        for name, value in reading.items():
+            series.setdefault(name, []).append(value)
     return {name: torch.stack(values).double() for name, values in series.items()}
-
-
-def _append(series: dict[str, list[Tensor]], values: Mapping[str, Tensor]) -> None:
-    """One more value of each series."""
-    for name, value in values.items():
-        series.setdefault(name, []).append(value)
 
 
 class StepTerms(NamedTuple):
@@ -120,20 +79,6 @@ class StepTerms(NamedTuple):
     batches: Batches
     means: Means
     sampling: Sampling
-
-
-class CheckpointReading(NamedTuple):
-    """What capabilities read of a checkpoint.
-
-    ``records`` and ``steps`` are those of each replicate, ``steps`` empty where nothing is clipped;
-    ``label`` tells the streams of this checkpoint from others of the seed.
-    """
-
-    records: Sequence[RecordReadings]
-    steps: Sequence[StepTerms]
-    thorough: bool
-    seed: int
-    label: str
 
 
 class CauseReading:
@@ -146,12 +91,6 @@ class CauseReading:
 
     def __init__(self, method: GradientMethod, task: Task) -> None:
         self.method, self.task = method, task
-        nothing = torch.full(
-            (task.pool.n_groups,),
-            torch.nan,
-            dtype=torch.float64,
-        )
-        self._spectra = [Spectrum(nothing, nothing)] * task.repeats
 
     @cached_property
     def records(self) -> GroupedRecords:
@@ -169,95 +108,26 @@ class CauseReading:
             shares=shares,
         )
 
-    def at(
-        self,
-        checkpoint: Checkpoint,
-        *,
-        thorough: bool,
-    ) -> Mapping[str, Tensor]:
-        """All series of one step, [R, ...] each.
-
-        Args:
-            checkpoint: The step.
-            thorough: Whether eigenvalues are read here, else the last ones stand; and correlations.
-        """
-        landscapes = [
-            Landscape(self.task.model, theta.clone(), self.records)
-            for theta in checkpoint.parameters
-        ]
-        trace = []
-        records = []
-        for landscape in landscapes:
-            of_records = traces_of_records(landscape)
-            trace.append(traces(landscape, of_records, seed=self.task.seed))
-            records.append(read_records(landscape, of_records))
-        found = {
-            "hessian_trace": torch.stack([t.value for t in trace]),
-            "hessian_trace_se": torch.stack([t.standard_error for t in trace]),
-            "hessian_trace_difference_se": torch.stack([t.difference_error for t in trace]),
-            **self._record_means(records),
-        }
-        steps: list[StepTerms] = []
-        if not self.is_plain(checkpoint):
-            found |= self._parts(checkpoint, landscapes, found["hessian_trace"], thorough, steps)
-        label = f"{self.task.arm}/{checkpoint.step}"
-        reading = CheckpointReading(records, steps, thorough, self.task.seed, label)
+    def at(self, checkpoint: Checkpoint) -> dict[str, Tensor]:
+        """All series of one step, [R, ...] each."""
+        landscapes = []
+        of_replicates = []
+        for theta in checkpoint.parameters:
+            landscape = Landscape(self.task.model, theta.clone(), self.records)
+            value, error = traces(landscape, traces_of_records(landscape), seed=self.task.seed)
+            reading = {"hessian_trace": value, "hessian_trace_se": error}
+            for name, mean in record_means(landscape).items():
+                reading[f"mean_{name}"] = mean
+            landscapes.append(landscape)
+            of_replicates.append(reading)
+        series = _stacked(of_replicates)
+        if self.is_plain(checkpoint):
+            return series
+        terms, steps = self._terms(checkpoint, landscapes, series["hessian_trace"])
+        series |= terms
         for read_more in added("checkpoint_series"):
-            found |= read_more(reading)
-        return found
-
-    def _parts(
-        self,
-        checkpoint: Checkpoint,
-        landscapes: list[Landscape],
-        trace: Tensor,
-        thorough: bool,
-        steps: list[StepTerms],
-    ) -> dict[str, Tensor]:
-        """The step's parts and what they assume; ``steps`` is filled with what they come from."""
-        if thorough:
-            self._spectra = []
-            for landscape in landscapes:
-                ends = [(e.largest, e.smallest) for e in extremes_of_groups(landscape)]
-                largest, smallest = torch.tensor(ends, dtype=torch.float64).unbind(1)
-                self._spectra.append(Spectrum(largest, smallest))
-        rate, spectra = checkpoint.learning_rate, self._spectra
-        return {
-            "learning_rate": torch.full((self.task.repeats, 1), rate),
-            # What the bounds assume, by the latest eigenvalues.
-            "eigenvalue_largest": torch.stack([s.largest for s in spectra]),
-            "eigenvalue_smallest": torch.stack([s.smallest for s in spectra]),
-            "small_step": torch.stack([s.is_small_step(rate) for s in spectra]),
-            "convex": torch.stack([s.is_convex() for s in spectra]),
-            **self._terms(checkpoint, landscapes, trace, steps),
-        }
-
-    def angles(self, checkpoint: Checkpoint) -> Mapping[str, Tensor]:
-        """How far clipping turns one step, [R, K] each.
-
-        Means over so many batches, of no curvature.
-        """
-        reader = StepReader(self.method, self.task, checkpoint)
-        moments = reader.moments()
-        of_replicates: dict[str, list[Tensor]] = {}
-        for r, batches in enumerate(
-            self._batches(
-                reader,
-                moments,
-                "batches",
-                ANGLE_BATCHES,
-            )
-        ):
-            _append(of_replicates, _angles(batches, self._means(moments, r)))
-        return {name: torch.stack(of_replicates[name]) for name in ANGLES}
-
-    def _record_means(self, readings: Sequence[RecordReadings]) -> dict[str, Tensor]:
-        """Group means of what goes with a costly record, [R, K + 1] each."""
-        means = {}
-        for name in QUANTITIES:
-            values = torch.stack([torch.from_numpy(reading.values[name]) for reading in readings])
-            means[f"mean_{name}"] = self.records.means(self.records.sums(values))
-        return means
+            series |= read_more(steps)
+        return series
 
     def is_plain(self, checkpoint: Checkpoint) -> bool:
         """Nothing is clipped and no noise is added: the reference, of which every term is zero."""
@@ -268,54 +138,33 @@ class CauseReading:
         checkpoint: Checkpoint,
         landscapes: list[Landscape],
         trace: Tensor,
-        steps: list[StepTerms],
-    ) -> dict[str, Tensor]:
+    ) -> tuple[dict[str, Tensor], list[StepTerms]]:
+        """The step's parts, [R, ...] each, and what they come from."""
         reader = StepReader(self.method, self.task, checkpoint)
         moments = reader.moments()
         samplings = [self._sampling(checkpoint, r) for r in range(self.task.repeats)]
         means = [self._means(moments, r) for r in range(self.task.repeats)]
-        noise = [noise_term(t, sampling) for t, sampling in zip(trace, samplings, strict=True)]
 
         def measured(batches: Batches, r: int) -> dict[str, Tensor]:
             forms = Forms.of(quadratic_forms(landscapes[r], vectors(batches, means[r])), batches)
-            return {
-                **risk_terms(
-                    batches,
-                    means[r],
-                    forms,
-                    samplings[r],
-                ),
-                "r_noise": noise[r],
-            }
+            terms = dict(risk_terms(batches, means[r], forms, samplings[r]))
+            terms["r_noise"] = noise_term(trace[r], samplings[r])
+            return terms
 
         pilot = self._batches(reader, moments, "pilot", PILOT)
         pilot = [replace(one, typical=one.typical_shrinkage()) for one in pilot]
         needed = batches_needed(
             [measured(one, r) for r, one in enumerate(pilot)], reader.network.n_parameters
         )
-        of_replicates: dict[str, list[Tensor]] = {}
-        for r, batches in enumerate(
-            self._batches(
-                reader,
-                moments,
-                "batches",
-                needed,
-            )
-        ):
+        steps = []
+        of_replicates = []
+        for r, batches in enumerate(self._batches(reader, moments, "batches", needed)):
             batches = replace(batches, typical=pilot[r].typical)
             terms = measured(batches, r)
-            aims = dict(zip(DRAWN, wanted_errors(terms), strict=True))
-            values = {
-                **terms,
-                **{f"{name}_wanted": wanted for name, wanted in aims.items()},
-                **_angles(batches, means[r]),
-                "batches": torch.tensor([float(needed)]),
-                "noise_norm": self._noise_norm(samplings[r], reader.network.n_parameters),
-            }
+            terms["angle_turned"] = angle_turned(batches, means[r])
             steps.append(StepTerms(batches, means[r], samplings[r]))
-            _append(of_replicates, values)
-        terms_of_all = {name: torch.stack(values) for name, values in of_replicates.items()}
-        return {**terms_of_all, "excess_norm": moments.excess, "clipped_share": moments.clipped}
+            of_replicates.append(terms)
+        return {**_stacked(of_replicates), "clipped_share": moments.clipped}, steps
 
     def _sampling(self, checkpoint: Checkpoint, replicate: int) -> Sampling:
         task = self.task
@@ -384,15 +233,6 @@ class CauseReading:
             for r in range(task.repeats)
         ]
 
-    def _noise_norm(self, sampling: Sampling, parameters: int) -> Tensor:
-        """Length of the noise on a mean over a group's part of the batch.
-
-        Sigma s sqrt(P) / (q N_a), [K].
-        """
-        length = sampling.noise_std * sampling.n_public * parameters**0.5
-        noise: Tensor = length / (self.records.shares * sampling.n_records)
-        return noise
-
 
 def batches_needed(pilot: Sequence[Mapping[str, Tensor]], parameters: int) -> int:
     """How many batches bring every group's direction and magnitude to the wanted standard errors.
@@ -431,23 +271,15 @@ def wanted_errors(terms: Mapping[str, Tensor]) -> Tensor:
     return torch.maximum(OF_PART * parts[:2], OF_ALL * parts.sum(0))
 
 
-def _angles(batches: Batches, means: Means) -> dict[str, Tensor]:
-    """Mean cosines and norms over the batches.
+def angle_turned(batches: Batches, means: Means) -> Tensor:
+    """Degrees by which clipping turns the batch's gradient away from each group's, [K].
 
-    Group gradients are those of the whole training split.
+    A mean over the batches; the groups' gradients are those of the whole training split.
     """
     group = means.group[:-1]
-    before, after = (
-        cosine(v.unsqueeze(1), group) for v in (batches.plain, batches.clipped)
-    )  # [M, K]
-    return {
-        "cos_before": before.nanmean(0),
-        "cos_after": after.nanmean(0),
-        "angle_turned": (after.arccos() - before.arccos()).nanmean(0).rad2deg(),
-        "cos_batch": cosine(batches.plain, batches.clipped).nanmean().unsqueeze(0),
-        "shrinkage": batches.shrinkage.mean().unsqueeze(0),
-        "norm_group_mean": group.norm(dim=1),
-    }
+    before = cosine(batches.plain.unsqueeze(1), group)  # [M, K]
+    after = cosine(batches.clipped.unsqueeze(1), group)
+    return (after.arccos() - before.arccos()).nanmean(0).rad2deg()
 
 
 def stratified(

@@ -20,11 +20,6 @@ ROWS_AT_ONCE = 4096
 MOST_BYTES = 2**31  # of kept parameters
 
 
-def is_affordable(count: int, parameters: int) -> bool:
-    """Whether so many checkpoints of so many numbers fit into 2 GiB."""
-    return 4 * count * parameters <= MOST_BYTES
-
-
 def refuse_too_many(count: int, parameters: int) -> None:
     """Stop before training rather than out of memory after hours.
 
@@ -35,7 +30,7 @@ def refuse_too_many(count: int, parameters: int) -> None:
     Raises:
         TrainingError: They would take more than 2 GiB.
     """
-    if not is_affordable(count, parameters):
+    if 4 * count * parameters > MOST_BYTES:
         raise TrainingError(
             f"{count:,} checkpoints of {parameters:,} parameters take more than {MOST_BYTES >> 30} "
             "GiB",
@@ -49,13 +44,12 @@ class Sums(NamedTuple):
     Args:
         plain: Of the loss, as they are, [W, R, P].
         processed: Of the objective, as scaled by the rule.
-        norms, scale, unclipped: Of each record, [R, B]; ``unclipped`` is the rule's factor of a
-            zero gradient.
+        scale, unclipped: Of each record, [R, B]; ``unclipped`` is the rule's factor of a zero
+            gradient.
     """
 
     plain: Tensor
     processed: Tensor
-    norms: Tensor
     scale: Tensor
     unclipped: Tensor
 
@@ -68,16 +62,14 @@ class Moments:
         group: g_a, [R, K, P]; NaN for an absent group.
         whole: Mean over all records, [R, P].
         total, processed: Sums over all records, of g_i and of the processed gradients, [R, P].
-        excess: Mean of norm times the share that the rule takes beyond its factor of a zero
-            gradient, per group, [R, K].
-        clipped: Share of records so shortened, [R, K].
+        clipped: Share of each group's records whose factor is smaller than that of a zero gradient,
+            [R, K].
     """
 
     group: Tensor
     whole: Tensor
     total: Tensor
     processed: Tensor
-    excess: Tensor
     clipped: Tensor
 
 
@@ -130,7 +122,7 @@ class StepReader:
             self.tape.backward(
                 Erm().output_gradient(None, plain_logits, batch.targets, batch.group)
             )
-        return Sums(self._weighted(rows), processed, norms, scale, unclipped)
+        return Sums(self._weighted(rows), processed, scale, unclipped)
 
     def moments(self) -> Moments:
         """Group means and totals over the whole training split."""
@@ -143,27 +135,24 @@ class StepReader:
             dtype=torch.float64,
         )
         processed = torch.zeros_like(group[:, 0])
-        facts = torch.zeros(2, *shape, dtype=torch.float64)
+        clipped = torch.zeros(shape, dtype=torch.float64)
         for k in range(pool.n_groups):
             for records in torch.split(torch.nonzero(groups == k).squeeze(1), ROWS_AT_ONCE):
                 sums = self.sums(records, [torch.ones(len(records))])
                 group[:, k] += sums.plain[0]
                 processed += sums.processed[0]
-                kept = sums.scale / sums.unclipped
-                taken = sums.norms * (1.0 - kept).clamp_min(0.0)
-                is_clipped = kept < 1.0 - 1e-4  # the guard on norms is no clip
-                each = (torch.where(is_clipped, taken, 0.0), is_clipped)
-                facts[:, :, k] += torch.stack([value.double().sum(-1) for value in each])
+                is_clipped = (
+                    sums.scale / sums.unclipped < 1.0 - 1e-4
+                )  # the guard on norms is no clip
+                clipped[:, k] += is_clipped.double().sum(-1)
         count = torch.bincount(groups, minlength=pool.n_groups).double()
         total = group.sum(1)
-        excess, clipped = facts / count
         return Moments(
             group=group / count.unsqueeze(-1),
             whole=total / pool.n_records,
             total=total,
             processed=processed,
-            excess=excess,
-            clipped=clipped,
+            clipped=clipped / count,
         )
 
     def unclipped(self, replicate: int) -> float:

@@ -1,4 +1,4 @@
-"""Curvature of each group's mean loss: forms v^T H v, products H v, traces, extreme eigenvalues.
+"""Curvature of each group's mean loss: forms v^T H v and traces.
 
 One answer per group and one for the whole, in the last place. Raw data: never private. Nothing here
 draws from a noise stream, and training does not know of it.
@@ -6,7 +6,6 @@ draws from a noise stream, and training does not know of it.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -18,113 +17,8 @@ from fairaudit.engine.linear import Linear
 from fairaudit.engine.small_layers import Relu, Sigmoid, Tanh
 from fairaudit.privacy.streams import numpy_stream
 
-ITERATIONS = 100
-FEWEST = 20  # an early residual can be small beside an inner eigenvalue
-TOLERANCE = 5e-3
-CHECK_EVERY = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Extremes:
-    """The ends of a spectrum.
-
-    Found by Lanczos, they lie inside it: a smallest value below zero proves that there is a
-    direction of negative curvature.
-
-    Args:
-        largest, smallest: Algebraic, NaN where they were not found.
-    """
-
-    largest: float
-    smallest: float
-
-
-NOT_FOUND = Extremes(math.nan, math.nan)
-
-
-def extremes_of_matrix(matrix: Tensor) -> Extremes:
-    """The ends of a dense symmetric matrix [P, P]."""
-    if not bool(matrix.isfinite().all()):
-        return NOT_FOUND
-    values = torch.linalg.eigvalsh(matrix.double())
-    return Extremes(float(values[-1]), float(values[0]))
-
-
-def lanczos(
-    apply: Callable[[Tensor], Tensor],
-    start: Tensor,
-    *,
-    tolerance: float = TOLERANCE,
-    iterations: int = ITERATIONS,
-) -> Extremes:
-    """Both ends from one Krylov space, with full reorthogonalisation.
-
-    A Ritz value is within its residual of an eigenvalue. Both residuals must fall below
-    ``tolerance`` times the largest eigenvalue in absolute value: a small end is not asked for
-    digits that the convexity check, which compares it with the large one, has no use for.
-
-    Args:
-        apply: The operator, [P] -> [P].
-        start: A vector with a part along every eigenvector, [P].
-        tolerance: See above.
-        iterations: At most so many products.
-
-    Returns:
-        NaN where the residuals did not fall in time, or a product was not finite.
-    """
-    size = min(iterations, len(start))
-    basis = start.new_empty(size, len(start))
-    basis[0] = start / start.norm()
-    diagonal: list[float] = []
-    beside: list[float] = []
-    for step in range(size):
-        image = apply(basis[step])
-        diagonal.append(float(basis[step] @ image))
-        known = basis[: step + 1]
-        for _ in range(2):  # once is not enough in floating point
-            image = image - known.t() @ (known @ image)
-        rest = float(image.norm())
-        if not rest < math.inf:
-            return NOT_FOUND
-        # The space holds all that the start has a part in: what is left over is rounding.
-        spent = rest <= 100 * torch.finfo(start.dtype).eps * max(map(abs, (*diagonal, *beside)))
-        due = step + 1 >= FEWEST and (step + 1) % CHECK_EVERY == 0
-        if spent or due or step + 1 == size:
-            middle = torch.diag(torch.tensor(diagonal, dtype=torch.float64))
-            upper = torch.diag(torch.tensor(beside, dtype=torch.float64), 1)
-            values, vectors = torch.linalg.eigh(middle + upper + upper.t())
-            values = values[[0, -1]]  # the smallest and the largest Ritz value
-            residuals = rest * vectors[-1, [0, -1]].abs()
-            scale = float(values.abs().max())
-            if spent or float(residuals.max()) <= tolerance * scale:
-                return Extremes(float(values[1]), float(values[0]))
-        if step + 1 < size:
-            beside.append(rest)
-            basis[step + 1] = image / rest
-    return NOT_FOUND
-
-
-def start_vector(like: Tensor) -> Tensor:
-    """Signs from a fixed stream, [P]: the same for every group, run and machine."""
-    signs = (
-        numpy_stream(
-            0,
-            "probe",
-            "lanczos",
-        ).integers(
-            0,
-            2,
-            len(like),
-        )
-        * 2
-        - 1
-    )
-    return torch.from_numpy(signs).to(like)
-
-
 PROBES = 100
 BASIS_LIMIT = 2000  # parameters up to which a trace is taken by one form per parameter
-DENSE_LIMIT = 512  # parameters up to which a Hessian is written out for its eigenvalues
 COLUMN_NUMBERS = 2**24  # held at once for traces of records
 NUMBERS_AT_ONCE = 2**18  # inputs of one graph: what a module's activations take is not known
 
@@ -135,22 +29,6 @@ CURVES: dict[type[Layer], Callable[[Tensor], tuple[Tensor, Tensor]]] = {
     Sigmoid: lambda y: (y * (1.0 - y), y * (1.0 - y) * (1.0 - 2.0 * y)),
     Relu: lambda y: ((y > 0).to(y), torch.zeros_like(y)),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Traces:
-    """Traces of the groups' Hessians.
-
-    Args:
-        value: [K + 1], float64, the whole last; NaN for an absent group.
-        standard_error: [K + 1]; 0 where exact.
-        difference_error: Standard error of ``value[a] - value[b]``, [K + 1, K + 1]: the probes are
-            the same for all groups, so it is far below that of independent estimates.
-    """
-
-    value: Tensor
-    standard_error: Tensor
-    difference_error: Tensor
 
 
 def summed_loss(
@@ -227,15 +105,6 @@ def quadratic_forms(landscape: Landscape, vectors: Tensor) -> Tensor:
     return landscape.records.means(sums)
 
 
-def hessian_products(landscape: Landscape, vectors: Tensor) -> Tensor:
-    """H v of the mean loss over all records, exact; [V, P] for vectors [V, P]."""
-    sums = torch.zeros_like(vectors)
-    for _, product in _products(landscape):
-        for number, vector in enumerate(vectors):
-            sums[number] += product(vector)
-    return sums / len(landscape.records)
-
-
 def probe_signs(
     seed: int,
     n_parameters: int,
@@ -270,11 +139,12 @@ def traces(
     *,
     seed: int,
     probes: int = PROBES,
-) -> Traces:
-    """Tr H_a of every group and of the whole.
+) -> tuple[Tensor, Tensor]:
+    """Tr H_a of every group and of the whole, and its standard error, [K + 1] each, float64.
 
     Exact where the records' own are known, and by one form per parameter up to 2,000 parameters;
-    else Hutchinson's estimate with the same Rademacher probes for all groups.
+    else Hutchinson's estimate with the same Rademacher probes for all groups. The whole is last, an
+    absent group NaN.
 
     Args:
         landscape: Model, parameters, records.
@@ -286,30 +156,21 @@ def traces(
     """
     records = landscape.records
     if of_records is not None:
-        return _exact(records.means(records.sums(of_records)))
-    if landscape.n_parameters <= BASIS_LIMIT:
-        return _exact(quadratic_forms(landscape, torch.eye(landscape.n_parameters)).sum(0))
-    return hutchinson(landscape, probe_signs(seed, landscape.n_parameters, probes))
+        value = records.means(records.sums(of_records))
+    elif landscape.n_parameters <= BASIS_LIMIT:
+        value = quadratic_forms(landscape, torch.eye(landscape.n_parameters)).sum(0)
+    else:
+        return hutchinson(landscape, probe_signs(seed, landscape.n_parameters, probes))
+    return value, torch.zeros_like(value)
 
 
-def hutchinson(landscape: Landscape, signs: Tensor) -> Traces:
+def hutchinson(landscape: Landscape, signs: Tensor) -> tuple[Tensor, Tensor]:
     """Estimate from given Rademacher vectors [V, P], V >= 2.
 
     The mean of z^T H z, SE = sd / sqrt(V).
     """
     forms = quadratic_forms(landscape, signs)
-    root = len(signs) ** 0.5
-    differences = forms.unsqueeze(2) - forms.unsqueeze(1)
-    return Traces(
-        forms.mean(0),
-        forms.std(0) / root,
-        differences.std(0) / root,
-    )
-
-
-def _exact(value: Tensor) -> Traces:
-    none = value.new_zeros(len(value) + 1, len(value))
-    return Traces(value, none[0], none[1:])
+    return forms.mean(0), forms.std(0) / len(signs) ** 0.5
 
 
 def traces_of_records(landscape: Landscape) -> Tensor | None:
@@ -382,26 +243,3 @@ def _traces_of_chain(
             weights = torch.cat([weights, bend], 1)
             bend = torch.zeros_like(delta)
     return total
-
-
-def extremes(landscape: Landscape) -> Extremes:
-    """The largest and the smallest eigenvalue of the Hessian over all records.
-
-    Up to 512 parameters from the whole matrix, else by Lanczos from a fixed start. NaN where there
-    are no records, or they were not found.
-    """
-    if not len(landscape.records):
-        return NOT_FOUND
-    if landscape.n_parameters <= DENSE_LIMIT:
-        basis = torch.eye(landscape.n_parameters).to(landscape.theta)
-        return extremes_of_matrix(hessian_products(landscape, basis))
-    start = start_vector(landscape.theta)
-    return lanczos(lambda vector: hessian_products(landscape, vector[None])[0], start)
-
-
-def extremes_of_groups(landscape: Landscape) -> list[Extremes]:
-    """:func:`extremes` of every group, [K].
-
-    Eta * lambda_max <= 1 is asked of groups, not of the whole.
-    """
-    return [extremes(landscape.only(group)) for group in range(landscape.records.n_groups)]

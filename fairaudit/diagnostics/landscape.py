@@ -82,19 +82,6 @@ class GroupedRecords:
         """K."""
         return len(self.counts)
 
-    def only(self, group: int) -> "GroupedRecords":
-        """The records of one group, as group 0 of 1."""
-        rows = slice(self.edges[group], self.edges[group + 1])
-        count = rows.stop - rows.start
-        return GroupedRecords(
-            self.features[rows],
-            self.targets[rows],
-            torch.zeros_like(self.groups[rows]),
-            (0, count),
-            torch.ones(1, dtype=torch.float64),
-            self.counts[group : group + 1],
-        )
-
     def pieces(self, rows_at_once: int) -> Iterator[tuple[int, slice]]:
         """Slices of at most so many rows, each of one group, with the group's number."""
         for group, (first, end) in enumerate(itertools.pairwise(self.edges)):
@@ -164,10 +151,6 @@ class Landscape:
     def n_parameters(self) -> int:
         """P."""
         return len(self.theta)
-
-    def only(self, group: int) -> "Landscape":
-        """The same model with one group's records."""
-        return replace(self, records=self.records.only(group))
 
     def layers(self) -> list[Layer] | None:
         """The engine's layers over ``theta``; None where it has no table entry for one of them."""

@@ -6,9 +6,8 @@ For theta' = theta - eta (gbar_B + psi) the expected change of a group's loss, t
 the change that the unclipped step would bring, plus R_clip, plus R_noise. R_clip splits further by
 what clipping does to the length of the batch's gradient (magnitude) and to its angle (direction).
 
-Source: Tran et al. 2021, Thm 2; Esipova et al. 2023, Prop. 1, 2 and 2*, with the sign of R_noise
-and the
-scale of its std corrected (the noise on the average has std sigma s / qN).
+Source: Tran et al. 2021, Thm 2; Esipova et al. 2023, Prop. 1 and 2, with the sign of R_noise and
+the scale of its std corrected (the noise on the average has std sigma s / qN).
 """
 
 from collections.abc import Mapping
@@ -16,8 +15,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-
-IDENTITY = 1e-6  # relative; rounding alone separates the two sides
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +154,9 @@ def risk_terms(
 
     Returns:
         ``r_direction``, ``r_magnitude``, ``r_magnitude_effective`` (against a plain step of eta u,
-        where ``r_magnitude`` is against one of eta; direction and noise are the same in both),
-        ``r_direction_star``, ``r_magnitude_star``, ``r_clip_batches`` and their ``_se`` over
-        batches, ``r_clip`` in closed form with the ``_se`` of its covariance part, [K + 1] each;
-        ``dropped`` [1], batches left out of all terms. NaN where no batch is kept.
+        where ``r_magnitude`` is against one of eta; direction and noise are the same in both) and
+        their ``_se`` over batches, ``r_clip`` in closed form with the ``_se`` of its covariance
+        part, [K + 1] each. NaN where no batch is kept.
     """
     eta, rho, keep = sampling.learning_rate, batches.shrinkage.unsqueeze(1), batches.kept
     linear = first_order(batches, means)
@@ -171,21 +167,12 @@ def risk_terms(
         forms.clipped,
     )
     # v^T H v enters with a plus where <g_a, v>, the step being downhill, enters with a minus.
-    each = {f"r_{part}": eta * linear[part] - eta**2 / 2 * square[part] for part in linear}
-    clip = each["r_clip_batches"][keep].nan_to_num()
-    for star in ("", "_star"):  # R_mag + R_dir = R_mag* + R_dir* = R_clip on the same batches
-        magnitude = each[f"r_magnitude{star}"][keep].nan_to_num()
-        direction = each[f"r_direction{star}"][keep].nan_to_num()
-        size = magnitude.abs() + direction.abs() + clip.abs()
-        assert bool(((magnitude + direction - clip).abs() <= IDENTITY * size).all()), (
-            f"the parts of clipping{star} do not add up to it"
-        )
-    found: dict[str, Tensor] = {}
-    for name, values in each.items():
-        found[name], found[f"{name}_se"] = mean_and_error(values[keep])
-    found["r_clip"], found["r_clip_se"] = clip_term(means, forms, sampling)
-    found["dropped"] = (~keep).sum().double().unsqueeze(0)
-    return found
+    terms: dict[str, Tensor] = {}
+    for part, first in linear.items():
+        values = eta * first - eta**2 / 2 * square[part]
+        terms[f"r_{part}"], terms[f"r_{part}_se"] = mean_and_error(values[keep])
+    terms["r_clip"], terms["r_clip_se"] = clip_term(means, forms, sampling)
+    return terms
 
 
 def first_order(batches: Batches, means: Means) -> Mapping[str, Tensor]:
@@ -227,9 +214,6 @@ def _products(
         # is given a longer eta, and eta times the plain gradient is a step that nobody would take.
         "magnitude_effective": (unclipped - rho) * plain,
         "direction": rho * plain - clipped,
-        "magnitude_star": (1 / rho - 1) * clipped,
-        "direction_star": plain - clipped / rho,
-        "clip_batches": plain - clipped,
     }
 
 
@@ -275,34 +259,3 @@ def mean_and_error(values: Tensor) -> tuple[Tensor, Tensor]:
     else:
         error = torch.full_like(values[0], torch.nan)
     return values.mean(0), error
-
-
-CONVEX = 1e-3  # lambda_min below minus this share of lambda_max: not convex
-
-
-@dataclass(frozen=True, slots=True)
-class Spectrum:
-    """Largest and smallest eigenvalue of each group's Hessian, [K]; NaN where not found."""
-
-    largest: Tensor
-    smallest: Tensor
-
-    def is_small_step(self, learning_rate: float) -> Tensor:
-        """eta * lambda_max <= 1 for the largest of all groups, as 0 or 1, [1].
-
-        NaN where unknown.
-        """
-        return _flag(self.largest, (learning_rate * self.largest <= 1.0).all())
-
-    def is_convex(self) -> Tensor:
-        """No group's lambda_min is clearly negative, as 0 or 1, [1]; NaN where unknown."""
-        return _flag(self.smallest, (self.smallest >= -CONVEX * self.largest.abs()).all())
-
-
-def _flag(values: Tensor, holds: Tensor) -> Tensor:
-    unknown = torch.isnan(values).any()
-    return torch.where(
-        unknown,
-        torch.nan,
-        holds.double(),
-    ).unsqueeze(0)

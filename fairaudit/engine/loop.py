@@ -6,8 +6,8 @@ One step: sample -> forward -> objective asks -> output gradients -> norms -> ru
 
 import copy
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -313,9 +313,7 @@ class Loop:
         self.trace = Trace()
         self.checkpoints: list[Checkpoint] = []
         self.taken = 0
-        most = self._wanted(training.observers)
-        rows = len(most) + (pool.n_groups - 1 if GradientSum.GROUPS in most else 0)
-        self.tape = training.tape(network, rows, training.budget)
+        self.tape = training.tape(network, len(training.release.rows), training.budget)
 
     @torch.inference_mode()  # nothing asks for autograd, whose bookkeeping costs a tenth
     def take(self, steps: int) -> None:
@@ -344,18 +342,10 @@ class Loop:
         scale, sensitivity = scaled(rule, norms, group, batch.present)
         if step in training.checkpoints:
             self.checkpoints.append(self._checkpoint(step, sensitivity))
-        watchers = [observer for observer in training.observers if observer.wants(step)]
-        sums = self._sums(scale, group, self._wanted(watchers))
-        if watchers:
-            for observer, view in self._views(
-                step,
-                batch,
-                logits,
-                norms,
-                scale,
-                sums,
-                watchers,
-            ):
+        sums = self._sums(scale)
+        if training.observers:
+            view = self._view(batch, logits, norms, scale)
+            for observer in training.observers:
                 self.trace.add(step, observer.observe(view))
         self.trace.add(step, training.objective.describe(objective.released))
         self.trace.add(step, training.rule.describe(rule.released))
@@ -388,22 +378,18 @@ class Loop:
         assert isinstance(eta, float), "checkpoints are of one training"
         return Checkpoint(step, theta, objective, rule, bound, eta)
 
-    def _views(
+    def _view(
         self,
-        step: int,
         batch: Batch,
         logits: Tensor,
         norms: Tensor,
         scale: Tensor,
-        sums: dict[GradientSum, Tensor],
-        watchers: list[Observer],
-    ) -> Iterator[tuple[Observer, StepView]]:
-        """Each watcher with a view that holds only the sums that it needs."""
+    ) -> StepView:
         training = self.training
         group = self._lead(batch.group)
-        view = StepView(
-            step=step,
-            last_of_epoch=(step + 1) % training.sampler.steps_per_epoch == 0,
+        return StepView(
+            step=self.taken,
+            last_of_epoch=(self.taken + 1) % training.sampler.steps_per_epoch == 0,
             logits=self._lead(logits),
             targets=self._lead(batch.targets),
             norms=norms,
@@ -421,16 +407,8 @@ class Loop:
                 self.rule.released,
                 training.facts,
             ),
-            sums={},
             n_groups=self.pool.n_groups,
         )
-        divisor = training.facts.expected_batch_size
-        for observer in watchers:
-            needed = {}
-            for row in observer.needs:
-                beside = [1] * (sums[row].dim() - 1)
-                needed[row] = sums[row] / divisor.view(-1, *beside)
-            yield observer, replace(view, sums=needed)
 
     def event(self) -> SampledGaussian | None:
         """What was done, counted here and not copied from the plan.
@@ -455,45 +433,23 @@ class Loop:
             return values.unsqueeze(0)
         return values
 
-    def _wanted(self, watchers: Sequence[Observer]) -> tuple[GradientSum, ...]:
-        """The release's rows first, then what these observers need; GROUPS, the widest, last."""
-        wanted = list(self.training.release.rows)
-        needed = set().union(*(observer.needs for observer in watchers))
-        for row in GradientSum:
-            if row in needed and row not in wanted:
-                wanted.append(row)
-        return tuple(wanted)
-
-    def _sums(
-        self, scale: Tensor, group: Tensor, wanted: tuple[GradientSum, ...]
-    ) -> dict[GradientSum, Tensor]:
-        """The wanted sums of gradients; the tape's own tensors, but for the groups'."""
-        rows: list[Tensor] = []
-        for row in wanted:
-            if row is GradientSum.CLIPPED:
-                rows.append(scale)
-            elif row is GradientSum.WHOLE:
-                rows.append(torch.ones_like(scale))
-            else:
-                for k in range(self.pool.n_groups):
-                    rows.append((group == k).to(scale.dtype))
-        tape_sums = self.tape.sums(rows)
-        sums = dict(zip(wanted, tape_sums, strict=False))
-        if GradientSum.GROUPS in sums:
-            sums[GradientSum.GROUPS] = torch.stack(tape_sums[len(wanted) - 1 :], 1)
-        return sums
+    def _sums(self, scale: Tensor) -> list[Tensor]:
+        """The sums that the release asks for, [R, P] each, in the tape's own memory."""
+        weights = []
+        for row in self.training.release.rows:
+            weights.append(scale if row is GradientSum.CLIPPED else torch.ones_like(scale))
+        return self.tape.sums(weights)
 
     def _close(
         self,
-        sums: dict[GradientSum, Tensor],
+        sums: list[Tensor],
         sensitivity: Tensor,
         batch: Batch,
     ) -> Tensor:
         """The gradient [R, P]; only an unproven release is told about the batch."""
         training = self.training
-        rows = [sums[row] for row in training.release.rows]
         if isinstance(training.release, Release):
-            return training.release(rows, sensitivity, training.facts)
+            return training.release(sums, sensitivity, training.facts)
         group = self._lead(batch.group)
         present = torch.ones(group.shape)
         if batch.present is not None:
@@ -508,4 +464,4 @@ class Loop:
             groups,
             training.rule.describe(self.rule.released),
         )
-        return training.release(rows, sensitivity, training.facts, realised)
+        return training.release(sums, sensitivity, training.facts, realised)

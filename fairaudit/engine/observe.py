@@ -1,21 +1,17 @@
-"""What an observer may see of a step, and what it must declare to see it."""
+"""What an observer may see of a step, and what is kept of one."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
-
-from fairaudit.engine.release import GradientSum
 
 
 @dataclass(frozen=True, slots=True)
 class StepView:
     """One step, before its release; raw data, never part of a guarantee.
 
-    Per-record tensors are made anew each step and may be kept; sums live in the engine's buffers
-    and change after the call.
+    Its tensors are made anew each step and may be kept.
 
     Args:
         step: From 0.
@@ -26,7 +22,6 @@ class StepView:
         unclipped: The factor that the rule gives a zero gradient, [R, B]; a smaller one is a clip.
         present: [R, B] booleans, or None where nothing is padded.
         step_factor: Asks the rule for the factor of this step, [R].
-        sums: The rows asked for, sums over the batch divided by qN.
         n_groups: K.
     """
 
@@ -41,7 +36,6 @@ class StepView:
     index: Tensor
     present: Tensor | None
     step_factor: Callable[[], Tensor]
-    sums: Mapping[GradientSum, Tensor]
     n_groups: int
 
 
@@ -68,12 +62,6 @@ class Checkpoint:
 
 class Observer(ABC):
     """Reads steps and returns numbers; it is handed nothing that it could change training with."""
-
-    needs: ClassVar[frozenset[GradientSum]] = frozenset()
-
-    @abstractmethod
-    def wants(self, step: int) -> bool:
-        """Whether it looks at this step."""
 
     @abstractmethod
     def observe(self, view: StepView) -> Mapping[str, Tensor]:

@@ -19,7 +19,6 @@ class GradientSum(Enum):
 
     CLIPPED = auto()  # the whole batch, as scaled by the rule: [R, P]
     WHOLE = auto()  # the whole batch, unscaled: [R, P]
-    GROUPS = auto()  # each group's records, unscaled: [R, K, P]
 
 
 class Release(ABC):

@@ -18,8 +18,8 @@ from fairaudit.config.model_names import LINEAR, is_factory
 from fairaudit.data.public import Inputs
 from fairaudit.data.spool import Shared
 from fairaudit.diagnostics import causes
-from fairaudit.diagnostics.checkpoints import is_affordable, refuse_too_many
-from fairaudit.diagnostics.observers import EpochCurves, Misalignment
+from fairaudit.diagnostics.checkpoints import refuse_too_many
+from fairaudit.diagnostics.observers import EpochCurves
 from fairaudit.engine.devices import find_device
 from fairaudit.engine.observe import Observer
 from fairaudit.engine.stacked import DEFAULT_BUDGET
@@ -40,7 +40,6 @@ from fairaudit.privacy.events import event_to_json
 from fairaudit.results.jobs import Array, JobResult
 
 BASELINE_ROWS = 100_000  # likewise: enough for an accuracy to a third of a percent
-READINGS_PER_EPOCH = 2  # of the gradient cosines, unless --diagnostics-every says otherwise
 
 
 def run_job(
@@ -120,12 +119,12 @@ def _training(
     """Arrays and facts of one training, and what was read of it."""
     observers: list[Observer] = []
     if plan.config.diagnostics != "off":
-        often = max(1, plan.training.steps_per_epoch // READINGS_PER_EPOCH)
-        observers = [EpochCurves(), Misalignment(plan.config.diagnostics_every or often)]
+        observers.append(EpochCurves())
     trained = method.fit(task, observers)
     _assert_as_planned(arm, trained)
-    read = causes.read if plan.config.diagnostics == "full" else causes.read_angles
-    why = read(method, task, trained)
+    why: dict[str, Tensor] = {}
+    if trained.checkpoints:
+        why = causes.read(method, task, trained)
     arrays: dict[str, Array] = {
         **outcome(task, trained, prepared),
         **_readings(plan, find(arm.method), method, task, trained),
@@ -161,8 +160,6 @@ def _training(
             labels[encoded.split.test[every[1]]],
             len(prepared.dataset.classes),
         )
-    if why:
-        facts["causes"] = {"hessian_records": causes.HESSIAN_RECORDS}
     return arrays, facts
 
 
@@ -265,12 +262,8 @@ def _checkpoints(
     model: torch.nn.Module,
 ) -> tuple[int, ...]:
     """Steps to keep for the readings that say why a group pays."""
-    parameters = job.repeats * sum(p.numel() for p in model.parameters())
-    if plan.config.diagnostics == "full":
-        steps = plan.training.kept(plan.config.diagnostics_every)
-        refuse_too_many(len(steps), parameters)
-        return steps
-    steps = plan.training.kept(None) if plan.reads_angles and plan.arm(job.arm).reference else ()
-    if is_affordable(len(steps), parameters):
-        return steps
-    return ()
+    if plan.config.diagnostics != "full":
+        return ()
+    steps = plan.training.kept(plan.config.diagnostics_every)
+    refuse_too_many(len(steps), job.repeats * sum(p.numel() for p in model.parameters()))
+    return steps

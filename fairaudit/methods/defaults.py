@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from fairaudit.errors import ConfigError
 
 NETWORK_GRADIENT = 10.0  # two layers of 256 units start with gradients of 5 to 10
-ANGLE_BATCHES = 16  # behind the angles of a checkpoint where no curvature is read
 BORNE = 0.7  # nats by which all noise of a training may move a logit
 
 

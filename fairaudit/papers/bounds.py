@@ -1,12 +1,25 @@
 """The papers' lower bounds on how much more one group than another pays for one step's clipping.
 
-Source: Esipova et al. 2023, Prop. 3 and 3* (the last term of 3* corrected to a square); Tran et al.
-2021, Thm 3 with Lemma 2 corrected (the square of the expected norm is not the expected square).
+Source: Esipova et al. 2023, Prop. 3; Tran et al. 2021, Thm 3 with Lemma 2 corrected (the square of
+the expected norm is not the expected square).
 """
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor
 
+from fairaudit.diagnostics.causes import StepTerms
 from fairaudit.diagnostics.risk_terms import Batches, Means, Sampling, first_order
+
+
+def read(steps: Sequence[StepTerms]) -> dict[str, Tensor]:
+    """The bounds of a step of every replicate, [R, K, K] each."""
+    bounds: dict[str, list[Tensor]] = {}
+    for step in steps:
+        for name, value in lower_bounds(*step).items():
+            bounds.setdefault(name, []).append(value)
+    return {name: torch.stack(values) for name, values in bounds.items()}
 
 
 def lower_bounds(
@@ -23,8 +36,7 @@ def lower_bounds(
         batches, means, sampling: Of the step.
 
     Returns:
-        ``bound_direction`` (Prop. 3), ``bound_direction_star`` (Prop. 3*), ``bound_clip`` (Tran et
-        al.).
+        ``bound_direction`` (Prop. 3) and ``bound_clip`` (Tran et al.).
     """
     eta, keep = sampling.learning_rate, batches.kept
     square = batches.plain[keep].square().sum(1).mean()
@@ -32,11 +44,9 @@ def lower_bounds(
     # The truth's own first-order terms: other batches' noise would pass for slack.
     linear = first_order(batches, means)
     direction = _differences(linear["direction"][keep, :-1].mean(0))
-    star = _differences(linear["direction_star"][keep, :-1].mean(0))
     clip = _differences(means.group[:-1] @ (means.plain - means.clipped))
     return {
         "bound_direction": eta * (direction - clipped_square),
-        "bound_direction_star": eta * (star - square),
         "bound_clip": eta * (clip - (square + clipped_square) / 2),
     }
 

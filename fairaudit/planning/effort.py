@@ -12,7 +12,6 @@ from itertools import pairwise
 from fairaudit.config.model_names import BY_TABLE, BY_VMAP, LINEAR, ModelFacts
 from fairaudit.config.options import AuditConfig
 from fairaudit.methods.catalog import find
-from fairaudit.methods.defaults import ANGLE_BATCHES
 from fairaudit.planning.arms import Arm
 from fairaudit.report.facts import Schedule
 
@@ -20,7 +19,7 @@ STEP = 1.2e6  # what a step costs whatever its size: calls, noise, the update
 RECORD = 2_500.0  # a record in a step, weights aside
 VMAP_FACTOR = 30.0  # one weight of a model outside the layer table takes as many
 INPUTS = 100  # a table's usual width once encoded; the plan does not encode
-CHECKPOINT = 2e8  # of a checkpoint, whatever its size: correlations and their intervals
+CHECKPOINT = 2e8  # of a checkpoint, whatever its size
 PASSES = 1.4  # gradients of all training records at a checkpoint
 CURVATURE_RECORDS = 20_000.0  # gradients of a record that a checkpoint's curvature amounts to
 BATCHES = 72  # at a checkpoint: those of a pilot and the most that it can ask for
@@ -35,14 +34,12 @@ class Effort:
     Args:
         training: Of all steps of the arms, searches included.
         twins: Of all twins that could be trained: the arms without noise, and their steps alone.
-        full, angles: Of the readings of checkpoints that ``--diagnostics full`` takes, and of those
-            that find angles alone.
+        full: Of the readings of checkpoints that ``--diagnostics full`` takes.
     """
 
     training: float
     twins: float
     full: float
-    angles: float
 
     @property
     def beside_readings(self) -> float:
@@ -56,11 +53,6 @@ class Effort:
     def reads_all(self) -> bool:
         """Whether everything can be read unasked."""
         return self.full < MOST * self.beside_readings
-
-    @property
-    def reads_angles(self) -> bool:
-        """Whether angles can be."""
-        return self.angles < MOST * self.beside_readings
 
 
 def effort(
@@ -95,10 +87,8 @@ def effort(
         curvature = record
     reference_reading = CHECKPOINT + CURVATURE_RECORDS * curvature
     private_reading = reference_reading + passes + BATCHES * (step + BATCH_RECORDS * curvature)
-    angle_reading = passes + ANGLE_BATCHES * step
     checkpoints = len(schedule.kept(config.diagnostics_every))
-    angle_checkpoints = len(schedule.kept(None))
-    training = twins = full = angles = 0.0
+    training = twins = full = 0.0
     for arm in arms:
         if not find(arm.method).trains_by_steps:
             continue
@@ -110,10 +100,9 @@ def effort(
             twins += 2 * work
         if arm.reference:
             full += arm.repeats * checkpoints * private_reading
-            angles += arm.repeats * angle_checkpoints * angle_reading
         else:
             full += arm.repeats * checkpoints * reference_reading
-    return Effort(training, twins, full, angles)
+    return Effort(training, twins, full)
 
 
 def choose_level(effort: Effort, *, searches: bool = False) -> tuple[str, str]:

@@ -81,8 +81,6 @@ class Plan:
         notices: Warnings of the plan itself.
         model_facts: What is known of the model.
         unread: Given settings that nothing trained reads, by method and setting, and why.
-        reads_angles: How far clipping turns the step is read of checkpoints, though not everything
-            is.
         study: Capability whose trainings these are; "": those of an ordinary audit.
         beside: What capabilities train beside it, by name.
     """
@@ -95,7 +93,6 @@ class Plan:
     notices: tuple[Notice, ...] = ()
     model_facts: ModelFacts = UNENCODED
     unread: Mapping[Place, str] = field(default_factory=dict)
-    reads_angles: bool = False
     study: str = ""
     beside: "Mapping[str, Plan]" = field(default_factory=dict)
     twins: tuple[Job, ...] = ()
@@ -266,7 +263,6 @@ def plan_trainings(
     if config.diagnostics == "auto":
         level, origins["diagnostics"] = choose_level(work, searches=searches)
         config = config.model_copy(update={"diagnostics": level})
-    angles = config.diagnostics == "basic" and not searches and work.reads_angles
     model = sizes.model, facts.digest
     return Plan(
         config=config,
@@ -291,13 +287,11 @@ def plan_trainings(
             schedule,
             delta,
             arms,
-            angles=angles,
             study=study,
         ),
         notices=tuple(_notices(numbers, arms)),
         model_facts=facts,
         unread=unread_settings(numbers, [(arm.method, arm.settings) for arm in arms]),
-        reads_angles=angles,
         study=study,
     )
 
@@ -310,7 +304,6 @@ def _jobs(
     delta: float,
     arms: tuple[Arm, ...],
     *,
-    angles: bool,
     study: str,
 ) -> tuple[Job, ...]:
     data = config.model_dump(mode="json", exclude=marked(type(config), *Effect))
@@ -346,8 +339,6 @@ def _jobs(
             }
             if reads_pool and pool:
                 identity["pool"] = pool
-            if angles and arm.reference:
-                identity["angles"] = True
             if study:
                 identity["study"] = study
             if model[1]:

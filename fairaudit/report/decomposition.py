@@ -2,8 +2,6 @@
 
 from typing import Literal
 
-from pydantic import Field
-
 from fairaudit.results.estimates import Figure, Interval, Part
 
 STEP_PARTS = ("direction", "magnitude_effective", "noise")  # which sum to a step's loss increase
@@ -43,29 +41,14 @@ class GroupCauses(Part):
     """One group under one arm.
 
     ``parts`` are nats per step, means over the training's steps: direction, magnitude_effective and
-    noise, then magnitude as published, clip (in closed form) and the starred split. ``shares`` are
-    of the sum of the absolute values of the first three. ``statistics`` are means over the
-    checkpoints. ``errors`` are the standard errors of parts over the batches that they are means
-    over; the intervals hold them too. ``wanted`` are those that the number of batches was to bring,
-    which is limited.
+    noise, then magnitude as published and clip (in closed form). ``shares`` are of the sum of the
+    absolute values of the first three. ``statistics`` are means over the checkpoints.
     """
 
     group: str
     parts: dict[str, OverSeeds]
     shares: dict[str, OverSeeds]
     statistics: dict[str, OverSeeds]
-    errors: dict[str, Figure | None] = Field(default_factory=dict)
-    wanted: dict[str, Figure | None] = Field(default_factory=dict)
-
-
-class Correlation(Interval):
-    """Spearman's correlation over records of two readings, mean over seeds and checkpoints.
-
-    With mean interval ends.
-    """
-
-    between: tuple[str, str]
-    group: str
 
 
 class BoundRecord(Part):
@@ -74,7 +57,7 @@ class BoundRecord(Part):
     Means over steps and seeds.
 
     ``agreement`` is the share of steps at which bound and truth have one sign, ``positive`` that at
-    which the bound says that ``a`` pays more. ``assumption`` is empty where it holds at every step.
+    which the bound says that ``a`` pays more.
     """
 
     name: str
@@ -86,24 +69,15 @@ class BoundRecord(Part):
     slack: Figure | None
     agreement: Figure | None
     positive: OverSeeds
-    assumption: str
 
 
 class ArmCauses(Part):
-    """What one arm's training did to each group; ``reason`` says why there is nothing.
-
-    ``trace_difference_error``: Of the pair that the bounds are about, the standard error of the
-        difference of their Hessian traces over random probes, 0 where the traces are exact.
-    """
+    """What one arm's training did to each group; ``reason`` says why there is nothing."""
 
     reason: str
     groups: tuple[GroupCauses, ...] = ()
     series: tuple[Curve, ...] = ()
-    correlations: tuple[Correlation, ...] = ()
     bounds: tuple[BoundRecord, ...] = ()
-    trace_difference_error: Figure | None = None
-    dropped_batches: Figure | None = None
-    largest_step: Figure | None = None
 
 
 class SignClaim(Part):
@@ -122,14 +96,9 @@ class SignClaim(Part):
 
 
 class Decomposition(Part):
-    """Readings of checkpoints; exact functions of raw data, internal, not private.
-
-    ``batches`` is the largest number of them that were drawn at a checkpoint.
-    """
+    """Readings of checkpoints; exact functions of raw data, internal, not private."""
 
     steps: int
-    batches: int
-    hessian_records: int
     optimizer: str
     arms: dict[str, ArmCauses]
     claims: tuple[SignClaim, ...]

@@ -26,16 +26,6 @@ def test_a_mean_per_step_weighs_checkpoints_by_the_steps_that_they_stand_for():
     assert found.seeds == (0, 1, 2)
 
 
-def test_the_error_over_batches_is_that_of_the_mean_over_steps_and_seeds():
-    made, _, results, _ = audit()
-    found = arm_readings(made, made.arm("global-adapt"), results)
-    # Weights of the three checkpoints in that mean, and the same error at each; seeds count 1, 1.1,
-    # 1.2.
-    weights = np.array([0.5 + 50, 50 + 869.5, 869.5 + 0.5]) / 1840
-    each = [scale * 0.01 * np.sqrt((weights**2).sum()) for scale in (1.0, 1.1, 1.2)]
-    assert found.error("r_direction")[0] == pytest.approx(np.sqrt(np.square(each).sum()) / 3)
-
-
 def test_parts_shares_and_traits_are_told_by_group_and_seed():
     made, data, results, compared = audit()
     found = decomposition(made, data, results, compared)
@@ -46,15 +36,6 @@ def test_parts_shares_and_traits_are_told_by_group_and_seed():
     assert causes.groups[0].parts["noise"].value == pytest.approx(-1.1)
     assert causes.groups[1].parts["noise"].by_seed == pytest.approx((-0.1, -0.11, -0.12))
     assert causes.groups[0].statistics["hessian_trace"].value == pytest.approx(3.3)
-    assert causes.dropped_batches == pytest.approx(1.1)
-    assert found.batches == 20
-    each = [group.errors for group in causes.groups]
-    assert each[0].keys() == {"direction", "magnitude_effective"}
-    assert each[0]["magnitude_effective"] == pytest.approx(2 * each[0]["direction"])
-    assert each[1]["direction"] == pytest.approx(0.1 * each[0]["direction"])
-    wanted = causes.groups[0].wanted
-    assert wanted["direction"] == pytest.approx(10 * each[0]["direction"])
-    assert wanted["magnitude_effective"] == pytest.approx(each[0]["magnitude_effective"] / 2)
     curve = next(c for c in causes.series if c.name == "r_direction")
     assert curve.steps == STEPS
     assert curve.values[2] == pytest.approx((3.3, 0.33))
@@ -68,7 +49,6 @@ def test_a_suppressed_group_has_no_figure_anywhere():
     causes = decomposition(made, data, results, [few]).arms["global-adapt"]
     assert causes.groups == ()
     assert causes.bounds == ()
-    assert {c.group for c in causes.correlations} == {""}
     by_group = [c for c in causes.series if len(c.columns) > 1]
     assert all(v is None for c in by_group for row in (*c.values, *c.spread) for v in row)
 

@@ -45,11 +45,8 @@ def test_a_form_whose_step_is_not_over_the_expected_batch_has_no_decomposition(f
 
 def test_the_reference_has_curvature_and_no_terms():
     found = read(*reading_of(SGD))
-    means = {
-        f"mean_{name}" for name in ("input_norm", "gradient_norm", "closeness", "trace", "loss")
-    }
-    traces = {"hessian_trace", "hessian_trace_se", "hessian_trace_difference_se"}
-    assert set(found) == {*traces, "spearman", *means}
+    means = {"mean_input_norm", "mean_closeness"}
+    assert set(found) == {"hessian_trace", "hessian_trace_se", *means}
 
 
 def test_the_terms_are_estimates_of_the_means_over_all_batches(monkeypatch):
@@ -65,22 +62,27 @@ def test_the_terms_are_estimates_of_the_means_over_all_batches(monkeypatch):
         n_public=RECORDS,
     )
     reading = CauseReading(step.reader.method, step.reader.task)
-    found = reading.at(step.reader.checkpoint, thorough=True)
+    found = reading.at(step.reader.checkpoint)
     chosen = all_batches()
     batches, means = step.batches(chosen, chosen, expected=RECORDS / 2), step.means()
     exact = risk_terms(batches, means, step.forms(batches, means), step.sampling())
-    exact["r_clip"] = exact["r_clip_batches"]
-    stars = ("r_direction_star", "r_magnitude_star")
-    for term in ("r_direction", "r_magnitude", *stars, "r_clip"):
+    exact["r_clip"] = exact["r_direction"] + exact["r_magnitude"]
+    for term in ("r_direction", "r_magnitude", "r_clip"):
         truth, error = exact[term], found[f"{term}_se"][0]
         assert (error > 0).all()
         assert ((found[term][0] - truth).abs() < 5 * error + 1e-4 * truth.abs()).all(), term
     traces = step.hessians.diagonal(dim1=1, dim2=2).sum(1)
     noise = noise_term(traces, step.sampling(noise_std=2.0 * 0.5 / (RECORDS / 2)))
     torch.testing.assert_close(found["r_noise"][0], noise)
-    values = torch.linalg.eigvalsh(step.hessians[:-1])
-    torch.testing.assert_close(found["eigenvalue_largest"][0], values[:, -1])
-    torch.testing.assert_close(found["eigenvalue_smallest"][0], values[:, 0], rtol=1e-6, atol=1e-9)
+    plain, clipped, group = batches.plain, batches.clipped, means.group[:-1]
+
+    def angles(steps):
+        return torch.nn.functional.cosine_similarity(steps.unsqueeze(1), group, dim=2).arccos()
+
+    drawn = plain.norm(dim=1) > 0
+    turned = (angles(clipped) - angles(plain))[drawn].rad2deg()
+    error = turned.std(0) / 600**0.5
+    assert ((found["angle_turned"][0] - turned.mean(0)).abs() < 5 * error).all()
 
 
 def test_arms_of_one_seed_are_read_on_the_same_batches_and_records(monkeypatch):
@@ -140,36 +142,21 @@ def test_as_many_batches_are_drawn_as_bring_the_error_to_what_is_wanted(pilot, c
     assert causes.batches_needed([pilot], 10**9) == 8
 
 
-def test_the_wanted_error_is_reached_and_the_number_is_told():
+def test_the_wanted_error_is_reached(monkeypatch):
     steps = {"max_grad_norm": 0.3, "steps_per_epoch": 3, "learning_rate": 0.02}
+    counts, needed = [], causes.batches_needed
+    monkeypatch.setattr(
+        causes, "batches_needed", lambda *given: counts.append(needed(*given)) or counts[-1]
+    )
     found = read(*reading_of(DPSGD, pool=make_pool(2000), **steps))
-    count = found["batches"][..., 0]
     parts = [found[f"r_{part}"].abs() for part in ("direction", "magnitude_effective")]
-    assert ((count >= 8) & (count < 64)).all()
-    assert len(count.unique()) > 1
+    assert all(8 <= count < 64 for count in counts)
+    assert len(set(counts)) > 1
     everything = sum(parts) + found["r_noise"].abs()
     for part, name in zip(parts, ("direction", "magnitude_effective"), strict=True):
         wanted = torch.maximum(0.1 * part, 0.01 * everything)
         # A pilot of eight batches knows the spread to within a factor of two.
         assert (found[f"r_{name}_se"] < 2 * wanted).all()
-        torch.testing.assert_close(
-            found[f"r_{name}_wanted"], wanted
-        )  # so that a report can tell both
-
-
-def test_eigenvalues_are_read_now_and_then_and_stand_in_between(monkeypatch):
-    count = []
-    original = causes.extremes_of_groups
-    monkeypatch.setattr(
-        causes, "extremes_of_groups", lambda scape: count.append(1) or original(scape)
-    )
-    method = DPSGD.make()
-    task = make_task(DPSGD, make_pool(), checkpoints=(0, 1, 2, 3, 4, 5))
-    found = read(method, task, method.fit(task, []))
-    assert len(count) == 2
-    largest = found["eigenvalue_largest"][:, 0]
-    assert torch.equal(largest[0], largest[3])
-    assert not torch.equal(largest[3], largest[4])
 
 
 def test_curvature_is_read_from_as_many_records_of_each_group_as_there_are():

@@ -19,9 +19,6 @@ class Watch(Observer):
     def __init__(self):
         self.views = []
 
-    def wants(self, step):
-        return True
-
     def observe(self, view):
         self.views.append(view)
         return {}
@@ -42,7 +39,6 @@ def test_a_checkpoint_scales_its_records_as_the_step_did(form):
         index = view.index[0]
         found = StepReader(method, task, kept).sums(index, [torch.ones(len(index))])
         assert torch.equal(found.scale, view.scale)
-        assert torch.equal(found.norms, view.norms)
 
 
 @pytest.mark.parametrize("form", forms(), ids=key_of)
@@ -84,9 +80,6 @@ def test_moments_are_means_of_all_records_and_of_each_group():
     norms = step.g.norm(dim=1)
     members = step.members[:-1]
     torch.testing.assert_close(found.clipped[0], members @ (norms > 1.5).double())
-    torch.testing.assert_close(
-        found.excess[0], members @ (norms - 1.5).clamp_min(0), rtol=1e-4, atol=1e-5
-    )
     assert found.clipped[0].min() < found.clipped[0].max() < 1
 
 

@@ -1,6 +1,9 @@
+import pytest
 import torch
+from hessians import landscape_of
 
 from fairaudit.diagnostics.landscape import GroupedRecords
+from fairaudit.diagnostics.records import record_means
 
 
 def records(groups, n_groups=3, **given):
@@ -16,9 +19,7 @@ def test_every_group_is_one_slice_in_the_order_it_was_given_in():
     assert found.features.flatten().tolist() == [1, 3, 4, 0, 2]
     assert found.edges == (0, 3, 3, 5)
     assert found.counts.tolist() == [3, 0, 2]
-    assert found.only(2).features.flatten().tolist() == [0, 2]
-    assert found.only(2).shares.tolist() == [1]
-    assert len(found.only(1)) == 0
+    assert list(found.pieces(2)) == [(0, slice(0, 2)), (0, slice(2, 3)), (2, slice(3, 5))]
 
 
 def test_sums_and_means_are_per_group_with_the_whole_in_the_last_place():
@@ -39,3 +40,15 @@ def test_an_absent_group_that_should_count_makes_the_whole_unknown():
     assert found.means(torch.tensor([2.0, 0.0, 1.0]).double())[3].isnan()
     gone = records([0, 0, 2], shares=torch.tensor([0.75, 0.0, 0.25]))
     assert float(gone.means(torch.tensor([2.0, 0.0, 1.0]).double())[3]) == 1.0
+
+
+@pytest.mark.parametrize("name", ["logistic-multiclass", "mlp-tanh-multiclass"])
+def test_input_norm_and_closeness_are_means_of_each_group(name):
+    landscape = landscape_of(name, absent=1)
+    features, groups = landscape.records.features, landscape.records.groups
+    closeness = 1 - torch.softmax(landscape.module(features).detach(), -1).square().sum(1)
+    found = record_means(landscape)
+    for reading, values in (("input_norm", features.norm(dim=1)), ("closeness", closeness)):
+        means = [values[groups == k].mean() for k in range(3)]
+        expected = torch.stack([*means, values.mean()])
+        torch.testing.assert_close(found[reading], expected, equal_nan=True)

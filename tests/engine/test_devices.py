@@ -14,7 +14,7 @@ from forms import forms, key_of, make_pool, make_task
 from image_models import CLASSES, image_model, images
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from fairaudit.diagnostics.observers import EpochCurves, Misalignment
+from fairaudit.diagnostics.observers import EpochCurves
 from fairaudit.engine.devices import CPU, find_device, working_on
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.errors import ConfigError
@@ -52,7 +52,7 @@ def fit_faked(form, on_images, repeats):
     # A sum is finite and a comparison holds, where a step asks.
     values = mock.patch.multiple(torch.Tensor, item=lambda self: 0.0, __bool__=lambda self: True)
     with FakeTensorMode(allow_non_fake_inputs=True), values:
-        trained = form.make().fit(task, [EpochCurves(), Misalignment(2)])
+        trained = form.make().fit(task, [EpochCurves()])
         return trained, trained.probabilities(few, torch.zeros(5, dtype=torch.int64))
 
 

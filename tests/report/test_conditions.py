@@ -411,8 +411,6 @@ def stepped(part):
         groups.append(GroupCauses(group=name, parts=parts, shares=shares, statistics={}))
     found = Decomposition(
         steps=3,
-        batches=2,
-        hessian_records=100,
         optimizer="sgd",
         arms={"dpsgd": ArmCauses(reason="", groups=tuple(groups))},
         claims=(),

@@ -5,7 +5,6 @@ from changed import replace
 from handmade import comparison, dataset, gap, job_result, plan, resolved
 
 from fairaudit.analysis.build_measured import disclosed
-from fairaudit.papers.causes import CORRELATED
 from fairaudit.results.jobs import JobResult
 
 STEPS = (0, 100, 1839)  # of 1,840
@@ -23,26 +22,12 @@ CONSTANT = {
     "r_magnitude": 0.0,
     "r_magnitude_effective": 1.0,
     "r_noise": -1.0,
-    "r_direction_star": 1.0,
     "r_direction_se": 0.01,
     "r_magnitude_effective_se": 0.02,
-    "r_direction_wanted": 0.1,
-    "r_magnitude_effective_wanted": 0.01,
-    "r_magnitude_star": 1.0,
     "hessian_trace": 3.0,
 }
-OF_GROUPS = (
-    *("angle_turned", "clipped_share", "excess_norm", "mean_gradient_norm", "mean_input_norm"),
-    *("mean_closeness", "mean_loss", "eigenvalue_largest", "eigenvalue_smallest"),
-)
-OF_ALL = {
-    "dropped": (0.0, 1.0, 2.0),
-    "learning_rate": (0.5, 0.5, 0.5),
-    "small_step": (1.0, 0.0, 1.0),
-    "convex": (1.0, 1.0, 1.0),
-    "batches": (8.0, 20.0, 9.0),
-}
-BOUNDS = "bound_direction", "bound_direction_star", "bound_clip"
+OF_GROUPS = "angle_turned", "clipped_share", "mean_input_norm", "mean_closeness"
+BOUNDS = "bound_direction", "bound_clip"
 
 
 def arrays(scale=1.0):
@@ -51,11 +36,7 @@ def arrays(scale=1.0):
     named |= {name: series(2.0, 2.0, 4.0) for name in OF_GROUPS}
     pairs = np.tile(np.array([[0.0, 0.5], [-0.5, 0.0]]), (3, 1, 1, 1))
     named |= dict.fromkeys(BOUNDS, pairs)
-    named["spearman"] = np.full((3, 1, len(CORRELATED), K1, 3), 0.25)
     whole = {f"cause.{name}": scale * values for name, values in named.items()}
-    for name, values in OF_ALL.items():
-        factor = 1.0 if name == "batches" else scale
-        whole[f"cause.{name}"] = factor * series(*values, width=1)
     return {"cause_steps": np.array(STEPS), **whole}
 
 
@@ -73,9 +54,8 @@ def audit(*, names=("F", "M"), seeds=3, **options):
     for job in made.jobs:
         base = job_result(job.id)
         read = made.arm(job.arm).reference is not None
-        facts = {**base.facts, "causes": {"hessian_records": 1024}} if read else base.facts
         found = {**base.arrays, **(arrays(1.0 + 0.1 * job.seed) if read else {})}
-        results[job.id] = JobResult(job.id, found, facts)
+        results[job.id] = JobResult(job.id, found, base.facts)
     compared = [disclosed(of_two_seeds(costing(names=names)), least=0)]
     return made, dataset(names), results, compared
 

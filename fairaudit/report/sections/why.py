@@ -85,21 +85,22 @@ def _bounds(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
             for share in (bound.positive.value, bound.agreement):
                 shares.append(UNKNOWN if share is None else f"{100 * share:.0f} %")
             between = f"{plain(bound.a)} minus {plain(bound.b)}"
-            name, assumption = plain(bound.name), plain(bound.assumption, 120)
             size, truth = bare(bound.bound, THOUSANDTHS), bare(bound.truth, THOUSANDTHS)
             rows.append(
                 (
                     plain(arm),
-                    name,
+                    plain(bound.name),
                     between,
                     size,
                     truth,
                     *shares,
-                    assumption,
                 )
             )
     if rows:
-        yield Text("Lower bounds on what a step costs one group more than another.")
+        yield Text(
+            "Lower bounds on what a step costs one group more than another, for convex losses and "
+            "steps of at most 1 / the largest eigenvalue of a Hessian, which is not checked."
+        )
         titles = ("#bound", "#truth", "#positive", "#of the truth's sign")
         yield table(
             (
@@ -107,7 +108,6 @@ def _bounds(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
                 "bound",
                 "of",
                 *titles,
-                "note",
             ),
             rows,
             most=8,
