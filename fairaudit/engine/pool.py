@@ -2,7 +2,6 @@
 
 import copy
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -151,19 +150,9 @@ class TrainingPool:
             part._apart = _SomeRows(self._apart, places.cpu().numpy())
         return part
 
-    @property
-    def in_memory(self) -> bool:
-        """Whether the inputs are kept, not made batch by batch."""
-        return self._apart is None or isinstance(self._apart, Tensor)
-
-    def pieces(self) -> Iterator[Batch]:
-        """All records in their order, once.
-
-        Together where they are in memory, else a few at a time.
-        """
-        size = self.n_records if self.in_memory else ROWS_AT_ONCE
-        for start in range(0, self.n_records, max(1, size)):
-            yield self.gather(torch.arange(start, min(start + size, self.n_records)), None)
+    def everything(self) -> Batch:
+        """All records in their order."""
+        return self.gather(torch.arange(self.n_records), None)
 
     def gather(self, index: Tensor, present: Tensor | None) -> Batch:
         """The records of a batch, in the order of ``index`` [(R,) B]; both may lie on the CPU."""

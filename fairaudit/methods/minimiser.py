@@ -4,11 +4,9 @@ Source: Chaudhuri et al. 2011; Tran et al. 2021, sec. 5; docs/methods.md 4.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
 from fairaudit.engine.loop import Trace
@@ -20,14 +18,12 @@ from fairaudit.models.convex import (
     BoundedInputs,
     LogisticModels,
     LogisticProblems,
-    StreamedProblem,
     minimise,
 )
 from fairaudit.privacy.events import Gaussian
 from fairaudit.privacy.noise import GaussianNoise, noise_stream
 
 RELEASED = "minimiser"
-STARTERS = 65_536  # records on which the start of a long search is found
 
 
 def sensitivity(
@@ -58,7 +54,7 @@ def sensitivity(
 
 
 class BoundedRecords(NamedTuple):
-    """Some training records as the proof needs them.
+    """Training records as the proof needs them.
 
     features [n, d] float64 of bounded norm, the constant last; targets [n, Y] float64; groups [n].
     """
@@ -68,26 +64,11 @@ class BoundedRecords(NamedTuple):
     groups: Tensor
 
 
-def bounded(pool: TrainingPool, inputs: BoundedInputs) -> Iterable[BoundedRecords]:
-    """All records of a pool, as often as they are asked for.
-
-    Made anew where it does not keep them.
-    """
-    made = _Bounded(pool, inputs)
-    if pool.in_memory:
-        return list(made)
-    return made
-
-
-@dataclass(frozen=True, slots=True)
-class _Bounded:
-    pool: TrainingPool
-    inputs: BoundedInputs
-
-    def __iter__(self) -> Iterator[BoundedRecords]:
-        for batch in self.pool.pieces():
-            x = self.inputs(batch.inputs, batch.group)
-            yield BoundedRecords(x, batch.targets.double(), batch.group)
+def bounded(pool: TrainingPool, inputs: BoundedInputs) -> BoundedRecords:
+    """All records of a pool."""
+    records = pool.everything()
+    x = inputs(records.inputs, records.group)
+    return BoundedRecords(x, records.targets.double(), records.group)
 
 
 class OutputPerturbation(Method):
@@ -108,14 +89,13 @@ class OutputPerturbation(Method):
         """Solve once, then draw."""
         inputs = self.inputs(task)
         records = bounded(task.pool, inputs)
-        problem = StreamedProblem(
-            lambda: ((piece.features, piece.targets) for piece in records),
-            n_features=task.pool.width + (task.settings["intercept"] != 0.0),
-            n_classes=task.pool.n_classes,
+        problem = LogisticProblems(
+            records.features,
+            records.targets.unsqueeze(0),
             penalty=task.settings["penalty"],
             divisor=float(task.n_public),
         )
-        point = minimise(problem, self._near(task, inputs))
+        point = minimise(problem)
         draws, multiplier = self.noise(task), task.settings.get("noise_multiplier", 0.0)
         kept = {"minimiser": point}
         if draws is None or multiplier <= 0:
@@ -126,28 +106,6 @@ class OutputPerturbation(Method):
         )
         event = self.event(multiplier, draws)
         return TrainedReplicates(LogisticModels(weights, inputs), Trace(), event, kept)
-
-    def _near(self, task: Task, inputs: BoundedInputs) -> Tensor | None:
-        """Where to start: the minimiser of some records, or None to start at zero.
-
-        Reading all records once takes longer than this, where they are not in memory, and each of
-        Newton's rounds reads them. What is found does not depend on the start, but for the solver's
-        tolerance.
-        """
-        pool = task.pool
-        if pool.in_memory:
-            return None
-        some = pool.gather(
-            torch.arange(
-                0,
-                pool.n_records,
-                -(-pool.n_records // STARTERS),
-            ),
-            None,
-        )
-        divisor = task.n_public * len(some.records) / pool.n_records
-        x, targets = inputs(some.inputs, some.group), some.targets.double().unsqueeze(0)
-        return minimise(LogisticProblems(x, targets, task.settings["penalty"], divisor))
 
     def event(self, multiplier: float, draws: GaussianNoise) -> Gaussian | None:
         """What was released of the data, counted: one vector."""

@@ -8,9 +8,8 @@ The constant input, where there is one, is penalised like the others: J is lambd
 only then, and both the sensitivity of the minimiser and the theorems on students need that.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -23,31 +22,6 @@ _ROUNDS = 200
 _HALVINGS = 40
 _PIECE_BYTES = 128 * 2**20
 _ROWS_AT_ONCE = 4096
-
-
-class Problems(Protocol):
-    """What Newton's method asks of R regressions; every sum is over the pieces."""
-
-    @property
-    def penalty(self) -> float:
-        """lambda."""
-
-    @property
-    def replicates(self) -> int:
-        """R."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Of one solution: rows, one for two classes and one per class for more; columns d."""
-
-    def part(self, rows: Tensor) -> "Problems":
-        """The problems of those indices."""
-
-    def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """All records once: features [R, n, d], or [n, d] that all share, and targets [R, n, Y].
-
-        Targets are divided by the divisor, so that J is a plain sum over records.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +48,9 @@ class LogisticProblems:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of one solution."""
-        return solution_shape(self.targets.shape[-1], self.features.shape[-1])
+        """Of one solution: a row for two classes, one for each class of more; columns d."""
+        classes = self.targets.shape[-1]
+        return 1 if classes == 2 else classes, self.features.shape[-1]
 
     def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
         """As many records at once as what is computed of them has room."""
@@ -93,49 +68,7 @@ class LogisticProblems:
         return replace(self, features=features, targets=self.targets[rows])
 
 
-@dataclass(frozen=True, slots=True)
-class StreamedProblem:
-    """One regression, of records that come piece by piece, as often as they are asked for.
-
-    Args:
-        records: Gives features [n, d] and targets [n, Y], float64, of all records.
-        n_features, n_classes: d, Y.
-        penalty: lambda.
-        divisor: What the sum of losses is divided by.
-    """
-
-    records: Callable[[], Iterator[tuple[Tensor, Tensor]]]
-    n_features: int
-    n_classes: int
-    penalty: float
-    divisor: float
-
-    @property
-    def replicates(self) -> int:
-        """R."""
-        return 1
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Of the solution."""
-        return solution_shape(self.n_classes, self.n_features)
-
-    def part(self, rows: Tensor) -> "StreamedProblem":
-        """The problem."""
-        return self
-
-    def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """The records, once more."""
-        for features, targets in self.records():
-            yield features, targets.unsqueeze(0) / max(self.divisor, 1.0)
-
-
-def solution_shape(n_classes: int, n_features: int) -> tuple[int, int]:
-    """One row for two classes, one per class for more; one column per feature."""
-    return (1 if n_classes == 2 else n_classes), n_features
-
-
-def minimise(problems: Problems, start: Tensor | None = None) -> Tensor:
+def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
     """The minimiser of every problem: Newton steps, halved until the gradient is shorter.
 
     Its norm is a merit function as good as J (J is strongly convex), and unlike J it still tells
@@ -216,7 +149,7 @@ def hessian_traces(features: Tensor, theta: Tensor) -> Tensor:
     return spread * features.square().sum(-1)
 
 
-def _gradient(problems: Problems, theta: Tensor) -> Tensor:
+def _gradient(problems: LogisticProblems, theta: Tensor) -> Tensor:
     """[R, H, d]."""
     total = problems.penalty * theta
     for features, targets in problems.pieces():
@@ -230,7 +163,7 @@ def _gradient(problems: Problems, theta: Tensor) -> Tensor:
     return total
 
 
-def _step(problems: Problems, theta: Tensor, gradient: Tensor) -> Tensor:
+def _step(problems: LogisticProblems, theta: Tensor, gradient: Tensor) -> Tensor:
     """H^-1 gradient, [R, H, d]."""
     steps = []
     for r, own in enumerate(gradient):

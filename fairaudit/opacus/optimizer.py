@@ -13,22 +13,19 @@ from torch.utils.data import Sampler
 from fairaudit.engine.devices import working_on
 from fairaudit.engine.loop import Asking, scaled
 from fairaudit.engine.release import GaussianRelease
-from fairaudit.engine.rules import ClippingRule, PublicFacts, leaves
+from fairaudit.engine.rules import ClippingRule, PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.opacus.accountant import Accountant
 from fairaudit.planning.arms import Arm
 from fairaudit.privacy.noise import GaussianNoise
 
-_OWN = "fairaudit"  # this module's part of a state_dict
-
 
 class Streams(NamedTuple):
-    """Where a training draws from: noise of gradients, noise of questions, samples."""
+    """Where a training's noise is drawn from: that of gradients, and that of questions."""
 
     noise: GaussianNoise
     query: GaussianNoise
-    sampling: np.random.Generator
 
 
 class PoissonBatches(Sampler[list[int]]):
@@ -37,6 +34,7 @@ class PoissonBatches(Sampler[list[int]]):
     A record's coin is exactly 1 / steps_per_epoch.
 
     Args:
+        stream: Draws the samples.
         records: In the data set.
         steps_per_epoch: Batches of one iteration, empty ones included.
         ahead: Whether processes draw batches before they are asked for.
@@ -46,17 +44,15 @@ class PoissonBatches(Sampler[list[int]]):
 
     def __init__(
         self,
+        stream: np.random.Generator,
         records: int,
         steps_per_epoch: int,
         *,
         ahead: bool,
     ) -> None:
-        self.records, self.steps_per_epoch, self.ahead = records, steps_per_epoch, ahead
+        self.steps_per_epoch, self.ahead = steps_per_epoch, ahead
         self.dealt: deque[int] = deque()  # sizes of the batches that no step has taken
-
-    def deal(self, stream: np.random.Generator) -> None:
-        """Draw from this stream from now on."""
-        self._sampler = PoissonSampler([stream], self.records, self.steps_per_epoch)
+        self._sampler = PoissonSampler([stream], records, steps_per_epoch)
 
     def __len__(self) -> int:
         return self.steps_per_epoch
@@ -105,7 +101,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         optimizer: The PyTorch optimizer, which moves the parameters along released gradients.
         arm: Method, numbers and guarantee.
         facts: What is public; its tensors lie where the norms are computed, in their precision.
-        streams: Draws that no step has used, by the steps taken so far.
+        streams: Draws that nothing has used.
         batches: Deals the records.
         accountant: Counts the steps.
         loss_reduction: ``mean`` or ``sum``, as of the loss.
@@ -118,7 +114,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         arm: Arm,
         rule: ClippingRule[Any],
         facts: PublicFacts,
-        streams: Callable[[int], Streams],
+        streams: Streams,
         batches: PoissonBatches,
         accountant: Accountant,
         loss_reduction: str = "mean",
@@ -133,19 +129,17 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         )
         self.arm, self.facts, self.accountant = arm, facts, accountant
         self._device = facts.expected_batch_size.device
-        self._streams, self._batches = streams, batches
-        fresh = streams(0)
-        batches.deal(fresh.sampling)
+        self._batches = batches
         batches.begun = self._forget
         with working_on(self._device):
             self._rule = Asking(
                 rule,
                 1,
                 facts,
-                fresh.query,
+                streams.query,
                 is_limited=sigma > 0,
             )
-        self._release = GaussianRelease(sigma, fresh.noise)
+        self._release = GaussianRelease(sigma, streams.noise)
         self._trained = self.params
         self._group: Tensor | None = None
         self._forget()
@@ -223,74 +217,16 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             self.step_hook(self)
         return last
 
-    def state_dict(self) -> dict[str, Any]:
-        """The wrapped optimizer's, with the rule's state and the steps taken."""
-        return {
-            **self.original_optimizer.state_dict(),
-            _OWN: {
-                **self._identity,
-                "steps": self.accountant.steps,
-                "rule": [tensor.cpu() for tensor in _tensors(self._rule.state)],
-            },
-        }
-
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Go on where a training with the same numbers stopped, with draws that it has not used.
-
-        Args:
-            state_dict: Of :meth:`state_dict`.
+        """Refused: noise that a training goes on with, and its steps, are nowhere saved.
 
         Raises:
-            ConfigError: It is not of such a training, or this one has taken steps.
+            ConfigError: Always.
         """
-        if self.accountant.steps:
-            raise ConfigError(
-                f"a state cannot replace {self.accountant.steps:,} steps that were taken",
-                hint="load it before the first step, into what make_private has just returned",
-            )
-        kept = dict(state_dict)
-        own = kept.pop(_OWN, None)
-        if own is None:
-            raise ConfigError(
-                "the state is no fairaudit.opacus optimizer's", hint="load one of its state_dict()"
-            )
-        for name, value in self._identity.items():
-            if own.get(name) != value:
-                raise ConfigError(
-                    f"the state is of another training: {name} is {own.get(name)!r} there and "
-                    f"{value!r} here",
-                    hint="call make_private with the numbers of that training",
-                )
-        steps, saved, tensors = own.get("steps"), own.get("rule"), _tensors(self._rule.state)
-        fits = isinstance(saved, list) and all(isinstance(value, Tensor) for value in saved)
-        fits = fits and [value.shape for value in saved] == [tensor.shape for tensor in tensors]
-        if type(steps) is not int or steps < 0 or not fits:
-            raise ConfigError(
-                "the state is damaged: its steps or its rule's state are not of this training",
-                hint="load one of its state_dict()",
-            )
-        self.original_optimizer.load_state_dict(kept)
-        for tensor, value in zip(tensors, saved, strict=True):
-            tensor.copy_(value)
-        self.accountant.steps = steps
-        fresh = self._streams(steps)
-        self._rule.noise, self._release.noise = fresh.query, fresh.noise
-        self._batches.deal(fresh.sampling)
-        self._forget()
-
-    @property
-    def _identity(self) -> dict[str, object]:
-        """What two trainings must share for one to go on with the other's state."""
-        numbers = dict(self.arm.settings)
-        numbers.pop("learning_rate")  # that of the wrapped optimizer counts
-        return {
-            "method": self.arm.method,
-            "n_public": self.facts.n_public,
-            "steps_per_epoch": len(self._batches),
-            "groups": self.facts.n_groups,
-            "classes": self.facts.n_classes,
-            **numbers,
-        }
+        raise ConfigError(
+            "a private training cannot be taken up again",
+            hint="make_private starts another one, whose epsilon comes on top",
+        )
 
     def _forget(self) -> None:
         """Nothing of a batch that broke off reaches the next: a record would be in it twice."""
@@ -478,20 +414,3 @@ class GhostOptimizer(RuleOptimizer):
         self._add(
             [p.grad.detach().reshape(-1).to(self.facts.expected_batch_size) for p in self.params]
         )
-
-
-def _tensors(state: object) -> list[Tensor]:
-    """What is saved of a rule's state, in its order.
-
-    Raises:
-        ConfigError: It holds something else.
-    """
-    tensors = []
-    for leaf in leaves(state):
-        if not isinstance(leaf, Tensor):
-            raise ConfigError(
-                f"the rule's state holds a {type(leaf).__name__}, which cannot be saved",
-                hint="a state is made of tensors, dataclasses, tuples, lists and dicts",
-            )
-        tensors.append(leaf)
-    return tensors

@@ -5,7 +5,6 @@ import importlib
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from math import ceil
 from typing import Any
 
@@ -131,14 +130,20 @@ def make_private(
     event = arm.privacy.event
     assert event is None or isinstance(event, SampledGaussian)
     ahead = loader.num_workers > 0
-    batches = PoissonBatches(_records(loader), schedule.steps_per_epoch, ahead=ahead)
+    with from_operating_system() if seed is None else nullcontext():
+        sampling = numpy_stream(seed or 0, "sampling", "shared")
+        streams = Streams(
+            noise_stream(seed or 0, "noise", arm.method, 1),
+            noise_stream(seed or 0, "query", f"{arm.method}/rule", 1),
+        )
+    batches = PoissonBatches(sampling, _records(loader), schedule.steps_per_epoch, ahead=ahead)
     kind = GhostOptimizer if grad_sample_mode == "ghost" else RuleOptimizer
     private = kind(
         optimizer,
         arm=arm,
         rule=trainer.rule(task),
         facts=replace(task.facts(), expected_batch_size=task.facts().expected_batch_size.to(norms)),
-        streams=partial(_streams, seed, arm.method),
+        streams=streams,
         batches=batches,
         accountant=Accountant(event, target_delta, target_epsilon, arm.privacy.guarantee),
         loss_reduction=loss_reduction,
@@ -334,20 +339,6 @@ def _task(
         source={},
         budget=0,
     )
-
-
-def _streams(seed: int | None, arm: str, taken: int) -> Streams:
-    """Those of an audit's arm at that seed.
-
-    After a state was loaded others, for noise is used once.
-    """
-    after = f"/after {taken}" if taken else ""
-    with from_operating_system() if seed is None else nullcontext():
-        return Streams(
-            noise_stream(seed or 0, "noise", f"{arm}{after}", 1),
-            noise_stream(seed or 0, "query", f"{arm}/rule{after}", 1),
-            numpy_stream(seed or 0, "sampling", f"shared{after}"),
-        )
 
 
 def _loader(

@@ -1,11 +1,7 @@
 """Output perturbation on inputs standardised within each group, as published; it has no epsilon."""
 
-from collections.abc import Callable
-
 import torch
-from torch import Tensor
 
-from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods.base import Task
 from fairaudit.methods.minimiser import OutputPerturbation
 from fairaudit.models.convex import BoundedInputs
@@ -28,12 +24,14 @@ class GroupNormalised(OutputPerturbation):
 
         Those of an absent group leave it as it is.
         """
-        sizes = torch.bincount(
-            task.pool.groups[: task.pool.n_records], minlength=task.pool.n_groups
-        )
-        sizes = sizes.double().unsqueeze(1)
-        means = _sums(task.pool, lambda x, groups: x) / sizes
-        spreads = (_sums(task.pool, lambda x, groups: (x - means[groups]).square()) / sizes).sqrt()
+        records = task.pool.everything()
+        finite = torch.isfinite(records.inputs).all(1, keepdim=True)
+        x = torch.where(finite, records.inputs, 0.0).double()
+        sizes = torch.bincount(records.group, minlength=task.pool.n_groups).double().unsqueeze(1)
+        sums = torch.zeros(task.pool.n_groups, task.pool.width, dtype=torch.float64)
+        means = sums.index_add(0, records.group, x) / sizes
+        squares = (x - means[records.group]).square()
+        spreads = (sums.index_add(0, records.group, squares) / sizes).sqrt()
         return BoundedInputs(
             task.settings["feature_norm"],
             task.settings["intercept"],
@@ -44,16 +42,3 @@ class GroupNormalised(OutputPerturbation):
     def event(self, multiplier: float, draws: GaussianNoise) -> None:
         """None: the group statistics carry no noise."""
         return
-
-
-def _sums(pool: TrainingPool, value: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Sum of a value of each record over each group, [K, d]."""
-    total = torch.zeros(pool.n_groups, pool.width, dtype=torch.float64)
-    for batch in pool.pieces():
-        x = torch.where(
-            torch.isfinite(batch.inputs).all(1, keepdim=True),
-            batch.inputs,
-            0.0,
-        ).double()
-        total.index_add_(0, batch.group, value(x, batch.group))
-    return total

@@ -36,13 +36,12 @@ def read(
         point.new_empty(draws, *point.shape[1:])
     )
     sizes = torch.bincount(task.pool.groups[: task.pool.n_records], minlength=task.pool.n_groups)
-    trace, risk = point.new_zeros(len(sizes)), point.new_zeros(draws, len(sizes))
-    for x, targets, groups in bounded(task.pool, trained.network.inputs):
-        member = torch.nn.functional.one_hot(groups, task.pool.n_groups).double()
-        share = member / sizes.double()
-        trace += hessian_traces(x, point)[0] @ share
-        risk += group_losses(x, targets, point + spread * noise, share)
-        risk -= group_losses(x, targets, point, share)
+    x, targets, groups = bounded(task.pool, trained.network.inputs)
+    member = torch.nn.functional.one_hot(groups, task.pool.n_groups).double()
+    share = member / sizes.double()
+    trace = hessian_traces(x, point)[0] @ share
+    risk = group_losses(x, targets, point + spread * noise, share)
+    risk -= group_losses(x, targets, point, share)
     drawn, drawn_error = mean_and_error(risk)
     return {
         "hessian_trace": trace,

@@ -37,7 +37,7 @@ def test_replicates_get_their_own_records_and_padding_is_zero():
 def test_rows_made_for_a_batch_are_the_rows_that_would_have_been_kept(index, padded, monkeypatch):
     monkeypatch.setattr(pool, "ROWS_AT_ONCE", 7)
     kept = make_pool(60, classes=3, groups=4)
-    made, _ = streamed(kept)
+    made = streamed(kept)
     assert (made.n_records, made.width) == (kept.n_records, kept.width)
     index = torch.tensor(index, dtype=torch.int64)
     present = index < 60 if padded else None
@@ -45,16 +45,9 @@ def test_rows_made_for_a_batch_are_the_rows_that_would_have_been_kept(index, pad
         assert (ours is None and theirs is None) or torch.equal(ours, theirs)
 
 
-def test_pieces_are_all_records_once_and_in_order(monkeypatch):
-    monkeypatch.setattr(pool, "ROWS_AT_ONCE", 7)
+def test_everything_is_all_records_once_and_in_order():
     kept = make_pool(60, classes=3, groups=4)
-    made, rows = streamed(kept)
-    rows.asked = 0
-    assert kept.in_memory
-    assert not made.in_memory
-    (whole,) = kept.pieces()
-    pieces = list(made.pieces())
-    assert len(pieces) == 9
-    assert rows.asked == 7
-    for n, values in enumerate(whole[:-1]):
-        assert torch.equal(torch.cat([piece[n] for piece in pieces]), values)
+    whole, made = kept.everything(), streamed(kept).everything()
+    assert whole.records.tolist() == list(range(60))
+    for ours, theirs in zip(made[:-1], whole[:-1], strict=True):
+        assert torch.equal(ours, theirs)

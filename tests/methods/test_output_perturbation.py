@@ -98,7 +98,7 @@ def test_group_normalised_inputs_have_mean_0_and_deviation_1_in_every_group():
     pool = make_pool(200, groups=2)
     task = make_task(NORMALISED, pool, feature_norm=1e9)
     inputs = NORMALISED.make().inputs(task)
-    (batch,) = pool.pieces()
+    batch = pool.everything()
     x = inputs(batch.inputs, batch.group)[:, :-1]
     for group in range(2):
         own = x[batch.group == group]

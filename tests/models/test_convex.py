@@ -6,7 +6,6 @@ from fairaudit.models import convex
 from fairaudit.models.convex import (
     TOLERANCE,
     LogisticProblems,
-    StreamedProblem,
     hessian_traces,
     losses,
     minimise,
@@ -90,22 +89,6 @@ def test_records_in_pieces_have_the_same_minimiser(classes, replicates, monkeypa
     assert sum(pieces) == 80
     torch.testing.assert_close(
         minimise(LogisticProblems(x, targets, 0.01)), whole, rtol=0, atol=1e-7
-    )
-
-
-@pytest.mark.parametrize("classes", [2, 4])
-def test_streamed_records_have_the_same_minimiser(classes):
-    x, targets = records(classes=classes)
-
-    def stream():
-        yield x[:30], targets[0, :30]
-        yield x[30:], targets[0, 30:]
-
-    found = minimise(
-        StreamedProblem(stream, n_features=4, n_classes=classes, penalty=0.01, divisor=80.0)
-    )
-    torch.testing.assert_close(
-        found, minimise(LogisticProblems(x, targets, 0.01)), rtol=0, atol=1e-7
     )
 
 

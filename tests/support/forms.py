@@ -116,22 +116,21 @@ def make_pool(count=60, *, classes=2, groups=2, seed=0, width=7, spoilt=None):
 
 
 class MadeRows:
-    """Inputs that are looked up when they are asked for; ``asked`` is the most at once."""
+    """Inputs that are looked up when they are asked for."""
 
     def __init__(self, features):
-        self.features, self.shape, self.asked = features, features.shape, 0
+        self.features, self.shape = features, features.shape
 
     def fill(self, index, out):
-        self.asked = max(self.asked, len(index))
         out[:] = self.features[index]
 
 
 def streamed(pool):
-    """The same records, and the rows that a pool which does not keep its inputs makes them of."""
-    made = MadeRows(pool.gather(torch.arange(pool.n_records), None).inputs.numpy())
+    """The same records, whose inputs are made when they are asked for."""
+    made = MadeRows(pool.everything().inputs.numpy())
     labels, groups = pool.labels[: pool.n_records], pool.groups[: pool.n_records]
     sizes = {"n_classes": pool.n_classes, "n_groups": pool.n_groups}
-    return TrainingPool(made, labels, groups, **sizes), made
+    return TrainingPool(made, labels, groups, **sizes)
 
 
 def make_public(count, *, groups=2, seed=7, width=7):
