@@ -21,6 +21,7 @@ from fairaudit.data.encode import encode
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError, FairauditError, TrainerError
+from fairaudit.execution.run_directory import clean
 from fairaudit.release.planned import Request as Wish
 from fairaudit.release.planned import plan_release
 from fairaudit.results.jobs import read_result
@@ -539,7 +540,9 @@ def test_planted_mistakes_are_named_and_sound_learners_are_not(home):
     people.to_csv("many.csv", index=False)
     names = "low_bound", "low_rate", "few_rounds", "few_rows", "few_in_both", "sound", "sound_too"
     trainers = [f"planted:{name}" for name in names]
-    report = audited(trainers, "many.csv", epsilon=3, seeds=5)
+    report = audited(trainers, "many.csv", epsilon=3, seeds=5, out="many")
+    clean(Path("many"))  # twins that were trained last, too
+    assert [path.name for path in (home / "many/jobs").iterdir()] == ["lock"]
     knobs = [(one.advice.knob, one.arm) for one in report.findings if one.advice]
     settings = {arm.partition(".")[2] for knob, arm in knobs if knob == "own settings"}
     assert settings == {"low_bound", "low_rate", "few_rounds"}

@@ -103,7 +103,7 @@ def plan_lines(
     )
     seeds = config.seeds * plan.trials
     twins = seeds * sum(arm.has_twins for arm in plan.arms)
-    alone = seeds * sum(arm.has_twins and not arm.is_own_code for arm in plan.arms)
+    alone = seeds * sum(arm.has_twins and not arm.supports_no_noise for arm in plan.arms)
     still = f"  twins   {twins:,} without noise"
     if alone:
         still += f" and {'as many' if alone == twins else f'{alone:,}'} of their steps alone"

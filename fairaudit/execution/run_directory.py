@@ -34,7 +34,7 @@ from fairaudit.results.jobs import (
 )
 
 _MANIFEST = "run.json"
-LOG = ".log"  # of a trainer of the user's own that failed
+LOG = ".log"  # of a training that failed in code of the user's own
 _LOCK = "lock"
 
 
@@ -109,8 +109,8 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
         OutputError: Not writable, in use by another run, not a run directory, or of other data.
     """
     config, rundir = plan.config, RunDir(plan.config.out)
-    files = {job_path(rundir.jobs, job.id) for job in plan.every_job}
-    own = {arm.key for arm in plan.arms if arm.is_own_code}
+    jobs = plan.splitting({arm.key for arm in plan.arms}).every_job  # with twins that may follow
+    files = {job_path(rundir.jobs, job.id) for job in jobs}
     with _held(rundir) as lock:
         refuse_other_data(config)
         try:
@@ -120,7 +120,7 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
         except OSError as error:
             raise output_error(rundir.jobs, error) from error
         # Before the first training: whatever a killed run leaves is listed.
-        files |= {rundir.jobs / f"{job.id}{LOG}" for job in plan.jobs if job.arm in own}
+        files |= {rundir.jobs / f"{job.id}{LOG}" for job in jobs}
         files.update(_listed(rundir.jobs))
         content = {
             "data": config.data.name,

@@ -8,7 +8,7 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.split import leakage_rows
 from fairaudit.errors import ConfigError
-from fairaudit.methods.catalog import find
+from fairaudit.methods.catalog import admit_outside, find
 from fairaudit.methods.spec import Need
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Plan, plan_trainings
@@ -54,7 +54,7 @@ def refuse_leakage(config: AuditConfig) -> None:
     """
     if not config.leakage:
         return
-    if config.trainer or config.synthesizer or config.synthetic:
+    if admit_outside(config):
         raise ConfigError(
             "--leakage attacks methods of this program, not code or tables of your own",
             hint="leave them out, or --leakage",

@@ -575,11 +575,11 @@ def _remedy(report: Report, arm: ArmFacts) -> Advice | None:
 
 def _knob(report: Report, arm: ArmFacts) -> Knob | None:
     """By what most of its gap comes from, else most of its cost."""
-    if arm.reference is None and not arm.is_own_code:
-        return _against_undertraining(report, arm)
     compared = [comparison for comparison in report.costs if comparison.arm == arm.key]
     if arm.is_own_code:
         return _against_own_code(compared)
+    if arm.reference is None:
+        return _against_undertraining(report, arm)
     splits = list(map(_detected_split, compared))
     splits += [split_cost(comparison, comparison.overall, RISK) for comparison in compared]
     for split in splits:
