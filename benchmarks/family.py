@@ -7,17 +7,20 @@
 
 Models are trained as in ``benchmarks/trainings.py``; each audit has its own file. ``flips``: two
 private arms, groups drawn by coin flips, of two or three levels; how often `family` tells of any
-difference (a gap in a cost, a lost class, a changed gap). ``deals``: two groups of different laws
-in which privacy truly costs them differently; the four costs of one arm are judged together. How
-often all four intervals hold what is true of the file, how wide they are beside Bonferroni's, and
-how many of the four are told from zero: with the 5 % divided among the four (``bonferroni``), or
-with the largest of four studentised contrasts held against its own distribution, whose correlations
-are estimated from the audit's seeds (``max-t``) or known (``oracle``). ``words``: three private
-arms that truly differ, by the same groups; how often everything that the family says of gaps in the
-four costs is true of the file: of the sign of those that are detected, of what the others are at
-most. ``whole``: `run_audit` on tables of 600 rows whose two or three groups coins decided,
-``dpsgd`` and ``global-adapt``, with the defaults, a bound of 1, and full diagnostics in turn: how
-many reports assert a difference, and how many have disjoint intervals of two groups.
+difference (a gap in a cost, a lost class, a changed gap). Then again, each arm beside a second
+training of its own in place of the reference: there nobody loses anything either, and a cost
+over all rows counts, too; how often one would be told by its own interval stands beside.
+``deals``: two groups of different laws in which privacy truly costs them differently; the four
+costs of one arm are judged together. How often all four intervals hold what is true of the
+file, how wide they are beside Bonferroni's, and how many of the four are told from zero: with
+the 5 % divided among the four (``bonferroni``), or with the largest of four studentised
+contrasts held against its own distribution, whose correlations are estimated from the audit's
+seeds (``max-t``) or known (``oracle``). ``words``: three private arms that truly differ, by the
+same groups; how often everything that the family says of gaps in the four costs is true of the
+file: of the sign of those that are detected, of what the others are at most. ``whole``:
+`run_audit` on tables of 600 rows whose two or three groups coins decided, ``dpsgd`` and
+``global-adapt``, with the defaults, a bound of 1, and full diagnostics in turn: how many
+reports assert a difference, and how many have disjoint intervals of two groups.
 """
 
 import argparse
@@ -25,6 +28,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +49,7 @@ from fairaudit.results.estimates import Measured
 Array = NDArray[np.float64]
 COSTS = {"privacy_cost": 1, "excess_risk": 1, "tpr_cost": -1, "selection_cost": -1}
 TRUE_OF = {"tpr_cost": "change.tpr", "selection_cost": "change.selection_rate"}
-DIFFERENCES = {"gap", "gap_gained", "one_answer", "class_lost"} | {
+DIFFERENCES = {"gap", "gap_gained", "rate_gap", "rate_gap_risen", "one_answer", "class_lost"} | {
     f"step_{cause}" for cause in ("direction", "magnitude_effective", "noise")
 }
 DRAWS = 4000
@@ -85,27 +89,34 @@ class Audit:
         return compare(evaluation, name, "sgd", *arms)
 
 
-def flips(audits: int, seeds: int, *, given: bool) -> tuple[int, int]:
-    """Audits that assert a difference between groups drawn by coin flips, and audits."""
-    telling = 0
+def flips(audits: int, seeds: int, *, given: bool, alike: bool) -> tuple[int, int]:
+    """Audits that assert what is not so of groups drawn by coin flips.
+
+    And those of which a cost over all rows would be told by its own interval; of 0 where it is
+    true, for the arms are not ``alike``.
+    """
+    telling = by_itself = 0
     for number in range(audits):
         rng = np.random.default_rng([11, seeds, given, number])
         world = replace(worlds(number % 4), given=given)
         levels = 3 if number % 4 == 3 else 2
         audit = Audit(world, rng.integers(0, levels, len(world.x)), rng, seeds)
-        first = audit.models(world)
-        second = audit.models(replace(world, clip=0.3))
-        measured = [
-            disclosed(audit.compared("dpsgd", first.private, first.reference, seeds), least=0),
-            disclosed(audit.compared("other", second.private, first.reference, seeds), least=0),
-        ]
+        reference = audit.models(world).reference
+        measured = []
+        for name, arm in (("dpsgd", world), ("other", replace(world, clip=0.3))):
+            private = audit.models(arm).private
+            beside = audit.models(arm).private if alike else reference
+            measured.append(disclosed(audit.compared(name, private, beside, seeds), least=0))
         found = family(measured)
         is_told = bool(found.changed)
         for comparison in found.comparisons:
             is_told |= any(gap.detected for gap in comparison.gaps)
             is_told |= any(share.is_lost for share in comparison.doubtful)
+            is_told |= alike and bool(comparison.paid)
         telling += is_told
-    return telling, audits
+        lows = [one.overall.estimates[cost].low for one in measured for cost in COSTS]
+        by_itself += alike and any(low > 0 for low in lows)
+    return telling, by_itself
 
 
 def four(world: World, audits: int, seed: int) -> Iterator[tuple[Array, Array, Array]]:
@@ -265,11 +276,12 @@ def main() -> None:
     parser.add_argument("--audits", type=int, default=200)
     options = parser.parse_args()
     if options.what == "flips":
-        for given in (False, True):
-            for seeds in (5, 10):
-                telling, audits = flips(options.audits, seeds, given=given)
-                split = "given split" if given else "a split per seed"
-                print(f"{split}, {seeds} seeds: {telling} of {audits} assert", flush=True)
+        for alike, given, seeds in product((False, True), (False, True), (5, 10)):
+            telling, alone = flips(options.audits, seeds, given=given, alike=alike)
+            arms = "beside itself" if alike else "beside sgd"
+            split = "given split" if given else "a split per seed"
+            told = f"{telling} of {options.audits} assert, a cost by its own interval {alone}"
+            print(f"{arms}, {split}, {seeds} seeds: {told}", flush=True)
         return
     if options.what == "whole":
         telling, torn = whole(options.audits)

@@ -94,7 +94,7 @@ def parts(report):
     return found
 
 
-ALL = {"step", "clipping", "noise", "constant"}
+ALL = {"step", "clipping", "noise", "step_and_noise", "constant"}
 
 
 def test_costs_are_split_where_one_is_detected_and_a_killed_run_comes_to_the_same(tmp_path):

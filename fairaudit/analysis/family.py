@@ -1,7 +1,8 @@
 """Which differences a sentence may tell of: those told from zero among all that it chooses from.
 
-One family for the report: every method, grouping, pair of groups and primary measure, whether a
-group lost an answer, and what privacy changes in other metrics. Source: docs/methods.md 6.5.
+One family for the report: every method, grouping, pair of groups and primary measure, what all rows
+lose, whether a group lost an answer, and what privacy changes in other metrics. Source:
+docs/methods.md 6.5.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from typing import NamedTuple
 
 from fairaudit.metrics.intervals import among, half_width
 from fairaudit.metrics.registry import METRICS, base_metric, costs, part_of
+from fairaudit.report.main_gap import cost_names
 from fairaudit.report.measured import ChangedGap
 from fairaudit.results.estimates import (
     ClassShare,
@@ -24,6 +26,7 @@ from fairaudit.results.estimates import (
 
 ONE_ANSWER = "one_answer"
 _CHANGE = "change."
+_ALL_ROWS = frozenset({""})  # in the place of groups
 _Place = tuple[int, str, frozenset[str]]  # comparison, what is measured, groups
 
 
@@ -71,7 +74,7 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
         if comparison.reference and not metrics:
             lost = _of_classes(number, comparison)
             silent += 1 - sum(1 / claim.rivals for claim in lost.values())
-            claims |= lost | _of_changes(number, comparison)
+            claims |= lost | _of_changes(number, comparison) | _of_all_rows(number, comparison)
     told, measures = _told(claims, silent)
     revised, changed = [], []
     for number, comparison in enumerate(compared):
@@ -99,6 +102,9 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
             doubtful = [_judged(number, share, told, measures) for share in comparison.doubtful]
             update["doubtful"] = tuple(doubtful)
             update["by_group"] = tuple(_answering(group, doubtful) for group in comparison.by_group)
+            overall = comparison.overall.estimates
+            paid = [cost for cost in overall if (number, cost, _ALL_ROWS) in told]
+            update["paid"] = tuple(cost for cost in paid if (overall[cost].value or 0.0) > 0)
         revised.append(comparison.model_copy(update=update))
     return Family(tuple(revised), tuple(changed))
 
@@ -144,6 +150,19 @@ def _of_changes(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
         if is_change and gap.kind == "pair" and gap.signed.ends:
             pairs.append(gap)
     return {_place(number, gap): _Claim((gap.signed,), len(pairs)) for gap in pairs}
+
+
+def _of_all_rows(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
+    """Every cost over all rows; together they are one measure."""
+    overall = comparison.overall
+    readable = []
+    for cost in cost_names(comparison):
+        if overall.gated and cost not in overall.ungated and overall.estimates[cost].ends:
+            readable.append(cost)
+    claims = {}
+    for cost in readable:
+        claims[number, cost, _ALL_ROWS] = _Claim((overall.estimates[cost],), len(readable))
+    return claims
 
 
 def _of_classes(number: int, comparison: Comparison) -> dict[_Place, _Claim]:

@@ -14,6 +14,7 @@ from fairaudit.metrics.registry import (
     CONSTANT,
     METRICS,
     NOISE,
+    STEP_AND_NOISE,
     base_metric,
     beside_constant,
     costs,
@@ -153,10 +154,15 @@ def _part_tables(
     evaluation: Evaluation,
     records: EvaluatedRecords,
 ) -> dict[str, MetricTable]:
-    """Every cost's parts, which sum to it at each seed. ``ends``: the arm and its reference."""
-    outcome, (arm, before) = evaluation.outcome, ends
+    """Every cost's parts, which sum to it at each seed. ``ends``: the arm and its reference.
+
+    Of three parts step and noise also stand together.
+    """
+    outcome, (arm, reference) = evaluation.outcome, ends
     tables: dict[str, MetricTable] = {}
     lacking: list[int] = []
+    before = reference
+    between = []
     for twin in twins:
         of_seed = {p.seed: p for p in twin.predictions}
         lacking += [p.seed for p in baseline if p.seed not in of_seed]
@@ -166,7 +172,12 @@ def _part_tables(
             after = evaluated(models, evaluation.labels, records, outcome)
         tables |= costs_between(after, before, records, outcome, twin.part)
         before = after
+        between.append(after)
     tables |= costs_between(arm, before, records, outcome, NOISE)
+    if len(between) == 2:
+        stepping, quiet = between
+        clipping = (quiet, stepping)
+        tables |= costs_between(arm, reference, records, outcome, STEP_AND_NOISE, clipping)
     if lacking:
         for name, table in tables.items():
             nothing = np.full_like(table.by_seed, np.nan)

@@ -29,6 +29,7 @@ LEAST_AT_ONE = 1_000  # of which half, 500, are no members
 # length, what else it does to gradients, and the noise; of others what they do without noise, and
 # the noise.
 STEP, STEP_AND_CLIPPING, NOISE = "step", "step_and_clipping", "noise"
+STEP_AND_NOISE = "step_and_noise"  # of the three parts two, paired at each seed
 PARTS = {
     STEP: "of the length of the steps, without clipping or noise",
     "clipping": "of clipping, without any noise",
@@ -37,6 +38,7 @@ PARTS = {
     "partition": "of the partition into teachers, without any noise",
     "without_noise": "of the training without any noise",
     NOISE: "of the noise alone",
+    STEP_AND_NOISE: "of the length of the steps and the noise, without that of clipping",
 }
 # A cost against the model that predicts the classes' shares in the training rows for everybody.
 CONSTANT = "constant"

@@ -75,6 +75,7 @@ def costs_between(
     records: EvaluatedRecords,
     outcome: LabelOutcome,
     part: str = "",
+    apart: tuple[Sequence[EvaluatedSeed], Sequence[EvaluatedSeed]] | None = None,
 ) -> Tables:
     """Every cost: what ``later`` does worse than ``earlier``. Source: docs/methods.md 6.1.
 
@@ -82,10 +83,11 @@ def costs_between(
         later, earlier: Seed by seed, in the order of ``records``.
         records, outcome: As of :func:`both_tables`.
         part: ``privacy_cost.PART`` is what the costs are named then.
+        apart: A later and an earlier model between both, whose own difference is left out.
     """
     tables: Tables = {}
     for metric in outcome.paid:
-        change = _change(metric, later, earlier, records)
+        change = _change(metric, later, earlier, records, apart)
         counts = records.count(change.behind)
         for name in metric.spec.rests_on:
             of_class = ClassMetric(name, METRICS[name], outcome.scored or 0)
@@ -109,12 +111,16 @@ def _change(
     later: Sequence[EvaluatedSeed],
     earlier: Sequence[EvaluatedSeed],
     records: EvaluatedRecords,
-    times: float = 1.0,
+    apart: tuple[Sequence[EvaluatedSeed], Sequence[EvaluatedSeed]] | None = None,
 ) -> Influences:
-    """``later`` minus so many times ``earlier``."""
+    """``later`` minus ``earlier``, without what those that are ``apart`` differ by."""
     change = Influences(records)
-    for a, b, place in zip(later, earlier, records.places, strict=True):
-        change.add(place, a.score(metric).minus(b.score(metric), times))
+    for seed, place in enumerate(records.places):
+        score = later[seed].score(metric).minus(earlier[seed].score(metric))
+        if apart is not None:
+            after, before = apart
+            score = score.minus(after[seed].score(metric).minus(before[seed].score(metric)))
+        change.add(place, score)
     return change
 
 

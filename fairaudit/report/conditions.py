@@ -70,16 +70,7 @@ def asking_why(report: Report) -> set[str]:
     """The arms of which harm is told: a cost, a gap, ill health or a rule that fails."""
     codes = {code for code, phrase in phrases().items() if phrase.asks_why}
     arms = {finding.arm for finding in report.findings if finding.code in codes}
-    for comparison in report.costs:
-        if any(_is_paid(comparison, metric) for metric in measures(comparison)):
-            arms.add(comparison.arm)
-    return arms
-
-
-def _is_paid(comparison: Comparison, metric: str) -> bool:
-    """Whether all rows together are shown to pay."""
-    estimate = comparison.overall.estimates.get(metric)
-    return estimate is not None and estimate.low is not None and estimate.low > 0
+    return arms | {comparison.arm for comparison in report.costs if comparison.paid}
 
 
 def with_rules(report: Report) -> Report:
@@ -232,16 +223,10 @@ def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
     if detected:
         return
     for metric in measures(comparison):
-        paid = interval_of(comparison.overall.estimates.get(metric))
-        if paid.low is not None and paid.low > 0:
-            yield _found(
-                "cost",
-                comparison,
-                metric,
-                (),
-                {"size": paid},
-                report=report,
-            )
+        if metric in comparison.paid:
+            size = {"size": interval_of(comparison.overall.estimates[metric])}
+            code = "rate_fell" if _is_rate(metric) else "cost"
+            yield _found(code, comparison, metric, (), size, report=report)
     for metric in measures(comparison):
         gap = main_gap(comparison, metric)
         if gap is None:
@@ -278,10 +263,17 @@ def _of_gap(report: Report, comparison: Comparison, gap: Gap) -> Finding:
     size = {"size": interval_of(gap.size)}
     cost_a, cost_b = (cost_of(comparison, group, gap.metric) for group in groups)
     if cost_a.value is not None and cost_b.value is not None and cost_a.value < 0:
+        code = "rate_gap_risen" if _is_rate(gap.metric) else "gap_gained"
         numbers = size | {"gain_a": _gain(cost_a), "gain_b": _gain(cost_b)}
-        return _found("gap_gained", comparison, gap.metric, groups, numbers, report=report)
-    numbers = size | {"cost_a": cost_a, "cost_b": cost_b}
-    return _found("gap", comparison, gap.metric, groups, numbers, report=report)
+    else:
+        code = "rate_gap" if _is_rate(gap.metric) else "gap"
+        numbers = size | {"cost_a": cost_a, "cost_b": cost_b}
+    return _found(code, comparison, gap.metric, groups, numbers, report=report)
+
+
+def _is_rate(metric: str) -> bool:
+    """Whether it is how much a rate of one class falls, which is no price that rows pay."""
+    return bool(spec_of(metric).needs & {"positive", "favourable"})
 
 
 def _gain(cost: Interval) -> Interval:
@@ -306,9 +298,9 @@ def _of_parts(
     groups: tuple[str, ...] = ()
     if split.a:
         groups = (split.a, split.b)
-    for part in split.parts:
+    for part in split.known:
         numbers[part.name] = part.number
-    for part in split.parts:
+    for part in split.asked(step_by_rule=arm.step_by_rule):
         if part.is_above and (part.number.value or 0.0) >= MOST * (split.total.value or 0.0):
             yield _found(
                 f"from_{part.name}",
@@ -330,7 +322,7 @@ def _detected_split(comparison: Comparison) -> Split | None:
             if split is not None:
                 return split
     for metric in measures(comparison):
-        if _is_paid(comparison, metric):
+        if metric in comparison.paid:
             return split_cost(comparison, comparison.overall, metric)
     return None
 
@@ -584,7 +576,7 @@ def _knob(report: Report, arm: ArmFacts) -> Knob | None:
     splits += [split_cost(comparison, comparison.overall, RISK) for comparison in compared]
     for split in splits:
         if split is not None:
-            return _against(report, arm, split.largest.name)
+            return _against(report, arm, split.largest(step_by_rule=arm.step_by_rule).name)
     return _against_noise(report, arm)
 
 
@@ -599,7 +591,7 @@ def _against_own_code(compared: Sequence[Comparison]) -> Knob | None:
             split = split_cost(comparison, comparison.overall, RISK)
         if split is None:
             continue
-        part = split.largest
+        part = split.largest()
         if part.name != "without_noise":
             return "own noise"
         is_told = part.is_above

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fairaudit.metrics.registry import METRICS, costs, spec_of
+from fairaudit.metrics.registry import METRICS, costs, part_of, spec_of
 from fairaudit.report.facts import LabelFacts
 from fairaudit.report.numbers import OWN_UNIT, POINTS, UNKNOWN, Scale, number
 from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
@@ -113,7 +113,8 @@ def is_detected(gap: Gap) -> bool:
 def cost_names(comparison: Comparison) -> list[str]:
     """The costs that are known of a comparison; of several classes those of a class for each."""
     known = sorted(comparison.overall.estimates, key=lambda name: (len(name), name))
-    return [name for cost in costs() for name in known if name.partition("[")[0] == cost]
+    whole = [name for name in known if not part_of(name)]
+    return [name for cost in costs() for name in whole if name.partition("[")[0] == cost]
 
 
 def measure_text(metric: str, label: LabelFacts) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fairaudit.metrics.registry import PARTS
+from fairaudit.metrics.registry import NOISE, PARTS, STEP, STEP_AND_NOISE
 from fairaudit.results.estimates import (
     Comparison,
     Estimate,
@@ -36,23 +36,38 @@ class Split:
         metric: Which cost.
         a, b: The groups of a gap, the one that pays more first; "" for a cost.
         total: The number.
-        parts: From the reference to the method; the noise is the last.
+        known: From the reference to the method; of three parts step and noise also together.
     """
 
     metric: str
     a: str
     b: str
     total: Interval
-    parts: tuple[SplitPart, ...]
-
-    def part(self, name: str) -> SplitPart | None:
-        """The part of that name, or None."""
-        return next((part for part in self.parts if part.name == name), None)
+    known: tuple[SplitPart, ...]
 
     @property
-    def largest(self) -> SplitPart:
-        """The part with the largest value."""
-        return max(self.parts, key=lambda part: part.number.value or 0.0)
+    def parts(self) -> tuple[SplitPart, ...]:
+        """Those that sum to the number; the noise is the last."""
+        return tuple(part for part in self.known if part.name != STEP_AND_NOISE)
+
+    def asked(self, *, step_by_rule: bool) -> tuple[SplitPart, ...]:
+        """Those that somebody can act on.
+
+        By rule a step is short because of the noise, so the noise has what that costs, too.
+        """
+        parts = {part.name: part for part in self.known}
+        together = parts.pop(STEP_AND_NOISE, None)
+        if step_by_rule and together is not None and parts[STEP].number.value:
+            del parts[STEP], parts[NOISE]
+            return (together, *parts.values())
+        return tuple(parts.values())
+
+    def largest(self, *, step_by_rule: bool = False) -> SplitPart:
+        """Of those that somebody can act on, the one with the largest value."""
+        return max(
+            self.asked(step_by_rule=step_by_rule),
+            key=lambda part: part.number.value or 0.0,
+        )
 
 
 def part_names(comparison: Comparison) -> list[str]:

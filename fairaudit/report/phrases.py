@@ -101,9 +101,31 @@ PHRASES: Mapping[str, Phrase] = {
         asks_why=True,
     ),
     "cost": Phrase(
-        "a cost over all rows is told from zero and no two groups are told apart in any cost",
+        "a cost over all rows is told from zero, among all that the report judges, where no two "
+        "groups are told apart",
         "{size} of {of}",
         opening="All rows pay ",
+        question="pays",
+        asks_why=True,
+    ),
+    "rate_gap": Phrase(
+        "the same in a rate of one class",
+        "{of} by {size} ({a} {cost_a:bare}, {b} {cost_b:bare})",
+        opening="Falls more for {a} than for {b}: ",
+        question="pays",
+        asks_why=True,
+    ),
+    "rate_gap_risen": Phrase(
+        "the same where the rate rises for both groups",
+        "{of} by {size} ({b} {gain_b:bare}, {a} {gain_a:bare})",
+        opening="Rises more for {b} than for {a}: ",
+        question="pays",
+        asks_why=True,
+    ),
+    "rate_fell": Phrase(
+        "a rate over all rows is told to fall and no two groups are told apart in any cost",
+        "{of} by {size}",
+        opening="Falls over all rows: ",
         question="pays",
         asks_why=True,
     ),
@@ -162,6 +184,12 @@ PHRASES: Mapping[str, Phrase] = {
     "from_noise": Phrase(
         "at least half of a cost or gap, told from zero, is added by the noise",
         "{noise:plain} of {total:value} of {of} are added by the noise",
+        question="from",
+    ),
+    "from_step_and_noise": Phrase(
+        "the same of the noise and of steps that the rule shortens for it",
+        "{step_and_noise:plain} of {total:value} of {of} are what the noise asks: {step:bare} from "
+        "the step that is shortened for it, {noise:bare} from the noise itself",
         question="from",
     ),
     "step_direction": Phrase(

@@ -416,6 +416,8 @@ class Comparison(Part):
         by_group: One entry per group, absent groups included.
         gaps: pairs, population and max gaps of every metric.
         doubtful: Classes that a group may have lost.
+        paid: Costs over all rows that are told to be above 0, by an interval that holds for all
+            that the report judges together.
     """
 
     arm: str
@@ -426,6 +428,7 @@ class Comparison(Part):
     by_group: tuple[GroupMeasure, ...]
     gaps: tuple[Gap, ...]
     doubtful: tuple[ClassShare, ...] = ()
+    paid: tuple[str, ...] = ()
 
     def note_on(self, group: GroupMeasure) -> str:
         """Why this group is not gated, where the reason is its own and not the whole audit's."""

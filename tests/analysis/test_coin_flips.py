@@ -11,6 +11,10 @@ TEAMS = ("Quill", "Ember", "Thorn")
 AUDITS = 8
 MOST = 2  # of eight audits that each err in 5 %, more than two do so in 0.6 % of tests
 ROWS = 500
+DIFFERENCES = (
+    *("gap", "gap_gained", "rate_gap", "rate_gap_risen", "one_answer", "class_lost"),
+    *("step_direction", "step_magnitude_effective", "step_noise"),
+)
 
 
 def by_coin_flips(seed):
@@ -28,7 +32,7 @@ def by_coin_flips(seed):
 def asserted(report):
     """What a report says of a difference between groups."""
     for finding in report.findings:
-        if finding.code in ("gap", "step_direction", "step_magnitude_effective", "step_noise"):
+        if finding.code in DIFFERENCES:
             yield f"{finding.arm}: {finding.text}"
     yield from (f"{gap.arm}: {gap.metric} changes" for gap in report.changed)
 

@@ -160,6 +160,33 @@ def test_a_class_is_lost_by_the_interval_that_holds_for_all_together():
     assert 382 < one.doubtful[1].rows_needed < 1.1 * 382
 
 
+def paying(key, **costs):
+    """Costs over all rows; loss and selection rate have no interval."""
+    made = arm(key, {})
+    overall = dict.fromkeys(COSTS, estimate(0.1))
+    for cost, value in costs.items():
+        overall[cost] = estimate(value, half_of(1))
+    return replace(made, overall=replace(made.overall, estimates=overall))
+
+
+def test_what_all_rows_lose_is_one_more_measure_of_a_method():
+    """Of two methods twelve measures, and of a method's rows two costs."""
+    for factor, expected in ((1.01, ("tpr_cost",)), (0.99, ())):
+        small = {"tpr_cost": factor * half_of(24), "privacy_cost": 0.99 * half_of(24)}
+        both = [paying("first", privacy_cost=0.0, tpr_cost=0.0), paying("second", **small)]
+        first, second = family(both).comparisons
+        assert (first.paid, second.paid) == ((), expected)
+
+
+def test_rows_that_gain_pay_nothing_and_few_rows_decide_nothing():
+    gained = paying("one", privacy_cost=-1.0, tpr_cost=1.0)
+    (one,) = family([gained]).comparisons
+    assert one.paid == ("tpr_cost",)
+    few = replace(gained.overall, ungated={"tpr_cost": "few rows"})
+    (one,) = family([replace(gained, overall=few)]).comparisons
+    assert one.paid == ()
+
+
 def test_one_answer_is_left_where_all_classes_but_one_are_lost():
     """Of three given classes two; one of three is a lost class, and no answer is not told of."""
     gone = -2 * half_of(60)

@@ -178,38 +178,36 @@ def test_costs_over_epsilon(texts, stored, where):
 
 
 def test_costs_in_their_parts(texts, stored):
-    parts = (" from step", " from clipping", " from noise")
-    heads = [f"cost{part} (points)" for part in parts] + [
-        f"excess risk{part} (nats)" for part in parts
-    ]
-    rows = texts["html"].rows("Step, clipping or noise", "method", *heads)
+    parts = ("step", "clipping", "noise")
+    rows = texts["html"].rows("Step, clipping or noise", "method", "of", "cost (unit)", *parts)
+    measures = {"accuracy (points)": "privacy_cost", "loss (nats)": "excess_risk"}
     expected = [
-        (arm, grouping, group)
+        (arm, grouping, group, measure)
         for grouping, names in GROUPINGS.items()
         for arm in PRIVATE
         for group in ("gap", *names, "all rows")
+        for measure in measures
     ]
     assert len(rows) == len(expected)
-    for row, (arm, grouping, group) in zip(rows, expected, strict=True):
-        assert row["method"] == arm
-        split = [metric for metric in made.SPLIT if "." in metric]
-        for head, metric in zip(heads, split, strict=True):
-            factor = 100 if head.startswith("cost") else 1
+    for row, (arm, grouping, group, measure) in zip(rows, expected, strict=True):
+        assert (row["method"], row["cost (unit)"]) == (arm, measure)
+        factor = 100 if "points" in measure else 1
+        for part in parts:
+            cost = measures[measure]
+            metric = f"{cost}.{part}"
             if group == "gap":
-                a, b = row["of"].removeprefix("gap: ").split(", ")
-                whole = gap(stored, arm, grouping, (a, b), metric=metric.partition(".")[0])[
-                    "signed"
-                ]
+                a, b = row["of"].removeprefix("gap: ").replace(f"{grouping} = ", "").split(", ")
+                whole = gap(stored, arm, grouping, (a, b), metric=cost)["signed"]
                 found = gap(stored, arm, grouping, (a, b), metric=metric)
                 sign = factor * math.copysign(1, whole["value"])
                 value, low, high = (sign * v for v in interval(found["signed"]))
-                assert says(row[head], value, min(low, high), max(low, high))
+                assert says(row[part], value, min(low, high), max(low, high))
             else:
-                assert row["of"] == group
+                assert row["of"].removeprefix(f"{grouping} = ") == group
                 found = comparison(stored, arm, grouping)["overall"]["estimates"]
                 if group != "all rows":
                     found = estimates(stored, arm, grouping, group)
-                assert says(row[head], *interval(found[metric]), factor=factor)
+                assert says(row[part], *interval(found[metric]), factor=factor)
 
 
 def test_within_each_model(texts, stored):

@@ -94,7 +94,7 @@ def test_nobody_of_a_group_is_selected_any_more(tmp_path):
     assert not findings(report, "class_lost")
     assert not findings(report, "answer_unknown")
     truly = women[women["paid"] == "well"]
-    gaps = {finding.measure: finding for finding in findings(report, "gap")}
+    gaps = {finding.measure: finding for finding in findings(report, "rate_gap")}
     assert gaps["tpr_cost"].groups == gaps["selection_cost"].groups == ("F", "M")
     assert gaps["tpr_cost"].answer == "well"
     assert gaps["tpr_cost"].numbers["cost_a"].value == pytest.approx(
@@ -159,7 +159,7 @@ def test_of_several_classes_one_may_be_lost(tmp_path):
     (lost,) = findings(report, "class_lost")
     assert (lost.groups, lost.answer) == (("F",), "well")
     assert not findings(report, "one_answer")
-    gaps = {finding.measure: finding.answer for finding in findings(report, "gap")}
+    gaps = {finding.measure: finding.answer for finding in findings(report, "rate_gap")}
     assert gaps["tpr_cost[2]"] == "well"
     assert outcomes(report) == dict(zip(rules, ("pass", "fail", "fail", "pass"), strict=True))
 
@@ -189,7 +189,7 @@ def test_a_learner_of_ones_own_that_selects_no_woman_any_more(tmp_path, monkeypa
         sys.modules.pop("tall_learner", None)
     (lost,) = findings(report, "one_answer")
     assert (lost.arm, lost.groups, lost.answer) == ("tall_learner.train", ("F",), "well")
-    measured = {finding.measure for finding in findings(report, "gap")}
+    measured = {finding.measure for finding in findings(report, "rate_gap")}
     assert {"tpr_cost", "selection_cost"} <= measured
     found = outcomes(report)
     assert {found[rule] for rule in RULES[:5]} == {"fail"}

@@ -670,6 +670,14 @@ def test_the_parts_of_a_cost_are_the_costs_between_its_twins(plain):
         assert sum(part.value for part in parts) == pytest.approx(whole[cost].value)
         by_seed = np.sum([part.by_seed for part in parts], 0)
         assert by_seed == pytest.approx(np.array(whole[cost].by_seed))
+        both, step, noise = (
+            whole[f"{cost}.{part}"] for part in ("step_and_noise", "step", "noise")
+        )
+        of_seeds = np.sum([step.by_seed, noise.by_seed], 0)
+        assert np.array(both.by_seed) == pytest.approx(of_seeds)
+        assert both.training_sd == pytest.approx(of_seeds.std(ddof=1) / len(of_seeds) ** 0.5)
+        halves = [one.high - one.value for one in (both, step, noise)]
+        assert halves[0] < halves[1] + halves[2]
 
 
 def test_a_twin_that_is_the_reference_adds_nothing_for_sure(plain):
@@ -680,6 +688,20 @@ def test_a_twin_that_is_the_reference_adds_nothing_for_sure(plain):
         for measure in (*found.by_group, found.overall):
             step = measure.estimates[f"{cost}.step"]
             assert (step.value, step.low, step.high) == (0.0, 0.0, 0.0)
+
+
+def test_without_a_part_of_clipping_step_and_noise_are_the_whole_cost(plain):
+    """With its interval, which a sum of both intervals would be wider than."""
+    private, baseline, labels, grouping = plain
+    quiet = with_twins(plain)[1]["clipping"]
+    twins = [Twin("step", quiet), Twin("clipping", quiet)]
+    found = compare(evaluation(labels, grouping), "dpsgd", "sgd", private, baseline, twins)
+    for cost in ("privacy_cost", "excess_risk", "tpr_cost", "selection_cost"):
+        for measure in (*found.by_group, found.overall):
+            both, whole = measure.estimates[f"{cost}.step_and_noise"], measure.estimates[cost]
+            assert (both.low, both.value, both.high) == pytest.approx(
+                (whole.low, whole.value, whole.high)
+            )
 
 
 def test_a_twin_that_lacks_a_seed_leaves_the_parts_without_a_value(plain):

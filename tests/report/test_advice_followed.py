@@ -12,9 +12,9 @@ ROWS = 2000
 WORLDS = {
     "bound too small": ({"max_grad_norm": 0.01}, "from_clipping", "bound up"),
     "step too short": ({"learning_rate": 0.001}, "from_step", "step by rule"),
-    "step by rule, shortened": ({}, "from_step", "epsilon up"),
+    "step by rule, shortened": ({}, "from_step_and_noise", "epsilon up"),
     "step too long": ({"learning_rate": 50.0}, "from_step", "step by rule"),
-    "bound too large": ({"max_grad_norm": 100.0}, "from_noise", "bound by rule"),
+    "bound too large": ({"max_grad_norm": 100.0}, "from_step_and_noise", "bound by rule"),
 }
 
 

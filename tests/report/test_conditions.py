@@ -80,6 +80,8 @@ def laid(compared, **overall):
 def in_parts(key="dpsgd", half=0.005, reference="sgd", **parts):
     """A comparison whose cost over all rows, and its gap, have these parts."""
     total, overall = sum(parts.values()), {}
+    if len(parts) == 3:
+        parts["step_and_noise"] = parts["step"] + parts["noise"]
     for cost in COSTS:
         unit = "nats" if cost == "excess_risk" else "fraction"
         overall[cost] = estimate(total, half, unit)
@@ -175,6 +177,9 @@ PARTS = {
     "a bound that is large already": (
         *(0.003, 0.05, 0.01, {"max_grad_norm": 10.0}, "from_clipping", "bound up"),
     ),
+    "noise and a step by rule, neither of which is half": (
+        *(0.025, 0.022, 0.02, {"by rule": True}, "from_step_and_noise", "epsilon up"),
+    ),
     "a short step that is given": (
         *(0.05, 0.003, 0.01, {"learning_rate": 0.1}, "from_step", "step by rule"),
     ),
@@ -184,9 +189,25 @@ PARTS = {
     "a step that is far too long": (
         *(0.05, 0.003, 0.01, {"learning_rate": 50.0}, "from_step", "step by rule"),
     ),
-    "a step by rule": (0.05, 0.003, 0.01, {"by rule": True}, "from_step", "epsilon up"),
+    "a step by rule": (0.05, 0.003, 0.01, {"by rule": True}, "from_step_and_noise", "epsilon up"),
     "a step by rule and a small bound": (
-        *(0.05, 0.003, 0.01, {"by rule": True, "max_grad_norm": 0.1}, "from_step", "epsilon up"),
+        0.05,
+        0.003,
+        0.01,
+        {"by rule": True, "max_grad_norm": 0.1},
+        "from_step_and_noise",
+        "epsilon up",
+    ),
+    "a step by rule that is short for a large bound": (
+        0.05,
+        0.003,
+        0.01,
+        {"by rule": True, "max_grad_norm": 30.0},
+        "from_step_and_noise",
+        "bound by rule",
+    ),
+    "noise by a step by rule that is as long as the reference's": (
+        *(0.0, 0.01, 0.05, {"by rule": True}, "from_noise", "epsilon up"),
     ),
     "noise": (0.003, 0.01, 0.05, {}, "from_noise", "epsilon up"),
     "noise of a long step": (
@@ -197,7 +218,7 @@ PARTS = {
         0.01,
         0.05,
         {"by rule": True, "learning_rate": 2.0},
-        "from_noise",
+        "from_step_and_noise",
         "epsilon up",
     ),
     "noise of a large bound": (
@@ -217,7 +238,7 @@ def test_advice_follows_the_largest_part_and_who_chose_the_settings(case):
     finding = only(report, code)
     assert finding.groups == ("F", "M")
     numbers = {name: number.value for name, number in finding.numbers.items()}
-    expected = {"step": step, "clipping": clipping, "noise": noise}
+    expected = {"step": step, "clipping": clipping, "noise": noise, "step_and_noise": step + noise}
     assert numbers == pytest.approx({"total": step + clipping + noise, **expected})
     assert (finding.advice and finding.advice.knob) == knob
 
@@ -253,7 +274,9 @@ def test_arms_of_which_harm_is_told_are_those_whose_cost_is_split():
     nothing = [comparison(key, (0.01, 0.01), half=0.05) for key in keys]
     assert asking_why(audited(*nothing)) == set()
     gap_told = comparison(keys[1])
-    cost_told = laid(nothing[2], privacy_cost=estimate(0.02, 0.01))
+    cost_told = laid(nothing[2], privacy_cost=estimate(0.04, 0.01))
+    only_by_itself = laid(nothing[2], privacy_cost=estimate(0.02, 0.015))
+    assert asking_why(audited(*nothing[:2], only_by_itself)) == set()
     constant = {"privacy_cost.constant": estimate(0.1, 0.01)}
     ill = laid(nothing[3], **constant)
     assert asking_why(audited(nothing[0], gap_told, cost_told, ill)) == set(keys[1:])
@@ -295,7 +318,7 @@ def own_settings(method, still, noise):
     ],
 )
 def test_methods_without_noised_steps_are_told_of_their_own_settings(method, still, code, advice):
-    report = own_settings(method, still=still, noise=0.02)
+    report = own_settings(method, still=still, noise=0.03)
     assert advice in only(report, code).advice.text
 
 
@@ -491,11 +514,45 @@ def test_findings_are_stored_and_read_again():
     assert to_json(again) == to_json(report)
 
 
+def in_rates(costs, half=0.017):
+    """A true positive rate that falls or rises so by group."""
+    made = comparison("dpsgd", costs, half=half)
+    known = [
+        group.estimates | {"tpr_cost": group.estimates["privacy_cost"]} for group in made.by_group
+    ]
+    groups = [replace(group, estimates=of) for group, of in zip(made.by_group, known, strict=True)]
+    own = gap("F", "M", costs[0] - costs[1], half, metric="tpr_cost")
+    return replace(made, by_group=tuple(groups), gaps=(gap("F", "M", 0.0, half), own))
+
+
+@pytest.mark.parametrize(
+    ("costs", "code"), [((0.061, 0.012), "rate_gap"), ((-0.012, -0.061), "rate_gap_risen")]
+)
+def test_a_rate_falls_or_rises_and_is_not_paid(costs, code):
+    finding = only(audited(in_rates(costs)), code)
+    assert (finding.groups, finding.measure) == (("F", "M"), "tpr_cost")
+    assert finding.numbers["size"].value == pytest.approx(0.049)
+
+
+def rate_fell():
+    return audited(laid(in_rates((0.01, 0.01), 0.05), tpr_cost=estimate(0.05, 0.01)))
+
+
 WORLDS = {
     "gap": lambda: judged(1),
     "gain": lambda: audited(comparison("dpsgd", (-0.012, -0.041))),
     "open": lambda: judged(2),
     "met": lambda: judged(5),
+    "rate gap": lambda: audited(in_rates((0.061, 0.012))),
+    "rates rise": lambda: audited(in_rates((-0.012, -0.061))),
+    "rate fell": rate_fell,
+    "cost": lambda: audited(
+        laid(comparison("dpsgd", half=0.05), privacy_cost=estimate(0.05, 0.01))
+    ),
+    "step by rule": lambda: audited(
+        in_parts(step=0.05, clipping=0.003, noise=0.01),
+        arms=(SGD, arm("dpsgd", settings=BY_RULE, step_by_rule=True)),
+    ),
     "no gap": lambda: audited(comparison("dpsgd", half=0.03)),
     "unknown": lambda: audited(replace(comparison("dpsgd"), gaps=(ungated(),))),
     "lost": lambda: audited(losing(("F", 0, -0.06, 2), ("M", 1, -0.06, 3), ("M", 0, -1e-3, 3))),

@@ -1,12 +1,14 @@
 """Costs and gaps in their parts: step, what else the method does, noise."""
 
-from fairaudit.metrics.registry import METRICS, NOISE, STEP, beside_constant
+from collections.abc import Iterator
+
+from fairaudit.metrics.registry import NOISE, STEP, beside_constant, spec_of
 from fairaudit.report.document import Cell, Quantity, Section, Text, table
-from fairaudit.report.main_gap import main_gap, scale_of
+from fairaudit.report.main_gap import detected_gap, main_gap, measure_text, scale_of
 from fairaudit.report.model import Report
 from fairaudit.report.parts import Split, split_cost, split_gap
 from fairaudit.report.safe_names import plain
-from fairaudit.results.estimates import NOTHING
+from fairaudit.results.estimates import NOTHING, Comparison
 
 TOLD = (
     "Trained again without noise, and with plain steps of the same length; the parts sum to the "
@@ -20,30 +22,13 @@ def section(report: Report) -> Section | None:
     """None where no comparison is split."""
     rows: list[tuple[Cell, ...]] = []
     for comparison in report.costs:
-        arm, gap = plain(comparison.arm), main_gap(comparison)
-        if gap is not None and gap.a and gap.b:
-            splits = [split_gap(comparison, metric, gap) for metric in beside_constant()]
-            if None not in splits:
-                rows.append((arm, f"gap: {plain(gap.a)}, {plain(gap.b)}", *_cells(splits)))
-        for group in (*comparison.by_group, comparison.overall):
-            splits = [split_cost(comparison, group, metric) for metric in beside_constant()]
-            if None not in splits:
-                rows.append(
-                    (
-                        arm,
-                        plain(group.group) or "all rows",
-                        *_cells(splits),
-                    )
-                )
+        rows += _rows(report, comparison)
     if not rows:
         return None
-    head = ["method", "of"]
-    for cost in beside_constant():
-        title, unit = METRICS[cost].title, METRICS[cost].counted
-        head += [f"#{title} from {part} ({unit})" for part in ("step", "clipping", "noise")]
     told = TOLD
     if report.config["twins"].value == "auto":
         told = f"{TOLD} {WHERE_DETECTED}"
+    head = ["method", "of", "cost (unit)", "#step", "#clipping", "#noise"]
     return Section(
         "parts",
         "Step, clipping or noise",
@@ -52,21 +37,49 @@ def section(report: Report) -> Section | None:
             table(
                 head,
                 rows,
-                most=16,
+                most=24,
             ),
         ),
     )
 
 
-def _cells(splits: list[Split | None]) -> list[Quantity]:
-    """Three numbers for each cost."""
-    cells = []
-    for split in splits:
-        if split is not None:
-            scale = scale_of(split.metric)
-            numbers = {"step": NOTHING}
-            for part in split.parts:
-                place = part.name if part.name in (STEP, NOISE) else "clipping"
-                numbers[place] = part.number
-            cells += [Quantity(numbers[place], scale) for place in ("step", "clipping", "noise")]
-    return cells
+def _measures(report: Report, comparison: Comparison) -> list[str]:
+    """Those of which groups have parts, then what else the summary names a gap in."""
+    of_all = list(beside_constant())
+    named = []
+    for finding in report.findings:
+        place = finding.arm, finding.reference, finding.grouping
+        is_here = place == (comparison.arm, comparison.reference, comparison.grouping)
+        if is_here and finding.question == "pays" and finding.groups:
+            named.append(finding.measure)
+    return [*of_all, *(measure for measure in named if measure not in of_all)]
+
+
+def _rows(report: Report, comparison: Comparison) -> Iterator[tuple[Cell, ...]]:
+    arm, grouping = plain(comparison.arm), comparison.grouping
+    for measure in _measures(report, comparison):
+        gap = detected_gap(comparison, measure) or main_gap(comparison, measure)
+        if gap is not None and gap.a and gap.b:
+            split = split_gap(comparison, measure, gap)
+            if split is not None:
+                a, b = (report.name_of(grouping, name) for name in (split.a, split.b))
+                yield (arm, f"gap: {a}, {b}", *_cells(report, split))
+    for group in (*comparison.by_group, comparison.overall):
+        name = report.name_of(grouping, group.group) or "all rows"
+        for measure in beside_constant():
+            split = split_cost(comparison, group, measure)
+            if split is not None:
+                yield (arm, name, *_cells(report, split))
+
+
+def _cells(report: Report, split: Split) -> tuple[Cell, ...]:
+    """The measure with its unit, and three numbers."""
+    scale = scale_of(split.metric)
+    numbers = {"step": NOTHING}
+    for part in split.parts:
+        place = part.name if part.name in (STEP, NOISE) else "clipping"
+        numbers[place] = part.number
+    names = ("step", "clipping", "noise")
+    cells = [Quantity(numbers[name], scale) for name in names]
+    words = measure_text(split.metric, report.data.label)
+    return (f"{plain(words)} ({spec_of(split.metric).counted})", *cells)
