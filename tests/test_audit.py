@@ -103,7 +103,8 @@ def test_costs_are_split_where_one_is_detected_and_a_killed_run_comes_to_the_sam
 
     report = run("whole")
     assert parts(report) == {"dpsgd": ALL, "global-adapt": {"constant"}}
-    assert "from_step" in {finding.code for finding in report.findings}
+    advice = {f.advice.knob for f in report.findings if f.advice and f.arm == "dpsgd"}
+    assert advice == {"step by rule"}  # by its largest part
     jobs = trained(tmp_path / "whole")
     assert len(jobs) == 4 * 3  # three arms and one pair of twins
     whole = stable(tmp_path / "whole" / "report.json")

@@ -157,7 +157,7 @@ def _of_all_rows(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
     overall = comparison.overall
     readable = []
     for cost in cost_names(comparison):
-        if overall.gated and cost not in overall.ungated and overall.estimates[cost].ends:
+        if cost not in overall.ungated and overall.estimates[cost].ends:
             readable.append(cost)
     claims = {}
     for cost in readable:

@@ -9,7 +9,6 @@ from statistics import fmean
 from fairaudit.capabilities import added
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
-from fairaudit.metrics.intervals import among
 from fairaudit.metrics.registry import CONSTANT, beside_constant, costs, part_of, spec_of
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.findings import Advice, Finding, Knob
@@ -583,7 +582,7 @@ def _knob(report: Report, arm: ArmFacts) -> Knob | None:
 def _against_own_code(compared: Sequence[Comparison]) -> Knob | None:
     """Where noise is most of the loss, less of it.
 
-    Where most is there without, other settings, if that part is told among all measures.
+    Where most is there without, other settings, if both that part and the whole cost are told.
     """
     for comparison in compared:
         split = _detected_split(comparison)
@@ -594,10 +593,7 @@ def _against_own_code(compared: Sequence[Comparison]) -> Knob | None:
         part = split.largest()
         if part.name != "without_noise":
             return "own noise"
-        is_told = part.is_above
-        if not split.a:
-            alone = comparison.overall.estimates[f"{split.metric}.{part.name}"]
-            is_told = among(alone, len(measures(comparison))).excludes_zero
+        is_told = bool(split.a) or split.metric in comparison.paid
         return "own settings" if is_told and part.is_above else None
     return None
 
