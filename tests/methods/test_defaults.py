@@ -37,6 +37,42 @@ def test_every_rule_gives_a_usable_number_for_every_size(n, columns, model):
     assert RULES["queries"].value(PublicSizes(10**7, 10, model, pool=10**6)) == 20_000
 
 
+BY_HAND = {  # from each rule's words: 9,050 rows, 20 columns, linear; 40,000 rows, a network
+    "batch_size": (256, 512),  # 2 sqrt(N) is 190 and 400
+    "epochs": (29, 20),  # 36 steps an epoch
+    "learning_rate": (2 / 21, 0.04),
+    "max_grad_norm": (math.sqrt(42), 10),
+    "threshold": (math.sqrt(42), 10),
+    "tolerance": (1, 1),
+    "threshold_learning_rate": (0.1, 0.1),
+    "count_noise_multiplier": (10, 10),
+    "largest_bound_ratio": (4, 3),
+    "against_batch": (1, 1),
+    "smallest_count": (1, 1),
+    "largest_weight": (6, 4),
+    "gamma1": (1, 1),
+    "gamma2": (1, 1),
+    "statistic_noise_ratio": (10 / math.sqrt(2), 10 / math.sqrt(2)),
+    "statistic_decay": (0.95, 0.95),
+    "smallest_share": (0.01, 0.01),
+    "penalty": (0.0011, 0.00025),  # to two digits
+    "feature_norm": (1, 1),
+    "intercept": (1, 1),
+    "noise_draws": (100, 5),
+    "teachers": (90, 150),
+    "queries": (700, 20_000),
+    "teacher_penalty": (0.01, 0.01),
+    "student_penalty": (0.01, 0.01),
+}
+
+
+def test_every_rule_gives_what_its_words_say():
+    small = PublicSizes(9_050, 20, "logistic", groups=3, pool=700)
+    large = PublicSizes(40_000, 20, "mlp", groups=2, pool=30_000)
+    values = {name: (rule.value(small), rule.value(large)) for name, rule in RULES.items()}
+    assert values == {name: pytest.approx(expected) for name, expected in BY_HAND.items()}
+
+
 @pytest.mark.parametrize(("model", "steps"), [("logistic", 1000), ("mlp", 500), ("cnn", 500)])
 def test_small_data_train_for_a_least_number_of_steps(model, steps):
     sizes = PublicSizes(1600, 256, model)

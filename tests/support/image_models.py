@@ -21,7 +21,7 @@ IMAGE_MODELS: dict[str, tuple[tuple[int, int, int], list[Maker]]] = {
         [
             lambda: nn.Conv2d(2, 9, (3, 2), stride=(2, 1), padding=(1, 0)),
             nn.ReLU,
-            lambda: nn.Conv2d(9, 5, 2, stride=2, bias=False),
+            lambda: nn.Conv2d(9, 5, 2, stride=2, padding=(0, 1), bias=False),
             nn.ReLU,
         ],
     ),
