@@ -1,11 +1,7 @@
-"""The trainings of a search -> what was tried, its cost, the default setting beside it."""
+"""The trainings of a search -> what was tried, and the default setting beside it."""
 
-import math
 from collections.abc import Callable, Mapping
 from functools import partial
-
-import numpy as np
-from numpy.typing import NDArray
 
 from fairaudit.analysis.arm_readings import finished
 from fairaudit.analysis.build_facts import arm_facts
@@ -15,16 +11,13 @@ from fairaudit.analysis.measure import measure as measure_plan
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.groups import named_pairs
 from fairaudit.metrics.compare import compare
-from fairaudit.metrics.within_model import record_correct
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.facts import Way
-from fairaudit.results.estimates import DEFAULT, Comparison, Measured, key_of
+from fairaudit.results.estimates import DEFAULT, Comparison, Measured, finite, key_of
 from fairaudit.results.jobs import JobResult
 from fairaudit.tuning.search import Tuning, best_of, tuning_of
 from fairaudit.tuning.study import ArmSearch, Searched, SearchedSeed, Tried, Tuned
-
-Float64 = NDArray[np.float64]
 
 
 def measure(audit: Audit) -> Tuned | None:
@@ -35,29 +28,13 @@ def measure(audit: Audit) -> Tuned | None:
         return None
     named = named_pairs(config.compare, dataset.groupings)
     told = partial(disclosed, least=config.suppress_below, named=named)
-    groups: dict[str, set[str]] = {}  # of each arm, those of the first grouping that are gated
-    for comparison in map(told, audit.comparisons):
-        if comparison.grouping == dataset.groupings[0].name:
-            gated = {g.group for g in comparison.by_group if not comparison.note_on(g)}
-            groups[comparison.arm] = gated
-    searches = []
-    for arm in plan.arms:
-        searches.append(
-            _search(
-                arm,
-                plan,
-                dataset,
-                results,
-                groups.get(arm.key, set()),
-            )
-        )
     return Tuned(
         name=Tuning.capability,
         comparisons=(),
         trials=config.tune,
         goal=config.tune_for,
         is_charged=config.tune_privacy == "charged",
-        searches=tuple(searches),
+        searches=tuple(_search(arm, plan, results) for arm in plan.arms),
         ways=(_way(audit, default, told),),
         gains=tuple(map(told, measure_gains(plan, dataset, results))),
     )
@@ -117,9 +94,7 @@ def measure_gains(
 def _search(
     arm: Arm,
     plan: Plan,
-    dataset: Dataset,
     results: Mapping[str, JobResult],
-    groups: set[str],
 ) -> ArmSearch:
     sought = tuning_of(arm)
     alone: Mapping[str, float] = {}
@@ -128,106 +103,41 @@ def _search(
     mean_tries, shape_tries = None, None
     if sought.selection is not None:
         mean_tries, shape_tries = sought.selection.mean, sought.selection.shape
-    references = finished(plan, arm.reference or "", results)
-    seeds = []
-    for seed, own in finished(plan, arm.key, results).items():
-        seeds.append(
-            _seed(
-                seed,
-                own,
-                references.get(seed),
-                dataset,
-                groups,
-            )
+    searched = {}
+    for name, coordinate in sought.coordinates.items():
+        searched[name] = Searched(
+            default=finite(coordinate.default),
+            low=coordinate.low,
+            high=coordinate.high,
+            choices=coordinate.choices,
         )
+    trained = finished(plan, arm.key, results)
     return ArmSearch(
         arm=arm.key,
-        searched={
-            name: Searched(
-                default=None if math.isnan(c.default) else c.default,
-                low=c.low,
-                high=c.high,
-                choices=c.choices,
-            )
-            for name, c in sought.coordinates.items()
-        },
+        searched=searched,
         mean_tries=mean_tries,
         base_epsilon=arm.privacy.base_epsilon,
         noise_multiplier=sought.settings.get("noise_multiplier"),
         uncharged_noise_multiplier=alone.get("noise_multiplier"),
         score_noise=sought.score_noise,
-        seeds=tuple(seeds),
+        seeds=tuple(_seed(seed, result) for seed, result in trained.items()),
         shape_tries=shape_tries,
     )
 
 
-def _seed(
-    seed: int,
-    own: JobResult,
-    reference: JobResult | None,
-    dataset: Dataset,
-    groups: set[str],
-) -> SearchedSeed:
-    tuned = own.facts["tuning"]
+def _seed(seed: int, trained: JobResult) -> SearchedSeed:
+    tuned = trained.facts["tuning"]
     assert isinstance(tuned, Mapping)
-    accuracies, by_group = _correct(own, own, dataset)
-    places = [k for k, name in enumerate(dataset.groupings[0].names) if name in groups]
-    gaps = None  # the largest difference between two of these groups
-    if reference is not None and len(places) > 1:
-        weights = reference.arrays["weights"].astype(np.float64)
-        theirs = weights @ _correct(reference, own, dataset)[1]
-        gaps = np.ptp((theirs - by_group)[:, places], axis=1)
     best = best_of([candidate["weight"] for candidate in tuned["candidates"]])
     tried = []
     for number, candidate in enumerate(tuned["candidates"]):
-        shown = {
-            "number": number,
-            "selected": number == best,
-            "accuracy": float(accuracies[number]),
-            "gap": None if gaps is None else float(gaps[number]),
-        }
         # The exact score stays with the trainings.
         released = {name: value for name, value in candidate.items() if name != "score"}
-        tried.append(Tried.model_validate({**released, **shown}))
+        released |= {"number": number, "selected": number == best}
+        tried.append(Tried.model_validate(released))
     return SearchedSeed(
         seed=seed,
         fit_rows=tuned["fit_rows"],
         validation_rows=tuned["validation_rows"],
         tried=tuple(tried),
     )
-
-
-def _correct(
-    found: JobResult,
-    where: JobResult,
-    dataset: Dataset,
-) -> tuple[Float64, Float64]:
-    """Accuracy of every candidate over the test rows of ``where``, ``[n]``.
-
-    And by group, ``[n, K]``.
-    """
-    rows = where.arrays["test_rows"].astype(np.int64)
-    kept = np.isin(found.arrays["test_rows"], rows)
-    correct = record_correct(
-        found.arrays["probabilities"][:, kept].astype(np.float32), dataset.labels[rows]
-    )
-    grouping = dataset.groupings[0]
-    groups, k = grouping.groups[rows], len(grouping.names)
-    sizes = np.bincount(groups, minlength=k)
-    sums = np.stack(
-        [
-            np.bincount(
-                groups,
-                row,
-                k,
-            )
-            for row in correct
-        ]
-    )
-    by_group: Float64 = np.divide(
-        sums,
-        sizes,
-        out=np.full(sums.shape, np.nan),
-        where=sizes > 0,
-    )
-    return correct.mean(-1), by_group

@@ -210,47 +210,14 @@ def tried(report: Report) -> Section | None:
     searches = [search for search in tuning.searches if search.seeds]
     if not searches:
         return None
-    spreads, stable = [], []
+    stable = []
     for search in searches:
-        spread = spread_words(search)
-        if spread:
-            spreads.append(Text(spread))
         defaults = [seed for seed in search.seeds if seed.best is not None and seed.best.is_default]
         seeds = numbered(len(search.seeds), "seed")
         stable.append(f"{plain(search.arm)}: the default setting at {len(defaults)} of {seeds}.")
     told = "The best score at each seed, and the chance that the search keeps that candidate."
-    blocks: tuple[Block, ...] = (
-        *spreads,
-        Text(f"{told} {' '.join(stable)}"),
-        _tried_table(searches),
-    )
-    title = "Settings that were tried"
-    return Section("tried", title, blocks, brief=tuple(spreads))
-
-
-def spread_words(search: ArmSearch) -> str:
-    """From where to where gap and accuracy ran, and how much of that one setting does.
-
-    "" of a reference.
-    """
-    tried = [candidate for seed in search.seeds for candidate in seed.tried]
-    gaps = _ran([candidate.gap for candidate in tried])
-    if not gaps:
-        return ""
-    accuracy = _ran([candidate.accuracy for candidate in tried])
-    words = f"{plain(search.arm)}: the gap ran {gaps} points, and accuracy {accuracy} %."
-    default = [candidate.gap for candidate in tried if candidate.is_default]
-    alone = _ran(default)
-    if len(default) > 1 and alone:
-        words += f" The default setting alone, trained {len(default):,} times, ran {alone}."
-    return words
-
-
-def _ran(values: list[float | None]) -> str:
-    known = [100 * value for value in values if value is not None]
-    if known:
-        return f"from {min(known):.1f} to {max(known):.1f}"
-    return ""
+    blocks = (Text(f"{told} {' '.join(stable)}"), _tried_table(searches))
+    return Section("tried", "Settings that were tried", blocks)
 
 
 def _tried_table(searches: list[ArmSearch]) -> Table:

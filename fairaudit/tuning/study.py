@@ -30,10 +30,7 @@ class Tried(Part):
     ``settings`` are all of the arm's numbers, noise included. ``released_score`` is what the choice
     reads, noise included where the search is charged; the exact one stays with the trainings.
     ``weight`` is the probability that it is the one that is kept, ``selected`` marks the best
-    released score. ``accuracy`` is on the test rows, a fraction; ``gap`` is the largest difference
-    between two groups in the cost of privacy, beside the reference as it was tuned at that seed
-    (None of a reference, or where groups are too small). Both describe one model on one split and
-    have no interval.
+    released score.
     """
 
     number: int
@@ -45,8 +42,6 @@ class Tried(Part):
     selected: bool
     diverged: bool
     at_edge: tuple[str, ...]
-    accuracy: Figure
-    gap: Figure | None
 
 
 class SearchedSeed(Part):
