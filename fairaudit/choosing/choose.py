@@ -355,13 +355,11 @@ def _choice(
                 ended=words.ended(stopped),
             )
         )
-    plan = found.prepared.plan
     conditions = words.conditions(
         course.level,
         len(found.families),
         found.looks,
         tests,
-        plan,
     )
     return Choice(
         rules=tuple(rules),
@@ -371,7 +369,7 @@ def _choice(
         status=status,
         arm=best.arm if best else None,
         nearest=None if best else chosen.arm,
-        answer=words.answer(status, chosen, len(found.families)),
+        answer=words.answer(status, chosen),
         methods=tuple(methods),
         tests=tuple(tests),
         promise=words.PROMISE,

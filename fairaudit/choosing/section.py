@@ -15,10 +15,9 @@ from fairaudit.report.document import (
     table,
 )
 from fairaudit.report.model import Report
-from fairaudit.report.numbers import PERCENT, POINTS, UNKNOWN, written
+from fairaudit.report.numbers import POINTS, UNKNOWN, written
 from fairaudit.report.numbers import number as decimal
 from fairaudit.report.safe_names import plain
-from fairaudit.results.estimates import Interval
 
 OUTCOMES = {"passes": "passes", "breaks": "breaks", "undecided": "cannot tell"}
 _TITLES = {
@@ -124,13 +123,6 @@ def _tests(choice: Choice) -> Iterator[tuple[Cell, ...]]:
                 shown(number, number.limit),
                 plain(OUTCOMES[number.outcome] + why, 300),
             )
-
-
-def percent(number: Interval) -> str:
-    """A share in per cent with its interval."""
-    if number.value is None:
-        return written(number, PERCENT)
-    return f"{written(number, POINTS)} %"
 
 
 def number_text(number: TestedNumber) -> str:

@@ -161,11 +161,6 @@ class Course:
         return self.families[family][len(self.passed[family])]
 
 
-def unseen(seeds: int, level: float) -> float:
-    """The rate of bad trainings up to which that many good seeds are no surprise."""
-    return float(1.0 - level ** (1.0 / seeds))
-
-
 _DRAWS, _NUMBERS = (
     10_000,
     2**20,

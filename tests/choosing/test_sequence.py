@@ -13,7 +13,6 @@ from fairaudit.choosing.sequence import (
     Number,
     look_sizes,
     skewed_quantile,
-    unseen,
 )
 
 
@@ -149,12 +148,6 @@ def test_a_number_that_no_seed_can_supply_ends_its_method_at_once():
     course = Course(FAMILIES, (10, 20))
     course.enter("a@8", "undecided", hopeless=True)
     assert course.due() == {10: ["b@8"]}
-
-
-def test_what_so_many_seeds_cannot_have_seen():
-    for seeds, level, rate in ((10, 0.05, 0.259), (20, 0.05, 0.139), (10, 0.0125, 0.355)):
-        assert unseen(seeds, level) == pytest.approx(rate, abs=0.001)
-        assert (1 - rate) ** seeds == pytest.approx(level, rel=0.02)
 
 
 @pytest.fixture(scope="module")
