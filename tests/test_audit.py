@@ -49,16 +49,6 @@ def trained(out):
     return {path.name: path.stat().st_mtime_ns for path in (out / "jobs").glob("*.safetensors")}
 
 
-def test_a_frame_becomes_a_report_with_every_arm_and_group(audited):
-    report, out = audited
-    assert report.status == "complete"
-    assert [arm.key for arm in report.arms] == ["sgd", "dpsgd"]
-    assert set(report.by_group()["group"]) == {"F", "M"}
-    assert report.data.label.column == "label"
-    assert {p.name for p in out.iterdir()} >= {"report.json", "report.md", "jobs"}
-    assert "fairaudit.run_audit(frame" in report.reproduce
-
-
 def test_a_second_call_goes_on_from_what_is_finished_and_writes_the_same(audited):
     _, out = audited
     before, jobs = stable(out / "report.json"), trained(out)
@@ -134,14 +124,6 @@ def test_a_rule_about_a_part_has_it_split_and_a_report_without_parts_names_the_o
     (gate,) = none.gates
     assert gate.outcome == "inconclusive"
     assert "--twins always" in gate.targets[0].reason
-
-
-def test_python_reads_neither_environment_nor_files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "fairaudit.toml").write_text("epochz = 1\n")
-    monkeypatch.setenv("FAIRAUDIT_NONSENSE", "1")
-    with pytest.raises(ConfigError, match="unknown key 'grup'"):
-        fairaudit.run_audit(people(), group="sex", grup=1)
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import signal
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from fairaudit.errors import ConfigError
@@ -48,10 +47,9 @@ def test_without_ray_the_extra_is_named(monkeypatch):
 
 @needs_ray
 @ray_warnings
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://127.0.0.1:10001", "nowhere"])
-def test_an_address_where_no_cluster_is_is_refused_at_once(address):
+def test_an_address_where_no_cluster_is_is_refused():
     with pytest.raises(ConfigError, match="cannot use the Ray cluster at"):
-        Cluster(max, 0, 1, Request(address)).__enter__()
+        Cluster(max, 0, 1, Request("127.0.0.1:1")).__enter__()
 
 
 @needs_ray
@@ -88,14 +86,6 @@ def test_workers_on_ray_keep_the_contract_of_an_executor(toys, tmp_path, capsys)
 @needs_ray
 @ray_warnings
 @pytest.mark.slow
-def test_a_request_that_no_node_can_meet_is_refused():
-    with pytest.raises(ConfigError, match="less than one worker asks for"):
-        Cluster(max, 0, 1, Request(gpus=99.0)).__enter__()
-
-
-@needs_ray
-@ray_warnings
-@pytest.mark.slow
 def test_a_node_with_other_versions_is_refused(monkeypatch):
     monkeypatch.setattr(cluster_module, "_versions", lambda: {"torch": "0.1"})
     with (
@@ -105,22 +95,3 @@ def test_a_node_with_other_versions_is_refused(monkeypatch):
         Cluster(max, 0, 1, Request(workers=1)) as executor,
     ):
         executor.wait()
-
-
-@needs_ray
-@ray_warnings
-@pytest.mark.slow
-@pytest.mark.faults
-def test_a_cluster_with_a_killed_worker_gives_the_results_of_this_machine(toys, tmp_path):
-    arms, sources = ("late", "plain", "killed-once", "diverges"), {"plain": "late"}
-    runs = []
-    for where, options in (("here", {}), ("there", {"cluster": Request()})):
-        plan = toys.make_plan(tmp_path / where, arms=arms, sources=sources)
-        runs.append(toys.run_plan(plan, **options))
-    here, there = runs
-    assert list(here.by_job) == list(there.by_job)
-    assert here.failures == there.failures
-    for job_id, result in here.by_job.items():
-        other = there.by_job[job_id]
-        assert other.facts == result.facts
-        assert np.array_equal(other.arrays["probabilities"], result.arrays["probabilities"])

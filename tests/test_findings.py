@@ -4,7 +4,6 @@ import sys
 from itertools import combinations
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from reports import report_of
@@ -63,12 +62,6 @@ def closed(p_values):
     return adjusted
 
 
-def test_a_tail_of_one_source_of_variance_is_its_own_law(cells):
-    assert cells.tail(0.03, 0.01, 0.0, 10) == pytest.approx(stats.t.sf(3, 9), rel=1e-6)
-    assert cells.tail(0.03, 0.0, 0.01, 10) == pytest.approx(stats.norm.sf(3), rel=1e-6)
-    assert cells.tail(-0.01, 0.01, 0.01, 10) == 1.0
-
-
 @pytest.mark.parametrize(("training", "records", "seeds"), [(0.01, 0.004, 10), (0.002, 0.01, 5)])
 def test_a_p_value_is_below_5_percent_where_the_reports_interval_excludes_zero(
     cells, training, records, seeds
@@ -109,19 +102,6 @@ def test_cells_are_called_what_two_computations_say(cells):
     }
     assert named[1].p_diff < 0.001  # equal though it is told from 0
     assert named[1].word == cells.EQUAL
-
-
-def test_a_gap_without_an_interval_cannot_be_told(cells):
-    (unknown,) = cells.worded([cell(cells, None, 0.0)], 1, 0.05)
-    assert (unknown.p_diff, unknown.p_eq, unknown.word) == (1.0, 1.0, cells.CANNOT_TELL)
-
-
-def test_the_power_of_equality_is_that_of_two_one_sided_tests(cells):
-    gaps = np.random.default_rng(0).normal(0, 0.006, 200_000)
-    bound = 0.02 - 0.006 * stats.norm.isf(0.01)
-    inside = np.mean(np.abs(gaps) < bound)
-    assert cells.power_of_equality(0.02, 0.006, 0.01) == pytest.approx(inside, abs=0.005)
-    assert cells.power_of_equality(0.02, 0.02, 0.01) == 0.0
 
 
 def test_an_audit_that_has_finished_is_not_run_again(findings, monkeypatch, tmp_path):

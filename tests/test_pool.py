@@ -151,36 +151,6 @@ def test_workers_do_not_import_what_lies_in_the_current_folder(tmp_path):
     assert not (tmp_path / "was-run").exists()
 
 
-CUT_SHORT = """
-import os, sys
-from multiprocessing import forkserver, popen_forkserver
-from fairaudit.execution import local as pool
-connect = forkserver.connect_to_new_process
-def interrupted(descriptors):
-    sentinel, pipe = connect(descriptors)
-    os.write(pipe, {message!r})
-    os.close(pipe)
-    forkserver.read_signed(sentinel)
-    sys.stdout.write(f"{{forkserver.read_signed(sentinel)}} ")  # so it is over
-    raise KeyboardInterrupt
-forkserver.connect_to_new_process = interrupted
-with pool.Pool(abs, 1, preload=("numpy",)) as workers:
-    try:
-        workers.give(0, -1)
-    except KeyboardInterrupt:
-        sys.stdout.write("interrupted")
-"""
-
-
-@pytest.mark.parametrize("message", [b"", b"\x80\x04\x95\x10\x00"])
-def test_a_worker_whose_parent_is_cut_short_before_it_says_what_to_do_ends_in_silence(message):
-    script = CUT_SHORT.format(message=message)
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=600
-    )
-    assert (done.stdout, done.stderr) == ("1 interrupted", "")
-
-
 def test_no_more_cores_than_the_process_may_use(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 3, 5}, raising=False)
     quota = tmp_path / "cpu.max"
@@ -196,32 +166,6 @@ def test_no_more_cores_than_the_process_may_use(monkeypatch, tmp_path):
     }.items():
         quota.write_text(content + "\n")
         assert available_cores() == cores, content
-
-
-@pytest.mark.parametrize("tuned", [True, False])
-def test_only_tuned_memory_stays_with_a_worker(tuned):
-    code = f"""
-import ctypes, sys
-from fairaudit.execution import local as pool
-libc = ctypes.CDLL("libc.so.6")
-class Info(ctypes.Structure):
-    _fields_ = [
-        (name, ctypes.c_size_t)
-        for name in "arena ordblks smblks hblks hblkhd a b c d keepcost".split()
-    ]
-if not hasattr(libc, "mallinfo2"):
-    sys.exit(77)
-libc.mallinfo2.restype, libc.malloc.restype = Info, ctypes.c_void_p
-if {tuned}:
-    pool.keep_freed_memory()
-before = libc.mallinfo2().hblks
-libc.malloc(ctypes.c_size_t(64 * 2**20))
-sys.exit(libc.mallinfo2().hblks - before)
-"""
-    done = subprocess.run([sys.executable, "-c", code], timeout=600)
-    if done.returncode == 77:
-        pytest.skip("glibc 2.33 is needed to see where memory comes from")
-    assert done.returncode == (0 if tuned else 1)  # blocks that go back to the kernel when freed
 
 
 def wait_until_gone(pid, seconds=400):

@@ -7,7 +7,6 @@ import importlib.util
 import subprocess
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -45,12 +44,6 @@ def script():
 
 
 @pytest.fixture(scope="module")
-def painter():
-    with imported("make_images") as module:
-        yield module
-
-
-@pytest.fixture(scope="module")
 def pictures() -> Dataset:
     return load_dataset(AuditConfig(data=SAMPLE / "images", group=("style",)))
 
@@ -77,29 +70,6 @@ def test_the_script_draws_the_same_images_again(pictures, tmp_path):
     again = load_dataset(AuditConfig(data=tmp_path / "images", group=("style",)))
     # Pixels, not files: how well a PNG is packed is up to the library that writes it.
     assert np.array_equal(pixels_of(again.features["image"]), pixels_of(pictures.features["image"]))
-
-
-def pixels_tell_the_shape(images, labels) -> float:
-    """Accuracy of the nearest class mean, halves of the images against each other."""
-    x, half = images.reshape(len(images), -1).astype(np.float64), len(images) // 2
-    means = np.stack([x[:half][labels[:half] == k].mean(axis=0) for k in range(4)])
-    distances = ((x[half:, None] - means) ** 2).sum(axis=-1)
-    return float((distances.argmin(axis=1) == labels[half:]).mean())
-
-
-def test_drawn_shapes_are_harder_because_of_their_style(pictures, painter):
-    images, style = pixels_of(pictures.features["image"]), pictures.groupings[0]
-    by_style = {
-        name: pixels_tell_the_shape(images[style.groups == k], pictures.labels[style.groups == k])
-        for k, name in enumerate(style.names)
-    }
-    assert by_style["printed"] > 0.95
-    assert by_style["drawn"] < 0.75
-    printed = painter.Drawing().printed
-    alike, rows = painter.make(painter.Drawing(drawn=replace(printed, count=500)))
-    labels = np.unique([row["label"] for row in rows], return_inverse=True)[1]
-    drawn = np.array([row["style"] == "drawn" for row in rows])
-    assert pixels_tell_the_shape(alike[drawn], labels[drawn]) > 0.95
 
 
 def test_records_of_the_smaller_group_are_longer_because_of_the_mechanism(frame, script):

@@ -55,17 +55,16 @@ def gate(path="out/report.json"):
 
 REFUSED = {
     "label": {"label": "gone"},
-    "group": {"group": ["gone"]},
-    "rule": {"fail_on": ["privacy_cost_gap > 2"]},
-    "group of a rule": {"fail_on": ["accuracy[Z] < 0.5"]},
-    "rule without baseline": {"fail_on": ["accuracy_gap.delta > 0.1"]},
+    "rule": {"fail_on": ["accuracy[Z] < 0.5"]},
     "baseline": {"baseline": "gone.json"},
     "trainer": {"trainer": "nowhere:fit"},
 }
 
 
+@pytest.mark.parametrize("name", ["people.csv", "flats.csv"])
 @pytest.mark.parametrize("slip", REFUSED)
-def test_a_slip_of_the_hand_takes_no_report_away(out, slip):
+def test_a_slip_of_the_hand_takes_no_report_away(out, slip, name):
+    write_earlier(out, name)
     before = files(out)
     with pytest.raises(FairauditError):
         audit(options(**REFUSED[slip]))
@@ -89,12 +88,6 @@ def test_a_run_whose_trainings_fail_leaves_nothing_to_judge(out, monkeypatch):
 
 def test_looking_and_planning_leave_it_where_it_is(out):
     prepare(options())
-    assert (
-        app.main(
-            ["plan", "--data", "people.csv", "--group", "sex", "--label", "gone", "--out", "out"]
-        )
-        == 2
-    )
     assert gate() == 0
 
 
@@ -132,18 +125,6 @@ def test_scoring_puts_the_earlier_report_aside_unless_it_is_refused(out, change)
 
 def files(folder):
     return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
-@pytest.mark.parametrize("other", ["flats.csv", "people.parquet"])
-@pytest.mark.parametrize(
-    "changed", [{"label": "gone"}, {"group": ["gone"]}, {"fail_on": ["epsilon"]}]
-)
-def test_a_refused_run_leaves_the_report_of_other_data_in_its_place(out, other, changed):
-    write_earlier(out, other)
-    before = files(out)
-    with pytest.raises(FairauditError):
-        audit(options(**changed))
-    assert files(out) == before
 
 
 @pytest.mark.parametrize("other", ["people.parquet", "people.csv"])

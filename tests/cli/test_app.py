@@ -72,8 +72,6 @@ def test_the_programs_help_lists_every_command_and_each_has_its_own(capsys):
     ("error", "code"),
     [
         (errors.ConfigError("bad option", hint="use another"), 2),
-        (errors.DataError("no such column"), 2),
-        (errors.OutputError("disk full"), 2),
         (errors.TrainingError("diverged"), 4),
         (errors.PrivacyError("out of reach"), 5),
         (MemoryError(), 4),
@@ -102,7 +100,7 @@ def test_a_bug_is_one_line_and_a_log_that_only_its_owner_reads(monkeypatch, caps
     log.unlink()
 
 
-@pytest.mark.parametrize("error", [EOFError(), OSError(5, "broken"), SystemExit(0)])
+@pytest.mark.parametrize("error", [EOFError(), SystemExit(0)])
 def test_an_error_that_typer_would_take_for_something_else_is_a_bug(monkeypatch, capsys, error):
     raising(monkeypatch, error)
     assert app.main(RUN) == 70
@@ -116,10 +114,7 @@ def test_an_error_that_typer_would_take_for_something_else_is_a_bug(monkeypatch,
     [
         (["schema"], 141),
         (["--help"], 0),
-        (["run", "--help"], 0),
-        (["--version"], 0),
         (["run"], 2),
-        (["gate", "REPORT", "--fail-on", "epsilon > 100"], 0),
         (["gate", "REPORT", "--fail-on", "epsilon > 0.001"], 1),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -138,29 +133,15 @@ def test_without_a_reader_the_code_is_the_same(tmp_path, arguments, code):
     assert done.returncode == code
 
 
-def test_sigterm_ends_in_143(monkeypatch, capsys):
-    def prepare(resolved, listener):
-        os.kill(os.getpid(), signal.SIGTERM)
-        signal.pause()
-
-    monkeypatch.setattr("fairaudit.audit.prepare", prepare)
-    assert app.main(RUN) == 143
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["run", "--grup", "x"], "--group"),
         (["runn"], "runn"),
         (["run", "--data", "x", "--epochs", "ten"], "--epochs"),
-        (["run", "--data", "x", "--missing", "dropp"], "'impute', 'drop' or 'error'"),
         (["run", "--data", "x", "--bin", "age"], "--bin needs NAME=VALUE"),
         (["run", "--data", "x", "--settings", "threshold=3"], "METHOD.SETTING=VALUE"),
-        (["run", "--data", "x", "--epsilon", "0"], "epsilon"),
-        (["run", "--data", "x", "--epsilon", "1", "--noise-multiplier", "1"], "both set"),
         (["run"], "--data"),
         (["run", "--data", "x", "--config", "gone.toml"], "gone.toml cannot be read"),
-        (["inspect"], "Missing argument"),
     ],
 )
 def test_a_wrong_command_line_is_one_line_and_code_2(capsys, arguments, said):
@@ -208,13 +189,3 @@ def test_doctor_names_what_is_missing(capsys, monkeypatch):
     monkeypatch.setattr("fairaudit.cli.checkup.own_distribution", lambda: own)
     assert app.main(["doctor"]) == 2
     assert "MISSING  not-a-library" in capsys.readouterr().out
-
-
-def test_the_packages_names_are_found_when_asked_for():
-    import fairaudit
-    from fairaudit.config.options import AuditConfig
-
-    assert fairaudit.AuditConfig is AuditConfig
-    assert set(fairaudit.__all__) == set(dir(fairaudit))
-    with pytest.raises(AttributeError, match="no attribute 'run_audits'"):
-        fairaudit.run_audits  # noqa: B018

@@ -5,7 +5,6 @@ from rich.console import Console
 
 from fairaudit.cli.console import Screen
 from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, StageStarted
-from fairaudit.report.render.terminal import aligned
 
 
 @pytest.fixture
@@ -46,9 +45,3 @@ def test_a_failed_training_is_said_at_once(screen):
     screen.listen(JobFailed("dpsgd", 3, "diverged\nat step 2"))
     assert "Warning dpsgd, seed 3: diverged" in shown(screen)
     assert len(shown(screen).splitlines()) == 1
-
-
-def test_wide_characters_keep_the_columns_straight():
-    rows = [("名前", "1", ""), ("abcd", "22", ""), ("x", "333", "note")]
-    lines = list(aligned(rows, left={0, 2}))
-    assert lines == [" 名前    1", " abcd   22", " x     333  note"]

@@ -34,8 +34,3 @@ def test_what_fits_or_is_for_no_terminal_is_left_alone():
     assert list(folded(line, None)) == [line]
     assert list(folded(line, len(line))) == [line]
     assert list(folded('{"a": 1,\n "b": 2}' * 20, 40)) == ['{"a": 1,\n "b": 2}' * 20]
-
-
-def test_a_command_stays_one_line_for_the_terminal_to_wrap():
-    line = "next     fairaudit run --data 'my data/people.csv' --group 'my group'"
-    assert list(folded(line, 40)) == [line]

@@ -220,7 +220,6 @@ def test_the_check_before_training_passes_what_is_honest(make):
     "make",
     [
         own_zoo.TopRouting,
-        own_zoo.RollsRecords,
         own_zoo.ParameterAlias,
         own_zoo.GradientHook,
     ],
