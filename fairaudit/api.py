@@ -122,15 +122,8 @@ def score_predictions(
     Raises:
         FairauditError: The table, a rule or the output cannot be used.
     """
-    with settled_options(
-        data,
-        "auto",
-        {
-            **options,
-            "group": group,
-            "label": label,
-        },
-    ) as resolved:
+    named = {"group": group, "label": label}
+    with settled_options(data, "auto", {**options, **named}) as resolved:
         found = ScoreConfig(resolved.config, predictions, baseline, seed_column, row_column)
         return score(found)
 
@@ -184,7 +177,12 @@ def settled_options(
             )
         yield resolve_config({name: getattr(data, name) for name in data.model_fields_set})
         return
-    given = {**given, **_importable(given)}
+    for option in ("model", "method", "trainer", "synthesizer"):
+        value = given.get(option)
+        if isinstance(value, list | tuple):
+            given[option] = tuple(_name_of(part, option) for part in value)
+        elif value is not None:
+            given[option] = _name_of(value, option)
     if isinstance(data, pd.DataFrame):
         with tempfile.TemporaryDirectory(dir=scratch()) as folder:
             path = Path(folder) / "frame.parquet"
@@ -195,61 +193,27 @@ def settled_options(
         yield resolve_config({**given, "data": data})
 
 
-def _importable(given: dict[str, object]) -> dict[str, object]:
-    """A model and methods given as objects, by the names under which workers import them."""
-    found: dict[str, object] = {}
-    model = given.get("model")
-    if callable(model):
-        found["model"] = _name_of(model, "model", getattr(model, "__module__", ""))
-    for option in ("method", "trainer", "synthesizer"):
-        value = given.get(option)
-        if value is None:
-            continue
-        names = []
-        for each in value if isinstance(value, list | tuple) else (value,):
-            if isinstance(each, MethodSpec):
-                # Its own name where it is in the catalog, else that of the module which holds it.
-                if catalog().get(each.name) is each:
-                    names.append(home_of(each) or each.name)
-                else:
-                    names.append(
-                        _name_of(
-                            each,
-                            "method",
-                            each.trainer.partition(":")[0],
-                        )
-                    )
-            elif callable(each):
-                names.append(_name_of(each, option, getattr(each, "__module__", "")))
-            else:
-                names.append(each)
-        found[option] = tuple(names)
-    return found
+def _name_of(value: object, option: str) -> object:
+    """What is no object of code as it is; else ``module:attribute``, by which workers import it.
 
-
-def _name_of(value: object, option: str, first: str) -> str:
-    """``module:attribute``, looked for in ``first`` and then in all imported modules."""
-    modules = {first: sys.modules.get(first), **sys.modules}
+    It is looked for in the module that defines it, then in all imported ones.
+    """
+    if isinstance(value, MethodSpec):
+        name, home = value.name, value.trainer.partition(":")[0]
+        if catalog().get(name) is value:
+            return home_of(value) or name
+    elif callable(value):
+        name, home = getattr(value, "__qualname__", type(value).__name__), value.__module__
+    else:
+        return value
+    modules = {home: sys.modules.get(home), **sys.modules}
     for path, module in modules.items():
         if path not in ("__main__", "__mp_main__") and module is not None:
-            for name, held in vars(module).items():
+            for attribute, held in vars(module).items():
                 if held is value:
-                    return f"{path}:{name}"
-    what = (
-        getattr(
-            value,
-            "__qualname__",
-            None,
-        )
-        or getattr(
-            value,
-            "name",
-            None,
-        )
-        or type(value).__name__
-    )
+                    return f"{path}:{attribute}"
     raise ConfigError(
-        f"{option} {what!r} is held by no module that training processes can import",
+        f"{option} {name!r} is held by no module that training processes can import",
         hint=f"write it into a file beside yours, as my_{option}.py, import it from there and pass "
         "it on",
     )

@@ -31,13 +31,7 @@ _DECIMAL = re.compile(
     r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE
 )
 
-_FIELDS = tuple(AuditConfig.model_fields)
-_LISTS = frozenset(
-    n for n in _FIELDS if isinstance(AuditConfig.model_fields[n].get_default(), tuple)
-)
-_TABLES = frozenset(
-    n for n in _FIELDS if isinstance(AuditConfig.model_fields[n].get_default(), dict)
-)
+_DEFAULTS = {name: field.get_default() for name, field in AuditConfig.model_fields.items()}
 # A plain option speaks for every method, so it silences what a lower layer said for one method.
 _PER_METHOD = ("learning_rate", "max_grad_norm", "threshold", "noise_multiplier")
 _RIVALS = {"epsilon": "noise_multiplier", "noise_multiplier": "epsilon"}
@@ -110,15 +104,12 @@ def resolve_config(
     if config_file is None and environment.get(CONFIG_VARIABLE):
         config_file = Path(environment[CONFIG_VARIABLE])
     given = {name: value for name, value in options.items() if value is not None}
-    layers = [
-        _checked(OptionLayer(OPTION, given)),
-        _environment_layer(environment),
-    ]
+    layers = [_checked(OPTION, given), _checked("environment", _from_environment(environment))]
     if config_file is not None:
-        layers.append(_checked(OptionLayer(f"file {config_file.name}", _table(config_file))))
+        layers.append(_checked(f"file {config_file.name}", _table(config_file)))
     for name in (PROJECT_FILE, PYPROJECT):
         if folder is not None and (folder / name).is_file():
-            layers.append(_checked(OptionLayer(name, _table(folder / name))))
+            layers.append(_checked(name, _table(folder / name)))
     chosen = next((layer.values["preset"] for layer in layers if "preset" in layer.values), None)
     if chosen is not None:
         preset = find_preset(str(chosen))
@@ -149,19 +140,53 @@ def merge_layers(layers: Sequence[OptionLayer]) -> ResolvedConfig:
         ConfigError: A value does not fit its field, or no data are named.
     """
     values: dict[str, object] = {}
-    origins = dict.fromkeys(_FIELDS, DEFAULT)
+    origins = dict.fromkeys(_DEFAULTS, DEFAULT)
     settings: dict[str, dict[str, object]] = {}
     said_by: dict[tuple[str, str], str] = {}
-    for layer in reversed(layers):
-        for name, value in layer.values.items():
-            _drop_overridden(name, layer.origin, values, origins, settings)
+    for origin, given in reversed([(layer.origin, layer.values) for layer in layers]):
+        for name, value in given.items():
+            if name in _RIVALS:
+                values.pop(_RIVALS[name], None)
+                origins[_RIVALS[name]] = DEFAULT
+            if name == "noise_multiplier":
+                values["epsilon"] = ()  # the default target would read as one that was met
+                origins["epsilon"] = f"not used: noise_multiplier is set ({origin})"
+            void = "noise_multiplier" if name == "epsilon" else name
+            if void in _PER_METHOD:
+                for numbers in settings.values():
+                    numbers.pop(void, None)
             if name != "settings":
-                values[name], origins[name] = value, layer.origin
-        _lay_settings(layer, settings, origins, said_by)
+                values[name], origins[name] = value, origin
+        tables = given.get("settings", {})
+        if not isinstance(tables, Mapping) or not all(
+            isinstance(numbers, Mapping) for numbers in tables.values()
+        ):
+            raise ConfigError(f"settings in {origin} must be one table per method")
+        for method, numbers in tables.items():
+            for key, value in numbers.items():
+                name = str(key).replace("-", "_")
+                settings.setdefault(str(method), {})[name] = value
+                said_by[str(method), name] = origin
+        if "settings" in given:
+            weaker = origins["settings"]
+            origins["settings"] = origin if weaker == DEFAULT else f"{origin}, {weaker}"
     values["settings"] = {method: numbers for method, numbers in settings.items() if numbers}
     if "data" not in values:
         raise ConfigError("no data given", hint="name the file: --data loans.parquet")
-    return ResolvedConfig(_validated(values, origins), origins, said_by)
+    try:
+        config = AuditConfig.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = str(first["loc"][0])
+        where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
+        origin = origins.get(field, OPTION)
+        if origin == OPTION:
+            origin = f"option {option_name(field)}"
+        expected = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(
+            f"{where} = {_shown(first['input'])} ({origin}) does not fit: {expected}"
+        ) from None
+    return ResolvedConfig(config, origins, said_by)
 
 
 def parse_pairs(parts: Sequence[str], name: str) -> dict[str, str]:
@@ -233,97 +258,48 @@ def _refuse_untrusted(resolved: ResolvedConfig, folder: Path) -> None:
             )
 
 
-def _drop_overridden(
-    name: str,
-    origin: str,
-    values: dict[str, object],
-    origins: dict[str, str],
-    settings: dict[str, dict[str, object]],
-) -> None:
-    """Remove what the layers so far say and a stronger ``name`` makes void."""
-    rival = _RIVALS.get(name)
-    if rival is not None:
-        values.pop(rival, None)
-        origins[rival] = DEFAULT
-    if name == "noise_multiplier":
-        values["epsilon"] = ()  # the default target would read as one that was met
-        origins["epsilon"] = f"not used: noise_multiplier is set ({origin})"
-    void = "noise_multiplier" if name == "epsilon" else name
-    if void in _PER_METHOD:
-        for numbers in settings.values():
-            numbers.pop(void, None)
-
-
-def _lay_settings(
-    layer: OptionLayer,
-    settings: dict[str, dict[str, object]],
-    origins: dict[str, str],
-    said_by: dict[tuple[str, str], str],
-) -> None:
-    """Lay one layer's per-method numbers over those of the weaker layers."""
-    given = layer.values.get("settings")
-    if given is None:
-        return
-    if not isinstance(given, Mapping) or not all(isinstance(v, Mapping) for v in given.values()):
-        raise ConfigError(f"settings in {layer.origin} must be one table per method")
-    for method, numbers in given.items():
-        named = {str(key).replace("-", "_"): value for key, value in numbers.items()}
-        settings.setdefault(str(method), {}).update(named)
-        said_by.update(dict.fromkeys([(str(method), name) for name in named], layer.origin))
-    weaker = origins["settings"]
-    origins["settings"] = layer.origin if weaker == DEFAULT else f"{layer.origin}, {weaker}"
-
-
-def _checked(layer: OptionLayer) -> OptionLayer:
-    """The layer with field names for keys.
+def _checked(origin: str, given: Mapping[str, object]) -> OptionLayer:
+    """The layer of one place, with field names for keys.
 
     Raises:
         ConfigError: A key is unknown, or epsilon and noise_multiplier are both set.
     """
     values: dict[str, object] = {}
-    for key, value in layer.values.items():
+    for key, value in given.items():
         name = key.replace("-", "_")
-        if name not in _FIELDS:
+        if name not in _DEFAULTS:
             raise ConfigError(
-                f"unknown key {_shown(key)} in {layer.origin}", hint=did_you_mean(name, _FIELDS)
+                f"unknown key {_shown(key)} in {origin}", hint=did_you_mean(name, _DEFAULTS)
             )
-        values[name] = [value] if name in _LISTS and isinstance(value, str | int | float) else value
+        is_single = isinstance(_DEFAULTS[name], tuple) and isinstance(value, str | int | float)
+        values[name] = [value] if is_single else value
     if "epsilon" in values and "noise_multiplier" in values:
         raise ConfigError(
-            f"epsilon and noise_multiplier are both set in {layer.origin}",
+            f"epsilon and noise_multiplier are both set in {origin}",
             hint="keep one: --epsilon calibrates the noise, --noise-multiplier sets it",
         )
-    return OptionLayer(layer.origin, values)
+    return OptionLayer(origin, values)
 
 
-def _environment_layer(environment: Mapping[str, str]) -> OptionLayer:
-    """What the variables set; numbers stay text for validation to read."""
-    found: dict[str, object] = {}
-    for variable in sorted(environment):
-        text = environment[variable]
+def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
+    """What the variables set, in the shape of their fields; numbers are left to validation."""
+    values: dict[str, object] = {}
+    for variable, text in sorted(environment.items()):
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable == CONFIG_VARIABLE or not text:
             continue
         name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
-        if name not in _FIELDS:
-            known = [ENVIRONMENT_PREFIX + field.upper() for field in _FIELDS]
-            raise ConfigError(
-                f"unknown variable {variable} in the environment",
-                hint=did_you_mean(variable, known),
-            )
-        found[name] = _from_text(name, text)
-    return _checked(OptionLayer("environment", found))
-
-
-def _from_text(name: str, text: str) -> object:
-    """A variable's text in the shape of its field; numbers are left to validation."""
-    if name == "settings":
-        return nested_settings(parse_pairs(text.split(","), name))
-    if name in _TABLES:
-        return parse_pairs(text.split(","), name)
-    if name in _LISTS:
-        between = ";" if name in ("compare", "fail_on") else ","  # a pair has a comma of its own
-        return [part.strip() for part in text.split(between) if part.strip()]
-    return text
+        if name not in _DEFAULTS:
+            known = [ENVIRONMENT_PREFIX + field.upper() for field in _DEFAULTS]
+            hint = did_you_mean(variable, known)
+            raise ConfigError(f"unknown variable {variable} in the environment", hint=hint)
+        values[name] = text
+        if isinstance(_DEFAULTS[name], dict):
+            pairs = parse_pairs(text.split(","), name)
+            values[name] = nested_settings(pairs) if name == "settings" else pairs
+        elif isinstance(_DEFAULTS[name], tuple):
+            between = ";" if name in ("compare", "fail_on") else ","  # a pair has its own comma
+            values[name] = [part.strip() for part in text.split(between) if part.strip()]
+    return values
 
 
 def _table(path: Path) -> Mapping[str, object]:
@@ -336,27 +312,6 @@ def _table(path: Path) -> Mapping[str, object]:
     if isinstance(table, dict):
         return table
     return {}
-
-
-def _validated(values: Mapping[str, object], origins: Mapping[str, str]) -> AuditConfig:
-    """The config of these values.
-
-    Raises:
-        ConfigError: The first value that does not fit, with its origin and what is expected.
-    """
-    try:
-        return AuditConfig.model_validate(values)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        field = str(first["loc"][0])
-        where = ".".join(str(part) for part in first["loc"] if not isinstance(part, int))
-        origin = origins.get(field, OPTION)
-        if origin == OPTION:
-            origin = f"option {option_name(field)}"
-        expected = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(
-            f"{where} = {_shown(first['input'])} ({origin}) does not fit: {expected}"
-        ) from None
 
 
 def _shown(value: object) -> str:

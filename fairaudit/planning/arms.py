@@ -4,7 +4,7 @@ Which numbers each trains with, and what it guarantees, before any training.
 """
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pydantic import ConfigDict
@@ -107,8 +107,8 @@ def make_arms(
         refuse(config)
     chosen = chosen_methods(numbers)
     references = dict.fromkeys([REFERENCE, *(spec.reference for spec in chosen if spec.reference)])
-    build = partial(_arm, numbers, schedule, delta, own_module)
-    arms = [build(find(name), None, None) for name in references]
+    made = _Making(numbers, schedule, delta, own_module)
+    arms = [made.arm(find(name), None, None) for name in references]
     targets: tuple[float | None, ...] = (
         config.epsilon if config.noise_multiplier is None else (None,)
     )
@@ -121,7 +121,7 @@ def make_arms(
             if spec.method_set and target != targets[0]:
                 continue  # no epsilon to sweep
             forms = [None, *(v.name for v in spec.variants if v.name in config.variant)]
-            arms += [build(spec, form, target) for form in forms]
+            arms += [made.arm(spec, form, target) for form in forms]
             if config.self_check and not spec.control_of and not spec.method_set:
                 arms.append(self_check(arms[-len(forms)]))
     for arms_of_capability in added("arms"):
@@ -138,136 +138,118 @@ def make_arms(
     return tuple(by_rule)
 
 
-def _arm(
-    numbers: SettingsResolver,
-    schedule: Schedule,
-    delta: float,
-    own_module: bool,
-    spec: MethodSpec,
-    form: str | None,
-    target: float | None,
-) -> Arm:
-    config = numbers.config
-    suffix = ""
-    if target is not None and len(config.epsilon) > 1 and not spec.method_set:
-        suffix = f"@{target:g}"
-    variant = next((v for v in spec.variants if v.name == form), None)
-    if spec.gaussian and target is None and config.epsilon:
-        target = config.epsilon[0]  # a gradient's noise multiplier says nothing about it
-    if "noise_multiplier" in numbers.own(spec):
-        target = None  # the method's own noise speaks louder than the audit's target
+@dataclass(frozen=True, slots=True)
+class _Making:
+    """What arms are made of: numbers, schedule, delta, and whether a module of the user's own."""
 
-    def resolved(goal: float | None) -> dict[str, float]:
-        return _resolved(numbers, schedule, delta, spec, variant, goal)
+    numbers: SettingsResolver
+    schedule: Schedule
+    delta: float
+    own_module: bool
 
-    length = schedule.steps_per_epoch, schedule.epochs
-    draft = ArmDraft(spec, resolved, numbers.sizes, *length, delta)
-    sought: Sought | None = None  # None where the settings are those of the options and rules
-    for search_of in added("search"):
-        sought = search_of(draft, config, target)
-        if sought is not None:
-            break
-    search, charge = None, None
-    if sought is None:
-        settings = resolved(target)
-    else:
-        search, charge = sought
-        settings = dict(search.settings)
-    if variant and variant.guarantee is not Guarantee.ESTABLISHED:
-        privacy = ArmPrivacy(
-            guarantee=Guarantee.NOT_ESTABLISHED, reason=variant.reason, target_epsilon=target
-        )
-    else:
-        event = spec.events(settings, *length)
-        privacy = of_one_training(spec, event, delta, target, own_module=own_module)
-        if search is not None:
-            privacy = search.guarantee(privacy, charge, delta)
-    source = f"{spec.control_of}{suffix}" if spec.control_of else None
-    if privacy.epsilon is not None:
-        items = tuple(not_covered(spec, config, source, search, own_module=own_module))
-        privacy = privacy.model_copy(update={"not_covered": items})
-    return Arm(
-        key=f"{spec.name}{':' + form if form else ''}{suffix}",
-        method=spec.name,
-        variant=form,
-        settings=settings,
-        privacy=privacy,
-        reference=spec.reference,
-        source=source,
-        reads_groups=spec.reads_groups or (variant is not None and variant.reads_groups),
-        trainer=variant.trainer if variant else spec.trainer,
-        repeats=config.repeats if spec.reference else 1,
-        shares_samples=spec.trains_by_steps,
-        search=search,
-        charge=None if privacy.base_epsilon is None else charge,
-    )
+    def arm(self, spec: MethodSpec, form: str | None, target: float | None) -> Arm:
+        """A method in one form at one epsilon; None: by the given noise."""
+        config = self.numbers.config
+        suffix = ""
+        if target is not None and len(config.epsilon) > 1 and not spec.method_set:
+            suffix = f"@{target:g}"
+        variant = next((v for v in spec.variants if v.name == form), None)
+        if spec.gaussian and target is None and config.epsilon:
+            target = config.epsilon[0]  # a gradient's noise multiplier says nothing about it
+        if "noise_multiplier" in self.numbers.own(spec):
+            target = None  # the method's own noise speaks louder than the audit's target
 
-
-def _resolved(
-    numbers: SettingsResolver,
-    schedule: Schedule,
-    delta: float,
-    spec: MethodSpec,
-    variant: Variant | None,
-    target: float | None,
-) -> dict[str, float]:
-    """The arm's numbers, noise that meets the target included."""
-    known = _knowing_noise(numbers, spec, schedule, delta, target)
-    settings = _settings(known, spec, tuple(variant.settings) if variant else ())
-    if "noise_multiplier" in spec.settings:
-        if target is None:
-            sigma = _given_noise(known, spec)
+        resolved = partial(self.settings, spec, variant)
+        length = self.schedule.steps_per_epoch, self.schedule.epochs
+        draft = ArmDraft(spec, resolved, self.numbers.sizes, *length, self.delta)
+        sought: Sought | None = None  # None where the settings are those of the options and rules
+        for search_of in added("search"):
+            sought = search_of(draft, config, target)
+            if sought is not None:
+                break
+        search, charge = None, None
+        if sought is None:
+            settings = resolved(target)
         else:
-            length = schedule.steps_per_epoch, schedule.epochs
-            sigma = spec.mechanism.calibrated(
-                settings,
-                *length,
-                delta=delta,
-                target=target,
+            search, charge = sought
+            settings = dict(search.settings)
+        if variant and variant.guarantee is not Guarantee.ESTABLISHED:
+            privacy = ArmPrivacy(
+                guarantee=Guarantee.NOT_ESTABLISHED, reason=variant.reason, target_epsilon=target
             )
-        settings["noise_multiplier"] = sigma
-    # Rules that do not scale by a threshold bound what a noised count can do.
-    for name in spec.side_queries.values() if spec.scales_by_threshold else ():
-        spread = settings[name] / schedule.expected_batch_size
-        if spread > LARGEST_COUNT_NOISE:
-            largest = LARGEST_COUNT_NOISE * schedule.expected_batch_size
-            # The schedule rounds a batch down to N / ceil(N / batch); the one named must survive
-            # that.
-            steps = math.floor(schedule.n_public * LARGEST_COUNT_NOISE / settings[name])
-            batch = ""
-            if steps:
-                batch = f"a batch size of {math.ceil(schedule.n_public / steps)} or more, or "
-            raise PrivacyError(
-                f"{spec.name}: {name} {settings[name]:g} over the expected batch size "
-                f"{schedule.expected_batch_size:,.1f} is {spread:.2g}, above "
-                f"{LARGEST_COUNT_NOISE}: the threshold would follow noise alone",
-                hint=f"use {batch}{name} of {math.floor(largest * 1e3) / 1e3:g} or less",
+        else:
+            event = spec.events(settings, *length)
+            privacy = of_one_training(spec, event, self.delta, target, own_module=self.own_module)
+            if search is not None:
+                privacy = search.guarantee(privacy, charge, self.delta)
+        source = f"{spec.control_of}{suffix}" if spec.control_of else None
+        if privacy.epsilon is not None:
+            items = tuple(not_covered(spec, config, source, search, own_module=self.own_module))
+            privacy = privacy.model_copy(update={"not_covered": items})
+        return Arm(
+            key=f"{spec.name}{':' + form if form else ''}{suffix}",
+            method=spec.name,
+            variant=form,
+            settings=settings,
+            privacy=privacy,
+            reference=spec.reference,
+            source=source,
+            reads_groups=spec.reads_groups or (variant is not None and variant.reads_groups),
+            trainer=variant.trainer if variant else spec.trainer,
+            repeats=config.repeats if spec.reference else 1,
+            shares_samples=spec.trains_by_steps,
+            search=search,
+            charge=None if privacy.base_epsilon is None else charge,
+        )
+
+    def settings(
+        self, spec: MethodSpec, variant: Variant | None, target: float | None
+    ) -> dict[str, float]:
+        """The arm's numbers, noise that meets the target included."""
+        numbers, schedule = self.numbers, self.schedule
+        has_noise, sigma = "noise_multiplier" in spec.settings, 0.0
+        if has_noise and target is None:
+            given = numbers.own(spec).get("noise_multiplier", numbers.config.noise_multiplier)
+            assert given is not None
+            sigma = numbers.checked(spec, "noise_multiplier", given)
+        if has_noise and spec.trains_by_steps:
+            # Rules read what noise the target asks of the gradient alone: one and the same for
+            # every method that trains by noised steps, so that they keep one step.
+            if target is not None:
+                sigma = calibrate(schedule.steps_per_epoch, schedule.steps, self.delta, target)
+            sizes = replace(
+                numbers.sizes,
+                noise_multiplier=sigma,
+                steps=schedule.steps,
+                expected_batch_size=schedule.expected_batch_size,
             )
-    return settings
-
-
-def _knowing_noise(
-    numbers: SettingsResolver,
-    spec: MethodSpec,
-    schedule: Schedule,
-    delta: float,
-    target: float | None,
-) -> SettingsResolver:
-    """The numbers, whose rules then read what noise the target asks of the gradient alone.
-
-    It is one and the same for every method that trains by noised steps, so that they keep one step.
-    """
-    if "noise_multiplier" not in spec.settings or not spec.trains_by_steps:
-        return numbers
-    if target is None:
-        sigma = _given_noise(numbers, spec)
-    else:
-        sigma = calibrate(schedule.steps_per_epoch, schedule.steps, delta, target)
-    batch = schedule.expected_batch_size
-    sizes = replace(
-        numbers.sizes, noise_multiplier=sigma, steps=schedule.steps, expected_batch_size=batch
-    )
-    return replace(numbers, sizes=sizes)
+            numbers = replace(numbers, sizes=sizes)
+        settings = _settings(numbers, spec, tuple(variant.settings) if variant else ())
+        if has_noise:
+            if target is not None:
+                length = schedule.steps_per_epoch, schedule.epochs
+                calibrated = spec.mechanism.calibrated
+                sigma = calibrated(settings, *length, delta=self.delta, target=target)
+            settings["noise_multiplier"] = sigma
+        # Rules that do not scale by a threshold bound what a noised count can do.
+        expected = schedule.expected_batch_size
+        for name in spec.side_queries.values() if spec.scales_by_threshold else ():
+            spread = settings[name] / expected
+            if spread > LARGEST_COUNT_NOISE:
+                # The schedule rounds a batch down to N / ceil(N / batch); the one named must
+                # survive that.
+                steps = math.floor(schedule.n_public * LARGEST_COUNT_NOISE / settings[name])
+                batch = ""
+                if steps:
+                    batch = f"a batch size of {math.ceil(schedule.n_public / steps)} or more, or "
+                largest = math.floor(LARGEST_COUNT_NOISE * expected * 1e3) / 1e3
+                raise PrivacyError(
+                    f"{spec.name}: {name} {settings[name]:g} over the expected batch size "
+                    f"{expected:,.1f} is {spread:.2g}, above {LARGEST_COUNT_NOISE}: the threshold "
+                    "would follow noise alone",
+                    hint=f"use {batch}{name} of {largest:g} or less",
+                )
+        return settings
 
 
 def _settings(
@@ -276,7 +258,10 @@ def _settings(
     """The arm's numbers: its own setting, else the shared option, else the rule.
 
     A control takes the settings of the method that it controls, a reference those of its method;
-    ``beside`` names a variant's own.
+    ``beside`` names a variant's own. Where gradients are scaled by C/Z, a step by rule is longer.
+
+    Raises:
+        ConfigError: A number out of its range, or given twice; a step that float32 cannot hold.
     """
     config, own = numbers.config, numbers.own(spec)
     shared: dict[str, float | None] = {
@@ -308,26 +293,11 @@ def _settings(
             numbers.sizes,
         )
         settings[name] = numbers.checked(spec, name, value)
-    if "learning_rate" not in own:
-        _make_up_for_scaling(numbers, spec, settings)
-    return settings
-
-
-def _make_up_for_scaling(
-    numbers: SettingsResolver, spec: MethodSpec, settings: dict[str, float]
-) -> None:
-    """Where gradients are scaled by C/Z, a longer step.
-
-    Raises:
-        ConfigError: A step that float32 cannot hold.
-    """
-    scaled = spec
-    if spec.control_of:
-        scaled = find(spec.control_of)
-    if not scaled.scales_by_threshold:
-        return
+    scaled = find(spec.control_of) if spec.control_of else spec
+    if "learning_rate" in own or not scaled.scales_by_threshold:
+        return settings
     bound = settings["max_grad_norm"]
-    threshold = numbers.own(spec).get("threshold", numbers.config.threshold)
+    threshold = own.get("threshold", config.threshold)
     if not threshold:
         threshold = max(numbers.default(scaled, "threshold"), bound)
     step = effective_step(settings["learning_rate"], threshold, bound)
@@ -336,13 +306,7 @@ def _make_up_for_scaling(
             f"{spec.name}: the step {step:g} that makes up for C/Z is too large",
             hint=f"a smaller learning rate or threshold, a larger clipping bound than {bound:g}",
         )
-    settings["learning_rate"] = step
-
-
-def _given_noise(numbers: SettingsResolver, spec: MethodSpec) -> float:
-    given = numbers.own(spec).get("noise_multiplier", numbers.config.noise_multiplier)
-    assert given is not None
-    return numbers.checked(spec, "noise_multiplier", given)
+    return {**settings, "learning_rate": step}
 
 
 def self_check(arm: Arm) -> Arm:

@@ -45,8 +45,26 @@ def unmet(spec: MethodSpec, sizes: PublicSizes) -> Lacking | None:
 
 def chosen_methods(numbers: SettingsResolver) -> list[MethodSpec]:
     """The private methods asked for, once each; a control brings the method that it reads."""
-    config = numbers.config
-    specs = _admitted(numbers)
+    config, sets = numbers.config, method_sets()
+    specs = {}
+    for name in config.method:
+        spec = None if name == EVERY_METHOD or name in sets else find(name)
+        if spec is not None and spec.reference is not None:
+            specs[spec.name] = spec
+            lacking = _lacking(numbers, spec)
+            if lacking:
+                raise ConfigError(f"{spec.name} {lacking.reason}", hint=lacking.remedy)
+    for spec in catalog().values():
+        if spec.method_set in config.method:
+            specs[spec.name] = spec
+    for spec in catalog().values() if EVERY_METHOD in config.method else ():
+        if spec.method_set or spec.capability or spec.reference is None:
+            continue
+        lacking = _lacking(numbers, spec)
+        if lacking:  # the plan says so
+            numbers.omitted[spec.name] = f"it {lacking.reason}"
+        else:
+            specs.setdefault(spec.name, spec)
     for spec in tuple(specs.values()):
         if spec.control_of:
             specs.setdefault(spec.control_of, find(spec.control_of))
@@ -59,31 +77,6 @@ def chosen_methods(numbers: SettingsResolver) -> list[MethodSpec]:
                 f"none of the chosen methods has a variant {name!r}", hint=did_you_mean(name, known)
             )
     return ordered
-
-
-def _admitted(numbers: SettingsResolver) -> dict[str, MethodSpec]:
-    """The methods asked for by name, and with `all` those that data and model admit."""
-    names, sets = numbers.config.method, method_sets()
-    asked = [find(name) for name in names if name != EVERY_METHOD and name not in sets]
-    specs = {spec.name: spec for spec in asked if spec.reference is not None}
-    for spec in specs.values():
-        lacking = _lacking(numbers, spec)
-        if lacking:
-            raise ConfigError(f"{spec.name} {lacking.reason}", hint=lacking.remedy)
-    for spec in catalog().values():
-        if spec.method_set in names:
-            specs[spec.name] = spec
-    if EVERY_METHOD not in names:
-        return specs
-    for spec in catalog().values():
-        if spec.method_set or spec.capability or spec.reference is None:
-            continue
-        lacking = _lacking(numbers, spec)
-        if lacking:  # the plan says so
-            numbers.omitted[spec.name] = f"it {lacking.reason}"
-        else:
-            specs.setdefault(spec.name, spec)
-    return specs
 
 
 def method_sets() -> set[str]:

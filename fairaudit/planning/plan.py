@@ -21,7 +21,7 @@ from fairaudit.planning.effort import Effort, choose_level, effort
 from fairaudit.planning.settings import Place, SettingsResolver, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
-from fairaudit.report.facts import Schedule, Training
+from fairaudit.report.facts import Training
 from fairaudit.results.estimates import key_of
 from fairaudit.results.jobs import job_id
 
@@ -263,8 +263,7 @@ def plan_trainings(
     if config.diagnostics == "auto":
         level, origins["diagnostics"] = choose_level(work, searches=searches)
         config = config.model_copy(update={"diagnostics": level})
-    model = sizes.model, facts.digest
-    return Plan(
+    plan = Plan(
         config=config,
         digest=dataset.digest,
         training=Training(
@@ -280,84 +279,58 @@ def plan_trainings(
             accountant=f"dp-accounting {version('dp-accounting')}",
         ),
         arms=arms,
-        jobs=_jobs(
-            config,
-            dataset,
-            model,
-            schedule,
-            delta,
-            arms,
-            study=study,
-        ),
+        jobs=(),
         notices=tuple(_notices(numbers, arms)),
         model_facts=facts,
         unread=unread_settings(numbers, [(arm.method, arm.settings) for arm in arms]),
         study=study,
     )
+    return replace(plan, jobs=_jobs(plan))
 
 
-def _jobs(
-    config: AuditConfig,
-    dataset: Dataset,
-    model: tuple[str, str],
-    schedule: Schedule,
-    delta: float,
-    arms: tuple[Arm, ...],
-    *,
-    study: str,
-) -> tuple[Job, ...]:
+def _jobs(plan: Plan) -> tuple[Job, ...]:
+    config, training = plan.config, plan.training
     data = config.model_dump(mode="json", exclude=marked(type(config), *Effect))
     pool = pool_digest(config)
+    code = {modules: code_digest(modules) for modules in set(map(_modules, plan.arms))}
     outside = {}
-    for arm in arms:
+    for arm in plan.arms:
         capability = find(arm.method).capability
         if capability:
-            outside[arm.key] = part_of(capability, "identity")(config, arm, delta)
-    code = {modules: code_digest(modules) for modules in set(map(_modules, arms))}
+            outside[arm.key] = part_of(capability, "identity")(config, arm, training.delta)
     jobs: list[Job] = []
     for seed in range(config.seed, config.seed + config.seeds):
         ids: dict[str, str] = {}
-        for arm in arms:
-            source = None
-            if arm.source:
-                source = ids.get(arm.source)
-            event = arm.privacy.event
-            reads_pool = Need.PUBLIC_POOL in find(arm.method).needs
+        for arm in plan.arms:
+            spec, event = find(arm.method), arm.privacy.event
+            source = ids.get(arm.source) if arm.source else None
             identity: dict[str, object] = {
-                "digest": dataset.digest,
+                "digest": plan.digest,
                 "data": data,
-                "model": model[0],
-                "schedule": [schedule.n_public, schedule.steps_per_epoch, schedule.epochs],
+                "model": training.model,
+                "schedule": [training.n_public, training.steps_per_epoch, training.epochs],
                 "arm": arm.key,
                 "trainer": arm.trainer,
                 "code": code[_modules(arm)],
                 "settings": dict(arm.settings),
-                "event": [event.effective_noise_multiplier, delta] if event else None,
+                "event": [event.effective_noise_multiplier, training.delta] if event else None,
                 "seed": seed,
                 "repeats": arm.repeats,
                 "source": source,
             }
-            if reads_pool and pool:
+            if Need.PUBLIC_POOL in spec.needs and pool:
                 identity["pool"] = pool
-            if study:
-                identity["study"] = study
-            if model[1]:
-                identity["own_model"] = model[1]
+            if plan.study:
+                identity["study"] = plan.study
+            if plan.model_facts.digest:
+                identity["own_model"] = plan.model_facts.digest
             if arm.search:
                 identity["search"] = arm.search.to_json()
             if arm.key in outside:
                 identity |= outside[arm.key]
                 identity["is_first"] = seed == config.seed
             ids[arm.key] = job_id(identity)
-            jobs.append(
-                Job(
-                    ids[arm.key],
-                    arm.key,
-                    seed,
-                    arm.repeats,
-                    source,
-                )
-            )
+            jobs.append(Job(ids[arm.key], arm.key, seed, arm.repeats, source))
     return tuple(jobs)
 
 
