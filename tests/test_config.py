@@ -315,7 +315,6 @@ def test_no_command_imports_what_a_found_file_names(found, monkeypatch, capsys, 
     [
         ("loans.parquet", "loans"),
         ("data/images/", "images"),
-        ("loans.csv.gz", "loans"),
         ("-rf.csv", "rf"),
         ("../..", "data"),
         (".", "data"),

@@ -61,9 +61,6 @@ def _columns(dataset: Dataset) -> Iterator[str]:
 
 def _column(name: str, column: pa.ChunkedArray) -> Iterator[str]:
     kind = kind_of(column.type)
-    if kind == "time":
-        yield f"# {_text(name)} holds times, which cannot be declared: --drop it, or write numbers."
-        return
     yield f"[{_text(name)}]"
     gap = _text(PLACEHOLDER)
     if kind == "number":

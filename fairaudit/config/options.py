@@ -16,7 +16,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -44,7 +43,6 @@ Trials = Annotated[int, Field(ge=2, le=1_000)]
 Repetitions = Annotated[int, Field(ge=1, le=10_000)]  # a plan holds a line for every training
 
 OUT = "fairaudit-report"  # the folder of all reports, each in one that is named after its data
-_PACKED = frozenset({".bz2", ".gz", ".xz", ".zst"})  # suffixes that come after a table's own
 _LONGEST_NAME = 60
 
 
@@ -69,8 +67,7 @@ def data_name(data: Path) -> str:
     Only letters, digits, dots and dashes are kept, so the name is safe in a shell and never leads
     out of a folder.
     """
-    stem = Path(data.stem).stem if data.suffix.lower() in _PACKED else data.stem
-    kept = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", stem))
+    kept = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", data.stem))
     return kept[:_LONGEST_NAME].strip("-_.") or "data"
 
 
@@ -215,16 +212,6 @@ class AuditConfig(BaseModel):
         if brought and "method" not in values:
             return {**values, "method": ()}
         return values
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _no_truth(cls, value: object, info: ValidationInfo) -> object:
-        """True is no number and no name, though Python would read it as 1."""
-        asks = info.field_name is not None and cls.model_fields[info.field_name].annotation is bool
-        inside = value if isinstance(value, list | tuple) else [value]
-        if not asks and any(isinstance(each, bool) for each in inside):
-            raise ValueError("true and false are no values of it")
-        return value
 
     @field_validator("out", mode="before")
     @classmethod

@@ -22,7 +22,7 @@ class Part(BaseModel):
 
 
 class NumberColumn(Part):
-    """A number or a time in s: ``(x - centre) / spread``, where a missing x is ``fill``.
+    """A number: ``(x - centre) / spread``, where a missing x is ``fill``.
 
     Args:
         inputs: Names of the input and, where there is one, of the indicator of missing values.
@@ -31,7 +31,7 @@ class NumberColumn(Part):
         outside: What becomes of other values.
     """
 
-    kind: Literal["number", "time"]
+    kind: Literal["number"]
     name: str
     inputs: Annotated[tuple[str, ...], Field(min_length=1, max_length=2)]
     centre: float

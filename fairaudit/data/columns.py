@@ -1,6 +1,6 @@
 """Columns as few plain kinds.
 
-What Arrow offers in dozens of types, made numbers, text and times.
+What Arrow offers in dozens of types, made numbers and text.
 """
 
 from dataclasses import dataclass
@@ -14,27 +14,21 @@ from numpy.typing import NDArray
 from fairaudit.data.dataset import Int64, Notice, image_keys, shape_of
 from fairaudit.data.naming import listed
 
-Kind = Literal["number", "category", "time", "image", "empty", "unsupported"]
+Kind = Literal["number", "category", "image", "empty", "unsupported"]
 Float64 = NDArray[np.float64]
 Int32 = NDArray[np.int32]
 
-_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
-_DAY = 86_400.0
 FEW_VALUES = 20
 NOT_TEXT = "bytes that are not text"
 LARGEST = 1e100  # a larger number counts as infinite, so that the square of any other is finite
 # Text without its annotation arrives as bytes; whether it is text shows when it is read.
 _TEXTS = (
-    *(
-        pa.types.is_string,
-        pa.types.is_large_string,
-        pa.types.is_string_view,
-    ),
-    *(
-        pa.types.is_binary,
-        pa.types.is_large_binary,
-        pa.types.is_binary_view,
-    ),
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
 )
 
 
@@ -96,15 +90,13 @@ def kind_of(arrow_type: pa.DataType) -> Kind:
         return "empty"
     if t.is_integer(arrow_type) or t.is_floating(arrow_type) or t.is_decimal(arrow_type):
         return "number"
-    if t.is_temporal(arrow_type) and not t.is_interval(arrow_type):
-        return "time"
     if t.is_boolean(arrow_type) or any(is_text(arrow_type) for is_text in _TEXTS):
         return "category"
     return "unsupported"
 
 
 def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice, ...]]:
-    """The table as numbers, text, times, truth values and images; empty text is missing.
+    """The table as numbers, text, truth values and images; empty text is missing.
 
     Returns:
         The columns that can be used, column -> reason for the others, and what to say.
@@ -212,8 +204,6 @@ def levels_in_use(levels: Levels, rows: Int64) -> Levels:
 def level_names(values: pa.Array) -> list[str]:
     """Distinct values as people write them: 1.0 is ``1``, true is ``true``."""
     kind = kind_of(values.type)
-    if kind == "time":
-        return [str(v) for v in values.cast(pa.large_string()).to_pylist()]
     if kind == "number":
         return [
             str(int(v)) if float(v).is_integer() else repr(float(v)) for v in values.to_pylist()
@@ -231,15 +221,8 @@ def type_of_names(arrow_type: pa.DataType) -> str:
 
 
 def numeric_values(column: pa.ChunkedArray) -> Float64:
-    """A number or time column as float64, NaN where missing; times in seconds, ``[N]``."""
-    arrow_type = column.type
-    scale = 1.0
-    if kind_of(arrow_type) == "time":
-        days = pa.types.is_date32(arrow_type)
-        scale = 1 / _DAY if days else _UNITS[getattr(arrow_type, "unit", "ms")]
-        column = column.cast(pa.int32() if arrow_type.bit_width == 32 else pa.int64())
-    values = column.cast(pa.float64(), safe=False).to_numpy()
-    return np.asarray(values, dtype=np.float64) / scale
+    """A number column as float64, NaN where missing, ``[N]``."""
+    return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
 def listed_codes(column: pa.ChunkedArray, levels: tuple[str, ...]) -> Int64:

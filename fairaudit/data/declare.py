@@ -33,8 +33,7 @@ def lay_over(
         if isinstance(told, DeclaredNumber):
             kind = kind_of(column.type)
             if kind not in ("number", "empty"):
-                what = "times" if kind == "time" else "text"
-                raise DataError(f"column {quoted(name)} is declared a number and holds {what}")
+                raise DataError(f"column {quoted(name)} is declared a number and holds none")
             values = numeric_values(column) if kind == "number" else np.full(len(column), np.nan)
             values, beyond = within(values, told.range, told.outside)
             values_as_told = pa.array(values, pa.float64(), from_pandas=True)

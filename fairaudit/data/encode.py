@@ -277,7 +277,7 @@ class TableEncoder:
 
     Numbers are imputed by the median and standardised (population standard deviation; a constant
     becomes 0), with an indicator where values are missing, and limited to +-1000 standard
-    deviations. Times count as seconds. Text with two levels becomes one 0/1 input (levels sorted;
+    deviations. Text with two levels becomes one 0/1 input (levels sorted;
     an unseen one 0.5), other text one input per level in sorted order, a missing value its own
     level. Levels rarer than ``merge_rare`` share one input where there are two or more of them;
     an unseen level goes there, else to none. What is declared of a column takes the place of all

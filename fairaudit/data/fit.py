@@ -105,9 +105,8 @@ def _fit_number(field: Field, train: Float64, *, from_all_rows: bool) -> NumberC
         values = np.where(gaps, median, train)
         if values.min() < values.max():
             centre, spread = float(values.mean()), float(values.std())
-    assert field.kind != "category"
     return NumberColumn(
-        kind=field.kind,
+        kind="number",
         name=field.name,
         inputs=(field.name, *indicator),
         centre=centre,

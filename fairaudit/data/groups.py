@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import (
-    Kind,
     Levels,
     encode_codes,
     few_valued,
@@ -142,7 +141,7 @@ def _grouping(
     name: str, column: pa.ChunkedArray, spec: str | None
 ) -> tuple[Grouping, list[Notice]]:
     kind = kind_of(column.type)
-    if spec is not None and kind not in ("number", "time"):
+    if spec is not None and kind != "number":
         raise ConfigError(f"--bin: group column {quoted(name)} does not hold numbers")
     codes = encode_codes(column)
     if spec is None and looks_like_id(name, codes, len(column)):
@@ -151,7 +150,7 @@ def _grouping(
             "choose a column that puts many rows into few groups",
         )
     notices = []
-    if spec is None and kind in ("number", "time") and len(codes.values) > NUMERIC_LEVELS:
+    if spec is None and kind == "number" and len(codes.values) > NUMERIC_LEVELS:
         spec = "q4"
         message = f"group column {quoted(name)} is numeric and is cut at its quartiles"
         fix = f"choose edges with --bin {typed(name)}=..."
@@ -159,7 +158,7 @@ def _grouping(
     if spec is None:
         levels = sorted_levels(codes)
     else:
-        levels = _binned(name, numeric_values(column), kind, spec)
+        levels = _binned(name, numeric_values(column), spec)
     grouping = _with_missing(name, levels)
     if grouping.missing is not None:
         count = int((grouping.groups == grouping.missing).sum())
@@ -216,7 +215,7 @@ def _intersection(groupings: Sequence[Grouping]) -> Grouping:
     return _with_missing(whole, levels_in_use(Levels(codes, tuple(names)), np.arange(len(codes))))
 
 
-def _binned(name: str, values: NDArray[np.float64], kind: Kind, spec: str) -> Levels:
+def _binned(name: str, values: NDArray[np.float64], spec: str) -> Levels:
     """A number cut at edges, each bin closed at its lower end, or at inner quantiles."""
     if spec[:1] == "q":
         count = int(spec[1:]) if spec[1:].isdecimal() else 0
@@ -242,10 +241,7 @@ def _binned(name: str, values: NDArray[np.float64], kind: Kind, spec: str) -> Le
             )
     texts = []
     for edge in edges.tolist():
-        if kind == "time":
-            texts.append(str(np.datetime64(int(edge), "s")))
-        else:
-            texts.append(str(int(edge)) if edge.is_integer() else f"{edge:.6g}")
+        texts.append(str(int(edge)) if edge.is_integer() else f"{edge:.6g}")
     # No sign that a gate expression would need quoted.
     names = [f"{low} to under {high}" for low, high in pairwise(texts)]
     names = [f"under {texts[0]}", *names, f"{texts[-1]} and over"]

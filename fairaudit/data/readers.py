@@ -5,7 +5,6 @@ Schema first, then only the columns wanted.
 
 import hashlib
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,6 @@ import pyarrow.csv as pacsv
 import pyarrow.ipc as paipc
 import pyarrow.parquet as pq
 
-from fairaudit.data.bounds import refuse_packed_bomb
 from fairaudit.data.dataset import Notice
 from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.errors import DataError, TrainingError
@@ -28,7 +26,6 @@ _FORMATS = _TEXTS | {".parquet", ".pq", ".parq", ".feather", ".arrow", ".ipc"}
 _MAGIC = (
     (b"PAR1", "parquet"),
     (b"ARROW1", "feather"),
-    (b"\xff\xff\xff\xff", "feather"),  # an Arrow stream
 )
 # "?" is a value: files differ.
 _NULLS = [
@@ -45,7 +42,6 @@ _NULLS = [
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _DECLARABLE = ("label", "positive", "favourable")
 _HEADER_BYTES = 1 << 16
-_PACKED = ".gz"
 # Its CSV reader would take SIGINT and SIGTERM for itself, and lose one at its last moment.
 pa.enable_signal_handlers(False)
 
@@ -77,28 +73,42 @@ def open_source(path: Path) -> Source:
     Raises:
         DataError: Missing, unreadable, not a table, or with duplicate column names.
     """
-    kind = _table_format(path)
-    delimiter = ","
+    head = _first_bytes(path)
+    kind, delimiter = "", ","
+    if path.suffix.lower() in _TEXTS:
+        kind = "csv"
+    for magic, of_magic in _MAGIC:
+        if head.startswith(magic):
+            kind = of_magic
+    if not kind:
+        raise DataError(f"{path.name} is no CSV, Parquet or Feather file", "save the table as CSV")
     with _explained(path):
-        if path.suffix.lower() == _PACKED:
-            refuse_packed_bomb(path)
-        if kind == "csv":
-            with pa.input_stream(str(path)) as stream:  # unpacked by its suffix
-                head = stream.read(_HEADER_BYTES)
-            header = re.sub(
-                r'"[^"]*"',
-                "",
-                head.decode(errors="replace").splitlines()[0],
-            )
-            delimiter = max(",;\t|", key=header.count)
-        schema = _schema(path, kind, delimiter)
+        if kind == "parquet":
+            schema = pq.read_schema(path)
+        elif kind == "feather":
+            with pa.memory_map(str(path)) as stream:
+                schema = paipc.open_file(stream).schema
+        else:
+            lines = head.decode(errors="replace").splitlines()
+            delimiter = max(",;\t|", key=re.sub(r'"[^"]*"', "", lines[0]).count)
+            with pacsv.open_csv(
+                str(path),
+                parse_options=_fields(delimiter),
+                convert_options=pacsv.ConvertOptions(check_utf8=False),
+            ) as reader:
+                schema = reader.schema
         names = list(schema.names)  # undecodable names show here
     if not names:
         raise DataError(f"{path.name} has no columns")
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
         raise DataError(f"{path.name} has several columns of one name: {listed(doubled)}")
-    declared, by = _declaration(schema)
+    declared = {}
+    for key in _DECLARABLE:
+        value = (schema.metadata or {}).get(f"fairaudit.{key}".encode())
+        if value is not None:
+            declared[key] = value.decode("utf8", "replace")
+    by = "declared in the file" if declared else ""
     return Source(path, kind, schema, declared, by, delimiter)
 
 
@@ -114,7 +124,7 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
             table = pq.ParquetFile(source.path).read(columns=list(columns))
         elif source.format == "feather":
             with pa.memory_map(str(source.path)) as stream:
-                table = _open_ipc(stream).read_all()
+                table = paipc.open_file(stream).read_all()
         else:
             fields = _fields(source.delimiter)
             convert = pacsv.ConvertOptions(
@@ -148,18 +158,6 @@ def digest_of(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _table_format(path: Path) -> str:
-    """The format by the first bytes; text by its suffix."""
-    head = _first_bytes(path)
-    for magic, kind in _MAGIC:
-        if head.startswith(magic):
-            return kind
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != _PACKED]
-    if suffixes and suffixes[-1] in _TEXTS:
-        return "csv"
-    raise DataError(f"{path.name} is no CSV, Parquet or Feather file", "save the table as CSV")
-
-
 def _first_bytes(path: Path) -> bytes:
     if path.is_dir():
         raise DataError(f"{path.name} is a folder, not a table file")
@@ -179,27 +177,6 @@ def _first_bytes(path: Path) -> bytes:
     if not head.strip():
         raise DataError(f"{path.name} is empty")
     return head
-
-
-def _schema(path: Path, kind: str, delimiter: str) -> pa.Schema:
-    if kind == "parquet":
-        return pq.read_schema(path)
-    if kind == "feather":
-        with pa.memory_map(str(path)) as stream:
-            return _open_ipc(stream).schema
-    with pacsv.open_csv(
-        str(path),
-        parse_options=_fields(delimiter),
-        convert_options=pacsv.ConvertOptions(check_utf8=False),
-    ) as reader:
-        return reader.schema
-
-
-def _open_ipc(stream: pa.NativeFile) -> pa.RecordBatchFileReader | pa.RecordBatchStreamReader:
-    if stream.read(4) == b"\xff\xff\xff\xff":
-        stream.seek(0)
-        return paipc.open_stream(stream)
-    return paipc.open_file(stream)
 
 
 def _mixed_types(table: pa.Table) -> tuple[Notice, ...]:
@@ -224,16 +201,6 @@ def _mixed_types(table: pa.Table) -> tuple[Notice, ...]:
     )
 
 
-def _declaration(schema: pa.Schema) -> tuple[dict[str, str], str]:
-    """What the schema's metadata say about the label."""
-    metadata = schema.metadata or {}
-    found = {key: metadata.get(f"fairaudit.{key}".encode()) for key in _DECLARABLE}
-    declared = {
-        key: value.decode("utf8", "replace") for key, value in found.items() if value is not None
-    }
-    return declared, "declared in the file" if declared else ""
-
-
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
     """Arrow's own messages quote rows; say what is wrong without them."""
@@ -241,7 +208,7 @@ def _explained(path: Path) -> Iterator[None]:
         yield
     except MemoryError:
         raise TrainingError(f"out of memory while {path.name} was read") from None
-    except (pa.ArrowException, OSError, UnicodeError, EOFError, zlib.error) as error:
+    except (pa.ArrowException, OSError, UnicodeError) as error:
         message = f"{path.name} cannot be read: it is damaged, or memory is short"
         row = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", str(error))
         if row:

@@ -28,7 +28,7 @@ _ALIGNMENT = 8  # bytes, so that every number of a record lies where a processor
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A column in a record: a number, a time in s, or a category as the code of its level.
+    """A column in a record: a number, or a category as the code of its level.
 
     Args:
         name: Column.
@@ -40,7 +40,7 @@ class Field:
     """
 
     name: str
-    kind: Literal["number", "time", "category"]
+    kind: Literal["number", "category"]
     gaps: bool = True
     levels: tuple[str, ...] = ()
     declared: DeclaredColumn | None = None
@@ -76,7 +76,7 @@ class Layout:
 
     Args:
         fields: In column order.
-        numbers: The block of numbers and times.
+        numbers: The block of numbers.
         codes: The block of categories, of the smallest type that holds every code.
     """
 
@@ -144,8 +144,8 @@ class RecordWriter:
         for number, name in enumerate(features.column_names):
             column, told = features.column(name), declared.get(name)
             gaps, kind = column.null_count > 0, kind_of(column.type)
-            if kind == "number" or kind == "time":
-                fields.append(Field(name, kind, gaps, declared=told))
+            if kind == "number":
+                fields.append(Field(name, "number", gaps, declared=told))
                 continue
             if isinstance(told, DeclaredCategory):
                 levels, codes = told.categories, listed_codes(column, told.categories)

@@ -22,10 +22,9 @@ class HeldOut:
         grouping, group: Whose; ("", "") is all rows.
         rows: Held out.
         accuracy: None without rows.
-        expected: Prediction interval of one new training, or None. The intervals of all groups hold
+        expected: Prediction interval of one new training; None of a group without rows, of one seed
+            and where a seed is a mean of several trainings. The intervals of all groups hold
             together for 95 % of new trainings.
-        seeds: Of the audit, behind the interval.
-        reason: Why there is none, or "".
     """
 
     grouping: str
@@ -33,8 +32,6 @@ class HeldOut:
     rows: int
     accuracy: float | None
     expected: Ends | None
-    seeds: int
-    reason: str
 
     @property
     def is_inside(self) -> bool | None:
@@ -86,41 +83,26 @@ def held_out(
     """
     correct = probabilities.argmax(1) == dataset.labels[rows]
     repeats = next(facts.repeats for facts in report.arms if facts.key == arm)
-    several = f"{repeats} trainings" if repeats > 1 else ""
-    if "tune" in report.config and report.config["tune"].value is not None:
-        several = "all searches that it may have been"
+    is_mean = repeats > 1 or ("tune" in report.config and bool(report.config["tune"].value))
     among = sum(len(grouping.names) for grouping in dataset.groupings)
-    found = []
+    judged = []
     for grouping in dataset.groupings:
         groups = grouping.groups[rows]
         for number, name in enumerate(grouping.names):
-            mine = correct[groups == number]
-            accuracy = float(mine.mean()) if len(mine) else None
+            right = correct[groups == number]
+            accuracy, expected = None, None
             by_arm = accuracies(report, grouping.name, name)
             seeds = by_arm.get(arm, ())
-            expected, reason = None, ""
-            if several:
-                reason = f"each seed of the audit is a mean of {several}"
-            elif len(seeds) < 2:
-                reason = "the audit has fewer than two seeds of it"
-            else:
+            if len(right):
+                accuracy = float(right.mean())
+            if len(right) and len(seeds) > 1 and not is_mean:
                 least = pooled_sd(by_arm.values())
-                if dataset.split is None and len(mine):  # other rows than any seed's
+                if dataset.split is None:  # other rows than any seed's
                     share = float(np.mean(seeds))
-                    least = max(least, math.sqrt(share * (1.0 - share) / len(mine)))
+                    least = max(least, math.sqrt(share * (1.0 - share) / len(right)))
                 expected = prediction_interval(seeds, among=among, least_sd=least)
-            found.append(
-                HeldOut(
-                    grouping.name,
-                    name,
-                    len(mine),
-                    accuracy,
-                    expected,
-                    len(seeds),
-                    reason,
-                )
-            )
-    return found
+            judged.append(HeldOut(grouping.name, name, len(right), accuracy, expected))
+    return judged
 
 
 def accuracies(
@@ -131,18 +113,14 @@ def accuracies(
     """Arm -> a group's accuracy at each seed, the references' too."""
     found: dict[str, tuple[float, ...]] = {}
     for comparison in report.comparisons:
-        if comparison.grouping != grouping:
-            continue
-        measure = next((m for m in comparison.by_group if m.group == group), None)
-        if measure is None:
-            continue
-        for arm, name in (
-            (comparison.arm, "accuracy"),
-            (comparison.reference, "reference.accuracy"),
-        ):
-            estimate = measure.estimates.get(name)
-            if arm and estimate is not None:
-                found[arm] = tuple(value for value in estimate.by_seed if value is not None)
+        for measure in comparison.by_group if comparison.grouping == grouping else ():
+            for key, name in (
+                (comparison.arm, "accuracy"),
+                (comparison.reference, "reference.accuracy"),
+            ):
+                estimate = measure.estimates.get(name)
+                if measure.group == group and key and estimate is not None:
+                    found[key] = tuple(value for value in estimate.by_seed if value is not None)
     return found
 
 

@@ -41,24 +41,16 @@ def held_out_lines(found: Sequence[HeldOut], kept: str) -> Iterator[str]:
         "Held-out rows: accuracy of this model, and where one new training lies with 95 % "
         "probability, in all groups together"
     )
-    seeds = [group.seeds for group in found if group.expected is not None]
-    if seeds:
-        yield f"  by what {numbered(min(seeds), 'seed')} of the audit show"
+    said = {True: "as expected", False: "outside", None: ""}
     rows = [("group", "n", "accuracy", "expected", "")]
-    for each in found:
-        accuracy = "–" if each.accuracy is None else f"{each.accuracy:.3f}"
-        ends = each.expected
+    for group in found:
+        accuracy = "–" if group.accuracy is None else f"{group.accuracy:.3f}"
+        ends = group.expected
         expected = "–" if ends is None else f"[{ends.low:.3f}, {ends.high:.3f}]"
-        said = {
-            True: "as expected",
-            False: "outside",
-            None: each.reason,
-        }[each.is_inside]
-        rows.append(
-            (plain(f"{each.grouping} {each.group}"), f"{each.rows:,}", accuracy, expected, said)
-        )
+        name = plain(f"{group.grouping} {group.group}")
+        rows.append((name, f"{group.rows:,}", accuracy, expected, said[group.is_inside]))
     yield from aligned(rows, left={0, 4})
-    outside = sum(each.is_inside is False for each in found)
+    outside = sum(group.is_inside is False for group in found)
     if outside:
         yield (
             f"Warning {numbered(outside, 'group is', 'groups are')} outside (of ordinary models "

@@ -4,7 +4,7 @@ Everything that turns a row into a prediction.
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from fairaudit.data import records
 from fairaudit.data.column import CategoryColumn, Column, Part
-from fairaudit.data.columns import Float64, Kind, kind_of, listed_codes, numeric_values, within
+from fairaudit.data.columns import Float64, kind_of, listed_codes, numeric_values, within
 from fairaudit.data.dataset import Float32, Int64
 from fairaudit.data.encode import Recipe
 from fairaudit.data.naming import listed, quoted
@@ -117,13 +117,7 @@ class TableInputs:
         fields = []
         for column in columns:
             levels = column.levels if isinstance(column, CategoryColumn) else ()
-            fields.append(
-                records.Field(
-                    column.name,
-                    column.kind,
-                    levels=levels,
-                )
-            )
+            fields.append(records.Field(column.name, column.kind, levels=levels))
         self._layout = Layout.of(fields)
         self._recipe = Recipe(self._layout, columns)
 
@@ -147,43 +141,21 @@ class TableInputs:
 
     def _read(self, known: Column, column: pa.ChunkedArray) -> Float64 | Int64:
         name, kind = known.name, kind_of(column.type)
-        _count(self.missing, name, column.null_count)
+        values: Float64 | Int64
+        beyond = np.zeros(len(column), np.bool_)
         if isinstance(known, CategoryColumn):
-            codes = listed_codes(column, known.levels)
-            _count(
-                self.outside,
-                name,
-                (codes == len(known.levels)).sum(),
-            )
-            return codes
-        if kind not in (known.kind, "empty"):
+            values = listed_codes(column, known.levels)
+            beyond = values == len(known.levels)
+        elif kind == "empty":
+            values = np.full(len(column), np.nan)
+        elif kind == "number":
+            values = numeric_values(column)
+            if known.range is not None:
+                values, beyond = within(values, known.range, known.outside)
+        else:
             raise DataError(
-                f"column {quoted(name)} holds {_SAID[kind]}, and the model reads "
-                f"{_SAID[known.kind]}",
-                "give the column as it was in training",
+                f"column {quoted(name)} holds no numbers", "give the column as it was in training"
             )
-        numbers = numeric_values(column) if kind != "empty" else np.full(len(column), np.nan)
-        if known.range is None:
-            return numbers
-        numbers, beyond = within(numbers, known.range, known.outside)
-        _count(self.outside, name, beyond.sum())
-        return numbers
-
-
-def _count(
-    counts: Counter[str],
-    name: str,
-    values: int,
-) -> None:
-    if values:
-        counts[name] += int(values)
-
-
-_SAID: Mapping[Kind, str] = {
-    "number": "numbers",
-    "time": "times",
-    "category": "text",
-    "empty": "nothing",
-    "image": "images",
-    "unsupported": "something else",
-}
+        self.missing += Counter({name: column.null_count})
+        self.outside += Counter({name: int(beyond.sum())})
+        return values

@@ -158,20 +158,11 @@ def coin_split(dataset: Dataset, config: AuditConfig) -> Split:
     if config.balance:
         sizes = np.bincount(grouping.groups, minlength=len(grouping.names)).astype(np.float64)
         named = np.arange(len(sizes)) != (-1 if grouping.missing is None else grouping.missing)
-        rates = np.where(
-            named,
-            sizes[named].min() / np.maximum(sizes, 1.0),
-            0.0,
-        )
+        rates = np.where(named, sizes[named].min() / np.maximum(sizes, 1.0), 0.0)
         chosen = coins.random(dataset.n_rows) < rates[grouping.groups]
     keep = np.array([config.keep.get(name, 1.0) for name in grouping.names])
     kept = coins.random(dataset.n_rows) < keep[grouping.groups]
-    train, test = np.flatnonzero(chosen & ~is_test & kept), np.flatnonzero(chosen & is_test)
-    return Split(
-        0,
-        train.astype(np.int64),
-        test.astype(np.int64),
-    )
+    return Split(0, np.flatnonzero(chosen & ~is_test & kept), np.flatnonzero(chosen & is_test))
 
 
 def _task(

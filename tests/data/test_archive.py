@@ -122,3 +122,15 @@ def test_an_archive_that_cannot_be_audited_is_one_clear_line(tmp_path, case):
         load(tmp_path / "d.npz")
     assert message in caught.value.message
     assert "\n" not in caught.value.message + caught.value.hint
+
+
+def test_an_archive_that_declares_a_hundred_times_its_size_is_refused_unread(tmp_path, monkeypatch):
+    path = tmp_path / "d.npz"
+    images = np.zeros((N, 256, 256), np.uint8)
+    images[:, 0, 0] = np.arange(N)
+    np.savez_compressed(path, x=images, g=GROUP, label=LABEL)
+    assert load(path).n_rows == N
+    monkeypatch.setattr("fairaudit.data.archive._HARMLESS", 2**18)
+    monkeypatch.setattr(np.lib.format, "read_array", None)
+    with pytest.raises(DataError, match="unpacks to more than 100 times"):
+        load(path)

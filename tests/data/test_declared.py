@@ -119,7 +119,7 @@ def test_what_is_not_declared_is_fitted_and_said(declared):
 
 def test_a_column_that_holds_something_else_is_refused(declared):
     number = {"kind": "number", "range": [0, 1]}
-    with pytest.raises(DataError, match="declared a number and holds text"):
+    with pytest.raises(DataError, match="declared a number and holds none"):
         declared({**ROWS, "town": ["x"] * 8}, DECLARED | {"town": number})
 
 

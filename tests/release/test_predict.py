@@ -217,11 +217,7 @@ def test_a_text_that_training_did_not_see_is_what_an_unseen_one_was_in_the_audit
     ("change", "said"),
     [
         (lambda t: t.drop(columns="age"), "lack 1 column .*'age'"),
-        (lambda t: t.assign(age="old"), "holds text, and the model reads numbers"),
-        (
-            lambda t: t.assign(age=pd.Timestamp("2020-01-01")),
-            "holds times, and the model reads numbers",
-        ),
+        (lambda t: t.assign(age="old"), "'age' holds no numbers"),
     ],
 )
 def test_rows_of_another_kind_are_refused(made, change, said):

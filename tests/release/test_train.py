@@ -296,7 +296,6 @@ def test_seeds_that_agree_by_luck_have_the_spread_of_the_arms(trained):
     rows = np.sqrt(share * (1 - share) / women.rows)  # held-out rows are no seed's test rows
     s = max(np.std(by_arm["dpsgd"], ddof=1), spread, rows)
     reach = t.isf(0.05 / 4, 2) * s * np.sqrt(4 / 3)  # two groups share the 5 %
-    assert women.seeds == 3
     assert women.expected.low == pytest.approx(max(0.0, share - reach))
     assert women.expected.high == pytest.approx(min(1.0, share + reach))
     alike = prediction_interval([0.8] * 5, least_sd=0.07)
