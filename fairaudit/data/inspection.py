@@ -26,7 +26,7 @@ class ColumnSummary:
     Args:
         name: Its name.
         type: Arrow type as read.
-        role: ``label``, ``group``, ``feature``, ``dropped``, ``split`` or ``unused``.
+        role: ``label``, ``group``, ``feature``, ``dropped`` or ``unused``.
         missing: Fraction of rows without a value, None where the column is not read.
         distinct: Number of distinct values, None likewise.
         note: Why it is dropped, or "".
@@ -179,38 +179,26 @@ def _schema(
     checked: CheckedTable, dataset: Dataset | None, config: AuditConfig
 ) -> tuple[ColumnSummary, ...]:
     reasons = dataset.dropped_columns if dataset else checked.dropped
-    label = dataset.label if dataset else config.label
     roles: dict[str | None, str] = dict.fromkeys(reasons, "dropped")
     if dataset:
         roles |= dict.fromkeys(dataset.features.column_names, "feature")
     roles |= dict.fromkeys(config.group, "group")
-    roles |= {label: "label", config.split_column: "split"}
-    read = checked.table.column_names
+    roles[dataset.label if dataset else config.label] = "label"
     summaries = []
     for field in checked.source.schema:
         missing = distinct = None
-        shown = field.type
-        if field.name in read:
+        shown = str(field.type)
+        if field.name in checked.table.column_names:
             column = checked.table.column(field.name)
             missing = column.null_count / len(column)
             distinct = len(encode_codes(column).values)
             if checked.source.format == "csv":  # its types are known only once all of it is read
-                shown = column.type
+                shown = str(column.type)
             shape = shape_of(column.type)
             if shape:
                 shown = f"image {shape_text(shape)}"
-        role = roles.get(field.name, "unused")
-        note = reasons.get(field.name, "")
-        summaries.append(
-            ColumnSummary(
-                field.name,
-                str(shown),
-                role,
-                missing,
-                distinct,
-                note,
-            )
-        )
+        role, note = roles.get(field.name, "unused"), reasons.get(field.name, "")
+        summaries.append(ColumnSummary(field.name, shown, role, missing, distinct, note))
     return tuple(summaries)
 
 

@@ -124,28 +124,14 @@ def load_scored(
     for values, _ in read:
         lacking |= np.isnan(values).any(axis=1)
     # A record that one seed lacks is left out of all.
-    present = (
-        np.bincount(
-            layout.record,
-            lacking,
-            minlength=len(layout.first),
-        )
-        == 0
-    )
+    present = np.bincount(layout.record, lacking, minlength=len(layout.first)) == 0
     known = label.codes >= 0
     labelled = np.flatnonzero(known)
     used = labelled[present[labelled]]
     if not len(used):
         raise DataError(f"no row of {config.data.name} has a label and every prediction")
     groupings, group_notices = make_groupings(records, config)
-    dropped, notices = (
-        {},
-        [
-            *checked.notices,
-            *label.notices,
-            *group_notices,
-        ],
-    )
+    dropped, notices = {}, [*checked.notices, *label.notices, *group_notices]
     for reason, rows in ((UNLABELLED, ~known), (UNPREDICTED, known & ~present)):
         if rows.any():
             dropped[reason] = first_grouping(groupings, len(rows)).counts(rows)

@@ -4,7 +4,7 @@ The student pool of PATE, and an encoding that is learned from that alone.
 """
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -24,19 +24,6 @@ from fairaudit.errors import DataError
 from fairaudit.privacy.streams import numpy_stream
 
 
-@dataclass(frozen=True, slots=True)
-class PublicRows:
-    """The rows of ``--public-data``.
-
-    Args:
-        features: m rows, columns and types as in the audited table.
-        groups: By the first grouping, [m], or None where the file has no such column or others.
-    """
-
-    features: pa.Table
-    groups: Int64 | None
-
-
 class Inputs(NamedTuple):
     """All that a worker reads.
 
@@ -53,8 +40,7 @@ class Inputs(NamedTuple):
     pool_encoder: "PoolEncoder | None"
 
 
-@dataclass(frozen=True, slots=True)
-class PoolEncoded:
+class PoolEncoded(NamedTuple):
     """One seed's inputs, learned from the student pool.
 
     Args:
@@ -75,7 +61,7 @@ def pool_size(dataset: Dataset, config: AuditConfig) -> int:
         DataError: As :func:`load_public`.
     """
     if config.public_data is not None:
-        return int(load_public(dataset, config).features.num_rows)
+        return int(load_public(dataset, config)[0].num_rows)
     return holdout_size(dataset, config) // 2
 
 
@@ -86,27 +72,29 @@ def pool_digest(config: AuditConfig) -> str | None:
     return open_data(config.model_copy(update={"data": config.public_data})).digest()
 
 
-def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
+def load_public(dataset: Dataset, config: AuditConfig) -> tuple[pa.Table, Int64 | None]:
     """Read ``--public-data``; a label in it is not looked at.
+
+    Returns:
+        m rows, columns and types as in the audited table; and their groups by the first grouping,
+        [m], or None where the file has no such column or others.
 
     Raises:
         DataError: A file that cannot be read, or that lacks a feature of the audited table.
     """
     assert config.public_data is not None
-    name = config.public_data.name
-    alone: dict[str, object] = {
-        "data": config.public_data,
-        "group": (),
-        "label": None,
-    }
-    alone |= {"split_column": None, "drop": (), "bin": {}}
-    alone |= {"columns": None}  # laid over below: the table may lack columns that are no features
-    table = read_checked(config.model_copy(update=alone)).table
+    # Declared columns are laid over below: the table may lack columns that are no features.
+    alone = AuditConfig(
+        data=config.public_data,
+        contrast=config.contrast,
+        resize=config.resize,
+        channels=config.channels,
+    )
+    name, grouping, groups = alone.data.name, dataset.groupings[0], None
+    table = read_checked(alone).table
     lacking = [name for name in dataset.features.column_names if name not in table.column_names]
     if lacking:
-        raise DataError(
-            f"public data {name} lacks {len(lacking)} features: {listed(lacking)}",
-        )
+        raise DataError(f"public data {name} lacks {len(lacking)} features: {listed(lacking)}")
     table = lay_over(table, dataset.declared)[0]
     columns = []
     for field in dataset.features.schema:
@@ -119,15 +107,12 @@ def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
                 f"in the audited table {field.type}"
             ) from None
     features = pa.table(columns, schema=dataset.features.schema)
-    if not features.num_rows:
-        raise DataError(f"public data {name} has no rows")
-    grouping, groups = dataset.groupings[0], None
     if grouping.name in table.column_names and grouping.name not in config.bin:
         levels = encode_levels(table.column(grouping.name))
         if set(levels.names) <= set(grouping.names) and (levels.codes >= 0).all():
             place = np.array([grouping.names.index(level) for level in levels.names], np.int64)
             groups = place[levels.codes]
-    return PublicRows(features, groups)
+    return features, groups
 
 
 def share_inputs(
@@ -190,23 +175,14 @@ class PoolEncoder:
         """The encoder of the audited table and any public one. Raises: as :func:`load_public`."""
         both, public = dataset, None
         if config.public_data is not None:
-            rows = load_public(dataset, config)
-            both = replace(dataset, features=pa.concat_tables([dataset.features, rows.features]))
-            public = dataset.n_rows + np.arange(rows.features.num_rows), rows.groups
+            rows, groups = load_public(dataset, config)
+            both = replace(dataset, features=pa.concat_tables([dataset.features, rows]))
+            public = dataset.n_rows + np.arange(rows.num_rows), groups
         # A share above 0, however small: lists of levels come from the pool then, not from all
         # rows.
-        settings = config.model_copy(
-            update={"merge_rare": max(config.merge_rare, sys.float_info.min)}
-        )
-        return cls(
-            make_encoder(
-                both,
-                settings,
-                spool,
-            ),
-            dataset.groupings[0].groups,
-            public,
-        )
+        share = max(config.merge_rare, sys.float_info.min)
+        settings = config.model_copy(update={"merge_rare": share})
+        return cls(make_encoder(both, settings, spool), dataset.groupings[0].groups, public)
 
     def encode(self, split: Split, least: int = 0) -> PoolEncoded:
         """The inputs of one seed; ``least``: as of :func:`halve`."""
@@ -215,13 +191,8 @@ class PoolEncoder:
             groups: Int64 | None = self._audited[pool]
         else:
             (pool, groups), test = self._public, split.test
-        fitted = self._encoder.encode(
-            Split(
-                split.seed,
-                pool,
-                np.concatenate([split.train, test]),
-            )
-        )
+        both = Split(split.seed, pool, np.concatenate([split.train, test]))
+        fitted = self._encoder.encode(both)
         train = len(split.train)
         encoded = Encoded(
             split=Split(split.seed, split.train, test),
@@ -250,10 +221,6 @@ def halve(split: Split, least: int = 0) -> tuple[Int64, Int64]:
     ``least``: Records that the student needs; more than half where there are no more test rows than
         that.
     """
-    order = numpy_stream(
-        split.seed,
-        "split",
-        "student pool",
-    ).permutation(len(split.test))
+    order = numpy_stream(split.seed, "split", "student pool").permutation(len(split.test))
     half = min(max(len(split.test) // 2, least), len(split.test))
     return np.sort(split.test[order[:half]]), np.sort(split.test[order[half:]])
