@@ -99,12 +99,3 @@ def shared_data():
         return path
 
     return find
-
-
-def pytest_terminal_summary(terminalreporter):
-    """What tests with random input or random moments saw, whichever process they ran in."""
-    for outcome in ("passed", "failed"):
-        for report in terminalreporter.getreports(outcome):
-            for name, value in getattr(report, "user_properties", ()):
-                if name == "seen" and report.when == "call":
-                    terminalreporter.write_line(value)

@@ -227,15 +227,6 @@ def shadowed(runner, folder, **inputs):
     return made
 
 
-@pytest.mark.slow
-def test_no_module_of_the_checkout_is_installed_with(runner, tmp_path):
-    made = shadowed(runner, tmp_path)
-    made.inputs["install"] = "nothing-of-that-name==0 --no-index"
-    (step,) = (step for step in STEPS if step.get("id") == "install")
-    made.run(step)
-    assert not (tmp_path / "hacked").exists()
-
-
 @pytest.mark.parametrize("report", ["fairaudit-report/action", "{folder}/elsewhere"])
 def test_no_module_of_the_checkout_is_run(runner, tmp_path, report):
     made = shadowed(runner, tmp_path, args="--seeds 1", report=report.format(folder=tmp_path))

@@ -10,7 +10,7 @@ import pytest
 import fairaudit
 from fairaudit.cli import app
 from fairaudit.config.options import AuditConfig
-from fairaudit.errors import ConfigError, DataError
+from fairaudit.errors import ConfigError
 from fairaudit.execution.progress import StageStarted
 
 QUICK = {
@@ -134,10 +134,3 @@ def test_a_figure_is_what_a_notebook_shows(audited):
     assert "F" in json.dumps(shown["application/vnd.vegalite.v6+json"])
     with pytest.raises(ConfigError, match="no figure 'privacy-costs'"):
         audited.figure("privacy-costs")
-
-
-def test_a_file_that_is_absent_is_an_error_of_the_program(tmp_path):
-    with pytest.raises(DataError):
-        fairaudit.load_report(tmp_path / "absent.json")
-    with pytest.raises(fairaudit.FairauditError):
-        fairaudit.run_audit(Path("absent.csv"), group="sex")

@@ -1,12 +1,10 @@
 import json
-import signal
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import fairaudit
-from fairaudit.cli import app
 from fairaudit.errors import ConfigError
 from fairaudit.report.model import VOLATILE
 
@@ -126,25 +124,6 @@ def test_a_rule_about_a_part_has_it_split_and_a_report_without_parts_names_the_o
     assert "--twins always" in gate.targets[0].reason
 
 
-@pytest.fixture
-def table(tmp_path):
-    people().to_csv(tmp_path / "people.csv", index=False)
-    return tmp_path
-
-
-def test_a_group_is_asked_for(table, monkeypatch, capsys):
-    monkeypatch.chdir(table)
-    monkeypatch.setattr("fairaudit.audit.warm_up", lambda: None)
-    before = signal.getsignal(signal.SIGTERM)
-    assert app.main(["run", "--data", "people.csv", "--method", "dpsgd"]) == 2
-    signal.signal(signal.SIGTERM, before)
-    assert "no group given" in capsys.readouterr().err
-    assert not (table / "fairaudit-report").exists()
-
-
-@pytest.mark.parametrize(
-    "given", [{"ray_address": "auto"}, {"cpus_per_job": 2.0}, {"gpus_per_job": 1.0}]
-)
-def test_an_option_of_another_executor_is_refused(given):
+def test_an_option_of_another_executor_is_refused():
     with pytest.raises(ConfigError, match="is about --executor"):
-        fairaudit.run_audit("absent.parquet", group="sex", **given)
+        fairaudit.run_audit("absent.parquet", group="sex", cpus_per_job=2.0)

@@ -22,15 +22,6 @@ def test_a_change_within_both_intervals_does_not_exceed_them_and_a_large_one_doe
     assert large.low > 0
 
 
-def test_other_trainings_with_the_same_numbers_are_not_known_to_be_unchanged():
-    before, after = report_of(), report_of()
-    arms = [a.model_copy(update={"trainings": "another"}) for a in after.arms]
-    after = after.model_copy(update={"arms": tuple(arms)})
-    cost = found(before, after, "privacy_cost", "F")
-    assert (cost.change, cost.exceeds) == (0.0, False)
-    assert (cost.low, cost.high) == pytest.approx((-2 * 0.0141235, 2 * 0.0141235), abs=1e-6)
-
-
 def test_what_is_undefined_in_one_report_is_neither_changed_nor_unchanged():
     gone = report_of(with_measure(comparison(), "F", estimates={"accuracy": estimate(None)}))
     for before, after in ((report_of(), gone), (gone, report_of())):
@@ -67,9 +58,3 @@ def test_another_label_is_refused_always(change):
     label = report_of().data.label.model_copy(update=change)
     with pytest.raises(ConfigError, match="different labels"):
         compare_reports(report_of(), of_other(report_of(), label=label), other_data=True)
-
-
-def test_reports_without_a_common_arm_are_refused():
-    renamed = (report_of().arms[1].model_copy(update={"key": "x"}),)
-    with pytest.raises(ConfigError, match="share no method"):
-        compare_reports(report_of(), report_of().model_copy(update={"arms": renamed}))

@@ -81,17 +81,3 @@ def test_workers_on_ray_keep_the_contract_of_an_executor(toys, tmp_path, capsys)
     assert folders
     assert not any(folder.exists() for folder in folders)
     assert capsys.readouterr().out == ""
-
-
-@needs_ray
-@ray_warnings
-@pytest.mark.slow
-def test_a_node_with_other_versions_is_refused(monkeypatch):
-    monkeypatch.setattr(cluster_module, "_versions", lambda: {"torch": "0.1"})
-    with (
-        pytest.raises(
-            ConfigError, match=r"a node of the cluster has torch .*, unlike this machine"
-        ),
-        Cluster(max, 0, 1, Request(workers=1)) as executor,
-    ):
-        executor.wait()

@@ -5,7 +5,6 @@ from plans import config, plan, table
 
 from fairaudit.cli.lines import plan_lines
 from fairaudit.config.model_names import BY_VMAP, ModelFacts
-from fairaudit.planning.effort import Effort, choose_level
 from fairaudit.planning.plan import make_plan
 
 pytestmark = pytest.mark.usefixtures("quick_accountant")
@@ -50,12 +49,6 @@ def test_auto_trains_nothing_else_than_the_level_that_it_chooses():
             **options, diagnostics="full" if auto.config.diagnostics == "basic" else "basic"
         )
         assert not {job.id for job in auto.jobs} & {job.id for job in other.jobs}
-
-
-def test_the_threshold_is_half_of_the_training():
-    assert Effort(training=1.5, twins=1.0, full=0.99).reads_all
-    assert not Effort(training=1.5, twins=1.0, full=1.0).reads_all
-    assert choose_level(Effort(training=0.0, twins=0.0, full=0.0))[0] == "basic"
 
 
 def test_checkpoints_repeats_and_the_model_count():

@@ -11,7 +11,6 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.data.public import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, TrainingError
-from fairaudit.execution.model_check import ModelBug, examine
 from fairaudit.execution.model_setup import examine_model
 from fairaudit.planning.plan import make_plan
 from fairaudit.report.load import load_report
@@ -64,7 +63,7 @@ def test_a_model_that_cannot_be_audited_is_refused_before_any_training(model, er
 
 def test_an_epsilon_that_rests_on_what_a_module_hides_passes_no_gate_unasked(tmp_path, capsys):
     given = {
-        "model": "own_models:hidden_in_an_array",
+        "model": "own_models:hiding",
         "method": ["dpsgd"],
         "epsilon": [1, 3],
         "seeds": 1,
@@ -90,26 +89,3 @@ def test_a_job_is_the_models_as_well_as_its_names(chain):
     ]
     assert ids[0] == ids[1]
     assert not set(ids[0]) & set(ids[2])
-
-
-def answering(config, digest):
-    return ModelFacts(parameters=len(digest))
-
-
-def refusing(config, digest):
-    raise ConfigError("no such model", hint="name another")
-
-
-def failing(config, digest):
-    raise KeyError("not for users")
-
-
-@pytest.mark.slow
-def test_the_answer_and_the_refusal_come_back_from_the_worker():
-    given = config("own_models:chain")
-    assert examine(given, "12345", f"{__name__}:answering").parameters == 5
-    with pytest.raises(ConfigError, match="no such model") as caught:
-        examine(given, "", f"{__name__}:refusing")
-    assert caught.value.hint == "name another"
-    with pytest.raises(ModelBug, match="not for users"):
-        examine(given, "", f"{__name__}:failing")

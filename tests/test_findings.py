@@ -9,7 +9,6 @@ import pytest
 from reports import report_of
 from scipy import stats
 
-from fairaudit.config.options import AuditConfig
 from fairaudit.metrics.intervals import half_width
 from fairaudit.report.to_json import to_json
 
@@ -167,16 +166,3 @@ def test_the_page_counts_what_has_finished_among_what_was_planned(findings, monk
     findings.write_page(tmp_path)
     assert (tmp_path / "docs" / "findings.md").stat().st_size < 12_000
     assert len(pd.read_csv(tmp_path / "cells.csv")) == len(made.cells["loans"]) > 0
-
-
-def test_every_option_of_the_grid_is_one_of_the_program(findings, tmp_path):
-    sizes = {}
-    for audit in findings.audits():
-        if audit.of == findings.COINS:
-            continue
-        for column in audit.table["groups"]:
-            sizes[column] = {audit.table.get("cut", "F"): [5000, 5000]}
-        line = findings.command(audit, ROOT, sizes, tmp_path)
-        flags = {word[2:].replace("-", "_") for word in line if word.startswith("--")}
-        assert flags - {"quiet", "preset"} <= set(AuditConfig.model_fields), audit.name
-        assert AuditConfig(data="people.csv", twins=line[line.index("--twins") + 1]).twins == "off"

@@ -1,11 +1,8 @@
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from plans import plan
 
-from fairaudit.analysis.measure import _references, evaluation, on_rows_of
-from fairaudit.metrics.compare import FIXED_SPLIT, SEVERAL_SPLITS
+from fairaudit.analysis.measure import _references, on_rows_of
 from fairaudit.metrics.within_model import Predictions
 
 
@@ -36,11 +33,3 @@ def test_a_baseline_is_read_on_the_rows_on_which_the_arm_was_tested():
     assert np.array_equal(found.probabilities, whole.probabilities[:, [1, 3, 4]])
     same = predictions(0, [2, 5, 7])
     assert on_rows_of(private, [same])[0] is same
-
-
-@pytest.mark.parametrize(("split", "estimand"), [(None, SEVERAL_SPLITS), ([1], FIXED_SPLIT)])
-def test_a_split_that_was_given_is_what_gaps_are_about(split, estimand):
-    known = {"classes": ("a", "b", "c"), "positive": 2, "favourable": 1, "labels": None}
-    on = evaluation(SimpleNamespace(split=split, **known), None)
-    assert on.estimand == estimand
-    assert (on.outcome.n_classes, on.outcome.positive, on.outcome.favourable) == (3, 2, 1)

@@ -14,10 +14,6 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from fairaudit.config.options import AuditConfig
-from fairaudit.data.dataset import Dataset, pixels_of
-from fairaudit.data.tabular import load_dataset
-
 SAMPLE = Path(__file__).resolve().parents[1] / "sample_data"
 NUMBERS = ["income", "loan_amount", "monthly_spending"]
 
@@ -43,11 +39,6 @@ def script():
         yield module
 
 
-@pytest.fixture(scope="module")
-def pictures() -> Dataset:
-    return load_dataset(AuditConfig(data=SAMPLE / "images", group=("style",)))
-
-
 def test_the_script_makes_the_same_rows_again(frame, tmp_path):
     subprocess.run([sys.executable, SAMPLE / "make_loans.py", "--out", tmp_path], check=True)
     assert (tmp_path / "loans.csv").read_bytes() == (SAMPLE / "loans.csv").read_bytes()
@@ -60,16 +51,6 @@ def test_the_parquet_file_declares_its_label_and_outcomes_and_depends_on_no_pand
     assert metadata == {
         f"fairaudit.{key}".encode(): value.encode() for key, value in declared.items()
     }
-
-
-@pytest.mark.slow
-def test_the_script_draws_the_same_images_again(pictures, tmp_path):
-    subprocess.run([sys.executable, SAMPLE / "make_images.py", "--out", tmp_path], check=True)
-    metadata = (tmp_path / "images" / "metadata.csv").read_bytes()
-    assert metadata == (SAMPLE / "images" / "metadata.csv").read_bytes()
-    again = load_dataset(AuditConfig(data=tmp_path / "images", group=("style",)))
-    # Pixels, not files: how well a PNG is packed is up to the library that writes it.
-    assert np.array_equal(pixels_of(again.features["image"]), pixels_of(pictures.features["image"]))
 
 
 def test_records_of_the_smaller_group_are_longer_because_of_the_mechanism(frame, script):

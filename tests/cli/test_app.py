@@ -161,14 +161,6 @@ def test_json_puts_the_report_alone_on_stdout(finished, capsys):
     assert "Cost by group" in err
 
 
-def test_a_partial_report_is_shown_before_exit_4(finished, capsys):
-    finished(status="partial")
-    assert app.main([*RUN, "--json"]) == 4
-    out, err = capsys.readouterr()
-    assert json.loads(out)["status"] == "partial"
-    assert "Report fairaudit-report/loans/report.json" in err
-
-
 def test_plan_answers_on_stdout_and_trains_nothing(finished, capsys, monkeypatch):
     finished()
     monkeypatch.setattr("fairaudit.audit.carry_out", None)
@@ -180,12 +172,3 @@ def test_plan_answers_on_stdout_and_trains_nothing(finished, capsys, monkeypatch
     assert content["gates"] == []
     assert content["arms"][1]["privacy"]["epsilon"]["pld"] == 3.13488
     assert content["config"]["group"] == {"origin": "option", "value": ["sex"]}
-
-
-def test_doctor_names_what_is_missing(capsys, monkeypatch):
-    assert app.main(["doctor"]) == 0
-    assert "torch works" in capsys.readouterr().out
-    own = type("Own", (), {"requires": ["not-a-library>=1"]})
-    monkeypatch.setattr("fairaudit.cli.checkup.own_distribution", lambda: own)
-    assert app.main(["doctor"]) == 2
-    assert "MISSING  not-a-library" in capsys.readouterr().out

@@ -35,17 +35,6 @@ def test_a_comparison_names_the_findings_that_only_one_report_has(folder, capsys
     assert sum(line.startswith(("now ", "no more ")) for line in lines) == 2
 
 
-def test_a_comparison_as_json_is_json_alone(folder, capsys):
-    assert app.main(["compare", "a.json", "b.json", "--json"]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    changed = [c for c in json.loads(out)["changes"] if c["exceeds"]]
-    assert {(c["metric"], c["group"]) for c in changed} >= {
-        ("privacy_cost", "F"),
-        ("privacy_cost_gap", "F, M"),
-    }
-
-
 def test_reports_that_cannot_be_compared_end_in_2(folder, capsys):
     text = (folder / "b.json").read_text("utf-8").replace("3f9a", "4f9a")
     (folder / "c.json").write_text(sealed(json.loads(text)), "utf-8")

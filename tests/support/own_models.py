@@ -1,9 +1,7 @@
 """Models of users' own, as factories: ``--model own_models:NAME`` finds them."""
 
-import functools
 import warnings
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -162,51 +160,27 @@ def widens_later(shape: tuple[int, ...], classes: int) -> nn.Module:
     return nn.Linear(shape[0], classes + made - 1)
 
 
-class Cupboard(np.ndarray):
-    """An array that keeps more than it tells of itself."""
-
-    def __reduce__(self):
-        return np.zeros, (1,)
+SEEN = []
 
 
-@functools.lru_cache
-def cupboard() -> Cupboard:
-    kept = np.zeros(1).view(Cupboard)
-    kept.seen = []
-    return kept
-
-
-class Hiding(nn.Module):
+class Hiding(OneLayer):
     """Adds what the last batch came to, after some passes; no comparison looks where it is kept."""
 
-    def __init__(self, width: int, classes: int, kept: Cupboard | None, patience: int) -> None:
-        super().__init__()
-        self.out, self.kept, self.patience = nn.Linear(width, classes), kept, patience
-
-    def __deepcopy__(self, memo: object) -> "Hiding":
-        given = self.out.in_features, self.out.out_features, self.kept, self.patience
-        other = Hiding(*given)
-        other.load_state_dict(self.state_dict())
-        return other
+    def __init__(self, shape: tuple[int, ...], classes: int, patience: int = 40) -> None:
+        super().__init__(shape, classes)
+        self.patience = patience
+        SEEN.clear()
 
     def forward(self, x: Tensor) -> Tensor:
         inner = x.detach()
         if not torch._C._functorch.is_batchedtensor(inner):
             return self.out(x)
-        seen = (cupboard() if self.kept is None else self.kept).seen
-        last = seen[-1] if len(seen) > self.patience else 0.0
-        seen.append(torch._C._functorch.get_unwrapped(inner).sum())
+        last = SEEN[-1] if len(SEEN) > self.patience else 0.0
+        SEEN.append(torch._C._functorch.get_unwrapped(inner).sum())
         return self.out(x + last)
 
 
-def hidden_in_an_array(shape: tuple[int, ...], classes: int, patience: int = 40) -> nn.Module:
-    cupboard.cache_clear()
-    return Hiding(shape[0], classes, cupboard(), patience)
-
-
-def hidden_in_a_cache(shape: tuple[int, ...], classes: int, patience: int = 40) -> nn.Module:
-    cupboard.cache_clear()
-    return Hiding(shape[0], classes, None, patience)
+hiding = Hiding
 
 
 def wrong_width(shape: tuple[int, ...], classes: int) -> nn.Module:

@@ -3,8 +3,8 @@
 Tables to cells, cells to numbers.
 """
 
+import html
 import re
-from html.parser import HTMLParser
 
 NUMBER = r"-?[\d,]*\.?\d+(?:e-?\d+)?"
 
@@ -64,49 +64,26 @@ def of_markdown(text):
     return tables
 
 
-class _Page(HTMLParser):
-    """Tables by the heading above them; those of a figure by its id."""
-
-    def __init__(self):
-        super().__init__()
-        self.tables, self.section, self.figure = Tables(), "", ""
-        self.row, self.cell, self.head, self.rows, self.title = None, None, None, [], False
-
-    def handle_starttag(self, tag, attributes):
-        if tag == "figure":
-            self.figure = dict(attributes)["id"]
-        elif tag == "table":
-            self.head, self.rows = None, []
-        elif tag == "tr":
-            self.row = []
-        elif tag in ("td", "th"):
-            self.cell = ""
-        elif tag == "h2":
-            self.title, self.section = True, ""
-
-    def handle_endtag(self, tag):
-        if tag == "figure":
-            self.figure = ""
-        elif tag in ("td", "th"):
-            self.row.append(self.cell.strip())
-            self.cell = None
-        elif tag == "tr" and self.head is None:
-            self.head = self.row
-        elif tag == "tr":
-            self.rows.append(self.row)
-        elif tag == "table":
-            self.tables.add(self.figure or self.section, self.head, self.rows)
-        elif tag == "h2":
-            self.title = False
-
-    def handle_data(self, data):
-        if self.cell is not None:
-            self.cell += data
-        elif self.title:
-            self.section += data
+PIECES = re.compile(
+    r'<h2[^>]*>(.*?)</h2>|<figure[^>]* id="([^"]*)"|</figure>|<table.*?</table>', re.S
+)
 
 
 def of_html(text):
-    page = _Page()
-    page.feed(text)
-    return page.tables
+    """Tables by the heading above them; those of a figure by its id."""
+    tables, section, figure = Tables(), "", ""
+    for piece in PIECES.finditer(text):
+        if piece[1]:
+            section = shown(piece[1])
+        elif piece[0].startswith("<table"):
+            rows = re.findall(r"<tr.*?</tr>", piece[0], re.S)
+            cells = [re.findall(r"<t[dh].*?</t[dh]>", row, re.S) for row in rows]
+            head, *body = [[shown(cell) for cell in row] for row in cells]
+            tables.add(figure or section, head, body)
+        else:
+            figure = piece[2] or ""
+    return tables
+
+
+def shown(markup):
+    return html.unescape(re.sub(r"<[^>]*>", "", markup)).strip()

@@ -1,12 +1,9 @@
 """A run of toy jobs as a program; arguments: scratch directory, mode, arms."""
 
 import signal
-import subprocess
 import sys
 
 import toy_training
-
-from fairaudit.execution import local as pool
 
 scratch, mode, *arms = sys.argv[1:]
 
@@ -15,14 +12,6 @@ def terminate(signum, frame):
     raise SystemExit(143)
 
 
-def start_and_leak(serve, start=pool._fork):
-    worker = start(serve)
-    subprocess.Popen(["sleep", "60"], pass_fds=[worker.parent_pipe.fileno()])
-    return worker
-
-
-if mode == "leaky":
-    pool._fork = start_and_leak
 if mode == "handler":
     signal.signal(signal.SIGTERM, terminate)
 if mode == "lock":
