@@ -49,19 +49,11 @@ _OF_MINIMISERS = {
 _OF_VOTES = {
     "flip_probability": "probability that noise changes the winner of a query",
     "closeness": "boundary proximity, 1 - sum p^2 of the clean student",
-    "input_norm": "mean norm of the inputs, constant included",
     "excess_risk": "excess risk on the student pool against the clean votes, nats",
-    "gradient_norm": "norm of the group's mean gradient at the clean student",
-    "beta_largest": "smoothness by the longest input",
     "deviation": "distance from the clean student",
     "deviation_bound": "bound on that distance, Theorem 2",
-    "deviation_square": "squared distance from the clean student",
-    "deviation_square_bound": "bound on that square, Corollary 2 corrected",
     "xi": "largest difference of excess risk between groups, nats",
-    "xi_bound": "bound on that difference, Theorem 1",
 }
-_WITH_ERROR = ("mean", "standard error")
-_COLUMNS = {"deviation": _WITH_ERROR, "deviation_square": _WITH_ERROR}
 
 
 def _pate(*variants: Variant) -> MethodAddition:
@@ -69,7 +61,7 @@ def _pate(*variants: Variant) -> MethodAddition:
         variants=variants,
         readings="fairaudit.papers.votes:read",
         meanings=_OF_VOTES,
-        columns=_COLUMNS,
+        columns={"deviation": ("mean", "standard error")},
     )
 
 

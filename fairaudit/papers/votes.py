@@ -1,4 +1,4 @@
-"""What noised votes do to a student: flips, model deviation, and the bounds on both."""
+"""What noised votes do to a student: flips, model deviation and its bound."""
 
 from typing import NamedTuple
 
@@ -21,7 +21,6 @@ from fairaudit.privacy.noise import noise_stream
 
 _NODES, _REACH = 4001, 9.0  # of the trapezoid rule for flips among several classes
 _ROWS_AT_ONCE = 256
-_SUMMED = 2**16  # records
 _DRAWN_BYTES = 2**27  # of labels that noise moved
 
 
@@ -30,25 +29,25 @@ def read(
     task: Task,
     trained: TrainedReplicates,
 ) -> dict[str, Tensor]:
-    """Flips, model deviation and their bounds on the student pool (docs/methods.md 5.3, 5.4).
+    """Flips, model deviation and its bound on the student pool (docs/methods.md 5.3, 5.4).
 
     Returns:
         Per group [K] (one entry where the pool's groups are not known): ``flip_probability``,
-        ``closeness``, ``input_norm``, ``excess_risk``, ``gradient_norm``, ``beta_largest``. Mean
-        and standard error [2]: ``deviation``, ``deviation_square``. [1]: ``deviation_bound``
-        (Thm 2), ``deviation_square_bound`` (Cor. 2), ``xi``, ``xi_bound`` (Thm 1).
-        Bounds are NaN for a student that minimises no convex loss.
+        ``closeness``, ``excess_risk``. ``deviation`` [2]: mean and standard error. [1]:
+        ``deviation_bound`` (Thm 2; NaN for a student that minimises no convex loss), ``xi``, the
+        largest difference of excess risks.
     """
     assert isinstance(method, Pate)
     study = _study(method, task, trained)
+    risk = study.excess @ study.share
+    known = risk[~risk.isnan()]
     return {
         "flip_probability": study.flips @ study.share,
         "closeness": (1.0 - study.p.square().sum(-1)) @ study.share,
-        "input_norm": study.x.norm(dim=1) @ study.share,
-        "excess_risk": study.excess @ study.share,
+        "excess_risk": risk,
         "deviation": torch.stack(mean_and_error(study.deviation)),
-        "deviation_square": torch.stack(mean_and_error(study.deviation.square())),
-        **_bounds(method, task, study),
+        "deviation_bound": _deviation_bound(method, task, study).view(1),
+        "xi": (known.max() - known.min()).view(1),
     }
 
 
@@ -81,15 +80,11 @@ def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
 class _Study(NamedTuple):
     """Clean student and J students of noised votes, on the pool.
 
-    votes [m, Y], clean labels [m, Y]; means over draws [m] of how far noise moved a label
-    (``shift``), of its square, and of the excess risk in nats; flips [m]; deviation [J]; p [m, Y]
-    of the clean student; x [m, d]; share [m, K].
+    Means over draws [m] of how far noise moved a label (``shift``) and of the excess risk in nats;
+    flips [m]; deviation [J]; p [m, Y] of the clean student; x [m, d]; share [m, K].
     """
 
-    votes: Tensor
-    labels: Tensor
     shift: Tensor
-    shift_square: Tensor
     excess: Tensor
     flips: Tensor
     deviation: Tensor
@@ -118,7 +113,8 @@ def _study(method: Pate, task: Task, trained: TrainedReplicates) -> _Study:
     reference = train_students(task, queried, clean.unsqueeze(0))
     p = _predicted(reference, queried)[0]
     least, deviation = _losses(p, clean), []
-    shift, square, excess = (votes.new_zeros(len(votes)) for _ in range(3))
+    shift = votes.new_zeros(len(votes))
+    excess = votes.new_zeros(len(votes))
     at_once = max(1, _DRAWN_BYTES // (8 * votes.numel()))
     for first in range(0, draws, at_once):
         noise = votes.new_empty(min(at_once, draws - first), *votes.shape)
@@ -137,14 +133,10 @@ def _study(method: Pate, task: Task, trained: TrainedReplicates) -> _Study:
         else:
             moved = change.norm(dim=-1)
         shift += moved.sum(0)
-        square += moved.square().sum(0)
         excess += (_losses(_predicted(students, queried), clean) - least).sum(0)
         deviation.append((students.theta - reference.theta).double().norm(dim=1))
     return _Study(
-        votes=votes,
-        labels=clean,
         shift=shift / draws,
-        shift_square=square / draws,
         excess=excess / draws,
         flips=flipping_probability(votes, sigma),
         deviation=torch.cat(deviation),
@@ -165,63 +157,14 @@ def _losses(p: Tensor, labels: Tensor) -> Tensor:
     return -(labels * p.clamp_min(torch.finfo(torch.float32).tiny).log()).sum(-1)
 
 
-def _bounds(
-    method: Pate,
-    task: Task,
-    study: _Study,
-) -> dict[str, Tensor]:
-    """Theorems 1 and 2 and Corollary 2, corrected: mean loss, lambda/2, p and not its square."""
-    groups, one = study.share.shape[1], study.deviation.new_full((1,), torch.nan)
-    risk = study.excess @ study.share
-    present = risk[~risk.isnan()]
-    xi = (present.max() - present.min()).view(1)
+def _deviation_bound(method: Pate, task: Task, study: _Study) -> Tensor:
+    """Theorem 2, corrected: mean loss and lambda/2."""
     if not is_convex(task) or not method.keeps_the_simplex:
-        names = ("deviation_bound", "deviation_square_bound", "xi_bound")
-        per_group = ("gradient_norm", "beta_largest")
-        return {
-            "xi": xi,
-            **dict.fromkeys(names, one),
-            **dict.fromkeys(per_group, one.expand(groups)),
-        }
-    gradient, beta = _smoothness(study)
-    first, second = study.deviation.mean(), study.deviation.square().mean()
-    # Exact moments of a flip for hard labels, drawn ones for soft labels.
-    moved, square = study.shift, study.shift_square
-    if isinstance(method, PateHard):
-        unit = 1.0 if study.labels.shape[-1] == 2 else 2.0**0.5
-        moved, square = unit * study.flips, unit**2 * study.flips
+        return study.deviation.new_tensor(torch.nan)
+    moved = study.shift
+    if isinstance(method, PateHard):  # the exact moment of a flip
+        unit = 1.0 if study.p.shape[-1] == 2 else 2.0**0.5
+        moved = unit * study.flips
     reach = study.x.norm(dim=1) / (len(study.x) * task.settings["student_penalty"])
-    xi_bound = 2.0 * _most(gradient) * first + 0.5 * _most(beta) * second
-    return {
-        "xi": xi,
-        "deviation_bound": (moved * reach).sum().view(1),
-        "deviation_square_bound": (len(study.x) * (square * reach.square()).sum()).view(1),
-        "gradient_norm": gradient,
-        "beta_largest": beta,
-        "xi_bound": xi_bound.view(1),
-    }
-
-
-def _smoothness(study: _Study) -> tuple[Tensor, Tensor]:
-    """Per group [K]: norm of the mean gradient, and beta_a by the longest input."""
-    residual = study.p - study.labels
-    curvature = 0.5
-    if residual.shape[1] == 2:
-        curvature, residual = 0.25, residual[:, 1:]
-    gradients, betas = [], []
-    squares = study.x.norm(dim=1).square()
-    for share in study.share.T:
-        if share.isnan().any():
-            gradients.append(share[0])
-            betas.append(share[0])
-            continue
-        gradient = residual.new_zeros(residual.shape[1], study.x.shape[1])
-        for rows in torch.split(torch.arange(len(residual)), _SUMMED):
-            gradient += (residual[rows] * share[rows].unsqueeze(1)).T @ study.x[rows]
-        gradients.append(gradient.norm())
-        betas.append(curvature * squares[share > 0].max())
-    return torch.stack(gradients), torch.stack(betas)
-
-
-def _most(values: Tensor) -> Tensor:
-    return values[~values.isnan()].max()
+    bound: Tensor = (moved * reach).sum()
+    return bound

@@ -55,21 +55,19 @@ CASES = [("pate-hard", 2), ("pate-soft", 2), ("pate-hard", 4), ("pate-soft", 4)]
 def test_readings_in_pieces_are_those_at_once(key, classes, monkeypatch):
     at_once = study(key, classes, noise_draws=30)
     monkeypatch.setattr(votes, "_DRAWN_BYTES", 8 * 60 * classes * 7)  # seven draws
-    monkeypatch.setattr(votes, "_SUMMED", 7)
     in_pieces = study(key, classes, noise_draws=30)
     torch.testing.assert_close(in_pieces, at_once, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize(("key", "classes"), CASES)
-def test_theorem_1_theorem_2_and_corollary_2_as_corrected_hold(key, classes):
+def test_theorem_2_as_corrected_holds(key, classes):
     found = study(key, classes)
     mean, error = found["deviation"]
-    square, square_error = found["deviation_square"]
     assert 0 < mean <= found["deviation_bound"] + 4 * error
-    assert square <= found["deviation_square_bound"] + 4 * square_error
-    assert 0 <= found["xi"] <= found["xi_bound"]
-    for name in ("flip_probability", "closeness", "input_norm", "excess_risk", "gradient_norm"):
+    for name in ("flip_probability", "closeness", "excess_risk"):
         assert found[name].shape == (3,)  # of three groups
+    risk = found["excess_risk"].numpy()
+    assert found["xi"].item() == pytest.approx(np.ptp(risk))
     assert ((found["closeness"] >= 0) & (found["closeness"] <= 1 - 1 / classes)).all()
 
 
@@ -81,7 +79,6 @@ def test_bounds_are_not_claimed_where_no_theorem_covers_the_student():
         assert found["xi"].isfinite().all()
         assert found["deviation"].isfinite().all()
         assert found["deviation_bound"].isnan().all()
-        assert found["xi_bound"].isnan().all()
 
 
 def test_a_pool_of_unknown_groups_is_read_as_one():

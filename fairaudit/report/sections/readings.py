@@ -8,13 +8,7 @@ from fairaudit.report.safe_names import plain
 _IN_JSON_ALONE = {  # of our own methods; those of a plugin are shown
     "hessian_trace",
     "excess_risk_drawn_se",
-    "input_norm",
     "excess_risk",
-    "gradient_norm",
-    "beta_largest",
-    "deviation_square",
-    "deviation_square_bound",
-    "xi_bound",
 }
 
 
