@@ -29,23 +29,24 @@ def refuse_unfit(rules: Sequence[GateRule]) -> None:
             hint="add --fail-on 'privacy_cost_gap > 2pt'",
         )
     for rule in rules:
-        for is_unfit, why, hint in _reasons(rule):
-            if is_unfit:
-                raise ConfigError(f"rule {rule.text!r} {why}", hint=hint)
-
-
-def _reasons(rule: GateRule) -> Iterator[tuple[bool, str, str]]:
-    """Whether a rule is unfit for each reason, the reason, and what to write."""
-    metric = rule.metric
-    is_plain = rule.statistic != "interval"
-    about_all = metric.kind == "arm" and metric.key not in _OF_ONE_MODEL
-    apart = metric.key.startswith(("train.", "reference."))
-    yield rule.is_change, "is about a change since a report", "leave .delta out"
-    yield is_plain, "is about a plain number without an interval", f"write {metric.name} alone"
-    yield bool(rule.arm), "names an arm, but every method must keep every rule", "leave : out"
-    yield about_all, "is about all models of an audit, not about one", "use epsilon"
-    other = f"use {metric.name.rpartition('.')[2]}"
-    yield apart, "is not about a private model on test rows", other
+        metric = rule.metric
+        about_all = metric.kind == "arm" and metric.key not in _OF_ONE_MODEL
+        apart = metric.key.startswith(("train.", "reference."))
+        why = hint = ""
+        if rule.is_change:
+            why, hint = "is about a change since a report", "leave .delta out"
+        elif rule.statistic != "interval":
+            why = "is about a plain number without an interval"
+            hint = f"write {metric.name} alone"
+        elif rule.arm:
+            why, hint = "names an arm, but every method must keep every rule", "leave : out"
+        elif about_all:
+            why, hint = "is about all models of an audit, not about one", "use epsilon"
+        elif apart:
+            why = "is not about a private model on test rows"
+            hint = f"use {metric.name.rpartition('.')[2]}"
+        if why:
+            raise ConfigError(f"rule {rule.text!r} {why}", hint=hint)
 
 
 def numbers_of(
@@ -55,16 +56,18 @@ def numbers_of(
 
     At least one for each rule.
     """
-    return tuple(
-        number
-        for rule in rules
-        for number in _of_rule(
-            rule,
-            report,
-            arm,
-            level,
-        )
-    )
+    numbers = []
+    for rule in rules:
+        targets: list[Target] = []
+        for part in _parts(rule, report, arm):
+            targets += find_targets(part, report).judged
+        if not targets:
+            why = "no group, or no two groups, with enough test rows"
+            nothing = TargetReading(NOTHING, 1, None, is_size=False, reason=why)
+            targets = [Target(arm, "", "", "", nothing)]
+        for target in targets:
+            numbers.append(_judged(rule, target, level))
+    return tuple(numbers)
 
 
 def outcome_of(numbers: Sequence[TestedNumber]) -> Outcome:
@@ -91,29 +94,6 @@ def left_out(
         if comparison.note_on(group) and rule.metric.kind != "arm"
     }
     return tuple(sorted(found))
-
-
-def _of_rule(
-    rule: GateRule,
-    report: Report,
-    arm: str,
-    level: float,
-) -> Iterator[TestedNumber]:
-    targets = [
-        target
-        for part in _parts(
-            rule,
-            report,
-            arm,
-        )
-        for target in find_targets(part, report).judged
-    ]
-    if not targets:
-        why = "no group, or no two groups, with enough test rows"
-        nothing = TargetReading(NOTHING, 1, None, is_size=False, reason=why)
-        targets = [Target(arm, "", "", "", nothing)]
-    for target in targets:
-        yield _judged(rule, target, level)
 
 
 def _parts(

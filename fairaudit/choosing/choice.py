@@ -1,5 +1,6 @@
 """What `choose` found: the part of a report that only a choice has."""
 
+import math
 from typing import Literal
 
 from fairaudit.report.facts import Study
@@ -85,6 +86,19 @@ class Tested(Part):
     cost_group: str
     accuracy: Interval
     trainings: str
+
+    @property
+    def distance(self) -> tuple[bool, float]:
+        """How far it is from passing: an undecided one before a broken one, then in half-widths."""
+        far = 0.0
+        for number in self.numbers:
+            if number.outcome == "passes":
+                continue
+            if number.bound is None or number.value is None:
+                return self.outcome == "breaks", math.inf
+            half = max(abs(number.bound - number.value), 1e-12)
+            far = max(far, abs(number.bound - number.limit) / half)
+        return self.outcome == "breaks", far
 
 
 class OfMethod(Part):

@@ -52,6 +52,116 @@ class Candidates:
             {name: [arm.key for arm in arms] for name, arms in self.families.items()}, self.looks
         )
 
+    def tested(
+        self,
+        prepared: Audit,
+        report: Report,
+        key: str,
+        level: float,
+    ) -> Tested:
+        """What the look says of one arm, with the figures that a reader wants beside it."""
+        name, arm = next((n, a) for n, arms in self.families.items() for a in arms if a.key == key)
+        facts = next(facts for facts in report.arms if facts.key == key)
+        # Of the grouping that steers, against its own reference.
+        first = next(c for c in report.costs if c.arm == key)
+        numbers = numbers_of(prepared.rules, report, key, level)
+        gap, gap_between = main_gap(first), ""
+        if gap is not None:
+            gap_between = ", ".join(filter(None, (gap.a, gap.b)))
+        most, cost, cost_group = -math.inf, None, ""
+        for group in first.by_group:
+            estimate = group.estimates.get(COST)
+            if first.note_on(group) or estimate is None or estimate.value is None:
+                continue
+            if estimate.value > most:
+                most, cost, cost_group = estimate.value, estimate, group.group
+        return Tested(
+            method=name,
+            arm=key,
+            target_epsilon=_target(arm),
+            epsilon=arm.privacy.headline,
+            look=self.looks.index(facts.seeds_planned) + 1,
+            seeds=facts.seeds_planned,
+            level=level,
+            outcome=outcome_of(numbers),
+            numbers=numbers,
+            left_out=left_out(prepared.rules, report, key),
+            gap=interval_of(None if gap is None else gap.absolute),
+            gap_between=gap_between,
+            cost=interval_of(cost),
+            cost_group=cost_group,
+            accuracy=interval_of(first.overall.estimates.get("accuracy")),
+            trainings=facts.trainings,
+        )
+
+    def choice(
+        self,
+        course: Course,
+        tests: Sequence[Tested],
+        failed: tuple[str, ...],
+    ) -> Choice:
+        """The answer after these tests, and everything that led to it."""
+        last = {test.arm: test for test in tests}
+        passing = [last[arms[-1]] for arms in course.passed.values() if arms]
+        best = min(
+            passing,
+            key=lambda t: (t.target_epsilon, -(t.accuracy.value or 0.0)),
+            default=None,
+        )
+        ended_at = {test.method: test.arm for test in tests}
+        ends = [last[ended_at[name]] for name in self.families]
+        status: Status = "none passes"
+        if best is not None:
+            status = "recommended"
+        elif "undecided" in [test.outcome for test in ends]:
+            status = "undecided"
+        chosen = best or min(ends, key=lambda test: test.distance)
+        rules = []
+        for rule in self.prepared.rules:
+            said = {"rule": rule.text, "words": rule.words("any method")}
+            rules.append(
+                RuleFacts(
+                    **said,
+                    metric=rule.metric.name,
+                    limit=rule.number,
+                )
+            )
+        methods = []
+        for name, arms in self.families.items():
+            kept = course.passed[name]
+            stopped = last[arms[len(kept)].key] if len(kept) < len(arms) else None
+            arm = kept[-1] if kept else None
+            target = last[arm].target_epsilon if arm else None
+            methods.append(
+                OfMethod(
+                    method=name,
+                    arm=arm,
+                    target_epsilon=target,
+                    ended=words.ended(stopped),
+                )
+            )
+        conditions = words.conditions(
+            course.level,
+            len(self.families),
+            self.looks,
+            tests,
+        )
+        return Choice(
+            rules=tuple(rules),
+            alpha=ALPHA,
+            level=course.level,
+            looks=self.looks,
+            status=status,
+            arm=best.arm if best else None,
+            nearest=None if best else chosen.arm,
+            answer=words.answer(status, chosen),
+            methods=tuple(methods),
+            tests=tuple(tests),
+            promise=words.PROMISE,
+            conditions=tuple(conditions),
+            failed=failed,
+        )
+
 
 def candidates(
     resolved: ResolvedConfig, *, seeds_max: int = SEEDS_MAX, listener: Listener = silent
@@ -112,11 +222,11 @@ def choose(
                     for seed in arm.failed:
                         failed[f"{arm.key}, seed {seed.seed}: {seed.message}"] = None
                 for key in keys:
-                    test = _tested(found, prepared, report, key, course.level)
+                    test = found.tested(prepared, report, key, course.level)
                     tests.append(test)
                     course.enter(key, test.outcome, hopeless=is_hopeless(test.numbers))
                     on_look(test)
-        choice = _choice(found, course, tests, tuple(failed))
+        choice = found.choice(course, tests, tuple(failed))
         trained = {test.arm: test.seeds for test in tests}  # of several looks the last
         shown = [choice.arm or choice.nearest or ""]
         report = _look(prepared, rundir, trained, listener, command, split=shown)
@@ -265,130 +375,6 @@ def _look(
         command=command,
         split=split,
     )
-
-
-def _tested(
-    found: Candidates,
-    prepared: Audit,
-    report: Report,
-    key: str,
-    level: float,
-) -> Tested:
-    """What the look says of one arm, with the figures that a reader wants beside it."""
-    name, arm = next((n, a) for n, arms in found.families.items() for a in arms if a.key == key)
-    facts = next(facts for facts in report.arms if facts.key == key)
-    # Of the grouping that steers, against its own reference.
-    first = next(c for c in report.costs if c.arm == key)
-    numbers = numbers_of(prepared.rules, report, key, level)
-    gap, gap_between = main_gap(first), ""
-    if gap is not None:
-        gap_between = ", ".join(filter(None, (gap.a, gap.b)))
-    most, cost, cost_group = -math.inf, None, ""
-    for group in first.by_group:
-        estimate = group.estimates.get(COST)
-        if first.note_on(group) or estimate is None or estimate.value is None:
-            continue
-        if estimate.value > most:
-            most, cost, cost_group = estimate.value, estimate, group.group
-    return Tested(
-        method=name,
-        arm=key,
-        target_epsilon=_target(arm),
-        epsilon=arm.privacy.headline,
-        look=found.looks.index(facts.seeds_planned) + 1,
-        seeds=facts.seeds_planned,
-        level=level,
-        outcome=outcome_of(numbers),
-        numbers=numbers,
-        left_out=left_out(prepared.rules, report, key),
-        gap=interval_of(None if gap is None else gap.absolute),
-        gap_between=gap_between,
-        cost=interval_of(cost),
-        cost_group=cost_group,
-        accuracy=interval_of(first.overall.estimates.get("accuracy")),
-        trainings=facts.trainings,
-    )
-
-
-def _choice(
-    found: Candidates,
-    course: Course,
-    tests: Sequence[Tested],
-    failed: tuple[str, ...],
-) -> Choice:
-    last = {test.arm: test for test in tests}
-    passing = [last[arms[-1]] for arms in course.passed.values() if arms]
-    best = min(
-        passing,
-        key=lambda t: (t.target_epsilon, -(t.accuracy.value or 0.0)),
-        default=None,
-    )
-    ended_at = {test.method: test.arm for test in tests}
-    ends = [last[ended_at[name]] for name in found.families]
-    status: Status = "none passes"
-    if best is not None:
-        status = "recommended"
-    elif "undecided" in [test.outcome for test in ends]:
-        status = "undecided"
-    chosen = best or min(ends, key=_distance)
-    rules = []
-    for rule in found.prepared.rules:
-        said = {"rule": rule.text, "words": rule.words("any method")}
-        rules.append(
-            RuleFacts(
-                **said,
-                metric=rule.metric.name,
-                limit=rule.number,
-            )
-        )
-    methods = []
-    for name, arms in found.families.items():
-        kept = course.passed[name]
-        stopped = last[arms[len(kept)].key] if len(kept) < len(arms) else None
-        arm = kept[-1] if kept else None
-        target = last[arm].target_epsilon if arm else None
-        methods.append(
-            OfMethod(
-                method=name,
-                arm=arm,
-                target_epsilon=target,
-                ended=words.ended(stopped),
-            )
-        )
-    conditions = words.conditions(
-        course.level,
-        len(found.families),
-        found.looks,
-        tests,
-    )
-    return Choice(
-        rules=tuple(rules),
-        alpha=ALPHA,
-        level=course.level,
-        looks=found.looks,
-        status=status,
-        arm=best.arm if best else None,
-        nearest=None if best else chosen.arm,
-        answer=words.answer(status, chosen),
-        methods=tuple(methods),
-        tests=tuple(tests),
-        promise=words.PROMISE,
-        conditions=tuple(conditions),
-        failed=failed,
-    )
-
-
-def _distance(test: Tested) -> tuple[bool, float]:
-    """How far an arm is from passing: an undecided one before a broken one, then in half-widths."""
-    far = 0.0
-    for number in test.numbers:
-        if number.outcome == "passes":
-            continue
-        if number.bound is None or number.value is None:
-            return test.outcome == "breaks", math.inf
-        half = max(abs(number.bound - number.value), 1e-12)
-        far = max(far, abs(number.bound - number.limit) / half)
-    return test.outcome == "breaks", far
 
 
 def _reproduce(resolved: ResolvedConfig, looks: Sequence[int]) -> str:

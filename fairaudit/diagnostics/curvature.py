@@ -5,7 +5,7 @@ draws from a noise stream, and training does not know of it.
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -55,34 +55,6 @@ def summed_loss(
     return loss
 
 
-def _products(landscape: Landscape) -> Iterator[tuple[int, Callable[[Tensor], Tensor]]]:
-    """A group and ``v -> sum of H_i v`` over some of its records, in turn over all records.
-
-    The graph of their gradient is built once and serves all vectors: a second pass backward through
-    it gives each product.
-    """
-    records = landscape.records
-    rows_at_once = max(1, NUMBERS_AT_ONCE // math.prod(records.features.shape[1:]))
-    leaf = landscape.theta.clone().requires_grad_()
-    for group, rows in records.pieces(rows_at_once):
-        loss = summed_loss(
-            landscape.module,
-            records.features[rows],
-            records.targets[rows],
-        )
-        with torch.enable_grad():
-            (gradient,) = torch.autograd.grad(
-                loss(leaf),
-                leaf,
-                create_graph=True,
-            )
-
-        def product(vector: Tensor, gradient: Tensor = gradient) -> Tensor:
-            return torch.autograd.grad(gradient, leaf, vector, retain_graph=True)[0]
-
-        yield group, product
-
-
 def quadratic_forms(landscape: Landscape, vectors: Tensor) -> Tensor:
     """v^T H_a v for every group a and for the whole, exact.
 
@@ -94,15 +66,31 @@ def quadratic_forms(landscape: Landscape, vectors: Tensor) -> Tensor:
         [V, K + 1], float64; NaN for an absent group.
     """
     vectors = vectors.to(landscape.theta)
+    records = landscape.records
     sums = torch.zeros(
         len(vectors),
-        landscape.records.n_groups,
+        records.n_groups,
         dtype=torch.float64,
     )
-    for group, product in _products(landscape):
+    rows_at_once = max(1, NUMBERS_AT_ONCE // math.prod(records.features.shape[1:]))
+    leaf = landscape.theta.clone().requires_grad_()
+    for group, rows in records.pieces(rows_at_once):
+        loss = summed_loss(
+            landscape.module,
+            records.features[rows],
+            records.targets[rows],
+        )
+        # One graph of the gradient serves all vectors: a pass backward through it gives H v.
+        with torch.enable_grad():
+            (gradient,) = torch.autograd.grad(
+                loss(leaf),
+                leaf,
+                create_graph=True,
+            )
         for number, vector in enumerate(vectors):
-            sums[number, group] += (product(vector).double() @ vector.double()).cpu()
-    return landscape.records.means(sums)
+            (product,) = torch.autograd.grad(gradient, leaf, vector, retain_graph=True)
+            sums[number, group] += (product.double() @ vector.double()).cpu()
+    return records.means(sums)
 
 
 def probe_signs(

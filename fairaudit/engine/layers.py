@@ -34,6 +34,24 @@ ACTIVATIONS: dict[type[nn.Module], Callable[[], Elementwise]] = {
 }
 
 
+def unsupported(module: nn.Module, how: str = "") -> TrainingError:
+    """The error of a layer that the table lacks."""
+    return TrainingError(
+        f"layer {type(module).__name__}{' ' + how if how else ''} is not in the layer table",
+        hint="use Linear, Conv2d, GroupNorm, LayerNorm, pooling, Flatten, Tanh, ReLU and Sigmoid "
+        "layers",
+    )
+
+
+def _pair(module: nn.Module, value: object) -> tuple[int, int]:
+    match value:
+        case int():
+            return value, value
+        case (int() as down, int() as across):
+            return down, across
+    raise unsupported(module, f"with {value!r} where two numbers are expected")
+
+
 class _Chain:
     """The layers bound so far, the next free parameter, and the shape that a record has here.
 
@@ -70,171 +88,153 @@ class _Chain:
         height, width, channels = self.shape
         return height, width, channels
 
+    def linear(self, module: nn.Linear) -> None:
+        """One row of numbers to another."""
+        outputs = module.out_features
+        inputs = module.in_features
+        has_bias = module.bias is not None
+        if self.shape is not None and len(self.shape) != 1:
+            raise unsupported(module, "on what is not one row of numbers")
+        image = self.flattened
+        if image is not None and image[2] > 1 and image[0] * image[1] > 1:
+            self.add(
+                ImageLinear(
+                    self.theta,
+                    self.start,
+                    image,
+                    outputs,
+                    has_bias,
+                ),
+                (outputs,),
+            )
+        else:
+            self.add(
+                Linear(
+                    self.theta,
+                    self.start,
+                    (outputs, inputs),
+                    has_bias,
+                ),
+                (outputs,),
+            )
 
-def unsupported(module: nn.Module, how: str = "") -> TrainingError:
-    """The error of a layer that the table lacks."""
-    return TrainingError(
-        f"layer {type(module).__name__}{' ' + how if how else ''} is not in the layer table",
-        hint="use Linear, Conv2d, GroupNorm, LayerNorm, pooling, Flatten, Tanh, ReLU and Sigmoid "
-        "layers",
-    )
-
-
-def _linear(chain: _Chain, module: nn.Linear) -> None:
-    outputs = module.out_features
-    inputs = module.in_features
-    has_bias = module.bias is not None
-    if chain.shape is not None and len(chain.shape) != 1:
-        raise unsupported(module, "on what is not one row of numbers")
-    image = chain.flattened
-    if image is not None and image[2] > 1 and image[0] * image[1] > 1:
-        chain.add(
-            ImageLinear(
-                chain.theta,
-                chain.start,
-                image,
-                outputs,
-                has_bias,
-            ),
-            (outputs,),
+    def conv(self, module: nn.Conv2d) -> None:
+        """Images to images."""
+        image = self.image(module)
+        if module.groups != 1 or module.padding_mode != "zeros":
+            raise unsupported(
+                module, f"with groups={module.groups}, padding_mode={module.padding_mode!r}"
+            )
+        kernel, stride, dilation = (
+            _pair(module, size) for size in (module.kernel_size, module.stride, module.dilation)
         )
-    else:
-        chain.add(
-            Linear(
-                chain.theta,
-                chain.start,
-                (outputs, inputs),
-                has_bias,
-            ),
-            (outputs,),
-        )
-
-
-def _conv(chain: _Chain, module: nn.Conv2d) -> None:
-    image = chain.image(module)
-    if module.groups != 1 or module.padding_mode != "zeros":
-        raise unsupported(
-            module, f"with groups={module.groups}, padding_mode={module.padding_mode!r}"
-        )
-    kernel, stride, dilation = (
-        _pair(module, size) for size in (module.kernel_size, module.stride, module.dilation)
-    )
-    padding = (0, 0) if module.padding == "valid" else module.padding
-    if padding == "same":
-        reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
-        if any(r % 2 for r in reach):
-            raise unsupported(module, "with padding='same' and an even kernel")
-        padding = (reach[0] // 2, reach[1] // 2)
-    window = Window(kernel, stride, _pair(module, padding), dilation)
-    has_bias = module.bias is not None
-    layer = Conv(
-        chain.theta,
-        chain.start,
-        image,
-        module.out_channels,
-        window,
-        has_bias,
-    )
-    chain.add(layer, layer.out)
-
-
-def _group_norm(chain: _Chain, module: nn.GroupNorm) -> None:
-    image = chain.image(module)
-    if not module.affine:
-        raise unsupported(module, "without affine parameters")
-    chain.add(
-        GroupNorm(
-            chain.theta,
-            chain.start,
+        padding = (0, 0) if module.padding == "valid" else module.padding
+        if padding == "same":
+            reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
+            if any(r % 2 for r in reach):
+                raise unsupported(module, "with padding='same' and an even kernel")
+            padding = (reach[0] // 2, reach[1] // 2)
+        window = Window(kernel, stride, _pair(module, padding), dilation)
+        has_bias = module.bias is not None
+        layer = Conv(
+            self.theta,
+            self.start,
             image,
-            module.num_groups,
-            module.eps,
-        ),
-        image,
-    )
-
-
-def _layer_norm(chain: _Chain, module: nn.LayerNorm) -> None:
-    channels_first = chain.shape if chain.shape is None else (*chain.shape[2:], *chain.shape[:2])
-    if not module.elementwise_affine or module.bias is None:
-        raise unsupported(module, "without a weight and a bias")
-    if chain.flattened is not None and chain.flattened[2] > 1:
-        raise unsupported(module, "on a flattened image")
-    if channels_first is not None and tuple(module.normalized_shape) != channels_first:
-        raise unsupported(module, "over a part of its input")
-    if channels_first is None and len(module.normalized_shape) != 1:
-        raise unsupported(module, "without an image as its input")
-    shape = chain.shape or tuple(module.normalized_shape)
-    chain.add(
-        LayerNorm(
-            chain.theta,
-            chain.start,
-            shape,
-            module.eps,
-        ),
-        shape,
-    )
-
-
-def _flatten(chain: _Chain, module: nn.Flatten) -> None:
-    height, width, channels = chain.image(module)
-    if (module.start_dim, module.end_dim) not in (
-        (1, -1),
-        (1, 3),
-        (-3, -1),
-    ):
-        raise unsupported(module, f"from axis {module.start_dim} to {module.end_dim}")
-    chain.add(
-        Flatten(),
-        (height * width * channels,),
-        (
-            height,
-            width,
-            channels,
-        ),
-    )
-
-
-def _pool(chain: _Chain, module: nn.MaxPool2d | nn.AvgPool2d | nn.AdaptiveAvgPool2d) -> None:
-    image = chain.image(module)
-    if isinstance(module, nn.AvgPool2d):
-        layer: Layer = AvgPool(module)
-    elif isinstance(module, nn.AdaptiveAvgPool2d):
-        size = module.output_size
-        down, across = (size, size) if isinstance(size, int) or size is None else size
-        layer = AdaptiveAvgPool((down or image[0], across or image[1]))
-    elif module.return_indices:
-        raise unsupported(module, "with return_indices=True")
-    else:
-        layer = MaxPool(module)
-    found = layer.forward(
-        chain.theta.new_empty(
-            1,
-            *image,
-            device="meta",
+            module.out_channels,
+            window,
+            has_bias,
         )
-    )
-    chain.add(layer, tuple(found.shape[1:]))
+        self.add(layer, layer.out)
 
+    def group_norm(self, module: nn.GroupNorm) -> None:
+        """Over groups of channels."""
+        image = self.image(module)
+        if not module.affine:
+            raise unsupported(module, "without affine parameters")
+        self.add(
+            GroupNorm(
+                self.theta,
+                self.start,
+                image,
+                module.num_groups,
+                module.eps,
+            ),
+            image,
+        )
 
-def _pair(module: nn.Module, value: object) -> tuple[int, int]:
-    match value:
-        case int():
-            return value, value
-        case (int() as down, int() as across):
-            return down, across
-    raise unsupported(module, f"with {value!r} where two numbers are expected")
+    def layer_norm(self, module: nn.LayerNorm) -> None:
+        """Over everything."""
+        channels_first = self.shape if self.shape is None else (*self.shape[2:], *self.shape[:2])
+        if not module.elementwise_affine or module.bias is None:
+            raise unsupported(module, "without a weight and a bias")
+        if self.flattened is not None and self.flattened[2] > 1:
+            raise unsupported(module, "on a flattened image")
+        if channels_first is not None and tuple(module.normalized_shape) != channels_first:
+            raise unsupported(module, "over a part of its input")
+        if channels_first is None and len(module.normalized_shape) != 1:
+            raise unsupported(module, "without an image as its input")
+        shape = self.shape or tuple(module.normalized_shape)
+        self.add(
+            LayerNorm(
+                self.theta,
+                self.start,
+                shape,
+                module.eps,
+            ),
+            shape,
+        )
+
+    def flatten(self, module: nn.Flatten) -> None:
+        """An image to a row of numbers."""
+        height, width, channels = self.image(module)
+        if (module.start_dim, module.end_dim) not in (
+            (1, -1),
+            (1, 3),
+            (-3, -1),
+        ):
+            raise unsupported(module, f"from axis {module.start_dim} to {module.end_dim}")
+        self.add(
+            Flatten(),
+            (height * width * channels,),
+            (
+                height,
+                width,
+                channels,
+            ),
+        )
+
+    def pool(self, module: nn.MaxPool2d | nn.AvgPool2d | nn.AdaptiveAvgPool2d) -> None:
+        """Windows of an image to one value each."""
+        image = self.image(module)
+        if isinstance(module, nn.AvgPool2d):
+            layer: Layer = AvgPool(module)
+        elif isinstance(module, nn.AdaptiveAvgPool2d):
+            size = module.output_size
+            down, across = (size, size) if isinstance(size, int) or size is None else size
+            layer = AdaptiveAvgPool((down or image[0], across or image[1]))
+        elif module.return_indices:
+            raise unsupported(module, "with return_indices=True")
+        else:
+            layer = MaxPool(module)
+        pooled = layer.forward(
+            self.theta.new_empty(
+                1,
+                *image,
+                device="meta",
+            )
+        )
+        self.add(layer, tuple(pooled.shape[1:]))
 
 
 _TABLE: dict[type[nn.Module], Callable[..., None]] = {
-    nn.Linear: _linear,
-    nn.Conv2d: _conv,
-    nn.GroupNorm: _group_norm,
-    nn.LayerNorm: _layer_norm,
-    nn.Flatten: _flatten,
-    nn.MaxPool2d: _pool,
-    nn.AvgPool2d: _pool,
-    nn.AdaptiveAvgPool2d: _pool,
+    nn.Linear: _Chain.linear,
+    nn.Conv2d: _Chain.conv,
+    nn.GroupNorm: _Chain.group_norm,
+    nn.LayerNorm: _Chain.layer_norm,
+    nn.Flatten: _Chain.flatten,
+    nn.MaxPool2d: _Chain.pool,
+    nn.AvgPool2d: _Chain.pool,
+    nn.AdaptiveAvgPool2d: _Chain.pool,
     ChannelsFirst: lambda chain, module: chain.add(Unchanged(), module.shape),
 }
 

@@ -67,6 +67,42 @@ class LogisticProblems:
         features = self.features if self.features.dim() == 2 else self.features[rows]
         return replace(self, features=features, targets=self.targets[rows])
 
+    def gradient(self, theta: Tensor) -> Tensor:
+        """[R, H, d]."""
+        total = self.penalty * theta
+        for features, targets in self.pieces():
+            mass = targets.sum(-1, keepdim=True)
+            found = torch.matmul(features, theta.mT)
+            if theta.shape[-2] == 1:
+                residual = mass * torch.sigmoid(found) - targets[..., 1:]
+            else:
+                residual = mass * torch.softmax(found, -1) - targets
+            total = torch.matmul(residual.mT, features) + total
+        return total
+
+    def newton_step(self, theta: Tensor, gradient: Tensor) -> Tensor:
+        """H^-1 gradient, [R, H, d]."""
+        steps = []
+        for r, own in enumerate(gradient):
+            hessian = theta.new_zeros(own.numel(), own.numel())
+            for features, targets in self.pieces():
+                x = features if features.dim() == 2 else features[r]
+                hessian += _curvature(
+                    x,
+                    targets[r].sum(-1),
+                    theta[r],
+                )
+            hessian.diagonal().add_(self.penalty)
+            factor, failed = torch.linalg.cholesky_ex(hessian)
+            # Targets of negative mass: the loss has no minimum, or none that Newton can promise.
+            if failed:
+                raise TrainingError(
+                    "the regularised loss is not convex on these targets",
+                    hint="use a larger penalty, or projected labels",
+                )
+            steps.append(torch.cholesky_solve(own.reshape(-1, 1), factor).view_as(own))
+        return torch.stack(steps)
+
 
 def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
     """The minimiser of every problem: Newton steps, halved until the gradient is shorter.
@@ -95,7 +131,7 @@ def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
         start = torch.zeros(problems.replicates, height, width, dtype=torch.float64)
     theta = start.clone()
     open_ = torch.arange(len(theta))
-    gradient = _gradient(problems, theta)
+    gradient = problems.gradient(theta)
     norm = gradient.flatten(1).norm(dim=1)
     for _ in range(_ROUNDS):
         open_ = open_[norm[open_] > TOLERANCE]
@@ -103,11 +139,11 @@ def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
             return theta
         part = problems.part(open_)
         here = theta[open_]
-        step = _step(part, here, gradient[open_])
+        step = part.newton_step(here, gradient[open_])
         reach = torch.ones(len(open_), dtype=theta.dtype)
         for _ in range(_HALVINGS):
             there = here - reach[:, None, None] * step
-            slope = _gradient(part, there)
+            slope = part.gradient(there)
             length = slope.flatten(1).norm(dim=1)
             worse = ~(length <= (1.0 - 1e-4 * reach) * norm[open_]) & (reach > 0)
             if not worse.any():
@@ -147,44 +183,6 @@ def hessian_traces(features: Tensor, theta: Tensor) -> Tensor:
     p = torch.softmax(scores(features, theta), -1)
     spread = p[..., 0] * p[..., 1] if theta.shape[-2] == 1 else 1.0 - p.square().sum(-1)
     return spread * features.square().sum(-1)
-
-
-def _gradient(problems: LogisticProblems, theta: Tensor) -> Tensor:
-    """[R, H, d]."""
-    total = problems.penalty * theta
-    for features, targets in problems.pieces():
-        mass = targets.sum(-1, keepdim=True)
-        found = torch.matmul(features, theta.mT)
-        if theta.shape[-2] == 1:
-            residual = mass * torch.sigmoid(found) - targets[..., 1:]
-        else:
-            residual = mass * torch.softmax(found, -1) - targets
-        total = torch.matmul(residual.mT, features) + total
-    return total
-
-
-def _step(problems: LogisticProblems, theta: Tensor, gradient: Tensor) -> Tensor:
-    """H^-1 gradient, [R, H, d]."""
-    steps = []
-    for r, own in enumerate(gradient):
-        hessian = theta.new_zeros(own.numel(), own.numel())
-        for features, targets in problems.pieces():
-            x = features if features.dim() == 2 else features[r]
-            hessian += _curvature(
-                x,
-                targets[r].sum(-1),
-                theta[r],
-            )
-        hessian.diagonal().add_(problems.penalty)
-        factor, failed = torch.linalg.cholesky_ex(hessian)
-        # Targets of negative mass: the loss has no minimum, or none that Newton can promise.
-        if failed:
-            raise TrainingError(
-                "the regularised loss is not convex on these targets",
-                hint="use a larger penalty, or projected labels",
-            )
-        steps.append(torch.cholesky_solve(own.reshape(-1, 1), factor).view_as(own))
-    return torch.stack(steps)
 
 
 def _curvature(x: Tensor, mass: Tensor, theta: Tensor) -> Tensor:

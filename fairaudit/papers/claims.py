@@ -69,7 +69,24 @@ def claims(
                 claimed = published
             else:
                 claimed = pair
-            asked += _of_clipping(arm, found[arm.key], names, claimed)
+            a, b = map(names.index, claimed)
+            direction = found[arm.key].per_step("r_direction")
+            asked.append(
+                Asked(
+                    f"{arm.key}: direction error is larger for {claimed[0]} than for {claimed[1]}",
+                    f"{_ESIPOVA}, Fig. 4",
+                    "+",
+                    direction[:, a] - direction[:, b],
+                )
+            )
+            asked.append(
+                Asked(
+                    f"{arm.key}: Prop. 3 for {claimed[0]} against {claimed[1]} is positive",
+                    f"{_ESIPOVA}, Fig. 5",
+                    "+",
+                    found[arm.key].per_step("bound_direction")[:, a, b],
+                )
+            )
             a, b = map(names.index, pair)
             for statistic, (source, label) in _GROUP_STATISTICS.items():
                 values = found[arm.key].averaged(statistic)
@@ -129,28 +146,6 @@ def clips_alone(arm: Arm) -> bool:
     return (
         bool(spec.is_private and spec.trains_by_steps and not arm.variant and not asks)
         and "#" not in arm.key
-    )
-
-
-def _of_clipping(
-    arm: Arm,
-    found: ArmReadings,
-    names: Sequence[str],
-    pair: Pair,
-) -> Iterator[Asked]:
-    a, b = (names.index(name) for name in pair)
-    direction = found.per_step("r_direction")
-    yield Asked(
-        f"{arm.key}: direction error is larger for {pair[0]} than for {pair[1]}",
-        f"{_ESIPOVA}, Fig. 4",
-        "+",
-        direction[:, a] - direction[:, b],
-    )
-    yield Asked(
-        f"{arm.key}: Prop. 3 for {pair[0]} against {pair[1]} is positive",
-        f"{_ESIPOVA}, Fig. 5",
-        "+",
-        found.per_step("bound_direction")[:, a, b],
     )
 
 

@@ -23,7 +23,7 @@ from several import PRIVATE, cost, several
 from fairaudit.choosing import choice as parts
 from fairaudit.choosing.arm_test import is_hopeless, numbers_of, outcome_of, refuse_unfit
 from fairaudit.choosing.choice import Choice
-from fairaudit.choosing.choose import _choice, candidates, choose, exit_code
+from fairaudit.choosing.choose import candidates, choose, exit_code
 from fairaudit.choosing.sequence import skewed_quantile
 from fairaudit.cli import app
 from fairaudit.config.options import PANELS
@@ -385,7 +385,7 @@ def settled(found, tests):
             )
         )
         course.enter(arm, outcome)
-    return _choice(found, course, made, ())
+    return found.choice(course, made, ())
 
 
 def test_of_two_methods_the_smaller_epsilon_then_the_more_accurate_is_recommended(table):

@@ -75,7 +75,7 @@ def test_separable_records_far_from_the_origin_are_solved_by_damping():
     problems = LogisticProblems(x, targets, 1e-4)
     start = torch.full((1, 1, 2), -20.0, dtype=torch.float64)
     for theta in (minimise(problems), minimise(problems, start)):
-        assert convex._gradient(problems, theta).norm() <= TOLERANCE
+        assert problems.gradient(theta).norm() <= TOLERANCE
 
 
 @pytest.mark.parametrize("classes", [2, 4])
