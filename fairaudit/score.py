@@ -134,10 +134,19 @@ def _predictions(
     """Each array as one seed on its rows; no training rows."""
     unknown = np.full((1, len(grouping.names)), np.nan)
     none = np.zeros(len(grouping.names), dtype=np.int64)
-    return [
-        Predictions(seed, rows[seed], array[None], unknown, unknown, none)
-        for seed, array in enumerate(arrays)
-    ]
+    predictions = []
+    for seed, array in enumerate(arrays):
+        predictions.append(
+            Predictions(
+                seed,
+                rows[seed],
+                array[None],
+                train_accuracy=unknown,
+                train_loss=unknown,
+                train_count=none,
+            )
+        )
+    return predictions
 
 
 def _settings(config: ScoreConfig) -> dict[str, JsonValue]:

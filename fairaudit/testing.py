@@ -205,7 +205,7 @@ def noise_is_as_large_as_claimed(spec: MethodSpec) -> None:
     As large as claimed, new at every step and copy.
     """
     case = _Case(spec, _defaults(spec), RECORDS)
-    done = case.take([], repeats=RUNS)
+    done = case.trained_on([], repeats=RUNS)
     claims = torch.stack(done.rule.part.claims).double().unsqueeze(-1)
     noise = torch.stack(done.gradients).double() * RECORDS / STEPS
     _check_noise("the gradient", noise / (claims * case.settings["noise_multiplier"]))
@@ -219,7 +219,7 @@ def the_event_is_what_the_loop_counted(spec: MethodSpec) -> None:
     """What a training released is what its description says before it, and nothing at noise 0."""
     case = _Case(spec, _defaults(spec), RECORDS)
     planned = spec.events(case.settings, STEPS, 1)
-    counted = case.take(list(range(RECORDS))).event()
+    counted = case.trained_on(list(range(RECORDS))).event()
     if planned != counted:
         raise LawBroken(f"training released {counted}, and the description says {planned}")
     silent = spec.without_noise(case.settings)
@@ -230,7 +230,7 @@ def the_event_is_what_the_loop_counted(spec: MethodSpec) -> None:
             silent,
             RECORDS,
         )
-        .take([0])
+        .trained_on([0])
         .event()
         is not None
     ):
@@ -293,10 +293,15 @@ class _Moving(Optimizer):
 
 @dataclass
 class _Watched:
-    """A rule or an objective whose answers are replaced where it is ``told``."""
+    """A rule or an objective that keeps what it is asked and answers.
+
+    Args:
+        part: The rule or objective.
+        is_replaced: Whether states move by fixed numbers instead of its answers.
+    """
 
     part: Any
-    told: bool
+    is_replaced: bool
     answers: list[Tensor] = field(default_factory=list)
     states: list[object] = field(default_factory=list)
     claims: list[Tensor] = field(default_factory=list)
@@ -307,7 +312,7 @@ class _Watched:
 
     def update(self, state: object, answer: Tensor) -> object:
         self.answers.append(answer.clone())
-        if self.told:
+        if self.is_replaced:
             cells = torch.linspace(
                 -2.0,
                 6.0,
@@ -432,21 +437,22 @@ class _Case:
         if objective.query_noise_multiplier is not None:
             yield objective.query(state, _logits(group), group)
 
-    def take(
+    def trained_on(
         self,
         records: list[int],
         repeats: int = 1,
     ) -> _Unlimited:
-        """Some steps on these records.
+        """STEPS steps on these records, without noise, whose batches are all of them.
 
-        Answers are told where there are any, so that neighbours hear the same.
+        Answers of queries are replaced by the same numbers whichever records there are, so that
+        neighbours go through the same states; of no records they stay as they are.
         """
         task = self.task(repeats)
         network, made = private_by_steps(self.spec)._set_up(task, [])
-        told = bool(records)
+        is_replaced = bool(records)
         parts: dict[str, Any] = {
-            "rule": _Watched(made.rule, told),
-            "objective": _Watched(made.objective, told),
+            "rule": _Watched(made.rule, is_replaced),
+            "objective": _Watched(made.objective, is_replaced),
             "optimizer": _Moving(),
             "sampler": _Batches(records, repeats),
         }
@@ -457,14 +463,14 @@ class _Case:
     def neighbours(self) -> Iterator[tuple[_Unlimited, _Unlimited]]:
         """Trainings on all records but one, and on all: some records in turn."""
         everybody = list(range(self.size))
-        whole = self.take(everybody)
+        whole = self.trained_on(everybody)
         for left_out in np.linspace(
             0,
             self.size - 1,
             LEFT_OUT,
         ).astype(int):
             others = [*everybody[:left_out], *everybody[left_out + 1 :]]
-            yield self.take(others), whole
+            yield self.trained_on(others), whole
 
 
 def _parts(one: Loop, other: Loop) -> tuple[tuple[Any, Any], tuple[Any, Any]]:

@@ -60,7 +60,13 @@ def _attacked(
     grouping: Grouping,
     trained: Sequence[Sequence[JobResult]],
 ) -> Measured:
-    """One arm by one grouping, beside its reference where it has one."""
+    """One arm by one grouping, beside its reference where it has one.
+
+    Args:
+        arm: The attacked arm.
+        grouping: Groups of the file's rows.
+        trained: Results of the arm by seed and, if it has a reference, those of the reference.
+    """
     n_seeds = len(trained[0])
     if n_seeds < LEAST_TARGETS:
         return _nothing(
@@ -87,12 +93,12 @@ def _attacked(
         len(grouping.names),
     )
     cut = GroupSelection(grouping.names, grouping.missing, records.count(), n_seeds)
-    measures, everybody = [], 0.0
+    measures, members_of_all = [], 0.0
     for k in range(len(cut.names)):
         members = float(attacks[0].member[:, groups == k].sum(axis=1).mean())
-        everybody += members
+        members_of_all += members
         measures.append(_measure(k, cut, tables, members))
-    measures.append(_measure(len(cut.names), cut, tables, everybody))
+    measures.append(_measure(len(cut.names), cut, tables, members_of_all))
     gaps: list[Gap] = []
     for name, table in tables.items():
         if "no gap" not in spec_of(name).needs:

@@ -160,14 +160,18 @@ def _add(
     influences: Influences,
     outcome: LabelOutcome,
 ) -> None:
-    """Add the table of one metric, named with the prefix "", ``reference.`` or ``change.``."""
+    """Add the table of one metric, named with the prefix "", ``reference.`` or ``change.``.
+
+    A metric that is made of others (an average over rates) counts the fewest records that any of
+    them rests on: of the same class where it is of one, else of the positive or scored class.
+    """
     counts = influences.records.count(influences.behind)
     if metric.spec.rests_on:
         suffix = "" if outcome.positive is not None else f"[{outcome.scored}]"
         if metric.target >= 0:
             suffix = metric.name.removeprefix(metric.spec.name)
-        behind = [tables[prefix + name + suffix].counts for name in metric.spec.rests_on]
-        counts = np.minimum.reduce(behind)
+        parts = [tables[prefix + name + suffix].counts for name in metric.spec.rests_on]
+        counts = np.minimum.reduce(parts)
     table = metric_table(prefix + metric.name, influences, counts)
     tables[table.name] = table
 

@@ -14,16 +14,20 @@ BOUNDS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-def of_arm(
+def bounds_of_arm(
     found: ArmReadings,
     names: Sequence[str],
     pair: tuple[str, str],
 ) -> Iterator[BoundRecord]:
     """Each bound on how much more the first group of a pair pays than the second.
 
+    Slack is the truth less the bound, agreement the share of checkpoints at which both have the
+    same sign, positive the share at which the bound is above 0.
+
     Args:
-        found: The arm's readings.
-        names: Groups.
+        found: The arm's readings: bounds ``[S, T, K, K]``, what they bound ``[S, T, K]``, over
+            seeds, checkpoints and groups.
+        names: Of the K groups.
         pair: Two of them.
     """
     a, b = map(names.index, pair)

@@ -89,7 +89,7 @@ class TableInputs:
 
     Args:
         columns: Of the recipe.
-        names: Columns that there are.
+        present: Names of the columns of the table that is to be read.
 
     Attributes:
         outside: Of the rows so far: column -> values that are not as listed or within the range.
@@ -102,9 +102,9 @@ class TableInputs:
     def __init__(
         self,
         columns: Sequence[Column],
-        names: Collection[str],
+        present: Collection[str],
     ) -> None:
-        lacking = [column.name for column in columns if column.name not in names]
+        lacking = [column.name for column in columns if column.name not in present]
         if lacking:
             raise DataError(
                 f"the data lack {numbered(len(lacking), 'column')} that the model reads: "
@@ -118,6 +118,7 @@ class TableInputs:
         for column in columns:
             levels = column.levels if isinstance(column, CategoryColumn) else ()
             fields.append(records.Field(column.name, column.kind, levels=levels))
+        # Records are laid out as those that were trained on, so that one recipe reads both.
         self._layout = Layout.of(fields)
         self._recipe = Recipe(self._layout, columns)
 

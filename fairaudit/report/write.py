@@ -153,6 +153,7 @@ def _files(report: Report, formats: Sequence[str]) -> Iterator[tuple[str, bytes]
 
 
 def _write(path: Path, content: bytes) -> None:
+    """One file, whole or not at all; pictures do not follow a link out of the output folder."""
     if path.parent.name == FIGURES and path.parent.is_symlink():
         raise OutputError(f"{path.parent} is a link", hint="remove it, or choose another --out")
     try:

@@ -27,7 +27,7 @@ def measure(audit: Audit) -> Tuned | None:
     if config.tune is None or default is None:
         return None
     named = named_pairs(config.compare, dataset.groupings)
-    told = partial(disclosed, least=config.suppress_below, named=named)
+    suppressed = partial(disclosed, least=config.suppress_below, named=named)
     return Tuned(
         name=Tuning.capability,
         comparisons=(),
@@ -35,17 +35,24 @@ def measure(audit: Audit) -> Tuned | None:
         goal=config.tune_for,
         is_charged=config.tune_privacy == "charged",
         searches=tuple(_search(arm, plan, results) for arm in plan.arms),
-        ways=(_way(audit, default, told),),
-        gains=tuple(map(told, measure_gains(plan, dataset, results))),
+        ways=(_way(audit, default, suppressed),),
+        gains=tuple(map(suppressed, measure_gains(plan, dataset, results))),
     )
 
 
 def _way(
     audit: Audit,
     default: Plan,
-    told: Callable[[Measured], Comparison],
+    suppressed: Callable[[Measured], Comparison],
 ) -> Way:
-    """Every arm at its default setting, under the name that readers know."""
+    """Every arm at its default setting, beside its search.
+
+    Args:
+        audit: With results of the default settings.
+        default: The plan of the trainings at default settings. Its keys name the setting, as the
+            report's do.
+        suppressed: A comparison without the numbers of groups that are too small to be shown.
+    """
     arms = []
     for facts in arm_facts(default, audit.results, audit.failures):
         renamed = {}
@@ -58,7 +65,7 @@ def _way(
         names = {"arm": key_of(measured.arm, DEFAULT)}
         if measured.reference:
             names["reference"] = key_of(measured.reference, DEFAULT)
-        comparisons.append(told(measured.model_copy(update=names)))
+        comparisons.append(suppressed(measured.model_copy(update=names)))
     return Way(
         name=DEFAULT,
         arms=tuple(arms),

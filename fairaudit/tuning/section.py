@@ -216,11 +216,12 @@ def tried(report: Report) -> Section | None:
         seeds = numbered(len(search.seeds), "seed")
         stable.append(f"{plain(search.arm)}: the default setting at {len(defaults)} of {seeds}.")
     told = "The best score at each seed, and the chance that the search keeps that candidate."
-    blocks = (Text(f"{told} {' '.join(stable)}"), _tried_table(searches))
+    blocks = (Text(f"{told} {' '.join(stable)}"), _best_table(searches))
     return Section("tried", "Settings that were tried", blocks)
 
 
-def _tried_table(searches: list[ArmSearch]) -> Table:
+def _best_table(searches: list[ArmSearch]) -> Table:
+    """The best setting of every seed; epochs also where they were not searched."""
     names = list(dict.fromkeys(name for search in searches for name in search.searched))
     rows: list[tuple[Cell, ...]] = []
     for search in searches:
