@@ -372,10 +372,13 @@ def plain(home):
 @pytest.mark.slow
 def test_an_audit_pairs_the_trainer_with_its_own_reference_and_believes_nothing(plain):
     report = plain[0]
-    private = [f"own.plain@{e}{c}" for e in (2, 4) for c in ("", "#self-check")]
-    assert [arm.key for arm in report.arms] == ["sgd", "own.plain-reference", *private]
     references = {cost.arm: cost.reference for cost in report.costs}
-    assert references["own.plain@2"] == references["own.plain@4"] == "own.plain-reference"
+    assert references == {
+        "own.plain@2": "own.plain-reference",
+        "own.plain@2#self-check": "own.plain@2",
+        "own.plain@4": "own.plain-reference",
+        "own.plain@4#self-check": "own.plain@4",
+    }
     facts = report.privacy["own.plain@4"]
     assert (facts.guarantee.name, facts.epsilon, facts.delta) == ("CLAIMED", None, None)
     assert (facts.claim.epsilon, facts.claim.unit, facts.claim.trainings) == (4.0, "a row", 6)
@@ -393,13 +396,13 @@ def test_predictions_are_those_of_the_function_on_the_seeds_encoded_rows(plain):
 
     _, plan, results = plain
     dataset = load_dataset(plan.config)
-    for seed in (0, 1, 2):
+    four = fairaudit.Privacy(4, plan.training.delta)
+    for seed in range(3):
         split = draw_split(dataset, plan.config, seed)
         encoded = encode(dataset, split, plan.config)
         labels = dataset.labels[split.train]
         data = fairaudit.TrainingData(encoded.train[:], labels, None, ("no", "yes"))
-        for arm, epsilon in (("own.plain-reference", None), ("own.plain@4", 4)):
-            privacy = epsilon and fairaudit.Privacy(epsilon, plan.training.delta)
+        for arm, privacy in (("own.plain-reference", None), ("own.plain@4", four)):
             expected = own.plain(data, privacy, seed).predict_proba(encoded.test[:])
             arrays = results[arm, seed].arrays
             np.testing.assert_allclose(arrays["probabilities"][0], expected, atol=1e-6)
@@ -477,8 +480,6 @@ def test_what_a_training_depends_on_is_in_its_identity_and_moves_nothing_of_ours
         return {arm for _, arm, _ in ids(**options) - before}
 
     own = {"named.plain", "named.plain-reference"}
-    limits = {"trainer_timeout": 5.0, "trainer_memory": 100, "trust_claimed_epsilon": True}
-    assert changed(trust_module=True, **limits) == set()
     for option in ({"trainer_version": "2"}, {"trainer_groups": True}, {"raw": True}):
         assert changed(**option) == own
     assert changed(epsilon=2) == {"dpsgd", "named.plain"}
@@ -500,12 +501,11 @@ def test_a_twin_without_noise_and_the_noise_add_up_to_the_cost(home):
     known = {cost.arm: cost.overall.estimates for cost in report.costs}
     risks = []
     for arm in ("own.shifted@1", "own.shifted@4"):
-        for cost in ("privacy_cost", "excess_risk"):
-            parts = [known[arm][f"{cost}.{part}"].value for part in ("without_noise", "noise")]
-            assert sum(parts) == pytest.approx(known[arm][cost].value)
-            assert f"{cost}.step" not in known[arm]
-        risks.append(parts)
-    (without, noise), (without_at_four, noise_at_four) = risks
+        parts = [known[arm][f"excess_risk.{part}"].value for part in ("without_noise", "noise")]
+        assert sum(parts) == pytest.approx(known[arm]["excess_risk"].value)
+        assert "excess_risk.step" not in known[arm]
+        risks += parts
+    without, noise, without_at_four, noise_at_four = risks
     assert without == without_at_four > 0.1  # the twin knows no epsilon
     assert noise > 2 * noise_at_four > 0
 
@@ -514,15 +514,13 @@ def test_a_twin_without_noise_and_the_noise_add_up_to_the_cost(home):
 def test_a_search_repairs_a_default_and_no_epsilon_is_claimed_of_what_it_chose(home):
     report = audited("own:shifted", tune=3, fail_on="epsilon > 100", trust_claimed_epsilon=True)
     searches = {search.arm: search for search in report.studies["tuning"].searches}
-    for arm in ("own.shifted", "own.shifted-reference"):
-        for seed in searches[arm].seeds:
-            default, *others = seed.tried
-            assert (default.is_default, default.settings) == (True, {})
-            assert all(-0.01 < tried.settings["shift"] < 0.01 for tried in others)
-            assert max(seed.tried, key=lambda tried: tried.released_score).selected
+    for seed in (*searches["own.shifted"].seeds, *searches["own.shifted-reference"].seeds):
+        default, *others = seed.tried
+        assert (default.is_default, default.settings) == (True, {})
+        assert all(-0.01 < tried.settings["shift"] < 0.01 for tried in others)
+        assert max(seed.tried, key=lambda tried: tried.released_score).selected
     assert not any(seed.best.is_default for seed in searches["own.shifted"].seeds)  # far off
-    claim = report.privacy["own.shifted"].claim
-    assert (claim.epsilon, claim.claiming) == (None, 0)
+    assert report.privacy["own.shifted"].claim.claiming == 0
     outcomes = {target.arm: target.outcome for target in report.gates[0].targets}
     assert outcomes["own.shifted"] == "inconclusive"
 
@@ -564,7 +562,6 @@ def test_planted_mistakes_are_named_and_sound_learners_are_not(home):
 def test_tables_are_described_beside_the_real_rows_and_lacking_groups_are_named(home):
     report = audited(synthesizer=["own:same", "own:mens"], epsilon=2, epochs=2)
     groups = {(g.arm, g.group): g for g in report.studies["trainers"].groups}
-    assert len(groups) == 6
     for name in "FMX":
         same, mens = groups["own.same", name], groups["own.mens", name]
         assert (same.share, same.rate) == (same.real_share, same.real_rate)
