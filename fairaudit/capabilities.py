@@ -56,7 +56,7 @@ class Capability:
         study: Subclass of :class:`fairaudit.report.facts.Study`, what a report holds.
         measure: ``(audit) -> Study | None``, of the trainings that finished.
         warnings: ``(study) -> ReportWarnings``.
-        sections: Core section (``module``, or ``module.function``) -> the section function that
+        sections: Place of a core section (``report.sections.order``) -> the section function that
             stands before it.
     """
 

@@ -3,8 +3,11 @@
 A new one is a file beside this and its place here.
 """
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from fairaudit.capabilities import added
-from fairaudit.report.document import Document
+from fairaudit.report.document import Document, Section
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
 from fairaudit.report.sections import (
@@ -21,24 +24,24 @@ from fairaudit.report.sections import (
     why,
 )
 
-ORDER = (
-    *(summary.section, costs.section, costs.gaps, metrics.section),
-    *(
-        parts.section,
-        sweep.section,
-        gates.section,
-        why.section,
-        metrics.within,
-    ),
-    *(
-        readings.section,
-        audited.section,
-        guarantee.section,
-        notes.warnings,
-        notes.limitations,
-    ),
-    notes.reproduce,
-)
+SectionOf: TypeAlias = Callable[[Report], Section | None]
+ORDER: dict[str, SectionOf] = {  # by place: a capability says before which its own stand
+    "summary": summary.section,
+    "costs": costs.section,
+    "costs.gaps": costs.gaps,
+    "metrics": metrics.section,
+    "parts": parts.section,
+    "sweep": sweep.section,
+    "gates": gates.section,
+    "why": why.section,
+    "metrics.within": metrics.within,
+    "readings": readings.section,
+    "audited": audited.section,
+    "guarantee": guarantee.section,
+    "notes.warnings": notes.warnings,
+    "notes.limitations": notes.limitations,
+    "notes.reproduce": notes.reproduce,
+}
 
 
 def document(report: Report) -> Document:
@@ -47,14 +50,13 @@ def document(report: Report) -> Document:
     title = "Predictions by group"
     if is_of_costs:
         title = "Cost of private training by group"
-    beside = list(added("sections"))
+    before: dict[str, list[SectionOf]] = {place: [] for place in ORDER}
+    for sections in added("sections"):
+        for place, section in sections.items():
+            before[place].append(section)
     present = []
-    for section in ORDER:
-        slot = section.__module__.rpartition(".")[2]
-        if section.__name__ != "section":
-            slot += f".{section.__name__}"
-        before = [sections[slot] for sections in beside if slot in sections]
-        for function in (*before, section):
+    for place, section in ORDER.items():
+        for function in (*before[place], section):
             part = function(report)
             if part is not None:
                 present.append(part)
