@@ -89,9 +89,17 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
         shared, config.y_pred, config.baseline_pred, config.seed_column, config.row_column
     )
     arms = {BASELINE: scored.baseline, PREDICTIONS: scored.predictions}
+    values = shared.model_dump(mode="json", include={"data", *_SHARED})
+    settings: dict[str, JsonValue] = {
+        "y_true": shared.label,
+        "y_pred": config.y_pred,
+        "baseline_pred": config.baseline_pred,
+        "seed_column": config.seed_column,
+        "row_column": config.row_column,
+    }
     found = ScoreResults(
         config=shared,
-        settings=_settings(config),
+        settings={"data": values.pop("data"), **settings, **values},
         dataset=scored.dataset,
         arms={name: len(models) for name, models in arms.items() if models},
         comparisons=measure_scored(scored),
@@ -147,23 +155,3 @@ def _predictions(
             )
         )
     return predictions
-
-
-def _settings(config: ScoreConfig) -> dict[str, JsonValue]:
-    values = config.shared.model_dump(
-        mode="json",
-        include={
-            "data",
-            "label",
-            *_SHARED,
-        },
-    )
-    return {
-        "data": values["data"],
-        "y_true": values["label"],
-        "y_pred": config.y_pred,
-        "baseline_pred": config.baseline_pred,
-        "seed_column": config.seed_column,
-        "row_column": config.row_column,
-        **{name: values[name] for name in _SHARED},
-    }

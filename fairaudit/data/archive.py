@@ -75,7 +75,17 @@ def open_archive(path: Path, options: ImageOptions) -> Archive:
         )
     image = images[0]
     for pixels in columns[image]:
-        _check_images(image, pixels)
+        shape, channels = " x ".join(map(str, pixels.shape)), pixels.shape[3:] or (1,)
+        if not pixels.size or channels not in ((1,), (3,)):
+            raise DataError(
+                f"array {quoted(image)} of shape {shape} holds no images",
+                "give [N, height, width], or 1 or 3 channels last",
+            )
+        if pixels.dtype != np.uint8:
+            raise DataError(
+                f"array {quoted(image)} holds {pixels.dtype}, not uint8",
+                "write pixels of 0 to 255: (255 * x).round().astype('uint8') for values of 0 to 1",
+            )
     rows = [len(pixels) for pixels in columns[image]]
     refuse_too_large(sum(rows), columns[image][0].shape[1:])
     table, ignored = {}, []
@@ -156,18 +166,3 @@ def _columns(arrays: Mapping[str, NDArray[Any]]) -> tuple[dict[str, Parts], list
     if columns and {"train", "test"} <= set(sides):
         return columns, sides
     return {name: [values] for name, values in arrays.items()}, []
-
-
-def _check_images(name: str, pixels: NDArray[Any]) -> None:
-    shape = " x ".join(map(str, pixels.shape))
-    channels = pixels.shape[3:] or (1,)
-    if pixels.ndim not in (3, 4) or not pixels.size or channels not in ((1,), (3,)):
-        raise DataError(
-            f"array {quoted(name)} of shape {shape} holds no images",
-            "give [N, height, width], or 1 or 3 channels last",
-        )
-    if pixels.dtype != np.uint8:
-        raise DataError(
-            f"array {quoted(name)} holds {pixels.dtype}, not uint8",
-            "write pixels of 0 to 255: (255 * x).round().astype('uint8') for values of 0 to 1",
-        )

@@ -38,7 +38,16 @@ def fit(
     columns: dict[int, Column] = {}
     for number, values in _training_values(records, rows):
         columns[number] = _fit_number(fields[number], values, from_all_rows=from_all_rows)
-    counts = {} if from_all_rows else _level_counts(records, rows)
+    block = records.layout.codes
+    counts = {}  # how often each code of a category occurs, [levels + 2]
+    for number in () if from_all_rows else block.fields:
+        if fields[number].declared is None:
+            counts[number] = np.zeros(len(fields[number].levels) + 2, np.int64)
+    for _, taken in records.chunks(rows) if counts else ():
+        codes = block.of(taken)
+        for place, number in enumerate(block.fields):
+            if number in counts:
+                counts[number] += np.bincount(codes[:, place], minlength=len(counts[number]))
     for number, field in enumerate(fields):
         if field.declared is not None:
             columns[number] = declared_column(field.name, field.declared)
@@ -77,22 +86,6 @@ def _training_values(records: Records, rows: Int64) -> Iterator[tuple[int, Float
         for number, of_number in zip(numbers, values, strict=True):
             if records.layout.fields[number].declared is None:
                 yield number, of_number
-
-
-def _level_counts(records: Records, rows: Int64) -> dict[int, Int64]:
-    """How often each code of a category occurs on some rows, ``[levels + 2]``."""
-    block = records.layout.codes
-    counts = {}
-    for number in block.fields:
-        field = records.layout.fields[number]
-        if field.declared is None:
-            counts[number] = np.zeros(len(field.levels) + 2, np.int64)
-    for _, taken in records.chunks(rows):
-        codes = block.of(taken)
-        for place, number in enumerate(block.fields):
-            if number in counts:
-                counts[number] += np.bincount(codes[:, place], minlength=len(counts[number]))
-    return counts
 
 
 def _fit_number(field: Field, train: Float64, *, from_all_rows: bool) -> NumberColumn:

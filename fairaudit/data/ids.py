@@ -48,8 +48,11 @@ def looks_like_id(name: str, codes: Codes, rows: int) -> bool:
     if distinct < 2 or pa.types.is_boolean(codes.values.type):
         return False
     is_text = codes.kind == "category"
-    if not is_text and not _whole(codes):
-        return False
+    # floor() has no answer beyond 2^53
+    if not is_text and not pa.types.is_integer(codes.values.type):
+        is_number = codes.kind == "number"
+        if not is_number or pc.any(pc.not_equal(codes.values, pc.floor(codes.values))).as_py():
+            return False
     share = distinct / present
     if is_id_name(name) and (share >= _NAMED_ID_SHARE or distinct > _ID_MANY_VALUES):
         return True
@@ -63,11 +66,3 @@ def looks_like_id(name: str, codes: Codes, rows: int) -> bool:
     limits = pc.min_max(codes.values).as_py()
     runs = limits["min"] in (0, 1) and limits["max"] <= _ID_MAX_SPREAD * distinct
     return distinct >= _ID_MANY_VALUES or runs
-
-
-def _whole(codes: Codes) -> bool:
-    if codes.kind != "number":
-        return False
-    if pa.types.is_integer(codes.values.type):  # floor() has no answer beyond 2^53
-        return True
-    return bool(pc.all(pc.equal(codes.values, pc.floor(codes.values))).as_py())

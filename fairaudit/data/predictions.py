@@ -222,9 +222,15 @@ def _read(
                 nearest(column, table.column_names),
             )
     if len(columns) == 1:
-        certain = _as_classes(table.column(columns[0]), label)
-        if certain is not None:
-            return certain, True
+        levels = encode_levels(table.column(columns[0]))
+        # A column of many values holds no classes; looking each of them up would take a while.
+        few = levels.names[: _SPELLINGS * len(label.classes) + 1]
+        predicted = [same_class(level, label.classes) for level in few]
+        certain = np.full((len(few) + 1, len(label.classes)), np.nan)  # the last: no prediction
+        for code, place in enumerate(predicted):
+            certain[code] = np.arange(len(label.classes)) == place
+        if None not in predicted:
+            return certain[levels.codes], True
     for column in columns:
         if kind_of(table.column(column).type) != "number":
             raise DataError(
@@ -248,20 +254,6 @@ def _read(
             "negative or do not add up to 1"
         )
     return values, False
-
-
-def _as_classes(column: pa.ChunkedArray, label: LabelColumn) -> NDArray[np.float64] | None:
-    """1 for the class that is predicted, ``[N, Y]``; None where some value names no class."""
-    levels = encode_levels(column)
-    # A column of many values holds no classes; looking each of them up would take a while.
-    few = levels.names[: _SPELLINGS * len(label.classes) + 1]
-    certain = np.full((len(few) + 1, len(label.classes)), np.nan)  # the last: no prediction
-    for code, level in enumerate(few):
-        predicted = same_class(level, label.classes)
-        if predicted is None:
-            return None
-        certain[code] = np.arange(len(label.classes)) == predicted
-    return certain[levels.codes]
 
 
 def _columns(name: str, table: pa.Table) -> list[str]:

@@ -4,6 +4,7 @@ Both have the arm's start, batches, rate and optimizer, and neither is private.
 Source: docs/methods.md 7.1.
 """
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -36,43 +37,22 @@ def train_twins(
     """
     task = replace(task, checkpoints=())
     if arm.search is not None:
-        arrays, kind = part_of(arm.search.capability, "try_twins")(
-            arm,
-            method,
-            task,
-            prepared,
-        )
-    else:
-        arrays, kind = _twins(arm, method, task, prepared, reference_rate)
-    return arrays, {STEP_FACT: kind}
-
-
-def _twins(
-    arm: Arm, method: Method, task: Task, prepared: SeedData, reference_rate: float
-) -> tuple[dict[str, Array], StepTwin]:
+        try_twins = part_of(arm.search.capability, "try_twins")
+        arrays, kind = try_twins(arm, method, task, prepared)
+        return arrays, {STEP_FACT: kind}
     quiet = noiseless(arm, task)
     without = method.fit(quiet, [FactorOfStep()])
     assert without.event is None, f"the twin of {arm.key} released {without.event}"
     arrays = named(WITHOUT_NOISE, outcome(quiet, without, prepared))
-    stepping = steps_of(arm, method, task, without)
-    if stepping is None:
-        return arrays, StepTwin.NONE
-    alone = StepsAlone(method)
-    has_its_batches = set(task.sampling) == {"shared"}
-    if has_its_batches and alone.takes_steps_of(stepping, reference_rate):
-        return arrays, StepTwin.REFERENCE
-    try:
-        arrays |= named(
-            STEP_FACT,
-            outcome(
-                stepping,
-                alone.fit(stepping, []),
-                prepared,
-            ),
-        )
-    except DivergedError:  # no clipping holds it
-        return arrays, StepTwin.NONE
-    return arrays, StepTwin.TRAINED
+    stepping, kind = steps_of(arm, method, task, without), StepTwin.NONE
+    alone, has_its_batches = StepsAlone(method), set(task.sampling) == {"shared"}
+    if stepping and has_its_batches and alone.takes_steps_of(stepping, reference_rate):
+        kind = StepTwin.REFERENCE
+    elif stepping:
+        with contextlib.suppress(DivergedError):  # no clipping holds it
+            arrays |= named(STEP_FACT, outcome(stepping, alone.fit(stepping, []), prepared))
+            kind = StepTwin.TRAINED
+    return arrays, {STEP_FACT: kind}
 
 
 def steps_of(

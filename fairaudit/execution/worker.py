@@ -31,7 +31,7 @@ from fairaudit.execution.trained import method_of
 from fairaudit.execution.twins import train_twins
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.catalog import REFERENCE, admit, admit_outside, find, is_third_party
-from fairaudit.methods.spec import MethodSpec, Need
+from fairaudit.methods.spec import Need
 from fairaudit.metrics.sklearn_check import logistic_baseline
 from fairaudit.models.zoo import check_outputs
 from fairaudit.planning.arms import Arm
@@ -125,10 +125,19 @@ def _training(
     why: dict[str, Tensor] = {}
     if trained.checkpoints:
         why = causes.read(method, task, trained)
-    arrays: dict[str, Array] = {
-        **outcome(task, trained, prepared),
-        **_readings(plan, find(arm.method), method, task, trained),
-    }
+    arrays = outcome(task, trained, prepared)
+    spec, read_by_method = find(arm.method), dict[str, Tensor]()
+    if plan.config.diagnostics != "off" and spec.readings:
+        module, _, name = spec.readings.partition(":")
+        read_by_method = getattr(importlib.import_module(module), name)(method, task, trained)
+    unsaid = sorted(read_by_method.keys() - spec.meanings.keys()) if is_third_party(spec) else []
+    if unsaid:
+        raise TrainingError(
+            f"{spec.name} reads {unsaid[0]!r} and does not say what that is",
+            hint=f"name it in MethodSpec.meanings of {spec.name}",
+        )
+    for name, value in read_by_method.items():
+        arrays[f"reading.{name}"] = value.double().contiguous().numpy()
     for name, value in why.items():
         arrays[f"cause.{name}"] = value.numpy()
     if why:
@@ -214,6 +223,11 @@ def task_of(
     budget = DEFAULT_BUDGET
     if config.memory is not None:
         budget = config.memory * 2**20
+    checkpoints: tuple[int, ...] = ()  # of the readings that say why a group pays
+    if config.diagnostics == "full":
+        checkpoints = schedule.kept(config.diagnostics_every)
+        parameters = job.repeats * sum(p.numel() for p in model.parameters())
+        refuse_too_many(len(checkpoints), parameters)
     return Task(
         arm=arm.key,
         seed=job.seed,
@@ -231,39 +245,5 @@ def task_of(
         public=prepared.public,
         records=prepared.encoded.split.train,
         device=find_device(config.device),
-        checkpoints=_checkpoints(plan, job, model),
+        checkpoints=checkpoints,
     )
-
-
-def _readings(
-    plan: Plan, spec: MethodSpec, method: Method, task: Task, trained: TrainedReplicates
-) -> dict[str, Array]:
-    """What the method's own diagnostics read of the finished training."""
-    if plan.config.diagnostics == "off" or not spec.readings:
-        return {}
-    module, _, name = spec.readings.partition(":")
-    found: dict[str, Tensor] = getattr(importlib.import_module(module), name)(
-        method,
-        task,
-        trained,
-    )
-    unsaid = sorted(found.keys() - spec.meanings.keys()) if is_third_party(spec) else []
-    if unsaid:
-        raise TrainingError(
-            f"{spec.name} reads {unsaid[0]!r} and does not say what that is",
-            hint=f"name it in MethodSpec.meanings of {spec.name}",
-        )
-    return {f"reading.{name}": value.double().contiguous().numpy() for name, value in found.items()}
-
-
-def _checkpoints(
-    plan: Plan,
-    job: Job,
-    model: torch.nn.Module,
-) -> tuple[int, ...]:
-    """Steps to keep for the readings that say why a group pays."""
-    if plan.config.diagnostics != "full":
-        return ()
-    steps = plan.training.kept(plan.config.diagnostics_every)
-    refuse_too_many(len(steps), job.repeats * sum(p.numel() for p in model.parameters()))
-    return steps

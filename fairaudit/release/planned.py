@@ -107,7 +107,19 @@ def plan_release(request: Request) -> ReleasePlan:
             hint="audit first",
         )
     audited = _audited(report, request)
-    _refuse_unproven(report, audited)
+    privacy = audited.privacy
+    if not privacy.guarantee.is_proved or privacy.epsilon is None:
+        why = f": {privacy.reason}" if privacy.reason else ""
+        hint = "train a method that has one"
+        if audited.variant is None and report.config["tune_privacy"].value == "uncharged":
+            hint = "audit with --tune-privacy charged"
+        raise PrivacyError(f"{audited.key} has no established guarantee{why}", hint=hint)
+    if audited.source is not None:
+        raise PrivacyError(
+            f"{audited.key} reads what {audited.source} released: it is a control, and epsilon "
+            "covers it alone",
+            hint=f"train {audited.source} itself",
+        )
     overrides = []
     if not gates_pass(report, audited.key):
         if not request.despite_gates:
@@ -202,22 +214,6 @@ def _audited(report: Report, request: Request) -> ArmFacts:
     raise ConfigError(
         f"{request.method} was not audited, or not in this form and at this epsilon", hint=hint
     )
-
-
-def _refuse_unproven(report: Report, arm: ArmFacts) -> None:
-    privacy = arm.privacy
-    if not privacy.guarantee.is_proved or privacy.epsilon is None:
-        why = f": {privacy.reason}" if privacy.reason else ""
-        hint = "train a method that has one"
-        if arm.variant is None and report.config["tune_privacy"].value == "uncharged":
-            hint = "audit with --tune-privacy charged"
-        raise PrivacyError(f"{arm.key} has no established guarantee{why}", hint=hint)
-    if arm.source is not None:
-        raise PrivacyError(
-            f"{arm.key} reads what {arm.source} released: it is a control, and epsilon covers it "
-            "alone",
-            hint=f"train {arm.source} itself",
-        )
 
 
 def _gates_that_stand_against(report: Report, arm: str) -> GateFailed | Undecided:
