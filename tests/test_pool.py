@@ -42,12 +42,12 @@ def ask(serve, *tasks, size=1):
     return answers
 
 
-@pytest.mark.parametrize("way", ["file", "-c", "stdin"])
+@pytest.mark.parametrize("way", ["file", "stdin"])
 def test_a_script_without_main_guard_runs_once(tmp_path, way):
     script = SCRIPT.format(toys=str(TOYS), scratch=str(tmp_path / "scratch"))
     file = tmp_path / "script.py"
     file.write_text(script)
-    arguments = {"file": [str(file)], "-c": ["-c", script], "stdin": ["-"]}[way]
+    arguments = {"file": [str(file)], "stdin": ["-"]}[way]
     done = subprocess.run(
         [sys.executable, *arguments],
         input=script if way == "stdin" else "",
@@ -101,7 +101,7 @@ def test_leaving_the_pool_ends_a_busy_worker_at_once(tmp_path):
     with Pool(eval, 1, preload=LIGHT) as pool:
         write_pid = f"open({str(pid_file)!r}, 'w').write(str(__import__('os').getpid()))"
         end = f"open({str(tmp_path / 'end')!r}, 'w')"
-        pool.give(0, f"[{write_pid}, __import__('time').sleep(60), {end}]")
+        pool.give(0, f"[{write_pid}, __import__('time').sleep(6000), {end}]")
         while not (pid_file.exists() and pid_file.read_text()):
             time.sleep(0.01)
     wait_until_gone(int(pid_file.read_text()))

@@ -196,7 +196,7 @@ def test_clean_waits_for_no_run(make_plan, tmp_path):
 
 @pytest.mark.faults
 def test_the_lock_dies_with_its_holder(make_plan, tmp_path):
-    command = [sys.executable, str(TOYS / "interrupted_run.py"), str(tmp_path), "lock"]
+    command = [sys.executable, str(TOYS / "locking_run.py"), str(tmp_path)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as holder:

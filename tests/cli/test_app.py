@@ -1,9 +1,6 @@
 import json
-import os
 import signal
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,6 @@ from fairaudit.analysis.build import build_report
 from fairaudit.cli import app
 from fairaudit.data.spool import Shared
 from fairaudit.planning.flow import Audit
-from fairaudit.report.to_json import to_json
 
 COMMANDS = (
     *("run", "choose", "gate", "plan", "inspect", "score", "compare", "report", "init"),
@@ -107,30 +103,6 @@ def test_an_error_that_typer_would_take_for_something_else_is_a_bug(monkeypatch,
     said = capsys.readouterr().err
     assert said.startswith(f"Bug: {type(error).__name__}; ")
     Path(said.split()[-1]).unlink()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (["schema"], 141),
-        (["--help"], 0),
-        (["run"], 2),
-        (["gate", "REPORT", "--fail-on", "epsilon > 0.001"], 1),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_without_a_reader_the_code_is_the_same(tmp_path, arguments, code):
-    """As in ``fairaudit ... 2>&1 | head``: the other end of the pipe is closed."""
-    path = tmp_path / "report.json"
-    path.write_text(to_json(build_report(findings(), metadata())))
-    command = [str(path) if argument == "REPORT" else argument for argument in arguments]
-    nobody, pipe = os.pipe()
-    os.close(nobody)
-    done = subprocess.run(
-        [sys.executable, "-m", "fairaudit", *command], stdout=pipe, stderr=pipe, timeout=600
-    )
-    os.close(pipe)
-    assert done.returncode == code
 
 
 @pytest.mark.parametrize(

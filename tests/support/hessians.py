@@ -22,41 +22,15 @@ class Gelu(nn.Module):
         return self.second(nn.functional.gelu(self.first(x)))
 
 
-class Convolution(nn.Sequential):
-    """A convolution over the inputs taken as a series, then a Linear layer."""
-
-    def __init__(self, classes):
-        super().__init__(
-            nn.Unflatten(1, (1, WIDTH)),
-            nn.Conv1d(1, 3, 3),
-            nn.Tanh(),
-            nn.Flatten(),
-            nn.Linear(15, classes),
-        )
-
-
 CHAINS = {
     **dict.fromkeys(MODELS),
     "deep-tanh": (
         4,
         lambda: make_model("mlp", WIDTH, 4, hidden=(9, 6, 5, 4), activation="tanh", seed=1),
     ),
-    "deep-relu": (
-        3,
-        lambda: make_model("mlp", WIDTH, 3, hidden=(9, 6, 5), activation="relu", seed=1),
-    ),
     "sigmoids": (
         3,
-        lambda: nn.Sequential(
-            *(
-                nn.Linear(WIDTH, 6),
-                nn.Sigmoid(),
-                nn.Linear(6, 5),
-                nn.Sigmoid(),
-                nn.Linear(5, 3),
-                nn.Sigmoid(),
-            )
-        ),
+        lambda: nn.Sequential(nn.Linear(WIDTH, 6), nn.Sigmoid(), nn.Linear(6, 3), nn.Sigmoid()),
     ),
     "no-bias": (
         3,
@@ -66,9 +40,8 @@ CHAINS = {
         2,
         lambda: nn.Sequential(nn.Tanh(), nn.Linear(WIDTH, 4), nn.Tanh(), nn.Linear(4, 2)),
     ),
-    "linear-pair": (2, lambda: nn.Sequential(nn.Linear(WIDTH, 4), nn.Linear(4, 2))),
 }
-FOREIGN = {"gelu": (3, lambda: Gelu(3)), "convolution": (3, lambda: Convolution(3))}
+FOREIGN = {"gelu": (3, lambda: Gelu(3))}
 BUILDERS = {**CHAINS, **FOREIGN}
 
 

@@ -11,11 +11,9 @@ CLASSES = 3
 
 Maker = Callable[[], nn.Module]
 
-SECOND: list[Maker] = [nn.Tanh, lambda: nn.Conv2d(8, 4, 3), nn.Tanh]
 # name -> (H, W, C) and the layers in front of the last linear one
 IMAGE_MODELS: dict[str, tuple[tuple[int, int, int], list[Maker]]] = {
-    "tanh-grey": ((9, 8, 1), [lambda: nn.Conv2d(1, 8, 3), *SECOND]),
-    "tanh-colour": ((9, 8, 3), [lambda: nn.Conv2d(3, 8, 3), *SECOND]),
+    "tanh-grey": ((9, 8, 1), [lambda: nn.Conv2d(1, 8, 3), nn.Tanh, lambda: nn.Conv2d(8, 4, 3)]),
     "strided-relu": (
         (11, 9, 2),
         [

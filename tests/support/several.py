@@ -39,7 +39,6 @@ WITHIN = ("accuracy", "loss", "selection_rate", "tpr", "fpr", "precision", "impa
 COSTS = ("privacy_cost", "excess_risk")
 PARTS = (".step", ".clipping", ".noise")
 SPLIT = tuple(f"{metric}{part}" for metric in COSTS for part in ("", *PARTS))
-SERIES = ("loss", "gradient_norm", "clipped")
 T4, Z = (
     2.776445,
     1.959964,
@@ -140,26 +139,6 @@ def compared(key, grouping):
     )
 
 
-def trained(job):
-    """A finished job whose last readings are its own, seed by seed."""
-    made = job_result(job.id, sklearn_baseline=1.0 if job.arm == "sgd" else None)
-    arrays = {name: array for name, array in made.arrays.items() if not name.startswith("trace")}
-    for name in SERIES:
-        values = [
-            [[drawn(name, job.arm, job.seed, step, k) for k in range(2)]] for step in (91, 183)
-        ]
-        arrays |= {
-            f"trace.{name}": np.array(values, np.float32),
-            f"trace_steps.{name}": np.array([91, 183]),
-        }
-    released = [[drawn("threshold", job.arm, job.seed, step)] for step in (0, 1)]
-    arrays |= {
-        "trace.threshold": np.array(released, np.float32),
-        "trace_steps.threshold": np.arange(2),
-    }
-    return replace(made, arrays=arrays)
-
-
 def several():
     settled = resolved(
         group=["sex", "region"],
@@ -182,7 +161,7 @@ def several():
         for i, (name, names) in enumerate(GROUPINGS.items())
     )
     data = replace(dataset(), groupings=groupings, labels=rows % 2)
-    results = {job.id: trained(job) for job in made.jobs if job.id != LOST}
+    results = {job.id: job_result(job.id) for job in made.jobs if job.id != LOST}
     comparisons = tuple(compared(key, grouping) for grouping in GROUPINGS for key in ARMS)
     found = Audit(settled, made, data, results, {LOST: "diverged"}, comparisons)
     return build_report(found, metadata())

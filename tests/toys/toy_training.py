@@ -103,7 +103,7 @@ def _misbehave(plan, job):
     if arm == "killed" or (arm == "killed-once" and first):
         os.kill(os.getpid(), signal.SIGKILL)
     if arm == "slow" and not (plan.config.data / "hurry").exists():
-        time.sleep(60)
+        time.sleep(6000)
     if arm in ("late", "brief"):
         time.sleep(0.3 if arm == "late" else 0.03)
     if arm == "prints":
