@@ -135,6 +135,7 @@ def open_archive(path: Path, options: ImageOptions) -> Archive:
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Name -> array of an npz file; one that unpacks to far more than its size is refused."""
     arrays = {}
     try:
         with zipfile.ZipFile(path) as archive:

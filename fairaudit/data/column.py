@@ -73,8 +73,9 @@ class CategoryColumn(Part):
 
     @model_validator(mode="after")
     def _fits(self) -> "CategoryColumn":
-        wanted = len(self.levels) + 2
-        if len(self.places) != wanted or len(self.values) != wanted:
+        """Two entries follow the levels: an unlisted text and a missing value; all are inputs."""
+        entries = len(self.levels) + 2
+        if len(self.places) != entries or len(self.values) != entries:
             raise ValueError("places and values are not as many as levels")
         if max(self.places) >= max(1, len(self.inputs)):
             raise ValueError("a place is no input")

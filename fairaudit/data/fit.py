@@ -89,6 +89,11 @@ def _training_values(records: Records, rows: Int64) -> Iterator[tuple[int, Float
 
 
 def _fit_number(field: Field, train: Float64, *, from_all_rows: bool) -> NumberColumn:
+    """Mean, standard deviation and median (for gaps) of a column's training values, ``[n]``.
+
+    ``from_all_rows``: whether gaps get an indicator is read from the whole column, not from this
+    split.
+    """
     gaps = np.isnan(train)
     has_indicator = field.gaps if from_all_rows else bool(gaps.any())
     indicator = (f"{field.name}={MISSING_INPUT}",) if has_indicator else ()

@@ -140,6 +140,7 @@ def restrict(grouping: Grouping, rows: Int64) -> Grouping:
 def _grouping(
     name: str, column: pa.ChunkedArray, spec: str | None
 ) -> tuple[Grouping, list[Notice]]:
+    """A group of each row from a column, numbers cut into bins, and what must be said of it."""
     kind = kind_of(column.type)
     if spec is not None and kind != "number":
         raise ConfigError(f"--bin: group column {quoted(name)} does not hold numbers")
@@ -187,10 +188,11 @@ def _with_missing(name: str, levels: Levels) -> Grouping:
 
 
 def _check_size(grouping: Grouping) -> None:
+    """Refuse a column with fewer than two groups or with more than ``MAX_GROUPS``."""
     named = len(grouping.names) - (grouping.missing is not None)
     if named < 2:
-        what = "has one value in all rows" if named else "is missing in all rows"
-        raise DataError(f"group column {quoted(grouping.name)} {what}")
+        problem = "has one value in all rows" if named else "is missing in all rows"
+        raise DataError(f"group column {quoted(grouping.name)} {problem}")
     if named > MAX_GROUPS:
         raise DataError(
             f"group column {quoted(grouping.name)} has {named:,} values, more than {MAX_GROUPS}",

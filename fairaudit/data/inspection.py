@@ -178,6 +178,7 @@ def describe(
 def _schema(
     checked: CheckedTable, dataset: Dataset | None, config: AuditConfig
 ) -> tuple[ColumnSummary, ...]:
+    """What each column is taken for, in the table's order; without a dataset as asked for."""
     reasons = dataset.dropped_columns if dataset else checked.dropped
     roles: dict[str | None, str] = dict.fromkeys(reasons, "dropped")
     if dataset:

@@ -142,23 +142,23 @@ class RecordWriter:
         self._codes: dict[int, Int64] = {}
         fields = []
         for number, name in enumerate(features.column_names):
-            column, told = features.column(name), declared.get(name)
+            column, declaration = features.column(name), declared.get(name)
             gaps, kind = column.null_count > 0, kind_of(column.type)
             if kind == "number":
-                fields.append(Field(name, "number", gaps, declared=told))
+                fields.append(Field(name, "number", gaps, declared=declaration))
                 continue
-            if isinstance(told, DeclaredCategory):
-                levels, codes = told.categories, listed_codes(column, told.categories)
+            if isinstance(declaration, DeclaredCategory):
+                levels, codes = declaration.categories, listed_codes(column, declaration.categories)
             else:
-                known = encode_levels(column)
-                levels = known.names
+                encoded = encode_levels(column)
+                levels = encoded.names
                 codes = np.where(
-                    known.codes < 0,
+                    encoded.codes < 0,
                     len(levels) + 1,
-                    known.codes,
+                    encoded.codes,
                 )
             self._codes[number] = codes
-            fields.append(Field(name, "category", gaps, levels, told))
+            fields.append(Field(name, "category", gaps, levels, declaration))
         self.layout = Layout.of(fields)
 
     def blocks(self) -> Iterator[UInt8]:

@@ -129,10 +129,10 @@ def largest_remainder(total: int, sizes: Int64) -> Int64:
     Returns:
         ``[K]``, each within 1 of its exact share.
     """
-    whole = int(sizes.sum())
-    if whole == 0:
+    rows = int(sizes.sum())
+    if rows == 0:
         return np.zeros_like(sizes)
-    quota, remainder = np.divmod(total * sizes, whole)
+    quota, remainder = np.divmod(total * sizes, rows)
     first = np.argsort(-remainder, kind="stable")[: total - int(quota.sum())]
     quota[first] += 1
     return quota
@@ -145,6 +145,7 @@ def group_counts(dataset: Dataset, rows: Int64 | NDArray[np.bool_]) -> Int64:
 
 
 def _sizes(dataset: Dataset, config: AuditConfig) -> _Sizes:
+    """How many rows of each group are in the pool, in the test part and kept for training."""
     if dataset.split is None:
         pool = group_counts(dataset, np.arange(dataset.n_rows))
         if config.balance:
@@ -181,6 +182,7 @@ def _balanced(dataset: Dataset, counts: Int64) -> Int64:
 
 
 def _kept(dataset: Dataset, config: AuditConfig, train: Int64) -> Int64:
+    """Training rows by group, ``[K]``, of which ``--keep`` keeps a share of some groups."""
     if not config.keep:
         return train
     names = dataset.first_grouping.names if dataset.groupings else ()

@@ -49,6 +49,7 @@ class Spool:
 
     @cached_property
     def _file(self) -> BinaryIO:
+        """The temporary file, without a name, closed with this object."""
         try:
             file: BinaryIO = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 (lives as long as this)
         except OSError as error:
@@ -134,6 +135,7 @@ class Shared(Generic[Value]):
 
     @cached_property
     def _pickled(self) -> tuple[bytes, list[slice]]:
+        """The value's pickle without its arrays, and where in the spool's file each array lies."""
         places: list[slice] = []
         assert self._spool is not None, "a worker starts none"
         place_of = self._spool.place_of
@@ -157,6 +159,7 @@ def _mapped(
     places: list[slice],
     descriptor: _Descriptor,
 ) -> Shared[Value]:
+    """What another process pickled to the file, its arrays mapped rather than copied, made once."""
     file = descriptor.detach()
 
     def make() -> Value:

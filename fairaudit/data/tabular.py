@@ -194,6 +194,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
 
 
 def _check_names(names: Sequence[str], config: AuditConfig) -> None:
+    """Refuse options that name a column which is absent, or one column for two roles."""
     label, split = config.label, config.split_column
     asked: dict[str, Iterable[str | None]] = {
         "label column": [label],
@@ -283,6 +284,7 @@ def _row_notices(
     reasons: dict[str, str],
     n_rows: int,
 ) -> Sequence[Notice]:
+    """Notices of rows and columns left out, with the reason, and of duplicate rows."""
     notices = []
     for reason, counts in rows.dropped.items():
         message = f"{numbered(sum(counts.values()), 'row')} left out: {reason}"

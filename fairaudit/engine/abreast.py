@@ -88,6 +88,7 @@ def abreast(trainings: Sequence[Training]) -> Training | None:
 
 
 def _schedule(training: Training) -> tuple[object, ...]:
+    """What two trainings must share to be trained in one loop: steps, public sizes, optimiser."""
     sampler = training.sampler
     facts = training.facts
     sizes = (facts.n_public, facts.n_groups, facts.n_classes)

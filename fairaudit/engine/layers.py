@@ -44,6 +44,7 @@ def unsupported(module: nn.Module, how: str = "") -> TrainingError:
 
 
 def _pair(module: nn.Module, value: object) -> tuple[int, int]:
+    """A module's option for (height, width), of which one number stands for both."""
     match value:
         case int():
             return value, value

@@ -290,7 +290,13 @@ def claims_sensitivity(release: Release | UnprovenRelease) -> bool:
 
 
 class Loop:
-    """A training that can be taken some steps at a time; :func:`train` takes them all."""
+    """A training that can be taken some steps at a time; :func:`train` takes them all.
+
+    Args:
+        network: The stacked replicates, with parameters ``theta [R, P]``.
+        pool: Training records.
+        training: Sampler, objective, rule, release and optimiser.
+    """
 
     def __init__(self, network: Stacked, pool: TrainingPool, training: Training) -> None:
         self.network = network
@@ -385,6 +391,7 @@ class Loop:
         norms: Tensor,
         scale: Tensor,
     ) -> StepView:
+        """The step as observers see it: this batch's logits, norms and factors, by replicate."""
         training = self.training
         group = self._lead(batch.group)
         return StepView(

@@ -44,6 +44,7 @@ class _SomeRows:
         index: NDArray[np.int64],
         out: NDArray[np.float32],
     ) -> None:
+        """Write the rows ``index`` of these places to ``out``, ``[len(index), *shape]``."""
         self.rows.fill(self.places[index], out)
 
 
@@ -186,17 +187,18 @@ class TrainingPool:
         index: Tensor,
         present: Tensor | None,
     ) -> Tensor:
+        """Inputs of the records ``index``, ``[B]`` or ``[R, B]`` of them; 0 where padded."""
         flat = index.flatten().clamp(max=self.n_records - 1)  # padding points one past it
         if isinstance(features, Tensor):
-            found = features.index_select(0, flat)
+            inputs = features.index_select(0, flat)
         else:
-            found = self._filled(features, flat)
-        found = found.view(*index.shape, *self.shape)
+            inputs = self._filled(features, flat)
+        inputs = inputs.view(*index.shape, *self.shape)
         if present is None:
-            return found
+            return inputs
         return torch.where(
             present.view(*present.shape, *[1] * len(self.shape)),
-            found,
+            inputs,
             0.0,
         )
 

@@ -448,8 +448,9 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
                 _compare(network.logits(records), bare.eval()(records.clone()))
 
 
-def _compare(found: Tensor, alone: Tensor) -> None:
-    if not float((found - alone).norm()) <= _TOLERANCE * float(alone.norm()) + 1e-6:
+def _compare(batched: Tensor, alone: Tensor) -> None:
+    """Refuse a model that gives another gradient in a batch than on one record alone."""
+    if not float((batched - alone).norm()) <= _TOLERANCE * float(alone.norm()) + 1e-6:
         raise TrainingError(
             "this model in a batch differs from this model on one record alone",
             hint="does it mix the records of a batch, or keep parameters in a plain list? leave "

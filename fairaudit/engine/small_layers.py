@@ -248,6 +248,7 @@ class _Normalise(Materialised):
         return ((inner - mean - along * slope) * rate).view(x.shape)
 
     def _standard(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """``(x - mean) / sd`` in the shape of x, and 1 / sd of each record and part."""
         pieces = self.cut(x.contiguous())
         centred = pieces - pieces.mean((-3, -1), keepdim=True)
         variance = centred.square().mean((-3, -1), keepdim=True)

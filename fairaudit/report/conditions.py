@@ -43,16 +43,16 @@ RULE_CODES = ("rule_failed", "rule_open", "rules_met")
 
 def with_findings(report: Report) -> Report:
     """The report with its findings, which follow from everything else in it."""
-    found = list(_health(report))
+    findings_so_far = list(_health(report))
     for arm, comparison in shipped(report):
-        found += _of_answers(report, arm, comparison)
-        found += _of_gaps(report, comparison)
-        found += _of_parts(report, arm, comparison)
-        found += _of_steps(report, arm, comparison)
-    found += _of_controls(report)
+        findings_so_far += _of_answers(report, arm, comparison)
+        findings_so_far += _of_gaps(report, comparison)
+        findings_so_far += _of_parts(report, arm, comparison)
+        findings_so_far += _of_steps(report, arm, comparison)
+    findings_so_far += _of_controls(report)
     for more in added("findings"):
-        found += more(report)
-    findings = tuple(map(said, _in_accord(found)))
+        findings_so_far += more(report)
+    findings = tuple(map(said, _in_accord(findings_so_far)))
     return with_rules(report.model_copy(update={"findings": findings}))
 
 
@@ -74,9 +74,9 @@ def asking_why(report: Report) -> set[str]:
 
 def with_rules(report: Report) -> Report:
     """The report with what its gates say of each arm before all other findings."""
-    judged = [said(finding) for finding in _of_rules(report)]
+    of_rules = [said(finding) for finding in _of_rules(report)]
     others = [finding for finding in report.findings if finding.code not in RULE_CODES]
-    return report.model_copy(update={"findings": (*judged, *others)})
+    return report.model_copy(update={"findings": (*of_rules, *others)})
 
 
 def shipped(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
@@ -105,13 +105,13 @@ def _of_rules(report: Report) -> Iterator[Finding]:
     """Every rule that does not pass for an arm, beside its worst number; else that all do."""
     codes = {"fail": "rule_failed", "inconclusive": "rule_open"}
     for arm in report.arms:
-        judged = False
+        is_judged = False
         open_rules = []
         for gate in report.gates:
             targets = [target for target in gate.targets if target.arm == arm.key]
             if not targets:
                 continue
-            judged = True
+            is_judged = True
             worst = max(targets, key=lambda target: severity(target.outcome))
             if worst.outcome in codes:
                 knob: Knob | None = "seeds up" if worst.outcome == "inconclusive" else None
@@ -129,7 +129,7 @@ def _of_rules(report: Report) -> Iterator[Finding]:
                 )
         if open_rules:
             yield from open_rules
-        elif judged:
+        elif is_judged:
             yield Finding(code="rules_met", arm=arm.key)
 
 
@@ -140,7 +140,7 @@ def _of_answers(
 ) -> Iterator[Finding]:
     """Groups that only one answer is left for, classes that a group lost, and what is not known."""
     answers = {group.group: group.value("one_answer") for group in comparison.by_group}
-    classes = [known.name for known in report.data.label.classes]
+    classes = [label_class.name for label_class in report.data.label.classes]
     named = set()
     for share in sorted(comparison.doubtful, key=lambda share: -(share.reference.value or 0.0)):
         numbers = {"share": interval_of(share.private), "reference": interval_of(share.reference)}
@@ -155,7 +155,7 @@ def _of_answers(
                 continue
             named.add(share.group)
             code = "one_answer"
-        found = _found(
+        finding = _finding(
             code,
             comparison,
             "selection_rate",
@@ -166,7 +166,7 @@ def _of_answers(
             advised=advised,
         )
         answer = group_text(report.data.label.column, classes[share.answer])
-        yield found.model_copy(update={"answer": answer})
+        yield finding.model_copy(update={"answer": answer})
 
 
 def measures(comparison: Comparison) -> list[str]:
@@ -174,10 +174,10 @@ def measures(comparison: Comparison) -> list[str]:
     names = []
     for cost in costs():
         gaps = [main_gap(comparison, name) for name in _by_class(comparison, cost)]
-        known = [gap for gap in gaps if gap is not None]
-        detected = [gap.metric for gap in known if detected_gap(comparison, gap.metric)]
+        defined = [gap for gap in gaps if gap is not None]
+        detected = [gap.metric for gap in defined if detected_gap(comparison, gap.metric)]
         widest = max(
-            known,
+            defined,
             key=lambda gap: gap.size.high or 0.0,
             default=None,
         )
@@ -225,14 +225,14 @@ def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
         if metric in comparison.paid:
             size = {"size": interval_of(comparison.overall.estimates[metric])}
             code = "rate_fell" if _is_rate(metric) else "cost"
-            yield _found(code, comparison, metric, (), size, report=report)
+            yield _finding(code, comparison, metric, (), size, report=report)
     for metric in measures(comparison):
         gap = main_gap(comparison, metric)
         if gap is None:
             continue
         if gap.size.ends is None or not gap.gated:
             reason = gap.size.reason or gap.reason
-            yield _found(
+            yield _finding(
                 "gap_unknown",
                 comparison,
                 metric,
@@ -243,11 +243,11 @@ def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
             )
             continue
         size = {"size": interval_of(gap.size)}
-        yield _found("no_gap", comparison, metric, (), size, report=report)
+        yield _finding("no_gap", comparison, metric, (), size, report=report)
         least_found, bound = gap.minimum_detectable, gap.size.high
         if least_found is not None and bound is not None and least_found <= bound:
             least = {"least": _alone(least_found)}
-            yield _found("least_found", comparison, metric, (), least, report=report)
+            yield _finding("least_found", comparison, metric, (), least, report=report)
 
 
 def _size(gap: Gap) -> float:
@@ -267,7 +267,7 @@ def _of_gap(report: Report, comparison: Comparison, gap: Gap) -> Finding:
     else:
         code = "rate_gap" if _is_rate(gap.metric) else "gap"
         numbers = size | {"cost_a": cost_a, "cost_b": cost_b}
-    return _found(code, comparison, gap.metric, groups, numbers, report=report)
+    return _finding(code, comparison, gap.metric, groups, numbers, report=report)
 
 
 def _is_rate(metric: str) -> bool:
@@ -276,6 +276,7 @@ def _is_rate(metric: str) -> bool:
 
 
 def _gain(cost: Interval) -> Interval:
+    """A cost as a gain: the number and its interval with the sign turned."""
     low, high = (None if end is None else -end for end in (cost.high, cost.low))
     return Interval(
         value=-(cost.value or 0.0),
@@ -301,7 +302,7 @@ def _of_parts(
         numbers[part.name] = part.number
     for part in split.asked(step_by_rule=arm.step_by_rule):
         if part.is_above and (part.number.value or 0.0) >= MOST * (split.total.value or 0.0):
-            yield _found(
+            yield _finding(
                 f"from_{part.name}",
                 comparison,
                 split.metric,
@@ -314,6 +315,7 @@ def _of_parts(
 
 
 def _detected_split(comparison: Comparison) -> Split | None:
+    """The parts of the first detected gap among the measures, else of the first detected cost."""
     for metric in measures(comparison):
         gap = detected_gap(comparison, metric)
         if gap is not None:
@@ -344,7 +346,7 @@ def _of_steps(
             raised = causes.parts[part].low
             if raised is not None and raised > 0 and share.low is not None and share.low > MOST:
                 numbers = {"share": interval_of(share)}
-                yield _found(f"step_{part}", comparison, RISK, groups, numbers, report=report)
+                yield _finding(f"step_{part}", comparison, RISK, groups, numbers, report=report)
 
 
 def _of_controls(report: Report) -> Iterator[Finding]:
@@ -361,16 +363,16 @@ def _of_controls(report: Report) -> Iterator[Finding]:
         gaps = list(filter(None, map(main_gap, (copied, matched))))
         if len(gaps) < 2 or not any(map(is_detected, gaps)):
             continue
-        own, other = (gap.absolute for gap in gaps)
-        if own.ends is None or other.ends is None:
+        copied_gap, matched_gap = (gap.absolute for gap in gaps)
+        if copied_gap.ends is None or matched_gap.ends is None:
             continue
         code = "matched_alike"
-        if other.ends.low > own.ends.high:
+        if matched_gap.ends.low > copied_gap.ends.high:
             code = "matched_worse"
-        elif other.ends.high < own.ends.low:
+        elif matched_gap.ends.high < copied_gap.ends.low:
             code = "matched_better"
-        numbers = {"size": interval_of(own), "matched": interval_of(other)}
-        finding = _found(code, copied, COST, (), numbers, report=report)
+        numbers = {"size": interval_of(copied_gap), "matched": interval_of(matched_gap)}
+        finding = _finding(code, copied, COST, (), numbers, report=report)
         yield finding.model_copy(update={"reference": control.key})
 
 
@@ -379,13 +381,13 @@ def _health(report: Report) -> Iterator[Finding]:
     yield from _of_reference(report)
     first = report.data.groupings[0].name
     arms = {arm.key: arm for arm in report.arms}
-    seen = set()
+    checked = set()
     for comparison in report.comparisons:
         arm = arms[comparison.arm]
         if comparison.grouping != first:
             continue
-        if arm.key not in seen:
-            seen.add(arm.key)
+        if arm.key not in checked:
+            checked.add(arm.key)
             yield from _against_constant(report, arm, comparison)
             yield from _of_loss(report, arm, comparison)
         yield from _self_check(report, arm, comparison)
@@ -398,9 +400,10 @@ def _health(report: Report) -> Iterator[Finding]:
 
 
 def _of_reference(report: Report) -> Iterator[Finding]:
+    """A finding if the reference predicts worse than scikit-learn's baseline on the same rows."""
     check = report.sklearn_baseline
-    own, other = check.reference_accuracy, check.baseline_accuracy
-    if check.undertrained and own is not None and other is not None:
+    reference, baseline = check.reference_accuracy, check.baseline_accuracy
+    if check.undertrained and reference is not None and baseline is not None:
         for arm in report.arms:
             if arm.key == check.arm:
                 yield Finding(
@@ -408,7 +411,7 @@ def _of_reference(report: Report) -> Iterator[Finding]:
                     arm=arm.key,
                     measure="accuracy",
                     unit="fraction",
-                    numbers={"own": _alone(own), "other": _alone(other)},
+                    numbers={"own": _alone(reference), "other": _alone(baseline)},
                     reason=check.baseline,
                     advice=_remedy(report, arm),
                 )
@@ -425,7 +428,7 @@ def _against_constant(
         if worse is not None and worse.value is not None and worse.value > 0:
             numbers = {"worse": interval_of(worse)}
             advised = _remedy(report, arm)
-            yield _found(
+            yield _finding(
                 "worse_than_constant", comparison, cost, (), numbers, report=report, advised=advised
             )
             return
@@ -436,6 +439,7 @@ def _of_loss(
     arm: ArmFacts,
     comparison: Comparison,
 ) -> Iterator[Finding]:
+    """A finding if the last quarter of training has a larger mean loss than the first half."""
     losses = _training_losses(report, arm.key)
     if len(losses) < 4:
         return
@@ -443,7 +447,7 @@ def _of_loss(
     if last > first * (1 + RISES_BY):
         numbers = {"first": _alone(first), "last": _alone(last)}
         advised = _remedy(report, arm)
-        yield _found(
+        yield _finding(
             "loss_rises",
             comparison,
             RISK,
@@ -463,14 +467,14 @@ def _training_losses(report: Report, key: str) -> list[float]:
             sizes = {group.group: group.n_train for group in comparison.by_group}
     losses = []
     for row in curves[0].values if curves else ():
-        total = whole = 0.0
+        total = weights = 0.0
         for column, value in zip(curves[0].columns, row, strict=True):
             weight = sizes.get(column) or 0.0
             if value is not None:
                 total += value * weight
-                whole += weight
-        if whole > 0:
-            losses.append(total / whole)
+                weights += weight
+        if weights > 0:
+            losses.append(total / weights)
     return losses
 
 
@@ -480,13 +484,17 @@ def _self_check(
     comparison: Comparison,
 ) -> Iterator[Finding]:
     """An arm compared with itself must show no gap."""
-    twins = [one for one in report.arms if one.key == comparison.reference and one.reference]
+    twins = [
+        candidate
+        for candidate in report.arms
+        if candidate.key == comparison.reference and candidate.reference
+    ]
     gap = main_gap(comparison)
     if not twins or twins[0].method != arm.method or gap is None:
         return
     if gap.signed.excludes_zero:
         numbers = {"size": interval_of(gap.signed)}
-        yield _found("self_check_failed", comparison, gap.metric, (), numbers, report=report)
+        yield _finding("self_check_failed", comparison, gap.metric, (), numbers, report=report)
 
 
 def _of_sweep(
@@ -500,11 +508,11 @@ def _of_sweep(
     """
     risks = []
     for point in (sweep.points[0], sweep.points[-1]):
-        wanted = point.arm, sweep.reference, sweep.grouping
+        sought = point.arm, sweep.reference, sweep.grouping
         for comparison in report.costs:
             place = comparison.arm, comparison.reference, comparison.grouping
             risk = comparison.overall.estimates.get(RISK)
-            if place == wanted and risk is not None:
+            if place == sought and risk is not None:
                 risks.append((comparison, risk))
     if len(risks) != 2 or risks[0][1].ends is None or risks[1][1].ends is None:
         return
@@ -513,7 +521,7 @@ def _of_sweep(
         arm = arms[risks[1][0].arm]
         numbers = {"first": interval_of(risks[0][1]), "last": interval_of(risks[1][1])}
         advised = _remedy(report, arm)
-        yield _found(
+        yield _finding(
             "cost_not_falling",
             risks[1][0],
             RISK,
@@ -524,7 +532,7 @@ def _of_sweep(
         )
 
 
-def _found(
+def _finding(
     code: str,
     comparison: Comparison,
     measure: str,
@@ -694,6 +702,6 @@ def _clipped(report: Report, key: str) -> float:
     """The largest share of a group's records that was clipped last; 1 where it was not read."""
     for curve in report.diagnostics.arms.get(key, ()):
         if curve.name == "clipped" and curve.values:
-            known = [value for value in curve.values[-1] if value is not None]
-            return max(known, default=1.0)
+            shares = [value for value in curve.values[-1] if value is not None]
+            return max(shares, default=1.0)
     return 1.0

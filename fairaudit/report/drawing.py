@@ -154,6 +154,7 @@ def _figures(number: Interval) -> Spec:
 
 
 def _whisker(encoding: Spec) -> Spec:
+    """The layer that draws intervals; points without an interval get none."""
     return {
         "mark": {"type": "rule", "strokeWidth": 2},
         "encoding": encoding,
@@ -162,6 +163,7 @@ def _whisker(encoding: Spec) -> Spec:
 
 
 def _lines(panel: Lines) -> Spec:
+    """A line per series over a logarithmic x axis (epsilon), with points and interval whiskers."""
     series = list(dict.fromkeys(point.series for point in panel.points))
     values = []
     for point in panel.points:  # beside each other, or their whiskers would hide each other
@@ -218,6 +220,7 @@ def _layered(
 
 
 def _colour(series: Sequence[str]) -> Spec:
+    """The colour channel: a colour of the palette per series, in their order."""
     return {
         **_NOMINAL_SERIES,
         "sort": list(series),
@@ -227,6 +230,7 @@ def _colour(series: Sequence[str]) -> Spec:
 
 
 def _shape(series: Sequence[str]) -> Spec:
+    """The shape channel: a marker per series, so that series differ without colour as well."""
     return {
         **_NOMINAL_SERIES,
         "legend": _legend(series),
@@ -235,6 +239,7 @@ def _shape(series: Sequence[str]) -> Spec:
 
 
 def _legend(series: Sequence[str]) -> Spec | None:
+    """A legend in as many columns as fit; None for a single series, which needs none."""
     if len(series) < 2:
         return None
     columns = max(1, _LEGEND_LETTERS // (max(len(name) for name in series) + 4))
@@ -255,6 +260,7 @@ def _tooltip(numbers: Sequence[str]) -> list[Spec]:
 
 
 def _line_at_zero(channel: str) -> Spec:
+    """A dashed line at 0 across the chart; ``channel`` is the axis ("x" or "y") that 0 is on."""
     return {
         "data": {"values": [{"at": 0.0}]},
         "mark": {
@@ -268,6 +274,7 @@ def _line_at_zero(channel: str) -> Spec:
 
 
 def _theme(ink: str, font: str) -> Spec:
+    """Vega-Lite's config: colours of text and grid from ``ink``, on a transparent background."""
     words = {"labelColor": ink, "titleColor": ink, "labelFontSize": 12}
     lines = {"gridColor": ink, "gridOpacity": 0.15, "domainColor": ink, "tickColor": ink}
     return {

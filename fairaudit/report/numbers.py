@@ -179,13 +179,13 @@ def spoken_rates(attacks: Mapping[str, Sequence[AttackFacts]]) -> str:
         return ""
     first = next(iter(attacks.values()))
     alarms = _main_and_others(f"{100 * rate.false_positive_rate:g} %" for rate in first)
-    found = []
+    text = []
     for shown, keys in alike.items():
-        whose = ""
+        arms = ""
         if len(attacks) > 1:
-            whose = f" ({listed(keys)})"
-        found.append(f"{shown} of members{whose}")
-    return f"Membership attacks: at {alarms} false alarms they find at most {'; '.join(found)}"
+            arms = f" ({listed(keys)})"
+        text.append(f"{shown} of members{arms}")
+    return f"Membership attacks: at {alarms} false alarms they find at most {'; '.join(text)}"
 
 
 def _main_and_others(texts: Iterable[str]) -> str:

@@ -63,7 +63,7 @@ Panel: TypeAlias = Intervals | Lines
 
 def labels(names: Sequence[str], limit: int = LABEL_LIMIT) -> dict[str, str]:
     """Name -> short visible text; two names never share one, however much they look alike."""
-    found: dict[str, str] = {}
+    label_of: dict[str, str] = {}
     taken: set[str] = set()
     for name in dict.fromkeys(names):
         stem = plain(name, limit).strip() or NAMELESS
@@ -71,5 +71,5 @@ def labels(names: Sequence[str], limit: int = LABEL_LIMIT) -> dict[str, str]:
         while label in taken:
             label, number = f"{stem} ({number})", number + 1
         taken.add(label)
-        found[name] = label
-    return found
+        label_of[name] = label
+    return label_of

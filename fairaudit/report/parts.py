@@ -72,24 +72,24 @@ class Split:
 
 def part_names(comparison: Comparison) -> list[str]:
     """The parts that costs of a comparison are in; none where nothing was split."""
-    known = comparison.overall.estimates
-    return [part for part in PARTS if f"privacy_cost.{part}" in known]
+    estimates = comparison.overall.estimates
+    return [part for part in PARTS if f"privacy_cost.{part}" in estimates]
 
 
 def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> Split | None:
     """A group's cost in its parts."""
-    names, known = part_names(comparison), group.estimates
-    if not names or metric not in known:
+    names, estimates = part_names(comparison), group.estimates
+    if not names or metric not in estimates:
         return None
     parts = []
     for name in names:
-        estimate = known[f"{metric}.{name}"]
+        estimate = estimates[f"{metric}.{name}"]
         parts.append(SplitPart(name, interval_of(estimate), _is_above(estimate)))
     return Split(
         metric,
         "",
         "",
-        interval_of(known[metric]),
+        interval_of(estimates[metric]),
         tuple(parts),
     )
 
@@ -104,10 +104,10 @@ def split_gap(comparison: Comparison, metric: str, pair: Gap) -> Split | None:
     for gap in comparison.gaps:  # the metrics have the groups in whichever order
         if gap.kind == "pair" and {gap.a, gap.b} == {pair.a, pair.b}:
             pairs[gap.metric] = gap
-    whole, names = pairs.get(metric), part_names(comparison)
-    if not names or whole is None or whole.signed.value is None:
+    whole_gap, names = pairs.get(metric), part_names(comparison)
+    if not names or whole_gap is None or whole_gap.signed.value is None:
         return None
-    is_negative = whole.signed.value < 0
+    is_negative = whole_gap.signed.value < 0
     parts = []
     for name in names:
         of_part = pairs.get(f"{metric}.{name}")
@@ -116,11 +116,11 @@ def split_gap(comparison: Comparison, metric: str, pair: Gap) -> Split | None:
         estimate = _shared(of_part, is_negative=is_negative)
         is_above = bool(of_part.direction) and _is_above(estimate)
         parts.append(SplitPart(name, interval_of(estimate), is_above))
-    payer, other = whole.a, whole.b
+    worse_off, better_off = whole_gap.a, whole_gap.b
     if is_negative:
-        payer, other = other, payer
-    total = interval_of(_shared(whole, is_negative=is_negative))
-    return Split(metric, payer, other, total, tuple(parts))
+        worse_off, better_off = better_off, worse_off
+    total = interval_of(_shared(whole_gap, is_negative=is_negative))
+    return Split(metric, worse_off, better_off, total, tuple(parts))
 
 
 def _shared(gap: Gap, *, is_negative: bool) -> Estimate:

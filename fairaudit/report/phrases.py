@@ -265,6 +265,11 @@ class _Number:
     unit: str
 
     def __format__(self, form: str) -> str:
+        """The number as a phrase asks for it.
+
+        ``{size}`` is with interval and unit, ``plain`` without the unit, ``bare`` the number alone;
+        ``value`` and ``high`` are the estimate and the upper end with their unit.
+        """
         match form:
             case "percent":
                 return written(self.number, PERCENT)

@@ -36,6 +36,7 @@ def visible(text: str) -> str:
 
 
 def _shown(character: str) -> str:
+    """The character, or ``U+XXXX`` for a control, invisible or space-like one."""
     category = unicodedata.category(character)
     if category in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}:
         return f"U+{ord(character):04X}"

@@ -64,6 +64,7 @@ def read_report(text: str, *, name: str) -> Report:
     """
 
     def each_key_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+        """A JSON object's pairs as a dict; a repeated key, of which json keeps one, is refused."""
         content: dict[str, JsonValue] = {}
         for key, value in pairs:
             if key in content:
@@ -97,6 +98,7 @@ def read_report(text: str, *, name: str) -> Report:
 
 
 def _text(content: JsonValue) -> str:
+    """JSON with sorted keys, so that equal content is equal text; NaN is refused."""
     return (
         json.dumps(
             content,

@@ -77,8 +77,8 @@ def verdicts(gates: Sequence[GateRecord]) -> dict[str, Outcome]:
 
     In the order in which they are met.
     """
-    found: dict[str, list[Outcome]] = {}
+    outcomes_of: dict[str, list[Outcome]] = {}
     for gate in gates:
         for target in gate.targets:
-            found.setdefault(target.arm, []).append(target.outcome)
-    return {arm: worst(outcomes) for arm, outcomes in found.items()}
+            outcomes_of.setdefault(target.arm, []).append(target.outcome)
+    return {arm: worst(outcomes) for arm, outcomes in outcomes_of.items()}

@@ -79,6 +79,7 @@ def write_blocks(blocks: Sequence[doc.Block]) -> Markup:
 
 
 def _block(block: doc.Block) -> Markup:
+    """One block of the document as HTML; a table of too many rows can be unfolded."""
     match block:
         case doc.Text():
             return Markup("<p>{}</p>").format(inline(block.words))
@@ -102,6 +103,7 @@ def _details(summary: str, body: Markup) -> Markup:
 
 
 def _figure(chart: doc.Chart) -> Markup:
+    """A chart as a figure: an empty place for each panel, which a script fills, and its numbers."""
     panels = Markup("")
     for number, panel in enumerate(chart.panels):
         panels += Markup(
@@ -123,6 +125,7 @@ def _figure(chart: doc.Chart) -> Markup:
 
 
 def _table(block: doc.Table, caption: str = "") -> Markup:
+    """A table as HTML; ``caption`` is for screen readers alone."""
     lines = [Markup('<div class="scroll"><table>')]
     if caption:
         lines.append(Markup('<caption class="unseen">{}</caption>').format(visible(caption)))

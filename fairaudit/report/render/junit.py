@@ -58,9 +58,9 @@ def _case(
     if gate.outcome == "pass":
         return ""
     element = element_of[gate.outcome]
-    found = SubElement(case, element, message=plain(f"{gate.outcome}: {gate.words}", _LONGEST))
+    problem = SubElement(case, element, message=plain(f"{gate.outcome}: {gate.words}", _LONGEST))
     if element != "skipped":
-        found.set("type", gate.outcome)
+        problem.set("type", gate.outcome)
     lines = []
     if gate.reason:
         lines = [plain(gate.reason, _LONGEST)]
@@ -70,7 +70,7 @@ def _case(
             if target.reason:
                 reason = f"; {plain(target.reason, 300)}"
             lines.append(f"{target.outcome}: {described(target, gate.unit)}{reason}")
-    found.text = "\n".join(lines)
+    problem.text = "\n".join(lines)
     return element
 
 

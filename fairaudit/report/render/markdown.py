@@ -86,6 +86,7 @@ def inline(words: doc.Cell, *, is_start: bool = True) -> str:
 
 
 def _run(run: doc.Inline, *, is_start: bool) -> str:
+    """One run of inline text as Markdown, escaped; ``is_start``: it begins a line."""
     match run:
         case str():
             return literal(run.lstrip() if is_start else run, is_start=is_start)
@@ -108,6 +109,7 @@ def _run(run: doc.Inline, *, is_start: bool) -> str:
 
 
 def _lines(block: doc.Block, pictures: Pictures | None) -> Iterator[str]:
+    """The lines of one block; figures only as links to ``pictures`` (folder, kind)."""
     match block:
         case doc.Text():
             yield inline(block.words)
@@ -132,6 +134,7 @@ def _lines(block: doc.Block, pictures: Pictures | None) -> Iterator[str]:
 
 
 def _table(block: doc.Table) -> Iterator[str]:
+    """The lines of a table, at most ``block.most`` rows, with the count of those left out."""
     titles, rules = [], []
     for column in block.columns:
         titles.append(literal(column.title, is_start=False))

@@ -51,6 +51,7 @@ def section(report: Report) -> Section | None:
 
 
 def _training(report: Report) -> str:
+    """One line on what was trained: model, seeds, private runs and epochs."""
     training = report.training
     if training is None:
         return "predictions were given, nothing was trained"
@@ -71,6 +72,7 @@ def _training(report: Report) -> str:
 
 
 def _reference_check(report: Report) -> Iterator[Words]:
+    """One line: the reference's accuracy beside scikit-learn's baseline, or why there is none."""
     check = report.sklearn_baseline
     accuracy = ""
     if check.reference_accuracy is not None:
@@ -127,6 +129,7 @@ def _lacking(report: Report) -> list[str]:
 
 
 def _split(data: DataFacts) -> Iterator[str]:
+    """Lines on the data: how rows were split, duplicate rows, inputs of the model."""
     if data.duplicate_rows is None:
         yield f"Every row ({data.rows:,}) is a test row of every model"
         return

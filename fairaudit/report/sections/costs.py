@@ -58,6 +58,7 @@ def all_measures(report: Report) -> list[str]:
 
 
 def _by_group(report: Report) -> Table:
+    """The table of costs: a row per method and group, a column per measure."""
     shown = all_measures(report)[:_MOST_MEASURES]
     rows: list[tuple[Cell, ...]] = []
     for comparison in report.costs:
@@ -121,6 +122,7 @@ def _row(
     comparison: Comparison,
     gap: Gap,
 ) -> tuple[Cell, ...]:
+    """A row of the table of gaps: method, measure, groups, size, what is detectable, reading."""
     scale = scale_of(gap.metric)
     said = plain(reading(gap), 80) or UNKNOWN
     size = Quantity(gap.size, scale)

@@ -21,14 +21,14 @@ def section(report: Report) -> Section | None:
     for gate in report.gates:
         outcomes = Counter(target.outcome for target in gate.targets)
         counts = [f"{outcomes[o]} {o}" for o in ("fail", "inconclusive", "pass") if outcomes[o]]
-        found = ", ".join(counts) or plain(gate.reason, 200)
+        summary = ", ".join(counts) or plain(gate.reason, 200)
         badge = (Badge(gate.outcome, gate.outcome),)
         rules.append(
             (
                 badge,
                 plain(gate.rule, 200),
                 plain(gate.words, 300),
-                found,
+                summary,
             )
         )
         for target in gate.targets:
@@ -69,7 +69,7 @@ def section(report: Report) -> Section | None:
         )
     ]
     if open_targets:
-        told = "What does not pass. The shared interval holds for all numbers of a rule together."
+        note = "What does not pass. The shared interval holds for all numbers of a rule together."
         head = (
             "rule",
             "outcome",
@@ -80,7 +80,7 @@ def section(report: Report) -> Section | None:
             "#shared interval",
             "reason",
         )
-        blocks += [Text(told), table(head, open_targets, most=_MOST_TARGETS)]
+        blocks += [Text(note), table(head, open_targets, most=_MOST_TARGETS)]
     if left_out:
         names = plain("; ".join(left_out), 600)
         blocks.append(Text(f"Not judged unless a rule names them: {names}."))

@@ -57,6 +57,7 @@ def section(report: Report) -> Section | None:
 
 
 def _by_group(report: Report, metrics: list[str]) -> Table:
+    """The table of metrics: a row per method and group, a column per metric."""
     rows: list[tuple[Cell, ...]] = []
     for comparison, group in every_group(report.comparisons):
         values = [Quantity(group.estimates.get(metric)) for metric in metrics]
@@ -86,6 +87,7 @@ def _by_group(report: Report, metrics: list[str]) -> Table:
 
 
 def _largest_gaps(report: Report, metrics: list[str]) -> Table:
+    """The table of largest gaps: a row per method, grouping and metric."""
     rows: list[tuple[Cell, ...]] = []
     for comparison in report.comparisons:
         for metric in metrics:

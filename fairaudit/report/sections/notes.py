@@ -10,20 +10,21 @@ _MOST = 12
 
 def warnings(report: Report) -> Section | None:
     """What may bias the audit, or must be known to read it."""
-    others = report.warnings
-    told: dict[tuple[str, str], list[str]] = {}
-    for warning in others[:_MOST]:
+    all_warnings = report.warnings
+    by_code: dict[tuple[str, str], list[str]] = {}
+    for warning in all_warnings[:_MOST]:
         fix = ""
         if warning.fix:
             fix = f" ({plain(warning.fix, 200)})"
-        told.setdefault((warning.level, warning.code), []).append(
+        by_code.setdefault((warning.level, warning.code), []).append(
             f"{plain(warning.message, 600)}{fix}"
         )
     items = [
-        f"{level} {plain(code)}: {' – '.join(messages)}" for (level, code), messages in told.items()
+        f"{level} {plain(code)}: {' – '.join(messages)}"
+        for (level, code), messages in by_code.items()
     ]
-    if len(others) > _MOST:
-        items.append(f"{len(others) - _MOST} more are in report.json.")
+    if len(all_warnings) > _MOST:
+        items.append(f"{len(all_warnings) - _MOST} more are in report.json.")
     return Section("warnings", "Warnings", bullets(items) or (Text("None."),))
 
 

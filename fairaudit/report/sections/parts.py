@@ -25,15 +25,15 @@ def section(report: Report) -> Section | None:
         rows += _rows(report, comparison)
     if not rows:
         return None
-    told = TOLD
+    intro = TOLD
     if report.config["twins"].value == "auto":
-        told = f"{TOLD} {WHERE_DETECTED}"
+        intro = f"{TOLD} {WHERE_DETECTED}"
     head = ["method", "of", "cost (unit)", "#step", "#clipping", "#noise"]
     return Section(
         "parts",
         "Step, clipping or noise",
         (
-            Text(told),
+            Text(intro),
             table(
                 head,
                 rows,
@@ -56,6 +56,7 @@ def _measures(report: Report, comparison: Comparison) -> list[str]:
 
 
 def _rows(report: Report, comparison: Comparison) -> Iterator[tuple[Cell, ...]]:
+    """Parts (step, clipping, noise) of each measure's largest gap, then of every group's costs."""
     arm, grouping = plain(comparison.arm), comparison.grouping
     for measure in _measures(report, comparison):
         gap = detected_gap(comparison, measure) or main_gap(comparison, measure)

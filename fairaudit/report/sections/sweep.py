@@ -54,8 +54,8 @@ def section(report: Report) -> Section | None:
             if delta is not None:
                 deltas[delta] = None
     at = "".join(f", δ = {delta:g}" for delta in deltas)
-    told = f"Points of accuracy lost, with 95 % intervals; a smaller ε means more privacy{at}."
-    blocks: list[Block] = [Text(told), *figures(sweep_chart(report))]
+    intro = f"Points of accuracy lost, with 95 % intervals; a smaller ε means more privacy{at}."
+    blocks: list[Block] = [Text(intro), *figures(sweep_chart(report))]
     for targets, of_gaps in gaps.items():
         titles = [f"#ε ≤ {target:g}" for target in targets[:_MOST_EPSILONS]]
         blocks.append(

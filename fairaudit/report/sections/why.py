@@ -34,6 +34,7 @@ def section(report: Report) -> Section | None:
 
 
 def _parts(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
+    """A table of what direction, magnitude and noise of a step add to each group's loss."""
     rows: list[tuple[Cell, ...]] = []
     for arm, of_arm in causes.items():
         for group in of_arm.groups:
@@ -57,6 +58,7 @@ def _parts(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
 
 
 def _claims(decomposition: Decomposition) -> Iterator[Block]:
+    """A table of the papers' claims that this audit could check, with the verdicts."""
     rows: list[tuple[Cell, ...]] = []
     for claim in decomposition.claims:
         statement, source = plain(claim.statement, 200), plain(claim.source, 80)
@@ -78,6 +80,7 @@ def _claims(decomposition: Decomposition) -> Iterator[Block]:
 
 
 def _bounds(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
+    """A table of lower bounds on a step's cost to one group over another, beside the truth."""
     rows: list[tuple[Cell, ...]] = []
     for arm, of_arm in causes.items():
         for bound in of_arm.bounds:
