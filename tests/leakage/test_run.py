@@ -405,11 +405,3 @@ def test_more_than_epsilon_allows_is_a_finding(report):
     (found,) = findings(report.model_copy(update={"studies": {"leakage": study}}))
     assert (found.code, found.arm, found.groups) == ("above_ceiling", "dpsgd", ("M",))
     assert said(found).text.startswith("In M the attack finds ")
-
-
-def test_commands_that_attack_nothing_refuse_it_or_leave_it_out(table, report, tmp_path):
-    from fairaudit.choosing.choose import _refuse_options
-
-    resolved = resolve_config({"data": table, "out": tmp_path, "group": ["sex"], "leakage": True})
-    with pytest.raises(ConfigError, match="choose trains no models to attack"):
-        _refuse_options(resolved)

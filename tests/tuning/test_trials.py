@@ -281,7 +281,7 @@ def test_a_charged_arm_meets_its_target_and_costs_more_than_one_training():
 
 def test_tries_are_geometric_unless_only_fewer_are_affordable():
     """At epsilon 1 a geometric number leaves too little for the counts of batches."""
-    name, dataset = "global-adapt", load_dataset(AuditConfig(data=LOANS, group=("sex",)))
+    name = "global-adapt"
     counts = {
         "method": (name,),
         "noise_multiplier": None,
@@ -292,7 +292,7 @@ def test_tries_are_geometric_unless_only_fewer_are_affordable():
         arm = plan.arm(name)
         assert arm.search.selection == arm.charge.selection == Selection(20.0, shape)
         assert 0.99 * target <= arm.privacy.headline <= target
-        told = measure._search(arm, plan, dataset, {}, set())
+        told = measure._search(arm, plan, {})
         assert (told.mean_tries, told.shape_tries) == (20.0, shape)
         assert f"(truncated negative binomial, shape {shape:g})" in arm.privacy.reason
     with pytest.raises(
