@@ -207,7 +207,7 @@ def _answer(report: Report, metric: str) -> str:
 def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
     """Every measure in which two groups are told apart, the largest gap first.
 
-    Where there is none, what is paid over all rows and what can be excluded.
+    Of the others what is paid over all rows; where there is no gap, what can be excluded.
     """
     gaps = []
     for metric in measures(comparison):
@@ -219,13 +219,14 @@ def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
     detected.sort(key=lambda gap: (spec_of(gap.metric).unit != "fraction", -_size(gap)))
     for gap in detected:
         yield _of_gap(report, comparison, gap)
-    if detected:
-        return
+    apart = {gap.metric for gap in detected}
     for metric in measures(comparison):
-        if metric in comparison.paid:
+        if metric in comparison.paid and metric not in apart:
             size = {"size": interval_of(comparison.overall.estimates[metric])}
             code = "rate_fell" if _is_rate(metric) else "cost"
             yield _finding(code, comparison, metric, (), size, report=report)
+    if detected:
+        return
     for metric in measures(comparison):
         gap = main_gap(comparison, metric)
         if gap is None:

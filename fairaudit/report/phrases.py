@@ -101,8 +101,8 @@ PHRASES: Mapping[str, Phrase] = {
         asks_why=True,
     ),
     "cost": Phrase(
-        "a cost over all rows is told from zero, among all that the report judges, where no two "
-        "groups are told apart",
+        "a cost over all rows is told from zero, among all that the report judges, and no two "
+        "groups are told apart in it",
         "{size} of {of}",
         opening="All rows pay ",
         question="pays",
@@ -123,7 +123,7 @@ PHRASES: Mapping[str, Phrase] = {
         asks_why=True,
     ),
     "rate_fell": Phrase(
-        "a rate over all rows is told to fall and no two groups are told apart in any cost",
+        "a rate over all rows is told to fall and no two groups are told apart in it",
         "{of} by {size}",
         opening="Falls over all rows: ",
         question="pays",
