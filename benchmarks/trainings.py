@@ -154,13 +154,13 @@ def predictions(
     x: Array, weights: Array, tested: NDArray[np.bool_], groups: int = 2
 ) -> list[Predictions]:
     """As an audit has them: of each split its test rows."""
-    nothing, none = np.zeros((1, groups)), np.zeros(groups, np.int64)
+    none = np.zeros(groups, np.int64)
     found = []
     for seed in range(weights.shape[1]):
         rows = np.flatnonzero(tested[:, seed])
         upper = 1 / (1 + np.exp(-(x[rows] @ weights[:, seed])))
         both = np.stack([1 - upper, upper], axis=1).astype(np.float32)
-        found.append(Predictions(seed, rows, both[None], nothing, nothing, none))
+        found.append(Predictions(seed, rows, both[None], none))
     return found
 
 

@@ -140,18 +140,5 @@ def _predictions(
     arrays: Sequence[Float32], rows: Sequence[Int64], grouping: Grouping
 ) -> list[Predictions]:
     """Each array as one seed on its rows; no training rows."""
-    unknown = np.full((1, len(grouping.names)), np.nan)
     none = np.zeros(len(grouping.names), dtype=np.int64)
-    predictions = []
-    for seed, array in enumerate(arrays):
-        predictions.append(
-            Predictions(
-                seed,
-                rows[seed],
-                array[None],
-                train_accuracy=unknown,
-                train_loss=unknown,
-                train_count=none,
-            )
-        )
-    return predictions
+    return [Predictions(seed, rows[seed], array[None], none) for seed, array in enumerate(arrays)]

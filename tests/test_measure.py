@@ -11,8 +11,7 @@ def predictions(seed, rows):
     p = np.stack([np.linspace(0, 1, len(rows)), 1 - np.linspace(0, 1, len(rows))], -1)[None].astype(
         np.float32
     )
-    empty = np.zeros((1, 2))
-    return Predictions(seed, rows, p, empty, empty, np.zeros(2, dtype=np.int64))
+    return Predictions(seed, rows, p, np.zeros(2, dtype=np.int64))
 
 
 @pytest.mark.usefixtures("quick_accountant")

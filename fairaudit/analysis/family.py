@@ -26,6 +26,7 @@ from fairaudit.results.estimates import (
 
 ONE_ANSWER = "one_answer"
 _CHANGE = "change."
+RISK = "excess_risk"
 _ALL_ROWS = frozenset({""})  # in the place of groups
 _Place = tuple[int, str, frozenset[str]]  # comparison, what is measured, groups
 
@@ -37,10 +38,12 @@ class _Claim:
     Args:
         numbers: All of them must be told from zero.
         rivals: Of how many it is one, in its measure of its method.
+        after: The claim whose share it has once that is told; None: it has its own.
     """
 
     numbers: tuple[Estimate, ...]
     rivals: float
+    after: _Place | None = None
 
     def holds(self, measures: float) -> bool:
         """Whether it is told where so many measures share the 5 %."""
@@ -113,7 +116,10 @@ def _told(claims: Mapping[_Place, _Claim], silent: float) -> tuple[set[_Place], 
     """The claims that hold, and how many measures share the 5 % once those are told."""
     told: set[_Place] = set()
     while True:
-        left = {place: claim for place, claim in claims.items() if place not in told}
+        left = {}
+        for place, claim in claims.items():
+            if place not in told and (claim.after is None or claim.after in told):
+                left[place] = claim
         measures = silent + sum(1 / claim.rivals for claim in left.values())
         more = [place for place, claim in left.items() if claim.holds(measures)]
         if not more:
@@ -153,15 +159,18 @@ def _of_changes(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
 
 
 def _of_all_rows(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
-    """Every cost over all rows; together they are one measure."""
+    """Every cost over all rows: one measure, in which one after another is looked at.
+
+    The loss comes first, for it shows what rates, in steps of a row, do not.
+    """
     overall = comparison.overall
-    readable = []
-    for cost in cost_names(comparison):
+    claims: dict[_Place, _Claim] = {}
+    before = None
+    for cost in sorted(cost_names(comparison), key=lambda cost: cost != RISK):
         if cost not in overall.ungated and overall.estimates[cost].ends:
-            readable.append(cost)
-    claims = {}
-    for cost in readable:
-        claims[number, cost, _ALL_ROWS] = _Claim((overall.estimates[cost],), len(readable))
+            place = (number, cost, _ALL_ROWS)
+            claims[place] = _Claim((overall.estimates[cost],), 1, before)
+            before = place
     return claims
 
 

@@ -196,8 +196,6 @@ def _predictions(results: Mapping[int, JobResult], grouping: int) -> list[Predic
             seed=seed,
             rows=_column(result, "test_rows", np.int64),
             probabilities=_column(result, "probabilities", np.float32),
-            train_accuracy=_column(result, f"train_correct.{grouping}", np.float64),
-            train_loss=_column(result, f"train_loss.{grouping}", np.float64),
             train_count=_column(result, f"train_count.{grouping}", np.int64),
             train_classes=_column(result, "train_classes", np.int64),
             weights=weights,

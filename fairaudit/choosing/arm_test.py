@@ -31,7 +31,7 @@ def refuse_unfit(rules: Sequence[GateRule]) -> None:
     for rule in rules:
         metric = rule.metric
         about_all = metric.kind == "arm" and metric.key not in _OF_ONE_MODEL
-        apart = metric.key.startswith(("train.", "reference."))
+        apart = metric.key.startswith("reference.")
         why = hint = ""
         if rule.is_change:
             why, hint = "is about a change since a report", "leave .delta out"

@@ -156,9 +156,5 @@ def _of_group(name: str, spec: MetricSpec) -> Iterator[Metric]:
         said["reference."] = f"{spec.words} without privacy"
     if spec.study:
         said["change."] = f"what privacy changes in {spec.words}"
-    if spec.is_on_training:
-        said["train."] = f"{spec.words} on training rows"
-        if not spec.cost_of:
-            said["reference.train."] = f"{spec.words} on training rows without privacy"
     for prefix, words in said.items():
         yield Metric(prefix + name, prefix + name, "group", words)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +11,6 @@ from fairaudit.metrics.gaps import GroupSelection, gaps_of, reading, too_few_for
 from fairaudit.metrics.intervals import EvaluatedRecords, MetricTable, estimate
 from fairaudit.metrics.registry import (
     CONSTANT,
-    METRICS,
     NOISE,
     STEP_AND_NOISE,
     base_metric,
@@ -30,7 +28,7 @@ from fairaudit.metrics.tables import (
     own_tables,
 )
 from fairaudit.metrics.within_model import EvaluatedSeed, Float64, Int64, LabelOutcome, Predictions
-from fairaudit.results.estimates import Estimate, Gap, GroupMeasure, Measured, estimated, undefined
+from fairaudit.results.estimates import Gap, GroupMeasure, Measured, undefined
 
 FIXED_SPLIT = (
     "the expected gap over training randomness given this training set, on new people of the same "
@@ -42,7 +40,6 @@ SEVERAL_SPLITS = (
 ONE_MODEL = "these models' gap on new people of the same population; another training may differ"
 NO_SEED = "no seed finished in every method that is compared"
 NO_POSITIVE = "no positive or favourable class is known: rates are given per class"
-TRAINING_ONLY = "training rows: no interval over records; gates read test rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +138,7 @@ def compare(
     if outcome.positive is not None:
         tables |= impact_change(tables, cut.eligible)
     alone = _against_constant(evaluation, private, ours, records)
-    train = _training(private, baseline, len(cut.names))
+    train = _training_rows(private)
     found = _comparison(evaluation, (arm, reference), cut, tables, alone, train)
     doubtful = tuple(doubtful_classes(ours, theirs, records, outcome, cut))
     return found.model_copy(update={"doubtful": doubtful})
@@ -204,7 +201,7 @@ def measure_reference(
         ratio, _ = impact_ratio(tables["selection_rate"], "impact_ratio", cut.eligible)
         tables[ratio.name] = ratio
     alone = _against_constant(evaluation, predictions, seeds, records)
-    train = _training(predictions, (), len(cut.names))
+    train = _training_rows(predictions)
     return _comparison(evaluation, (arm, ""), cut, tables, alone, train)
 
 
@@ -227,59 +224,10 @@ def _against_constant(
     return {name: tables[name] for name in tables if base_metric(name) in beside_constant()}
 
 
-class _Training(NamedTuple):
-    """Training metrics: name -> ``[S, K + 1]``; mean training records ``[K + 1]``."""
-
-    by_seed: dict[str, Float64]
-    counts: Float64
-
-
-def _training(
-    private: Sequence[Predictions], baseline: Sequence[Predictions], n_groups: int
-) -> _Training:
-    """Training accuracy and loss per group; over all rows weighted by the groups' sizes."""
-    found: dict[str, Float64] = {}
-    on_training = [spec.name for spec in within_model() if spec.is_on_training]
-    for prefix, predictions in (("", private), ("reference.", baseline)):
-        counts = np.array([p.train_count for p in predictions], dtype=np.float64)
-        for metric in on_training if predictions else ():
-            values = np.array([p.over_runs(getattr(p, f"train_{metric}")) for p in predictions])
-            weighted = np.where(counts > 0, values, 0.0) * counts
-            with np.errstate(invalid="ignore"):
-                overall = weighted.sum(axis=1) / counts.sum(axis=1)
-            of_groups = np.where(counts > 0, values, np.nan)
-            found[f"{prefix}train.{metric}"] = np.column_stack([of_groups, overall])
-    for name in costs() if baseline else ():
-        metric = METRICS[name].cost_of
-        if METRICS[name].is_on_training:
-            rise = METRICS[metric].rise
-            own, other = found[f"train.{metric}"], found[f"reference.train.{metric}"]
-            found[f"train.{name}"] = rise * own - rise * other
-    if not private:
-        return _Training(found, np.zeros(n_groups + 1))
-    mean = np.mean([p.train_count for p in private], axis=0)
-    return _Training(found, np.append(mean, mean.sum()))
-
-
-def _training_estimate(name: str, by_seed: Float64) -> Estimate:
-    unit = spec_of(name).unit
-    defined = by_seed[~np.isnan(by_seed)]
-    if not len(defined):
-        return undefined("no training records", unit)
-    s = len(defined)
-    spread = float(np.std(defined, ddof=1)) / s**0.5 if s > 1 else None
-    return estimated(
-        float(defined.mean()),
-        None,
-        None,
-        training_sd=spread,
-        records_sd=None,
-        n_seeds=s,
-        n_test=0,
-        unit=unit,
-        reason=TRAINING_ONLY,
-        by_seed=defined.tolist(),
-    )
+def _training_rows(predictions: Sequence[Predictions]) -> Float64:
+    """Training rows of each group and of all, in the mean over seeds, ``[K + 1]``."""
+    mean = np.mean([p.train_count for p in predictions], axis=0)
+    return np.append(mean, mean.sum())
 
 
 def _comparison(
@@ -288,7 +236,7 @@ def _comparison(
     cut: GroupSelection,
     tables: Mapping[str, MetricTable],
     alone: Mapping[str, MetricTable],
-    train: _Training,
+    train: Float64,
 ) -> Measured:
     """``alone`` are tables of groups by themselves, of which no gap is told."""
     told, gaps, divided_by = {}, list[Gap](), {}
@@ -320,7 +268,7 @@ def _comparison(
 
 
 def _measure(
-    k: int, cut: GroupSelection, tables: Mapping[str, MetricTable], train: _Training
+    k: int, cut: GroupSelection, tables: Mapping[str, MetricTable], train: Float64
 ) -> GroupMeasure:
     """All numbers of group k, or of all test rows where k is K."""
     group, reason = "", cut.too_few_seeds
@@ -338,12 +286,10 @@ def _measure(
         for spec in within_model():
             if spec.needs_a_class:
                 estimates.setdefault(side + spec.name, undefined(NO_POSITIVE, spec.unit))
-    for name, values in train.by_seed.items():
-        estimates[name] = _training_estimate(name, values[:, k])
     return GroupMeasure(
         group=group,
         n_test=int(cut.counts[k]),
-        n_train=float(train.counts[k]),
+        n_train=float(train[k]),
         gated=not reason,
         reason=reason,
         estimates=estimates,
@@ -354,16 +300,9 @@ def _measure(
 def _nothing(evaluation: Evaluation, arm: str, reference: str) -> Measured:
     """No seed finished: every group and number is named, nothing is known."""
     named = [spec.name for spec in within_model() if spec.needs_a_class]
-    trained = [f"train.{spec.name}" for spec in within_model() if spec.is_on_training]
-    keys = [*evaluation.outcome.metrics, *named, *trained]
+    keys = [*evaluation.outcome.metrics, *named]
     if reference:
-        lost = [f"train.{name}" for name in costs() if METRICS[name].is_on_training]
-        keys = [
-            *costs(),
-            *lost,
-            *keys,
-            *(f"reference.{key}" for key in keys),
-        ]
+        keys = [*costs(), *keys, *(f"reference.{key}" for key in keys)]
     nothing = GroupMeasure(
         group="",
         n_test=0,

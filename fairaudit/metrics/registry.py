@@ -77,7 +77,6 @@ class MetricSpec:
         header: Of a column; "" for the name in words.
         is_in_summary: The console shows it where predictions are scored.
         has_own_section: A report shows it apart from the other metrics within a model.
-        is_on_training: It is also measured on training rows.
         cost_of: The metric of one model by how much which is worse than under the reference; "" for
             no cost.
     """
@@ -99,7 +98,6 @@ class MetricSpec:
     header: str = ""
     is_in_summary: bool = False
     has_own_section: bool = False
-    is_on_training: bool = False
     cost_of: str = ""
 
     @property
@@ -171,7 +169,6 @@ _ACCURACY = MetricSpec(
     compute=lambda rows: (rows.correct, rows.everyone),
     is_mean=True,
     is_in_summary=True,
-    is_on_training=True,
 )
 _LOSS = MetricSpec(
     name="loss",
@@ -184,7 +181,6 @@ _LOSS = MetricSpec(
     is_mean=True,
     least_records=30,  # a loss has no floor of uncertainty
     least_gated=200,
-    is_on_training=True,
 )
 
 _SELECTION = MetricSpec(

@@ -35,7 +35,7 @@ class Predictions:
         seed: Audit seed.
         rows: Which record each row is, ``[n]``; the same record keeps its number over seeds.
         probabilities: ``[P, n, Y]``, P private runs of this seed (1 for the reference).
-        train_accuracy, train_loss: Training split, per group, ``[P, K]``; train_count ``[K]``.
+        train_count: Training rows of each group, ``[K]``.
         train_classes: Training rows of each class, ``[Y]``; None where they are not known.
         weights: Of the runs, ``[P]``, sum 1: those of a search count as often as it would release
             them.
@@ -45,24 +45,9 @@ class Predictions:
     seed: int
     rows: NDArray[np.int64]
     probabilities: NDArray[np.float32]
-    train_accuracy: NDArray[np.float64]
-    train_loss: NDArray[np.float64]
     train_count: NDArray[np.int64]
     train_classes: NDArray[np.int64] | None = None
     weights: Float64 | None = None
-
-    def over_runs(self, values: Float64) -> Float64:
-        """The mean over the runs of values ``[P, ...]``, by their weights."""
-        if self.weights is None:
-            return np.asarray(values.mean(axis=0))
-        counted = self.weights > 0.0  # what never counts may be undefined
-        return np.asarray(
-            np.tensordot(
-                self.weights[counted],
-                values[counted],
-                axes=1,
-            )
-        )
 
 
 def predicted_class(probabilities: NDArray[np.float32]) -> NDArray[np.int64]:

@@ -269,10 +269,8 @@ class GroupMeasure(Part):
         reason: Why not.
         estimates: metric -> Estimate. Keys: ``privacy_cost`` (accuracy lost), ``excess_risk``
             (loss gained), then ``M`` and ``reference.M`` for every other metric M
-            (``metrics.registry``), and ``train.accuracy``,
-            ``train.loss``, ``reference.train.accuracy``, ``reference.train.loss``,
-            ``train.privacy_cost``, ``train.excess_risk``; with a noise-free twin both costs in
-            parts, ``privacy_cost.clipping``, ``privacy_cost.noise`` (``names.PARTS``), and where
+            (``metrics.registry``); with twins every cost in parts, ``privacy_cost.clipping``,
+            ``privacy_cost.noise`` (``registry.PARTS``), and where
             the training classes are known ``privacy_cost.constant``, ``excess_risk.constant``:
             against the model that predicts their shares for everybody. Without a favourable class
             the rates are per class, ``tpr[2]`` for class 2, and the plain keys carry the reason.

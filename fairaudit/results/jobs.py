@@ -56,12 +56,11 @@ class JobResult:
             ``test_rows`` [n] int64, row indices into the dataset;
             ``probabilities`` [R, n, Y] float32, on the test rows;
             ``train_classes`` [Y] int64, training rows of each class;
-            ``train_count.G`` [K] int64, ``train_correct.G`` [R, K] float64 (mean),
-            ``train_loss.G`` [R, K] float64 (mean, nats): training split, G = index of the grouping;
+            ``train_count.G`` [K] int64, training rows by group, G = index of the grouping;
             of a training on a random half of the rows alone ``rows`` [n] int64, ``member`` [n] bool
             and ``confidence`` [R, n] float64, the log odds of each row's true class;
-            of an arm's twins alone ``without_noise.NAME`` and ``step.NAME``: probabilities and
-            training metrics of the arm without noise, and of its steps alone;
+            of an arm's twins alone ``without_noise.NAME`` and ``step.NAME``: probabilities
+            of the arm without noise, and of its steps alone;
             ``trace.NAME`` [T_obs, R, ...] float32 and ``trace_steps.NAME`` [T_obs] int64;
             ``weights`` [R] float64: of a search's R candidates, the chance that each is kept.
         facts: JSON-ready: ``n_train``, ``event`` (what the engine did, or null),

@@ -68,10 +68,9 @@ class Request:
 
 
 class Trained(NamedTuple):
-    """What a training predicts, [n, Y] of test and training rows, and what is claimed of it."""
+    """What a training predicts of the test rows, [n, Y], and what is claimed of it."""
 
     test: NDArray[np.float32]
-    train: NDArray[np.float32]
     claimed: Claimed
 
 
@@ -177,12 +176,8 @@ def _trained(
         expected = f"{', '.join(classes[:6])[:100]}, or 0 to {len(classes) - 1}"
         message = f"its classes_ are {', '.join(order[:6])[:100]}; expected are {expected}"
         raise TrainerError(message, _IN_ORDER)
-    assert isinstance(untouched.data, TrainingData)
-    test, train = [
-        _predicted(predict, features, request, len(classes))
-        for features in (untouched.test, untouched.data.features)
-    ]
-    return Trained(test, train, _claim(getattr(predictor, "claimed", None)))
+    test = _predicted(predict, untouched.test, request, len(classes))
+    return Trained(test, _claim(getattr(predictor, "claimed", None)))
 
 
 def _synthesised(made: object) -> Synthesised:

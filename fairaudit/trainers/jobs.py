@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 
 from fairaudit.capabilities import part_of
 from fairaudit.data.dataset import Int64
-from fairaudit.execution.outcomes import OnTraining, group_means
+from fairaudit.execution.outcomes import training_counts
 from fairaudit.execution.seed_data import SeedData
 from fairaudit.execution.twins import named
-from fairaudit.metrics.within_model import record_correct, record_loss
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan
 from fairaudit.results.jobs import STEP_FACT, WITHOUT_NOISE, Array, StepTwin
@@ -65,19 +64,15 @@ def _search(
 def _train(
     plan: Plan, job: Job, arm: Arm, prepared: SeedData
 ) -> tuple[dict[str, Array], dict[str, object]]:
-    train_rows = prepared.encoded.split.train
-    nothing = np.empty(0, np.int64)
-    request = _request(plan, job, arm, prepared, np.arange(len(train_rows)), nothing)
+    places, nothing = np.arange(len(prepared.encoded.split.train)), np.empty(0, np.int64)
+    request = _request(plan, job, arm, prepared, places, nothing)
     runs = []
     for repeat in range(job.repeats):
         of_repeat = replace(request, seed=run_seed(job, arm, repeat))
         runs.append(answer_of(of_repeat, Trained))
-    labels = prepared.dataset.labels[train_rows]
-    fitted = np.stack([run.train for run in runs])
-    on_training = OnTraining(record_correct(fitted, labels), record_loss(fitted, labels))
     arrays = {
         "probabilities": np.stack([run.test for run in runs]),
-        **group_means(on_training, prepared),
+        **training_counts(prepared),
     }
     facts: dict[str, object] = {"event": None, "claimed": [run.claimed for run in runs]}
     if job.seed == plan.config.seed and not job.is_twins:  # is it deterministic?

@@ -60,13 +60,11 @@ def train_on_table(
         raise
     both = replace(dataset, features=features)
     made = dataset.n_rows + np.arange(table.num_rows)
-    n_train = len(encoded.split.train)
-    tested = np.concatenate([encoded.split.train, encoded.split.test])
     inputs = make_encoder(both, plan.config).encode(
         Split(
             job.seed,
             made,
-            tested,
+            encoded.split.test,
         )
     )
     first = dataset.groupings[0]
@@ -77,13 +75,7 @@ def train_on_table(
         n_classes=len(dataset.classes),
         n_groups=len(first.names),
     )
-    rows = inputs.test[:]
-    ours = replace(
-        encoded,
-        train=rows[:n_train],
-        test=rows[n_train:],
-    )
-    own = SeedData(dataset, ours, pool)
+    own = SeedData(dataset, replace(encoded, test=inputs.test[:]), pool)
     task = task_of(plan, job, arm, own, None)
     trained = method_of(plan.arm(REFERENCE)).fit(task, [])
     counts = {}

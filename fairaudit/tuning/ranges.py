@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.errors import TrainerError
-from fairaudit.execution.outcomes import OnTraining, group_means
+from fairaudit.execution.outcomes import training_counts
 from fairaudit.execution.seed_data import SeedData
-from fairaudit.metrics.within_model import record_correct, record_loss
+from fairaudit.metrics.within_model import record_correct
 from fairaudit.planning.arms import Arm
 from fairaudit.privacy.streams import numpy_stream
 from fairaudit.results.jobs import Array
@@ -34,7 +34,6 @@ class Trained(Protocol):
     """What one training predicts: ``test`` of the test and then the validation rows, [n, Y]."""
 
     test: NDArray[np.float32]
-    train: NDArray[np.float32]
 
 
 Places = NDArray[np.int64]
@@ -140,15 +139,7 @@ def try_ranges(
         1.0 / n_classes,
         np.float32,
     )
-    training = np.full(
-        (
-            n,
-            len(split.train),
-            n_classes,
-        ),
-        1.0 / n_classes,
-        np.float32,
-    )
+    beside = np.full((n, len(division.validation), n_classes), 1.0 / n_classes, np.float32)
     failed = []
     for number, candidate in enumerate(candidates):
         try:
@@ -158,14 +149,12 @@ def try_ranges(
                 raise
             failed.append(number)
             continue
-        test[number], training[number, division.validation] = run.test[:n_test], run.test[n_test:]
-        training[number, division.fit] = run.train
-    labels = prepared.dataset.labels[split.train]
-    on_training = OnTraining(record_correct(training, labels), record_loss(training, labels))
-    weights, tuned = judged(arm, seed, candidates, failed, on_training, prepared, division)
+        test[number], beside[number] = run.test[:n_test], run.test[n_test:]
+    correct = record_correct(beside, prepared.dataset.labels[split.train[division.validation]]) == 1
+    weights, tuned = judged(arm, seed, candidates, failed, correct, prepared, division)
     arrays: dict[str, Array] = {
         "weights": weights,
         "probabilities": test,
-        **group_means(on_training, prepared, division.fit),
+        **training_counts(prepared, division.fit),
     }
     return arrays, {"tuning": tuned}

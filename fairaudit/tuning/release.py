@@ -12,17 +12,15 @@ import torch
 from numpy.typing import NDArray
 
 from fairaudit.errors import TrainingError
-from fairaudit.execution.outcomes import ROWS_AT_ONCE
 from fairaudit.execution.seed_data import SeedData
 from fairaudit.execution.trained import DIVERGED, Kept, Sanitised
 from fairaudit.methods.base import Method, Task
-from fairaudit.metrics.within_model import record_correct
 from fairaudit.planning.arms import Arm
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream
 from fairaudit.tuning.score import Score, make_score
 from fairaudit.tuning.search import tuning_of
-from fairaudit.tuning.trials import Division, divided_at, fit_task, train
+from fairaudit.tuning.trials import Division, divided_at, fit_task, is_right, train
 from fairaudit.tuning.validation import VALIDATION_SHARE, validation_size, with_validation
 
 
@@ -124,15 +122,8 @@ def released_score(
         prepared, divided: The data, and which rows are for validation.
     """
     rows = prepared.encoded.split.train[divided.validation]
-    labels, groups = prepared.dataset.labels[rows], prepared.dataset.groupings[0].groups[rows]
-    correct = np.zeros(len(rows), np.bool_)
-    for start in range(0, len(rows), ROWS_AT_ONCE):
-        piece = slice(start, start + ROWS_AT_ONCE)
-        inputs = torch.from_numpy(
-            np.ascontiguousarray(prepared.encoded.train[divided.validation[piece]])
-        )
-        found = model.probabilities(inputs, torch.from_numpy(groups[piece])).numpy()
-        correct[piece] = record_correct(found, labels[piece])[0] == 1.0
+    groups = prepared.dataset.groupings[0].groups[rows]
+    correct = is_right(model, prepared, divided.validation)
     noise = noise_stream(0, "query", "score", 1).fill(
         torch.empty(1, rule.counts, dtype=torch.float64)
     )

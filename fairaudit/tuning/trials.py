@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from fairaudit.diagnostics.observers import FactorOfStep
 from fairaudit.engine.pool import TrainingPool
-from fairaudit.execution.outcomes import OnTraining, group_means, on_test, on_training
+from fairaudit.execution.outcomes import ROWS_AT_ONCE, on_test, training_counts
 from fairaudit.execution.seed_data import SeedData
 from fairaudit.execution.trained import DIVERGED, Sanitised, noiseless
 from fairaudit.execution.twins import named, steps_of
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.steps_alone import StepsAlone
+from fairaudit.metrics.within_model import record_correct
 from fairaudit.planning.arms import Arm
 from fairaudit.privacy.events import event_to_json
 from fairaudit.privacy.noise import noise_stream
@@ -32,7 +33,7 @@ class Found(NamedTuple):
     """What a search leaves behind, n candidates.
 
     ``arrays``: ``weights`` [n], the probability that each is the one released; ``probabilities``
-    [n, test rows, Y] and the training metrics [n, K] on the fit rows.
+    [n, test rows, Y] and how many rows of each group are fitted.
     ``facts``: ``tuning``: rows of both kinds, and of each candidate its settings, scores and
         weight.
     """
@@ -82,14 +83,15 @@ def search(
         assert is_charged, f"{arm.key}: an event is not charged"
         is_as_planned = is_printed or model.event in (planned, DIVERGED)
         assert is_as_planned, f"{arm.key} did {model.event}, planned {planned}"
-    arrays, found = _outcomes(models, prepared, division)
+    arrays = _outcomes(models, prepared, division)
+    correct = [is_right(model, prepared, division.validation) for model in models]
     failed = [number for number, model in enumerate(models) if model.event == DIVERGED]
     weights, tuned = judged(
         arm,
         task.seed,
         candidates,
         failed,
-        found,
+        np.stack(correct),
         prepared,
         division,
     )
@@ -102,7 +104,7 @@ def judged(
     seed: int,
     candidates: Sequence[Candidate],
     failed: Collection[int],
-    found: OnTraining,
+    correct: NDArray[np.bool_],
     prepared: SeedData,
     division: Division,
 ) -> tuple[NDArray[np.float64], dict[str, object]]:
@@ -111,10 +113,10 @@ def judged(
     Args:
         arm, seed, candidates: Whose.
         failed: Numbers of those that said the same of everybody.
-        found, prepared, division: As of :func:`score`.
+        correct, prepared, division: As of :func:`score`.
     """
     tuning = tuning_of(arm)
-    exact, released = score(arm, seed, found, prepared, division)
+    exact, released = score(arm, seed, correct, prepared, division)
     weights = tuning.weights(released)
     tried = []
     for candidate, chance in zip(candidates, weights, strict=True):
@@ -153,7 +155,7 @@ def twins(
     assert all(model.event in (None, DIVERGED) for model in models), (
         f"a twin of {arm.key} released something"
     )
-    arrays = named(WITHOUT_NOISE, _outcomes(models, prepared, division)[0])
+    arrays = named(WITHOUT_NOISE, _outcomes(models, prepared, division))
     stepping = []
     for own, without in zip(tasks, quiet, strict=True):
         if without is None:
@@ -173,7 +175,7 @@ def twins(
             sanitised(last, prepared),
             prepared,
             division,
-        )[0],
+        ),
     )
     return arrays, StepTwin.TRAINED
 
@@ -241,7 +243,11 @@ def sanitised(models: Sequence[TrainedReplicates | None], prepared: SeedData) ->
 
 
 def score(
-    arm: Arm, seed: int, found: OnTraining, prepared: SeedData, division: Division
+    arm: Arm,
+    seed: int,
+    correct: NDArray[np.bool_],
+    prepared: SeedData,
+    division: Division,
 ) -> tuple[list[float], list[float]]:
     """Every candidate's score on the validation rows.
 
@@ -249,7 +255,7 @@ def score(
 
     Args:
         arm, seed: Whose.
-        found: The candidates on all training rows.
+        correct: Whether each candidate is right on each validation row, ``[n, V]``.
         prepared, division: The seed's data.
     """
     tuning = tuning_of(arm)
@@ -261,7 +267,6 @@ def score(
         missing=grouping.missing,
     )
     groups = grouping.groups[prepared.encoded.split.train[division.validation]]
-    correct = found.correct[:, division.validation] == 1.0
     exact = [rule.release(row, groups, 0.0, None) for row in correct]
     if tuning.score_noise == 0.0:
         return exact, exact
@@ -282,21 +287,21 @@ def score(
 
 def _outcomes(
     models: Sequence[Sanitised], prepared: SeedData, division: Division
-) -> tuple[dict[str, Array], OnTraining]:
-    """What n models predict of the test rows, their means on the fit rows.
+) -> dict[str, Array]:
+    """What n models predict of the test rows, and how many rows of each group they fit."""
+    test = [on_test(model, prepared, 1) for model in models]
+    counts = training_counts(prepared, division.fit)
+    return {"probabilities": np.concatenate(test), **counts}
 
-    And every training row.
-    """
-    test = np.concatenate(
-        [
-            on_test(
-                model,
-                prepared,
-                1,
-            )
-            for model in models
-        ]
-    )
-    parts = [on_training(model, prepared, 1) for model in models]
-    found = OnTraining(*(np.concatenate(values) for values in zip(*parts, strict=True)))
-    return {"probabilities": test, **group_means(found, prepared, division.fit)}, found
+
+def is_right(model: Sanitised, prepared: SeedData, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether a model is right on training rows at these places, ``[V]``."""
+    rows = prepared.encoded.split.train[places]
+    labels, groups = prepared.dataset.labels[rows], prepared.dataset.groupings[0].groups[rows]
+    correct = np.zeros(len(rows), np.bool_)
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        piece = slice(start, start + ROWS_AT_ONCE)
+        inputs = torch.from_numpy(np.ascontiguousarray(prepared.encoded.train[places[piece]]))
+        found = model.probabilities(inputs, torch.from_numpy(groups[piece])).numpy()
+        correct[piece] = record_correct(found, labels[piece])[0] == 1.0
+    return correct

@@ -161,7 +161,7 @@ def test_a_class_is_lost_by_the_interval_that_holds_for_all_together():
 
 
 def paying(key, **costs):
-    """Costs over all rows; loss and selection rate have no interval."""
+    """Costs over all rows; others have no interval."""
     made = arm(key, {})
     overall = dict.fromkeys(COSTS, estimate(0.1))
     for cost, value in costs.items():
@@ -170,11 +170,14 @@ def paying(key, **costs):
 
 
 def test_what_all_rows_lose_is_one_more_measure_of_a_method():
-    """Of two methods twelve measures, and of a method's rows two costs."""
-    for factor, expected in ((1.01, ("tpr_cost",)), (0.99, ())):
-        small = {"tpr_cost": factor * half_of(24), "privacy_cost": 0.99 * half_of(24)}
-        both = [paying("first", privacy_cost=0.0, tpr_cost=0.0), paying("second", **small)]
-        first, second = family(both).comparisons
+    """Of two methods twelve measures; the loss is looked at first, then accuracy, then rates."""
+    over, under = 1.01 * half_of(12), 0.99 * half_of(12)
+    for costs, expected in (
+        ({"privacy_cost": 1.0, "excess_risk": under}, ()),
+        ({"privacy_cost": under, "excess_risk": over, "tpr_cost": 1.0}, ("excess_risk",)),
+        ({"privacy_cost": over, "tpr_cost": over}, ("privacy_cost", "tpr_cost")),
+    ):
+        first, second = family([paying("one", excess_risk=0.0), paying("two", **costs)]).comparisons
         assert (first.paid, second.paid) == ((), expected)
 
 

@@ -75,7 +75,6 @@ def prepared(data, *rules, seeds_max=5, **options):
         ("privacy_cost_gap.delta > 0.02", "change since a report"),
         ("privacy_cost_gap:dpsgd > 0.02", "names an arm"),
         ("epsilon_if_all_released > 3", "all models"),
-        ("train.accuracy < 0.7", "use accuracy"),
         ("reference.accuracy < 0.7", "use accuracy"),
     ],
 )

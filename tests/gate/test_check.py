@@ -432,7 +432,6 @@ def test_the_change_of_an_epsilon_is_that_of_the_decimals_that_people_read(
 def test_a_number_that_is_not_compared_is_not_said_to_be():
     for rule, reference in (
         ("privacy_cost@sex=F > 0.02", "sgd"),
-        ("train.privacy_cost@sex=F > 0.02", "sgd"),
         ("impact_ratio@sex=F < 0.8", ""),
         ("accuracy_gap > 0.2", ""),
     ):

@@ -21,7 +21,7 @@ from fairaudit.metrics.within_model import LabelOutcome, Predictions
 
 METRICS = (
     *("accuracy", "loss", "selection_rate", "tpr", "fpr", "precision", "impact_ratio", "auc"),
-    *("calibration_error", "train.accuracy", "train.loss"),
+    "calibration_error",
 )
 
 
@@ -51,17 +51,12 @@ def audit(
         hurt = [
             logits[rows] + noise * rng.normal(size=(len(rows), classes)) for _ in range(repeats)
         ]
-        train = (
-            np.full((repeats, k), 0.7 + 0.01 * s),
-            np.full((repeats, k), 0.5),
-            np.arange(1, k + 1) * 100,
-        )
-        known = np.full((1, k), 0.8), np.full((1, k), 0.4), np.arange(1, k + 1) * 100
+        train = np.arange(1, k + 1) * 100
         beside = logits[rows].copy()
         for moved, arm in (*((one, 0) for one in hurt), (beside, 1)):
             moved[:, -1] += np.resize(lift[arm], k)[groups[rows]]
-        private.append(Predictions(s, rows, softmax(np.array(hurt)), *train))
-        baseline.append(Predictions(s, rows, softmax(beside[None]), *known))
+        private.append(Predictions(s, rows, softmax(np.array(hurt)), train))
+        baseline.append(Predictions(s, rows, softmax(beside[None]), train))
     names = tuple("MFXYZ"[:k])
     return private, baseline, labels, Grouping("sex", groups, names)
 
@@ -95,12 +90,10 @@ def plain():
 def test_every_documented_number_is_there(plain):
     c = compared(plain)
     costs = {"privacy_cost", "excess_risk", "tpr_cost", "selection_cost"}
-    keys = costs | {"train.privacy_cost", "train.excess_risk"}
-    keys |= {*METRICS, *(f"reference.{m}" for m in METRICS)}
+    keys = costs | {*METRICS, *(f"reference.{m}" for m in METRICS)}
     for group in (*c.by_group, c.overall):
         assert set(group.estimates) == keys
-    within = [m for m in METRICS if not m.startswith("train")]
-    expected = costs | {f"{side}{m}" for side in ("", "reference.", "change.") for m in within}
+    expected = costs | {f"{side}{m}" for side in ("", "reference.", "change.") for m in METRICS}
     assert {g.metric for g in c.gaps} == expected
     assert {g.kind for g in c.gaps} == {"pair", "population", "max"}
 
@@ -321,13 +314,7 @@ def test_an_absent_group_has_no_number_and_a_reason():
     wider = Grouping("sex", grouping.groups, ("M", "F", "X"))
 
     def widened(p):
-        more = [
-            np.concatenate([v, np.full((1, 1), np.nan)], axis=1)
-            for v in (p.train_accuracy, p.train_loss)
-        ]
-        return replace(
-            p, train_accuracy=more[0], train_loss=more[1], train_count=np.append(p.train_count, 0)
-        )
+        return replace(p, train_count=np.append(p.train_count, 0))
 
     c = compared(([widened(p) for p in private], [widened(p) for p in baseline], labels, wider))
     absent = c.by_group[2]
@@ -337,7 +324,7 @@ def test_an_absent_group_has_no_number_and_a_reason():
         assert e.value is None, name
         assert e.reason, name
     assert not [g for g in c.gaps if "X" in (g.a, g.b)]
-    assert c.overall.estimates["train.accuracy"].value == pytest.approx(0.72)
+    assert (absent.n_train, c.overall.n_train) == (0, 300)
 
 
 def test_a_rate_on_fewer_than_ten_of_its_class_has_no_interval_and_no_gate():
@@ -453,8 +440,7 @@ def test_renaming_groups_renames_the_result(plain):
     swapped = Grouping("sex", 1 - grouping.groups, ("F", "M"))
 
     def flipped(p):
-        turned = p.train_accuracy[:, ::-1], p.train_loss[:, ::-1], p.train_count[::-1]
-        return Predictions(p.seed, p.rows, p.probabilities, *turned)
+        return replace(p, train_count=p.train_count[::-1])
 
     a = compared(plain)
     b = compared(([flipped(p) for p in private], [flipped(p) for p in baseline], labels, swapped))
@@ -519,17 +505,6 @@ def test_the_impact_ratio_is_of_the_most_selected_group_and_matches_a_jackknife(
     assert ratio[other].records_sd == pytest.approx((15 * np.sum(np.square(moved))) ** 0.5, rel=0.2)
 
 
-def test_training_metrics_are_shown_without_interval(plain):
-    e = compared(plain).by_group[0].estimates
-    assert e["train.privacy_cost"].value == pytest.approx(0.08)
-    assert e["train.privacy_cost"].low is None
-    assert e["train.privacy_cost"].training_sd == pytest.approx(
-        np.std([0, 1, 2, 3, 4], ddof=1) / 100 / 5**0.5
-    )
-    assert e["train.excess_risk"].unit == "nats"
-    assert compared(plain).overall.n_train == 300
-
-
 def test_calibration_has_values_and_gaps_but_no_interval(plain):
     gap = gap_of(compared(plain), "calibration_error", "max")
     assert gap.absolute.value is not None
@@ -544,13 +519,13 @@ def test_the_floor_counts_by_what_seeds_have_in_common(at):
     n, seeds = 60, 5
     groups, labels = np.repeat([0, 1], n), np.ones(2 * n, dtype=np.int64)
     right = np.tile([0.1, 0.9], (2 * n, 1)).astype(np.float32)
-    nothing = np.zeros((1, 2)), np.zeros((1, 2)), np.ones(2, dtype=np.int64)
+    nothing = np.ones(2, dtype=np.int64)
     private, baseline = [], []
     for seed in range(seeds):
         wrong = right.copy()
         wrong[at[seed]] = 0.9, 0.1
-        private.append(Predictions(seed, np.arange(2 * n), wrong[None], *nothing))
-        baseline.append(Predictions(seed, np.arange(2 * n), right[None], *nothing))
+        private.append(Predictions(seed, np.arange(2 * n), wrong[None], nothing))
+        baseline.append(Predictions(seed, np.arange(2 * n), right[None], nothing))
     found = compared((private, baseline, labels, Grouping("sex", groups, ("F", "M"))))
     cost = gap_of(found, "privacy_cost").signed
     lost = np.zeros((seeds, n))

@@ -297,8 +297,6 @@ def test_a_cost_that_is_added_comes_in_parts_and_against_a_constant(third):
                 seed=seed,
                 rows=np.arange(1200),
                 probabilities=np.stack([1 - p, p], -1)[None],
-                train_accuracy=np.full((1, 3), 0.9),
-                train_loss=np.full((1, 3), 0.3),
                 train_count=np.full(3, 100),
                 train_classes=np.array([150, 150]),
             )

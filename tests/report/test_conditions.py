@@ -274,8 +274,8 @@ def test_arms_of_which_harm_is_told_are_those_whose_cost_is_split():
     nothing = [comparison(key, (0.01, 0.01), half=0.05) for key in keys]
     assert asking_why(audited(*nothing)) == set()
     gap_told = comparison(keys[1])
-    cost_told = laid(nothing[2], privacy_cost=estimate(0.04, 0.01))
-    only_by_itself = laid(nothing[2], privacy_cost=estimate(0.02, 0.015))
+    cost_told = laid(nothing[2], excess_risk=estimate(0.04, 0.01, "nats"))
+    only_by_itself = laid(nothing[2], excess_risk=estimate(0.02, 0.015, "nats"))
     assert asking_why(audited(*nothing[:2], only_by_itself)) == set()
     constant = {"privacy_cost.constant": estimate(0.1, 0.01)}
     ill = laid(nothing[3], **constant)
@@ -535,7 +535,8 @@ def test_a_rate_falls_or_rises_and_is_not_paid(costs, code):
 
 
 def rate_fell():
-    return audited(laid(in_rates((0.01, 0.01), 0.05), tpr_cost=estimate(0.05, 0.01)))
+    costs = dict.fromkeys((*COSTS, "tpr_cost"), estimate(0.05, 0.01))
+    return audited(laid(in_rates((0.01, 0.01), 0.05), **costs))
 
 
 WORLDS = {
@@ -546,9 +547,6 @@ WORLDS = {
     "rate gap": lambda: audited(in_rates((0.061, 0.012))),
     "rates rise": lambda: audited(in_rates((-0.012, -0.061))),
     "rate fell": rate_fell,
-    "cost": lambda: audited(
-        laid(comparison("dpsgd", half=0.05), privacy_cost=estimate(0.05, 0.01))
-    ),
     "step by rule": lambda: audited(
         in_parts(step=0.05, clipping=0.003, noise=0.01),
         arms=(SGD, arm("dpsgd", settings=BY_RULE, step_by_rule=True)),

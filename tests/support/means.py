@@ -37,9 +37,8 @@ def record_means(name, values, records, *, unit="fraction"):
 
 def seed_scores(probabilities, labels, groups, n_groups, outcome, weights=None):
     """Every metric of one arm at one seed, by name."""
-    nothing = np.zeros((1, n_groups))
     given = Predictions(
-        0, np.arange(len(labels)), probabilities, nothing, nothing, nothing[0], weights=weights
+        0, np.arange(len(labels)), probabilities, np.zeros(n_groups), weights=weights
     )
     seed = EvaluatedSeed.of(given, labels, groups, n_groups, outcome)
     return {metric.name: seed.score(metric) for metric in outcome.measured}

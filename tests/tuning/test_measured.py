@@ -75,12 +75,3 @@ def test_a_cost_is_the_difference_of_both_arms_expectations(measured):
         assert values["privacy_cost.step"] == pytest.approx((reference - step)[:, 0, k].mean())
         assert values["privacy_cost.clipping"] == pytest.approx((step - twin)[:, 0, k].mean())
         assert values["privacy_cost.noise"] == pytest.approx((twin - private)[:, 0, k].mean())
-
-
-def test_training_figures_are_weighted_too(measured):
-    plan, _, results, comparisons = measured
-    found = next(c for c in comparisons if c.arm == "dpsgd")
-    own = [results[job.id].arrays for job in plan.jobs if job.arm == "dpsgd"]
-    expected = np.mean([a["weights"] @ a["train_correct.0"] for a in own], axis=0)
-    got = [group.estimates["train.accuracy"].value for group in found.by_group]
-    assert got == pytest.approx(expected.tolist())
