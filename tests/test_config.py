@@ -154,23 +154,6 @@ def test_settings_merge_number_by_number() -> None:
     assert merged.origins["settings"] == "option, preset p"
 
 
-@given(
-    st.dictionaries(
-        st.sampled_from(["epochs", "batch_size", "seeds", "repeats"]), st.integers(1, 99)
-    ),
-    st.dictionaries(
-        st.sampled_from(["epochs", "batch_size", "seeds", "repeats"]), st.integers(1, 99)
-    ),
-)
-def test_the_strongest_layer_that_sets_a_field_wins(
-    strong: dict[str, int], weak: dict[str, int]
-) -> None:
-    merged = merge_layers([OptionLayer("a", {"data": "x", **strong}), OptionLayer("b", weak)])
-    for name in {**weak, **strong}:
-        assert getattr(merged.config, name) == {**weak, **strong}[name]
-        assert merged.origins[name] == ("a" if name in strong else "b")
-
-
 def test_a_variable_may_name_several_pairs(tmp_path: Path) -> None:
     given = resolve_config({"data": "x"}, environment={"FAIRAUDIT_COMPARE": "2,8; 3,4"})
     assert given.config.compare == ("2,8", "3,4")

@@ -15,16 +15,6 @@ pytestmark = pytest.mark.usefixtures("quick_accountant")
 # --------------------------------------------------------------------------------------------
 
 
-def test_the_reference_comes_first_and_is_always_trained():
-    found = plan(method=("dpsgd",), repeats=3)
-    assert keys(found) == ["sgd", "dpsgd"]
-    reference, arm = found.arms
-    assert reference.reference is None
-    assert reference.privacy.guarantee is Guarantee.NONE
-    assert (reference.repeats, arm.repeats) == (1, 3)
-    assert arm.reference == "sgd"
-
-
 def test_a_control_brings_its_source_and_comes_after_it():
     found = plan(method=("dpsgd-matched",))
     assert keys(found) == ["sgd", "global-adapt", "dpsgd-matched"]
@@ -117,14 +107,6 @@ def test_every_setting_of_a_method_is_resolved_and_no_other():
         expected |= {"max_grad_norm"} if spec.trains_by_steps and spec.is_private else set()
         assert expected <= set(arm.settings)
         assert ("threshold" in arm.settings) == (arm.method in ("global", "global-adapt"))
-
-
-def test_a_rule_that_spoke_is_told_and_one_that_did_not_is_not():
-    assert "learning_rate" in plan(method=("dpsgd",)).training.rules
-    assert "learning_rate" not in plan(method=("dpsgd",), learning_rate=0.3).training.rules
-    assert {"batch_size", "epochs"} <= set(
-        plan(batch_size=None, epochs=None, n_public=2000).training.rules
-    )
 
 
 def test_a_shared_step_is_the_effective_one_of_methods_that_scale_by_the_threshold():
@@ -224,21 +206,6 @@ def test_a_count_noise_that_drowns_the_batch_is_refused_with_a_batch_that_would_
 def test_a_batch_larger_than_the_training_records_is_refused():
     assert "300" in refused(ConfigError, EXIT_INPUT, batch_size=301).hint
     plan(batch_size=300)
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"method": ("dpsdg",)}, "dpsdg"),
-        ({"variant": ("as-printed",)}, "as-printed"),
-        ({"settings": {"dpsgd": {"max_grad_nrm": 1.0}}, "method": ("dpsgd",)}, "max_grad_nrm"),
-        ({"settings": {"dpsdg": {"max_grad_norm": 1.0}}}, "dpsdg"),
-        ({"settings": {"dpsgd": {"threshold": 1.0}}, "method": ("dpsgd",)}, "threshold"),
-    ],
-    ids=["method", "variant", "setting", "method of a setting", "setting of another method"],
-)
-def test_an_unknown_name_is_refused_with_the_known_ones(given, said):
-    assert said in refused(ConfigError, EXIT_INPUT, **given).message
 
 
 # --- jobs

@@ -48,30 +48,6 @@ def test_a_published_schedule_has_the_published_epsilon(name):
         assert privacy.epsilon.pld == pytest.approx(pld, abs=PLD_TOLERANCE)
 
 
-@pytest.mark.usefixtures("quick_accountant")
-@pytest.mark.parametrize("name", presets())
-def test_a_preset_leaves_no_number_of_its_methods_to_a_rule(name):
-    # A default may move with what is learned about defaults, a publication's number may not.
-    aside = {"split_column", "group_by_label", "keep", "compare", "balance"}
-    fields = {key: value for key, value in presets()[name].fields.items() if key not in aside}
-    methods = {"dpsgd", *fields["settings"]} - {"sgd"}
-    given = {"group": ("sex",), "method": tuple(sorted(methods)), **fields, "n_public": 23_512}
-    if fields["model"] == "cnn":
-        given["model"] = "mlp"  # the table has no images
-    found = make_plan(AuditConfig(data="t.csv", seeds=1, **given), table())
-    numbers = {
-        "learning_rate",
-        "max_grad_norm",
-        "threshold",
-        "count_noise_multiplier",
-        "largest_weight",
-    }
-    # The one step is that of `sgd`, which the paper on output perturbation does not have.
-    assert found.training.rules.keys() & numbers == {
-        "tran-output-perturbation": {"learning_rate"}
-    }.get(name, set())
-
-
 @pytest.mark.usefixtures("each_arm_alone")
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_presets_give_the_epsilons_they_promise(name):

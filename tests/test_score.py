@@ -22,7 +22,6 @@ from fairaudit.data.predictions import load_scored
 from fairaudit.errors import ConfigError, FairauditError
 from fairaudit.metrics.compare import ONE_MODEL
 from fairaudit.report.load import load_report
-from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import read_report
 from fairaudit.score import ScoreConfig, measure_scored, score
 
@@ -139,39 +138,6 @@ def test_one_model_has_intervals_over_its_test_rows_and_says_so(tmp_path):
     assert "one_model" in [limitation.code for limitation in report.limitations]
 
 
-def test_few_models_have_intervals_but_no_gate_reads_them(tmp_path):
-    report = scored(tmp_path, people(), ["private0", "private1"], fail_on=["accuracy_gap > 0.9"])
-    assert report.gates[0].outcome == "inconclusive"
-    assert "gates need 5" in report.gates[0].reason
-
-
-def test_a_rule_about_a_guarantee_cannot_be_told(tmp_path):
-    report = scored(tmp_path, people(), "private0", fail_on=["epsilon > 100"])
-    assert report.gates[0].outcome == "inconclusive"
-    assert report.privacy["predictions"].epsilon is None
-    assert report.privacy["predictions"].reason.startswith("none stated")
-
-
-def test_no_interval_of_a_fraction_leaves_what_a_fraction_can_be(tmp_path):
-    """A model that is nearly always right, on few rows: plain intervals end above 1 and below 0."""
-    frame = people(160)
-    wrong = np.arange(len(frame)) % 40 == 0
-    frame["right"] = np.where(wrong, 1 - frame["paid"], frame["paid"]) * 1.0
-    report = scored(tmp_path, frame, "right", "base0")
-    ends = [
-        (e.low, e.high)
-        for c in report.comparisons
-        for g in c.by_group
-        for name, e in g.estimates.items()
-        if e.unit == "fraction" and "cost" not in name and e.low is not None
-    ]
-    assert min(low for low, _ in ends) == 0.0
-    assert max(high for _, high in ends) == 1.0
-    gaps = [gap for c in report.comparisons for gap in c.gaps if "." not in gap.metric]
-    highest = [gap.absolute.high for gap in gaps if gap.absolute.unit == "fraction"]
-    assert max(high for high in highest if high) <= 1.0
-
-
 def test_labels_leave_undefined_what_needs_probabilities(tmp_path):
     found = estimates(scored(tmp_path, people(), "decided"), "predictions", "F")
     for metric in ("loss", "auc", "calibration_error"):
@@ -228,16 +194,6 @@ def test_a_column_that_holds_no_predictions_is_refused_in_one_line(tmp_path, cha
         scored(tmp_path, frame, columns)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_the_report_can_be_read_rendered_and_repeated(tmp_path):
-    report = scored(tmp_path, people(), "private0", format=["json", "md"])
-    text = (tmp_path / "out" / "report.md").read_text("utf-8")
-    stored = read_report((tmp_path / "out" / "report.json").read_text("utf-8"), name="report.json")
-    assert to_markdown(stored) == text
-    assert "Privacy cost" not in text
-    assert "--y-true paid --y-pred private0 --group sex" in stored.reproduce
-    assert stored.training is report.training is None
 
 
 @pytest.mark.slow
@@ -381,15 +337,6 @@ def test_a_group_of_several_that_is_not_predicted_at_all_is_still_there(tmp_path
     report = scored(tmp_path, frame, "private0", group=["race"], fail_on=rules)
     assert list(outcomes(report).values()) == ["inconclusive"] * 3 + ["pass"]
     assert [g.rows for g in report.data.groupings[0].groups] == [400, 400, 0]
-
-
-def test_a_few_rows_without_a_label_are_counted_and_turn_no_rule_that_is_far_away(tmp_path):
-    frame = people()
-    frame["paid"] = frame["paid"].astype("Int64")
-    frame.loc[:9, ["paid", "private0"]] = pd.NA
-    report = scored(tmp_path, frame, "private0", fail_on=["accuracy < 0.01"])
-    assert report.verdict == "pass"
-    assert list(report.data.dropped_rows) == ["label missing"]
 
 
 CENSORED = [

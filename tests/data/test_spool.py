@@ -12,15 +12,6 @@ from disks import files_of_at_most
 from fairaudit.data.spool import Shared, Spool
 from fairaudit.errors import OutputError
 
-
-def test_rows_of_bytes_come_back_in_one_piece(tmp_path):
-    spool = Spool(tmp_path)
-    for counts in ((3, 1, 5), (2,)):
-        blocks = [np.arange(n * 8, dtype=np.uint8).reshape(n, 8) for n in counts]
-        assert np.array_equal(spool.keep_rows(iter(blocks), 8), np.concatenate(blocks))
-    assert list(tmp_path.iterdir()) == []
-
-
 # What several processes read
 
 

@@ -143,25 +143,6 @@ def test_the_device_of_the_option_is_that_of_the_training(audited, monkeypatch, 
     assert given == [wanted]
 
 
-@pytest.mark.parametrize(
-    ("options", "words", "code", "said"),
-    [
-        ({"fail_on": ["epsilon > 0.001"]}, (), 1, "gates fail"),
-        ({"columns": None}, (), 5, "not declared"),
-        ({}, ("--from", "nowhere.json"), 2, "there is no"),
-    ],
-)
-def test_what_is_refused_ends_with_its_own_code_and_writes_nothing(
-    typed, audited, tmp_path, options, words, code, said
-):
-    given = {"--from": audited(**options), "--method": "dpsgd", "--out": "model"}
-    given |= dict(zip(words[::2], words[1::2], strict=True))
-    found, message = typed("train", *(word for pair in given.items() for word in pair))
-    assert found == code
-    assert said in message
-    assert list(tmp_path.iterdir()) == []
-
-
 EVIL = """
 from pathlib import Path
 Path(__file__).with_name("ran").touch()
