@@ -72,26 +72,16 @@ def run_audit(
         return audit(resolved, listener or usual())
 
 
-def plan_audit(
-    data: Data | AuditConfig,
-    *,
-    group: Names = (),
-    label: str | None = None,
-    method: Methods | None = None,
-    trainer: Trainers | None = None,
-    model: Model = "auto",
-    **options: object,
-) -> Plan:
+def plan_audit(data: Data | AuditConfig, *, model: Model = "auto", **options: object) -> Plan:
     """Decide what :func:`run_audit` would train, at which epsilon; trains and writes nothing.
 
     Args:
-        data, group, label, method, trainer, model, options: As there.
+        data, model, options: As there, ``group`` and ``label`` among them.
 
     Raises:
         FairauditError: As there.
     """
-    named = {"group": group, "label": label, "method": method, "trainer": trainer}
-    with settled_options(data, model, {**options, **named}) as resolved:
+    with settled_options(data, model, options) as resolved:
         return prepare(resolved).plan
 
 

@@ -17,7 +17,7 @@ from fairaudit.config.value_sources import (
     ResolvedConfig,
     naming_found_files,
 )
-from fairaudit.data.dataset import Dataset, Notice
+from fairaudit.data.dataset import Notice
 from fairaudit.data.public import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError
@@ -110,7 +110,12 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
                 own = examine(config, share_inputs(dataset, config))
             plan = make_plan(config, dataset, own)
         plan = replace(plan, notices=(*plan.notices, *_unread(resolved, plan)))
-        vocabulary = _vocabulary(plan, dataset)
+        arms = [(arm.key, arm.method) for arm in plan.arms]
+        for name, way in plan.ways.items():
+            arms += [(key_of(arm.key, name), arm.method) for arm in way.arms]
+        studies = {beside.study for beside in plan.beside.values()} - {""}
+        groups = {grouping.name: grouping.names for grouping in dataset.groupings}
+        vocabulary = Vocabulary(tuple(arms), groups, frozenset(studies))
         for rule in rules:
             vocabulary.check(rule)
             if part_of(rule.metric.key) and config.twins == "auto":
@@ -125,19 +130,6 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
         baseline=baseline,
         seconds=seconds,
     )
-
-
-def _vocabulary(plan: Plan, dataset: Dataset) -> Vocabulary:
-    """The names that rules about the report of a plan may use."""
-    arms = [(arm.key, arm.method) for arm in plan.arms]
-    studies = set()
-    for beside in plan.beside.values():
-        if beside.study:
-            studies.add(beside.study)
-    for name, way in plan.ways.items():
-        arms += [(key_of(arm.key, name), arm.method) for arm in way.arms]
-    groups = {grouping.name: grouping.names for grouping in dataset.groupings}
-    return Vocabulary(tuple(arms), groups, frozenset(studies))
 
 
 def carry_out(

@@ -4,7 +4,7 @@ The label is given, or declared, or the one column that is called label, target,
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
@@ -28,14 +28,13 @@ class LabelChoice:
     Args:
         column: Its name.
         origin: ``given``, ``declared in the file`` or :data:`BY_NAME`.
-        positive, favourable: The values that the data declare to be so, or None.
+        declared: ``positive`` and ``favourable`` as the data declare them.
         declared_by: Where they do, or "".
     """
 
     column: str
     origin: str
-    positive: str | None = None
-    favourable: str | None = None
+    declared: Mapping[str, str] = field(default_factory=dict)
     declared_by: str = ""
 
 
@@ -118,9 +117,7 @@ def given_label(
     """
     if declared.get("label", column) != column:
         return LabelChoice(column, "given")
-    return LabelChoice(
-        column, "given", declared.get("positive"), declared.get("favourable"), declared_by
-    )
+    return LabelChoice(column, "given", declared, declared_by)
 
 
 def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> LabelColumn:
@@ -150,10 +147,10 @@ def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> Lab
     favourable, origin, classes = None, "", levels.names
     if config.favourable is not None:
         favourable, origin = _class_of(config.favourable, "--favourable", classes, choice), "given"
-    elif choice.favourable is not None:
-        favourable = _class_of(choice.favourable, "favourable", classes, choice)
+    elif "favourable" in choice.declared:
+        favourable = _class_of(choice.declared["favourable"], "favourable", classes, choice)
         origin = choice.declared_by
-    named = config.positive if config.positive is not None else choice.positive
+    named = choice.declared.get("positive") if config.positive is None else config.positive
     positive = 1 if n_classes == 2 else favourable
     if named is not None:
         positive = _class_of(named, "--positive", classes, choice)

@@ -61,31 +61,21 @@ def _closure(modules: Iterable[str]) -> dict[str, Path]:
         name = waiting.pop()
         path = None if name in seen else _file(name)
         seen.add(name)
-        if path is not None and (
-            name in roots
-            or _is_followed(
-                name,
-                path,
-                packages,
-            )
-        ):
+        if path is None:
+            continue
+        top = name.partition(".")[0]
+        if top == _PACKAGE:
+            folders = (_METHODS, *packages)
+            is_followed = any(f"{name}.".startswith(f"{folder}.") for folder in folders)
+        else:
+            # An installer puts a library into its usual folder, or a record of it beside it.
+            home = path.parents[name.count(".") + (path.name == "__init__.py")]
+            is_listed = any(home.glob(f"{top}-*.dist-info"))
+            is_followed = top in packages or (_INSTALLED.isdisjoint(path.parts) and not is_listed)
+        if name in roots or is_followed:
             found[name] = path
             waiting += _imported(name, path)
     return found
-
-
-def _is_followed(
-    name: str,
-    path: Path,
-    packages: set[str],
-) -> bool:
-    top = name.partition(".")[0]
-    if top == _PACKAGE:
-        return any(f"{name}.".startswith(f"{folder}.") for folder in (_METHODS, *packages))
-    # An installer puts a library into its usual folder, or a record of it beside it.
-    home = path.parents[name.count(".") + (path.name == "__init__.py")]
-    is_library = not _INSTALLED.isdisjoint(path.parts) or any(home.glob(f"{top}-*.dist-info"))
-    return top in packages or not is_library
 
 
 def _file(name: str) -> Path | None:

@@ -122,8 +122,16 @@ def plan_release(request: Request) -> ReleasePlan:
         )
     overrides = []
     if not gates_pass(report, audited.key):
+        hint = "--despite-gates trains all the same, which the evidence says"
+        outcomes = outcomes_of(report, audited.key)
+        failing = [rule for rule, outcome in outcomes.items() if outcome == "fail"]
+        rules = "; ".join(rule for rule, outcome in outcomes.items() if outcome != "pass")
+        if not request.despite_gates and report.status != "complete":
+            raise Undecided("the audit is not complete: a seed failed", hint=hint)
+        if not request.despite_gates and failing:
+            raise GateFailed(f"the report's gates fail: {'; '.join(failing)}", hint=hint)
         if not request.despite_gates:
-            raise _gates_that_stand_against(report, audited.key)
+            raise Undecided(f"the report's gates are inconclusive: {rules}", hint=hint)
         overrides.append("--despite-gates")
     config = _config(report, audited, request)
     refuse_other_factory(config.model, request.model)
@@ -214,18 +222,6 @@ def _audited(report: Report, request: Request) -> ArmFacts:
     raise ConfigError(
         f"{request.method} was not audited, or not in this form and at this epsilon", hint=hint
     )
-
-
-def _gates_that_stand_against(report: Report, arm: str) -> GateFailed | Undecided:
-    hint = "--despite-gates trains all the same, which the evidence says"
-    if report.status != "complete":
-        return Undecided("the audit is not complete: a seed failed", hint=hint)
-    outcomes = outcomes_of(report, arm)
-    failing = [rule for rule, outcome in outcomes.items() if outcome == "fail"]
-    if failing:
-        return GateFailed(f"the report's gates fail: {'; '.join(failing)}", hint=hint)
-    rules = "; ".join(rule for rule, outcome in outcomes.items() if outcome != "pass")
-    return Undecided(f"the report's gates are inconclusive: {rules}", hint=hint)
 
 
 def _config(report: Report, arm: ArmFacts, request: Request) -> AuditConfig:

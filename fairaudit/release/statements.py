@@ -55,6 +55,21 @@ def privacy_statement(
     epsilon = arm.privacy.epsilon
     assert epsilon is not None, "only what has an established guarantee is trained"
     assert arm.privacy.event is not None
+    dataset, is_table = plan.dataset, plan.dataset.image_shape is None
+    # What counts as publicly known; of it epsilon says nothing.
+    declared: dict[str, JsonValue] = {
+        "n_public": training.n_public,
+        "delta": training.delta,
+        "classes": list(dataset.classes),
+        "favourable": dataset.favourable_class,
+        "groups": {grouping.name: list(grouping.names) for grouping in dataset.groupings},
+        "group_that_training_reads": dataset.groupings[0].name if arm.reads_groups else None,
+        "bins": dict(plan.config.bin),
+        "kept_columns": list(dataset.features.column_names) if is_table else [],
+        "image_shape": None if is_table else list(dataset.image_shape or ()),
+        "declared_columns": [*sorted(dataset.declared)],
+        "settings": [*sorted(arm.settings)],
+    }
     statement: dict[str, JsonValue] = {
         "format": 1,
         "fairaudit": __version__,
@@ -71,7 +86,7 @@ def privacy_statement(
         "epochs": training.epochs,
         "steps_per_epoch": training.steps_per_epoch,
         "search": None,
-        "declared": _declared(plan),
+        "declared": declared,
         "fitted_without_privacy": [] if plan.by_pool else list(recipe.fitted),
         "not_covered": list(not_covered(plan, recipe)),
         "randomness": "operating system; keys were never written and are gone",
@@ -190,31 +205,6 @@ def evidence(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, JsonVal
             "warnedTests": tests["inconclusive"],
             "failedTests": tests["fail"],
         },
-    }
-
-
-def _declared(plan: ReleasePlan) -> dict[str, JsonValue]:
-    """What counts as publicly known; of it epsilon says nothing."""
-    dataset = plan.dataset
-    reads: str | None = None
-    if plan.arm.reads_groups:
-        reads = dataset.groupings[0].name
-    columns: list[JsonValue] = list(dataset.features.column_names)
-    shape: list[JsonValue] | None = None
-    if dataset.image_shape is not None:
-        columns, shape = [], list(dataset.image_shape)
-    return {
-        "n_public": plan.training.n_public,
-        "delta": plan.training.delta,
-        "classes": list(dataset.classes),
-        "favourable": dataset.favourable_class,
-        "groups": {each.name: list(each.names) for each in dataset.groupings},
-        "group_that_training_reads": reads,
-        "bins": dict(plan.config.bin),
-        "kept_columns": columns,
-        "image_shape": shape,
-        "declared_columns": [*sorted(dataset.declared)],
-        "settings": [*sorted(plan.arm.settings)],
     }
 
 
