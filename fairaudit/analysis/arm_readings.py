@@ -193,23 +193,23 @@ def over_seeds(
     values: Sequence[float | None] | Float64,
     *,
     is_share: bool = False,
-    many: int = 1,
+    n_joint: int = 1,
 ) -> OverSeeds:
     """Mean and 95 % interval of the mean over seeds; no interval below two known values.
 
     Args:
         values: Of each seed.
         is_share: They lie between 0 and 1, and so do the ends of the interval.
-        many: How many figures share the 5 % (Bonferroni), of which a sentence picks.
+        n_joint: How many figures share the 5 % (Bonferroni), of which a sentence picks.
     """
     values = np.array(values, dtype=np.float64)  # None is NaN
-    known = values[np.isfinite(values)]
-    mean, low, high = known_mean(known), None, None
-    if mean is not None and len(known) > 1:
+    defined = values[np.isfinite(values)]
+    mean, low, high = known_mean(defined), None, None
+    if mean is not None and len(defined) > 1:
         half = (
-            quantiles(1 - 0.025 / many, len(known) - 1)[0]
-            * float(np.std(known, ddof=1))
-            / len(known) ** 0.5
+            quantiles(1 - 0.025 / n_joint, len(defined) - 1)[0]
+            * float(np.std(defined, ddof=1))
+            / len(defined) ** 0.5
         )
         low, high = mean - half, mean + half
         if is_share:
@@ -224,7 +224,7 @@ def over_seeds(
 
 def known_mean(values: Float64) -> float | None:
     """Mean over all of what is finite; None where nothing is."""
-    known = values[np.isfinite(values)]
-    if len(known):
-        return float(known.mean())
+    defined = values[np.isfinite(values)]
+    if len(defined):
+        return float(defined.mean())
     return None

@@ -108,7 +108,7 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
     arms = arm_facts(plan, results, audit.failures)
     named = named_pairs(plan.config.compare, dataset.groupings)
     least = plan.config.suppress_below
-    told = [
+    shown = [
         disclosed(
             c,
             least=least,
@@ -116,7 +116,7 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
         )
         for c in audit.comparisons
     ]
-    compared, changed = family(told)
+    compared, changed = family(shown)
     first = [c for c in compared if c.grouping == dataset.groupings[0].name]
     check = sklearn_baseline(plan, dataset, results)
     swept = sweeps(compared, plan)
@@ -172,6 +172,7 @@ def _warnings(
     arms: Sequence[ArmFacts],
     compared: Sequence[Comparison],
 ) -> Iterator[ReportWarning]:
+    """What may bias the audit: failed seeds and twins, a missing control, few seeds, notices."""
     trained = list(arms)
     for study in audit.studies.values():
         for way in study.ways:
@@ -186,11 +187,11 @@ def _warnings(
                 fix="finished seeds are kept; the same command tries the others again",
             )
     yield from _of_missing_control(audit.plan)
-    told: set[str] = set()
+    warned: set[str] = set()
     for job in audit.plan.twins:
         why = audit.failures.get(job.id)
-        if why and job.arm not in told:
-            told.add(job.arm)
+        if why and job.arm not in warned:
+            warned.add(job.arm)
             yield _warning(
                 code="twin_failed",
                 arm=job.arm,

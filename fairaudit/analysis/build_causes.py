@@ -110,19 +110,19 @@ def decomposition(
             split[arm.key] = readings
         pair = published or worst_off.get(arm.key)
         arms[arm.key] = arm_causes(readings, names, hidden, pair)
-    told: list[SignClaim] = []
+    sign_claims: list[SignClaim] = []
     for claims in added("claims"):
-        told += claims(plan, split, names, worst_off, published)
+        sign_claims += claims(plan, split, names, worst_off, published)
     return Decomposition(
         steps=steps,
         optimizer=plan.config.optimizer,
         arms=arms,
-        claims=tuple(told),
+        claims=tuple(sign_claims),
     )
 
 
 def arm_causes(
-    found: ArmReadings,
+    readings: ArmReadings,
     names: Sequence[str],
     hidden: Collection[str],
     pair: tuple[str, str] | None,
@@ -130,14 +130,14 @@ def arm_causes(
     """The readings of one arm in the report's types.
 
     Args:
-        found: The readings.
+        readings: Those of its checkpoints.
         names: Groups.
         hidden: Suppressed groups.
         pair: Two groups that bounds are about, by a publication or because their costs are told
             apart.
     """
-    series = tuple(_series(found, names, hidden))
-    if not found.has_terms:
+    series = tuple(_series(readings, names, hidden))
+    if not readings.has_terms:
         return ArmCauses(
             reason="no record is clipped and no noise is added: every part is zero",
             series=series,
@@ -145,11 +145,11 @@ def arm_causes(
     bounds: list[BoundRecord] = []
     if pair is not None:
         for causes in added("causes"):
-            bounds += causes(found, names, pair)
+            bounds += causes(readings, names, pair)
     groups = []
     for place, name in enumerate(names):
         if name not in hidden:
-            groups.append(_group(found, name, place))
+            groups.append(_group(readings, name, place))
     return ArmCauses(
         reason="",
         groups=tuple(groups),
@@ -158,8 +158,9 @@ def arm_causes(
     )
 
 
-def _group(found: ArmReadings, name: str, place: int) -> GroupCauses:
-    totals = {part: found.per_step(f"r_{part}")[:, place] for part in ALL_PARTS}
+def _group(readings: ArmReadings, name: str, place: int) -> GroupCauses:
+    """A group's parts of a step's cost, their shares and statistics, averaged over seeds."""
+    totals = {part: readings.per_step(f"r_{part}")[:, place] for part in ALL_PARTS}
     size = sum(np.abs(totals[part]) for part in STEP_PARTS)
     shares = {}
     for part in STEP_PARTS:
@@ -167,7 +168,7 @@ def _group(found: ArmReadings, name: str, place: int) -> GroupCauses:
             shares[part] = over_seeds(np.abs(totals[part]) / size, is_share=True)
     statistics = {}
     for statistic in GROUP_STATISTICS:
-        statistics[statistic] = over_seeds(found.averaged(statistic)[:, place])
+        statistics[statistic] = over_seeds(readings.averaged(statistic)[:, place])
     return GroupCauses(
         group=name,
         parts={part: over_seeds(values) for part, values in totals.items()},
@@ -177,15 +178,16 @@ def _group(found: ArmReadings, name: str, place: int) -> GroupCauses:
 
 
 def _series(
-    found: ArmReadings,
+    readings: ArmReadings,
     names: Sequence[str],
     hidden: Collection[str],
 ) -> Iterator[Curve]:
+    """Readings at each checkpoint as curves; columns of ``hidden`` groups are left empty."""
     for name, meaning in {**SERIES, **ERRORS}.items():
-        if name not in found.values:
+        if name not in readings.values:
             continue
-        values = found.values[name]  # [S, C, K or K + 1 or 1]
+        values = readings.values[name]  # [S, C, K or K + 1 or 1]
         columns = names if values.shape[2] > 1 else ("",)
         shown = values[:, :, : len(columns)].copy()
         shown[:, :, [column in hidden for column in columns]] = np.nan
-        yield curve(name, found.steps, columns, shown, meaning)
+        yield curve(name, readings.steps, columns, shown, meaning)

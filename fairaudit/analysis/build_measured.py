@@ -64,7 +64,7 @@ def disclosed(
         unpredicted: Group -> rows that given predictions lack.
     """
     unpredicted = unpredicted or {}
-    asked = {frozenset((pair.a, pair.b)) for pair in named if pair.grouping == measured.grouping}
+    pairs = {frozenset((pair.a, pair.b)) for pair in named if pair.grouping == measured.grouping}
     hidden = {g.group for g in measured.by_group if 0 < (g.n_test or 0) < least}
     # What is divided by a suppressed group's rate would tell that rate.
     untold = {ratio for ratio, group in measured.divided_by.items() if group in hidden}
@@ -94,26 +94,26 @@ def disclosed(
         # Ten groups and ten classes make six thousand rates of a class an arm, and some stand out
         # by chance: the largest gap is told, and the pairs that were named.
         is_one_of_many = gap.metric.endswith("]") and gap.kind in ("pair", "population")
-        if is_one_of_many and len(measured.by_group) > MOST_GROUPS_OF_CLASS and pair not in asked:
+        if is_one_of_many and len(measured.by_group) > MOST_GROUPS_OF_CLASS and pair not in pairs:
             continue
-        if gap.kind == "pair" and pair in asked:  # its own interval resolves its sign
-            said = ""
+        if gap.kind == "pair" and pair in pairs:  # its own interval resolves its sign
+            sign = ""
             if gap.signed.value is not None and gap.signed.excludes_zero:
-                said = direction(
+                sign = direction(
                     gap.metric,
                     gap.a,
                     gap.b,
                     gap.signed.value,
                 )
-            gap = gap.revised(named=True, direction=said)
+            gap = gap.revised(named=True, direction=sign)
         gaps.append(gap)
-    everybody = visible(sum(unpredicted.values()), least)
+    all_lacking = visible(sum(unpredicted.values()), least)
     return Comparison(
         arm=measured.arm,
         reference=measured.reference,
         grouping=measured.grouping,
         estimand=measured.estimand,
-        overall=_without(measured.overall, (), everybody),
+        overall=_without(measured.overall, (), all_lacking),
         by_group=tuple(by_group),
         gaps=tuple(gaps),
         doubtful=tuple(share for share in measured.doubtful if share.group not in hidden),
@@ -145,17 +145,17 @@ def selections(
     reason = ""
     if favourable is None:
         reason = UNFAVOURED
-    found: dict[tuple[str, str], SelectionRates] = {}
-    for comparison, behind in zip(comparisons, measured, strict=True):
+    rates: dict[tuple[str, str], SelectionRates] = {}
+    for comparison, full in zip(comparisons, measured, strict=True):
         for arm, side in ((comparison.reference, "reference."), (comparison.arm, "")):
             # The reference by itself has none.
-            if not arm or (comparison.grouping, arm) in found:
+            if not arm or (comparison.grouping, arm) in rates:
                 continue
             ratio = {g.group: g.value(f"{side}impact_ratio") for g in comparison.by_group}
-            most = behind.divided_by.get(f"{side}impact_ratio")
+            most = full.divided_by.get(f"{side}impact_ratio")
             if most is not None and ratio[most] is None:
                 most = None
-            found[comparison.grouping, arm] = SelectionRates(
+            rates[comparison.grouping, arm] = SelectionRates(
                 arm=arm,
                 grouping=comparison.grouping,
                 favourable=favourable,
@@ -165,7 +165,7 @@ def selections(
                 excluded=tuple(group for group in ratio if ratio[group] is None),
                 reason=reason,
             )
-    return tuple(found.values())
+    return tuple(rates.values())
 
 
 def sklearn_baseline(
@@ -174,33 +174,33 @@ def sklearn_baseline(
     """The reference beside a standard library's model on the same rows."""
     arm = next(a for a in plan.arms if a.reference is None)
     is_fitting = dataset.image_shape is None or plan.training.model in LINEAR
-    own = finished(plan, arm.key, results)
+    arm_results = finished(plan, arm.key, results)
     # A search leaves none: the reference at its default setting, trained beside it, does.
     fitted: dict[int, Mapping[str, float]] = {}
     for trained in (plan, *plan.ways.values()):
         for seed, result in finished(trained, arm.key, results).items():
             facts = result.facts.get("sklearn_baseline")
-            if seed in own and isinstance(facts, Mapping):
+            if seed in arm_results and isinstance(facts, Mapping):
                 fitted[seed] = facts
     # The same seeds for both, where there are two.
-    ours = []
-    for seed, result in own.items():
+    accuracies = []
+    for seed, result in arm_results.items():
         if fitted and seed not in fitted:
             continue
         labels = dataset.labels[np.asarray(result.arrays["test_rows"], dtype=np.int64)]
         predicted = np.asarray(result.arrays["probabilities"]).argmax(-1)  # [R, n]
         weights = result.arrays.get("weights")  # of a search's candidates
         shares = None if weights is None else weights.astype(np.float64)
-        ours.append(float(np.average((predicted == labels).mean(-1), weights=shares)))
-    mine, other, undertrained = None, None, None
-    if ours:
-        mine = float(np.mean(ours))
+        accuracies.append(float(np.average((predicted == labels).mean(-1), weights=shares)))
+    accuracy, library, undertrained = None, None, None
+    if accuracies:
+        accuracy = float(np.mean(accuracies))
     baseline, reason = SKLEARN_BASELINE, "no seed of the reference carries it"
     if not is_fitting:
         baseline, reason = "none", NO_BASELINE
     if fitted:
-        other, reason = float(np.mean([facts["accuracy"] for facts in fitted.values()])), ""
-        undertrained = mine is not None and other - mine > UNDERTRAINED_BY
+        library, reason = float(np.mean([facts["accuracy"] for facts in fitted.values()])), ""
+        undertrained = accuracy is not None and library - accuracy > UNDERTRAINED_BY
         if dataset.image_shape is not None:
             rows = fitted[max(fitted)].get("train_rows", 0)
             baseline = PIXEL_BASELINE.format(rows=rows)
@@ -208,11 +208,11 @@ def sklearn_baseline(
             baseline = BESIDE_A_SEARCH
     return SklearnBaseline(
         arm=arm.key,
-        reference_accuracy=mine,
+        reference_accuracy=accuracy,
         baseline=baseline,
-        baseline_accuracy=other,
+        baseline_accuracy=library,
         undertrained=undertrained,
-        n_seeds=len(ours),
+        n_seeds=len(accuracies),
         reason=reason,
     )
 

@@ -64,15 +64,15 @@ class ScoreResults:
     comparisons: Sequence[Measured]
 
 
-def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
+def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
     """The report on given predictions."""
-    dataset, config = found.dataset, found.config
+    dataset, config = results.dataset, results.config
     named = named_pairs(config.compare, dataset.groupings)
-    told = []
-    for measured in found.comparisons:
+    shown = []
+    for measured in results.comparisons:
         lacking = dataset.unpredicted[measured.grouping]
         least = config.suppress_below
-        told.append(
+        shown.append(
             disclosed(
                 measured,
                 least=least,
@@ -80,9 +80,9 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
                 unpredicted=lacking,
             )
         )
-    compared, changed = family(told)
-    keys = list(found.arms)
-    columns = [found.settings["y_pred"], found.settings["baseline_pred"]]
+    compared, changed = family(shown)
+    keys = list(results.arms)
+    columns = [results.settings["y_pred"], results.settings["baseline_pred"]]
     arms = tuple(
         ArmFacts(
             key=key,
@@ -100,7 +100,7 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
             failed=(),
             trainings=job_id({"given": [dataset.digest, columns, key]}),
         )
-        for key, count in found.arms.items()
+        for key, count in results.arms.items()
     )
     split = SplitFacts(
         given=True,
@@ -117,10 +117,10 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
         created_utc=metadata.created_utc,
         status="complete",
         command=metadata.command,
-        reproduce=_reproduce(found.settings),
+        reproduce=_reproduce(results.settings),
         config={
             name: OptionValue(value=value, origin="option")
-            for name, value in found.settings.items()
+            for name, value in results.settings.items()
         },
         environment=dict(metadata.environment),
         execution=ExecutionFacts(
@@ -144,7 +144,7 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
             reason=_NOTHING_TRAINED,
         ),
         comparisons=compared,
-        selection=selections(compared, found.comparisons, dataset),
+        selection=selections(compared, results.comparisons, dataset),
         changed=changed,
         diagnostics=Diagnostics.model_validate(
             {
@@ -154,19 +154,20 @@ def build_score_report(found: ScoreResults, metadata: RunMetadata) -> Report:
             }
         ),
         warnings=tuple(map(from_notice, dataset.notices)),
-        limitations=_limitations(found),
+        limitations=_limitations(results),
         timing=dict(metadata.seconds),
     )
     return with_findings(report)
 
 
-def _limitations(found: ScoreResults) -> tuple[Limitation, ...]:
-    counts = set(found.arms.values())
+def _limitations(results: ScoreResults) -> tuple[Limitation, ...]:
+    """What given predictions alone cannot tell: code and sentence of each limitation."""
+    counts = set(results.arms.values())
     texts = [("report_not_private", REPORT_NOT_DP), ("test_rows", _TEST_ROWS)]
     if counts == {1}:
         texts.append(("one_model", _ONE_MODEL))
-    smallest = min(int(np.bincount(g.groups).min()) for g in found.dataset.groupings)
-    gaps = sum(len(comparison.gaps) for comparison in found.comparisons)
+    smallest = min(int(np.bincount(g.groups).min()) for g in results.dataset.groupings)
+    gaps = sum(len(comparison.gaps) for comparison in results.comparisons)
     limits = (
         f"{numbered(max(counts), 'model')} per method; "
         f"the smallest group has {numbered(smallest, 'row')}; "
@@ -177,6 +178,7 @@ def _limitations(found: ScoreResults) -> tuple[Limitation, ...]:
 
 
 def _reproduce(settings: Mapping[str, JsonValue]) -> str:
+    """The command line that makes this report again; options at their defaults are left out."""
     words = ["fairaudit", "score", str(settings["data"])]
     for name, value in settings.items():
         if name == "data" or value in (

@@ -47,7 +47,7 @@ class _Claim:
 
     def holds(self, measures: float) -> bool:
         """Whether it is told where so many measures share the 5 %."""
-        return all(among(one, measures * self.rivals).excludes_zero for one in self.numbers)
+        return all(among(number, measures * self.rivals).excludes_zero for number in self.numbers)
 
 
 class Family(NamedTuple):
@@ -78,17 +78,17 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
             lost = _of_classes(number, comparison)
             silent += 1 - sum(1 / claim.rivals for claim in lost.values())
             claims |= lost | _of_changes(number, comparison) | _of_all_rows(number, comparison)
-    told, measures = _told(claims, silent)
+    detected, measures = _detected(claims, silent)
     revised, changed = [], []
     for number, comparison in enumerate(compared):
         gaps = []
         for gap in comparison.gaps:
             if gap.a and gap.b and _name(gap.metric) in (metrics or costs()):
-                gap = _revised(number, comparison, gap, claims, told, measures)
+                gap = _revised(number, comparison, gap, claims, detected, measures)
             gaps.append(gap)
             place = _place(number, gap)
-            if gap.kind == "pair" and place in told and gap.metric.startswith(_CHANGE):
-                many = measures * claims[place].rivals
+            if gap.kind == "pair" and place in detected and gap.metric.startswith(_CHANGE):
+                n_joint = measures * claims[place].rivals
                 changed.append(
                     ChangedGap(
                         arm=comparison.arm,
@@ -97,24 +97,26 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
                         metric=gap.metric.removeprefix(_CHANGE),
                         a=gap.a,
                         b=gap.b,
-                        change=among(gap.signed, many),
+                        change=among(gap.signed, n_joint),
                     )
                 )
         update: dict[str, object] = {"gaps": tuple(gaps)}
         if comparison.reference and not metrics:
-            doubtful = [_judged(number, share, told, measures) for share in comparison.doubtful]
+            doubtful = [
+                _decided(number, share, detected, measures) for share in comparison.doubtful
+            ]
             update["doubtful"] = tuple(doubtful)
             update["by_group"] = tuple(_answering(group, doubtful) for group in comparison.by_group)
             overall = comparison.overall.estimates
-            paid = [cost for cost in overall if (number, cost, _ALL_ROWS) in told]
+            paid = [cost for cost in overall if (number, cost, _ALL_ROWS) in detected]
             update["paid"] = tuple(cost for cost in paid if (overall[cost].value or 0.0) > 0)
         revised.append(comparison.model_copy(update=update))
     return Family(tuple(revised), tuple(changed))
 
 
-def _told(claims: Mapping[_Place, _Claim], silent: float) -> tuple[set[_Place], float]:
+def _detected(claims: Mapping[_Place, _Claim], silent: float) -> tuple[set[_Place], float]:
     """The claims that hold, and how many measures share the 5 % once those are told."""
-    told: set[_Place] = set()
+    detected: set[_Place] = set()
     while True:
         left = {}
         for place, claim in claims.items():
@@ -123,8 +125,8 @@ def _told(claims: Mapping[_Place, _Claim], silent: float) -> tuple[set[_Place], 
         measures = silent + sum(1 / claim.rivals for claim in left.values())
         more = [place for place, claim in left.items() if claim.holds(measures)]
         if not more:
-            return told, measures
-        told.update(more)
+            return detected, measures
+        detected.update(more)
 
 
 def _of_gaps(
@@ -189,52 +191,54 @@ def _revised(
     comparison: Comparison,
     gap: Gap,
     claims: Mapping[_Place, _Claim],
-    told: set[_Place],
+    detected: set[_Place],
     measures: float,
 ) -> Gap:
     """The gap with whether it is detected, what it may be at most, and what would have been."""
-    is_told = _place(number, gap) in told
+    is_detected = _place(number, gap) in detected
     bounds = []
     rivals = 0.0
-    for other in comparison.gaps:
-        is_behind = other is gap or (gap.kind == "max" and other.kind == "pair")
-        claim = claims.get(_place(number, other))
-        if is_behind and other.metric == gap.metric and claim is not None:
+    for candidate in comparison.gaps:
+        is_behind = candidate is gap or (gap.kind == "max" and candidate.kind == "pair")
+        claim = claims.get(_place(number, candidate))
+        if is_behind and candidate.metric == gap.metric and claim is not None:
             rivals = claim.rivals
-            joint = among(other.signed, measures * rivals)
+            joint = among(candidate.signed, measures * rivals)
             bounds.append(max(abs(joint.low or 0.0), abs(joint.high or 0.0)))
     if not bounds:
-        return gap.revised(detected=is_told)
+        return gap.revised(detected=is_detected)
     least = gap.minimum_detectable
     if least is not None:
         training, records = gap.signed.training_sd or 0.0, gap.signed.records_sd or 0.0
         used = rivals if gap.kind == "max" else 1
-        for sign, many in ((1, measures * rivals), (-1, used)):
+        for sign, n_joint in ((1, measures * rivals), (-1, used)):
             least += sign * half_width(
                 training**2,
                 records**2,
                 gap.signed.n_seeds,
-                many,
+                n_joint,
             )
-    return gap.revised(detected=is_told, joint_high=max(bounds), minimum_detectable=least)
+    return gap.revised(detected=is_detected, joint_high=max(bounds), minimum_detectable=least)
 
 
-def _judged(
+def _decided(
     number: int,
     share: ClassShare,
-    told: set[_Place],
+    detected: set[_Place],
     measures: float,
 ) -> ClassShare:
     """Whether the class is lost; if that cannot be told, with how many rows it could be."""
-    is_lost = _place_of_class(number, share) in told
-    many = measures * share.looked_at
-    numbers = {name: among(getattr(share, name), many) for name in ("private", "reference", "kept")}
+    is_lost = _place_of_class(number, share) in detected
+    n_joint = measures * share.looked_at
+    numbers = {
+        name: among(getattr(share, name), n_joint) for name in ("private", "reference", "kept")
+    }
     rows = None
     if not is_lost and share.kept.ends and share.reference.ends:
         widths = []
-        for one in (numbers["kept"], numbers["reference"]):
-            half = (one.high or 0.0) - (one.value or 0.0)
-            widths.append(half / abs(one.value or 1.0))
+        for estimate in (numbers["kept"], numbers["reference"]):
+            half = (estimate.high or 0.0) - (estimate.value or 0.0)
+            widths.append(half / abs(estimate.value or 1.0))
         # Half an interval shrinks with the root of the rows.
         rows = ceil((share.kept.n_test or 0) * max(1.0, *widths) ** 2)
     update = {**numbers, "is_lost": is_lost, "rows_needed": rows}
@@ -246,13 +250,13 @@ def _answering(group: GroupMeasure, doubtful: Sequence[ClassShare]) -> GroupMeas
     cost = group.estimates.get("privacy_cost")
     if cost is None:
         return group
-    own = [share for share in doubtful if share.group == group.group]
-    lost = sum(bool(share.is_lost) for share in own)
-    fewest = min((share.given for share in own), default=2) - 1  # all classes but one
+    shares = [share for share in doubtful if share.group == group.group]
+    lost = sum(bool(share.is_lost) for share in shares)
+    fewest = min((share.given for share in shares), default=2) - 1  # all classes but one
     if cost.value is None:
         answer = undefined(cost.reason, "ratio", cost.n_test)
-    elif lost < max(1, fewest) <= len(own):
-        rows = max((share.rows_needed or 0 for share in own), default=0)
+    elif lost < max(1, fewest) <= len(shares):
+        rows = max((share.rows_needed or 0 for share in shares), default=0)
         reason = f"{rows} test rows of the group would tell" if rows else "it has no interval"
         answer = undefined(reason, "ratio", cost.n_test)
     else:

@@ -75,23 +75,23 @@ def measure(
         if plan.config.is_one_draw:
             shared = replace(shared, estimand=ONE_MODEL)
         for arm in plan.arms:
-            own = of_arm[arm.key]
+            private = of_arm[arm.key]
             if arm.reference is None:
-                comparisons.append(measure_reference(shared, arm.key, own))
+                comparisons.append(measure_reference(shared, arm.key, private))
                 continue
             for reference in _references(plan, arm):
-                baseline = on_rows_of(own, of_arm[reference])
+                baseline = on_rows_of(private, of_arm[reference])
                 twins = _twins(plan, arm, baseline, number, results)
                 # An arm whose own reference is not sgd is that reference and noise.
                 if plan.config.twins != "off" and arm.reference != reference:
-                    between = on_rows_of(own, of_arm[arm.reference])
+                    between = on_rows_of(private, of_arm[arm.reference])
                     twins = [Twin(find(arm.method).part, between)]
                 comparisons.append(
                     compare(
                         shared,
                         arm.key,
                         reference,
-                        own,
+                        private,
                         baseline,
                         twins,
                     )
@@ -114,18 +114,18 @@ def _twins(
     results: Mapping[str, JobResult],
 ) -> list[Twin]:
     """The arm's steps alone and the arm without noise, where they were trained."""
-    own = finished(plan, arm.key, results)
+    arm_results = finished(plan, arm.key, results)
     trained: dict[int, JobResult] = {}
     for job in plan.twins:
-        if job.arm == arm.key and job.id in results and job.seed in own:
+        if job.arm == arm.key and job.id in results and job.seed in arm_results:
             trained[job.seed] = results[job.id]
     if not trained:
         return []
-    quiet = _predictions(_in_place(own, trained, f"{WITHOUT_NOISE}."), grouping)
+    quiet = _predictions(_in_place(arm_results, trained, f"{WITHOUT_NOISE}."), grouping)
     if any(result.facts[STEP_FACT] == StepTwin.NONE for result in trained.values()):
         spec = find(arm.method)
         return [Twin(STEP_AND_CLIPPING if spec.trains_by_steps else spec.part, quiet)]
-    stepping = _predictions(_in_place(own, trained, f"{STEP_FACT}."), grouping)
+    stepping = _predictions(_in_place(arm_results, trained, f"{STEP_FACT}."), grouping)
     for p in baseline:
         if p.seed in trained and trained[p.seed].facts[STEP_FACT] == StepTwin.REFERENCE:
             stepping.append(p)
@@ -133,7 +133,7 @@ def _twins(
 
 
 def _in_place(
-    own: Mapping[int, JobResult],
+    of_arm: Mapping[int, JobResult],
     twins: Mapping[int, JobResult],
     prefix: str,
 ) -> dict[int, JobResult]:
@@ -145,17 +145,17 @@ def _in_place(
             if name.startswith(prefix):
                 arrays[name.removeprefix(prefix)] = values
         if arrays:
-            swapped[seed] = replace(own[seed], arrays={**own[seed].arrays, **arrays})
+            swapped[seed] = replace(of_arm[seed], arrays={**of_arm[seed].arrays, **arrays})
     return swapped
 
 
 def _references(plan: Plan, arm: Arm) -> Sequence[str]:
     """The arm's own reference, then sgd where that is another model."""
     assert arm.reference is not None
-    own = plan.arm(arm.reference)
-    if own.reference or own.method == REFERENCE or own.is_own_code:  # another kind of model
-        return [own.key]
-    return [own.key, REFERENCE]
+    model = plan.arm(arm.reference)
+    if model.reference or model.method == REFERENCE or model.is_own_code:  # not of sgd's kind
+        return [model.key]
+    return [model.key, REFERENCE]
 
 
 def on_rows_of(
@@ -163,7 +163,7 @@ def on_rows_of(
 ) -> Sequence[Predictions]:
     """The baseline on the rows on which the arm was tested: a student pool leaves fewer of them."""
     rows_of = {p.seed: p.rows for p in private}
-    found = []
+    aligned = []
     for p in baseline:
         rows = rows_of.get(p.seed)
         if rows is None:
@@ -175,8 +175,8 @@ def on_rows_of(
                 rows=p.rows[place],
                 probabilities=p.probabilities[:, place],
             )
-        found.append(p)
-    return found
+        aligned.append(p)
+    return aligned
 
 
 def predictions(
@@ -187,7 +187,8 @@ def predictions(
 
 
 def _predictions(results: Mapping[int, JobResult], grouping: int) -> list[Predictions]:
-    found = []
+    """Predictions of one arm, one of each seed; ``grouping`` numbers that of training means."""
+    by_seed = []
     for seed, result in results.items():
         weights = None
         if "weights" in result.arrays:
@@ -200,8 +201,8 @@ def _predictions(results: Mapping[int, JobResult], grouping: int) -> list[Predic
             train_classes=_column(result, "train_classes", np.int64),
             weights=weights,
         )
-        found.append(of_seed)
-    return found
+        by_seed.append(of_seed)
+    return by_seed
 
 
 def _column(
@@ -209,4 +210,5 @@ def _column(
     name: str,
     kind: type[Number],
 ) -> NDArray[Number]:
+    """An array of a finished training in the asked number type, copied only if need be."""
     return result.arrays[name].astype(kind, copy=False)

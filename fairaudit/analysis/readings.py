@@ -30,7 +30,7 @@ def readings(
 ) -> dict[str, tuple[Reading, ...]]:
     """Every reading of every arm, mean over its finished seeds; None for a ``hidden`` group."""
     groups = dataset.groupings[0].names
-    found: dict[str, list[Reading]] = {}
+    by_arm: dict[str, list[Reading]] = {}
     for arm in plan.arms:
         spec = find(arm.method)
         for name, meaning in {**MEANINGS, **spec.meanings}.items():
@@ -53,8 +53,8 @@ def readings(
                 values=tuple(known_mean(column) for column in stacked.T),
                 by_seed=tuple(tuple(map(finite, row)) for row in stacked),
             )
-            found.setdefault(arm.key, []).append(reading)
-    return {key: tuple(read) for key, read in found.items()}
+            by_arm.setdefault(arm.key, []).append(reading)
+    return {key: tuple(read) for key, read in by_arm.items()}
 
 
 def read_by_seed(

@@ -89,6 +89,7 @@ def limitations(
 
 
 def _of_privacy(plan: Plan) -> Iterator[tuple[str, str]]:
+    """(code, sentence) of what the guarantees do not cover."""
     yield "report_not_private", REPORT_NOT_DP
     of_others = (Guarantee.NONE, Guarantee.CLAIMED)
     private = {arm.key for arm in plan.arms if arm.privacy.guarantee not in of_others}
@@ -110,6 +111,7 @@ def _of_data(
     dataset: Dataset,
     plan: Plan,
 ) -> Iterator[tuple[str, str]]:
+    """(code, sentence) of how groups, duplicates and small groups limit the audit."""
     readers = []
     by_name = [arm.key for arm in plan.arms if arm.reads_groups]
     if by_name:
@@ -129,6 +131,7 @@ def _of_data(
 
 
 def _of_students(plan: Plan) -> Iterator[tuple[str, str]]:
+    """(code, sentence) of what PATE's students learn from, if any arm has one."""
     students: dict[str, list[str]] = {}
     for arm in plan.arms:
         if arm.reference and Need.PUBLIC_POOL in find(arm.method).needs:
@@ -139,8 +142,8 @@ def _of_students(plan: Plan) -> Iterator[tuple[str, str]]:
         records = "the public table that was given"
         if plan.config.public_data is None:
             records = "half of the test rows of the audited file"
-        who = "; ".join(f"{listed(keys)}: {how}" for how, keys in students.items())
-        yield "student_pool", _POOL.format(who=who, records=records)
+        students_text = "; ".join(f"{listed(keys)}: {sizes}" for sizes, keys in students.items())
+        yield "student_pool", _POOL.format(who=students_text, records=records)
 
 
 def _reading(keys: Sequence[str]) -> str:

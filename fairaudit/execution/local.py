@@ -159,6 +159,7 @@ class Pool(Generic[Task, Answer]):
         return [(number, self._receive(number, worker)) for number, worker in answered]
 
     def _receive(self, number: int, worker: _Worker) -> Answer | Raised | Died:
+        """The worker's answer, after which it is idle; of a dead worker how it died."""
         answer: Answer | Raised | Died
         try:
             answer = worker.tasks.recv()
@@ -172,6 +173,7 @@ class Pool(Generic[Task, Answer]):
 
 
 def _fork(serve: Callable[[Task], Answer]) -> _Worker:
+    """Start a worker process; tasks go to it and answers come back through one pipe."""
     context = multiprocessing.get_context("forkserver")
     near, far = context.Pipe()
     watched, parent_pipe = context.Pipe(duplex=False)

@@ -63,6 +63,7 @@ def _ask(
     inputs: Shared[Inputs],
     config: AuditConfig,
 ) -> ModelFacts:
+    """Facts of the user's model, asked in a worker; ``work`` is "module:function"."""
     module, _, function = work.partition(":")
     found: ModelFacts = getattr(importlib.import_module(module), function)(config, inputs)
     return found

@@ -151,6 +151,7 @@ class Cluster(Generic[Shared, Task, Answer]):
         return [self._receive(call) for call in ready if call in self._busy]
 
     def _receive(self, call: object) -> tuple[int, Answer | Raised | Died]:
+        """The actor's number and answer; a dead actor is replaced."""
         number, actor = self._busy.pop(call)
         try:
             answer: Answer | Raised | Died = self._ray.get(call)
@@ -167,6 +168,7 @@ class Cluster(Generic[Shared, Task, Answer]):
         self._starting[actor.greeting.remote()] = number, actor
 
     def _greet(self, call: object) -> None:
+        """Take a started actor into use, unless its node has other versions than this machine."""
         number, actor = self._starting.pop(call)
         try:
             found: Mapping[str, str] = self._ray.get(call)
@@ -191,6 +193,7 @@ class Cluster(Generic[Shared, Task, Answer]):
         self._idle[number] = actor
 
     def _open(self) -> None:
+        """Connect to Ray, hand it the shared data and start as many actors as are useful."""
         require_ray()
         self._closing.enter_context(
             redirect_stdout(sys.stderr)
@@ -216,6 +219,7 @@ class Cluster(Generic[Shared, Task, Answer]):
             self._start(number)
 
     def _connect(self) -> None:
+        """Join the cluster at the address, or start Ray on this machine where there is none."""
         address = self._request.address
         settings: dict[str, object] = {"address": address}
         if address is None:

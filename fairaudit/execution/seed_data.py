@@ -131,6 +131,7 @@ def _rows(records: InputRows) -> NDArray[np.float32]:
 
 
 def _training_pool(dataset: Dataset, encoded: Encoded) -> TrainingPool:
+    """The training records of a seed with their labels and first grouping, as tensors."""
     first, train, rows = dataset.groupings[0], encoded.split.train, encoded.train
     return TrainingPool(
         rows if isinstance(rows, DecodedRows) else torch.from_numpy(rows[:]),

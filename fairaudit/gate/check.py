@@ -162,6 +162,7 @@ def as_stored(report: Report) -> Report:
 
 
 def _record(rule: GateRule, report: Report, found: Targets) -> GateRecord:
+    """The rule's outcome in all numbers that it judges, the worst of them first."""
     # Shared within an arm alone: another method beside it must not undo what is shown of this one.
     uncertain = Counter(target.arm for target in found.judged if not target.reading.number.is_exact)
     targets = [

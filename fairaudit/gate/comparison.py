@@ -188,6 +188,7 @@ def _are_same(
     study: str,
     arms: Sequence[str],
 ) -> bool:
+    """Whether both reports rest on the same trainings of these arms."""
     return after.shares_trainings(before, *arms, study=study)
 
 
@@ -237,6 +238,7 @@ def _change(
     *,
     is_size: bool = False,
 ) -> Change:
+    """A metric after minus before, with an interval where both have one."""
     before = read_estimate(estimates[0], "", is_size=is_size, own_variances=False)
     after = read_estimate(estimates[1], "", is_size=is_size, own_variances=False)
     found = change(after, before, same_trainings=same)

@@ -135,6 +135,7 @@ class GateRule:
         return f"{number} ({hundredths} point{'s' * (hundredths not in ('1', '-1'))})"
 
     def _of_groups(self) -> str:
+        """The groups that the rule is about, in words."""
         if self.group is None:
             return " of any group" if self.metric.kind == "group" else ""
         if self.is_overall:
@@ -260,6 +261,7 @@ def _is_name(token: str) -> bool:
 
 
 def _unquoted(token: str) -> str:
+    """A name without its quotes and escapes."""
     if len(token) > 1 and token[0] in "\"'" and token[-1] == token[0]:
         return re.sub(
             r"\\(.)",

@@ -128,6 +128,11 @@ def _outcome(
     reading: TargetReading,
     shared: Ends | None,
 ) -> tuple[Outcome, str]:
+    """The outcome for one number, and why where it is inconclusive.
+
+    ``shared``: the interval that holds for all numbers of the rule together. A rule fails by that
+    one and passes by the number's own.
+    """
     number = reading.number
     if reading.reason or number.value is None:
         return "inconclusive", reading.reason or "undefined"

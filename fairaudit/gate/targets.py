@@ -315,6 +315,7 @@ def _fits(selector: GroupSelector | None, comparison: Comparison) -> bool:
 def _of_guarantees(
     rule: GateRule, report: Report, *, trust_claims: bool, trust_module: bool
 ) -> Iterator[Target]:
+    """Epsilon or delta of every arm that the rule names; no value where it is not to be trusted."""
     wanted = _arms(rule, report)
     ways = report.every_guarantee.keys() - report.privacy.keys()  # of them nothing is composed
     released = None
@@ -351,6 +352,7 @@ def _of_guarantees(
 def _of_comparison(
     rule: GateRule, comparison: Comparison, left_out: dict[str, None]
 ) -> Iterator[Target]:
+    """The numbers of one comparison; small groups that no rule names go to ``left_out``."""
     if rule.metric.kind != "group":
         yield _gap_target(rule, comparison)
         return
@@ -368,6 +370,7 @@ def _of_comparison(
 
 
 def _group_target(rule: GateRule, comparison: Comparison, group: GroupMeasure) -> Target:
+    """A group's number, with the reason where it cannot be judged."""
     key = rule.metric.key
     small = group.ungated.get(key, "") if group.gated else group.reason
     reason = _unpredicted([group]) or small

@@ -144,12 +144,14 @@ def _gaps(
     words: str,
     spec: MetricSpec,
 ) -> Iterator[Metric]:
+    """The gap of a metric, as ``KEY_gap``, unless it has none."""
     if "no gap" in spec.needs:
         return
     yield Metric(f"{key}_gap", key, "gap", f"gap between groups in {words}")
 
 
 def _of_group(name: str, spec: MetricSpec) -> Iterator[Metric]:
+    """A metric of a group under each prefix: reference, change, training rows."""
     yield Metric(name, name, "group", spec.words)
     said = {}
     if "reference" not in spec.needs:

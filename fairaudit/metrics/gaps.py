@@ -164,6 +164,7 @@ def _gap(
     a: int,
     b: int,
 ) -> Gap:
+    """The gap between groups ``a`` and ``b``, or between ``a`` and all rows where b is K."""
     spread, pairs = reading(table, cut, a, b), cut.pairs
     small = cut.too_few(a) or cut.too_few(b)
     reason = (

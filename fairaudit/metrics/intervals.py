@@ -371,6 +371,7 @@ def _why_undefined(
     record_variance: float,
     one_model: bool,
 ) -> str:
+    """Why a number has no value or no interval; "" where it has both."""
     if missing == seeds:
         return "undefined at every seed"
     if missing:
@@ -434,6 +435,7 @@ def _around(
     *,
     signed: bool,
 ) -> Estimate:
+    """The estimate ``value +- half``, within the metric's bounds; NaN is undefined."""
     if math.isnan(value):
         return undefined(spread.reason, spread.unit, n_test=spread.n_test)
     bounds = spread.bounds if signed else (0.0, max(map(abs, spread.bounds)))

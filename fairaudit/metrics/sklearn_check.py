@@ -51,6 +51,7 @@ def logistic_baseline(
 def _accuracies(
     train_correct: NDArray[np.bool_], test_correct: NDArray[np.bool_]
 ) -> dict[str, float]:
+    """The baseline's accuracies, from whether each row's prediction is correct, ``[n]``."""
     return {
         "accuracy": float(test_correct.mean()),
         "train_accuracy": float(train_correct.mean()),

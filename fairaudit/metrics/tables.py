@@ -242,6 +242,7 @@ def _no_ratio(
     name: str,
     reason: str,
 ) -> tuple[MetricTable, Float64]:
+    """A ratio that is undefined at every seed, with the reason, and covariances of 0."""
     table = replace(
         selection,
         name=name,

@@ -156,6 +156,7 @@ def _of_scaling(
     names: Sequence[str],
     pair: Pair,
 ) -> Iterator[Asked]:
+    """Whether scaling to a global bound turns gradients less than clipping does, by group."""
     ours, theirs = found[arm.key], found[plain.key]
     errors = []  # of direction, on the seeds that both have
     for reading, other in ((ours, theirs), (theirs, ours)):

@@ -90,6 +90,7 @@ class Coupled(Erm):
     def _moments(
         self, theta: Tensor, layers: Sequence[Layer], batch: "BatchRecords"
     ) -> BatchMoments:
+        """Means over each group (``[K', ...]``) and over the batch of gradients and predictions."""
         mean = batch.member / batch.member.sum(0)  # [B, K'], columns that average a group
         every = batch.member.sum(1) / batch.member.sum()
         f = torch.softmax(logits_of(layers, theta, batch.x), -1)
@@ -198,6 +199,7 @@ def record_gradients(
     """Gradient of every record's cross-entropy, [B, P]."""
 
     def loss(parameters: Tensor, x: Tensor, target: Tensor) -> Tensor:
+        """The cross-entropy of one record."""
         return -(
             target
             * torch.log_softmax(

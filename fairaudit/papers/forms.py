@@ -57,6 +57,7 @@ _OF_VOTES = {
 
 
 def _pate(*variants: Variant) -> MethodAddition:
+    """What the papers add to a form of PATE: variants, and readings of votes and noise."""
     return MethodAddition(
         variants=variants,
         readings="fairaudit.papers.votes:read",
@@ -148,6 +149,7 @@ def _ablated(
     *,
     control_of: str | None = None,
 ) -> MethodSpec:
+    """A method that takes one effect of clipping alone; ``control_of`` is the arm it copies."""
     return MethodSpec(
         name=name,
         summary=summary,

@@ -239,6 +239,7 @@ def _xu(
     missing: str,
     drop: tuple[str, ...],
 ) -> Preset:
+    """An experiment of Xu et al.; ``step`` is the learning rate, ``bound`` the clipping bound."""
     return Preset(
         name=name,
         summary=summary,

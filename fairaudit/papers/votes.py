@@ -94,6 +94,7 @@ class _Study(NamedTuple):
 
 
 def _study(method: Pate, task: Task, trained: TrainedReplicates) -> _Study:
+    """PATE's students under many draws of the votes' noise, beside the student without noise."""
     votes, queried = trained.kept["votes"], trained.kept["x"]
     assert task.public is not None, "PATE needs a student pool"
     share = torch.ones(len(queried), 1, dtype=torch.float64)

@@ -101,6 +101,7 @@ class ReleasedModel:
         return self._of_images(table, images.shape, pixel_values(images.pixel_range))
 
     def _of_table(self, table: pa.Table) -> Predictions:
+        """Class probabilities of a table's rows, ``[n, Y]``, some rows at a time."""
         inputs = TableInputs(self.recipe.columns, table.column_names)
         plain, unreadable, _ = plain_table(table)
         for column in self.recipe.columns:
@@ -112,6 +113,7 @@ class ReleasedModel:
         return Predictions(np.concatenate(pieces), inputs)
 
     def _of_images(self, table: pa.Table, shape: Shape, scaled: NDArray[np.float32]) -> Predictions:
+        """Class probabilities ``[n, Y]`` of images; ``scaled`` maps a pixel's byte to its input."""
         name = image_columns(table.schema)[0]
         given = shape_of(table.schema.field(name).type)
         if given != shape:
@@ -126,6 +128,7 @@ class ReleasedModel:
         return Predictions(np.concatenate(pieces), TableInputs((), ()))
 
     def _probabilities(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Inputs ``[n, d]`` -> ``[n, Y]``; where one is not finite all classes are equal."""
         features = torch.from_numpy(np.ascontiguousarray(inputs))
         if isinstance(self._network, Stacked):
             stacked = self._network.probabilities(features)
@@ -177,6 +180,7 @@ def _network(
     tensors: dict[str, NDArray[Any]],
     model: str | None,
 ) -> Stacked:
+    """The network with the stored parameters; refused where its code or shapes differ."""
     refuse_other_factory(make.model, model)
     if model is not None and code_digest([model.partition(":")[0]]) != make.code_sha256:
         raise ConfigError(

@@ -170,6 +170,7 @@ def _task(
     prepared: SeedData,
     device: torch.device = CPU,
 ) -> Task:
+    """The one training of a release; its streams come from the operating system."""
     config, arm, schedule = plan.config, plan.arm, plan.training
     seed = secrets.randbits(62)  # of what an own model draws in training; streams do not read it
     budget = DEFAULT_BUDGET

@@ -52,6 +52,7 @@ def methods(config: AuditConfig) -> Iterator[MethodSpec]:
 
 
 def _method(name: str, code: str, reference: str | None) -> MethodSpec:
+    """The description of code of the user's own; without a reference it has no privacy either."""
     return MethodSpec(
         name=name,
         summary=f"{code or 'a given table'}, not of this program",
@@ -118,6 +119,7 @@ def arms(
 
 
 def _privacy(spec: MethodSpec, target: float | None) -> ArmPrivacy:
+    """What is asked of the trainer; nothing is proved of it. None: no privacy is asked for."""
     reason = f"{spec.trainer} is asked for it; what it does is its own"
     if target is None:
         reason = "trained by the user's own code without privacy"
@@ -127,6 +129,7 @@ def _privacy(spec: MethodSpec, target: float | None) -> ArmPrivacy:
 
 
 def _declared(name: str) -> Declared:
+    """The settings and abilities that a trainer declares, read in another process."""
     if not name:
         return Declared({}, supports_no_noise=False)
     path = name.partition(":")[0]

@@ -129,6 +129,7 @@ def main(parent: int, answer: str) -> NoReturn:
 
 
 def _function(request: Request) -> Callable[..., object]:
+    """The user's function that the request names, as "module:function"."""
     path, _, attribute = request.trainer.partition(":")
     module = _called(importlib.import_module, f"module {path!r}", request, path)
     function: Callable[..., object] | None = getattr(module, attribute, None)
@@ -139,6 +140,7 @@ def _function(request: Request) -> Callable[..., object]:
 
 
 def _declared(function: Callable[..., object], name: str) -> Declared:
+    """The function's setting ranges and abilities; refused if it cannot be called as expected."""
     ranges = {}
     for setting, ends in (getattr(function, "settings", None) or {}).items():
         if not isinstance(ends, Range):
@@ -160,6 +162,10 @@ def _declared(function: Callable[..., object], name: str) -> Declared:
 def _trained(
     function: Callable[..., object], request: Request, data: TrainingData, untouched: Request
 ) -> Trained:
+    """Train by the user's function; probabilities ``[n, Y]`` of test and of training rows.
+
+    ``untouched`` holds the same request: the function may have written over its data.
+    """
     arguments: list[object] = [data, request.privacy, request.seed]
     if getattr(function, "settings", None):
         arguments.append(request.settings)
@@ -181,6 +187,7 @@ def _trained(
 
 
 def _synthesised(made: object) -> Synthesised:
+    """The user's synthetic table with what it claims of its privacy."""
     import pandas as pd
 
     if not isinstance(made, pd.DataFrame):
@@ -259,6 +266,7 @@ def _predicted(
 
 
 def _claim(claimed: object) -> Claimed:
+    """The epsilon and delta that the trainer claims; None for no claim or an infinite epsilon."""
     if claimed is None:
         return None
     if not isinstance(claimed, Privacy):

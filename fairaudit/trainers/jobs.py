@@ -47,11 +47,13 @@ def train(
 def _search(
     plan: Plan, job: Job, arm: Arm, prepared: SeedData
 ) -> tuple[dict[str, Array], dict[str, object]]:
+    """Try settings in the declared ranges at one seed: arrays and facts of the best."""
     assert arm.search is not None
 
     def train_at(
         number: int, settings: Mapping[str, float], fit: Int64, validation: Int64
     ) -> Trained:
+        """One try: trained on the rows ``fit``, predictions for the rows ``validation``."""
         request = _request(plan, job, arm, prepared, fit, validation)
         tried = replace(request, settings=settings, seed=run_seed(job, arm, number))
         return answer_of(tried, Trained)

@@ -59,6 +59,7 @@ def _beyond(
     plan: Plan,
     results: Mapping[str, JobResult],
 ) -> str:
+    """What a trainer claims beyond what it was asked for, in words; "" where it keeps to it."""
     claim, target = privacy(arm, plan, results).claim, arm.privacy.target_epsilon
     over = []
     if claim is not None and target is not None and claim.epsilon is not None:

@@ -86,6 +86,7 @@ def _run(
 
 
 def _end_of(printed: Path) -> str:
+    """The end of what the trainer printed, at most ``_KEPT`` bytes."""
     with printed.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _KEPT))

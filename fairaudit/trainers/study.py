@@ -107,6 +107,7 @@ def _warning(
     message: str,
     fix: str,
 ) -> ReportWarning:
+    """A warning of the report about one arm."""
     return ReportWarning(
         code=code,
         level="warning",
@@ -117,6 +118,7 @@ def _warning(
 
 
 def _of_two_trainings(arm: str, difference: float) -> ReportWarning:
+    """Whether two trainings with equal seeds agree; ``difference`` is of probabilities."""
     start = f"{arm} was trained twice at the first seed: "
     code, fix = "trainer_deterministic", ""
     message = f"{start}the same predictions, so it looks deterministic"

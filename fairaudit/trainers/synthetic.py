@@ -214,6 +214,7 @@ def _places(
 
 
 def _refuse_unseen(column: str, names: set[str]) -> None:
+    """Refuse a synthetic column with levels (``names``) that no real row has."""
     if names:
         raise DataError(
             f"its column {quoted(column)} has levels that no real row has: {listed(sorted(names))}",
