@@ -161,17 +161,19 @@ def as_stored(report: Report) -> Report:
     return Report.model_validate_json(report.model_dump_json())
 
 
-def _record(rule: GateRule, report: Report, found: Targets) -> GateRecord:
+def _record(rule: GateRule, report: Report, candidates: Targets) -> GateRecord:
     """The rule's outcome in all numbers that it judges, the worst of them first."""
     # Shared within an arm alone: another method beside it must not undo what is shown of this one.
-    uncertain = Counter(target.arm for target in found.judged if not target.reading.number.is_exact)
+    uncertain = Counter(
+        target.arm for target in candidates.judged if not target.reading.number.is_exact
+    )
     targets = [
         judge(
             rule,
             target,
             among=uncertain[target.arm],
         )
-        for target in found.judged
+        for target in candidates.judged
     ]
     outcome = worst(target.outcome for target in targets)
     reasons = dict.fromkeys(t.reason for t in targets if t.outcome == outcome and t.reason)
@@ -188,7 +190,7 @@ def _record(rule: GateRule, report: Report, found: Targets) -> GateRecord:
         outcome=outcome,
         reason="; ".join(list(reasons)[:3]) if targets else "nothing in the report fits the rule",
         targets=tuple(sorted(targets, key=place)),
-        left_out=found.left_out,
+        left_out=candidates.left_out,
         unit=rule.metric.unit,
         limit=rule.number,
     )
@@ -200,16 +202,16 @@ def _changes(
     before: tuple[Report, Targets],
 ) -> Targets:
     """The targets of a report as changes since the baseline."""
-    (report, found), (baseline, earlier) = now, before
+    (report, current), (baseline, earlier) = now, before
     readings = {_place(rule, target): target.reading for target in earlier.judged}
     changed = []
-    for target in found.judged:
+    for target in current.judged:
         keys = filter(None, (target.arm, target.reference))
         same = report.shares_trainings(baseline, *keys, study=rule.metric.study)
         earlier_reading = readings.get(_place(rule, target))
         reading = change(target.reading, earlier_reading, same_trainings=same)
         changed.append(replace(target, reading=reading))
-    return Targets(tuple(changed), found.left_out)
+    return Targets(tuple(changed), current.left_out)
 
 
 def _place(rule: GateRule, target: Target) -> tuple[str, str, str, str]:

@@ -161,11 +161,11 @@ def _only_in(
     shared: Sequence[str],
 ) -> tuple[Finding, ...]:
     """Findings that the other report lacks, but for bounds and verdicts: numbers have intervals."""
-    held = {_key(finding) for finding in other.findings}
+    keys = {_key(finding) for finding in other.findings}
     only = []
     for finding in report.findings:
         is_shown = finding.question not in ("verdict", "unseen") and finding.arm in shared
-        if is_shown and _key(finding) not in held:
+        if is_shown and _key(finding) not in keys:
             only.append(finding)
     return tuple(only)
 
@@ -198,7 +198,7 @@ def _changes(
     is_same: Callable[[Sequence[str]], bool],
 ) -> Iterator[Change]:
     """Of every arm by every grouping that both have, metric by metric."""
-    known = {
+    earlier_of = {
         (
             c.arm,
             c.reference,
@@ -208,14 +208,14 @@ def _changes(
     }
     order = list(METRICS)
     for comparison in after:
-        earlier = known.get((comparison.arm, comparison.reference, comparison.grouping))
+        earlier = earlier_of.get((comparison.arm, comparison.reference, comparison.grouping))
         if earlier is None:
             continue
         same = is_same([arm for arm in (comparison.arm, comparison.reference) if arm])
         measures = {group.group: group for group in earlier.by_group}
         pairs = [(measures.get(group.group), group) for group in comparison.by_group]
-        held = {name for group in comparison.by_group for name in group.estimates}
-        plain = [name for name in sorted(held) if name.partition("[")[0] in METRICS]
+        names = {name for group in comparison.by_group for name in group.estimates}
+        plain = [name for name in sorted(names) if name.partition("[")[0] in METRICS]
         metrics = sorted(plain, key=lambda name: order.index(name.partition("[")[0]))
         for metric in metrics:
             for was, now in (*pairs, (earlier.overall, comparison.overall)):
@@ -241,9 +241,9 @@ def _change(
     """A metric after minus before, with an interval where both have one."""
     before = read_estimate(estimates[0], "", is_size=is_size, own_variances=False)
     after = read_estimate(estimates[1], "", is_size=is_size, own_variances=False)
-    found = change(after, before, same_trainings=same)
-    moved = found.number
-    exceeds, reason = None, found.reason or "it has no interval"
+    difference = change(after, before, same_trainings=same)
+    moved = difference.number
+    exceeds, reason = None, difference.reason or "it has no interval"
     if moved.ends is not None:
         exceeds, reason = moved.excludes_zero, ""
     return Change(

@@ -114,15 +114,15 @@ class GateRule:
         Args:
             every: What a rule that names no arm is about; "" where there are no arms.
         """
-        what = self.metric.words
+        quantity = self.metric.words
         if self.is_change:
-            what = f"change since the baseline of the {what}"
+            quantity = f"change since the baseline of the {quantity}"
         if self.statistic != "interval":
-            what = f"{what} ({_STATISTICS[self.statistic]})"
+            quantity = f"{quantity} ({_STATISTICS[self.statistic]})"
         method = self.arm or every
         under = f" under {method}" if method else ""
-        how = _OPERATORS[self.operator]
-        return f"fails if the {what}{self._of_groups()}{under} is {how} {self._limit()}"
+        relation = _OPERATORS[self.operator]
+        return f"fails if the {quantity}{self._of_groups()}{under} is {relation} {self._limit()}"
 
     def _limit(self) -> str:
         """The number, and what it is in points or per cent."""

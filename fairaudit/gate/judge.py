@@ -79,15 +79,15 @@ def change(
     reason = now.reason
     if not reason and before.reason:
         reason = f"in the baseline: {before.reason}"
-    mine, theirs = now.number, before.number
-    if mine.value is None or theirs.value is None:
+    current, earlier = now.number, before.number
+    if current.value is None or earlier.value is None:
         return replace(now, number=NOTHING, reason=reason or "undefined")
-    is_unmoved = mine.ends is not None and mine.ends == theirs.ends
+    is_unmoved = current.ends is not None and current.ends == earlier.ends
     is_same = same_trainings and is_unmoved
     moved = Interval(
-        value=_difference(mine.value, theirs.value),
-        low=0.0 if is_same else _difference(mine.low, theirs.high),
-        high=0.0 if is_same else _difference(mine.high, theirs.low),
+        value=_difference(current.value, earlier.value),
+        low=0.0 if is_same else _difference(current.low, earlier.high),
+        high=0.0 if is_same else _difference(current.high, earlier.low),
     )
     return TargetReading(
         number=moved,

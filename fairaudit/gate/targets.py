@@ -128,12 +128,12 @@ class Vocabulary:
             if owners:
                 hint = f"write @{owners[0]}={grouping}"
             raise ConfigError(f"rule {rule.text!r}: no grouping {grouping!r}", hint=hint)
-        known = self.groupings[grouping]
+        group_names = self.groupings[grouping]
         for name in rule.group.names:
-            if name not in known:
+            if name not in group_names:
                 raise ConfigError(
                     f"rule {rule.text!r}: no group {name!r} in {grouping!r}",
-                    hint=did_you_mean(name, known),
+                    hint=did_you_mean(name, group_names),
                 )
 
 
@@ -173,14 +173,14 @@ def find_targets(
         for key in sorted(_arms(rule, report) - study.trainings.keys()):
             left_out[f"{key}: it takes no part in {rule.metric.study}"] = None
     if rule.metric.kind == "arm":
-        whole = ""
+        lack = ""
         if rule.metric.key == "epsilon_if_all_released":
-            whole = next(iter(partial.values()), "")
-        found = _of_guarantees(rule, report, trust_claims=trust_claims, trust_module=trust_module)
+            lack = next(iter(partial.values()), "")
+        exact = _of_guarantees(rule, report, trust_claims=trust_claims, trust_module=trust_module)
         return Targets(
-            tuple(_unless(target, partial.get(target.arm) or whole) for target in found), ()
+            tuple(_unless(target, partial.get(target.arm) or lack) for target in exact), ()
         )
-    judged: list[Target] = []
+    targets: list[Target] = []
     assumed = _assumed(rule.metric, report.data.label)
     for comparison in _comparisons(rule, report):
         why = partial.get(comparison.arm) or partial.get(comparison.reference) or assumed
@@ -189,11 +189,11 @@ def find_targets(
             if not rule.metric.is_relative:
                 target = replace(target, reference="")
             if report.training is None:
-                slack, said = unjudged(rule, target.group, report, comparison)
-                reading = replace(target.reading, slack=slack, unjudged=said)
+                slack, note = unjudged(rule, target.group, report, comparison)
+                reading = replace(target.reading, slack=slack, unjudged=note)
                 target = replace(target, reading=reading)
-            judged.append(target)
-    return Targets(tuple(judged), tuple(left_out))
+            targets.append(target)
+    return Targets(tuple(targets), tuple(left_out))
 
 
 def _assumed(metric: Metric, label: LabelFacts) -> str:
@@ -247,9 +247,9 @@ def _unless(target: Target, why: str) -> Target:
     return replace(target, reading=replace(target.reading, reason=target.reading.reason or why))
 
 
-def _is_arm(wanted: str, key: str, method: str) -> bool:
+def _is_arm(name: str, key: str, method: str) -> bool:
     """``global`` is every arm of the method, ``global@3``, ``global:as-published`` those forms."""
-    return wanted in (key, method) or (key.startswith(wanted + "@") and ":" in wanted)
+    return name in (key, method) or (key.startswith(name + "@") and ":" in name)
 
 
 def _arms(rule: GateRule, report: Report) -> set[str]:
@@ -269,8 +269,8 @@ def _arms(rule: GateRule, report: Report) -> set[str]:
                 arm.method,
             )
         ]
-        own = {arm.key for arm in forms if arm in report.arms}
-        return exact or own or {arm.key for arm in forms}
+        tuned = {arm.key for arm in forms if arm in report.arms}
+        return exact or tuned or {arm.key for arm in forms}
     compared = {arm.key for arm in report.arms if arm.reference is not None}
     # An arm measured against another private arm is a check of the audit, not a result.
     checks = {arm.key for arm in report.arms if arm.reference in compared}
@@ -284,13 +284,13 @@ def _comparisons(rule: GateRule, report: Report) -> Iterator[Comparison]:
     cost, the methods are left out whose part has another name; an arm of which nothing is split is
     none of them: a rule about it is inconclusive.
     """
-    wanted = _arms(rule, report)
+    arms = _arms(rule, report)
     key = rule.metric.key
     study = report.studies.get(rule.metric.study)
     compared = report.every_comparison if study is None else study.comparisons
-    seen: set[tuple[str, str, str]] = set()
+    read: set[tuple[str, str, str]] = set()
     for comparison in compared:
-        if comparison.arm not in wanted or not _fits(rule.group, comparison):
+        if comparison.arm not in arms or not _fits(rule.group, comparison):
             continue
         is_split = part_of(key) and _holds_part(rule.metric, comparison)
         if is_split and key not in comparison.overall.estimates:
@@ -298,8 +298,8 @@ def _comparisons(rule: GateRule, report: Report) -> Iterator[Comparison]:
         reference = comparison.reference if rule.metric.is_relative else ""
         grouping = "" if rule.is_overall else comparison.grouping
         place = comparison.arm, reference, grouping
-        if place not in seen:
-            seen.add(place)
+        if place not in read:
+            read.add(place)
             yield comparison
 
 
@@ -316,13 +316,13 @@ def _of_guarantees(
     rule: GateRule, report: Report, *, trust_claims: bool, trust_module: bool
 ) -> Iterator[Target]:
     """Epsilon or delta of every arm that the rule names; no value where it is not to be trusted."""
-    wanted = _arms(rule, report)
+    arms = _arms(rule, report)
     ways = report.every_guarantee.keys() - report.privacy.keys()  # of them nothing is composed
     released = None
     if report.training is not None:
         released = report.training.epsilon_if_all_released
     for key, facts in report.every_guarantee.items():
-        if key not in wanted or (facts.guarantee is Guarantee.NONE and not rule.arm):
+        if key not in arms or (facts.guarantee is Guarantee.NONE and not rule.arm):
             continue
         value = None
         if rule.metric.key == "delta":
@@ -389,14 +389,14 @@ def _group_target(rule: GateRule, comparison: Comparison, group: GroupMeasure) -
 
 def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
     """The largest gap, or the one between the groups that the rule names."""
-    wanted = [gap for gap in comparison.gaps if _is_about(rule, comparison, gap)]
+    gaps = [gap for gap in comparison.gaps if _is_about(rule, comparison, gap)]
     if not rule.groups:
-        pairs = [gap for gap in wanted if gap.kind == "pair"]
-        wanted = [gap for gap in wanted if gap.kind == "max"]
+        pairs = [gap for gap in gaps if gap.kind == "pair"]
+        gaps = [gap for gap in gaps if gap.kind == "max"]
         if len(pairs) == 1 and len(comparison.by_group) == 2:
-            wanted = pairs  # the only gap, with the variances of its own interval
+            gaps = pairs  # the only gap, with the variances of its own interval
     place = comparison.arm, comparison.reference, comparison.grouping
-    if not wanted:
+    if not gaps:
         why = NO_SUCH_GAP if _holds_part(rule.metric, comparison) else NOT_SPLIT
         return Target(
             *place,
@@ -409,7 +409,7 @@ def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
                 reason=why,
             ),
         )
-    gap = wanted[0]
+    gap = gaps[0]
     between = [name for name in (gap.a, gap.b) if name]
     among = list(comparison.by_group)
     if gap.kind == "pair":
@@ -439,14 +439,14 @@ def read_estimate(
         own_variances: Its variances are those of its interval.
     """
     if estimate is None:
-        said = reason or "the report holds no such number"
-        return TargetReading(NOTHING, 1, None, is_size=is_size, reason=said)
-    said = reason or estimate.reason
-    if not said and estimate.value is None:
-        said = "undefined"
+        why = reason or "the report holds no such number"
+        return TargetReading(NOTHING, 1, None, is_size=is_size, reason=why)
+    why = reason or estimate.reason
+    if not why and estimate.value is None:
+        why = "undefined"
     variances = None
     training, records = estimate.training_sd, estimate.records_sd
     if own_variances and estimate.ends is not None and training is not None and records is not None:
         variances = Variances(training**2, records**2)
     n_seeds = max(1, estimate.n_seeds)
-    return TargetReading(estimate, n_seeds, variances, is_size=is_size, reason=said)
+    return TargetReading(estimate, n_seeds, variances, is_size=is_size, reason=why)

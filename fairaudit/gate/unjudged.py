@@ -46,11 +46,11 @@ def unjudged(
         why = f"{comparison.note_on(small[0])}, so its gaps could make it fail"
         return math.inf, f"{why}: name two groups, as @COLUMN=A,B"
     counts = []
-    for what, number in rows.items():
+    for kind, number in rows.items():
         if number == _UNTOLD:
-            counts.append(f"some rows {what}")
+            counts.append(f"some rows {kind}")
         elif number:
-            counts.append(f"{numbered(number, 'row')} {what}")
+            counts.append(f"{numbered(number, 'row')} {kind}")
     slack = _slack(rule, group, comparison, sum(rows.values()))
     return slack, f"{' and '.join(counts)} could make it fail"
 
@@ -100,7 +100,7 @@ def _slack(
 
 def _sum(counts: Iterable[int | None]) -> int:
     """The sum, where one that is suppressed could be any."""
-    known = list(counts)
-    if None in known:
+    values = list(counts)
+    if None in values:
         return _UNTOLD
-    return sum(n for n in known if n)
+    return sum(n for n in values if n)

@@ -123,10 +123,12 @@ def _offered() -> dict[str, Metric]:
     metrics.append(leading._replace(name="leakage_gap"))
     for name, spec in METRICS.items():
         metrics += _of_group(name, spec)
-    for whole in [metric for metric in metrics if metric.key in costs()]:
+    for cost in [metric for metric in metrics if metric.key in costs()]:
         for part, words in PARTS.items():
-            said = f"{whole.words}, the part {words}"
-            metrics.append(Metric(f"{whole.name}.{part}", f"{whole.key}.{part}", whole.kind, said))
+            part_words = f"{cost.words}, the part {words}"
+            metrics.append(
+                Metric(f"{cost.name}.{part}", f"{cost.key}.{part}", cost.kind, part_words)
+            )
     metrics += [
         Metric(
             name,
@@ -153,9 +155,9 @@ def _gaps(
 def _of_group(name: str, spec: MetricSpec) -> Iterator[Metric]:
     """A metric of a group under each prefix: reference, change, training rows."""
     yield Metric(name, name, "group", spec.words)
-    said = {}
+    words_of = {}
     if "reference" not in spec.needs:
-        said["reference."] = f"{spec.words} without privacy"
+        words_of["reference."] = f"{spec.words} without privacy"
     if spec.study:
         said["change."] = f"what privacy changes in {spec.words}"
     for prefix, words in said.items():

@@ -283,7 +283,7 @@ def attack_tables(
             for place, seed in zip(records.places, seeds, strict=True):
                 influences.add(place, seed[m])
             name = prefix + metric
-            table = metric_table(name, influences, records.count(influences.behind))
+            table = metric_table(name, influences, records.count(influences.support))
             of_mean, of_two_targets = table.covariance
             alone = of_two_targets
             if metric == "leakage_auc":

@@ -44,19 +44,19 @@ def doubtful_classes(
         metric = ClassMetric(PREDICTED.name, PREDICTED, target)
         private, reference, kept = (Influences(records) for _ in range(3))
         for a, b, place in zip(ours, theirs, records.places, strict=True):
-            own, other = a.score(metric), b.score(metric)
-            private.add(place, own)
-            reference.add(place, other)
-            kept.add(place, own.minus(other, KEPT))
+            arm_scores, reference_scores = a.score(metric), b.score(metric)
+            private.add(place, arm_scores)
+            reference.add(place, reference_scores)
+            kept.add(place, arm_scores.minus(reference_scores, KEPT))
         # Shares of all rows of a group, as selection rates are.
-        own_table = metric_table("selection_rate", private, cut.counts)
+        arm_table = metric_table("selection_rate", private, cut.counts)
         beside = metric_table("selection_rate", reference, cut.counts)
         contrast = metric_table("change.selection_rate", kept, cut.counts)
-        shares.append((own_table, beside, contrast))
-        given += ((own_table.by_seed > 0) | (beside.by_seed > 0)).any(axis=0)
+        shares.append((arm_table, beside, contrast))
+        given += ((arm_table.by_seed > 0) | (beside.by_seed > 0)).any(axis=0)
     for k, group in enumerate(cut.names):
         for target, tables in enumerate(shares):
-            own_share, its_share, contrast_of = (
+            arm_share, reference_share, contrast_of = (
                 estimate(reading(replace(table, one_model=cut.one_model), cut, k))
                 for table in tables
             )
@@ -64,8 +64,8 @@ def doubtful_classes(
                 yield ClassShare(
                     group=group,
                     answer=target,
-                    private=own_share,
-                    reference=its_share,
+                    private=arm_share,
+                    reference=reference_share,
                     kept=contrast_of,
                     given=int(given[k]),
                     looked_at=max(1, len(cut.eligible)) * outcome.n_classes,

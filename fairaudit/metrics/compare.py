@@ -121,7 +121,7 @@ def compare(
     cut = evaluation.selection(records, len(baseline))
     ours = evaluated(private, evaluation.labels, records, outcome)
     theirs = evaluated(baseline, evaluation.labels, records, outcome)
-    own, other, changed = both_tables(ours, theirs, records, outcome)
+    arm_tables, baseline_tables, changed = both_tables(ours, theirs, records, outcome)
     tables = {
         **costs_between(
             ours,
@@ -129,8 +129,8 @@ def compare(
             records,
             outcome,
         ),
-        **own,
-        **other,
+        **arm_tables,
+        **baseline_tables,
         **changed,
     }
     if twins:
@@ -141,7 +141,7 @@ def compare(
     train = _training_rows(private)
     found = _comparison(evaluation, (arm, reference), cut, tables, alone, train)
     doubtful = tuple(doubtful_classes(ours, theirs, records, outcome, cut))
-    return found.model_copy(update={"doubtful": doubtful})
+    return measured.model_copy(update={"doubtful": doubtful})
 
 
 def _part_tables(
@@ -239,18 +239,18 @@ def _comparison(
     train: Float64,
 ) -> Measured:
     """``alone`` are tables of groups by themselves, of which no gap is told."""
-    told, gaps, divided_by = {}, list[Gap](), {}
+    shown, gaps, divided_by = {}, list[Gap](), {}
     for name, table in (*tables.items(), *alone.items()):
-        told[name] = replace(table, one_model=cut.one_model)
+        shown[name] = replace(table, one_model=cut.one_model)
         if name not in alone:
-            gaps += gaps_of(told[name], cut)
+            gaps += gaps_of(shown[name], cut)
         if table.divisor is not None:
             divided_by[name] = cut.names[table.divisor]
     groups = [
         _measure(
             k,
             cut,
-            told,
+            shown,
             train,
         )
         for k in range(len(cut.names) + 1)
@@ -334,9 +334,9 @@ def of_labels(comparison: Measured) -> Measured:
     groups = []
     for measure in (*comparison.by_group, comparison.overall):
         estimates = dict(measure.estimates)
-        for name, one in estimates.items():
+        for name, old in estimates.items():
             if not _of_classes(name):
-                estimates[name] = undefined(NO_PROBABILITIES, one.unit, one.n_test)
+                estimates[name] = undefined(NO_PROBABILITIES, old.unit, old.n_test)
         ungated = {name: measure.ungated[name] for name in filter(_of_classes, measure.ungated)}
         groups.append(measure.model_copy(update={"estimates": estimates, "ungated": ungated}))
     update = {

@@ -187,9 +187,9 @@ def _gap(
             }
         )
     first, second = cut.names[a], None if b == len(cut.names) else cut.names[b]
-    said = ""
+    sign = ""
     if abs(spread.value) > spread.half_width(pairs):  # a width that is not known is NaN
-        said = direction(table.name, first, second, spread.value)
+        sign = direction(table.name, first, second, spread.value)
     return Gap(
         metric=table.name,
         kind="population" if second is None else "pair",
@@ -198,7 +198,7 @@ def _gap(
         signed=estimate(spread),
         absolute=absolute(spread),
         simultaneous=shared,
-        direction=said,
+        direction=sign,
         minimum_detectable=finite(minimum_detectable(spread)),
         gated=not reason,
         reason=reason,
@@ -258,9 +258,9 @@ def _largest(table: MetricTable, cut: GroupSelection) -> Gap:
                 "reason": unread,
             }
         )
-    said = ""
+    sign = ""
     if not unread and top.value > top.half_width(pairs):
-        said = direction(
+        sign = direction(
             table.name,
             cut.names[a],
             cut.names[b],
@@ -275,7 +275,7 @@ def _largest(table: MetricTable, cut: GroupSelection) -> Gap:
         signed=estimate(top, pairs),
         absolute=size,
         simultaneous=size,
-        direction=said,
+        direction=sign,
         minimum_detectable=finite(minimum_detectable(top, pairs)),
         gated=not reason,
         reason=reason,

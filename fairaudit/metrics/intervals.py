@@ -84,12 +84,12 @@ class EvaluatedRecords:
             n_groups,
         )
 
-    def count(self, wanted: NDArray[np.bool_] | None = None) -> Int64:
+    def count(self, mask: NDArray[np.bool_] | None = None) -> Int64:
         """Distinct records per group and in all, ``[K + 1]``.
 
-        Only where ``wanted`` [U] if given.
+        Only where ``mask`` ``[U]`` is true, if it is given.
         """
-        groups = self.groups if wanted is None else self.groups[wanted]
+        groups = self.groups if mask is None else self.groups[mask]
         per_group = np.bincount(groups, minlength=self.n_groups)
         return np.append(per_group, len(groups)).astype(np.int64)
 
@@ -106,7 +106,7 @@ class MetricTable:
         by_seed: ``[S, K + 1]``; NaN where undefined.
         covariance: Test-record covariances ``[2, K + 1, K + 1]``, the floor on their diagonals:
             that of the mean over seeds, and that of two seeds. NaN where no honest ones exist.
-        counts: Distinct records behind each value, ``[K + 1]``.
+        counts: Distinct records support each value, ``[K + 1]``.
         reason: Why there is no value or no interval, or "".
         one_model: The interval is about this one model on new people, not about its training.
         divisor: The group whose value every other is divided by, for a ratio; else None.
@@ -134,7 +134,7 @@ class Spread:
         seed_variance: V_seed; NaN for one seed, 0 where one model is what is measured.
         shared_variance: V_shared.
         record_variance: V_rec, the same or larger.
-        n_test: Distinct records behind it.
+        n_test: Distinct records support it.
         n_min: In the smaller of its groups.
         unit: Of Y.
         bounds: Where D lies.
@@ -225,12 +225,12 @@ class Influences:
         records: The index of all test rows.
 
     Attributes:
-        behind: Records that it rests on at any seed, ``[U]``.
+        support: Records that it rests on at any seed, ``[U]``.
     """
 
     def __init__(self, records: EvaluatedRecords) -> None:
         self.records = records
-        self.behind = np.zeros(len(records.ids), dtype=bool)
+        self.support = np.zeros(len(records.ids), dtype=bool)
         self._values: list[Float64] = []
         self._own = np.zeros(len(records.ids))
         self._every = np.zeros(len(records.ids))
@@ -249,7 +249,7 @@ class Influences:
         self._values.append(score.values)
         self._own[place] += score.within
         self._every[place] += score.whole
-        self.behind[place] |= score.behind
+        self.support[place] |= score.support
         groups = self.records.groups[place]
         self._alone += _products(
             score.within,

@@ -39,8 +39,8 @@ def both_tables(
         records: The index of their rows.
         outcome: Which classes count.
     """
-    own: Tables = {}
-    other: Tables = {}
+    arm_tables: Tables = {}
+    reference_tables: Tables = {}
     changed: Tables = {}
     for metric in outcome.measured:  # one at a time: the influences of all would not fit
         first, second, change = (Influences(records) for _ in range(3))
@@ -49,11 +49,11 @@ def both_tables(
             first.add(place, score)
             second.add(place, beside)
             change.add(place, score.minus(beside))
-        change.behind = first.behind & second.behind
-        _add(own, "", metric, first, outcome)
-        _add(other, "reference.", metric, second, outcome)
+        change.support = first.support & second.support
+        _add(arm_tables, "", metric, first, outcome)
+        _add(reference_tables, "reference.", metric, second, outcome)
         _add(changed, "change.", metric, change, outcome)
-    return own, other, changed
+    return arm_tables, reference_tables, changed
 
 
 def own_tables(
@@ -88,11 +88,11 @@ def costs_between(
     tables: Tables = {}
     for metric in outcome.paid:
         change = _change(metric, later, earlier, records, apart)
-        counts = records.count(change.behind)
+        counts = records.count(change.support)
         for name in metric.spec.rests_on:
             of_class = ClassMetric(name, METRICS[name], outcome.scored or 0)
-            behind = _change(of_class, later, earlier, records).behind
-            counts = np.minimum(counts, records.count(behind))
+            support = _change(of_class, later, earlier, records).support
+            counts = np.minimum(counts, records.count(support))
         table = metric_table(f"change.{metric.spec.name}", change, counts)
         name = f"{metric.name}.{part}" if part else metric.name
         table = replace(
@@ -165,7 +165,7 @@ def _add(
     A metric that is made of others (an average over rates) counts the fewest records that any of
     them rests on: of the same class where it is of one, else of the positive or scored class.
     """
-    counts = influences.records.count(influences.behind)
+    counts = influences.records.count(influences.support)
     if metric.spec.rests_on:
         suffix = "" if outcome.positive is not None else f"[{outcome.scored}]"
         if metric.target >= 0:
@@ -261,8 +261,8 @@ def impact_change(
     reference, to_reference = impact_ratio(
         tables["reference.selection_rate"], "reference.impact_ratio", eligible
     )
-    own, other = tables["selection_rate"].covariance, tables["reference.selection_rate"].covariance
-    between = (own + other - tables["change.selection_rate"].covariance) / 2
+    arm, base = tables["selection_rate"].covariance, tables["reference.selection_rate"].covariance
+    between = (arm + base - tables["change.selection_rate"].covariance) / 2
     shared = to_private @ between @ to_reference.T
     covariance = private.covariance + reference.covariance - shared - shared.swapaxes(1, 2)
     change = MetricTable(

@@ -195,13 +195,13 @@ class SeedScores(NamedTuple):
         values: ``[K + 1]``, the last over all rows; NaN where undefined.
         within: Influence of each row on its own group's value, ``[n]``; 0 where undefined.
         whole: Influence of each row on the value over all rows, ``[n]``.
-        behind: Rows that the value rests on (positives for tpr), ``[n]``.
+        support: Rows that the value rests on (positives for tpr), ``[n]``.
     """
 
     values: Float64
     within: Float64
     whole: Float64
-    behind: Bools
+    support: Bools
 
     def minus(self, other: "SeedScores", times: float = 1.0) -> "SeedScores":
         """The change from so many times ``other`` on the same rows; exactly 0 where both agree."""
@@ -209,7 +209,7 @@ class SeedScores(NamedTuple):
             self.values - times * other.values,
             self.within - times * other.within,
             self.whole - times * other.whole,
-            self.behind & other.behind,
+            self.support & other.support,
         )
 
 
@@ -270,7 +270,7 @@ class EvaluatedSeed:
                 axis=0,
                 weights=self.weights,
             ),
-            np.logical_or.reduce([r.behind for r in runs]),
+            np.logical_or.reduce([r.support for r in runs]),
         )
 
 
@@ -323,10 +323,10 @@ class EvaluatedRows:
     def score(self, metric: ClassMetric) -> SeedScores:
         """One metric of these rows."""
         assert metric.spec.compute is not None
-        found = metric.spec.compute(replace(self, target=metric.target))
-        if isinstance(found, SeedScores):
-            return found
-        numerator, denominator = (np.asarray(part, dtype=np.float64) for part in found)
+        result = metric.spec.compute(replace(self, target=metric.target))
+        if isinstance(result, SeedScores):
+            return result
+        numerator, denominator = (np.asarray(part, dtype=np.float64) for part in result)
         return _ratio(numerator, denominator, self.groups, self.n_groups)
 
     @property
@@ -419,15 +419,15 @@ def _ratio(
     with np.errstate(invalid="ignore", divide="ignore"):
         values = top / bottom
         inverse = 1.0 / bottom
-    known = np.isfinite(values)
+    defined = np.isfinite(values)
     value, inverse = (
         np.where(
-            known,
+            defined,
             values,
             0.0,
         ),
         np.where(
-            known,
+            defined,
             inverse,
             0.0,
         ),
@@ -439,7 +439,7 @@ def _ratio(
         within, whole = np.nan_to_num(within, nan=0.0), np.nan_to_num(whole, nan=0.0)
     return SeedScores(
         np.where(
-            known,
+            defined,
             values,
             np.nan,
         ),

@@ -118,9 +118,9 @@ def claims(
     return tuple(sign_claim(one, len(asked)) for one in asked)
 
 
-def sign_claim(asked: Asked, many: int = 1) -> SignClaim:
-    """One claim, judged by the interval of its mean over seeds, which ``many`` claims share."""
-    found = over_seeds(asked.values, many=many)
+def sign_claim(asked: Asked, n_joint: int = 1) -> SignClaim:
+    """One claim, judged by the interval of its mean over seeds, which ``n_joint`` claims share."""
+    found = over_seeds(asked.values, n_joint=n_joint)
     verdict: Verdict = "cannot tell"
     if found.low is not None and found.high is not None and not found.low <= 0.0 <= found.high:
         if (found.low > 0) == (asked.expected == "+"):
