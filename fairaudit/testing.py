@@ -311,6 +311,7 @@ class _Watched:
         return of_part
 
     def update(self, state: object, answer: Tensor) -> object:
+        """Record the answer and hand it on, or a made-up answer in its place."""
         self.answers.append(answer.clone())
         if self.is_replaced:
             cells = torch.linspace(
@@ -350,6 +351,7 @@ class _Unlimited(Loop):
         sensitivity: Tensor,
         batch: Batch,
     ) -> Tensor:
+        """Record the sum before it is released."""
         self.sums.append(sums[0].clone())
         return super()._close(sums, sensitivity, batch)
 
@@ -372,6 +374,7 @@ class _Case:
         return LawBroken(f"{what} at {', '.join(moved)}" if moved else what)
 
     def task(self, repeats: int = 1) -> Task:
+        """A small training of the method under test, on made-up records."""
         source = {}
         if self.spec.control_of:
             series = np.geomspace(4.0, 2.0, STEPS, dtype=np.float32)

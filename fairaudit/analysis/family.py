@@ -120,7 +120,7 @@ def _detected(claims: Mapping[_Place, _Claim], silent: float) -> tuple[set[_Plac
     while True:
         left = {}
         for place, claim in claims.items():
-            if place not in told and (claim.after is None or claim.after in told):
+            if place not in detected and (claim.after is None or claim.after in detected):
                 left[place] = claim
         measures = silent + sum(1 / claim.rivals for claim in left.values())
         more = [place for place, claim in left.items() if claim.holds(measures)]

@@ -121,6 +121,7 @@ def _comparisons(
     report: Report,
     arm: str,
 ) -> Iterator[Comparison]:
+    """The arm's comparisons by the rule's grouping, or by every grouping if it names none."""
     for comparison in report.comparisons:
         named = rule.group is None or comparison.grouping == rule.group.grouping
         if comparison.arm == arm and comparison.reference and named:
@@ -128,6 +129,7 @@ def _comparisons(
 
 
 def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
+    """The outcome for one number at a one-sided ``level``, with the bound that decides it."""
     reading, estimate = target.reading, target.reading.number
     value, bound, other, reason = estimate.value, None, None, reading.reason
     outcome: Outcome = "undecided"
@@ -159,6 +161,7 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
 
 
 def _number(target: Target) -> Number | None:
+    """A mean with its variances over seeds and records; None where it has no interval."""
     estimate = target.reading.number
     if not isinstance(estimate, Estimate) or estimate.value is None or estimate.ends is None:
         return None

@@ -325,6 +325,7 @@ def _allowed(families: Mapping[str, Sequence[Arm]], prepared: Audit) -> dict[str
                 )
 
     def keeps(arm: Arm) -> bool:
+        """Whether the arm's guarantee passes every rule about epsilon or delta."""
         epsilon = arm.privacy.epsilon
         assert epsilon is not None, "a candidate has an established guarantee"
         held = {"epsilon": epsilon.headline, "epsilon_rdp": epsilon.rdp}

@@ -86,6 +86,7 @@ def section(report: Report) -> Section | None:
 
 
 def _of_method(choice: Choice, method: OfMethod) -> tuple[Cell, ...]:
+    """A method's row: smallest epsilon that passed, its gap, cost and accuracy, how it ended."""
     smallest = UNKNOWN
     if method.target_epsilon is not None:
         smallest = f"{method.target_epsilon:g}"
@@ -104,6 +105,7 @@ def _of_method(choice: Choice, method: OfMethod) -> tuple[Cell, ...]:
 
 
 def _tests(choice: Choice) -> Iterator[tuple[Cell, ...]]:
+    """A row for every number that a test read, in the order of the tests."""
     for place, test in enumerate(choice.tests, start=1):
         for number in test.numbers:
             where = ""

@@ -166,6 +166,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _ended(arguments: list[str] | None) -> int:
+    """Run the command; its exit code, and an error's text on stderr (``errors.py``)."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
         code = app(arguments, standalone_mode=False, prog_name="fairaudit")

@@ -46,6 +46,7 @@ def own_distribution() -> Distribution | None:
 
 
 def _libraries() -> list[Check]:
+    """Whether each required library is installed, and its version."""
     own = own_distribution()
     if own is None:
         return [Check("libraries", False, "not known: this program is not installed")]

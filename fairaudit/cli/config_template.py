@@ -36,6 +36,7 @@ def write_template(path: Path, text: str, *, force: bool) -> None:
 
 
 def _columns(dataset: Dataset) -> Iterator[str]:
+    """The lines of a template of ``--columns``, one table per feature."""
     yield f"# Columns of {plain(dataset.name, 80)}, for `fairaudit run --columns`."
     yield (
         "# What stands here is taken as publicly known, and nothing about these columns is "
@@ -60,6 +61,7 @@ def _columns(dataset: Dataset) -> Iterator[str]:
 
 
 def _column(name: str, column: pa.ChunkedArray) -> Iterator[str]:
+    """The lines of one column; what rows hold stands in comments alone, for it is not public."""
     kind = kind_of(column.type)
     yield f"[{_text(name)}]"
     gap = _text(PLACEHOLDER)

@@ -81,6 +81,7 @@ class Screen:
             self._bar = None
 
     def _start(self, event: JobsFound) -> None:
+        """Begin the progress bar; trainings that were finished before count as done."""
         if event.finished:
             total = numbered(event.total, "training was", "trainings were")
             self.lines([f"  resume  {event.finished} of {total} finished before"])

@@ -193,6 +193,7 @@ def trainings_text(count: int, size: int) -> str:
 
 
 def _privacy(plan: Plan) -> str:
+    """One line on the epsilon of every private method of the plan, and delta."""
     claims = []
     for arm in plan.arms:
         if arm.privacy.headline is not None:
@@ -318,6 +319,7 @@ def inspection_lines(found: Inspection) -> Iterator[str]:
 
 
 def _columns(found: Inspection) -> Iterator[str]:
+    """The table of columns: type, role, share missing, distinct values."""
     rows = [("column", "type", "role", "missing", "distinct", "")]
     for column in found.schema[:_MOST_COLUMNS]:
         missing = "–" if column.missing is None else f"{100 * column.missing:.1f} %"

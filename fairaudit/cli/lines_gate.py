@@ -60,6 +60,7 @@ def annotation(command: str, title: str, text: str) -> str:
 
 
 def _open(gate: GateRecord) -> Iterator[str]:
+    """Lines on the numbers for which a rule does not pass."""
     targets = [target for target in gate.targets if target.outcome == gate.outcome != "pass"]
     for target in targets[:_MOST_TARGETS]:
         yield described(target, gate.unit) + (

@@ -76,6 +76,7 @@ class Unheard(io.TextIOWrapper):
 
 
 def _write(lines: Iterable[str], stream: TextIO) -> None:
+    """Write lines folded to the terminal's width."""
     width = width_of(stream)
     for line in lines:
         for piece in folded(line, width):

@@ -94,6 +94,7 @@ def takes_audit_options(
 
     @wraps(command)
     def parsed(**typed: Any) -> None:  # noqa: ANN401 (as typer has read them)
+        """The command's typed values by option field, those that were not typed left out."""
         values: dict[str, object] = {}
         for option in OPTIONS:
             value = typed.pop(option.field)

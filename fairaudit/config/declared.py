@@ -40,6 +40,7 @@ class DeclaredNumber(_Declared):
 
     @model_validator(mode="after")
     def _in_order(self) -> "DeclaredNumber":
+        """Checked by pydantic: low < high, and what stands for the column lies between."""
         low, high = self.range
         if not -LARGEST <= low < high <= LARGEST:
             raise ValueError("range is [low, high], the lower number first")
@@ -89,6 +90,7 @@ class DeclaredCategory(_Declared):
 
     @model_validator(mode="after")
     def _distinct(self) -> "DeclaredCategory":
+        """Checked by pydantic: distinct texts, of which ``missing`` is one."""
         if len(set(self.categories)) < len(self.categories) or "" in self.categories:
             raise ValueError("categories are distinct texts that are not empty")
         if self.missing is not None and self.missing not in self.categories:
@@ -142,6 +144,7 @@ def read_declaration(value: object) -> object:
 
 
 def _word(value: object) -> object:
+    """A level as the text that CSV would hold: true for True, 1 for 1.0."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):

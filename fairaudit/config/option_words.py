@@ -54,6 +54,7 @@ def words_of(name: str, value: object) -> Iterator[str]:
 
 
 def _pairs(table: Mapping[str, object]) -> Iterator[str]:
+    """A table as KEY=VALUE, a table within it as KEY.INNER=VALUE."""
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from (f"{key}.{pair}" for pair in _pairs(value))

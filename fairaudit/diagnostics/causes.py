@@ -167,6 +167,7 @@ class CauseReading:
         return {**_stacked(of_replicates), "clipped_share": moments.clipped}, steps
 
     def _sampling(self, checkpoint: Checkpoint, replicate: int) -> Sampling:
+        """How a step at a checkpoint samples, and the noise's standard deviation on its mean."""
         task = self.task
         expected = task.n_public / task.steps_per_epoch
         sigma = task.settings.get("noise_multiplier", 0.0)
@@ -179,6 +180,7 @@ class CauseReading:
         )
 
     def _means(self, moments: Moments, replicate: int) -> Means:
+        """Mean gradients ``[K + 1, P]`` by group, then over all, and their sums over n."""
         group = torch.cat([moments.group[replicate], moments.whole[replicate].unsqueeze(0)])
         total, processed = moments.total[replicate], moments.processed[replicate]
         return Means(

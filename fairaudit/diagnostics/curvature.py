@@ -41,6 +41,7 @@ def summed_loss(
     sizes = [math.prod(shape) for shape in shapes.values()]
 
     def loss(theta: Tensor) -> Tensor:
+        """Summed cross-entropy of the records at flat parameters ``theta [P]``."""
         parts = torch.split(theta, sizes)
         values = {}
         for (name, shape), part in zip(

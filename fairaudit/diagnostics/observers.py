@@ -76,6 +76,10 @@ class EpochCurves(Observer):
         return {name: (total / count).float() for name, total in zip(names, sums, strict=True)}
 
     def _fold(self, n_groups: int) -> None:
+        """Add the stashed steps to the sums by group, ``[R, K, 5]``.
+
+        The five: count, loss, gradient norm, share clipped and factor.
+        """
         logits, targets, factors, group = (
             torch.cat(part, 1) for part in zip(*self._stash, strict=True)
         )

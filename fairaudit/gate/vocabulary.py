@@ -159,6 +159,6 @@ def _of_group(name: str, spec: MetricSpec) -> Iterator[Metric]:
     if "reference" not in spec.needs:
         words_of["reference."] = f"{spec.words} without privacy"
     if spec.study:
-        said["change."] = f"what privacy changes in {spec.words}"
-    for prefix, words in said.items():
+        words_of["change."] = f"what privacy changes in {spec.words}"
+    for prefix, words in words_of.items():
         yield Metric(prefix + name, prefix + name, "group", words)

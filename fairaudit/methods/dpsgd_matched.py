@@ -48,6 +48,7 @@ class DpSgdMatched(DpSgd):
 
     @staticmethod
     def _settled(task: Task) -> float:
+        """Geometric mean of the source's thresholds over its last steps, when they have settled."""
         import torch
 
         thresholds = torch.from_numpy(task.source["threshold"]).double()

@@ -136,6 +136,7 @@ class GradientMethod(Method):
         task: Task,
         observers: Sequence[Observer],
     ) -> tuple[Stacked, Training]:
+        """The stacked network and the training that the method's parts make of a task."""
         from fairaudit.engine.loop import Training
         from fairaudit.engine.optimizers import OPTIMIZERS
         from fairaudit.engine.replicates import stack

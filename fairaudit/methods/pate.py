@@ -80,6 +80,7 @@ _OF_SUMS = {
 
 
 def _clean(kind: str) -> MethodSpec:
+    """The description of a PATE form's reference: the same votes without noise."""
     return MethodSpec(
         name=f"pate-{kind}-clean",
         summary=f"reference of pate-{kind}: a student of the same votes, without noise",
@@ -96,6 +97,7 @@ def _clean(kind: str) -> MethodSpec:
 
 
 def _noised(kind: str, label: str) -> MethodSpec:
+    """The description of a PATE form; ``label`` says what the student learns."""
     return MethodSpec(
         name=f"pate-{kind}",
         summary=f"teachers on disjoint records vote; a student on public records learns {label}",

@@ -256,6 +256,7 @@ def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor | 
     stream, size = numpy_stream(task.seed, "sampling", "student"), len(queried)
 
     def draw() -> tuple[Tensor, Tensor]:
+        """A batch for every teacher from its own shard, ``[T, B, ...]``, inputs cut to LONGEST."""
         batch = torch.from_numpy(stream.integers(size, size=min(BATCH, size)))
         return queried[batch.expand(len(targets), -1)], targets[:, batch].float()
 
@@ -325,6 +326,7 @@ def _network_votes(
     network = stack([task.model] * teachers, task.seed)
 
     def draw() -> tuple[Tensor, Tensor]:
+        """A batch for every teacher from its own shard, ``[T, B, ...]``, inputs cut to LONGEST."""
         rows = torch.full((teachers, BATCH), task.pool.n_records)  # of nobody
         for number, shard in enumerate(shards):
             if len(shard):

@@ -139,7 +139,7 @@ def compare(
         tables |= impact_change(tables, cut.eligible)
     alone = _against_constant(evaluation, private, ours, records)
     train = _training_rows(private)
-    found = _comparison(evaluation, (arm, reference), cut, tables, alone, train)
+    measured = _comparison(evaluation, (arm, reference), cut, tables, alone, train)
     doubtful = tuple(doubtful_classes(ours, theirs, records, outcome, cut))
     return measured.model_copy(update={"doubtful": doubtful})
 

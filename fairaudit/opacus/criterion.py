@@ -56,6 +56,7 @@ class CheckedCriterion:
         outputs.register_hook(arrived)  # type: ignore[no-untyped-call]
 
     def _refuse_mixing(self, found: Tensor, expected: Tensor) -> None:
+        """Refuse a loss that is not the mean or sum of the records' own losses, up to rounding."""
         usable = expected.flatten(1).isfinite().all(1)
         found, expected = found[usable], expected[usable]
         if not expected.numel():

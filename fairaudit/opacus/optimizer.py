@@ -405,6 +405,7 @@ class GhostOptimizer(RuleOptimizer):
         self._made = False
 
     def _gather(self, last: bool) -> None:
+        """Add what the backward pass left in ``p.grad``, sums of scaled gradients, to the step."""
         if not self._made:
             raise ConfigError(
                 "a step without factors from a backward pass",

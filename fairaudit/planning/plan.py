@@ -289,6 +289,7 @@ def plan_trainings(
 
 
 def _jobs(plan: Plan) -> tuple[Job, ...]:
+    """Every arm at every seed; a job's id is a hash of all that its training depends on."""
     config, training = plan.config, plan.training
     data = config.model_dump(mode="json", exclude=marked(type(config), *Effect))
     pool = pool_digest(config)
@@ -365,6 +366,7 @@ def _epsilon_of_everything(
 
 
 def _notices(numbers: SettingsResolver, arms: tuple[Arm, ...]) -> Iterator[Notice]:
+    """Methods left out, epsilons that differ, and too few seeds."""
     for name, why in numbers.omitted.items():
         yield Notice("method_left_out", f"{name} is left out: {why}", level="notice")
     shown = {}

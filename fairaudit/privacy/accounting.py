@@ -227,6 +227,11 @@ def _epsilon(
     delta: float,
     accountant: Accountant,
 ) -> float:
+    """Epsilon of composed (sampled) Gaussians at ``delta``: 0 for none, infinite without noise.
+
+    PLD is exact up to discretisation, on the safe side; where RDP's bound is 0 or beyond
+    ``_PLD_LIMIT`` that bound stands.
+    """
     if not charges:
         return 0.0
     if any(charge.sigma == 0.0 for charge in charges):
@@ -276,6 +281,7 @@ def _interval(size: float) -> float:
 
 
 def _rdp(charges: tuple[_Charge, ...], delta: float) -> float:
+    """Epsilon by Renyi differential privacy, an upper bound."""
     with quiet():
         import dp_accounting  # lazily: 2 s
         from dp_accounting import rdp  # lazily: 2 s
@@ -293,10 +299,12 @@ def _pld(
     delta: float,
     interval: float,
 ) -> float:
+    """Epsilon by privacy loss distributions, discretised at ``interval``."""
     return float(_composed(charges, interval).get_epsilon_for_delta(delta))
 
 
 def _composed(charges: tuple[_Charge, ...], interval: float) -> _OfLibrary:
+    """The composed privacy loss distribution of all charges (the library's own type)."""
     whole = None
     for charge in charges:
         if charge.steps_per_epoch == 1:  # full batches: one Gaussian, exactly
@@ -386,6 +394,7 @@ def _searched(
     interval = _COARSE * _interval(target)
 
     def excess(log_sigma: float) -> float:
+        """Log of epsilon over the target, whose root is the noise multiplier sought."""
         charge = _Charge(steps_per_epoch, math.exp(log_sigma), steps)
         return math.log(
             max(

@@ -118,7 +118,8 @@ class Selection:
         return math.exp(0.5 * (low + high))
 
     def _mean(self, gamma: float) -> float:
-        if gamma >= 1.0:
+        """Mean tries of the truncated negative binomial (eta, gamma); eta is ``shape``."""
+        if gamma >= 1.0:  # the limit of both formulas
             return 1.0
         if self.shape == 0.0:
             return (1.0 - gamma) / (gamma * -math.log(gamma))
@@ -295,6 +296,7 @@ def base_epsilon(
 
 
 def _refuse_below_least(selection: Selection, delta: float, target: float) -> None:
+    """Refuse an epsilon that the random number of tries costs by itself; 5 % are left for noise."""
     least = 1.05 * selection.least_epsilon(delta)
     if target < least:
         raise PrivacyError(
@@ -306,6 +308,7 @@ def _refuse_below_least(selection: Selection, delta: float, target: float) -> No
 
 @lru_cache(maxsize=64)
 def _score_noise(selection: Selection, delta: float, target: float) -> float:
+    """The least noise on scores at which the search meets ``target``, by bisection in logs."""
     _refuse_below_least(selection, delta, target)
     low, high = math.log(1e-2), math.log(_LARGEST)
     while high - low > 1e-4:

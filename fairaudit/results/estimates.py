@@ -31,6 +31,7 @@ def rounded_up(value: float) -> float:
 
 
 def _to_digits(value: float, rounding: str) -> float:
+    """The value at ``DIGITS`` significant decimal digits, rounded in the given direction."""
     if value == 0:
         return 0.0
     # repr, not the binary value: a number that was rounded before must come back unchanged.
@@ -392,6 +393,7 @@ class Gap(Part):
         return self
 
     def _read(self) -> Reading:
+        """The gap in words, by its interval beside the limit: what it shows at most."""
         size = self.size
         low = (
             0.0 if self.detected is False and size.low else size.low

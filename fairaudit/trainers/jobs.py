@@ -66,6 +66,7 @@ def _search(
 def _train(
     plan: Plan, job: Job, arm: Arm, prepared: SeedData
 ) -> tuple[dict[str, Array], dict[str, object]]:
+    """Train each repeat at one seed: probabilities ``[R, n, Y]``, training counts, and facts."""
     places, nothing = np.arange(len(prepared.encoded.split.train)), np.empty(0, np.int64)
     request = _request(plan, job, arm, prepared, places, nothing)
     runs = []

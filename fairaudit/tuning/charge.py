@@ -44,6 +44,7 @@ def search_around(draft: ArmDraft, trials: int, goal: Goal) -> FromEpsilon:
     """From the epsilon of one training to the search whose every candidate costs that."""
 
     def sought(base: float | None) -> Tuning:
+        """The search around the setting that ``base`` resolves to, a candidate's epsilon."""
         settings = draft.resolved(base)
         coordinates = _coordinates(draft, settings)
         forms = _forms(draft, settings, coordinates, base)
@@ -128,6 +129,8 @@ def _around(
     *,
     whole: bool,
 ) -> Coordinate:
+    """The range of a setting: factors of its default, cut to ``[low, high]``."""
+
     def at(factor: float) -> float:
         value = round(factor * default) if whole else factor * default
         return float(min(max(value, low), high))

@@ -103,6 +103,7 @@ def _search(
     plan: Plan,
     results: Mapping[str, JobResult],
 ) -> ArmSearch:
+    """What was searched for one arm, at what charge, and what each seed found."""
     sought = tuning_of(arm)
     alone: Mapping[str, float] = {}
     if DEFAULT in plan.beside:
@@ -133,6 +134,7 @@ def _search(
 
 
 def _seed(seed: int, trained: JobResult) -> SearchedSeed:
+    """The candidates of one seed, with the selected one marked."""
     tuned = trained.facts["tuning"]
     assert isinstance(tuned, Mapping)
     best = best_of([candidate["weight"] for candidate in tuned["candidates"]])

@@ -59,6 +59,7 @@ def section(report: Report) -> Section | None:
 
 
 def _at_default(report: Report, tuned: Comparison) -> Comparison | None:
+    """The comparison of the same arm at its default setting, if it was trained."""
     place = key_of(tuned.arm, DEFAULT), key_of(tuned.reference, DEFAULT), tuned.grouping
     for comparison in report.every_comparison:
         if (comparison.arm, comparison.reference, comparison.grouping) == place:
