@@ -234,6 +234,84 @@ class Attack(NamedTuple):
     member: Bools
 
 
+class _Target(NamedTuple):
+    """The scores of the rows at one target.
+
+    Args:
+        score: ``[n]``.
+        member: Who was trained on, ``[n]``.
+        groups: ``[n]``, of K.
+        n_groups: K.
+    """
+
+    score: Float64
+    member: Bools
+    groups: Int64
+    n_groups: int
+
+    def inside(self, k: int) -> Bools:
+        """The rows of group k, ``[n]``; all of them where k is K."""
+        if k == self.n_groups:
+            return np.ones(len(self.groups), dtype=np.bool_)
+        inside: Bools = self.groups == k
+        return inside
+
+    def values(self, factor: float) -> Float64:
+        """Every metric with its false accusation rates scaled, ``[M, K + 1]``."""
+        score, member = self.score, self.member
+        values = np.full((len(METRICS_OF_LEAKAGE), self.n_groups + 1), np.nan)
+        for k in range(self.n_groups + 1):
+            inside = self.inside(k)
+            members, others = score[inside & member], score[inside & ~member]
+            if len(members) and len(others):
+                rates = []
+                for rate in WITHIN.values():
+                    rates.append(accused(members, others, factor * rate).mean())
+                tpr = accused(members, score[~member], factor * GLOBAL_RATE).mean()
+                fpr = wrongly_accused(score[~member], factor * GLOBAL_RATE)[inside[~member]].mean()
+                values[:, k] = 0.0, *rates, tpr, fpr, tpr - fpr
+        return values
+
+    def scores(self, slopes: Float64) -> list[SeedScores]:
+        """The metrics with every record's influence.
+
+        A record's is its part of a mean; a non-member's also moves the threshold, and with it a
+        rate by the slope of that rate, ``[M, K + 1]``. Of a threshold for all groups that part is
+        counted for the record's own group.
+        """
+        score, member = self.score, self.member
+        n, m = len(score), len(METRICS_OF_LEAKAGE)
+        values = np.full((m, self.n_groups + 1), np.nan)
+        within, whole = np.zeros((m, n)), np.zeros((m, n))
+        everyone = score[~member]
+        wrongly_of_all = wrongly_accused(everyone, GLOBAL_RATE)
+        for k in range(self.n_groups + 1):
+            inside = self.inside(k)
+            ins, outs = inside & member, inside & ~member
+            if not ins.any() or not outs.any():
+                continue
+            target = whole if k == self.n_groups else within
+            values[0, k], below, above = area(score[ins], score[outs])
+            target[0, ins], target[0, outs] = _parts(below), _parts(above)
+            for at, rate in enumerate(WITHIN.values(), start=1):
+                chance = accused(score[ins], score[outs], rate)
+                wrongly = wrongly_accused(score[outs], rate)
+                values[at, k] = chance.mean()
+                target[at, ins], target[at, outs] = _parts(chance), -slopes[at, k] * _parts(wrongly)
+            chance = accused(score[ins], everyone, GLOBAL_RATE)
+            wrongly = wrongly_of_all[inside[~member]]
+            moved = _parts(wrongly) * len(wrongly) / len(everyone)
+            tpr, fpr, advantage = range(1 + len(WITHIN), m)
+            values[tpr, k], values[fpr, k] = chance.mean(), wrongly.mean()
+            values[advantage, k] = values[tpr, k] - values[fpr, k]
+            target[tpr, ins], target[tpr, outs] = _parts(chance), -slopes[tpr, k] * moved
+            target[fpr, outs] = _parts(wrongly) - slopes[fpr, k] * moved
+            target[advantage] = target[tpr] - target[fpr]
+        within, whole = np.nan_to_num(within), np.nan_to_num(whole)
+        all_rows = np.ones(n, dtype=np.bool_)
+        return [SeedScores(values[i], within[i], whole[i], all_rows) for i in range(m)]
+
+
 def attack_tables(
     private: Attack, baseline: Attack | None, groups: Int64, n_groups: int
 ) -> tuple[dict[str, MetricTable], EvaluatedRecords]:
@@ -255,21 +333,15 @@ def attack_tables(
     rows = [np.flatnonzero(use) for use in usable]
     records = EvaluatedRecords.of(rows, groups, n_groups)
     of_arms: list[list[list[SeedScores]]] = []  # by arm, seed and metric
+    rates = np.array([1.0, *WITHIN.values(), *(len(_OF_ONE_THRESHOLD) + 1) * [GLOBAL_RATE]])
     for score in scores:
-        slopes = _slopes(score, private.member, usable, groups, n_groups)
-        of_seeds = []
+        targets = []
         for s, at in enumerate(rows):
-            member = private.member[s, at]
-            of_seeds.append(
-                _seed_scores(
-                    score[s, at],
-                    member,
-                    groups[at],
-                    n_groups,
-                    slopes,
-                )
-            )
-        of_arms.append(of_seeds)
+            targets.append(_Target(score[s, at], private.member[s, at], groups[at], n_groups))
+        lower = np.mean([target.values(1 - _AROUND) for target in targets], axis=0)
+        upper = np.mean([target.values(1 + _AROUND) for target in targets], axis=0)
+        slopes = (upper - lower) / (2 * _AROUND * rates[:, None])
+        of_arms.append([target.scores(slopes) for target in targets])
     tables: dict[str, MetricTable] = {}
     of_prefix = {"": of_arms[0]}
     if baseline is not None:
@@ -290,110 +362,6 @@ def attack_tables(
                 alone = (of_mean + of_two_targets) / 2
             tables[name] = replace(table, covariance=np.stack([alone, of_two_targets]))
     return tables, records
-
-
-def _slopes(
-    score: Float64,
-    member: Bools,
-    usable: Bools,
-    groups: Int64,
-    n_groups: int,
-) -> Float64:
-    """Slope of each metric in the rate of false accusations, mean over targets, ``[M, K + 1]``."""
-    lower, upper = [], []
-    for s, use in enumerate(usable):
-        target = score[s, use], member[s, use], groups[use], n_groups
-        lower.append(_values(*target, factor=1 - _AROUND))
-        upper.append(_values(*target, factor=1 + _AROUND))
-    rates = np.array(
-        [
-            1.0,
-            *WITHIN.values(),
-            *(len(_OF_ONE_THRESHOLD) + 1) * [GLOBAL_RATE],
-        ]
-    )
-    slopes: Float64 = (np.mean(upper, axis=0) - np.mean(lower, axis=0)) / (
-        2 * _AROUND * rates[:, None]
-    )
-    return slopes
-
-
-def _values(
-    score: Float64,
-    member: Bools,
-    groups: Int64,
-    n_groups: int,
-    *,
-    factor: float,
-) -> Float64:
-    """Every metric of one target with its false accusation rates scaled, ``[M, K + 1]``."""
-    found = np.full((len(METRICS_OF_LEAKAGE), n_groups + 1), np.nan)
-    for k in range(n_groups + 1):
-        inside = np.ones(len(groups), bool) if k == n_groups else groups == k
-        members, others = score[inside & member], score[inside & ~member]
-        if len(members) and len(others):
-            rates = [
-                accused(
-                    members,
-                    others,
-                    factor * rate,
-                ).mean()
-                for rate in WITHIN.values()
-            ]
-            tpr = accused(members, score[~member], factor * GLOBAL_RATE).mean()
-            fpr = wrongly_accused(score[~member], factor * GLOBAL_RATE)[inside[~member]].mean()
-            found[:, k] = 0.0, *rates, tpr, fpr, tpr - fpr
-    return found
-
-
-def _seed_scores(
-    score: Float64, member: Bools, groups: Int64, n_groups: int, slopes: Float64
-) -> list[SeedScores]:
-    """The metrics of one target with every record's influence.
-
-    A record's is its part of a mean; a non-member's also moves the threshold, and with it a rate by
-    the slope of that rate. Of a threshold for all groups that part is counted for the record's own
-    group.
-    """
-    n, m = len(score), len(METRICS_OF_LEAKAGE)
-    values, within, whole = np.full((m, n_groups + 1), np.nan), np.zeros((m, n)), np.zeros((m, n))
-    everyone = score[~member]
-    wrongly_of_all = wrongly_accused(everyone, GLOBAL_RATE)
-    for k in range(n_groups + 1):
-        inside = np.ones(n, bool) if k == n_groups else groups == k
-        ins, outs = inside & member, inside & ~member
-        if not ins.any() or not outs.any():
-            continue
-        target = whole if k == n_groups else within
-        values[0, k], below, above = area(score[ins], score[outs])
-        target[0, ins], target[0, outs] = _parts(below), _parts(above)
-        for at, rate in enumerate(WITHIN.values(), start=1):
-            chance = accused(score[ins], score[outs], rate)
-            wrongly = wrongly_accused(score[outs], rate)
-            values[at, k] = chance.mean()
-            target[at, ins], target[at, outs] = _parts(chance), -slopes[at, k] * _parts(wrongly)
-        chance, wrongly = (
-            accused(score[ins], everyone, GLOBAL_RATE),
-            wrongly_of_all[inside[~member]],
-        )
-        moved = _parts(wrongly) * len(wrongly) / len(everyone)
-        tpr, fpr, advantage = range(1 + len(WITHIN), m)
-        values[tpr, k], values[fpr, k] = chance.mean(), wrongly.mean()
-        values[advantage, k] = values[tpr, k] - values[fpr, k]
-        target[tpr, ins], target[tpr, outs] = _parts(chance), -slopes[tpr, k] * moved
-        target[fpr, outs] = _parts(wrongly) - slopes[fpr, k] * moved
-        target[advantage] = target[tpr] - target[fpr]
-    within, whole = np.nan_to_num(within), np.nan_to_num(whole)
-    all_rows = np.ones(n, dtype=np.bool_)
-    return [
-        SeedScores(
-            values[i],
-            within[i],
-            whole[i],
-            all_rows,
-        )
-        for i in range(m)
-    ]
 
 
 def _parts(chance: Float64) -> Float64:

@@ -21,8 +21,3 @@ def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'fairaudit.opacus' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    """The public names."""
-    return __all__

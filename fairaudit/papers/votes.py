@@ -38,7 +38,7 @@ def read(
         largest difference of excess risks.
     """
     assert isinstance(method, Pate)
-    study = _study(method, task, trained)
+    study = _Study.of(method, task, trained)
     risk = study.excess @ study.share
     known = risk[~risk.isnan()]
     return {
@@ -92,59 +92,60 @@ class _Study(NamedTuple):
     x: Tensor
     share: Tensor
 
-
-def _study(method: Pate, task: Task, trained: TrainedReplicates) -> _Study:
-    """PATE's students under many draws of the votes' noise, beside the student without noise."""
-    votes, queried = trained.kept["votes"], trained.kept["x"]
-    assert task.public is not None, "PATE needs a student pool"
-    share = torch.ones(len(queried), 1, dtype=torch.float64)
-    if task.public.groups is not None:
-        groups = task.public.groups[query_rows(task)]
-        share = torch.nn.functional.one_hot(groups, task.pool.n_groups).double()
-    draws, sigma = int(task.settings["noise_draws"]), vote_noise(task)
-    clean = method.labels(
-        task,
-        votes,
-        torch.zeros(
-            1,
-            *votes.shape,
-            dtype=votes.dtype,
-        ),
-    )[0]
-    reference = train_students(task, queried, clean.unsqueeze(0))
-    p = _predicted(reference, queried)[0]
-    least, deviation = _losses(p, clean), []
-    shift = votes.new_zeros(len(votes))
-    excess = votes.new_zeros(len(votes))
-    at_once = max(1, _DRAWN_BYTES // (8 * votes.numel()))
-    for first in range(0, draws, at_once):
-        noise = votes.new_empty(min(at_once, draws - first), *votes.shape)
-        stream = noise_stream(
-            task.seed,
-            "probe",
-            task.arm,
-            len(noise),
-            first=first,
+    @classmethod
+    def of(cls, method: Pate, task: Task, trained: TrainedReplicates) -> "_Study":
+        """Students under many draws of the votes' noise, beside the student without noise."""
+        votes, queried = trained.kept["votes"], trained.kept["x"]
+        assert task.public is not None, "PATE needs a student pool"
+        share = torch.ones(len(queried), 1, dtype=torch.float64)
+        if task.public.groups is not None:
+            groups = task.public.groups[query_rows(task)]
+            share = torch.nn.functional.one_hot(groups, task.pool.n_groups).double()
+        draws, sigma = int(task.settings["noise_draws"]), vote_noise(task)
+        clean = method.labels(
+            task,
+            votes,
+            torch.zeros(
+                1,
+                *votes.shape,
+                dtype=votes.dtype,
+            ),
+        )[0]
+        reference = train_students(task, queried, clean.unsqueeze(0))
+        p = _predicted(reference, queried)[0]
+        least, deviation = _losses(p, clean), []
+        shift = votes.new_zeros(len(votes))
+        excess = votes.new_zeros(len(votes))
+        at_once = max(1, _DRAWN_BYTES // (8 * votes.numel()))
+        for first in range(0, draws, at_once):
+            noise = votes.new_empty(min(at_once, draws - first), *votes.shape)
+            stream = noise_stream(
+                task.seed,
+                "probe",
+                task.arm,
+                len(noise),
+                first=first,
+            )
+            labels = method.labels(task, votes, stream.fill(noise) * sigma)
+            students = train_students(task, queried, labels)
+            # In the gradient's units: |change| for two classes, L2 for more.
+            change = labels - clean
+            if clean.shape[-1] == 2:
+                moved = change[..., 1].abs()
+            else:
+                moved = change.norm(dim=-1)
+            shift += moved.sum(0)
+            excess += (_losses(_predicted(students, queried), clean) - least).sum(0)
+            deviation.append((students.theta - reference.theta).double().norm(dim=1))
+        return cls(
+            shift=shift / draws,
+            excess=excess / draws,
+            flips=flipping_probability(votes, sigma),
+            deviation=torch.cat(deviation),
+            p=p,
+            x=INPUTS(queried.flatten(1), torch.zeros(len(queried), dtype=torch.int64)),
+            share=share / share.sum(0),  # 0 / 0: an absent group has no mean
         )
-        labels = method.labels(task, votes, stream.fill(noise) * sigma)
-        students = train_students(task, queried, labels)
-        change = labels - clean  # in the gradient's units: |change| for two classes, L2 for more
-        if clean.shape[-1] == 2:
-            moved = change[..., 1].abs()
-        else:
-            moved = change.norm(dim=-1)
-        shift += moved.sum(0)
-        excess += (_losses(_predicted(students, queried), clean) - least).sum(0)
-        deviation.append((students.theta - reference.theta).double().norm(dim=1))
-    return _Study(
-        shift=shift / draws,
-        excess=excess / draws,
-        flips=flipping_probability(votes, sigma),
-        deviation=torch.cat(deviation),
-        p=p,
-        x=INPUTS(queried.flatten(1), torch.zeros(len(queried), dtype=torch.int64)),
-        share=share / share.sum(0),  # 0 / 0: an absent group has no mean
-    )
 
 
 def _predicted(students: Predictor | Stacked, queried: Tensor) -> Tensor:
