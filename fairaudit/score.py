@@ -139,6 +139,6 @@ def measure_scored(scored: Scored) -> tuple[Measured, ...]:
 def _predictions(
     arrays: Sequence[Float32], rows: Sequence[Int64], grouping: Grouping
 ) -> list[Predictions]:
-    """Each array as one seed on its rows; no training rows."""
+    """Each array of probabilities ``[n, Y]`` as one seed on its rows; no training rows."""
     none = np.zeros(len(grouping.names), dtype=np.int64)
     return [Predictions(seed, rows[seed], array[None], none) for seed, array in enumerate(arrays)]

@@ -223,7 +223,7 @@ def over_seeds(
 
 
 def known_mean(values: Float64) -> float | None:
-    """Mean over all of what is finite; None where nothing is."""
+    """Mean over all finite entries of an array of any shape; None where there is none."""
     defined = values[np.isfinite(values)]
     if len(defined):
         return float(defined.mean())

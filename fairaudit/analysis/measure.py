@@ -210,5 +210,5 @@ def _column(
     name: str,
     kind: type[Number],
 ) -> NDArray[Number]:
-    """An array of a finished training in the asked number type, copied only if need be."""
+    """An array of a finished training, of any shape, cast to ``kind`` only if need be."""
     return result.arrays[name].astype(kind, copy=False)

@@ -189,7 +189,7 @@ def sorted_levels(codes: Codes) -> Levels:
 
 
 def levels_in_use(levels: Levels, rows: Int64) -> Levels:
-    """The column on some rows, renumbered over the levels that occur there."""
+    """The column on ``rows`` ``[n]``, renumbered over the levels that occur there."""
     used = np.unique(levels.codes[rows])
     used = used[used >= 0]
     place = np.full(
@@ -226,7 +226,7 @@ def numeric_values(column: pa.ChunkedArray) -> Float64:
 
 
 def listed_codes(column: pa.ChunkedArray, levels: tuple[str, ...]) -> Int64:
-    """The level of each row, ``len(levels)`` where it is none of them, one more where missing."""
+    """Level of each row, ``[N]``: ``len(levels)`` if it is none of them, one more if missing."""
     codes = encode_codes(column)
     place = {level: code for code, level in enumerate(levels)}
     known = [place.get(name, len(levels)) for name in level_names(codes.values)]

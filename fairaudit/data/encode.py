@@ -199,7 +199,7 @@ class DecodedRows:
         return len(self.rows)
 
     def __getitem__(self, index: slice | Int64) -> Float32:
-        """Those rows' inputs, float32 and C-contiguous."""
+        """Those rows' inputs ``[n, *shape]``, float32 and C-contiguous."""
         rows = self.part(index)
         out = np.zeros(rows.shape, np.float32)
         rows.fill(slice(None), out)

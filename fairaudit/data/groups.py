@@ -123,7 +123,7 @@ def named_pairs(wanted: Sequence[str], groupings: Sequence[Grouping]) -> tuple[N
 
 
 def restrict(grouping: Grouping, rows: Int64) -> Grouping:
-    """The grouping on some rows, without the levels that no longer occur.
+    """The grouping on ``rows`` ``[n]``, without the levels that no longer occur.
 
     Raises:
         DataError: One group is left.
@@ -218,7 +218,7 @@ def _intersection(groupings: Sequence[Grouping]) -> Grouping:
 
 
 def _binned(name: str, values: NDArray[np.float64], spec: str) -> Levels:
-    """A number cut at edges, each bin closed at its lower end, or at inner quantiles."""
+    """Numbers ``[N]`` cut at edges, each bin closed at its lower end, or at inner quantiles."""
     if spec[:1] == "q":
         count = int(spec[1:]) if spec[1:].isdecimal() else 0
         if not 2 <= count <= MAX_QUANTILES:

@@ -86,7 +86,7 @@ def draw_split(dataset: Dataset, config: AuditConfig, seed: int) -> Split:
 
 
 def leakage_rows(dataset: Dataset, config: AuditConfig) -> Int64:
-    """The rows of an audit of membership.
+    """The rows ``[n]`` of an audit of membership.
 
     All but those that ``balance`` and ``keep`` take out, once.
 
@@ -166,7 +166,7 @@ def _sizes(dataset: Dataset, config: AuditConfig) -> _Sizes:
 
 
 def _balanced(dataset: Dataset, counts: Int64) -> Int64:
-    """Every named group at the size of the smallest; rows without a group are left out."""
+    """Counts ``[K]``: every named group at the smallest's size, 0 for rows without a group."""
     if not dataset.groupings:
         raise ConfigError("balance needs a group")
     grouping = dataset.groupings[0]

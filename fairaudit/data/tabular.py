@@ -221,7 +221,7 @@ def _check_names(names: Sequence[str], config: AuditConfig) -> None:
 
 
 def _read_split(table: pa.Table, config: AuditConfig) -> Int64 | None:
-    """0 train, 1 test per row of the file, from the given column."""
+    """0 train, 1 test per row of the file, ``[N]``, from the given column."""
     if config.split_column is None:
         return None
     levels = encode_levels(table.column(config.split_column))

@@ -65,7 +65,7 @@ def read(
 
 
 def _stacked(readings: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Series of the readings that all have, float64, along a new first axis."""
+    """Series of the readings that all have, float64, along a new first axis: ``[R, ...]``."""
     series: dict[str, list[Tensor]] = {}
     for reading in readings:
         for name, value in reading.items():

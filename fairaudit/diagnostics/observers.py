@@ -9,7 +9,7 @@ from fairaudit.engine.observe import Observer, StepView
 
 
 def cosine(a: Tensor, b: Tensor) -> Tensor:
-    """Cosine along the last axis; NaN where either vector is zero."""
+    """Cosine along the last axis, ``[..., P]`` -> ``[...]``; NaN where either vector is zero."""
     product = (a * b).sum(-1)
     value = product / (a.norm(dim=-1) * b.norm(dim=-1))
     return torch.where(

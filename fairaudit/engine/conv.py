@@ -105,7 +105,7 @@ class Conv(Materialised):
         return _together(outputs, x)
 
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
-        """The transposed convolution of the output gradient."""
+        """The transposed convolution of the output gradient: ``[(R,) B, H, W, C]``, like ``x``."""
         gradients = []
         for images, deltas, weight in zip(
             _apart(x),
@@ -129,7 +129,7 @@ class Conv(Materialised):
         return _together(gradients, x)
 
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
-        """The weight's part in the order of the products, and the bias's where it exists."""
+        """Views of ``out [R, P]``: the weight's part, in the products' order, and the bias's."""
         weight = out[:, self.start : self.split].view(-1, *self._stored)
         parts = [weight.permute(0, 3, 4, 2, 1)]
         if self.has_bias:

@@ -68,7 +68,7 @@ class Elementwise(Layer):
         return gradient
 
     def backward_(self, y: Tensor, delta: Tensor) -> Tensor:
-        """The backward pass into the memory of ``delta``."""
+        """The backward pass into the memory of ``delta``, all of the shape ``[(R,) B, ...]``."""
         gradient: Tensor = self._derivative.grad_input(
             delta,
             y,
@@ -136,7 +136,7 @@ class Materialised(Parametric):
         delta: Tensor,
         x_norms: Tensor | None = None,
     ) -> tuple[Tensor, Book]:
-        """The norms of what is summed later, to the bit."""
+        """The norms ``[(R,) B]`` of what is summed later, to the bit, and the written gradients."""
         parts = self.gradients(x, delta)
         norms: Tensor = torch.linalg.vector_norm(parts[0], dim=-1)
         for part in parts[1:]:
@@ -153,7 +153,7 @@ class Materialised(Parametric):
         *,
         add: bool,
     ) -> None:
-        """Weights times the written gradients."""
+        """Weights ``[(R,) B, 1]`` times the written gradients, into ``parts``."""
         row = weights.mT
         product = torch.mm if len(parts[0]) == 1 else torch.bmm
         for part, gradients in zip(parts, book, strict=True):

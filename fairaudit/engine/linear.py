@@ -70,7 +70,7 @@ class Linear(Parametric):
         delta: Tensor,
         x_norms: Tensor | None = None,
     ) -> tuple[Tensor, Book]:
-        """Ghost norm |delta| sqrt(|x|^2 + 1); inputs and output gradients are kept.
+        """Ghost norm |delta| sqrt(|x|^2 + 1), ``[(R,) B]``; inputs and output gradients are kept.
 
         A norm that is too small is a gradient not clipped. Squares below float32's range read as
         zero, so |delta| is rounded up by what they could hide.
@@ -83,7 +83,7 @@ class Linear(Parametric):
         return outputs.add_(HIDDEN).mul_(x_norms), (x, delta)
 
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
-        """Of the weight and, where it exists, of the bias."""
+        """Views of ``out [R, P]``: the weight's part and, where it exists, the bias's."""
         parts = [out[:, self.start : self.split].view(-1, *self.shape)]
         if self.has_bias:
             parts.append(out[:, self.split : self.end])

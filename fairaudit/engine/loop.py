@@ -236,7 +236,7 @@ class Trace:
         step: int,
         readings: Mapping[str, Tensor],
     ) -> None:
-        """Append one step's readings."""
+        """Append one step's readings, ``[R, ...]`` each."""
         for name, value in readings.items():
             self.steps.setdefault(name, []).append(step)
             self.values.setdefault(name, []).append(value)
@@ -391,7 +391,7 @@ class Loop:
         norms: Tensor,
         scale: Tensor,
     ) -> StepView:
-        """The step as observers see it: this batch's logits, norms and factors, by replicate."""
+        """The step as observers see it: logits ``[R, B, Y]``, norms and factors ``[R, B]``."""
         training = self.training
         group = self._lead(batch.group)
         return StepView(

@@ -237,7 +237,7 @@ class Tape(GradientTape):
         return torch.cat(norms, -1)
 
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        """``sum_i w_i g_i`` of each row of weights; see the base class."""
+        """``sum_i w_i g_i``, ``[R, P]``, per row of weights ``[(R,) B]``; see the base class."""
         whole = len(self.chunks) == 1
         for number, chunk in enumerate(self.chunks):
             books = chunk.books or self._walk(chunk)[0]
@@ -287,7 +287,7 @@ class Tape(GradientTape):
 
 
 def _zeroed(values: list[Tensor], finite: Tensor) -> list[Tensor]:
-    """The rows of records that are not finite as zeros."""
+    """``[(R,) B, ...]`` each: the rows of records that are not ``finite`` ``[(R,) B]`` as zeros."""
     zeroed = []
     for value in values:
         beside = [1] * (value.dim() - finite.dim())

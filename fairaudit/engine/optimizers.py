@@ -47,7 +47,7 @@ class Momentum(Optimizer):
         self._velocity: Tensor | None = None
 
     def step(self, theta: Tensor, gradient: Tensor) -> None:
-        """Accumulate, then step."""
+        """Accumulate the gradient ``[R, P]``, then step."""
         if self._velocity is None:
             self._velocity = gradient.clone()
         else:
@@ -70,7 +70,7 @@ class Adam(Optimizer):
         self._steps = 0
 
     def step(self, theta: Tensor, gradient: Tensor) -> None:
-        """Step by the bias-corrected mean over the root of the mean square."""
+        """Step ``theta [R, P]`` by the bias-corrected mean over the root of the mean square."""
         if self._mean is None or self._square is None:
             self._mean = gradient.new_zeros(gradient.shape)
             self._square = gradient.new_zeros(gradient.shape)

@@ -69,7 +69,10 @@ class GaussianRelease(Release):
         sensitivity: Tensor,
         facts: PublicFacts,
     ) -> Tensor:
-        """Noise is drawn for every step, the empty batch included (rule R5)."""
+        """``(sum + sigma * sensitivity * N(0, 1)) / qN``, ``[R, P]``; in place.
+
+        Noise is drawn for every step, the empty batch included (rule R5).
+        """
         if self._buffer is None:
             self._buffer = torch.empty(sums[0].shape)
         gradient = sums[0]
@@ -104,7 +107,10 @@ class ExactRelease(Release):
         sensitivity: Tensor,
         facts: PublicFacts,
     ) -> Tensor:
-        """The divisor is qN here too, so that reference and private arm differ in nothing else."""
+        """``sum / qN``, ``[R, P]``; in place.
+
+        The divisor is qN here too, so that reference and private arm differ in nothing else.
+        """
         return sums[0].div_(facts.divisor)
 
     def event(self) -> None:

@@ -339,7 +339,7 @@ class IsolatedTape(GradientTape):
 
     @torch.inference_mode(False)
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        """``sum_i w_i g_i`` of each row of weights; see the base class."""
+        """``sum_i w_i g_i``, ``[R, P]``, of each row of weights ``[R, B]``; see the base class."""
         for row, by_replicate in zip(weights, self._targets, strict=False):
             for records, own, targets in zip(self._replicates, row, by_replicate, strict=True):
                 records.sum_into(targets, own)
@@ -449,7 +449,7 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
 
 
 def _compare(batched: Tensor, alone: Tensor) -> None:
-    """Refuse a model that gives another gradient in a batch than on one record alone."""
+    """Refuse a model whose gradient ``[P]`` of a record differs in a batch and alone."""
     if not float((batched - alone).norm()) <= _TOLERANCE * float(alone.norm()) + 1e-6:
         raise TrainingError(
             "this model in a batch differs from this model on one record alone",

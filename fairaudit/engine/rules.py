@@ -154,7 +154,7 @@ class Erm(Objective[None]):
     def output_gradient(
         self, released: None, logits: Tensor, targets: Tensor, group: Tensor
     ) -> Tensor:
-        """softmax(logits) - target."""
+        """softmax(logits) - target, ``[(R,) B, Y]``."""
         import torch
 
         if logits.shape[-1] == 2:

@@ -133,7 +133,7 @@ class _Pool(Layer):
         )
 
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
-        """To the inputs that the outputs came from."""
+        """From outputs ``[(R,) B, Ho, Wo, C]`` to the inputs ``[(R,) B, H, W, C]``."""
         deltas = as_batch(delta).permute(0, 3, 1, 2)
         images = as_batch(x).permute(0, 3, 1, 2)
         spread = self._spread(deltas, images)
@@ -239,7 +239,7 @@ class _Normalise(Materialised):
         return torch.addcmul(self.shift, standard, self.scale)
 
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
-        """The gradient less its mean and its projection on the output."""
+        """The gradient less its mean and its projection on the output, ``[(R,) B, ...]``."""
         standard, rate = self._standard(x)
         inner = self.cut((delta * self.scale).contiguous())
         along = self.cut(standard)
@@ -248,7 +248,7 @@ class _Normalise(Materialised):
         return ((inner - mean - along * slope) * rate).view(x.shape)
 
     def _standard(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """``(x - mean) / sd`` in the shape of x, and 1 / sd of each record and part."""
+        """``(x - mean) / sd``, ``[(R,) B, ...]``, and 1 / sd of each record and part."""
         pieces = self.cut(x.contiguous())
         centred = pieces - pieces.mean((-3, -1), keepdim=True)
         variance = centred.square().mean((-3, -1), keepdim=True)

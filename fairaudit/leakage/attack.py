@@ -119,7 +119,7 @@ class _Side(NamedTuple):
 
     @classmethod
     def of(cls, phi: Float64, side: Bools) -> "_Side":
-        """At every target all seeds of the side but that target's own."""
+        """From phi and membership ``[S, n]``: at every target all seeds of the side but its own."""
         seen = np.where(side, phi, 0.0)
         count = side.sum(axis=0) - side
         total = seen.sum(axis=0) - seen
@@ -155,7 +155,7 @@ def area(members: Float64, others: Float64) -> tuple[float, Float64, Float64]:
 
 
 def _below(scores: Float64, among: Float64) -> Float64:
-    """The share of ``among`` below each score, ties counting half."""
+    """The share of ``among`` ``[m]`` below each score ``[n]``, ties counting half."""
     ordered = np.sort(among)
     both = np.searchsorted(
         ordered,
@@ -192,7 +192,7 @@ def accused(members: Float64, others: Float64, rate: float) -> Float64:
 
 
 def _exceeds(scores: Float64, falling: Float64, j: int) -> Float64:
-    """The chance that each score exceeds the j-th largest of others where coins break ties."""
+    """Chance ``[n]`` that each score exceeds the j-th largest of others; coins break ties."""
     if j < 1 or j > len(falling):
         return np.full(len(scores), float(j > 0))
     threshold = falling[j - 1]

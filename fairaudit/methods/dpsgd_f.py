@@ -105,7 +105,7 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
         return rows.scatter_(2, cell.unsqueeze(-1), 1.0)
 
     def update(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
-        """C_k = C0 min(1 + r_k / rho, kappa), from the noised counts."""
+        """C_k = C0 min(1 + r_k / rho, kappa), ``[R, K]``, from the noised counts ``[R, 2 K]``."""
         clipped, others = answer.floor().clamp_min_(0.0).chunk(2, 1)
         count = clipped + others
         share = clipped / count.clamp_min(1.0)  # 0 where nothing was counted

@@ -125,7 +125,7 @@ class FairLens(Objective[GroupStatistics]):
         )
 
     def update(self, state: GroupStatistics, answer: Tensor) -> GroupStatistics:
-        """Running statistics, then the weights of this step."""
+        """Running statistics from the noised sums ``[R, 2 K]``, then the weights of this step."""
         counts, sums = (answer * math.sqrt(2.0)).chunk(2, 1)
         running = replace(
             state,
@@ -158,7 +158,7 @@ class FairLens(Objective[GroupStatistics]):
     def output_gradient(
         self, released: GroupStatistics, logits: Tensor, targets: Tensor, group: Tensor
     ) -> Tensor:
-        """(f - y) + gamma2 w_a ds/dz, ds/dz = -2 f (f - sum_c f_c^2)."""
+        """(f - y) + gamma2 w_a ds/dz, ds/dz = -2 f (f - sum_c f_c^2), ``[(R,) B, Y]``."""
         f = logits.softmax(-1)
         if group.dim() == 2:
             table = released.weights

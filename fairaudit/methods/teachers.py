@@ -145,7 +145,7 @@ class PateSoft(Pate):
     """The student sees the noised shares of the votes, projected to the simplex."""
 
     def labels(self, task: Task, votes: Tensor, noise: Tensor) -> Tensor:
-        """Shares; without the projection they may be negative, and the loss unbounded below."""
+        """Shares ``[R, m, Y]``; unprojected they may be negative, the loss unbounded below."""
         shares = (votes + noise) / task.settings["teachers"]
         if self.keeps_the_simplex:
             return project_to_simplex(shares)
@@ -256,7 +256,7 @@ def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor | 
     stream, size = numpy_stream(task.seed, "sampling", "student"), len(queried)
 
     def draw() -> tuple[Tensor, Tensor]:
-        """A batch for every teacher from its own shard, ``[T, B, ...]``, inputs cut to LONGEST."""
+        """A batch of queried records ``[R, B, ...]``, the same for all students, and its labels."""
         batch = torch.from_numpy(stream.integers(size, size=min(BATCH, size)))
         return queried[batch.expand(len(targets), -1)], targets[:, batch].float()
 
@@ -291,7 +291,7 @@ def _linear_votes(
     shards: Sequence[Tensor],
     votes: Tensor,
 ) -> None:
-    """One teacher after the other, each with a shard of its own.
+    """One teacher after the other, each with its own shard; adds to ``votes [m, Y]``.
 
     Padding shards to one length would let a record's presence reach the rounding of other teachers.
     """
@@ -312,7 +312,7 @@ def _network_votes(
     shards: Sequence[Tensor],
     votes: Tensor,
 ) -> None:
-    """Stacked replicates, each with batches from its own shard and its own stream."""
+    """Stacked teachers, each with its own shard and stream of batches; adds to ``votes [m, Y]``."""
     teachers = len(shards)
     streams = [
         numpy_stream(

@@ -238,7 +238,10 @@ def _comparison(
     alone: Mapping[str, MetricTable],
     train: Float64,
 ) -> Measured:
-    """``alone`` are tables of groups by themselves, of which no gap is told."""
+    """Numbers and gaps of all tables; ``train``: training rows by group and in all, ``[K + 1]``.
+
+    ``alone`` are tables of groups by themselves, of which no gap is told.
+    """
     shown, gaps, divided_by = {}, list[Gap](), {}
     for name, table in (*tables.items(), *alone.items()):
         shown[name] = replace(table, one_model=cut.one_model)
@@ -270,7 +273,7 @@ def _comparison(
 def _measure(
     k: int, cut: GroupSelection, tables: Mapping[str, MetricTable], train: Float64
 ) -> GroupMeasure:
-    """All numbers of group k, or of all test rows where k is K."""
+    """All numbers of group k, or of all test rows where k is K; ``train`` is ``[K + 1]``."""
     group, reason = "", cut.too_few_seeds
     if k < len(cut.names):
         group, reason = cut.names[k], cut.too_few(k) or reason

@@ -308,7 +308,7 @@ class EvaluatedRows:
         n_groups: int,
         outcome: LabelOutcome,
     ) -> "EvaluatedRows":
-        """The rows of one run, with what follows from its probabilities."""
+        """The rows of one run from probabilities ``[n, Y]``, labels and groups ``[n]``."""
         correct = record_correct(probabilities[None], labels)[0]
         return cls(
             probabilities,
@@ -413,7 +413,7 @@ def _ratio(
     groups: Int64,
     n_groups: int,
 ) -> SeedScores:
-    """Ratio of sums per group, with influence ``(numerator - ratio * denominator) / sum``."""
+    """Ratio of sums by group, ``[K + 1]``; influence of i: (num_i - ratio den_i) / sum(den)."""
     top = _sums(numerator, groups, n_groups)
     bottom = _sums(denominator, groups, n_groups)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -460,7 +460,7 @@ def _placements(
     truth: Bools,
     influence: Float64,
 ) -> float:
-    """AUC of the rows in ``order`` (ascending score).
+    """AUC of the rows in ``order`` ``[m]`` (ascending score); scores and truth are ``[n]``.
 
     Writes their influences, returns NaN if undefined.
     """

@@ -239,7 +239,7 @@ class BoundedInputs:
         return out
 
     def _clip(self, x: Tensor, groups: Tensor) -> None:
-        """In place, float64."""
+        """Standardise rows ``[n, d]`` by group and cut them to the longest norm, in place."""
         lengths = x.norm(dim=1, keepdim=True)  # finite where the row is
         spoilt = ~torch.isfinite(lengths[:, 0])
         if spoilt.any():

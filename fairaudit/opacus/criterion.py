@@ -56,7 +56,7 @@ class CheckedCriterion:
         outputs.register_hook(arrived)  # type: ignore[no-untyped-call]
 
     def _refuse_mixing(self, found: Tensor, expected: Tensor) -> None:
-        """Refuse a loss that is not the mean or sum of the records' own losses, up to rounding."""
+        """Refuse a loss whose gradients ``[B, ...]`` are not those of the single records."""
         usable = expected.flatten(1).isfinite().all(1)
         found, expected = found[usable], expected[usable]
         if not expected.numel():
@@ -77,7 +77,7 @@ class CheckedCriterion:
             )
 
     def _alone(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """What each record by itself adds to the gradient at its output, like ``outputs``."""
+        """What each record alone adds to the gradient at its output, ``[B, ...]``."""
         if not len(outputs):
             return outputs
 

@@ -38,7 +38,7 @@ class Recombined(UnprovenRelease):
     def __call__(
         self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts, realised: Realised
     ) -> Tensor:
-        """rho g_B, or gbar_B / rho, with rho = ||gbar_B|| / ||g_B||."""
+        """rho g_B, or gbar_B / rho, rho = ||gbar_B|| / ||g_B||; all sums are ``[R, P]``."""
         clipped, plain = sums
         lengths = clipped.norm(dim=1, keepdim=True), plain.norm(dim=1, keepdim=True)
         usable = (lengths[0] > 0) & (lengths[1] > 0)

@@ -39,7 +39,7 @@ class NoisedMean(UnprovenRelease):
     def __call__(
         self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts, realised: Realised
     ) -> Tensor:
-        """(sum + noise) / b."""
+        """(sum + noise) / b, ``[R, P]``."""
         drawn = self.noise.fill(torch.empty(sums[0].shape))
         noised = sums[0] + drawn * (
             self.noise_multiplier * self.spread(sensitivity, realised)
@@ -94,7 +94,7 @@ class PresentGroupsMean(NoisedMean):
     """
 
     def spread(self, sensitivity: Tensor, realised: Realised) -> Tensor:
-        """The largest C_k with a record in the batch."""
+        """The largest C_k with a record in the batch, ``[R]``."""
         drawn = torch.where(
             realised.groups > 0,
             realised.described["group_bound"],
@@ -166,7 +166,7 @@ class RawCountBounds(GroupAdaptiveClip):
     """
 
     def update(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
-        """C_k = C0 (1 + (m_k / b_k) / (m / b)); C0 where that divides by 0, of probability 0."""
+        """C_k = C0 (1 + (m_k / b_k) / (m / b)), ``[R, K]``; C0 where that divides by 0."""
         clipped, others = answer.chunk(2, 1)
         share = clipped / (clipped + others)
         reference = clipped.sum(1, keepdim=True) / state.expected_batch_size.unsqueeze(1)
@@ -220,7 +220,7 @@ class RealisedShareBounds(GroupAdaptiveClip):
         return torch.cat((rows, torch.full_like(norms, self.exact).unsqueeze(-1)), -1)
 
     def update(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
-        """C_k = C0 (1 + (m_k / b_k) / (m / |B|)); where nothing is clipped, C0."""
+        """C_k = C0 (1 + (m_k / b_k) / (m / |B|)), ``[R, K]``; where nothing is clipped, C0."""
         realised = (answer[:, -1] / self.exact).round().clamp_min(1.0)
         drawn = replace(state, expected_batch_size=realised)
         bound = GroupAdaptiveClip.update(
@@ -239,7 +239,7 @@ class AuthorsBounds(GroupAdaptiveClip):
     """
 
     def update(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
-        """C_k = C0 (1 + r_k / (mean r + 1e-8)), counts cut towards 0."""
+        """C_k = C0 (1 + r_k / (mean r + 1e-8)), ``[R, K]``, counts cut towards 0."""
         clipped, others = answer.trunc().clamp_min(0.0).chunk(2, 1)
         count = clipped + others
         share = torch.where(
@@ -259,7 +259,7 @@ class RawCountWeights(ReweightedClip):
     """
 
     def update(self, state: GroupWeightState, answer: Tensor) -> GroupWeightState:
-        """theta_k = (b / K) / b_k; 1 where that divides by 0, of probability 0."""
+        """theta_k = (b / K) / b_k, ``[R, K]``; 1 where that divides by 0, of probability 0."""
         weight = state.expected_batch_size.unsqueeze(1) / answer.shape[1] / answer
         return replace(
             state,

@@ -62,7 +62,7 @@ class Coupled(Erm):
     def output_gradient(
         self, released: None, logits: Tensor, targets: Tensor, group: Tensor
     ) -> Tensor:
-        """That of the cross-entropy; targets and groups are kept for the penalty."""
+        """That of the cross-entropy, ``[(R,) B, Y]``; the penalty reads what is kept here."""
         self.targets, self.group = targets, group
         return super().output_gradient(released, logits, targets, group)
 
@@ -132,7 +132,7 @@ class EsipovaPenalty(Coupled):
     """
 
     def first(self, moments: BatchMoments) -> Tensor:
-        """Summed over pairs of groups."""
+        """Summed over pairs of groups: how differently they lose by clipping, ``[]``."""
         against = moments.group_gradients @ moments.lost
         pairs = [(against[a] - against[b]).abs() for a, b in combinations(range(len(against)), 2)]
         if pairs:
@@ -199,7 +199,7 @@ def record_gradients(
     """Gradient of every record's cross-entropy, [B, P]."""
 
     def loss(parameters: Tensor, x: Tensor, target: Tensor) -> Tensor:
-        """The cross-entropy of one record."""
+        """Cross-entropy of one record: parameters ``[P]``, input ``[d]``, target ``[Y]``."""
         return -(
             target
             * torch.log_softmax(
@@ -273,7 +273,7 @@ class CoupledTape(Tape):
         return super().forward(x, norms, clean=clean)
 
     def backward(self, output_gradient: Tensor) -> Tensor:
-        """Norms of g_i + u, u the penalty's gradient."""
+        """Norms ``[(R,) B]`` of g_i + u, u the penalty's gradient."""
         batch = (self.inputs, self.objective.targets, self.objective.group)
         x, targets, group = (value.unsqueeze(0) for value in batch) if self.single else batch
         # In inference mode torch 2.6 differentiates to zeros without a word, and refuses what was
@@ -290,7 +290,7 @@ class CoupledTape(Tape):
         return norms
 
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        """sum_i w_i (g_i + u) of each row of weights."""
+        """sum_i w_i (g_i + u), ``[R, P]``, of each row of weights."""
         for row, weight in zip(self._rows, weights, strict=False):
             torch.bmm(
                 weight.unsqueeze(1),

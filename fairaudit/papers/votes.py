@@ -160,7 +160,7 @@ def _losses(p: Tensor, labels: Tensor) -> Tensor:
 
 
 def _deviation_bound(method: Pate, task: Task, study: _Study) -> Tensor:
-    """Theorem 2, corrected: mean loss and lambda/2."""
+    """Theorem 2, corrected: mean loss and lambda/2; ``[]``, NaN where it does not apply."""
     if not is_convex(task) or not method.keeps_the_simplex:
         return study.deviation.new_tensor(torch.nan)
     moved = study.shift

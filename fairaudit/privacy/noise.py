@@ -40,7 +40,7 @@ class _Stream:
         self._tail = numpy_stream(seed, "tail")
 
     def fill(self, row: Tensor) -> None:
-        """Overwrite a contiguous row on the CPU."""
+        """Overwrite a contiguous row ``[n]`` on the CPU with normal numbers."""
         row.normal_(generator=self._bulk)
         if not row.numel():
             return

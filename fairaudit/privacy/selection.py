@@ -37,7 +37,7 @@ _SMALLEST, _LARGEST = 1e-3, 1e6  # of a base, and of a score's noise multiplier
 
 
 def renyi_divergences(event: PrivacyEvent) -> Float64:
-    """Of one run, at each of ``ORDERS``, for adding or removing one record; inf without noise."""
+    """Of one run, ``[len(ORDERS)]``, for adding or removing one record; inf without noise."""
     sigma = event.effective_noise_multiplier
     if sigma == 0.0:
         return np.full(len(ORDERS), math.inf)
@@ -47,7 +47,7 @@ def renyi_divergences(event: PrivacyEvent) -> Float64:
 
 
 def epsilon_of_divergences(divergences: Float64, delta: float) -> float:
-    """The least epsilon at ``delta`` that divergences at ``ORDERS`` imply."""
+    """The least epsilon at ``delta`` that divergences ``[len(ORDERS)]`` imply."""
     checked_delta(delta)
     with quiet():
         from dp_accounting.rdp import rdp_privacy_accountant  # lazily: 2 s
@@ -56,7 +56,7 @@ def epsilon_of_divergences(divergences: Float64, delta: float) -> float:
 
 
 def delta_of_divergences(divergences: Float64, epsilon: float) -> float:
-    """The least delta at ``epsilon`` that divergences at ``ORDERS`` imply."""
+    """The least delta at ``epsilon`` that divergences ``[len(ORDERS)]`` imply."""
     with quiet():
         from dp_accounting.rdp import rdp_privacy_accountant  # lazily: 2 s
 

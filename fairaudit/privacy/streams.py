@@ -97,7 +97,7 @@ class SecureStream:
         return (found % np.uint64(high)).astype(np.int64)
 
     def permutation(self, values: int | NDArray[Values]) -> NDArray[np.int64] | NDArray[Values]:
-        """The values, or 0..values-1, in a random order.
+        """The values ``[n]``, or 0..values-1, in a random order.
 
         That of random words, of which no two are equal.
         """

@@ -141,7 +141,7 @@ class TableInputs:
         return out
 
     def _read(self, known: Column, column: pa.ChunkedArray) -> Float64 | Int64:
-        """A column's values as training read them; counts missing ones and those out of range."""
+        """A column's values ``[n]`` as in training; counts missing ones and those out of range."""
         name, kind = known.name, kind_of(column.type)
         values: Float64 | Int64
         beyond = np.zeros(len(column), np.bool_)

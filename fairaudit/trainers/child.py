@@ -237,7 +237,7 @@ def _predicted(
     request: Request,
     classes: int,
 ) -> NDArray[np.float32]:
-    """What is predicted, checked, in float32 with the most probable class of each row kept."""
+    """Checked probabilities ``[n, Y]``, float32, each row's most probable class kept."""
     assert features is not None
     rows = len(features)
     given = _called(predict, f"predict_proba of {request.trainer}", request, features)

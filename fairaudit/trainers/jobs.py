@@ -53,7 +53,7 @@ def _search(
     def train_at(
         number: int, settings: Mapping[str, float], fit: Int64, validation: Int64
     ) -> Trained:
-        """One try: trained on the rows ``fit``, predictions for the rows ``validation``."""
+        """One try: trained on rows ``fit [n]``, predictions for the rows ``validation [m]``."""
         request = _request(plan, job, arm, prepared, fit, validation)
         tried = replace(request, settings=settings, seed=run_seed(job, arm, number))
         return answer_of(tried, Trained)

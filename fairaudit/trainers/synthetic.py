@@ -197,7 +197,7 @@ def _places(
     names: tuple[str, ...],
     missing: int | None,
 ) -> Int64:
-    """Each row's place among these names.
+    """Each row's place among these names, ``[N]``.
 
     Raises:
         DataError: A row that has none of them.

@@ -96,7 +96,7 @@ def best_of_tries(
 
 
 def validation_coins(rows: int) -> NDArray[np.int64]:
-    """Places of the validation rows among training rows.
+    """Places ``[m]`` of the validation rows among training rows.
 
     A coin for each row, whatever others there are.
     """

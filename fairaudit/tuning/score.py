@@ -85,7 +85,7 @@ class Accuracy(Score):
         correct: NDArray[np.bool_],
         groups: NDArray[np.int64],
     ) -> NDArray[np.float64]:
-        """1 for a correct record."""
+        """1 for a correct record, ``[n, 1]``."""
         return correct.astype(np.float64)[:, None]
 
     def value(self, counts: NDArray[np.float64]) -> float:

@@ -190,7 +190,7 @@ def divided_at(
     prepared: SeedData,
     pool: TrainingPool,
 ) -> Division:
-    """The training rows in two: those at these places, ascending, and the others."""
+    """The training rows in two: those at ``validation [m]``, ascending, and the others."""
     split = prepared.encoded.split
     fit = np.setdiff1d(
         np.arange(len(split.train)),

@@ -42,7 +42,7 @@ def validation_groups(dataset: Dataset, config: AuditConfig) -> Int64:
 
 
 def draw_validation(dataset: Dataset, split: Split) -> Int64:
-    """Which of the training rows a seed validates on: places among ``split.train``, ascending.
+    """Places ``[m]`` among ``split.train``, ascending, of the rows that a seed validates on.
 
     Stratified by first grouping and class, like the test rows.
     """
