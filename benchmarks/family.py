@@ -49,9 +49,7 @@ from fairaudit.results.estimates import Measured
 Array = NDArray[np.float64]
 COSTS = {"privacy_cost": 1, "excess_risk": 1, "tpr_cost": -1, "selection_cost": -1}
 TRUE_OF = {"tpr_cost": "change.tpr", "selection_cost": "change.selection_rate"}
-DIFFERENCES = {"gap", "gap_gained", "rate_gap", "rate_gap_risen", "one_answer", "class_lost"} | {
-    f"step_{cause}" for cause in ("direction", "magnitude_effective", "noise")
-}
+DIFFERENCES = {"gap", "gap_gained", "rate_gap", "rate_gap_risen", "one_answer", "class_lost"}
 DRAWS = 4000
 MORE = 60  # splits that tell the truth of a file
 

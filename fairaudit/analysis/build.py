@@ -16,7 +16,6 @@ from fairaudit.analysis.build_facts import (
 from fairaudit.analysis.build_measured import (
     diagnostics,
     disclosed,
-    selections,
     sklearn_baseline,
     sweeps,
 )
@@ -150,7 +149,6 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
         arms=arms,
         sklearn_baseline=check,
         comparisons=compared,
-        selection=selections(compared, audit.comparisons, dataset),
         changed=changed,
         sweep=swept,
         studies=dict(audit.studies),

@@ -23,7 +23,6 @@ from fairaudit.report.decomposition import Curve
 from fairaudit.report.main_gap import COST, main_gap
 from fairaudit.report.measured import (
     Diagnostics,
-    SelectionRates,
     SklearnBaseline,
     Sweep,
     SweepPoint,
@@ -39,7 +38,6 @@ from fairaudit.results.jobs import JobResult
 
 MOST_GROUPS_OF_CLASS = 3  # whose every pair is told in every class's rates
 OF_SUPPRESSED = "the most selected group is suppressed, and a ratio would tell its rate"
-UNFAVOURED = "the favourable class is not known: set --favourable"
 SKLEARN_BASELINE = "scikit-learn logistic regression, same rows and inputs"
 BESIDE_A_SEARCH = "scikit-learn logistic regression, all training rows, same inputs"
 NO_BASELINE = "a linear model of pixels says nothing of how well a network was trained"
@@ -129,43 +127,6 @@ def _without(
         if metric in estimates:
             estimates[metric] = undefined(OF_SUPPRESSED, estimates[metric].unit)
     return measure.model_copy(update={"estimates": estimates, "unpredicted": unpredicted})
-
-
-def selections(
-    comparisons: Sequence[Comparison], measured: Sequence[Measured], dataset: Dataset
-) -> tuple[SelectionRates, ...]:
-    """Selection rates and impact ratios of every arm, the reference's once per grouping.
-
-    Args:
-        comparisons: As they are told.
-        measured: The same as they were measured.
-        dataset: Its classes.
-    """
-    favourable = dataset.favourable_class
-    reason = ""
-    if favourable is None:
-        reason = UNFAVOURED
-    rates: dict[tuple[str, str], SelectionRates] = {}
-    for comparison, full in zip(comparisons, measured, strict=True):
-        for arm, side in ((comparison.reference, "reference."), (comparison.arm, "")):
-            # The reference by itself has none.
-            if not arm or (comparison.grouping, arm) in rates:
-                continue
-            ratio = {g.group: g.value(f"{side}impact_ratio") for g in comparison.by_group}
-            most = full.divided_by.get(f"{side}impact_ratio")
-            if most is not None and ratio[most] is None:
-                most = None
-            rates[comparison.grouping, arm] = SelectionRates(
-                arm=arm,
-                grouping=comparison.grouping,
-                favourable=favourable,
-                rate={g.group: g.value(f"{side}selection_rate") for g in comparison.by_group},
-                impact_ratio=ratio,
-                reference=most,
-                excluded=tuple(group for group in ratio if ratio[group] is None),
-                reason=reason,
-            )
-    return tuple(rates.values())
 
 
 def sklearn_baseline(

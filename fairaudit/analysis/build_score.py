@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from fairaudit.analysis.build import RunMetadata, from_notice
 from fairaudit.analysis.build_facts import data_facts
-from fairaudit.analysis.build_measured import disclosed, selections
+from fairaudit.analysis.build_measured import disclosed
 from fairaudit.analysis.family import family
 from fairaudit.analysis.text import REPORT_NOT_DP
 from fairaudit.config.option_words import option_name
@@ -144,7 +144,6 @@ def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
             reason=_NOTHING_TRAINED,
         ),
         comparisons=compared,
-        selection=selections(compared, results.comparisons, dataset),
         changed=changed,
         diagnostics=Diagnostics.model_validate(
             {

@@ -76,7 +76,6 @@ class MetricSpec:
             does.
         header: Of a column; "" for the name in words.
         is_in_summary: The console shows it where predictions are scored.
-        has_own_section: A report shows it apart from the other metrics within a model.
         cost_of: The metric of one model by how much which is worse than under the reference; "" for
             no cost.
     """
@@ -97,7 +96,6 @@ class MetricSpec:
     rests_on: tuple[str, ...] = ()
     header: str = ""
     is_in_summary: bool = False
-    has_own_section: bool = False
     cost_of: str = ""
 
     @property
@@ -126,11 +124,6 @@ class MetricSpec:
         return "points" if self.unit == "fraction" else self.unit
 
     @property
-    def counted_of(self) -> str:
-        """The same of a cost, with what it is lost of: ``points of accuracy``."""
-        return f"{self.counted} of {METRICS[self.cost_of].title}"
-
-    @property
     def rise(self) -> float:
         """The sign of a change that is for the worse."""
         return 1.0 if self.worst == "highest" else -1.0
@@ -157,7 +150,6 @@ def cost_of(
         rests_on=(),
         header=header,
         is_in_summary=False,
-        has_own_section=False,
         cost_of=metric.name,
     )
 
@@ -192,7 +184,6 @@ _SELECTION = MetricSpec(
     is_judged=False,
     is_mean=True,
     is_in_summary=True,
-    has_own_section=True,
 )
 _TPR = MetricSpec(
     name="tpr",
@@ -246,7 +237,6 @@ METRICS: dict[str, MetricSpec] = {
             unit="ratio",
             needs=frozenset({"favourable", "groups"}),
             is_judged=False,
-            has_own_section=True,
         ),
         MetricSpec(
             name="auc",

@@ -16,7 +16,6 @@ from fairaudit.report.main_gap import (
     COST,
     cost_of,
     detected_gap,
-    detected_pair,
     is_detected,
     main_gap,
     measure_text,
@@ -48,7 +47,6 @@ def with_findings(report: Report) -> Report:
         findings_so_far += _of_answers(report, arm, comparison)
         findings_so_far += _of_gaps(report, comparison)
         findings_so_far += _of_parts(report, arm, comparison)
-        findings_so_far += _of_steps(report, arm, comparison)
     findings_so_far += _of_controls(report)
     for more in added("findings"):
         findings_so_far += more(report)
@@ -216,7 +214,9 @@ def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
             gaps.append(gap)
         gaps += [named for named in named_gaps(comparison, metric) if named is not gap]
     detected = [gap for gap in gaps if is_detected(gap)]
-    detected.sort(key=lambda gap: (spec_of(gap.metric).unit != "fraction", -_size(gap)))
+    detected.sort(
+        key=lambda gap: (spec_of(gap.metric).unit != "fraction", -abs(gap.signed.value or 0.0))
+    )
     for gap in detected:
         yield _of_gap(report, comparison, gap)
     apart = {gap.metric for gap in detected}
@@ -249,10 +249,6 @@ def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
         if least_found is not None and bound is not None and least_found <= bound:
             least = {"least": _alone(least_found)}
             yield _finding("least_found", comparison, metric, (), least, report=report)
-
-
-def _size(gap: Gap) -> float:
-    return abs(gap.signed.value or 0.0)
 
 
 def _of_gap(report: Report, comparison: Comparison, gap: Gap) -> Finding:
@@ -327,27 +323,6 @@ def _detected_split(comparison: Comparison) -> Split | None:
         if metric in comparison.paid:
             return split_cost(comparison, comparison.overall, metric)
     return None
-
-
-def _of_steps(
-    report: Report,
-    arm: ArmFacts,
-    comparison: Comparison,
-) -> Iterator[Finding]:
-    """Which part is shown to be most of what a step costs the group that pays more."""
-    decomposition, groups = report.diagnostics.decomposition, detected_pair(comparison)
-    if decomposition is None or groups is None or arm.key not in decomposition.arms:
-        return
-    if comparison.grouping != report.data.groupings[0].name:
-        return
-    for causes in decomposition.arms[arm.key].groups:
-        if causes.group != groups[0]:
-            continue
-        for part, share in causes.shares.items():
-            raised = causes.parts[part].low
-            if raised is not None and raised > 0 and share.low is not None and share.low > MOST:
-                numbers = {"share": interval_of(share)}
-                yield _finding(f"step_{part}", comparison, RISK, groups, numbers, report=report)
 
 
 def _of_controls(report: Report) -> Iterator[Finding]:

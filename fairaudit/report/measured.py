@@ -8,23 +8,6 @@ from fairaudit.report.decomposition import Curve, Decomposition
 from fairaudit.results.estimates import EpsilonFigure, Estimate, Figure, Interval, Part
 
 
-class SelectionRates(Part):
-    """How often one arm gives the favourable outcome, and impact ratios.
-
-    ``reference``: the group that the ratios divide by, most selected of those with enough test
-        rows.
-    """
-
-    arm: str
-    grouping: str
-    favourable: str | None
-    rate: dict[str, Figure | None]
-    impact_ratio: dict[str, Figure | None]
-    reference: str | None
-    excluded: tuple[str, ...]
-    reason: str
-
-
 class ChangedGap(Part):
     """A gap within a model that private training is shown to change.
 

@@ -24,7 +24,6 @@ from fairaudit.report.findings import Finding
 from fairaudit.report.measured import (
     ChangedGap,
     Diagnostics,
-    SelectionRates,
     SklearnBaseline,
     Sweep,
 )
@@ -82,7 +81,6 @@ class Report(Part):
     arms: tuple[ArmFacts, ...]
     sklearn_baseline: SklearnBaseline
     comparisons: tuple[Comparison, ...]
-    selection: tuple[SelectionRates, ...]
     changed: tuple[ChangedGap, ...] = ()
     sweep: tuple[Sweep, ...] = ()  # empty where no method ran at several epsilons
     studies: dict[str, StudyField] = Field(default_factory=dict)  # by capability

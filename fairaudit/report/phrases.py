@@ -192,22 +192,6 @@ PHRASES: Mapping[str, Phrase] = {
         "the step that is shortened for it, {noise:bare} from the noise itself",
         question="from",
     ),
-    "step_direction": Phrase(
-        "groups differ in loss, and most of what a step costs the worse-off one is its direction",
-        "Single steps raise the loss of {a} mostly because clipping turns them ({share:percent})",
-        question="from",
-    ),
-    "step_magnitude_effective": Phrase(
-        "the same of its length",
-        "Single steps raise the loss of {a} mostly because clipping shortens them "
-        "({share:percent})",
-        question="from",
-    ),
-    "step_noise": Phrase(
-        "the same of the noise",
-        "Single steps raise the loss of {a} mostly by noise ({share:percent})",
-        question="from",
-    ),
     "cost_not_falling": Phrase(
         "the loss added at the largest epsilon is not below that at the smallest, and could be",
         "The added loss is not shown to fall as epsilon grows: {first} at the smallest, {last} at "

@@ -11,10 +11,7 @@ TEAMS = ("Quill", "Ember", "Thorn")
 AUDITS = 8
 MOST = 2  # of eight audits that each err in 5 %, more than two do so in 0.6 % of tests
 ROWS = 500
-DIFFERENCES = (
-    *("gap", "gap_gained", "rate_gap", "rate_gap_risen", "one_answer", "class_lost"),
-    *("step_direction", "step_magnitude_effective", "step_noise"),
-)
+DIFFERENCES = (*("gap", "gap_gained", "rate_gap", "rate_gap_risen", "one_answer", "class_lost"),)
 
 
 def by_coin_flips(seed):

@@ -412,29 +412,6 @@ def test_arms_tested_on_different_rows_are_refused():
         compared((private, baseline, labels, grouping))
 
 
-def test_order_of_seeds_and_rows_changes_nothing(plain):
-    private, baseline, labels, grouping = plain
-    order = np.random.default_rng(0).permutation(len(private[0].rows))
-
-    def turned(p):
-        return replace(p, rows=p.rows[order], probabilities=p.probabilities[:, order])
-
-    other = compared(
-        ([turned(p) for p in private[::-1]], [turned(p) for p in baseline], labels, grouping)
-    )
-    for g, h in zip(compared(plain).gaps, other.gaps, strict=True):
-        assert (g.metric, g.kind, g.a, g.b, g.direction) == (
-            h.metric,
-            h.kind,
-            h.a,
-            h.b,
-            h.direction,
-        )
-        for x, y in ((g.signed, h.signed), (g.absolute, h.absolute)):
-            assert x.value == pytest.approx(y.value, abs=1e-12)
-            assert x.high == pytest.approx(y.high, abs=1e-12)
-
-
 def test_renaming_groups_renames_the_result(plain):
     private, baseline, labels, grouping = plain
     swapped = Grouping("sex", 1 - grouping.groups, ("F", "M"))

@@ -25,7 +25,6 @@ from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import Guarantee, catalog
 from fairaudit.planning.flow import Audit
 from fairaudit.report.conditions import asking_why, with_findings
-from fairaudit.report.decomposition import ArmCauses, Decomposition, GroupCauses, OverSeeds
 from fairaudit.report.facts import Study
 from fairaudit.report.parts import split_gap
 from fairaudit.report.phrases import phrases
@@ -418,37 +417,6 @@ def test_a_method_is_held_against_matched_clipping_by_the_intervals_of_the_gaps(
     assert "control_not_run" not in [w.code for w in beside_matched(matched).warnings]
 
 
-def stepped(part):
-    """A report whose worst-off group's steps cost by this part."""
-    made = comparison("dpsgd")
-    report = audited(replace(made, gaps=(*made.gaps, risk(0.05))))
-
-    def read(value):
-        return OverSeeds(value=value, low=value - 0.1, high=value + 0.1, by_seed=(value,))
-
-    names = ("direction", "magnitude_effective", "noise")
-    shares = {name: read(0.7 if name == part else 0.15) for name in names}
-    groups = []
-    for name in ("F", "M"):
-        parts = dict.fromkeys(names, read(0.2))
-        groups.append(GroupCauses(group=name, parts=parts, shares=shares, statistics={}))
-    found = Decomposition(
-        steps=3,
-        optimizer="sgd",
-        arms={"dpsgd": ArmCauses(reason="", groups=tuple(groups))},
-        claims=(),
-    )
-    read_steps = report.diagnostics.model_copy(update={"decomposition": found})
-    return with_findings(report.model_copy(update={"diagnostics": read_steps}))
-
-
-@pytest.mark.parametrize("part", ["direction", "magnitude_effective", "noise"])
-def test_the_part_of_a_step_is_named_where_its_share_is_shown_to_be_more_than_half(part):
-    report = stepped(part)
-    assert only(report, f"step_{part}").groups == ("F", "M")
-    assert len([code for code in told(report) if code.startswith("step_")]) == 1
-
-
 def ablation():
     keys = ("clipped", "magnitude-only", "direction-only")
     arms = (SGD, *(arm(key, privacy=privacy(Guarantee.NONE)) for key in keys))
@@ -567,9 +535,6 @@ WORLDS = {
     "worse": lambda: beside_matched((0.102, 0.012)),
     "alike": lambda: beside_matched((0.061, 0.022)),
     "better": lambda: beside_matched((0.012, 0.012)),
-    "direction": lambda: stepped("direction"),
-    "magnitude": lambda: stepped("magnitude_effective"),
-    "step noise": lambda: stepped("noise"),
     "halves": ablation,
     "self-check": self_check,
 }

@@ -5,11 +5,8 @@ from fairaudit.report.model import Report
 from fairaudit.report.numbers import short
 from fairaudit.report.safe_names import plain
 
-_IN_JSON_ALONE = {  # of our own methods; those of a plugin are shown
-    "hessian_trace",
-    "excess_risk_drawn_se",
-    "excess_risk",
-}
+# of our own methods; those of a plugin are shown
+_IN_JSON_ALONE = {"hessian_trace", "excess_risk_drawn_se", "excess_risk"}
 
 
 def section(report: Report) -> Section | None:
