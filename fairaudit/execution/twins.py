@@ -44,14 +44,16 @@ def train_twins(
     without = method.fit(quiet, [FactorOfStep()])
     assert without.event is None, f"the twin of {arm.key} released {without.event}"
     arrays = named(WITHOUT_NOISE, outcome(quiet, without, prepared))
-    stepping, kind = steps_of(arm, method, task, without), StepTwin.NONE
-    alone, has_its_batches = StepsAlone(method), set(task.sampling) == {"shared"}
-    if stepping and has_its_batches and alone.takes_steps_of(stepping, reference_rate):
-        kind = StepTwin.REFERENCE
-    elif stepping:
-        with contextlib.suppress(DivergedError):  # no clipping holds it
-            arrays |= named(STEP_FACT, outcome(stepping, alone.fit(stepping, []), prepared))
-            kind = StepTwin.TRAINED
+    stepping = steps_of(arm, method, task, without)
+    if stepping is None:
+        return arrays, {STEP_FACT: StepTwin.NONE}
+    alone, kind = StepsAlone(method), StepTwin.NONE
+    has_its_batches = set(task.sampling) == {"shared"}
+    if has_its_batches and alone.takes_steps_of(stepping, reference_rate):
+        return arrays, {STEP_FACT: StepTwin.REFERENCE}
+    with contextlib.suppress(DivergedError):  # no clipping holds it
+        arrays |= named(STEP_FACT, outcome(stepping, alone.fit(stepping, []), prepared))
+        kind = StepTwin.TRAINED
     return arrays, {STEP_FACT: kind}
 
 
