@@ -27,53 +27,26 @@ def curve(
     steps: Sequence[int],
     columns: Sequence[str],
     by_seed: Float64,
-    meaning: str = "",
-    *,
-    most: int = MAX_OBSERVATIONS,
 ) -> Curve:
-    """The curve of a reading of every seed, averaged over windows where it is long.
+    """The curve of a reading, averaged over seeds, and over windows where it is long.
 
     Args:
         name: Of the reading.
         steps: When it was taken, [T_obs].
         columns: Names, [columns].
         by_seed: [S, T_obs, columns]; NaN is unknown.
-        meaning: In words.
-        most: Windows.
     """
-    windows = np.array_split(np.arange(len(steps)), min(len(steps), most))
-    means = np.stack(
-        [nan_mean(by_seed[:, window].swapaxes(0, 1)) for window in windows], axis=1
-    )  # [S, W, ..]
-    mean, seeds = nan_mean(means), np.isfinite(means).sum(0)
-    squares = (
-        np.where(
-            np.isfinite(means),
-            means - mean,
-            0.0,
-        )
-        ** 2
-    )
-    variance = squares.sum(0) / np.maximum(seeds - 1, 1)
-    spread = np.where(
-        seeds > 1,
-        np.sqrt(variance),
-        np.nan,
-    )
-    students_t = np.full(seeds.shape, np.nan)
-    for n in np.unique(seeds[seeds > 1]):
-        students_t[seeds == n] = quantiles(0.975, int(n) - 1)[0]
-    half = spread / np.sqrt(np.maximum(seeds, 1)) * students_t
+    windows = np.array_split(np.arange(len(steps)), min(len(steps), MAX_OBSERVATIONS))
+    values, centres = [], []
+    for window in windows:
+        of_seeds = nan_mean(by_seed[:, window].swapaxes(0, 1))
+        values.append(tuple(map(finite, nan_mean(of_seeds))))
+        centres.append(round(float(np.mean([steps[i] for i in window]))))
     return Curve(
         name=name,
-        meaning=meaning,
-        steps=tuple(round(float(np.mean([steps[i] for i in window]))) for window in windows),
+        steps=tuple(centres),
         columns=tuple(columns),
-        values=_rows(mean),
-        spread=_rows(spread),
-        low=_rows(mean - half),
-        high=_rows(mean + half),
-        window=max(map(len, windows)),
+        values=tuple(values),
     )
 
 
@@ -87,10 +60,6 @@ def nan_mean(values: Float64) -> Float64:
         total / np.maximum(count, 1),
         np.nan,
     )
-
-
-def _rows(values: Float64) -> tuple[tuple[float | None, ...], ...]:
-    return tuple(tuple(map(finite, row)) for row in values)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Readings of checkpoints -> each group's parts, statistics and bounds, in the report's types."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from fairaudit.analysis.arm_readings import (
     ArmReadings,
     arm_readings,
-    curve,
     over_seeds,
 )
 from fairaudit.capabilities import added
@@ -20,7 +19,6 @@ from fairaudit.report.decomposition import (
     STEP_PARTS,
     ArmCauses,
     BoundRecord,
-    Curve,
     Decomposition,
     GroupCauses,
     SignClaim,
@@ -28,31 +26,6 @@ from fairaudit.report.decomposition import (
 from fairaudit.report.main_gap import detected_pair
 from fairaudit.results.estimates import Comparison
 from fairaudit.results.jobs import JobResult
-
-_OF_DIRECTION = "excess risk of this step from clipping's direction, nats"
-_OF_MAGNITUDE = "excess risk of this step from clipping's magnitude, nats"
-# name -> what it is; in the order of the report
-SERIES: Mapping[str, str] = {
-    "r_direction": _OF_DIRECTION,
-    "r_magnitude_effective": f"{_OF_MAGNITUDE}, against a plain step of the same effective length",
-    "r_magnitude": "the same against a plain step of the method's own learning rate",
-    "r_noise": "excess risk of this step from noise, nats",
-    "r_clip": "excess risk of this step from clipping, in closed form, nats",
-    "angle_turned": "degrees by which clipping turns the batch's gradient away from the group's",
-    "clipped_share": "share of the group's records that are clipped",
-    "mean_closeness": "boundary proximity, 1 - sum p^2",
-    "mean_input_norm": "mean norm of the group's inputs",
-    "hessian_trace": "trace of the group's Hessian",
-}
-_OVER_BATCHES = "standard error over the drawn batches of one training, mean over seeds: "
-ERRORS: Mapping[str, str] = {
-    **{
-        f"{name}_se": f"{_OVER_BATCHES}{name}"
-        for name in SERIES
-        if name.startswith("r_") and name != "r_noise"
-    },
-    "hessian_trace_se": "standard error over random probes of hessian_trace; 0 where it is exact",
-}
 
 Float64 = NDArray[np.float64]
 
@@ -136,11 +109,9 @@ def arm_causes(
         pair: Two groups that bounds are about, by a publication or because their costs are told
             apart.
     """
-    series = tuple(_series(readings, names, hidden))
     if not readings.has_terms:
         return ArmCauses(
             reason="no record is clipped and no noise is added: every part is zero",
-            series=series,
         )
     bounds: list[BoundRecord] = []
     if pair is not None:
@@ -153,7 +124,6 @@ def arm_causes(
     return ArmCauses(
         reason="",
         groups=tuple(groups),
-        series=series,
         bounds=tuple(bounds),
     )
 
@@ -175,19 +145,3 @@ def _group(readings: ArmReadings, name: str, place: int) -> GroupCauses:
         shares=shares,
         statistics=statistics,
     )
-
-
-def _series(
-    readings: ArmReadings,
-    names: Sequence[str],
-    hidden: Collection[str],
-) -> Iterator[Curve]:
-    """Readings at each checkpoint as curves; columns of ``hidden`` groups are left empty."""
-    for name, meaning in {**SERIES, **ERRORS}.items():
-        if name not in readings.values:
-            continue
-        values = readings.values[name]  # [S, C, K or K + 1 or 1]
-        columns = names if values.shape[2] > 1 else ("",)
-        shown = values[:, :, : len(columns)].copy()
-        shown[:, :, [column in hidden for column in columns]] = np.nan
-        yield curve(name, readings.steps, columns, shown, meaning)

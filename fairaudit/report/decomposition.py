@@ -11,21 +11,12 @@ class Curve(Part):
     """One diagnostic over training: mean over seeds and repeats, ``values[observation][column]``.
 
     ``columns`` are the groups of the first grouping, or one empty name for a whole-batch number.
-    ``spread`` is the standard deviation between seeds, of the shape of ``values``; None for one
-    seed. ``low`` and ``high`` are the ends of a 95 % interval of the mean over seeds, which share
-    records: it says how steady the curve is. ``window``: The most readings that a value is a mean
-        over, at each seed.
     """
 
     name: str
-    meaning: str = ""
     steps: tuple[int, ...]
     columns: tuple[str, ...]
     values: tuple[tuple[Figure | None, ...], ...]
-    spread: tuple[tuple[Figure | None, ...], ...] = ()
-    low: tuple[tuple[Figure | None, ...], ...] = ()
-    high: tuple[tuple[Figure | None, ...], ...] = ()
-    window: int = 1
 
 
 class OverSeeds(Interval):
@@ -76,7 +67,6 @@ class ArmCauses(Part):
 
     reason: str
     groups: tuple[GroupCauses, ...] = ()
-    series: tuple[Curve, ...] = ()
     bounds: tuple[BoundRecord, ...] = ()
 
 

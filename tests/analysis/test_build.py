@@ -158,7 +158,6 @@ def test_curves_are_averaged_over_seeds_and_windows_without_absent_groups():
     assert (steps[0], steps[-1]) == (3, 396)  # centres of windows
     line = np.linspace(50, 3, 400)
     assert curves["threshold"].values[0] == pytest.approx((line[:7].mean(),), rel=1e-5)
-    assert curves["threshold"].window == 7
     assert curves["threshold"].columns == ("",)
 
 
