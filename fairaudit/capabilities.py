@@ -12,6 +12,7 @@ CAPABILITIES = (
     "fairaudit.tuning.capability:TUNING",
     "fairaudit.choosing.capability:CHOOSING",
     "fairaudit.release.capability:RELEASE",
+    "fairaudit.opacus.capability:OPACUS",
 )
 
 
