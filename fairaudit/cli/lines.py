@@ -94,13 +94,13 @@ def plan_lines(
     if plan.ways:
         trainings += f", the {listed(plan.ways)} setting of each method included"
     own = {arm.key for arm in plan.arms if arm.is_own_code}
+    elsewhere = ""
     if own:
         count = plan.trials * sum(job.arm in own for job in plan.jobs)
         trainings += f", {count:,} of them by your own code"
-    yield (
-        f"  plan    {trainings} · about {duration_text(seconds)} on {numbered(cores, 'core')}"
-        f"{' and what your code takes' if own else ''}"
-    )
+        elsewhere = " and what your code takes"
+    spent = f"{duration_text(seconds)} on {numbered(cores, 'core')}{elsewhere}"
+    yield f"  plan    {trainings} · about {spent}"
     seeds = config.seeds * plan.trials
     twins = seeds * sum(arm.has_twins for arm in plan.arms)
     alone = seeds * sum(arm.has_twins and not arm.supports_no_noise for arm in plan.arms)
@@ -108,7 +108,7 @@ def plan_lines(
     if alone:
         still += f" and {'as many' if alone == twins else f'{alone:,}'} of their steps alone"
     if twins and config.twins == "auto":
-        more = f"at most about {duration_text(splitting)} more"
+        more = f"at most about {duration_text(splitting)} more{elsewhere}"
         yield f"{still}, where a cost is detected: {more}"
     elif twins and config.twins == "always":
         yield still
