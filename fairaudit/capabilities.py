@@ -105,21 +105,18 @@ def added(part: str) -> Iterator[Any]:
 
 def parts(part: str) -> Iterator[tuple[str, Any]]:
     """Name of every capability that has that part, and the part."""
+    for capability in capabilities():
+        place = getattr(capability, part)
+        if place:
+            yield capability.name, imported(place)
+
+
+def capabilities() -> Iterator[Capability]:
+    """All that are there."""
     for place in CAPABILITIES:
         capability = imported(place)
         assert isinstance(capability, Capability)
-        if getattr(capability, part):
-            yield capability.name, imported(getattr(capability, part))
-
-
-def names() -> set[str]:
-    """Of all capabilities that are there."""
-    found = set()
-    for place in CAPABILITIES:
-        capability = imported(place)
-        assert isinstance(capability, Capability)
-        found.add(capability.name)
-    return found
+        yield capability
 
 
 def part_of(name: str, part: str) -> Any:  # noqa: ANN401 (of whatever type the part is)

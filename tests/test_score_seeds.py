@@ -127,10 +127,6 @@ BROKEN = {
         "3 rows without a value in 'seed'",
     ),
     "no such column": (lambda t: (t, {"row_column": "nr"}), "there is no column 'nr'"),
-    "copies": (
-        lambda t: (t.assign(private=np.tile(t["private"][:150], SEEDS)), {}),
-        "'private' of seed 0 and of seed 1 are equal",
-    ),
 }
 
 

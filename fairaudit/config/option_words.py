@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from fairaudit.capabilities import names
+from fairaudit.capabilities import capabilities
 from fairaudit.config.options import OPTIONS, AuditConfig
 from fairaudit.errors import ConfigError
 
@@ -25,11 +25,12 @@ def refuse_alone(config: AuditConfig) -> None:
     Raises:
         ConfigError: The first such option.
     """
+    there = {capability.name for capability in capabilities()}
     for option in OPTIONS:
         given = option_given(config, [option.field])
         if not given:
             continue
-        if option.capability and option.capability not in names():
+        if option.capability and option.capability not in there:
             raise ConfigError(
                 f"{given}: this installation has no {option.capability}", hint="leave it out"
             )

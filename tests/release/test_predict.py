@@ -128,16 +128,14 @@ def test_rows_may_come_as_frame_parquet_or_csv_with_columns_in_any_order(made, t
     assert (model.predict(shuffled) == np.where(wanted[:, 1] > 0.5, "yes", "no")).all()
 
 
-@pytest.mark.parametrize(("read", "kind"), [("csv", "parquet"), ("parquet", "csv")])
-def test_a_file_of_many_pieces_is_written_as_it_is_predicted(
-    made, tmp_path, monkeypatch, kind, read
-):
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_a_file_of_many_pieces_is_written_as_it_is_predicted(made, tmp_path, monkeypatch, kind):
     folder, _, _ = made()
     model, frame = load_model(folder), people(rows=700)
     frame.loc[600, "age"] = 1000.0
     frame.loc[650, "job"] = None
-    path = tmp_path / f"rows.{read}"
-    (frame.to_csv if read == "csv" else frame.to_parquet)(path, index=False)
+    path = tmp_path / "rows.parquet"
+    frame.to_parquet(path, index=False)
     whole = model.predict_file(path)
     monkeypatch.setattr("fairaudit.release.loaded.ROWS", 64)
     found = write_predictions(model, path, tmp_path / f"out.{kind}")
