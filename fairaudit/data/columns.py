@@ -229,8 +229,8 @@ def listed_codes(column: pa.ChunkedArray, levels: tuple[str, ...]) -> Int64:
     """Level of each row, ``[N]``: ``len(levels)`` if it is none of them, one more if missing."""
     codes = encode_codes(column)
     place = {level: code for code, level in enumerate(levels)}
-    known = [place.get(name, len(levels)) for name in level_names(codes.values)]
-    return np.array([*known, len(levels) + 1], np.int64)[codes.codes]
+    places = [place.get(name, len(levels)) for name in level_names(codes.values)]
+    return np.array([*places, len(levels) + 1], np.int64)[codes.codes]
 
 
 def within(

@@ -28,26 +28,26 @@ def lay_over(
         DataError: A column holds something else than what is declared.
     """
     outside: dict[str, Int64] = {}
-    for name, told in declared.items():
+    for name, declaration in declared.items():
         column = table.column(name)
-        if isinstance(told, DeclaredNumber):
+        if isinstance(declaration, DeclaredNumber):
             kind = kind_of(column.type)
             if kind not in ("number", "empty"):
                 raise DataError(f"column {quoted(name)} is declared a number and holds none")
             values = numeric_values(column) if kind == "number" else np.full(len(column), np.nan)
-            values, beyond = within(values, told.range, told.outside)
+            values, beyond = within(values, declaration.range, declaration.outside)
             values_as_told = pa.array(values, pa.float64(), from_pandas=True)
         else:
             if kind_of(column.type) == "image":
                 raise DataError(f"column {quoted(name)} is declared a category and holds images")
-            codes = listed_codes(column, told.categories)
-            beyond = codes == len(told.categories)
-            is_gap = codes >= len(told.categories)
-            if told.missing is not None:
-                codes[is_gap] = told.categories.index(told.missing)
+            codes = listed_codes(column, declaration.categories)
+            beyond = codes == len(declaration.categories)
+            is_gap = codes >= len(declaration.categories)
+            if declaration.missing is not None:
+                codes[is_gap] = declaration.categories.index(declaration.missing)
                 is_gap = np.zeros(len(codes), np.bool_)
             places = pa.array(codes, pa.int64(), mask=is_gap)
-            values_as_told = pa.array(told.categories, pa.large_string()).take(places)
+            values_as_told = pa.array(declaration.categories, pa.large_string()).take(places)
         rows = np.flatnonzero(beyond)
         table = table.set_column(table.column_names.index(name), name, values_as_told)
         if len(rows):

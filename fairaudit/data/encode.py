@@ -211,8 +211,8 @@ class DecodedRows:
 
     def fill(self, index: slice | Int64, out: Float32) -> None:
         """Write the inputs of n of the rows into zeros ``[n, d]``, C-contiguous."""
-        for piece, taken in self.records.chunks(self.rows[index]):
-            self.recipe.decode(taken, out[piece])
+        for piece, chunk in self.records.chunks(self.rows[index]):
+            self.recipe.decode(chunk, out[piece])
 
 
 def _limited(values: Float64) -> Float64:

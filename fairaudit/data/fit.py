@@ -43,8 +43,8 @@ def fit(
     for number in () if from_all_rows else block.fields:
         if fields[number].declared is None:
             counts[number] = np.zeros(len(fields[number].levels) + 2, np.int64)
-    for _, taken in records.chunks(rows) if counts else ():
-        codes = block.of(taken)
+    for _, chunk in records.chunks(rows) if counts else ():
+        codes = block.of(chunk)
         for place, number in enumerate(block.fields):
             if number in counts:
                 counts[number] += np.bincount(codes[:, place], minlength=len(counts[number]))
@@ -81,8 +81,8 @@ def _training_values(records: Records, rows: Int64) -> Iterator[tuple[int, Float
         places = slice(first, first + at_once)
         numbers = block.fields[places]
         values = np.empty((len(numbers), len(rows)))
-        for piece, taken in records.chunks(rows):
-            values[:, piece] = block.of(taken)[:, places].T
+        for piece, chunk in records.chunks(rows):
+            values[:, piece] = block.of(chunk)[:, places].T
         for number, of_number in zip(numbers, values, strict=True):
             if records.layout.fields[number].declared is None:
                 yield number, of_number

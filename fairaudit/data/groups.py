@@ -77,13 +77,13 @@ def make_groupings(
         raise ConfigError("--intersect needs two or more group columns")
     groupings, notices = [], []
     for name in columns:
-        grouping, said = _grouping(
+        grouping, notes = _grouping(
             name,
             table.column(name),
             config.bin.get(name),
         )
         groupings.append(grouping)
-        notices += said
+        notices += notes
     if by_label is not None:
         groupings.append(by_label)
     if config.intersect:
@@ -103,22 +103,22 @@ def label_grouping(name: str, label: LabelColumn) -> Grouping:
     return _with_missing(name, Levels(label.codes, label.classes))
 
 
-def named_pairs(wanted: Sequence[str], groupings: Sequence[Grouping]) -> tuple[NamedPair, ...]:
+def named_pairs(texts: Sequence[str], groupings: Sequence[Grouping]) -> tuple[NamedPair, ...]:
     """The pairs of groups that ``compare`` names, each in the first grouping that has both.
 
     Raises:
         ConfigError: Not two names, or no grouping has both.
     """
     pairs = []
-    known = [name for grouping in groupings for name in grouping.names]
-    for text in wanted:
+    group_names = [name for grouping in groupings for name in grouping.names]
+    for text in texts:
         named = [part.strip() for part in text.split(",")]
-        both = [g.name for g in groupings if set(named) <= set(g.names)]
-        if len(set(named)) != 2 or not both:
-            strange = next((name for name in named if name not in known), None)
-            hint = nearest(strange, known) if strange else "write two groups of one grouping"
+        holders = [g.name for g in groupings if set(named) <= set(g.names)]
+        if len(set(named)) != 2 or not holders:
+            strange = next((name for name in named if name not in group_names), None)
+            hint = nearest(strange, group_names) if strange else "write two groups of one grouping"
             raise ConfigError(f"--compare {quoted(text)} does not name two groups", hint)
-        pairs.append(NamedPair(both[0], *named))
+        pairs.append(NamedPair(holders[0], *named))
     return tuple(pairs)
 
 
@@ -132,9 +132,9 @@ def restrict(grouping: Grouping, rows: Int64) -> Grouping:
     missing = None
     if grouping.missing is not None and MISSING in used.names:
         missing = used.names.index(MISSING)
-    left = Grouping(grouping.name, used.codes, used.names, missing)
-    _check_size(left)
-    return left
+    restricted = Grouping(grouping.name, used.codes, used.names, missing)
+    _check_size(restricted)
+    return restricted
 
 
 def _grouping(

@@ -132,8 +132,8 @@ def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> Lab
     levels = encode_levels(column)
     n_classes = len(levels.names)
     if n_classes < 2:
-        what = "has one value in all rows" if n_classes else "is missing in all rows"
-        raise DataError(f"label {name} {what}")
+        problem = "has one value in all rows" if n_classes else "is missing in all rows"
+        raise DataError(f"label {name} {problem}")
     numeric = kind_of(column.type) != "category"
     if numeric and n_classes > MAX_NUMERIC_CLASSES:
         raise DataError(

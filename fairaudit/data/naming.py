@@ -30,15 +30,15 @@ def listed(names: Iterable[str]) -> str:
     """The first names of a list, in quotes, with how many more there are."""
     names = list(names)
     shown = ", ".join(map(quoted, names[:SHOWN_NAMES]))
-    rest = len(names) - SHOWN_NAMES
-    if rest > 0:
-        return f"{shown} and {rest:,} more"
+    hidden = len(names) - SHOWN_NAMES
+    if hidden > 0:
+        return f"{shown} and {hidden:,} more"
     return shown
 
 
-def nearest(name: str, known: Sequence[str]) -> str:
+def nearest(name: str, names: Sequence[str]) -> str:
     """The did-you-mean hint for a name, with long and hostile names made showable."""
-    return did_you_mean(quoted(name)[1:-1], [quoted(k)[1:-1] for k in known])
+    return did_you_mean(quoted(name)[1:-1], [quoted(k)[1:-1] for k in names])
 
 
 def shape_text(shape: tuple[int, int, int]) -> str:

@@ -238,8 +238,8 @@ def _read(
             f"{len(columns)} columns of probabilities for {len(label.classes)} classes",
             f"one column per class, in this order: {listed(label.classes)}",
         )
-    known = values[~np.isnan(values).any(axis=1)]
-    if np.any(known < 0) or np.any(np.abs(known.sum(axis=1) - 1) > SUM_TOLERANCE):
+    complete = values[~np.isnan(values).any(axis=1)]
+    if np.any(complete < 0) or np.any(np.abs(complete.sum(axis=1) - 1) > SUM_TOLERANCE):
         raise DataError(
             f"{quoted(name)} holds neither classes of the label nor probabilities: they are "
             "negative or do not add up to 1"
@@ -310,11 +310,11 @@ def _lay_out(
         raise DataError(f"the {len(seeds.names)} seeds have different numbers of rows", _SAME_ROWS)
     for column in dict.fromkeys(fixed):
         codes = encode_levels(table.column(column)).codes
-        other = np.flatnonzero(codes != codes[layout.first][layout.record])
-        if len(other):
+        odd = np.flatnonzero(codes != codes[layout.first][layout.record])
+        if len(odd):
             raise DataError(
-                f"{quoted(column)} differs between seeds in {numbered(len(other), 'row')}, first "
-                f"in seed {seeds.names[int(seeds.codes[other[0]])]}",
+                f"{quoted(column)} differs between seeds in {numbered(len(odd), 'row')}, first "
+                f"in seed {seeds.names[int(seeds.codes[odd[0]])]}",
                 _SAME_ROWS,
             )
     return layout

@@ -173,16 +173,16 @@ class PoolEncoder:
         spool: Spool | None = None,
     ) -> Self:
         """The encoder of the audited table and any public one. Raises: as :func:`load_public`."""
-        both, public = dataset, None
+        combined, public = dataset, None
         if config.public_data is not None:
             rows, groups = load_public(dataset, config)
-            both = replace(dataset, features=pa.concat_tables([dataset.features, rows]))
+            combined = replace(dataset, features=pa.concat_tables([dataset.features, rows]))
             public = dataset.n_rows + np.arange(rows.num_rows), groups
         # A share above 0, however small: lists of levels come from the pool then, not from all
         # rows.
         share = max(config.merge_rare, sys.float_info.min)
         settings = config.model_copy(update={"merge_rare": share})
-        return cls(make_encoder(both, settings, spool), dataset.groupings[0].groups, public)
+        return cls(make_encoder(combined, settings, spool), dataset.groupings[0].groups, public)
 
     def encode(self, split: Split, least: int = 0) -> PoolEncoded:
         """The inputs of one seed; ``least``: as of :func:`halve`."""
@@ -191,8 +191,8 @@ class PoolEncoder:
             groups: Int64 | None = self._audited[pool]
         else:
             (pool, groups), test = self._public, split.test
-        both = Split(split.seed, pool, np.concatenate([split.train, test]))
-        fitted = self._encoder.encode(both)
+        extended = Split(split.seed, pool, np.concatenate([split.train, test]))
+        fitted = self._encoder.encode(extended)
         train = len(split.train)
         encoded = Encoded(
             split=Split(split.seed, split.train, test),

@@ -52,9 +52,9 @@ class TableFiles(DataSource):
         tables: list[pa.Table] = []
         notices: list[Notice] = []
         for file in self.files:
-            table, said = read_columns(file, columns)
+            table, notes = read_columns(file, columns)
             tables.append(table)
-            notices += said
+            notices += notes
         try:
             whole = pa.concat_tables(tables, promote_options="permissive")
         except pa.ArrowException as error:
@@ -136,7 +136,7 @@ def _image_column(source: Source, dropped: Sequence[str]) -> str | None:
     Raises:
         DataError: Several columns do.
     """
-    found = []
+    columns = []
     for field in source.schema if source.format == "parquet" else ():
         is_struct = pa.types.is_struct(field.type) and field.type.get_field_index(_BYTES) >= 0
         if field.name in dropped or not (is_struct or pa.types.is_binary(field.type)):
@@ -145,10 +145,10 @@ def _image_column(source: Source, dropped: Sequence[str]) -> str | None:
         value = first.column(0)[0].as_py() if first else None
         content = value.get(_BYTES) if isinstance(value, dict) else value
         if isinstance(content, bytes) and content.startswith(_IMAGE_FILES):
-            found.append(field.name)
-    if len(found) > 1:
+            columns.append(field.name)
+    if len(columns) > 1:
         raise DataError(
-            f"several columns of {source.path.name} hold images: {listed(found)}",
-            f"leave all but one out, for example --drop {typed(found[0])}",
+            f"several columns of {source.path.name} hold images: {listed(columns)}",
+            f"leave all but one out, for example --drop {typed(columns[0])}",
         )
-    return found[0] if found else None
+    return columns[0] if columns else None

@@ -96,11 +96,11 @@ def leakage_rows(dataset: Dataset, config: AuditConfig) -> Int64:
     """
     rows, groups = np.arange(dataset.n_rows), dataset.first_grouping.groups
     if config.balance:
-        wanted = _sizes(dataset, config).pool
-        rows = _draw(rows, groups, wanted, numpy_stream(0, "membership", "balance"))
+        counts = _sizes(dataset, config).pool
+        rows = _draw(rows, groups, counts, numpy_stream(0, "membership", "balance"))
     if config.keep:
-        wanted = _kept(dataset, config, group_counts(dataset, rows))
-        rows = _draw(rows, groups, wanted, numpy_stream(0, "membership", "keep"))
+        counts = _kept(dataset, config, group_counts(dataset, rows))
+        rows = _draw(rows, groups, counts, numpy_stream(0, "membership", "keep"))
     return rows.astype(np.int64)
 
 

@@ -81,12 +81,12 @@ def read_checked(config: AuditConfig) -> CheckedTable:
         if is_feature and kind_of(field.type) in ("unsupported", "image"):
             odd.append(field.name)
     dropped |= dict.fromkeys(odd, UNSUPPORTED)
-    wanted = [n for n in names if n not in dropped]
-    if not wanted:
+    columns = [n for n in names if n not in dropped]
+    if not columns:
         raise DataError(f"no column of {config.data.name} can be used")
-    read, notices = source.read(wanted)
-    table, unreadable, said = plain_table(read)
-    notices += said
+    read, notices = source.read(columns)
+    table, unreadable, notes = plain_table(read)
+    notices += notes
     odd += unreadable
     if odd:
         notices += (Notice("unsupported_columns", f"left out, not numbers or text: {listed(odd)}"),)
@@ -196,7 +196,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
 def _check_names(names: Sequence[str], config: AuditConfig) -> None:
     """Refuse options that name a column which is absent, or one column for two roles."""
     label, split = config.label, config.split_column
-    asked: dict[str, Iterable[str | None]] = {
+    named: dict[str, Iterable[str | None]] = {
         "label column": [label],
         "split column": [split],
         "group column": config.group,
@@ -205,7 +205,7 @@ def _check_names(names: Sequence[str], config: AuditConfig) -> None:
         "contrast column": config.contrast,
         "declared column": config.declared,
     }
-    for role, columns in asked.items():
+    for role, columns in named.items():
         for column in columns:
             if column is not None and column not in names:
                 raise DataError(

@@ -21,13 +21,13 @@ def find_device(name: str) -> torch.device:
     Raises:
         ConfigError: ``cuda`` where there is none.
     """
-    there = torch.cuda.is_available()
-    if name == "cuda" and not there:
+    has_cuda = torch.cuda.is_available()
+    if name == "cuda" and not has_cuda:
         raise ConfigError(
             "no CUDA device can be used here",
             hint="use --device cpu; `fairaudit doctor` lists devices",
         )
-    if there and name != "cpu":
+    if has_cuda and name != "cpu":
         return torch.device("cuda")
     return CPU
 
@@ -60,7 +60,7 @@ def on_cpu(value: Value) -> Value:
     if isinstance(value, Tensor):
         moved = value.cpu()
     elif isinstance(value, dict):
-        moved = {key: on_cpu(each) for key, each in value.items()}
+        moved = {key: on_cpu(item) for key, item in value.items()}
     elif isinstance(value, tuple) and hasattr(value, "_fields"):
         moved = type(value)(*map(on_cpu, value))
     elif isinstance(value, tuple | list):

@@ -189,16 +189,16 @@ class Isolated:
         by_record: bool = False,
     ) -> Tensor:
         """Outputs [n, Y] with parameters that are views of ``flat``, [n, ...] each by record."""
-        given = {**handed, **self._constants}
-        axes = {name: 0 if by_record and name in handed else None for name in given}
+        values = {**handed, **self._constants}
+        axes = {name: 0 if by_record and name in handed else None for name in values}
         before = flat.detach().clone()
         watch = _Watch()
         with global_stream(*stream), warnings.catch_warnings(), faults(), watch:
             warnings.filterwarnings("ignore", "There is a performance drop")
-            drawn = global_state()
-            each = vmap(self._one, (axes, 0), randomness="different")
-            out: Tensor = each(given, x.clone())  # code may write to its input
-            self._draws = self._draws or not torch.equal(drawn, global_state())
+            state = global_state()
+            per_record = vmap(self._one, (axes, 0), randomness="different")
+            out: Tensor = per_record(values, x.clone())  # code may write to its input
+            self._draws = self._draws or not torch.equal(state, global_state())
         if not torch.equal(_bits(flat), _bits(before)):
             raise _writes("a parameter")
         if watch.error is not None:
@@ -211,16 +211,16 @@ class Isolated:
             self._refuse_traces()
         return out
 
-    def _one(self, given: Values, record: Tensor) -> Tensor:
+    def _one(self, values: Values, record: Tensor) -> Tensor:
         """Output [Y] of one record."""
-        handed = dict(given)
+        handed = dict(values)
         try:
             out = functional_call(self.module, handed, (record.unsqueeze(0),))
         finally:
             # PyTorch puts the wrong tensors back where a part has two names.
             for part, parameters in self._parameters:
                 part._parameters.update(parameters)
-        for name, value in given.items():
+        for name, value in values.items():
             if handed[name] is not value:
                 raise _writes(repr(name))
         if not isinstance(out, Tensor) or out.dim() != 2 or len(out) != 1:
@@ -234,9 +234,9 @@ class Isolated:
 
     def _refuse_traces(self) -> None:
         """One comparison of attributes and buffers with what they were."""
-        held = _held(self.module, self._constants)
-        for name in (*self._held, *held):
-            if self._held.get(name) != held.get(name):
+        current = _held(self.module, self._constants)
+        for name in (*self._held, *current):
+            if self._held.get(name) != current.get(name):
                 raise TrainingError(
                     f"the model changes the {name} while it reads records", hint=STATELESS
                 )

@@ -34,10 +34,10 @@ ACTIVATIONS: dict[type[nn.Module], Callable[[], Elementwise]] = {
 }
 
 
-def unsupported(module: nn.Module, how: str = "") -> TrainingError:
+def unsupported(module: nn.Module, detail: str = "") -> TrainingError:
     """The error of a layer that the table lacks."""
     return TrainingError(
-        f"layer {type(module).__name__}{' ' + how if how else ''} is not in the layer table",
+        f"layer {type(module).__name__}{' ' + detail if detail else ''} is not in the layer table",
         hint="use Linear, Conv2d, GroupNorm, LayerNorm, pooling, Flatten, Tanh, ReLU and Sigmoid "
         "layers",
     )

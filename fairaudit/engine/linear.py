@@ -103,15 +103,15 @@ class Linear(Parametric):
         weight, *biases = parts
         x, delta = book
         weighted = delta * weights
-        left = weighted.mT
+        transposed = weighted.mT
         if add and self.single:
-            weight.addmm_(left, x)
+            weight.addmm_(transposed, x)
         elif add:
-            weight.baddbmm_(left, x)
+            weight.baddbmm_(transposed, x)
         elif self.single:
-            torch.mm(left, x, out=weight)
+            torch.mm(transposed, x, out=weight)
         else:
-            torch.bmm(left, x, out=weight)
+            torch.bmm(transposed, x, out=weight)
         for bias in biases:
             if add:
                 bias.add_(weighted.sum(-2))

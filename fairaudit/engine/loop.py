@@ -106,8 +106,8 @@ class Asking(Generic[S]):
         if present is not None:
             query = query * present.unsqueeze(-1)
         answer = query.sum(1)
-        drawn = self.noise.fill(torch.empty_like(answer))
-        self.released = self.part.update(self.state, answer.add_(drawn, alpha=multiplier))
+        noise = self.noise.fill(torch.empty_like(answer))
+        self.released = self.part.update(self.state, answer.add_(noise, alpha=multiplier))
 
     def step(self) -> None:
         """Move to the next step's state."""

@@ -222,16 +222,16 @@ class Tape(GradientTape):
         whole = len(self.chunks) == 1
         for chunk in self.chunks:
             chunk.delta = output_gradient if whole else output_gradient[..., chunk.rows, :]
-            books, own = self._walk(chunk)
+            books, chunk_norms = self._walk(chunk)
             # One scalar test in the common case; masks only where something is not finite.
-            if not math.isfinite(own.sum().item()):
-                finite = torch.isfinite(own)
+            if not math.isfinite(chunk_norms.sum().item()):
+                finite = torch.isfinite(chunk_norms)
                 chunk.finite = finite if chunk.finite is None else chunk.finite & finite
-                books, own = self._walk(chunk)
+                books, chunk_norms = self._walk(chunk)
             if chunk.activations is not None:
                 chunk.books = books
                 chunk.activations = None
-            norms.append(own)
+            norms.append(chunk_norms)
         if whole:
             return norms[0]
         return torch.cat(norms, -1)
@@ -267,12 +267,12 @@ class Tape(GradientTape):
             layer = layers[index]
             x = activations[index]
             if isinstance(layer, Parametric):
-                own, books[index] = layer.book(
+                layer_norms, books[index] = layer.book(
                     x,
                     delta,
                     chunk.norms if index == 0 else None,
                 )
-                norms = own if norms is None else torch.hypot(norms, own)
+                norms = layer_norms if norms is None else torch.hypot(norms, layer_norms)
             if index > self.first:
                 y = activations[index + 1]
                 # Behind the last layer with parameters the gradient may be the caller's own.

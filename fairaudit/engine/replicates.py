@@ -48,7 +48,7 @@ class IsolatedNetwork(Stacked):
         self.training = [Isolated(module, device) for module in modules]
         self.predicting = [Isolated(module, device, training=False) for module in modules]
         self.shapes = list(self.training[0].start.values())
-        rows = [in_one_row(own.start.values()) for own in self.training]
+        rows = [in_one_row(isolated.start.values()) for isolated in self.training]
         self.theta = torch.stack(rows)
         self.bytes_per_record = 4 * self.theta.numel()  # of gradients
 
@@ -58,10 +58,10 @@ class IsolatedNetwork(Stacked):
         with torch.inference_mode(mode=False), torch.no_grad():
             for number, records in enumerate(self.apart(x)):
                 predict = self.predicting[number].outputs
-                given = _never_empty(records)
+                padded = _never_empty(records)
                 rows = predict(
                     self.values(number),
-                    given,
+                    padded,
                     (
                         self.seed,
                         number,
@@ -241,8 +241,8 @@ class _Records:
         norms = []
         for chunk in self.chunks:
             chunk.delta = delta[chunk.rows].clone()
-            gradients, own = self._written(chunk)
-            norms.append(own)
+            gradients, chunk_norms = self._written(chunk)
+            norms.append(chunk_norms)
             if chunk.rows.start + len(chunk.x) <= self.kept_records:
                 chunk.gradients = gradients
         return torch.cat(norms)
@@ -251,9 +251,9 @@ class _Records:
         """Write ``sum_i w_i g_i`` of weights [B], a target for each parameter."""
         for number, chunk in enumerate(self.chunks):
             gradients = chunk.gradients or self._written(chunk)[0]
-            own = weights[chunk.rows].clone()
+            chunk_weights = weights[chunk.rows].clone()
             for target, rows in zip(targets, gradients, strict=True):
-                part = weighted_sum(rows, own)
+                part = weighted_sum(rows, chunk_weights)
                 if number:
                     target.add_(part)
                 else:
@@ -307,7 +307,7 @@ class IsolatedTape(GradientTape):
         self._rows = [torch.zeros_like(network.theta) for _ in range(rows)]
         self._targets: list[list[list[Tensor]]] = []  # of each row, replicate and parameter
         for row in self._rows:
-            self._targets.append([list(split_like(own, network.shapes)) for own in row])
+            self._targets.append([list(split_like(isolated, network.shapes)) for isolated in row])
 
     @torch.inference_mode(False)  # autograd keeps no tensor that was made in inference mode
     def forward(
@@ -341,8 +341,8 @@ class IsolatedTape(GradientTape):
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
         """``sum_i w_i g_i``, ``[R, P]``, of each row of weights ``[R, B]``; see the base class."""
         for row, by_replicate in zip(weights, self._targets, strict=False):
-            for records, own, targets in zip(self._replicates, row, by_replicate, strict=True):
-                records.sum_into(targets, own)
+            for records, weight, targets in zip(self._replicates, row, by_replicate, strict=True):
+                records.sum_into(targets, weight)
         return self._rows[: len(weights)]
 
 

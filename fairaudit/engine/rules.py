@@ -58,10 +58,10 @@ def leaves(state: object) -> list[object]:
         parts = list(state)
     else:
         return [state]
-    found = []
+    tensors = []
     for part in parts:
-        found += leaves(part)
-    return found
+        tensors += leaves(part)
+    return tensors
 
 
 class SideQuery(ABC, Generic[State]):

@@ -33,10 +33,10 @@ def poisson_positions(
         positions = np.cumsum(gaps) + last
         parts.append(positions)
         last = int(positions[-1])
-    drawn = np.concatenate(parts)
-    cuts = np.searchsorted(drawn, np.arange(steps_per_epoch + 1) * records)
-    drawn = drawn[: cuts[-1]]
-    return drawn - np.repeat(np.arange(steps_per_epoch) * records, np.diff(cuts)), cuts
+    hits = np.concatenate(parts)
+    cuts = np.searchsorted(hits, np.arange(steps_per_epoch + 1) * records)
+    hits = hits[: cuts[-1]]
+    return hits - np.repeat(np.arange(steps_per_epoch) * records, np.diff(cuts)), cuts
 
 
 class PoissonSampler:
@@ -70,9 +70,9 @@ class PoissonSampler:
         if step == 0:
             self._epoch = []
             for stream in self.streams:
-                drawn, cuts = poisson_positions(stream, self.records, self.steps_per_epoch)
+                hits, cuts = poisson_positions(stream, self.records, self.steps_per_epoch)
                 self._epoch.append(
-                    torch.split_with_sizes(torch.from_numpy(drawn), np.diff(cuts).tolist())
+                    torch.split_with_sizes(torch.from_numpy(hits), np.diff(cuts).tolist())
                 )
         self.taken += 1
         if len(self._epoch) == 1:

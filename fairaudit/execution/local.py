@@ -250,8 +250,8 @@ def answer_of(serve: Callable[[Task], Answer], task: Task) -> Answer | Raised:
     try:
         return serve(task)
     except BaseException as error:  # the border of the process: what is not sent is lost
-        known = error if isinstance(error, FairauditError) else None
-        return Raised(known, "".join(traceback.format_exception(error)))
+        expected = error if isinstance(error, FairauditError) else None
+        return Raised(expected, "".join(traceback.format_exception(error)))
 
 
 def configure_worker() -> None:

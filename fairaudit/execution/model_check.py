@@ -65,5 +65,5 @@ def _ask(
 ) -> ModelFacts:
     """Facts of the user's model, asked in a worker; ``work`` is "module:function"."""
     module, _, function = work.partition(":")
-    found: ModelFacts = getattr(importlib.import_module(module), function)(config, inputs)
-    return found
+    facts: ModelFacts = getattr(importlib.import_module(module), function)(config, inputs)
+    return facts

@@ -171,7 +171,7 @@ class Cluster(Generic[Shared, Task, Answer]):
         """Take a started actor into use, unless its node has other versions than this machine."""
         number, actor = self._starting.pop(call)
         try:
-            found: Mapping[str, str] = self._ray.get(call)
+            theirs: Mapping[str, str] = self._ray.get(call)
         except self._ray.exceptions.RayError as error:
             self._failed_starts += 1
             if self._failed_starts == _ATTEMPTS:
@@ -182,12 +182,12 @@ class Cluster(Generic[Shared, Task, Answer]):
             self._start(number)
             return
         self._failed_starts = 0
-        other = ", ".join(
-            f"{name} {found[name]}" for name, here in _versions().items() if found[name] != here
+        differing = ", ".join(
+            f"{name} {theirs[name]}" for name, ours in _versions().items() if theirs[name] != ours
         )
-        if other:
+        if differing:
             raise ConfigError(
-                f"a node of the cluster has {other}, unlike this machine: numbers could differ",
+                f"a node of the cluster has {differing}, unlike this machine: numbers could differ",
                 hint="install the same versions on every node",
             )
         self._idle[number] = actor
@@ -241,13 +241,13 @@ class Cluster(Generic[Shared, Task, Answer]):
 
     def _room(self) -> int:
         """How many workers fit into the cluster as it is now."""
-        there = self._ray.cluster_resources()
-        asked = {"CPU": self._request.cpus, "GPU": self._request.gpus}
-        room = min(int(there.get(name, 0) / amount) for name, amount in asked.items() if amount)
+        offered = self._ray.cluster_resources()
+        needed = {"CPU": self._request.cpus, "GPU": self._request.gpus}
+        room = min(int(offered.get(name, 0) / amount) for name, amount in needed.items() if amount)
         if room < 1:
-            found = ", ".join(f"{there.get(name, 0):g} {name}" for name in asked)
+            offer = ", ".join(f"{offered.get(name, 0):g} {name}" for name in needed)
             raise ConfigError(
-                f"the Ray cluster has {found}, less than one worker asks for",
+                f"the Ray cluster has {offer}, less than one worker asks for",
                 hint="lower --cpus-per-job or --gpus-per-job; --workers N waits for nodes to come",
             )
         return room
@@ -301,13 +301,13 @@ def _knock(address: str) -> None:
 
 def _versions() -> dict[str, str]:
     """What decides the bits of a result, as it is installed here."""
-    found = {"python": ".".join(map(str, sys.version_info[:2]))}
+    versions = {"python": ".".join(map(str, sys.version_info[:2]))}
     for name in _DECIDE_BITS:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "missing"
-    return found
+            versions[name] = "missing"
+    return versions
 
 
 def _last_line(error: BaseException) -> str:

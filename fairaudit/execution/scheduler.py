@@ -184,10 +184,10 @@ class _Board:
                 ready.append(job)
         if not ready:
             return None
-        own = self.last_seed.pop(worker, None)
+        last = self.last_seed.pop(worker, None)
         others = self.last_seed.values()
         # Ties: the plan's order.
-        job = min(ready, key=lambda job: (job.seed != own, job.seed in others))
+        job = min(ready, key=lambda job: (job.seed != last, job.seed in others))
         del self.waiting[job.id]
         self.running[worker] = job
         self.last_seed[worker] = job.seed
@@ -210,7 +210,7 @@ class _Board:
             self.deaths[job.id] += 1
             if self.deaths[job.id] < _ATTEMPTS:
                 ids = {*self.waiting, job.id}  # again at its place in the plan
-                self.waiting = {key: other for key, other in self.jobs.items() if key in ids}
+                self.waiting = {key: planned for key, planned in self.jobs.items() if key in ids}
                 return None
             died = f"the training process died {_ATTEMPTS} times, at last of {answer.cause}"
             return self.fail(job, TrainingError(died, hint="out of memory? try fewer --workers"))
@@ -229,7 +229,7 @@ class _Board:
         """Record a failure, and that of the jobs which would have read its result."""
         self.failed[job.id] = JobFailure(job.id, job.name, job.seed, str(error))
         self.listener(JobFailed(job.name, job.seed, str(error)))
-        orphans = [other for other in self.waiting.values() if other.source_id == job.id]
+        orphans = [waiting for waiting in self.waiting.values() if waiting.source_id == job.id]
         for orphan in orphans:
             del self.waiting[orphan.id]
             because = f"not trained: {job.name}, whose result it reads, failed at this seed"

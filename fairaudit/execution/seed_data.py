@@ -96,10 +96,10 @@ def prepare_rows(
         encoded = _as_seen(config, dataset, encoder.encode(split))
         return SeedData(dataset, encoded, _training_pool(dataset, encoded))
     assert pool_encoder is not None, "the data were shared for methods without a student pool"
-    found = pool_encoder.encode(split, queries)
-    encoded = _as_seen(config, dataset, found.encoded)
-    pool = _rows(found.pool) if _wants_rows(config, dataset) else found.pool
-    groups = None if found.groups is None else torch.from_numpy(found.groups)
+    pool_rows = pool_encoder.encode(split, queries)
+    encoded = _as_seen(config, dataset, pool_rows.encoded)
+    pool = _rows(pool_rows.pool) if _wants_rows(config, dataset) else pool_rows.pool
+    groups = None if pool_rows.groups is None else torch.from_numpy(pool_rows.groups)
     return SeedData(
         dataset,
         encoded,

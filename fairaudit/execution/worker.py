@@ -209,8 +209,8 @@ def task_of(
     try:
         model = start_model(config, prepared.pool, job.seed)
         if is_factory(config.model):
-            one = prepared.pool.gather(torch.zeros(1, dtype=torch.int64), None).inputs
-            check_outputs(config.model, model, one, prepared.pool.n_classes)
+            record = prepared.pool.gather(torch.zeros(1, dtype=torch.int64), None).inputs
+            check_outputs(config.model, model, record, prepared.pool.n_classes)
     except ConfigError as error:  # a user's factory may fail at one seed alone
         raise TrainingError(error.message, error.hint) from error
     sampling = [f"{arm.key}/{repeat}" for repeat in range(job.repeats)]

@@ -79,10 +79,10 @@ def train(
     # After what is refused: torch takes a second to import.
     from fairaudit.release.train import keep_beside, release
 
-    found = release(plan, out)
-    kept = keep_beside(report, out, found)
+    checks = release(plan, out)
+    kept = keep_beside(report, out, checks)
     wrote = f"Wrote {plain(str(out), 1000)}; `fairaudit predict` reads it"
-    screen.lines([*held_out_lines(found, plain(str(kept), 1000)), wrote])
+    screen.lines([*held_out_lines(checks, plain(str(kept), 1000)), wrote])
 
 
 def predict(

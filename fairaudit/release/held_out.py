@@ -85,7 +85,7 @@ def held_out(
     repeats = next(facts.repeats for facts in report.arms if facts.key == arm)
     is_mean = repeats > 1 or ("tune" in report.config and bool(report.config["tune"].value))
     among = sum(len(grouping.names) for grouping in dataset.groupings)
-    judged = []
+    checks = []
     for grouping in dataset.groupings:
         groups = grouping.groups[rows]
         for number, name in enumerate(grouping.names):
@@ -101,8 +101,8 @@ def held_out(
                     share = float(np.mean(seeds))
                     least = max(least, math.sqrt(share * (1.0 - share) / len(right)))
                 expected = prediction_interval(seeds, among=among, least_sd=least)
-            judged.append(HeldOut(grouping.name, name, len(right), accuracy, expected))
-    return judged
+            checks.append(HeldOut(grouping.name, name, len(right), accuracy, expected))
+    return checks
 
 
 def accuracies(
@@ -111,7 +111,7 @@ def accuracies(
     group: str,
 ) -> dict[str, tuple[float, ...]]:
     """Arm -> a group's accuracy at each seed, the references' too."""
-    found: dict[str, tuple[float, ...]] = {}
+    by_group: dict[str, tuple[float, ...]] = {}
     for comparison in report.comparisons:
         for measure in comparison.by_group if comparison.grouping == grouping else ():
             for key, name in (
@@ -120,8 +120,8 @@ def accuracies(
             ):
                 estimate = measure.estimates.get(name)
                 if measure.group == group and key and estimate is not None:
-                    found[key] = tuple(value for value in estimate.by_seed if value is not None)
-    return found
+                    by_group[key] = tuple(value for value in estimate.by_seed if value is not None)
+    return by_group
 
 
 def pooled_sd(by_arm: Iterable[Sequence[float]]) -> float:

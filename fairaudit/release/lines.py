@@ -22,8 +22,8 @@ def plan_lines(plan: ReleasePlan) -> Iterator[str]:
     steps = f"{numbered(training.epochs, 'epoch')} of {numbered(training.steps_per_epoch, 'step')}"
     if arm.search is not None:
         steps = f"the best of {arm.search.trials} trainings on average, how many is not told"
-    what = f"Training {plain(arm.key)} on {plain(plan.dataset.name)}"
-    yield f"{what}: {plain(training.model)}, {steps}"
+    title = f"Training {plain(arm.key)} on {plain(plan.dataset.name)}"
+    yield f"{title}: {plain(training.model)}, {steps}"
     yield (
         f"  privacy ε = {shown_up(epsilon)}, δ = {training.delta:g}, a row of the file, "
         "noise, sampling and split from the operating system"
@@ -35,22 +35,22 @@ def plan_lines(plan: ReleasePlan) -> Iterator[str]:
         yield f"  despite {', '.join(plan.overrides)}; the card and the evidence say so"
 
 
-def held_out_lines(found: Sequence[HeldOut], kept: str) -> Iterator[str]:
+def held_out_lines(checks: Sequence[HeldOut], kept: str) -> Iterator[str]:
     """Accuracy by group of the trained model, beside what the audit lets expect of one training."""
     yield (
         "Held-out rows: accuracy of this model, and where one new training lies with 95 % "
         "probability, in all groups together"
     )
-    said = {True: "as expected", False: "outside", None: ""}
+    words = {True: "as expected", False: "outside", None: ""}
     rows = [("group", "n", "accuracy", "expected", "")]
-    for group in found:
+    for group in checks:
         accuracy = "–" if group.accuracy is None else f"{group.accuracy:.3f}"
         ends = group.expected
         expected = "–" if ends is None else f"[{ends.low:.3f}, {ends.high:.3f}]"
         name = plain(f"{group.grouping} {group.group}")
-        rows.append((name, f"{group.rows:,}", accuracy, expected, said[group.is_inside]))
+        rows.append((name, f"{group.rows:,}", accuracy, expected, words[group.is_inside]))
     yield from aligned(rows, left={0, 4})
-    outside = sum(group.is_inside is False for group in found)
+    outside = sum(group.is_inside is False for group in checks)
     if outside:
         yield (
             f"Warning {numbered(outside, 'group is', 'groups are')} outside (of ordinary models "
@@ -63,6 +63,6 @@ def prediction_lines(rows: int, inputs: TableInputs) -> Iterator[str]:
     """How many rows, and what of them was not as the model knows it."""
     yield f"Predicted {numbered(rows, 'row')}"
     unlike = {"not as the model knows them": inputs.outside, "missing": inputs.missing}
-    for what, counts in unlike.items():
+    for problem, counts in unlike.items():
         if counts:
-            yield f"Warning {numbered(counts.total(), 'value')} in {listed(counts)}: {what}"
+            yield f"Warning {numbered(counts.total(), 'value')} in {listed(counts)}: {problem}"

@@ -115,9 +115,9 @@ class ReleasedModel:
     def _of_images(self, table: pa.Table, shape: Shape, scaled: NDArray[np.float32]) -> Predictions:
         """Class probabilities ``[n, Y]`` of images; ``scaled`` maps a pixel's byte to its input."""
         name = image_columns(table.schema)[0]
-        given = shape_of(table.schema.field(name).type)
-        if given != shape:
-            raise DataError(f"the images are {given}, and the model reads {shape}")
+        actual = shape_of(table.schema.field(name).type)
+        if actual != shape:
+            raise DataError(f"the images are {actual}, and the model reads {shape}")
         pixels = pixels_of(table.column(name))
         make = self.recipe.model
         as_rows = not (isinstance(make, NetworkMake) and sees_images(make.model))
@@ -196,8 +196,8 @@ def _network(
             len(recipe.classes),
             make.hidden,
         )
-        wanted = sum(out * (into + 1) for out, into, _ in sizes)
-        if wanted != sum(values.size for values in tensors.values()):
+        n_claimed = sum(fan_out * (fan_in + 1) for fan_out, fan_in, _ in sizes)
+        if n_claimed != sum(values.size for values in tensors.values()):
             raise _unlike("its layers")  # before memory is taken for what the recipe claims
     module = fresh_model(
         make.model,
@@ -219,8 +219,8 @@ def _network(
     return stack([module])
 
 
-def _unlike(what: str) -> DataError:
-    return DataError(f"{MODEL} does not hold what {RECIPE} says: {what}", CHANGED)
+def _unlike(part: str) -> DataError:
+    return DataError(f"{MODEL} does not hold what {RECIPE} says: {part}", CHANGED)
 
 
 def write_predictions(model: ReleasedModel, data: Path, out: Path) -> Predictions:

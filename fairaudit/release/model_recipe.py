@@ -140,20 +140,20 @@ class TableInputs:
         self._recipe.decode(rows, out)
         return out
 
-    def _read(self, known: Column, column: pa.ChunkedArray) -> Float64 | Int64:
+    def _read(self, spec: Column, column: pa.ChunkedArray) -> Float64 | Int64:
         """A column's values ``[n]`` as in training; counts missing ones and those out of range."""
-        name, kind = known.name, kind_of(column.type)
+        name, kind = spec.name, kind_of(column.type)
         values: Float64 | Int64
         beyond = np.zeros(len(column), np.bool_)
-        if isinstance(known, CategoryColumn):
-            values = listed_codes(column, known.levels)
-            beyond = values == len(known.levels)
+        if isinstance(spec, CategoryColumn):
+            values = listed_codes(column, spec.levels)
+            beyond = values == len(spec.levels)
         elif kind == "empty":
             values = np.full(len(column), np.nan)
         elif kind == "number":
             values = numeric_values(column)
-            if known.range is not None:
-                values, beyond = within(values, known.range, known.outside)
+            if spec.range is not None:
+                values, beyond = within(values, spec.range, spec.outside)
         else:
             raise DataError(
                 f"column {quoted(name)} holds no numbers", "give the column as it was in training"

@@ -32,20 +32,24 @@ def next_command(report: Report, path: str, arm: str = "") -> str:
     """
     if report.training is None or report.data.fitted:
         return ""
-    trained = [known for known in report.arms if known.source is None and "#" not in known.key]
-    found = None
-    for known in trained:
-        if known.privacy.guarantee.is_proved and arm in ("", known.key):
-            found = known
+    trained = [
+        candidate
+        for candidate in report.arms
+        if candidate.source is None and "#" not in candidate.key
+    ]
+    match = None
+    for candidate in trained:
+        if candidate.privacy.guarantee.is_proved and arm in ("", candidate.key):
+            match = candidate
             break
-    if found is None or not gates_pass(report, found.key):
+    if match is None or not gates_pass(report, match.key):
         return ""
-    words = ["fairaudit", "train", "--from", path, "--method", found.method]
-    if found.variant:
-        words += ["--variant", found.variant]
-    forms = [(other.method, other.variant) for other in trained]
-    if forms.count((found.method, found.variant)) > 1:
-        words += ["--epsilon", f"{found.privacy.target_epsilon:g}"]
+    words = ["fairaudit", "train", "--from", path, "--method", match.method]
+    if match.variant:
+        words += ["--variant", match.variant]
+    forms = [(form.method, form.variant) for form in trained]
+    if forms.count((match.method, match.variant)) > 1:
+        words += ["--epsilon", f"{match.privacy.target_epsilon:g}"]
     model = str(report.config["model"].value)
     if is_factory(model):
         words += ["--model", model]

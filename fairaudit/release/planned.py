@@ -145,11 +145,11 @@ def plan_release(request: Request) -> ReleasePlan:
                 "evidence says",
             )
         # Classes, columns and groups are public names; other ones are no data for this model.
-        known = [[one.name for one in report.data.label.classes], list(report.data.features)]
-        known += [[group.name for group in facts.groups] for facts in report.data.groupings]
+        expected = [[c.name for c in report.data.label.classes], list(report.data.features)]
+        expected += [[group.name for group in facts.groups] for facts in report.data.groupings]
         names = [dataset.classes, dataset.features.column_names]
         names += [grouping.names for grouping in dataset.groupings]
-        if known != list(map(list, names)):
+        if expected != list(map(list, names)):
             raise ConfigError(
                 "classes, columns or groups are not those of the audit", hint="audit these data"
             )
@@ -234,9 +234,9 @@ def _config(report: Report, arm: ArmFacts, request: Request) -> AuditConfig:
     if arm.variant:
         values["variant"] = (arm.variant,)
     if values.get("tune"):  # the search follows from the options, around the rules' numbers
-        given = report.config["settings"].value
-        if isinstance(given, dict):
-            values["settings"] = {arm.method: given[arm.method]} if arm.method in given else {}
+        changed = report.config["settings"].value
+        if isinstance(changed, dict):
+            values["settings"] = {arm.method: changed[arm.method]} if arm.method in changed else {}
         if arm.privacy.target_epsilon is not None:
             values["epsilon"] = (arm.privacy.target_epsilon,)
     else:

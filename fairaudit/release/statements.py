@@ -160,9 +160,9 @@ def evidence(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, JsonVal
         for name, content in files.items()
     ]
     tests = {}
-    judged = outcomes_of(report, plan.arm.key)
+    outcomes = outcomes_of(report, plan.arm.key)
     for outcome in ("pass", "inconclusive", "fail"):
-        rules: list[JsonValue] = [rule for rule in judged if judged[rule] == outcome]
+        rules: list[JsonValue] = [rule for rule in outcomes if outcomes[rule] == outcome]
         tests[outcome] = rules
     result = "WARNED"  # also where nothing was tested, so nothing passed
     if report.gates and gates_pass(report, plan.arm.key):
@@ -272,13 +272,13 @@ def card(plan: ReleasePlan, recipe: ReleaseRecipe) -> str:
     if report.verdict is None:
         paragraphs.append(f"Audited without rules, so none passed or failed ({digest}).")
     else:
-        judged = outcomes_of(report, arm.key).items()
-        rules = "; ".join(f"{_text(rule, 300)}: {outcome}" for rule, outcome in judged)
+        outcomes = outcomes_of(report, arm.key).items()
+        rules = "; ".join(f"{_text(rule, 300)}: {outcome}" for rule, outcome in outcomes)
         paragraphs.append(f"Rules: {rules} ({digest}; evidence.json).")
     if plan.overrides:
-        given = ", ".join(f"`{option}`" for option in plan.overrides)
+        changed = ", ".join(f"`{option}`" for option in plan.overrides)
         paragraphs.append(
-            f"This model was trained with {given}: without, the program would have refused."
+            f"This model was trained with {changed}: without, the program would have refused."
         )
     groups = ", ".join(_text(grouping.name) for grouping in report.data.groupings)
     paragraphs += [

@@ -270,7 +270,7 @@ def write_model(plan: ReleasePlan, trained: Trained, out: Path) -> None:
 def keep_beside(
     report: Path,
     out: Path,
-    found: Sequence[HeldOut],
+    checks: Sequence[HeldOut],
 ) -> Path:
     """Write what was seen on the held-out rows beside the audit's report: exact functions of rows.
 
@@ -278,7 +278,7 @@ def keep_beside(
         OutputError: The folder of the report is not writable.
     """
     path = report.parent / f"held-out-{out.absolute().name}.json"
-    groups = list(map(asdict, found))
+    groups = list(map(asdict, checks))
     content = {"report_is_dp": False, "model": str(out), "groups": groups}
     write_atomically(path, as_json(content), mode=0o600)
     return path

@@ -84,9 +84,9 @@ def _panel(compared: Sequence[Comparison], metric: str) -> Intervals | None:
                 )
             )
     title = plain(compared[0].grouping, LABEL_LIMIT)
-    left = len(groups) * len(methods) - len(rows) * len(series)
-    if left:
-        title += f" ({left} more in the table)"
+    n_missing = len(groups) * len(methods) - len(rows) * len(series)
+    if n_missing:
+        title += f" ({n_missing} more in the table)"
     if not bars:
         return None
     return Intervals(title, axis, tuple(bars), least=least)

@@ -186,13 +186,13 @@ def _lines(panel: Lines) -> Spec:
     ]
     if any(point.number.ends is not None for point in panel.points):
         layers.append(_whisker({"y": {**y, "field": "low"}, "y2": {"field": "high"}}))
-    known = sorted({point.x for point in panel.points})
-    ends = [known[0] / _MARGIN, known[-1] * _MARGIN]
+    xs = sorted({point.x for point in panel.points})
+    ends = [xs[0] / _MARGIN, xs[-1] * _MARGIN]
     shared: Spec = {
         "x": {
             **{"field": "at", "type": "quantitative", "title": panel.x_title},
             "scale": {"type": "log", "domain": ends, "nice": False},
-            "axis": {"values": known},
+            "axis": {"values": xs},
         },
         "color": _colour(series),
         "tooltip": _tooltip(("x", "value", "low", "high")),

@@ -120,10 +120,10 @@ def gap_frame(report: Report) -> pd.DataFrame:
 
 def figure(report: Report, name: str) -> NotebookChart:
     """See :meth:`Report.figure`."""
-    known = {chart.name: chart for chart in document(report).charts}
-    if name not in known:
-        raise ConfigError(f"the report has no figure {name!r}", hint=did_you_mean(name, known))
-    chart = known[name]
+    charts = {chart.name: chart for chart in document(report).charts}
+    if name not in charts:
+        raise ConfigError(f"the report has no figure {name!r}", hint=did_you_mean(name, charts))
+    chart = charts[name]
     spec = file_spec(chart.panels, title=chart.title, description=chart.alt)
     svg = ""
     if find_spec("vl_convert"):

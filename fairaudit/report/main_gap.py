@@ -112,8 +112,8 @@ def is_detected(gap: Gap) -> bool:
 
 def cost_names(comparison: Comparison) -> list[str]:
     """The costs that are known of a comparison; of several classes those of a class for each."""
-    known = sorted(comparison.overall.estimates, key=lambda name: (len(name), name))
-    whole = [name for name in known if not part_of(name)]
+    names = sorted(comparison.overall.estimates, key=lambda name: (len(name), name))
+    whole = [name for name in names if not part_of(name)]
     return [name for cost in costs() for name in whole if name.partition("[")[0] == cost]
 
 

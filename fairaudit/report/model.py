@@ -40,11 +40,11 @@ def _study(content: Any) -> Study:  # noqa: ANN401 (of a file, or of an audit)
     """The study of a file, by the name of its capability."""
     if isinstance(content, Study):
         return content
-    known = dict(parts("study"))
+    types = dict(parts("study"))
     name = content.get("name") if isinstance(content, dict) else None
-    if name not in known:
+    if name not in types:
         raise ValueError(f"no capability {name!r} here")
-    study: Study = known[name].model_validate_json(json.dumps(content), strict=True)
+    study: Study = types[name].model_validate_json(json.dumps(content), strict=True)
     return study
 
 
@@ -185,8 +185,8 @@ class Report(Part):
         study: str = "",
     ) -> bool:
         """Whether these arms are the very same trainings, or given predictions, in both reports."""
-        mine, theirs = self.trainings(study), other.trainings(study)
-        return all(mine.get(key) and mine.get(key) == theirs.get(key) for key in keys)
+        ours, theirs = self.trainings(study), other.trainings(study)
+        return all(ours.get(key) and ours.get(key) == theirs.get(key) for key in keys)
 
     # pandas takes 0.4 s to import, and no reader of a report but this one needs it.
     def by_group(self) -> "pandas.DataFrame":  # type: ignore[name-defined]  # noqa: F821

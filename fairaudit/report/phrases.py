@@ -280,10 +280,10 @@ class _Number:
 
 def phrases() -> dict[str, Phrase]:
     """Those of the core, then those of capabilities."""
-    known = dict(PHRASES)
+    by_code = dict(PHRASES)
     for more in added("phrases"):
-        known |= more
-    return known
+        by_code |= more
+    return by_code
 
 
 def said(finding: Finding) -> Finding:

@@ -27,10 +27,10 @@ def content_sha256(content: Mapping[str, JsonValue]) -> str:
     Args:
         content: As it stands in the file, in whatever order and layout.
     """
-    kept = {name: value for name, value in content.items() if name not in (*VOLATILE, SEAL)}
+    sealed = {name: value for name, value in content.items() if name not in (*VOLATILE, SEAL)}
     return hashlib.sha256(
         json.dumps(
-            kept,
+            sealed,
             sort_keys=True,
             separators=(",", ":"),
         ).encode()

@@ -138,17 +138,17 @@ def report_paths(out: Path, formats: Sequence[str]) -> list[Path]:
 
 def _files(report: Report, formats: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     """Every file but the JSON: its path below the output directory, and its content."""
-    wanted = [name for name in PICTURES if name in formats]
+    pictures = [name for name in PICTURES if name in formats]
     for name in set(formats) & set(RENDERINGS):
         text = RENDERINGS[name].render(report)
-        if name == MARKDOWN and wanted:
-            text = to_markdown(report, pictures=(FIGURES, wanted[0]))
+        if name == MARKDOWN and pictures:
+            text = to_markdown(report, pictures=(FIGURES, pictures[0]))
         yield RENDERINGS[name].file, text.encode()
-    if wanted:
+    if pictures:
         from fairaudit.report.render.html import picture  # as above
 
         for chart in document(report).charts:
-            for kind in wanted:
+            for kind in pictures:
                 yield f"{FIGURES}/{chart.name}.{kind}", picture(chart, kind)
 
 

@@ -78,12 +78,12 @@ def arms(
         ConfigError: A function that cannot be called, or not as the options ask.
     """
     for spec in admit_outside(config):
-        found = _declared(spec.trainer)
+        declared = _declared(spec.trainer)
         search = None
         for search_ranges in added("search_ranges"):
-            search = search_ranges(config, found.settings)
+            search = search_ranges(config, declared.settings)
         is_table = spec.trainer not in config.trainer
-        if config.tune is not None and (is_table or not found.settings):
+        if config.tune is not None and (is_table or not declared.settings):
             raise ConfigError(
                 f"--tune: {spec.trainer or GIVEN} declares no settings",
                 hint='train.settings = {"rate": fairaudit.Range(0.001, 1, log=True)}',
@@ -111,7 +111,7 @@ def arms(
             asked = {
                 "key": f"{spec.name}{suffix}",
                 "privacy": _privacy(spec, target),
-                "supports_no_noise": found.supports_no_noise,
+                "supports_no_noise": declared.supports_no_noise,
             }
             yield arm.model_copy(update=asked)
             if config.self_check:

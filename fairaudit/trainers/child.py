@@ -134,8 +134,8 @@ def _function(request: Request) -> Callable[..., object]:
     module = _called(importlib.import_module, f"module {path!r}", request, path)
     function: Callable[..., object] | None = getattr(module, attribute, None)
     if not callable(function):
-        what = "is not there" if function is None else "is not a function"
-        raise TrainerError(f"{request.trainer} {what}", _CALL)
+        problem = "is not there" if function is None else "is not a function"
+        raise TrainerError(f"{request.trainer} {problem}", _CALL)
     return function
 
 
@@ -204,11 +204,11 @@ def _called(
     function: Callable[..., object],
     name: str,
     request: Request,
-    *given: object,
+    *arguments: object,
 ) -> object:
     """What the user's code returns; whatever it raises is told with its own traceback."""
     try:
-        return function(*given)
+        return function(*arguments)
     except BaseException as error:
         hint = ""
         if isinstance(error, MemoryError):
@@ -224,11 +224,11 @@ def _called(
 def _said(error: BaseException) -> str:
     """An error in one line, with where it was raised."""
     line = str(error).strip().partition("\n")[0]
-    said = (f"{type(error).__name__}: {line}" if line else type(error).__name__)[:200]
+    text = (f"{type(error).__name__}: {line}" if line else type(error).__name__)[:200]
     frames = traceback.extract_tb(error.__traceback__)
     if len(frames) > 1:
-        said += f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})"
-    return said
+        text += f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})"
+    return text
 
 
 def _predicted(
@@ -240,15 +240,15 @@ def _predicted(
     """Checked probabilities ``[n, Y]``, float32, each row's most probable class kept."""
     assert features is not None
     rows = len(features)
-    given = _called(predict, f"predict_proba of {request.trainer}", request, features)
+    output = _called(predict, f"predict_proba of {request.trainer}", request, features)
     try:
-        values = np.asarray(given, dtype=np.float64)
+        values = np.asarray(output, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        message = f"predict_proba gave a {type(given).__name__} that is no array"
+        message = f"predict_proba gave a {type(output).__name__} that is no array"
         raise TrainerError(message, _IN_ORDER) from error
-    what = f"{rows:,} rows"
+    size = f"{rows:,} rows"
     if values.shape != (rows, classes):
-        message = f"predict_proba gave {list(values.shape)} for {what} of {classes} classes"
+        message = f"predict_proba gave {list(values.shape)} for {size} of {classes} classes"
         raise TrainerError(message, _IN_ORDER)
     close = np.abs(values.sum(axis=1) - 1.0) <= SUM_TOLERANCE
     for is_strange, why in (
@@ -256,7 +256,7 @@ def _predicted(
         (~close | (values < 0.0).any(axis=1), "do not add up to 1 or are negative"),
     ):
         if is_strange.any():
-            message = f"predict_proba gave numbers that {why} in {is_strange.sum():,} of {what}"
+            message = f"predict_proba gave numbers that {why} in {is_strange.sum():,} of {size}"
             raise TrainerError(message, _IN_ORDER)
     rounded = values.astype(np.float32)
     best = values.argmax(axis=1)

@@ -29,10 +29,10 @@ ONE_TABLE = (
 
 def limitations(plan: Plan) -> Iterator[tuple[str, str]]:
     """What is not known of arms that the user's own code trained."""
-    who = ", ".join(arm.key for arm in plan.arms if arm.is_own_code)
-    if who:
-        yield "own_trainer", NOT_CHECKED.format(who=who)
-        yield "own_trainer_readings", NO_READINGS.format(who=who)
+    keys = ", ".join(arm.key for arm in plan.arms if arm.is_own_code)
+    if keys:
+        yield "own_trainer", NOT_CHECKED.format(who=keys)
+        yield "own_trainer_readings", NO_READINGS.format(who=keys)
     if plan.config.synthetic is not None:
         yield "one_model", ONE_TABLE
 

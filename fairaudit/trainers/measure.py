@@ -34,7 +34,7 @@ def measure(audit: Audit) -> Trainers | None:
         done = finished(plan, arm.key, results)
         differences = [result.facts.get("differs_by") for result in done.values()]
         known = [value for value in differences if isinstance(value, float)]
-        own = OwnArm(
+        facts = OwnArm(
             arm=arm.key,
             differs_by=known[0] if known else None,
             beyond=_beyond(arm, plan, results),
@@ -42,7 +42,7 @@ def measure(audit: Audit) -> Trainers | None:
             is_reordered=_is_reordered(done, finished(plan, REFERENCE, results), audit.dataset),
             behind=_behind(arm, audit) if arm.reference is None else None,
         )
-        arms.append(own)
+        arms.append(facts)
         groups += _of_tables(arm, list(done.values()), audit)
     if not arms:
         return None
@@ -80,17 +80,17 @@ def _same_as(
     if target is None or "#" in arm.key:
         return ""
     ours = finished(plan, arm.key, results)
-    for other in plan.arms:
-        if other.trainer != arm.trainer or other.privacy.target_epsilon == target:
+    for candidate in plan.arms:
+        if candidate.trainer != arm.trainer or candidate.privacy.target_epsilon == target:
             continue
-        theirs = finished(plan, other.key, results)
-        both = sorted(ours.keys() & theirs.keys())
+        theirs = finished(plan, candidate.key, results)
+        shared = sorted(ours.keys() & theirs.keys())
         same = []
-        for seed in both:
+        for seed in shared:
             first, second = (done[seed].arrays["probabilities"][:1] for done in (ours, theirs))
             same.append(np.array_equal(first, second))
-        if both and all(same):
-            return other.key
+        if shared and all(same):
+            return candidate.key
     return ""
 
 

@@ -43,9 +43,9 @@ def answer_of(request: Request, kind: type[Answer]) -> Answer:
             message = f"it did not end within {request.timeout:g} s"
             raise TrainerError(message, "raise --trainer-timeout", log)
         if ended or not answer.exists():
-            how = f"signal {-ended}" if ended < 0 else f"exit code {ended}"
+            ending = f"signal {-ended}" if ended < 0 else f"exit code {ended}"
             hint = "killed for memory, os._exit, or a crash below Python?"
-            raise TrainerError(f"its process ended with {how} and no answer", hint, log)
+            raise TrainerError(f"its process ended with {ending} and no answer", hint, log)
         result: object = pickle.loads(answer.read_bytes())
     if isinstance(result, TrainerError):
         raise TrainerError(result.message, result.hint, log + result.log)

@@ -69,26 +69,26 @@ class Trainers(Study):
 
 def warnings(study: Trainers) -> Iterator[ReportWarning]:
     """Whether code is deterministic, claims too much, heeds privacy, and leaves groups out."""
-    for own in study.arms:
-        if own.differs_by is not None:
-            yield _of_two_trainings(own.arm, own.differs_by)
-        if own.beyond:
-            message = f"{own.arm} claims {own.beyond}"
-            yield _warning("claim_beyond_asked", own.arm, message, "calibrate it to what is asked")
-        if own.same_as:
-            message = f"{own.arm} predicts at every seed exactly what {own.same_as} does"
-            yield _warning("privacy_not_heeded", own.arm, message, "does it read `privacy`?")
-        if own.is_reordered:
-            message = f"{own.arm} would predict well if its classes stood in another order"
+    for arm in study.arms:
+        if arm.differs_by is not None:
+            yield _of_two_trainings(arm.arm, arm.differs_by)
+        if arm.beyond:
+            message = f"{arm.arm} claims {arm.beyond}"
+            yield _warning("claim_beyond_asked", arm.arm, message, "calibrate it to what is asked")
+        if arm.same_as:
+            message = f"{arm.arm} predicts at every seed exactly what {arm.same_as} does"
+            yield _warning("privacy_not_heeded", arm.arm, message, "does it read `privacy`?")
+        if arm.is_reordered:
+            message = f"{arm.arm} would predict well if its classes stood in another order"
             fix = "columns in the order of data.classes, which is that of data.labels"
-            yield _warning("classes_reordered", own.arm, message, fix)
-        if own.behind is not None:
+            yield _warning("classes_reordered", arm.arm, message, fix)
+        if arm.behind is not None:
             message = (
-                f"{own.arm}, without privacy, is {written(own.behind, POINTS)} points of accuracy "
+                f"{arm.arm}, without privacy, is {written(arm.behind, POINTS)} points of accuracy "
                 "behind sgd"
             )
             fix = "by its settings, its kind of model or rows that it leaves out, not by privacy"
-            yield _warning("reference_behind", own.arm, message, fix)
+            yield _warning("reference_behind", arm.arm, message, fix)
     for group in study.groups:
         lacks = ""
         if group.missing_at:
@@ -147,12 +147,12 @@ def section(report: Report) -> Section | None:
         name = report.name_of(group.grouping, group.group)
         rows.append((plain(group.arm), name, *written))
     head = ("method", "group", "#real rows", "#synthetic rows", "#base rate, real", "#synthetic")
-    told = Text("Groups in the synthetic tables beside the real training rows, means over seeds.")
+    intro = Text("Groups in the synthetic tables beside the real training rows, means over seeds.")
     return Section(
         "synthetic",
         "The synthetic tables",
         (
-            told,
+            intro,
             table(
                 head,
                 rows,

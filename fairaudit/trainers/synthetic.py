@@ -58,9 +58,9 @@ def train_on_table(
         if arm.trainer:
             raise TrainerError(f"its table: {error.message}", error.hint) from error
         raise
-    both = replace(dataset, features=features)
+    joined = replace(dataset, features=features)
     made = dataset.n_rows + np.arange(table.num_rows)
-    inputs = make_encoder(both, plan.config).encode(
+    inputs = make_encoder(joined, plan.config).encode(
         Split(
             job.seed,
             made,
@@ -75,8 +75,8 @@ def train_on_table(
         n_classes=len(dataset.classes),
         n_groups=len(first.names),
     )
-    own = SeedData(dataset, replace(encoded, test=inputs.test[:]), pool)
-    task = task_of(plan, job, arm, own, None)
+    synthetic = SeedData(dataset, replace(encoded, test=inputs.test[:]), pool)
+    task = task_of(plan, job, arm, synthetic, None)
     trained = method_of(plan.arm(REFERENCE)).fit(task, [])
     counts = {}
     for grouping in dataset.groupings:
@@ -97,7 +97,7 @@ def train_on_table(
         "claimed": [claimed],
         "synthetic": counts,
     }
-    return outcome(task, trained, own), facts
+    return outcome(task, trained, synthetic), facts
 
 
 def _counts(
@@ -181,13 +181,13 @@ def _features(table: pa.Table, real: pa.Table) -> pa.Table:
                 [*ours.cast(target).chunks, *theirs.cast(target).chunks]
             )
         except pa.ArrowException:
-            what = f"its column {quoted(name)} holds {theirs.type}, not {ours.type}"
-            raise DataError(what) from None
+            problem = f"its column {quoted(name)} holds {theirs.type}, not {ours.type}"
+            raise DataError(problem) from None
         if theirs.null_count and not ours.null_count:
             raise DataError(f"its column {quoted(name)} has missing values, the real one has none")
         if target != pa.float64():
-            known = encode_levels(ours).names
-            _refuse_unseen(name, set(encode_levels(columns[name]).names) - set(known))
+            levels = encode_levels(ours).names
+            _refuse_unseen(name, set(encode_levels(columns[name]).names) - set(levels))
     return pa.table(columns)
 
 

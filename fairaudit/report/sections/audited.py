@@ -63,12 +63,12 @@ def _training(report: Report) -> str:
     if report.settings_tried is not None:
         tried = f"{numbered(report.settings_tried, 'setting')} tried per seed and arm, by default"
     epochs = numbered(training.epochs, "epoch")
-    how = f"{model}, {numbered(training.seeds, 'seed')}, {tried} {epochs}"
-    own = {arm.key: arm.trainer for arm in report.arms if arm.is_own_code}
-    if own:
-        code = plain(", ".join(dict.fromkeys(own.values())), 300)
-        how = f"{plain(listed(own), 600)} by {code}; others: {how}"
-    return how
+    text = f"{model}, {numbered(training.seeds, 'seed')}, {tried} {epochs}"
+    by_key = {arm.key: arm.trainer for arm in report.arms if arm.is_own_code}
+    if by_key:
+        code = plain(", ".join(dict.fromkeys(by_key.values())), 300)
+        text = f"{plain(listed(by_key), 600)} by {code}; others: {text}"
+    return text
 
 
 def _reference_check(report: Report) -> Iterator[Words]:
@@ -79,11 +79,11 @@ def _reference_check(report: Report) -> Iterator[Words]:
         accuracy = f"{plain(check.arm)} {100 * check.reference_accuracy:.1f} % on test rows"
     if accuracy and check.baseline_accuracy is not None:
         baseline = f"{plain(check.baseline, 80)} {100 * check.baseline_accuracy:.1f} %"
-        both = f"Reference check: {accuracy}, {baseline}: "
+        beginning = f"Reference check: {accuracy}, {baseline}: "
         if check.undertrained:
-            yield both, Strong("reference undertrained"), ", costs cannot be read"
+            yield beginning, Strong("reference undertrained"), ", costs cannot be read"
         else:
-            yield both, check.reading
+            yield beginning, check.reading
     elif report.training is not None:
         beside = ""
         if accuracy:
@@ -134,13 +134,13 @@ def _split(data: DataFacts) -> Iterator[str]:
         yield f"Every row ({data.rows:,}) is a test row of every model"
         return
     split = data.split
-    how = "drawn per seed, stratified by group and class"
+    origin = "drawn per seed, stratified by group and class"
     if split.given:
-        how = "given by a column"
+        origin = "given by a column"
     if split.balanced:
-        how += ", groups balanced before the split"
+        origin += ", groups balanced before the split"
     train, test = count(split.train_rows), count(split.test_rows)
-    yield f"Split {how}: {train} training and {test} test rows at the first seed"
+    yield f"Split {origin}: {train} training and {test} test rows at the first seed"
     if data.duplicate_rows:
         across = count(data.duplicates_across_split)
         yield f"Duplicate rows: {data.duplicate_rows:,}; on both sides of the first split: {across}"

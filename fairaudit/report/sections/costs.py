@@ -51,10 +51,10 @@ def section(report: Report) -> Section | None:
 
 def all_measures(report: Report) -> list[str]:
     """The costs that any comparison knows."""
-    known: dict[str, None] = {}
+    names: dict[str, None] = {}
     for comparison in report.costs:
-        known |= dict.fromkeys(cost_names(comparison))
-    return list(known)
+        names |= dict.fromkeys(cost_names(comparison))
+    return list(names)
 
 
 def _by_group(report: Report) -> Table:
@@ -124,11 +124,11 @@ def _row(
 ) -> tuple[Cell, ...]:
     """A row of the table of gaps: method, measure, groups, size, what is detectable, reading."""
     scale = scale_of(gap.metric)
-    said = plain(reading(gap), 80) or UNKNOWN
+    verdict = plain(reading(gap), 80) or UNKNOWN
     size = Quantity(gap.size, scale)
     if not gap.gated:
         # The family does not judge it, and an interval beside "cannot tell" would.
-        said += f"; never gated: {plain(gap.reason, 60)}"
+        verdict += f"; never gated: {plain(gap.reason, 60)}"
         if gap.size.value is not None:
             size = bare(gap.size.value, scale)
     names = [report.name_of(comparison.grouping, name) for name in (gap.a, gap.b) if name]
@@ -138,5 +138,5 @@ def _row(
         ", ".join(names) or f"{plain(comparison.grouping)}: no pair",
         size,
         bare(gap.minimum_detectable, scale),
-        said,
+        verdict,
     )

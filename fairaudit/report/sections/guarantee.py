@@ -31,30 +31,30 @@ def section(report: Report) -> Section | None:
 
 def _cells(facts: ArmPrivacy) -> tuple[str, ...]:
     """Kind of guarantee, epsilon by both accountants, delta, noise, and how it comes by it."""
-    how = [facts.reason]
+    notes = [facts.reason]
     if facts.claim is not None:
         claim = facts.claim
         claimed, delta = UNKNOWN, UNKNOWN
         if claim.epsilon is not None:
             claimed, delta = f"ε ≤ {shown_up(claim.epsilon)} claimed", f"{claim.delta:g}"
-        how += [claim.unit, claim.neighbouring, claim.accountant]
-        return facts.guarantee.value, claimed, UNKNOWN, delta, UNKNOWN, _joined(how)
+        notes += [claim.unit, claim.neighbouring, claim.accountant]
+        return facts.guarantee.value, claimed, UNKNOWN, delta, UNKNOWN, _joined(notes)
     if facts.guarantee is Guarantee.NONE:
-        return "none", UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, _joined(how)
+        return "none", UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, _joined(notes)
     if not facts.guarantee.has_epsilon or facts.epsilon is None:
-        return "not established", UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, _joined(how)
+        return "not established", UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, _joined(notes)
     noise, event = UNKNOWN, facts.event
     if isinstance(event, Gaussian):
         noise = f"{event.noise_multiplier:.4g} times the sensitivity"
-        how.append(f"released {event.steps:,} times of all records: {event.name}")
+        notes.append(f"released {event.steps:,} times of all records: {event.name}")
     elif event is not None:
         noise = f"σ_eff = {event.effective_noise_multiplier:.4g}"
         releases = " and ".join(release.name for release in event.releases)
-        how.append(f"T = {event.steps:,}, q = {event.sample_rate:.6g}, releases {releases}")
+        notes.append(f"T = {event.steps:,}, q = {event.sample_rate:.6g}, releases {releases}")
     bounds = []
     for epsilon in (facts.epsilon.pld, facts.epsilon.rdp):
         bounds.append(UNKNOWN if epsilon is None else f"ε ≤ {shown_up(epsilon)}")
-    return facts.guarantee.value, *bounds, f"{facts.delta:g}", noise, _joined(how)
+    return facts.guarantee.value, *bounds, f"{facts.delta:g}", noise, _joined(notes)
 
 
 def _joined(items: list[str]) -> str:

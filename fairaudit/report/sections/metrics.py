@@ -36,8 +36,10 @@ def section(report: Report) -> Section | None:
         return None
     metrics = []
     for name, spec in METRICS.items():
-        known = any(group.value(name) is not None for _, group in every_group(report.comparisons))
-        if known and not spec.no_interval:
+        is_known = any(
+            group.value(name) is not None for _, group in every_group(report.comparisons)
+        )
+        if is_known and not spec.no_interval:
             metrics.append(name)
     blocks = (
         Text(
@@ -112,8 +114,8 @@ def within(report: Report) -> Section | None:
     if not report.costs:
         return None
     measured = {name for _, group in every_group(report.costs) for name in group.estimates}
-    known = [spec.name for spec in within_model() if spec.name in measured]
-    metrics = [name for name in known if name not in ("accuracy", "loss")]
+    names = [spec.name for spec in within_model() if spec.name in measured]
+    metrics = [name for name in names if name not in ("accuracy", "loss")]
     rows: list[tuple[Cell, ...]] = []
     for comparison, group in every_group(report.costs):
         if group.estimates:
@@ -156,7 +158,7 @@ def _selected(report: Report) -> tuple[Inline, ...]:
 
 def _changed(report: Report) -> Iterator[Block]:
     """Gaps within a model that private training is shown to change."""
-    classes = [one.name for one in report.data.label.classes]
+    classes = [c.name for c in report.data.label.classes]
     rows: list[tuple[Cell, ...]] = []
     for gap in report.changed:
         metric = plain(metric_text(gap.metric, classes))

@@ -46,10 +46,10 @@ def _heading(
     outcome = verdicts(report.gates).get(arm.key)
     if outcome is not None:
         rules = [finding for finding in findings if finding.question == "verdict"]
-        said = [plain(finding.text.removesuffix("."), _LONGEST) for finding in rules[:_MOST_RULES]]
+        texts = [plain(finding.text.removesuffix("."), _LONGEST) for finding in rules[:_MOST_RULES]]
         if len(rules) > _MOST_RULES:
-            said.append(f"{len(rules) - _MOST_RULES} more")
-        words += [" ", Badge(outcome, outcome.upper()), f" {'; '.join(said)}"]
+            texts.append(f"{len(rules) - _MOST_RULES} more")
+        words += [" ", Badge(outcome, outcome.upper()), f" {'; '.join(texts)}"]
     return tuple(words)
 
 
@@ -87,11 +87,11 @@ def _sentences(report: Report, findings: list[Finding]) -> Iterator[str]:
         where = ""
         if finding.grouping and len(report.data.groupings) > 1:
             where = f"By {plain(finding.grouping)}: "
-        rest = finding.text.removeprefix(finding.opening).removesuffix(".")
+        remainder = finding.text.removeprefix(finding.opening).removesuffix(".")
         if finding.opening:
-            sentences.setdefault(where + finding.opening, []).append(rest)
+            sentences.setdefault(where + finding.opening, []).append(remainder)
         else:
-            sentences[where + rest] = []
+            sentences[where + remainder] = []
     for beginning, parts in sentences.items():
         if len(parts) > _MOST_PARTS:
             parts[_MOST_PARTS:] = [f"{len(parts) - _MOST_PARTS} more"]

@@ -62,8 +62,8 @@ def _claims(decomposition: Decomposition) -> Iterator[Block]:
     rows: list[tuple[Cell, ...]] = []
     for claim in decomposition.claims:
         statement, source = plain(claim.statement, 200), plain(claim.source, 80)
-        found = Quantity(claim.found, READINGS)
-        rows.append((statement, source, claim.expected, found, claim.verdict))
+        value = Quantity(claim.found, READINGS)
+        rows.append((statement, source, claim.expected, value, claim.verdict))
     if rows:
         yield Text("The papers' claims in this file; intervals hold for all of them together.")
         yield table(
