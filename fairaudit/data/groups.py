@@ -87,7 +87,20 @@ def make_groupings(
     if by_label is not None:
         groupings.append(by_label)
     if config.intersect:
-        groupings.append(_intersection(groupings))
+        # Every combination that occurs; a row that lacks one of the groups is missing here.
+        lacking = np.zeros(table.num_rows, np.bool_)
+        for grouping in groupings:
+            lacking |= grouping.groups == (-1 if grouping.missing is None else grouping.missing)
+        of_rows = np.stack([grouping.groups for grouping in groupings])
+        cells, codes = np.unique(of_rows, axis=1, return_inverse=True)
+        codes[lacking] = -1
+        names = []
+        for cell in cells.T.tolist():
+            parts = [grouping.names[k] for grouping, k in zip(groupings, cell, strict=True)]
+            # A name that holds the sign itself is quoted, so that no two cells read alike.
+            names.append(" x ".join(repr(name) if " x " in name else name for name in parts))
+        levels = levels_in_use(Levels(codes, tuple(names)), np.arange(len(codes)))
+        groupings.append(_with_missing(" x ".join(g.name for g in groupings), levels))
     for grouping in groupings:
         _check_size(grouping)
     return tuple(groupings), tuple(notices)
@@ -197,24 +210,6 @@ def _check_size(grouping: Grouping) -> None:
         raise DataError(
             f"group column {quoted(grouping.name)} has {named:,} values, more than {MAX_GROUPS}",
         )
-
-
-def _intersection(groupings: Sequence[Grouping]) -> Grouping:
-    """Every combination that occurs; a row that lacks one of the groups is missing here."""
-    of_rows = np.stack([grouping.groups for grouping in groupings])
-    lacking = np.zeros(of_rows.shape[1], np.bool_)
-    for grouping in groupings:
-        if grouping.missing is not None:
-            lacking |= grouping.groups == grouping.missing
-    cells, codes = np.unique(of_rows, axis=1, return_inverse=True)
-    codes[lacking] = -1
-    names = []
-    for cell in cells.T:
-        parts = [grouping.names[int(k)] for grouping, k in zip(groupings, cell, strict=True)]
-        # A name that holds the sign itself is quoted, so that no two cells read alike.
-        names.append(" x ".join(repr(name) if " x " in name else name for name in parts))
-    whole = " x ".join(grouping.name for grouping in groupings)
-    return _with_missing(whole, levels_in_use(Levels(codes, tuple(names)), np.arange(len(codes))))
 
 
 def _binned(name: str, values: NDArray[np.float64], spec: str) -> Levels:

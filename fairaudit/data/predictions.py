@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -162,10 +163,18 @@ def load_scored(
     )
     require_groups(dataset)
     places = layout.places(used)
-    models = [
-        _of_seeds(name, values, places, layout.names)
-        for name, (values, _) in zip(named, read, strict=True)
-    ]
+    models: list[tuple[Float32, ...]] = []
+    for name, (values, _) in zip(named, read, strict=True):
+        of_seeds = tuple(values[place].astype(np.float32) for place in places)
+        for one, other in combinations(range(len(places)), 2):
+            a, b = of_seeds[one], of_seeds[other]
+            # One training, counted twice, would look sure.
+            if len(a) == len(b) and np.allclose(a, b, rtol=0, atol=_SAME):
+                raise DataError(
+                    f"{quoted(name)} of seed {layout.names[one]} and of seed "
+                    f"{layout.names[other]} are equal in every row"
+                )
+        models.append(of_seeds)
     return Scored(
         dataset=dataset,
         predictions=models[0],
@@ -173,30 +182,6 @@ def load_scored(
         are_labels=any(is_label for _, is_label in read),
         rows=tuple(np.searchsorted(used, layout.record[place]) for place in places),
     )
-
-
-def _of_seeds(
-    name: str,
-    values: NDArray[np.float64],
-    places: Sequence[Int64],
-    seeds: Sequence[str],
-) -> tuple[Float32, ...]:
-    """The predictions of each seed as float32, ``[n, Y]``.
-
-    Raises:
-        DataError: Those of two seeds are equal: one training, counted twice, would look sure.
-    """
-    of_seeds: list[Float32] = []
-    for place, seed in zip(places, seeds, strict=True):
-        rounded = values[place].astype(np.float32)
-        for other, earlier in zip(seeds, of_seeds, strict=False):
-            is_same = len(earlier) == len(rounded)
-            if is_same and np.allclose(earlier, rounded, rtol=0, atol=_SAME):
-                raise DataError(
-                    f"{quoted(name)} of seed {other} and of seed {seed} are equal in every row"
-                )
-        of_seeds.append(rounded)
-    return tuple(of_seeds)
 
 
 def _read(
