@@ -52,5 +52,5 @@ def test_hostile_input_ends_in_an_answer_or_in_one_line(kind, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_handful_of_each_kind(kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    wrong = [complaint(kind, seed, tmp_path / str(seed)) for seed in range(5)]
+    wrong = [complaint(kind, seed, tmp_path / str(seed)) for seed in range(3)]
     assert not any(wrong), "\n".join(wrong)

@@ -82,7 +82,7 @@ def open_source(path: Path) -> Source:
             kind = of_magic
     if not kind:
         raise DataError(f"{path.name} is no CSV, Parquet or Feather file", "save the table as CSV")
-    with _explained(path):
+    with explained(path):
         if kind == "parquet":
             schema = pq.read_schema(path)
         elif kind == "feather":
@@ -118,7 +118,7 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
     Raises:
         DataError: Damaged content, or no rows.
     """
-    with _explained(source.path):
+    with explained(source.path):
         # Nested and dotted names share prefixes in Parquet, so more may come back than was asked.
         if source.format == "parquet":
             table = pq.ParquetFile(source.path).read(columns=list(columns))
@@ -203,7 +203,7 @@ def _mixed_types(table: pa.Table) -> tuple[Notice, ...]:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
     """Arrow's own messages quote rows; say what is wrong without them."""
     try:
         yield

@@ -20,6 +20,7 @@ from fairaudit.data.naming import listed, quoted, typed
 from fairaudit.data.readers import (
     Source,
     digest_of,
+    explained,
     is_table_name,
     open_source,
     read_columns,
@@ -134,14 +135,15 @@ def _image_column(source: Source, dropped: Sequence[str]) -> str | None:
     They are stored as bytes, or in structs with a field ``bytes``.
 
     Raises:
-        DataError: Several columns do.
+        DataError: Several columns do, or the file is damaged.
     """
     columns = []
     for field in source.schema if source.format == "parquet" else ():
         is_struct = pa.types.is_struct(field.type) and field.type.get_field_index(_BYTES) >= 0
         if field.name in dropped or not (is_struct or pa.types.is_binary(field.type)):
             continue
-        first = next(pq.ParquetFile(source.path).iter_batches(1, columns=[field.name]), None)
+        with explained(source.path):
+            first = next(pq.ParquetFile(source.path).iter_batches(1, columns=[field.name]), None)
         value = first.column(0)[0].as_py() if first else None
         content = value.get(_BYTES) if isinstance(value, dict) else value
         if isinstance(content, bytes) and content.startswith(_IMAGE_FILES):
