@@ -114,8 +114,8 @@ def score_predictions(
     """
     named = {"group": group, "label": label}
     with settled_options(data, "auto", {**options, **named}) as resolved:
-        found = ScoreConfig(resolved.config, predictions, baseline, seed_column, row_column)
-        return score(found)
+        config = ScoreConfig(resolved.config, predictions, baseline, seed_column, row_column)
+        return score(config)
 
 
 def check_gates(
@@ -154,13 +154,13 @@ def check_gates(
 
 @contextmanager
 def settled_options(
-    data: Data | AuditConfig, model: Model, given: dict[str, object]
+    data: Data | AuditConfig, model: Model, options: dict[str, object]
 ) -> Iterator[ResolvedConfig]:
     """The options; a DataFrame is a temporary table as long as the block lasts."""
     if model != "auto":
-        given["model"] = model
+        options["model"] = model
     if isinstance(data, AuditConfig):
-        extra = sorted(name for name, value in given.items() if value not in (None, ()))
+        extra = sorted(name for name, value in options.items() if value not in (None, ()))
         if extra:
             raise ConfigError(
                 f"{extra[0]} is given beside an AuditConfig", hint="set it in the config"
@@ -168,19 +168,19 @@ def settled_options(
         yield resolve_config({name: getattr(data, name) for name in data.model_fields_set})
         return
     for option in ("model", "method", "trainer", "synthesizer"):
-        value = given.get(option)
+        value = options.get(option)
         if isinstance(value, list | tuple):
-            given[option] = tuple(_name_of(part, option) for part in value)
+            options[option] = tuple(_name_of(part, option) for part in value)
         elif value is not None:
-            given[option] = _name_of(value, option)
+            options[option] = _name_of(value, option)
     if isinstance(data, pd.DataFrame):
         with tempfile.TemporaryDirectory(dir=scratch()) as folder:
             path = Path(folder) / "frame.parquet"
             data.to_parquet(path, index=False)
-            resolved = resolve_config({**given, "data": path})
+            resolved = resolve_config({**options, "data": path})
             yield replace(resolved, origins={**resolved.origins, "data": FRAME})
     else:
-        yield resolve_config({**given, "data": data})
+        yield resolve_config({**options, "data": data})
 
 
 def _name_of(value: object, option: str) -> object:

@@ -195,8 +195,8 @@ def examined(
         )
         if is_last or config.twins != "auto":
             break
-        wanted = [arm for arm in asking_why(report) if split is None or arm in split]
-        plan = audit.plan.splitting(wanted)
+        arms = [arm for arm in asking_why(report) if split is None or arm in split]
+        plan = audit.plan.splitting(arms)
         if plan.twins == audit.plan.twins:
             break
         audit = replace(audit, plan=plan)

@@ -99,8 +99,8 @@ class Capability:
 
 def added(part: str) -> Iterator[Any]:
     """That part of every capability that has it."""
-    for _, found in parts(part):
-        yield found
+    for _, addition in parts(part):
+        yield addition
 
 
 def parts(part: str) -> Iterator[tuple[str, Any]]:
@@ -127,5 +127,5 @@ def part_of(name: str, part: str) -> Any:  # noqa: ANN401 (of whatever type the 
 def imported(place: str) -> object:
     """What stands at ``module:NAME``."""
     module, _, name = place.partition(":")
-    found: object = getattr(import_module(module), name)
-    return found
+    value: object = getattr(import_module(module), name)
+    return value

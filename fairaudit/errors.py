@@ -117,19 +117,19 @@ def said(error: BaseException) -> str:
     return (f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__)[:200]
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str]) -> str:
     """The hint for a mistyped name: the nearest known one, else all of them."""
-    known = list(known)
+    names = list(names)
     parts = [part.strip() for part in name.split(",")]
-    if len(parts) > 1 and set(parts) & set(known):
+    if len(parts) > 1 and set(parts) & set(names):
         return f"give each by itself, repeating the option: {', '.join(parts)}"
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6) or [
-        k for k in known if k.lower() == name.lower()
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6) or [
+        k for k in names if k.lower() == name.lower()
     ]
     if near:
         return f"did you mean {near[0]!r}?"
-    shown = ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
-    return f"known: {shown}" if known else ""
+    shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+    return f"known: {shown}" if names else ""
 
 
 def numbered(number: int, noun: str, plural: str = "") -> str:

@@ -97,7 +97,7 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
         "seed_column": config.seed_column,
         "row_column": config.row_column,
     }
-    found = ScoreResults(
+    results = ScoreResults(
         config=shared,
         settings={"data": values.pop("data"), **settings, **values},
         dataset=scored.dataset,
@@ -106,7 +106,7 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
     )
     seconds = {"scoring": time.perf_counter() - started}
     report = build_score_report(
-        found, run_metadata(command, _LIBRARIES, workers=None, seconds=seconds)
+        results, run_metadata(command, _LIBRARIES, workers=None, seconds=seconds)
     )
     report = judged(report, rules, earlier)
     put_aside(shared.out)
@@ -126,13 +126,13 @@ def measure_scored(scored: Scored) -> tuple[Measured, ...]:
     comparisons = []
     for grouping in dataset.groupings:
         on = Evaluation(dataset.labels, grouping, outcome, estimand)
-        own = _predictions(scored.predictions, scored.rows, grouping)
+        private = _predictions(scored.predictions, scored.rows, grouping)
         if scored.baseline:
-            other = _predictions(scored.baseline, scored.rows, grouping)
-            comparisons.append(measure_reference(on, BASELINE, other))
-            comparisons.append(compare(on, PREDICTIONS, BASELINE, own, other))
+            baseline = _predictions(scored.baseline, scored.rows, grouping)
+            comparisons.append(measure_reference(on, BASELINE, baseline))
+            comparisons.append(compare(on, PREDICTIONS, BASELINE, private, baseline))
         else:
-            comparisons.append(measure_reference(on, PREDICTIONS, own))
+            comparisons.append(measure_reference(on, PREDICTIONS, private))
     return tuple(of_labels(c) if scored.are_labels else c for c in comparisons)
 
 

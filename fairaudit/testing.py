@@ -465,20 +465,20 @@ class _Case:
 
     def neighbours(self) -> Iterator[tuple[_Unlimited, _Unlimited]]:
         """Trainings on all records but one, and on all: some records in turn."""
-        everybody = list(range(self.size))
-        whole = self.trained_on(everybody)
+        records = list(range(self.size))
+        whole = self.trained_on(records)
         for left_out in np.linspace(
             0,
             self.size - 1,
             LEFT_OUT,
         ).astype(int):
-            others = [*everybody[:left_out], *everybody[left_out + 1 :]]
-            yield self.trained_on(others), whole
+            without = [*records[:left_out], *records[left_out + 1 :]]
+            yield self.trained_on(without), whole
 
 
-def _parts(one: Loop, other: Loop) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+def _parts(first: Loop, second: Loop) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     """The rules of two loops, and their objectives."""
-    return (one.rule.part, other.rule.part), (one.objective.part, other.objective.part)
+    return (first.rule.part, second.rule.part), (first.objective.part, second.objective.part)
 
 
 def _defaults(spec: MethodSpec) -> dict[str, float]:

@@ -86,14 +86,14 @@ def left_out(
     arm: str,
 ) -> tuple[str, ...]:
     """Groups that no rule judges because they are too small, with the reason."""
-    found = {
+    reasons = {
         f"{comparison.grouping} = {group.group}: {comparison.note_on(group)}"
         for rule in rules
         for comparison in _comparisons(rule, report, arm)
         for group in comparison.by_group
         if comparison.note_on(group) and rule.metric.kind != "arm"
     }
-    return tuple(sorted(found))
+    return tuple(sorted(reasons))
 
 
 def _parts(
@@ -131,10 +131,10 @@ def _comparisons(
 def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
     """The outcome for one number at a one-sided ``level``, with the bound that decides it."""
     reading, estimate = target.reading, target.reading.number
-    value, bound, other, reason = estimate.value, None, None, reading.reason
+    value, bound, futility, reason = estimate.value, None, None, reading.reason
     outcome: Outcome = "undecided"
     if not reason and estimate.is_exact and value is not None:
-        bound = other = value
+        bound = futility = value
         outcome = "breaks" if rule.fails(value) else "passes"
     elif not reason:
         number = _number(target)
@@ -143,7 +143,7 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
         else:
             outcome = number.judged(rule.fails, fails_above=rule.fails_above, level=level)
             (low, high), (least, most) = number.limits(level), number.plain_limits(FUTILITY)
-            bound, other = (high, least) if rule.fails_above else (low, most)
+            bound, futility = (high, least) if rule.fails_above else (low, most)
     return TestedNumber(
         rule=rule.text,
         metric=rule.metric.name,
@@ -154,7 +154,7 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
         unit=rule.metric.unit,
         value=value,
         bound=bound,
-        other_bound=other,
+        other_bound=futility,
         outcome=outcome,
         reason=reason,
     )

@@ -159,5 +159,5 @@ class Choice(Study):
 
     def ended_at(self, method: OfMethod) -> Tested:
         """The last look at the smallest epsilon that passes, else at the one that ended it."""
-        own = [test for test in self.tests if test.method == method.method]
-        return self.last(method.arm or own[-1].arm)
+        of_method = [test for test in self.tests if test.method == method.method]
+        return self.last(method.arm or of_method[-1].arm)

@@ -283,7 +283,7 @@ def _families(plan: Plan) -> dict[str, list[Arm]]:
     Raises:
         ConfigError: A form without an established guarantee was asked for, or no candidate is left.
     """
-    found: dict[str, list[Arm]] = {}
+    by_method: dict[str, list[Arm]] = {}
     private = {arm.key for arm in plan.arms if arm.reference is not None}
     for arm in plan.arms:
         name = f"{arm.method}:{arm.variant}" if arm.variant else arm.method
@@ -294,17 +294,17 @@ def _families(plan: Plan) -> dict[str, list[Arm]]:
                 why = arm.privacy.reason or "its noise is given, not its epsilon"
                 raise ConfigError(f"{name} cannot be chosen: {why}", hint="leave it out")
             continue
-        found.setdefault(name, []).append(arm)
-    if not found:
+        by_method.setdefault(name, []).append(arm)
+    if not by_method:
         raise ConfigError("no method that could be chosen", hint="for example --method dpsgd")
-    for name, arms in found.items():
+    for name, arms in by_method.items():
         different = {arm.key: arm for arm in arms}
-        found[name] = sorted(
+        by_method[name] = sorted(
             different.values(),
             key=_target,
             reverse=True,
         )
-    return found
+    return by_method
 
 
 def _allowed(families: Mapping[str, Sequence[Arm]], prepared: Audit) -> dict[str, list[Arm]]:
@@ -328,24 +328,24 @@ def _allowed(families: Mapping[str, Sequence[Arm]], prepared: Audit) -> dict[str
         """Whether the arm's guarantee passes every rule about epsilon or delta."""
         epsilon = arm.privacy.epsilon
         assert epsilon is not None, "a candidate has an established guarantee"
-        held = {"epsilon": epsilon.headline, "epsilon_rdp": epsilon.rdp}
+        spent = {"epsilon": epsilon.headline, "epsilon_rdp": epsilon.rdp}
         for rule in rules:
-            value = held.get(rule.metric.key, prepared.plan.training.delta)
+            value = spent.get(rule.metric.key, prepared.plan.training.delta)
             if value is None or rule.fails(value):
                 return False
         return True
 
-    left = {}
+    groups = {}
     for name, arms in families.items():
         kept = list(filter(keeps, arms))
         if kept:
-            left[name] = kept
-    if not left:
-        told = ", ".join(repr(rule.text) for rule in rules)
+            groups[name] = kept
+    if not groups:
+        texts = ", ".join(repr(rule.text) for rule in rules)
         raise ConfigError(
-            f"every epsilon that was asked for breaks {told}", hint="give a smaller --epsilon"
+            f"every epsilon that was asked for breaks {texts}", hint="give a smaller --epsilon"
         )
-    return left
+    return groups
 
 
 def _target(arm: Arm) -> float:
@@ -384,10 +384,10 @@ def _reproduce(resolved: ResolvedConfig, looks: Sequence[int]) -> str:
     config = resolved.config.model_copy(
         update={"seeds": looks[0] if seeds_are_given else looks[-1]}
     )
-    told = reproduce_command(replace(resolved, config=config))
+    command = reproduce_command(replace(resolved, config=config))
     is_own_most = looks[-1] != SEEDS_MAX
     if resolved.origins["data"] == FRAME:
-        told = told.replace("fairaudit.run_audit(", "fairaudit.choose_epsilon(", 1)
-        return f"{told[:-1]}, seeds_max={looks[-1]})" if is_own_most else told
-    told = told.replace("fairaudit run ", "fairaudit choose ", 1)
-    return f"{told} --seeds-max {looks[-1]}" if is_own_most else told
+        command = command.replace("fairaudit.run_audit(", "fairaudit.choose_epsilon(", 1)
+        return f"{command[:-1]}, seeds_max={looks[-1]})" if is_own_most else command
+    command = command.replace("fairaudit run ", "fairaudit choose ", 1)
+    return f"{command} --seeds-max {looks[-1]}" if is_own_most else command

@@ -57,17 +57,17 @@ def choose(given: Given) -> None:
     from fairaudit.report.to_json import to_json
 
     screen = Screen(quiet=given.quiet, verbose=given.verbose)
-    found = candidates(
+    pool = candidates(
         resolved,
         seeds_max=given.beside["seeds_max"],
         listener=screen.listen,
     )
-    screen.lines(header_lines(found.prepared, __version__))
-    screen.lines(course_lines(found, resolved.config.workers or available_cores()))
-    screen.lines(rule_lines(found.prepared.rules))
+    screen.lines(header_lines(pool.prepared, __version__))
+    screen.lines(course_lines(pool, resolved.config.workers or available_cores()))
+    screen.lines(rule_lines(pool.prepared.rules))
     try:
         report = look(
-            found,
+            pool,
             screen.listen,
             on_look=lambda test: screen.lines([look_line(test)]),
             command=["fairaudit", *sys.argv[1:]],

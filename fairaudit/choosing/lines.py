@@ -15,21 +15,23 @@ from fairaudit.report.render.terminal import lines_of
 from fairaudit.report.safe_names import plain
 
 
-def course_lines(found: Candidates, cores: int) -> Iterator[str]:
+def course_lines(pool: Candidates, cores: int) -> Iterator[str]:
     """The methods with their epsilons in the order of the tests, the looks.
 
     And how long it may take.
     """
-    plan = found.prepared.plan
-    for name, arms in found.families.items():
+    plan = pool.prepared.plan
+    for name, arms in pool.families.items():
         targets = " then ".join(f"{arm.privacy.target_epsilon:g}" for arm in arms)
         yield f"  choose  {plain(name)}: epsilon {targets}, δ = {plan.training.delta:g}"
-    largest = [arms[0].key for arms in found.families.values()]
-    first = narrowed(plan, dict.fromkeys(largest, found.looks[0]))
-    least, most = (duration_text(estimated_seconds(each, cores)) for each in (first, plan))
-    sizes = ", then ".join(map(str, found.looks))
+    largest = [arms[0].key for arms in pool.families.values()]
+    first = narrowed(plan, dict.fromkeys(largest, pool.looks[0]))
+    least, most = (
+        duration_text(estimated_seconds(trainings, cores)) for trainings in (first, plan)
+    )
+    sizes = ", then ".join(map(str, pool.looks))
     yield (
-        f"  looks   {sizes} seeds, each test at {100 * found.course.level:.3g} % · first look "
+        f"  looks   {sizes} seeds, each test at {100 * pool.course.level:.3g} % · first look "
         f"about {least}, all at most about {most} on {numbered(cores, 'core')}"
     )
 
@@ -46,11 +48,11 @@ def look_line(test: Tested) -> str:
 
 def answer_lines(report: Report) -> Iterator[str]:
     """The section of the report that holds the answer, as far as a terminal has room for it."""
-    found = section(report)
-    assert found is not None
-    assert found.brief is not None
-    yield found.title
-    yield from lines_of(found.brief)
+    answer = section(report)
+    assert answer is not None
+    assert answer.brief is not None
+    yield answer.title
+    yield from lines_of(answer.brief)
     choice = Choice.of(report)
     assert choice is not None
     for failed in choice.failed[:6]:

@@ -47,5 +47,5 @@ def choose_epsilon(
     named = {"group": group, "label": label, "method": method}
     with settled_options(data, model, {**options, **named}) as resolved:
         watching = listener or usual()
-        found = candidates(resolved, seeds_max=seeds_max, listener=watching)
-        return choose(found, watching, on_look=on_look)
+        pool = candidates(resolved, seeds_max=seeds_max, listener=watching)
+        return choose(pool, watching, on_look=on_look)

@@ -54,15 +54,15 @@ def section(report: Report) -> Section | None:
     choice = Choice.of(report)
     if choice is None:
         return None
-    told = choice.told
-    title = _TITLES[choice.status].format(method=told.method, epsilon=told.target_epsilon)
+    facts = choice.told
+    title = _TITLES[choice.status].format(method=facts.method, epsilon=facts.target_epsilon)
     answer: list[Block] = [
         Text((Strong(f"{plain(choice.answer, _LONGEST)}."),)),
         Text(choice.promise),
     ]
     methods = table(
         _METHODS,
-        [_of_method(choice, one) for one in choice.methods],
+        [_of_method(choice, method) for method in choice.methods],
         most=_MOST_ROWS,
     )
     rules = "; ".join(plain(f"{rule.rule} ({rule.words})", 400) for rule in choice.rules)
@@ -79,7 +79,7 @@ def section(report: Report) -> Section | None:
         tests,
         Text(level),
         *bullets([plain(condition, _LONGEST) for condition in choice.conditions]),
-        *bullets([f"Failed: {plain(one, 300)}" for one in choice.failed[:_MOST_ROWS]]),
+        *bullets([f"Failed: {plain(failure, 300)}" for failure in choice.failed[:_MOST_ROWS]]),
     )
     brief: tuple[Block, ...] = (methods, *answer)
     return Section("choice", plain(title, 200), blocks, brief)

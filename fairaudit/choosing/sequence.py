@@ -130,10 +130,10 @@ class Course:
 
     def due(self) -> dict[int, list[str]]:
         """Seeds -> the arms that wait for a look with so many; empty at the end."""
-        found: dict[int, list[str]] = {}
+        by_look: dict[int, list[str]] = {}
         for family, look in self._look.items():
-            found.setdefault(self.looks[look], []).append(self._current(family))
-        return dict(sorted(found.items()))
+            by_look.setdefault(self.looks[look], []).append(self._current(family))
+        return dict(sorted(by_look.items()))
 
     def enter(
         self,

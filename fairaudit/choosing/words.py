@@ -36,10 +36,10 @@ def ended(stopped: Tested | None) -> str:
     if stopped is None:
         return "passes at every epsilon that was asked for"
     open_ones = [number for number in stopped.numbers if number.outcome == stopped.outcome]
-    how = f"cannot be told with {stopped.seeds} seeds"
+    reason = f"cannot be told with {stopped.seeds} seeds"
     if stopped.outcome == "breaks":
-        how = "breaks a rule"
-    return f"epsilon {stopped.target_epsilon:g} {how}: {number_text(open_ones[0])}"
+        reason = "breaks a rule"
+    return f"epsilon {stopped.target_epsilon:g} {reason}: {number_text(open_ones[0])}"
 
 
 def conditions(

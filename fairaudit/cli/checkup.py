@@ -47,11 +47,11 @@ def own_distribution() -> Distribution | None:
 
 def _libraries() -> list[Check]:
     """Whether each required library is installed, and its version."""
-    own = own_distribution()
-    if own is None:
+    installed = own_distribution()
+    if installed is None:
         return [Check("libraries", False, "not known: this program is not installed")]
     checks = []
-    for line in sorted(own.requires or []):
+    for line in sorted(installed.requires or []):
         match = _NAME.match(line)
         if match is None or "extra ==" in line:
             continue

@@ -60,12 +60,14 @@ class Screen:
             case JobsFound():
                 self._start(event)
             case JobFinished():
-                told = f"{plain(event.arm)}, seed {event.seed}"
+                place = f"{plain(event.arm)}, seed {event.seed}"
                 if self._bar is not None and self._task is not None:
-                    shown = told.replace("[", "\\[")
+                    shown = place.replace("[", "\\[")
                     self._bar.update(self._task, completed=event.finished, description=shown)
                 else:
-                    self.lines([f"  {event.finished}/{event.total} {told} · {event.seconds:.1f} s"])
+                    self.lines(
+                        [f"  {event.finished}/{event.total} {place} · {event.seconds:.1f} s"]
+                    )
             case JobFailed():
                 message = f"{event.arm}, seed {event.seed}: {event.message}"
                 self.lines([f"Warning {plain(message, 1000)}"])

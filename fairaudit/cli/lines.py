@@ -56,12 +56,12 @@ def outcomes_text(
     origin: str,
 ) -> str:
     """The positive class, and the favourable one unless it is that class and somebody said so."""
-    told = f"positive = {'not known' if positive is None else plain(positive)}"
+    text = f"positive = {'not known' if positive is None else plain(positive)}"
     if origin == ASSUMED:
-        return f"{told}, assumed to be favourable"
+        return f"{text}, assumed to be favourable"
     if favourable == positive:
-        return told
-    return f"{told}, favourable = {plain(favourable or 'not known')}"
+        return text
+    return f"{text}, favourable = {plain(favourable or 'not known')}"
 
 
 def plan_lines(
@@ -93,10 +93,10 @@ def plan_lines(
     trainings = f"{' × '.join(counts)} = {numbered(plan.trainings, 'training')}"
     if plan.ways:
         trainings += f", the {listed(plan.ways)} setting of each method included"
-    own = {arm.key for arm in plan.arms if arm.is_own_code}
+    own_code = {arm.key for arm in plan.arms if arm.is_own_code}
     elsewhere = ""
-    if own:
-        count = plan.trials * sum(job.arm in own for job in plan.jobs)
+    if own_code:
+        count = plan.trials * sum(job.arm in own_code for job in plan.jobs)
         trainings += f", {count:,} of them by your own code"
         elsewhere = " and what your code takes"
     spent = f"{duration_text(seconds)} on {numbered(cores, 'core')}{elsewhere}"
@@ -287,18 +287,18 @@ def score_lines(report: Report, config: AuditConfig) -> Iterator[str]:
 _MOST_COLUMNS = 60
 
 
-def inspection_lines(found: Inspection) -> Iterator[str]:
+def inspection_lines(facts: Inspection) -> Iterator[str]:
     """Columns, candidates, group sizes, and what `run` would do with them."""
-    size = f"{numbered(found.rows, 'row')} x {numbered(found.columns, 'column')}"
-    yield f"{plain(found.name)}  {size} · sha256 {found.digest[:16]}…"
-    yield from _columns(found)
-    if found.label is not None:
-        outcomes = outcomes_text(found.positive, found.favourable, found.favourable_origin)
-        yield f"label    {plain(found.label)}   ({found.label_origin or 'given'}; {outcomes})"
-    if found.label is None or not found.groupings:
-        names = ", ".join(map(plain, found.few_valued[:20]))
+    size = f"{numbered(facts.rows, 'row')} x {numbered(facts.columns, 'column')}"
+    yield f"{plain(facts.name)}  {size} · sha256 {facts.digest[:16]}…"
+    yield from _columns(facts)
+    if facts.label is not None:
+        outcomes = outcomes_text(facts.positive, facts.favourable, facts.favourable_origin)
+        yield f"label    {plain(facts.label)}   ({facts.label_origin or 'given'}; {outcomes})"
+    if facts.label is None or not facts.groupings:
+        names = ", ".join(map(plain, facts.few_valued[:20]))
         yield f"2 to 20 values: {names or 'no column'}"
-    for grouping in found.groupings:
+    for grouping in facts.groupings:
         yield f"group    {plain(grouping.name)}"
         rows = [("", "rows", "share", "positive")]
         for group in grouping.groups:
@@ -306,10 +306,10 @@ def inspection_lines(found: Inspection) -> Iterator[str]:
             share = f"{100 * group.share:.1f} %"
             rows.append((f"  {plain(group.name)}", f"{group.rows:,}", share, rate))
         yield from aligned(rows, left={0})
-    run = found.would_run
+    run = facts.would_run
     if run is None:
-        hint = f" ({plain(found.hint, 400)})" if found.hint else ""
-        yield f"run      would stop: {plain(found.problem, 400)}{hint}"
+        hint = f" ({plain(facts.hint, 400)})" if facts.hint else ""
+        yield f"run      would stop: {plain(facts.problem, 400)}{hint}"
         return
     yield (
         f"run      {numbered(run.rows, 'usable row')}: {run.train:,} train, {run.test:,} test per "
@@ -318,14 +318,14 @@ def inspection_lines(found: Inspection) -> Iterator[str]:
     )
 
 
-def _columns(found: Inspection) -> Iterator[str]:
+def _columns(facts: Inspection) -> Iterator[str]:
     """The table of columns: type, role, share missing, distinct values."""
     rows = [("column", "type", "role", "missing", "distinct", "")]
-    for column in found.schema[:_MOST_COLUMNS]:
+    for column in facts.schema[:_MOST_COLUMNS]:
         missing = "–" if column.missing is None else f"{100 * column.missing:.1f} %"
         distinct = "–" if column.distinct is None else f"{column.distinct:,}"
         name, kind, note = plain(column.name), plain(column.type, 24), plain(column.note, 80)
         rows.append((name, kind, column.role, missing, distinct, note))
     yield from aligned(rows, left={0, 1, 2, 5})
-    if len(found.schema) > _MOST_COLUMNS:
-        yield f" {numbered(len(found.schema) - _MOST_COLUMNS, 'more column')}: --json shows all"
+    if len(facts.schema) > _MOST_COLUMNS:
+        yield f" {numbered(len(facts.schema) - _MOST_COLUMNS, 'more column')}: --json shows all"

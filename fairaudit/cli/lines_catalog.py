@@ -50,7 +50,7 @@ def guarantee_of(spec: MethodSpec) -> Guarantee:
 
 def described(spec: MethodSpec) -> Mapping[str, Mapping[str, str | None]]:
     """What each number of a method is: name -> meaning, unit, range and default, in words."""
-    found = {name: spec.setting(name) for name in spec.known_settings}
+    settings = {name: spec.setting(name) for name in spec.known_settings}
     return {
         name: {
             "meaning": setting.meaning,
@@ -59,17 +59,17 @@ def described(spec: MethodSpec) -> Mapping[str, Mapping[str, str | None]]:
             "tuning": None if setting.search is None else setting.search.text,
             "default": None if setting.default is None else setting.default.text,
         }
-        for name, setting in found.items()
+        for name, setting in settings.items()
     }
 
 
 def setting_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
     """Every number that some method reads, once: what it is and which values it may have."""
-    told = {name: facts for spec in specs for name, facts in described(spec).items()}
+    facts_of = {name: facts for spec in specs for name, facts in described(spec).items()}
     yield ""
     yield "Settings (--settings METHOD.SETTING=VALUE)"
     rows = [("setting", "range", "meaning")]
-    for name, facts in told.items():
+    for name, facts in facts_of.items():
         unit = f" ({facts['unit']})" if facts["unit"] else ""
         rows.append((name, f"{facts['range']}{unit}", f"{facts['meaning']}"))
     yield from aligned(rows, left={0, 1, 2})

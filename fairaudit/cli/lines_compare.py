@@ -12,32 +12,32 @@ from fairaudit.report.safe_names import plain
 _MOST_ROWS = 60
 
 
-def change_lines(found: Changes, *, every: bool) -> Iterator[str]:
+def change_lines(changes: Changes, *, every: bool) -> Iterator[str]:
     """What differs: options, guarantees, then costs and whatever else changed beyond its interval.
 
     Args:
-        found: The comparison.
+        changes: The comparison.
         every: Show also what did not change beyond its interval.
     """
-    if not found.same_data:
+    if not changes.same_data:
         yield "The reports are of different data: a change may come from the data alone."
-    for option in found.options:
+    for option in changes.options:
         before, after = plain(str(option.before), 80), plain(str(option.after), 80)
         yield f"option   {plain(option.name)}: {before} -> {after}"
-    for held in found.epsilon:
-        if held.before != held.after:
+    for row in changes.epsilon:
+        if row.before != row.after:
             before, after = (
-                "–" if value is None else shown_up(value) for value in (held.before, held.after)
+                "–" if value is None else shown_up(value) for value in (row.before, row.after)
             )
-            yield f"epsilon  {plain(held.arm)}: {before} -> {after}"
-    for name, arms in (("first", found.only_before), ("second", found.only_after)):
+            yield f"epsilon  {plain(row.arm)}: {before} -> {after}"
+    for name, arms in (("first", changes.only_before), ("second", changes.only_after)):
         if arms:
             yield f"only in the {name} report: {', '.join(map(plain, arms))}"
-    for word, findings in (("no more", found.gone), ("now", found.new)):
+    for word, findings in (("no more", changes.gone), ("now", changes.new)):
         for finding in findings:
             yield f"{word:<9}{plain(finding.arm)}: {plain(finding.text, 500)}"
     shown = [
-        c for c in found.changes if every or c.exceeds or c.metric.removesuffix("_gap") in costs()
+        c for c in changes.changes if every or c.exceeds or c.metric.removesuffix("_gap") in costs()
     ]
     rows = [("method", "group", "metric", "before", "after", "change", "")]
     for change in shown[:_MOST_ROWS]:
@@ -61,9 +61,9 @@ def change_lines(found: Changes, *, every: bool) -> Iterator[str]:
         yield from aligned(rows, left={0, 1, 2, 6})
     if len(shown) > _MOST_ROWS:
         yield f"{len(shown) - _MOST_ROWS} more: --json shows all"
-    known = [change for change in found.changes if change.exceeds is not None]
-    beyond = sum(bool(change.exceeds) for change in known)
+    decided = [change for change in changes.changes if change.exceeds is not None]
+    beyond = sum(bool(change.exceeds) for change in decided)
     yield (
-        f"{beyond} of {len(known)} numbers changed by more than their 95 % intervals allow; "
+        f"{beyond} of {len(decided)} numbers changed by more than their 95 % intervals allow; "
         "of so many, up to one in twenty may by chance."
     )

@@ -31,11 +31,11 @@ def verdict_lines(report: Report, inconclusive: InconclusiveIs | None) -> Iterat
     if report.verdict is not None:
         is_mapped = report.verdict == "inconclusive" and inconclusive is not None
         arms = verdicts(report.gates)
-        each = ""
+        numbers = ""
         if len(arms) > 1:
-            each = ", ".join(f"{plain(arm)} {outcome}" for arm, outcome in arms.items())
+            numbers = ", ".join(f"{plain(arm)} {outcome}" for arm, outcome in arms.items())
         mapped = f", counted as {inconclusive}" if is_mapped else ""
-        yield f"Verdict {report.verdict}{mapped}" + (f" ({each})" if each else "")
+        yield f"Verdict {report.verdict}{mapped}" + (f" ({numbers})" if numbers else "")
 
 
 def workflow_commands(report: Report, inconclusive: InconclusiveIs | None) -> Iterator[str]:

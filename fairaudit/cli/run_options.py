@@ -105,8 +105,8 @@ def takes_audit_options(
             if option.field == "settings":
                 value = nested_settings(value)
             values[option.field] = value
-        own = {option.name: typed.pop(option.name) for option in beside}
-        command(Given(values, **typed, beside=own))
+        extra = {option.name: typed.pop(option.name) for option in beside}
+        command(Given(values, **typed, beside=extra))
 
     parameters = []
     for option in OPTIONS:

@@ -85,7 +85,7 @@ class DeclaredCategory(_Declared):
     def _as_text(cls, value: object) -> object:
         """Numbers and truth values as they are called in a table."""
         if isinstance(value, list | tuple):
-            return [_word(each) for each in value]
+            return [_word(item) for item in value]
         return _word(value)
 
     @model_validator(mode="after")

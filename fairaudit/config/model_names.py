@@ -86,8 +86,8 @@ def known_facts(
         return UNENCODED
     sizes = layer_sizes(name, image_shape, classes, hidden)
     return ModelFacts(
-        sum(out * (into + 1) for out, into, _ in sizes),
-        sum(out * into * spots for out, into, spots in sizes),
+        sum(fan_out * (fan_in + 1) for fan_out, fan_in, _ in sizes),
+        sum(fan_out * fan_in * spots for fan_out, fan_in, spots in sizes),
     )
 
 
@@ -103,17 +103,17 @@ def layer_sizes(
         )
         return tuple(
             (
-                out,
-                into,
+                fan_out,
+                fan_in,
                 1,
             )
-            for into, out in itertools.pairwise(widths)
+            for fan_in, fan_out in itertools.pairwise(widths)
         )
     height, width, channels = shape
     sizes = []
-    for into, out in itertools.pairwise((channels, *CNN_CHANNELS)):
+    for fan_in, fan_out in itertools.pairwise((channels, *CNN_CHANNELS)):
         height, width = height - CNN_KERNEL + 1, width - CNN_KERNEL + 1
-        sizes.append((out, into * CNN_KERNEL**2, height * width))
+        sizes.append((fan_out, fan_in * CNN_KERNEL**2, height * width))
     return (
         *sizes,
         (

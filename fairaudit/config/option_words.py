@@ -15,8 +15,8 @@ def option_name(field: str) -> str:
 def option_given(config: AuditConfig, fields: Iterable[str]) -> str:
     """The first of these options that is not at its default, as it is typed; "" where all are."""
     fields_of = AuditConfig.model_fields
-    given = (name for name in fields if getattr(config, name) != fields_of[name].get_default())
-    return next(map(option_name, given), "")
+    changed = (name for name in fields if getattr(config, name) != fields_of[name].get_default())
+    return next(map(option_name, changed), "")
 
 
 def refuse_alone(config: AuditConfig) -> None:
@@ -27,16 +27,16 @@ def refuse_alone(config: AuditConfig) -> None:
     """
     there = {capability.name for capability in capabilities()}
     for option in OPTIONS:
-        given = option_given(config, [option.field])
-        if not given:
+        changed = option_given(config, [option.field])
+        if not changed:
             continue
         if option.capability and option.capability not in there:
             raise ConfigError(
-                f"{given}: this installation has no {option.capability}", hint="leave it out"
+                f"{changed}: this installation has no {option.capability}", hint="leave it out"
             )
         if option.needs and not option_given(config, [option.needs]):
             needed = option_name(option.needs)
-            raise ConfigError(f"{given} is about {needed}", hint=f"add {needed}, or leave it out")
+            raise ConfigError(f"{changed} is about {needed}", hint=f"add {needed}, or leave it out")
 
 
 def words_of(name: str, value: object) -> Iterator[str]:

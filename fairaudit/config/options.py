@@ -67,8 +67,8 @@ def data_name(data: Path) -> str:
     Only letters, digits, dots and dashes are kept, so the name is safe in a shell and never leads
     out of a folder.
     """
-    kept = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", data.stem))
-    return kept[:_LONGEST_NAME].strip("-_.") or "data"
+    name = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", data.stem))
+    return name[:_LONGEST_NAME].strip("-_.") or "data"
 
 
 class AuditConfig(BaseModel):

@@ -41,7 +41,7 @@ def find_preset(name: str) -> Preset:
     Raises:
         ConfigError: No preset has that name.
     """
-    known = presets()
-    if name not in known:
-        raise ConfigError(f"unknown preset {name!r}", hint=did_you_mean(name, known))
-    return known[name]
+    by_name = presets()
+    if name not in by_name:
+        raise ConfigError(f"unknown preset {name!r}", hint=did_you_mean(name, by_name))
+    return by_name[name]

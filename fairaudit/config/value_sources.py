@@ -103,8 +103,8 @@ def resolve_config(
     environment = environment or {}
     if config_file is None and environment.get(CONFIG_VARIABLE):
         config_file = Path(environment[CONFIG_VARIABLE])
-    given = {name: value for name, value in options.items() if value is not None}
-    layers = [_checked(OPTION, given), _checked("environment", _from_environment(environment))]
+    typed = {name: value for name, value in options.items() if value is not None}
+    layers = [_checked(OPTION, typed), _checked("environment", _from_environment(environment))]
     if config_file is not None:
         layers.append(_checked(f"file {config_file.name}", _table(config_file)))
     for name in (PROJECT_FILE, PYPROJECT):
@@ -197,8 +197,8 @@ def parse_pairs(parts: Sequence[str], name: str) -> dict[str, str]:
     """
     pairs: dict[str, str] = {}
     for part in parts:
-        key, found, value = part.rpartition("=")
-        if not found or not key.strip():
+        key, sign, value = part.rpartition("=")
+        if not sign or not key.strip():
             raise ConfigError(f"{option_name(name)} needs NAME=VALUE, got {_shown(part)}")
         pairs[key.strip()] = value.strip()
     return pairs
@@ -212,8 +212,8 @@ def nested_settings(pairs: Mapping[str, str]) -> dict[str, dict[str, object]]:
     """
     nested: dict[str, dict[str, object]] = {}
     for key, value in pairs.items():
-        method, found, setting = key.partition(".")
-        if not found:
+        method, dot, setting = key.partition(".")
+        if not dot:
             raise ConfigError(
                 f"--settings needs METHOD.SETTING=VALUE, got {_shown(key)}",
                 hint="--settings global.threshold=50",
@@ -289,8 +289,8 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
             continue
         name = variable.removeprefix(ENVIRONMENT_PREFIX).lower()
         if name not in _DEFAULTS:
-            known = [ENVIRONMENT_PREFIX + field.upper() for field in _DEFAULTS]
-            hint = did_you_mean(variable, known)
+            variables = [ENVIRONMENT_PREFIX + field.upper() for field in _DEFAULTS]
+            hint = did_you_mean(variable, variables)
             raise ConfigError(f"unknown variable {variable} in the environment", hint=hint)
         values[name] = text
         if isinstance(_DEFAULTS[name], dict):

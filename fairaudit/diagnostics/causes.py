@@ -217,17 +217,17 @@ class CauseReading:
             plain, processed = sums.plain.double(), sums.processed.double()
             steps.append(torch.stack([plain[0], processed[0]]) / expected)
             if number < PROBES:
-                own = weights[1].sum() / n_records
-                centred = plain[1] - own * moments.total, processed[1] - own * moments.processed
+                w = weights[1].sum() / n_records
+                centred = plain[1] - w * moments.total, processed[1] - w * moments.processed
                 probes.append(torch.stack(centred))
-        both, signed = (
+        stacked, signed = (
             torch.stack(steps, 2),
             torch.stack(probes, 2),
         )  # [2, R, M, P] and [2, R, S, P]
         return [
             Batches(
-                both[0, r],
-                both[1, r],
+                stacked[0, r],
+                stacked[1, r],
                 signed[0, r],
                 signed[1, r],
                 reader.unclipped(r),
@@ -251,17 +251,17 @@ def batches_needed(pilot: Sequence[Mapping[str, Tensor]], parameters: int) -> in
     Returns:
         8 to 64, or as few as 256 MiB of gradients leave room for.
     """
-    wanted = float(LEAST)
+    batches = float(LEAST)
     for terms in pilot:
         errors = torch.stack([terms[f"{name}_se"] for name in DRAWN])
         ratios = errors / wanted_errors(terms)
-        known = ratios[
+        finite = ratios[
             errors > 0
         ]  # an error of 0 needs no more, and one that is not known says nothing
-        if len(known):
-            wanted = max(wanted, *(PILOT * known**2).tolist())
+        if len(finite):
+            batches = max(batches, *(PILOT * finite**2).tolist())
     room = MOST_BYTES // (2 * 8 * parameters * len(pilot))
-    return max(LEAST, min(math.ceil(min(wanted, MOST)), room))
+    return max(LEAST, min(math.ceil(min(batches, MOST)), room))
 
 
 def wanted_errors(terms: Mapping[str, Tensor]) -> Tensor:
@@ -299,19 +299,19 @@ def stratified(
         seed: Audit seed.
     """
     stream = numpy_stream(seed, "probe", "records")
-    left, chosen = count, []
+    remaining, chosen = count, []
     sizes = torch.bincount(groups, minlength=n_groups)
     for place, group in enumerate(torch.argsort(sizes, stable=True).tolist()):
         members = torch.nonzero(groups == group).squeeze(1).numpy()
-        take = min(len(members), left // (n_groups - place))
+        share = min(len(members), remaining // (n_groups - place))
         chosen.append(
             torch.from_numpy(
                 stream.choice(
                     members,
-                    take,
+                    share,
                     replace=False,
                 )
             )
         )
-        left -= take
+        remaining -= share
     return torch.cat(chosen).sort().values

@@ -58,9 +58,9 @@ class Batches:
 
     def typical_shrinkage(self) -> float | None:
         """Their mean shrinkage, None where there is none; for other batches' ``typical``."""
-        kept = self.shrinkage[self.kept]
-        if len(kept):
-            return float(kept.mean())
+        usable = self.shrinkage[self.kept]
+        if len(usable):
+            return float(usable.mean())
         return None
 
 
@@ -135,14 +135,14 @@ class Sampling:
 
 def vectors(batches: Batches, means: Means) -> Tensor:
     """All vectors whose forms the terms need, [2 M + 2 S + 2, P]."""
-    both = torch.stack([means.plain, means.clipped])
+    pair = torch.stack([means.plain, means.clipped])
     return torch.cat(
         [
             batches.plain,
             batches.clipped,
             batches.probes,
             batches.clipped_probes,
-            both,
+            pair,
         ]
     )
 
@@ -189,13 +189,13 @@ def first_order(batches: Batches, means: Means) -> Mapping[str, Tensor]:
     on_plain, on_clipped = (
         v @ means.group.T for v in (batches.plain, batches.clipped)
     )  # [M, K + 1]
-    each = _products(rho, batches.unclipped, on_plain, on_clipped)
+    on_batches = _products(rho, batches.unclipped, on_plain, on_clipped)
     if typical is None or not bool(batches.kept.all()):
-        return each
+        return on_batches
     off_plain = on_plain - means.plain @ means.group.T
     off_clipped = on_clipped - means.clipped @ means.group.T
-    known = _products(rho.new_tensor(typical), batches.unclipped, off_plain, off_clipped)
-    return {part: value - known[part] for part, value in each.items()}
+    off_batches = _products(rho.new_tensor(typical), batches.unclipped, off_plain, off_clipped)
+    return {part: value - off_batches[part] for part, value in on_batches.items()}
 
 
 def _products(

@@ -115,11 +115,11 @@ def refuse_unusable(out: Path) -> None:
     try:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.lstat(out)  # a name that is too long could not be made
-        there = next(path for path in (out, *out.absolute().parents) if os.path.lexists(path))
-        if not there.is_dir():
-            what = "is a link to nowhere" if there.is_symlink() else "is not a folder"
-            raise OutputError(f"{there} {what}", hint="choose another --out")
-        probe = _temporary(there)
+        nearest = next(path for path in (out, *out.absolute().parents) if os.path.lexists(path))
+        if not nearest.is_dir():
+            problem = "is a link to nowhere" if nearest.is_symlink() else "is not a folder"
+            raise OutputError(f"{nearest} {problem}", hint="choose another --out")
+        probe = _temporary(nearest)
         os.close(
             os.open(
                 probe,

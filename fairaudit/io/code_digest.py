@@ -36,12 +36,12 @@ def code_digest(modules: Iterable[str]) -> str:
 
 def imported_libraries(modules: Iterable[str]) -> frozenset[str]:
     """Top-level names of libraries that modules import, or the code beside them."""
-    found = _closure(modules)
-    own = {name.partition(".")[0] for name in found} | {_PACKAGE}
+    files = _closure(modules)
+    own_packages = {name.partition(".")[0] for name in files} | {_PACKAGE}
     names = {
-        each.partition(".")[0] for name, path in found.items() for each in _imported(name, path)
+        each.partition(".")[0] for name, path in files.items() for each in _imported(name, path)
     }
-    return frozenset(names - own - sys.stdlib_module_names)
+    return frozenset(names - own_packages - sys.stdlib_module_names)
 
 
 def has_file(module: str) -> bool:
@@ -55,7 +55,7 @@ def _closure(modules: Iterable[str]) -> dict[str, Path]:
     roots = set(modules)
     packages = {name.partition(".")[0] for name in roots} - {_PACKAGE}
     packages |= {name.rpartition(".")[0] for name in roots if name.startswith(f"{_PACKAGE}.")}
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     seen, waiting = set[str](), list(roots)
     while waiting:
         name = waiting.pop()
@@ -73,9 +73,9 @@ def _closure(modules: Iterable[str]) -> dict[str, Path]:
             is_listed = any(home.glob(f"{top}-*.dist-info"))
             is_followed = top in packages or (_INSTALLED.isdisjoint(path.parts) and not is_listed)
         if name in roots or is_followed:
-            found[name] = path
+            files[name] = path
             waiting += _imported(name, path)
-    return found
+    return files
 
 
 def _file(name: str) -> Path | None:

@@ -60,12 +60,12 @@ def log_odds(probabilities: Float64 | NDArray[np.float32], labels: Int64) -> Flo
     Returns:
         ``[n]``, between -87.4 and 87.4: single precision holds no smaller probability.
     """
-    rest = np.array(probabilities, dtype=np.float64)
+    others = np.array(probabilities, dtype=np.float64)
     place = np.arange(len(labels)), labels
-    own = rest[place]
-    rest[place] = 0.0
-    odds: Float64 = np.log(np.maximum(own, PROBABILITY_FLOOR)) - np.log(
-        np.maximum(rest.sum(axis=1), PROBABILITY_FLOOR)
+    likelihood = others[place]
+    others[place] = 0.0
+    odds: Float64 = np.log(np.maximum(likelihood, PROBABILITY_FLOOR)) - np.log(
+        np.maximum(others.sum(axis=1), PROBABILITY_FLOOR)
     )
     return odds
 
@@ -85,17 +85,17 @@ def likelihood_ratios(confidence: Float64, member: Bools) -> Float64:
     with np.errstate(invalid="ignore", divide="ignore"):
         chance = ins.variance / ins.shadows + outs.variance / outs.shadows
         # Towards their mean over records, by the share of their spread that is chance.
-        difference, known = ins.mean - outs.mean, np.isfinite(chance)
-        count = np.maximum(known.sum(axis=1, keepdims=True), 1)
+        difference, has_both = ins.mean - outs.mean, np.isfinite(chance)
+        count = np.maximum(has_both.sum(axis=1, keepdims=True), 1)
         mean = (
             np.where(
-                known,
+                has_both,
                 difference,
                 0.0,
             ).sum(axis=1, keepdims=True)
             / count
         )
-        beyond = np.where(known, (difference - mean) ** 2 - chance, 0.0)
+        beyond = np.where(has_both, (difference - mean) ** 2 - chance, 0.0)
         real = np.maximum(beyond.sum(axis=1, keepdims=True) / count, 0.0)
         difference = mean + real / (real + chance) * (difference - mean)
         both = ins.shadows * (ins.mean - difference) + outs.shadows * outs.mean
@@ -136,28 +136,28 @@ class _Side(NamedTuple):
         return cls(mean, count, variance[:, None])
 
 
-def area(members: Float64, others: Float64) -> tuple[float, Float64, Float64]:
+def area(members: Float64, outsiders: Float64) -> tuple[float, Float64, Float64]:
     """The chance that a member's score exceeds another's, ties counting half.
 
     And each one's placement.
 
     Args:
         members: ``[n1]``.
-        others: ``[n0]``.
+        outsiders: ``[n0]``.
 
     Returns:
         The area under the ROC curve; the share of the others below each member, ``[n1]``; of the
         members above each other, ``[n0]``. Source: DeLong, DeLong and Clarke-Pearson 1988.
     """
-    below = _below(members, others)
-    above = 1.0 - _below(others, members)
+    below = _below(members, outsiders)
+    above = 1.0 - _below(outsiders, members)
     return float(below.mean()), below, above
 
 
 def _below(scores: Float64, among: Float64) -> Float64:
     """The share of ``among`` ``[m]`` below each score ``[n]``, ties counting half."""
     ordered = np.sort(among)
-    both = np.searchsorted(
+    twice_rank = np.searchsorted(
         ordered,
         scores,
         "left",
@@ -166,21 +166,21 @@ def _below(scores: Float64, among: Float64) -> Float64:
         scores,
         "right",
     )
-    return both / (2.0 * len(among))
+    return twice_rank / (2.0 * len(among))
 
 
-def accused(members: Float64, others: Float64, rate: float) -> Float64:
+def accused(members: Float64, outsiders: Float64, rate: float) -> Float64:
     """Chance with which each member is accused where outsiders are at that rate, ``[n1]``.
 
     Args:
         members: Scores, ``[n1]``.
-        others: Non-members' scores, which set the threshold, ``[n0]``.
+        outsiders: Non-members' scores, which set the threshold, ``[n0]``.
         rate: Of false accusations.
     """
-    place = rate * (len(others) + 1)
-    lower = min(int(place), len(others))
+    place = rate * (len(outsiders) + 1)
+    lower = min(int(place), len(outsiders))
     share = min(place - lower, 1.0)
-    falling = np.sort(others)[::-1]
+    falling = np.sort(outsiders)[::-1]
     first = _exceeds(members, falling, lower)
     if share == 0.0:
         return first
@@ -206,16 +206,16 @@ def _exceeds(scores: Float64, falling: Float64, j: int) -> Float64:
     return chance
 
 
-def wrongly_accused(others: Float64, rate: float) -> Float64:
+def wrongly_accused(outsiders: Float64, rate: float) -> Float64:
     """Chance with which each non-member is accused by the threshold of all the others.
 
     Args:
-        others: Scores, ``[n0]``.
+        outsiders: Scores, ``[n0]``.
         rate: Of false accusations; the chances' mean.
     """
-    ordered, accusations = np.sort(others), rate * len(others)
-    above = len(others) - np.searchsorted(ordered, others, "right")
-    tied = len(others) - np.searchsorted(ordered, others, "left") - above
+    ordered, accusations = np.sort(outsiders), rate * len(outsiders)
+    above = len(outsiders) - np.searchsorted(ordered, outsiders, "right")
+    tied = len(outsiders) - np.searchsorted(ordered, outsiders, "left") - above
     chance: Float64 = (
         np.minimum(above + tied, accusations) - np.minimum(above, accusations)
     ) / tied
@@ -262,11 +262,11 @@ class _Target(NamedTuple):
         values = np.full((len(METRICS_OF_LEAKAGE), self.n_groups + 1), np.nan)
         for k in range(self.n_groups + 1):
             inside = self.inside(k)
-            members, others = score[inside & member], score[inside & ~member]
-            if len(members) and len(others):
+            members, outsiders = score[inside & member], score[inside & ~member]
+            if len(members) and len(outsiders):
                 rates = []
                 for rate in WITHIN.values():
-                    rates.append(accused(members, others, factor * rate).mean())
+                    rates.append(accused(members, outsiders, factor * rate).mean())
                 tpr = accused(members, score[~member], factor * GLOBAL_RATE).mean()
                 fpr = wrongly_accused(score[~member], factor * GLOBAL_RATE)[inside[~member]].mean()
                 values[:, k] = 0.0, *rates, tpr, fpr, tpr - fpr
@@ -346,8 +346,8 @@ def attack_tables(
     of_prefix = {"": of_arms[0]}
     if baseline is not None:
         changes = []
-        for own, other in zip(*of_arms, strict=True):
-            changes.append([a.minus(b) for a, b in zip(own, other, strict=True)])
+        for own, reference in zip(*of_arms, strict=True):
+            changes.append([a.minus(b) for a, b in zip(own, reference, strict=True)])
         of_prefix |= {"reference.": of_arms[1], "change.": changes}
     for prefix, seeds in of_prefix.items():
         for m, metric in enumerate(METRICS_OF_LEAKAGE):

@@ -134,10 +134,10 @@ def _measure(
     reason = reason or cut.too_few_seeds
     estimates, ungated = {}, {}
     for name, table in tables.items():
-        found = estimate(reading(table, cut, k))
-        if found.ends is None:  # too few rows: a rate at 1 % of fifty rows is none
-            found = undefined(found.reason, found.unit, found.n_test)
-        estimates[name] = found
+        number = estimate(reading(table, cut, k))
+        if number.ends is None:  # too few rows: a rate at 1 % of fifty rows is none
+            number = undefined(number.reason, number.unit, number.n_test)
+        estimates[name] = number
         too_few = too_few_for_gates(table, cut, [k])
         if too_few:
             ungated[name] = too_few

@@ -32,13 +32,13 @@ def on_everyone(
         (encoded.train, encoded.split.train),
         (encoded.test, encoded.split.test),
     ):
-        for piece, found in predictions(trained, prepared, features, part):
-            if not np.isfinite(found).all():
+        for piece, runs in predictions(trained, prepared, features, part):
+            if not np.isfinite(runs).all():
                 rate = task.settings.get("learning_rate", 1.0)
                 raise diverged(task.arm, task.seed, rate, "predictions")
             labels = prepared.dataset.labels[part[piece]]
             places = slice(start + piece.start, start + piece.start + len(labels))
-            odds[:, places] = [log_odds(one, labels) for one in found]
+            odds[:, places] = [log_odds(run, labels) for run in runs]
         start += len(part)
     order = np.argsort(rows)
     member = np.arange(len(rows)) < len(encoded.split.train)

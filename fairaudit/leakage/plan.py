@@ -106,11 +106,11 @@ def is_attacked(arm: Arm, config: AuditConfig) -> bool:
 
 def not_attacked(planned: Sequence[Arm], attacked: Sequence[Arm]) -> Iterator[Notice]:
     """Word of the arms that take no part though they could be shipped."""
-    kept = {arm.key for arm in attacked}
+    keys = {arm.key for arm in attacked}
     pools = []
     for arm in planned:
         is_of_pool = Need.PUBLIC_POOL in find(arm.method).needs
-        if is_of_pool and arm.key not in kept and arm.source is None and "#" not in arm.key:
+        if is_of_pool and arm.key not in keys and arm.source is None and "#" not in arm.key:
             pools.append(arm.key)
     if pools:
         yield Notice(

@@ -51,7 +51,7 @@ def section(report: Report) -> Section | None:
     if leakage is None:
         return None
     models = max((arm.models_finished for arm in leakage.arms), default=0)
-    told = (
+    intro = (
         f"{numbered(models, 'model')} of each method, each trained on a random half of "
         f"{leakage.rows:,} rows with settings and noise for {leakage.n_public:,}, each attacked "
         "with all others as shadow models: members found where 5 % (1 %) of outsiders are accused. "
@@ -61,13 +61,13 @@ def section(report: Report) -> Section | None:
     within: list[tuple[Cell, ...]] = []
     for comparison, group in every_group(leakage.comparisons):
         most = _ceiling(leakage, comparison.arm, 0.05)
-        found = [Quantity(group.estimates.get(m), scale) for m, (_, scale) in _WITHIN.items()]
+        cells = [Quantity(group.estimates.get(m), scale) for m, (_, scale) in _WITHIN.items()]
         within.append(
             (
                 plain(comparison.arm),
                 report.name_of(comparison.grouping, group.group),
                 group.n_test,
-                *found,
+                *cells,
                 UNKNOWN if most is None else told_rate(most),
                 plain(group.reason, 60),
             )
@@ -91,7 +91,7 @@ def section(report: Report) -> Section | None:
     titles = [title for title, _ in _WITHIN.values()]
     head = ("method", "group", "#rows", *titles, "#no attack above", "note")
     blocks: tuple[Block, ...] = (
-        Text(told),
+        Text(intro),
         table(head, within, most=_MOST_ROWS),
         Heading("Gaps in leakage"),
         _gaps(leakage),
@@ -141,8 +141,8 @@ def _gaps(leakage: Leakage) -> Table:
 
 def _line(leakage: Leakage, models: int) -> str:
     """One line for a terminal, the references last."""
-    told = []
-    for comparison in sorted(leakage.comparisons, key=lambda each: not each.reference):
+    texts = []
+    for comparison in sorted(leakage.comparisons, key=lambda c: not c.reference):
         most = _ceiling(leakage, comparison.arm, 0.05)
         ceiling = ""
         if most is not None:
@@ -151,10 +151,10 @@ def _line(leakage: Leakage, models: int) -> str:
         for group in [group for group in comparison.by_group if group.estimates][:4]:
             rate = written(group.estimates.get("leakage_tpr"), SHARE)
             rates.append(f"{plain(group.group, 16)} {rate}")
-        told.append(f"{plain(comparison.arm)} {', '.join(rates)}{ceiling}")
+        texts.append(f"{plain(comparison.arm)} {', '.join(rates)}{ceiling}")
     return (
         f"Membership inference on {numbered(models, 'model')} of random halves, members found "
-        f"where 5 % of outsiders are accused: {'; '.join(told[:6])}"
+        f"where 5 % of outsiders are accused: {'; '.join(texts[:6])}"
     )
 
 

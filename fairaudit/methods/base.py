@@ -152,11 +152,11 @@ def diverged(
     arm: str,
     seed: int,
     learning_rate: float,
-    what: str,
+    model: str,
 ) -> DivergedError:
     """The error of a training whose parameters or predictions are not finite."""
     return DivergedError(
-        f"{arm} diverged at seed {seed}: its {what} are huge or not finite",
+        f"{arm} diverged at seed {seed}: its {model} are huge or not finite",
         hint=f"use a smaller step, e.g. --learning-rate {learning_rate / 10:.2g}",
     )
 
@@ -191,10 +191,10 @@ class Method(ABC):
         Raises:
             TrainingError: A layer that is not supported.
         """
-        found: list[TrainedReplicates | None] = []
+        trained: list[TrainedReplicates | None] = []
         for task in tasks:
             try:
-                found.append(self.fit(task, observers))
+                trained.append(self.fit(task, observers))
             except DivergedError:
-                found.append(None)
-        return found
+                trained.append(None)
+        return trained

@@ -169,10 +169,10 @@ def admit_outside(config: AuditConfig) -> tuple[MethodSpec, ...]:
     admitted: dict[str, MethodSpec] = {}
     for outside in added("outside"):
         for spec in outside(config):
-            known = methods.get(spec.name, spec)
-            if known.trainer != spec.trainer:
+            present = methods.get(spec.name, spec)
+            if present.trainer != spec.trainer:
                 raise ConfigError(
-                    f"two trainers would be called {spec.name!r}: {known.trainer} and "
+                    f"two trainers would be called {spec.name!r}: {present.trainer} and "
                     f"{spec.trainer}",
                     hint="name one of the modules otherwise",
                 )

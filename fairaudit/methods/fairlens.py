@@ -136,8 +136,8 @@ class FairLens(Objective[GroupStatistics]):
 
     def weights(self, counts: Tensor, sums: Tensor) -> Tensor:
         """w_k, from noised counts n_k and noised sums of s, [R, K] each."""
-        known = counts.clamp_min(0.0)
-        share = known / known.sum(1, keepdim=True).clamp_min(self.smallest_count)
+        present = counts.clamp_min(0.0)
+        share = present / present.sum(1, keepdim=True).clamp_min(self.smallest_count)
         share = share.clamp_min(self.smallest_share)
         share = share / share.sum(1, keepdim=True)
         mean = sums / counts.clamp_min(self.smallest_count)

@@ -87,20 +87,20 @@ class GradientMethod(Method):
         lengths: dict[int, list[int]] = {}
         for place, task in enumerate(tasks):
             lengths.setdefault(task.epochs, []).append(place)
-        found: dict[int, TrainedReplicates | None] = {}
+        trained: dict[int, TrainedReplicates | None] = {}
         for places in lengths.values():
             for start in range(0, len(places), size):
                 some = places[start : start + size]
-                own = [tasks[place] for place in some]
+                some_tasks = [tasks[place] for place in some]
                 models = None
-                if len(own) > 1:
-                    models = self._abreast(own, observers)
-                found |= zip(
+                if len(some_tasks) > 1:
+                    models = self._abreast(some_tasks, observers)
+                trained |= zip(
                     some,
-                    models or super().fit_all(own, observers),
+                    models or super().fit_all(some_tasks, observers),
                     strict=True,
                 )
-        return [found[place] for place in range(len(tasks))]
+        return [trained[place] for place in range(len(tasks))]
 
     def _abreast(
         self, tasks: Sequence[Task], observers: Sequence[Observer]

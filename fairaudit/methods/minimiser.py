@@ -97,15 +97,15 @@ class OutputPerturbation(Method):
         )
         point = minimise(problem)
         draws, multiplier = self.noise(task), task.settings.get("noise_multiplier", 0.0)
-        kept = {"minimiser": point}
+        readings = {"minimiser": point}
         if draws is None or multiplier <= 0:
             weights = point.expand(task.repeats, -1, -1).clone()
-            return TrainedReplicates(LogisticModels(weights, inputs), Trace(), None, kept)
+            return TrainedReplicates(LogisticModels(weights, inputs), Trace(), None, readings)
         weights = point + noise_std(task) * draws.fill(
             point.new_empty(task.repeats, *point.shape[1:])
         )
         event = self.event(multiplier, draws)
-        return TrainedReplicates(LogisticModels(weights, inputs), Trace(), event, kept)
+        return TrainedReplicates(LogisticModels(weights, inputs), Trace(), event, readings)
 
     def event(self, multiplier: float, draws: GaussianNoise) -> Gaussian | None:
         """What was released of the data, counted: one vector."""

@@ -308,9 +308,9 @@ class MethodSpec:
     def setting(self, name: str) -> Setting:
         """What one of ``known_settings`` is, which values it may have, and its default."""
         of_variants = {
-            name: each for variant in self.variants for name, each in variant.settings.items()
+            name: bounds for variant in self.variants for name, bounds in variant.settings.items()
         }
-        converted = {given: conversion.setting for given, conversion in self.conversions.items()}
+        converted = {option: conversion.setting for option, conversion in self.conversions.items()}
         return {**of_variants, **converted, **self.settings}[name]
 
     @property

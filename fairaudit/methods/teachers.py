@@ -186,10 +186,10 @@ def queries(task: Task) -> Tensor:
 
 def query_rows(task: Task) -> Tensor:
     """Which records of the pool are labelled, [m]: all, or a draw of the seed."""
-    available, wanted = len(_pool(task).features), int(task.settings["queries"])
-    assert wanted <= available, f"{wanted} queries planned, {available} records in the pool"
+    available, queries = len(_pool(task).features), int(task.settings["queries"])
+    assert queries <= available, f"{queries} queries planned, {available} records in the pool"
     order = numpy_stream(task.seed, "split", "queries").permutation(available)
-    return torch.from_numpy(np.sort(order[:wanted]))
+    return torch.from_numpy(np.sort(order[:queries]))
 
 
 def assign_teachers(

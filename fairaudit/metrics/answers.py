@@ -39,7 +39,7 @@ def doubtful_classes(
         cut: The groups in these rows.
     """
     shares = []
-    given = np.zeros(len(cut.names) + 1, dtype=np.int64)
+    n_answers = np.zeros(len(cut.names) + 1, dtype=np.int64)
     for target in range(outcome.n_classes):
         metric = ClassMetric(PREDICTED.name, PREDICTED, target)
         private, reference, kept = (Influences(records) for _ in range(3))
@@ -53,7 +53,7 @@ def doubtful_classes(
         beside = metric_table("selection_rate", reference, cut.counts)
         contrast = metric_table("change.selection_rate", kept, cut.counts)
         shares.append((arm_table, beside, contrast))
-        given += ((arm_table.by_seed > 0) | (beside.by_seed > 0)).any(axis=0)
+        n_answers += ((arm_table.by_seed > 0) | (beside.by_seed > 0)).any(axis=0)
     for k, group in enumerate(cut.names):
         for target, tables in enumerate(shares):
             arm_share, reference_share, contrast_of = (
@@ -67,6 +67,6 @@ def doubtful_classes(
                     private=arm_share,
                     reference=reference_share,
                     kept=contrast_of,
-                    given=int(given[k]),
+                    given=int(n_answers[k]),
                     looked_at=max(1, len(cut.eligible)) * outcome.n_classes,
                 )

@@ -294,8 +294,8 @@ def too_few_for_gates(
         return ""
     k = small[0]
     where = f"group {cut.names[k]!r} has" if k < len(cut.names) else "there are"
-    held = numbered(int(table.counts[k]), "test record")
-    return f"{where} {held}; a gate on {spec.noun} needs {spec.least_gated}"
+    count = numbered(int(table.counts[k]), "test record")
+    return f"{where} {count}; a gate on {spec.noun} needs {spec.least_gated}"
 
 
 def direction(

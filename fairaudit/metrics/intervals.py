@@ -467,8 +467,8 @@ def _within(
     return max(float(low), min(bounds[0], value)), min(float(high), max(bounds[1], value))
 
 
-def among(one: Estimate, many: float) -> Estimate:
-    """The estimate with an interval that holds for ``many`` of its kind at once (Bonferroni).
+def among(one: Estimate, n_joint: float) -> Estimate:
+    """The estimate with an interval that holds for ``n_joint`` of its kind at once (Bonferroni).
 
     At most 5 % of audits have one of the many whose interval misses the truth, so whichever a
     sentence picks, it is wrong in at most 5 %. Source: docs/methods.md 6.5.
@@ -479,7 +479,7 @@ def among(one: Estimate, many: float) -> Estimate:
         (one.training_sd or 0.0) ** 2,
         (one.records_sd or 0.0) ** 2,
         one.n_seeds,
-        many,
+        n_joint,
     )
     return one.model_copy(
         update={"low": min(one.low, one.value - half), "high": max(one.high, one.value + half)}

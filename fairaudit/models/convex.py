@@ -72,19 +72,19 @@ class LogisticProblems:
         total = self.penalty * theta
         for features, targets in self.pieces():
             mass = targets.sum(-1, keepdim=True)
-            found = torch.matmul(features, theta.mT)
+            logits = torch.matmul(features, theta.mT)
             if theta.shape[-2] == 1:
-                residual = mass * torch.sigmoid(found) - targets[..., 1:]
+                residual = mass * torch.sigmoid(logits) - targets[..., 1:]
             else:
-                residual = mass * torch.softmax(found, -1) - targets
+                residual = mass * torch.softmax(logits, -1) - targets
             total = torch.matmul(residual.mT, features) + total
         return total
 
     def newton_step(self, theta: Tensor, gradient: Tensor) -> Tensor:
         """H^-1 gradient, [R, H, d]."""
         steps = []
-        for r, own in enumerate(gradient):
-            hessian = theta.new_zeros(own.numel(), own.numel())
+        for r, slope in enumerate(gradient):
+            hessian = theta.new_zeros(slope.numel(), slope.numel())
             for features, targets in self.pieces():
                 x = features if features.dim() == 2 else features[r]
                 hessian += _curvature(
@@ -100,7 +100,7 @@ class LogisticProblems:
                     "the regularised loss is not convex on these targets",
                     hint="use a larger penalty, or projected labels",
                 )
-            steps.append(torch.cholesky_solve(own.reshape(-1, 1), factor).view_as(own))
+            steps.append(torch.cholesky_solve(slope.reshape(-1, 1), factor).view_as(slope))
         return torch.stack(steps)
 
 
@@ -138,18 +138,18 @@ def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
         if not len(open_):
             return theta
         part = problems.part(open_)
-        here = theta[open_]
-        step = part.newton_step(here, gradient[open_])
+        point = theta[open_]
+        step = part.newton_step(point, gradient[open_])
         reach = torch.ones(len(open_), dtype=theta.dtype)
         for _ in range(_HALVINGS):
-            there = here - reach[:, None, None] * step
-            slope = part.gradient(there)
+            next_point = point - reach[:, None, None] * step
+            slope = part.gradient(next_point)
             length = slope.flatten(1).norm(dim=1)
             worse = ~(length <= (1.0 - 1e-4 * reach) * norm[open_]) & (reach > 0)
             if not worse.any():
                 break
             reach = torch.where(worse, reach / 2, reach)
-        theta[open_] = there
+        theta[open_] = next_point
         gradient[open_] = slope
         norm[open_] = length
     raise TrainingError(
@@ -164,10 +164,10 @@ def scores(features: Tensor, theta: Tensor) -> Tensor:
 
     Class 0 scores 0 where H is 1.
     """
-    found = torch.matmul(features, theta.mT)
+    logits = torch.matmul(features, theta.mT)
     if theta.shape[-2] == 1:
-        return torch.cat((torch.zeros_like(found), found), -1)
-    return found
+        return torch.cat((torch.zeros_like(logits), logits), -1)
+    return logits
 
 
 def losses(logits: Tensor, targets: Tensor) -> Tensor:
@@ -187,11 +187,11 @@ def hessian_traces(features: Tensor, theta: Tensor) -> Tensor:
 
 def _curvature(x: Tensor, mass: Tensor, theta: Tensor) -> Tensor:
     """The records' part of the Hessian, [H d, H d]: x [n, d], mass [n], theta [H, d]."""
-    found = x @ theta.T
+    logits = x @ theta.T
     if len(theta) == 1:
-        p = torch.sigmoid(found[:, 0])
+        p = torch.sigmoid(logits[:, 0])
         return (x * (mass * p * (1.0 - p)).unsqueeze(1)).T @ x
-    p = torch.softmax(found, -1)
+    p = torch.softmax(logits, -1)
     classes, width = theta.shape
     hessian = x.new_empty(classes, width, classes, width)
     for a in range(classes):

@@ -122,9 +122,9 @@ def own_model(name: str, shape: Shape, classes: int) -> nn.Module:
         raise ConfigError(
             f"{name} is of type {type(factory).__name__} and cannot be called", hint=_CALL
         )
-    given = shape if len(shape) == 1 else (shape[2], *shape[:2])
+    shape_given = shape if len(shape) == 1 else (shape[2], *shape[:2])
     try:
-        module = factory(given, classes)
+        module = factory(shape_given, classes)
     except BaseException as error:
         raise _user_error(f"--model {name} raised", error, _CALL) from error
     if not isinstance(module, nn.Module):
@@ -153,7 +153,7 @@ def check_outputs(
     """
     try:
         with torch.no_grad():
-            found = module(records)
+            outputs = module(records)
     except FairauditError:
         raise
     except BaseException as error:
@@ -161,7 +161,7 @@ def check_outputs(
         raise _user_error(
             f"the model of --model {name} cannot read its input:", error, hint
         ) from error
-    shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+    shape = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
     if shape != (len(records), classes):
         raise ConfigError(
             f"the model of --model {name} puts out {shape} for {len(records)} records of {classes} "
@@ -184,7 +184,7 @@ def digest(name: str, module: nn.Module) -> str:
     return content.hexdigest()
 
 
-def _user_error(what: str, error: BaseException, hint: str) -> ConfigError:
+def _user_error(problem: str, error: BaseException, hint: str) -> ConfigError:
     if isinstance(error, KeyboardInterrupt):
         raise error
-    return ConfigError(f"{what} {said(error)}", hint=hint)
+    return ConfigError(f"{problem} {said(error)}", hint=hint)

@@ -55,16 +55,16 @@ class CheckedCriterion:
 
         outputs.register_hook(arrived)  # type: ignore[no-untyped-call]
 
-    def _refuse_mixing(self, found: Tensor, expected: Tensor) -> None:
+    def _refuse_mixing(self, batched: Tensor, expected: Tensor) -> None:
         """Refuse a loss whose gradients ``[B, ...]`` are not those of the single records."""
         usable = expected.flatten(1).isfinite().all(1)
-        found, expected = found[usable], expected[usable]
+        batched, expected = batched[usable], expected[usable]
         if not expected.numel():
             return
         room = torch.finfo(expected.dtype).eps ** 0.5
         largest = float(expected.abs().max())
         if not torch.allclose(
-            found,
+            batched,
             expected,
             rtol=room,
             atol=room * largest,

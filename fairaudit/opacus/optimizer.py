@@ -168,15 +168,15 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         """
         if not self.arm.reads_groups:
             return
-        known = self.facts.n_groups
+        n_groups = self.facts.n_groups
         whole = not (group.is_floating_point() or group.is_complex() or group.dtype == torch.bool)
         if group.dim() != 1 or not (whole or not len(group)):
             raise ConfigError(
                 "groups are not one whole number for each record", hint="give a tensor [B], int64"
             )
-        if len(group) and not 0 <= int(group.min()) <= int(group.max()) < known:
+        if len(group) and not 0 <= int(group.min()) <= int(group.max()) < n_groups:
             raise ConfigError(
-                f"a group lies outside 0 to {known - 1}",
+                f"a group lies outside 0 to {n_groups - 1}",
                 hint="make_private(groups=K) says how many there are",
             )
         self._group = group.to(self._device, torch.int64)
@@ -304,9 +304,9 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         if group is None and not (records and self.arm.reads_groups):
             group = torch.zeros(records, dtype=torch.int64)
         if group is None or len(group) != records:
-            given = "none" if group is None else f"{len(group):,}"
+            count = "none" if group is None else f"{len(group):,}"
             raise ConfigError(
-                f"{self.arm.method} reads the group of each of {records:,} records, and {given} "
+                f"{self.arm.method} reads the group of each of {records:,} records, and {count} "
                 "are given",
                 hint="call optimizer.set_groups(group) with the groups of every batch",
             )
@@ -392,13 +392,13 @@ class GhostOptimizer(RuleOptimizer):
         self._admit(len(norms), last)
         with working_on(self._device), torch.no_grad():
             norms = norms.to(self.facts.expected_batch_size).unsqueeze(0)
-            found, self._sensitivity = scaled(
+            factor, self._sensitivity = scaled(
                 self._rule,
                 norms,
                 self._groups(norms.shape[1]),
             )
         self._made = True
-        return found[0]
+        return factor[0]
 
     def _forget(self) -> None:
         super()._forget()

@@ -230,10 +230,10 @@ def _check_loop(
         raise ConfigError(
             "a training that is spread over processes is not supported", hint="use one process"
         )
-    known = {id(p) for p in model.parameters()}
+    ids = {id(p) for p in model.parameters()}
     chosen = [p for group in optimizer.param_groups for p in group["params"]]
     trained = [p for p in chosen if p.requires_grad]
-    if not trained or any(id(p) not in known for p in chosen):
+    if not trained or any(id(p) not in ids for p in chosen):
         raise ConfigError(
             "the optimizer's parameters are not the model's"
             if trained

@@ -45,10 +45,10 @@ class Recombined(UnprovenRelease):
         rho = torch.where(usable, lengths[0] / lengths[1], 0.0)
         self._shrinkage = rho.squeeze(1)
         if self.keeps_direction:
-            kept = rho * plain
+            mean = rho * plain
         else:
-            kept = torch.where(usable, clipped / rho, 0.0)
-        return kept / facts.divisor
+            mean = torch.where(usable, clipped / rho, 0.0)
+        return mean / facts.divisor
 
     def describe(self) -> dict[str, Tensor]:
         """rho of the last step, [R]; 0 for a step that was not taken."""

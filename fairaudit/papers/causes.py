@@ -15,7 +15,7 @@ BOUNDS: Mapping[str, tuple[str, str, str]] = {
 
 
 def bounds_of_arm(
-    found: ArmReadings,
+    readings: ArmReadings,
     names: Sequence[str],
     pair: tuple[str, str],
 ) -> Iterator[BoundRecord]:
@@ -25,18 +25,18 @@ def bounds_of_arm(
     same sign, positive the share at which the bound is above 0.
 
     Args:
-        found: The arm's readings: bounds ``[S, T, K, K]``, what they bound ``[S, T, K]``, over
+        readings: The arm's: bounds ``[S, T, K, K]``, what they bound ``[S, T, K]``, over
             seeds, checkpoints and groups.
         names: Of the K groups.
         pair: Two of them.
     """
     a, b = map(names.index, pair)
     for bound, (quantity, name, source) in BOUNDS.items():
-        values = found.values[bound][:, :, a, b]
-        truth = found.values[quantity][:, :, a] - found.values[quantity][:, :, b]
-        known = np.isfinite(values) & np.isfinite(truth)
+        values = readings.values[bound][:, :, a, b]
+        truth = readings.values[quantity][:, :, a] - readings.values[quantity][:, :, b]
+        defined = np.isfinite(values) & np.isfinite(truth)
         alike = np.where(
-            known,
+            defined,
             np.sign(values) == np.sign(truth),
             np.nan,
         )

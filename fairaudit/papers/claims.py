@@ -47,7 +47,7 @@ class Asked:
 
 def claims(
     plan: Plan,
-    found: Mapping[str, ArmReadings],
+    readings: Mapping[str, ArmReadings],
     names: Sequence[str],
     worst_off: Mapping[str, Pair],
     published: Pair | None,
@@ -56,13 +56,13 @@ def claims(
 
     Args:
         plan: The arms.
-        found: Arm -> its readings, those with terms only.
+        readings: Arm -> its readings, those with terms only.
         names: Groups.
         worst_off: Arm -> two groups whose costs are told apart, the larger first.
         published: The order of two groups that a publication reports, or None.
     """
     asked: list[Asked] = []
-    for arm in (arm for arm in plan.arms if arm.key in found and arm.key in worst_off):
+    for arm in (arm for arm in plan.arms if arm.key in readings and arm.key in worst_off):
         pair = worst_off[arm.key]
         if clips_alone(arm):
             if published is not None and set(published) == set(pair):
@@ -70,7 +70,7 @@ def claims(
             else:
                 claimed = pair
             a, b = map(names.index, claimed)
-            direction = found[arm.key].per_step("r_direction")
+            direction = readings[arm.key].per_step("r_direction")
             asked.append(
                 Asked(
                     f"{arm.key}: direction error is larger for {claimed[0]} than for {claimed[1]}",
@@ -84,12 +84,12 @@ def claims(
                     f"{arm.key}: Prop. 3 for {claimed[0]} against {claimed[1]} is positive",
                     f"{_ESIPOVA}, Fig. 5",
                     "+",
-                    found[arm.key].per_step("bound_direction")[:, a, b],
+                    readings[arm.key].per_step("bound_direction")[:, a, b],
                 )
             )
             a, b = map(names.index, pair)
             for statistic, (source, label) in _GROUP_STATISTICS.items():
-                values = found[arm.key].averaged(statistic)
+                values = readings[arm.key].averaged(statistic)
                 statement = (
                     f"{arm.key}: {pair[0]}, which pays more than {pair[1]}, has the larger {label}"
                 )
@@ -103,35 +103,35 @@ def claims(
                 )
     for arm in plan.arms:
         scales = find(arm.method).scales_by_threshold and not arm.variant and "#" not in arm.key
-        if not scales or arm.key not in found:
+        if not scales or arm.key not in readings:
             continue
         for plain in plan.arms:  # the one that clips alone at the same target
             target = plain.privacy.target_epsilon
             if target != arm.privacy.target_epsilon or not clips_alone(plain):
                 continue
-            if plain.key in found:
+            if plain.key in readings:
                 if plain.key in worst_off:
-                    asked += _of_scaling(arm, plain, found, names, worst_off[plain.key])
+                    asked += _of_scaling(arm, plain, readings, names, worst_off[plain.key])
                 break
     # Of the others there is nothing to judge.
-    asked = [one for one in asked if np.isfinite(one.values).any()]
-    return tuple(sign_claim(one, len(asked)) for one in asked)
+    asked = [claim for claim in asked if np.isfinite(claim.values).any()]
+    return tuple(sign_claim(claim, len(asked)) for claim in asked)
 
 
-def sign_claim(asked: Asked, n_joint: int = 1) -> SignClaim:
+def sign_claim(claim: Asked, n_joint: int = 1) -> SignClaim:
     """One claim, judged by the interval of its mean over seeds, which ``n_joint`` claims share."""
-    found = over_seeds(asked.values, n_joint=n_joint)
+    mean = over_seeds(claim.values, n_joint=n_joint)
     verdict: Verdict = "cannot tell"
-    if found.low is not None and found.high is not None and not found.low <= 0.0 <= found.high:
-        if (found.low > 0) == (asked.expected == "+"):
+    if mean.low is not None and mean.high is not None and not mean.low <= 0.0 <= mean.high:
+        if (mean.low > 0) == (claim.expected == "+"):
             verdict = "holds"
         else:
             verdict = "fails"
     return SignClaim(
-        statement=asked.statement,
-        source=asked.source,
-        expected=asked.expected,
-        found=found,
+        statement=claim.statement,
+        source=claim.source,
+        expected=claim.expected,
+        found=mean,
         verdict=verdict,
     )
 
@@ -152,18 +152,18 @@ def clips_alone(arm: Arm) -> bool:
 def _of_scaling(
     arm: Arm,
     plain: Arm,
-    found: Mapping[str, ArmReadings],
+    readings: Mapping[str, ArmReadings],
     names: Sequence[str],
     pair: Pair,
 ) -> Iterator[Asked]:
     """Whether scaling to a global bound turns gradients less than clipping does, by group."""
-    ours, theirs = found[arm.key], found[plain.key]
+    ours, theirs = readings[arm.key], readings[plain.key]
     errors = []  # of direction, on the seeds that both have
-    for reading, other in ((ours, theirs), (theirs, ours)):
-        shared = [place for place, seed in enumerate(reading.seeds) if seed in other.seeds]
+    for reading, partner in ((ours, theirs), (theirs, ours)):
+        shared = [place for place, seed in enumerate(reading.seeds) if seed in partner.seeds]
         errors.append(np.abs(reading.per_step("r_direction")[shared]))
-    mine, others = errors
-    clipped = found[plain.key].averaged("clipped_share")
+    our_errors, their_errors = errors
+    clipped = readings[plain.key].averaged("clipped_share")
     for name in pair:
         place = names.index(name)
         if not np.nan_to_num(clipped[:, place]).any():
@@ -172,5 +172,5 @@ def _of_scaling(
             f"direction error of {name} is smaller under {arm.key} than under {plain.key}",
             f"{_ESIPOVA}, Fig. 4",
             "-",
-            mine[:, place] - others[:, place],
+            our_errors[:, place] - their_errors[:, place],
         )

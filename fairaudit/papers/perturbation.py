@@ -66,7 +66,7 @@ def group_losses(
     flat = theta.reshape(replicates * height, width)
     total = theta.new_zeros(replicates, share.shape[1])
     for rows in torch.split(torch.arange(len(x)), _ROWS_AT_ONCE):
-        each = (x[rows] @ flat.T).view(
+        margins = (x[rows] @ flat.T).view(
             len(rows),
             replicates,
             height,
@@ -74,10 +74,10 @@ def group_losses(
         if height == 1:
             # Of two classes the loss is softplus of minus the margin.
             loss = torch.nn.functional.softplus(
-                each[..., 0] * (targets[rows, :1] - targets[rows, 1:])
+                margins[..., 0] * (targets[rows, :1] - targets[rows, 1:])
             )
         else:
-            loss = losses(each, targets[rows].unsqueeze(1))
+            loss = losses(margins, targets[rows].unsqueeze(1))
         total += loss.T @ share[rows]
     return total
 

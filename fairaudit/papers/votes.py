@@ -40,14 +40,14 @@ def read(
     assert isinstance(method, Pate)
     study = _Study.of(method, task, trained)
     risk = study.excess @ study.share
-    known = risk[~risk.isnan()]
+    defined = risk[~risk.isnan()]
     return {
         "flip_probability": study.flips @ study.share,
         "closeness": (1.0 - study.p.square().sum(-1)) @ study.share,
         "excess_risk": risk,
         "deviation": torch.stack(mean_and_error(study.deviation)),
         "deviation_bound": _deviation_bound(method, task, study).view(1),
-        "xi": (known.max() - known.min()).view(1),
+        "xi": (defined.max() - defined.min()).view(1),
     }
 
 

@@ -131,8 +131,8 @@ def make_arms(
     for arm in arms:
         # A control goes as far as what it controls.
         copied = by_key[arm.source] if arm.source is not None else arm
-        given = numbers.config.settings.get(copied.method, {})
-        is_given = numbers.config.learning_rate is not None or "learning_rate" in given
+        source_settings = numbers.config.settings.get(copied.method, {})
+        is_given = numbers.config.learning_rate is not None or "learning_rate" in source_settings
         update = {"step_by_rule": copied.has_noisy_steps and not is_given}
         by_rule.append(arm.model_copy(update=update))
     return tuple(by_rule)
@@ -263,23 +263,23 @@ def _settings(
     Raises:
         ConfigError: A number out of its range, or given twice; a step that float32 cannot hold.
     """
-    config, own = numbers.config, numbers.own(spec)
+    config, asked = numbers.config, numbers.own(spec)
     shared: dict[str, float | None] = {
         "learning_rate": config.learning_rate,
         "max_grad_norm": config.max_grad_norm,
         "threshold": config.threshold,
     }
     # Setting -> the name in another convention under which it was given.
-    converted = {c.into: name for name, c in spec.conversions.items() if name in own}
-    for into, name in converted.items():
-        if into in own:
+    converted = {c.into: name for name, c in spec.conversions.items() if name in asked}
+    for target, name in converted.items():
+        if target in asked:
             raise ConfigError(
-                f"{spec.name}: {name} and {into} say the same twice", hint="give one of them"
+                f"{spec.name}: {name} and {target} say the same twice", hint="give one of them"
             )
     settings: dict[str, float] = {}
     for name in (*spec.settings, *beside):
         if name != "noise_multiplier" and name not in converted:
-            value = own.get(name, shared.get(name))
+            value = asked.get(name, shared.get(name))
             if value is None:
                 value = numbers.default(spec, name)
                 # Z is never below C: a larger bound that is given moves it along.
@@ -288,16 +288,16 @@ def _settings(
             settings[name] = numbers.checked(spec, name, value)
     for name, given in converted.items():
         value = spec.conversions[given].value(
-            own[given],
+            asked[given],
             settings,
             numbers.sizes,
         )
         settings[name] = numbers.checked(spec, name, value)
     scaled = find(spec.control_of) if spec.control_of else spec
-    if "learning_rate" in own or not scaled.scales_by_threshold:
+    if "learning_rate" in asked or not scaled.scales_by_threshold:
         return settings
     bound = settings["max_grad_norm"]
-    threshold = own.get("threshold", config.threshold)
+    threshold = asked.get("threshold", config.threshold)
     if not threshold:
         threshold = max(numbers.default(scaled, "threshold"), bound)
     step = effective_step(settings["learning_rate"], threshold, bound)

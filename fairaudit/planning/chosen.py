@@ -70,11 +70,11 @@ def chosen_methods(numbers: SettingsResolver) -> list[MethodSpec]:
             specs.setdefault(spec.control_of, find(spec.control_of))
     # Controls last: they read what the others released.
     ordered = sorted(specs.values(), key=lambda spec: spec.control_of is not None)
-    known = {variant.name for spec in ordered for variant in spec.variants}
+    forms = {variant.name for spec in ordered for variant in spec.variants}
     for name in config.variant:
-        if name not in known:
+        if name not in forms:
             raise ConfigError(
-                f"none of the chosen methods has a variant {name!r}", hint=did_you_mean(name, known)
+                f"none of the chosen methods has a variant {name!r}", hint=did_you_mean(name, forms)
             )
     return ordered
 

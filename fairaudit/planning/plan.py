@@ -112,8 +112,8 @@ class Plan:
     def every_job(self) -> tuple[Job, ...]:
         """Its jobs, those of twins and those beside it, seed by seed."""
         jobs = [*self.jobs, *self.twins]
-        for other in self.beside.values():
-            jobs += other.jobs
+        for plan in self.beside.values():
+            jobs += plan.jobs
         return tuple(sorted(jobs, key=lambda job: job.seed))
 
     @property
@@ -129,7 +129,7 @@ class Plan:
     @property
     def ways(self) -> "dict[str, Plan]":
         """Ordinary audits of the same arms beside it, by the way of theirs that names tell."""
-        return {name: other for name, other in self.beside.items() if not other.study}
+        return {name: plan for name, plan in self.beside.items() if not plan.study}
 
     def arm(self, key: str) -> Arm:
         """The arm of that key."""
@@ -137,12 +137,12 @@ class Plan:
 
     def splitting(self, keys: Collection[str]) -> "Plan":
         """The plan with the twins of these arms, where they have some, and of those before."""
-        wanted = {job.arm for job in self.twins}
-        wanted |= {arm.key for arm in self.arms if arm.has_twins and arm.key in keys}
+        arms = {job.arm for job in self.twins}
+        arms |= {arm.key for arm in self.arms if arm.has_twins and arm.key in keys}
         references = {job.seed: job for job in self.jobs if job.arm == REFERENCE}
         twins = []
         for job in self.jobs:
-            if job.arm in wanted:
+            if job.arm in arms:
                 twins.append(job.of_twins(references[job.seed]))
         return replace(self, twins=tuple(twins))
 
@@ -156,17 +156,17 @@ def narrowed(plan: Plan, looks: Mapping[str, int]) -> Plan:
             against and what it reads come along.
     """
     seeds = max(looks.values())
-    wanted: dict[str, int] = {}
+    counts: dict[str, int] = {}
     waiting = [(REFERENCE, seeds), *looks.items()]
     while waiting:
         key, count = waiting.pop()
-        if count > wanted.get(key, 0):
-            wanted[key] = count
+        if count > counts.get(key, 0):
+            counts[key] = count
             arm = plan.arm(key)
-            waiting += [(other, count) for other in (arm.reference, arm.source) if other]
+            waiting += [(needed, count) for needed in (arm.reference, arm.source) if needed]
     config = plan.config.model_copy(update={"seeds": seeds})
-    arms = tuple(arm for arm in plan.arms if arm.key in wanted)
-    jobs = tuple(job for job in plan.jobs if job.seed - config.seed < wanted.get(job.arm, 0))
+    arms = tuple(arm for arm in plan.arms if arm.key in counts)
+    jobs = tuple(job for job in plan.jobs if job.seed - config.seed < counts.get(job.arm, 0))
     released = _epsilon_of_everything(arms, seeds, plan.training.delta)
     training = {"seeds": seeds, "epsilon_if_all_released": released}
     narrow = replace(
@@ -201,12 +201,12 @@ def make_plan(
     beside: dict[str, Plan] = {}
     for plan_beside in added("plan"):
         beside |= plan_beside(plan, dataset, own_model)
-    for name, other in beside.items():
-        jobs = tuple(replace(job, way=name) for job in other.jobs)
-        beside[name] = replace(other, jobs=jobs)
+    for name, study_plan in beside.items():
+        jobs = tuple(replace(job, way=name) for job in study_plan.jobs)
+        beside[name] = replace(study_plan, jobs=jobs)
     notices = list(plan.notices)
-    for other in beside.values():
-        notices += other.notices
+    for study_plan in beside.values():
+        notices += study_plan.notices
     plan = replace(plan, beside=beside, notices=tuple(notices))
     if config.twins == "always":
         return plan.splitting([arm.key for arm in plan.arms])
@@ -374,15 +374,15 @@ def _notices(numbers: SettingsResolver, arms: tuple[Arm, ...]) -> Iterator[Notic
         if arm.privacy.headline is not None:
             shown[arm.key] = shown_up(arm.privacy.headline)
     if numbers.config.noise_multiplier is not None and len(set(shown.values())) > 1:
-        each = ", ".join(f"{key} {epsilon}" for key, epsilon in shown.items())
+        epsilons = ", ".join(f"{key} {epsilon}" for key, epsilon in shown.items())
         yield Notice(
             "unequal_epsilon",
-            f"all methods share one noise multiplier, so their epsilons differ: {each}",
+            f"all methods share one noise multiplier, so their epsilons differ: {epsilons}",
             "use --epsilon to compare methods at one epsilon",
         )
     seeds = numbers.config.seeds
     if seeds < 5 and not numbers.config.is_one_draw:
-        left = "intervals are wide and not gated"
+        effect = "intervals are wide and not gated"
         if seeds == 1:
-            left = "a single one leaves no interval, and no measurement is gated"
-        yield Notice("few_seeds", f"{numbered(seeds, 'seed')}: {left}", "use --seeds 5 or more")
+            effect = "a single one leaves no interval, and no measurement is gated"
+        yield Notice("few_seeds", f"{numbered(seeds, 'seed')}: {effect}", "use --seeds 5 or more")

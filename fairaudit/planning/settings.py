@@ -53,12 +53,12 @@ class SettingsResolver:
 
     def own(self, spec: MethodSpec) -> dict[str, float]:
         """Settings that name the method, over those of what it controls or is the reference of."""
-        own: dict[str, float] = {}
-        for wanted in (spec.model, spec.name):
+        merged: dict[str, float] = {}
+        for key in (spec.model, spec.name):
             for name, values in self.config.settings.items():
-                if find(name).name == wanted:
-                    own |= values
-        return own
+                if find(name).name == key:
+                    merged |= values
+        return merged
 
     def checked(self, spec: MethodSpec, name: str, value: float) -> float:
         """The value, where it lies in the setting's range: a NaN would come out as epsilon 0.
@@ -81,12 +81,12 @@ def check_settings(numbers: SettingsResolver) -> None:
     for name, values in numbers.config.settings.items():
         spec = find(name)
         model = find(spec.model) if spec.model else spec
-        known = tuple(dict.fromkeys((*spec.known_settings, *model.known_settings)))
+        names = tuple(dict.fromkeys((*spec.known_settings, *model.known_settings)))
         for setting, value in values.items():
-            if setting not in known:
+            if setting not in names:
                 raise ConfigError(
                     f"method {spec.name!r} has no setting {setting!r}",
-                    hint=did_you_mean(setting, known),
+                    hint=did_you_mean(setting, names),
                 )
             if seen.setdefault((spec.name, setting), name) != name:
                 raise ConfigError(

@@ -146,11 +146,11 @@ def calibrate(
     releases = tuple(NoisyRelease("side", noise) for noise in side_noise_multipliers)
     side = SampledGaussian(steps_per_epoch, steps, releases)
     if min(side_noise_multipliers) > 0:
-        left = sigma**-2 - side.effective_noise_multiplier**-2
+        precision = sigma**-2 - side.effective_noise_multiplier**-2
     else:
-        left = -1.0
-    if left > 0.0:
-        return 1.0 / math.sqrt(left)
+        precision = -1.0
+    if precision > 0.0:
+        return 1.0 / math.sqrt(precision)
     alone = epsilon(side, delta)
     # Twice the total leaves the gradient at most 1.2 times the noise that it has without queries.
     enough = rounded_up(2.0 * sigma * math.sqrt(len(releases)), digits=3)
@@ -409,32 +409,32 @@ def _searched(
         )
 
     low, high = math.log(SMALLEST_SIGMA), math.log(LARGEST_SIGMA)
-    here = _bounded(math.log(guess), low, high)
-    found, slope = excess(here), -1.5
+    point = _bounded(math.log(guess), low, high)
+    value, slope = excess(point), -1.5
     for _ in range(60):
-        if abs(found) < 2e-4:
+        if abs(value) < 2e-4:
             break
-        there = _bounded(
-            here
+        next_point = _bounded(
+            point
             + _bounded(
-                -found / slope,
+                -value / slope,
                 -1.0,
                 1.0,
             ),
             low,
             high,
         )
-        if there == here:  # the target lies beyond a limit of sigma
+        if next_point == point:  # the target lies beyond a limit of sigma
             break
-        then = excess(there)
-        if abs(there - here) > 1e-3:
+        then = excess(next_point)
+        if abs(next_point - point) > 1e-3:
             slope = _bounded(
-                (then - found) / (there - here),
+                (then - value) / (next_point - point),
                 -8.0,
                 -0.2,
             )
-        here, found = there, then
-    return math.exp(here), slope
+        point, value = next_point, then
+    return math.exp(point), slope
 
 
 def _bounded(value: float, low: float, high: float) -> float:

@@ -66,7 +66,7 @@ def delta_of_divergences(divergences: Float64, epsilon: float) -> float:
 @lru_cache(maxsize=256)
 def _sampled(steps_per_epoch: int, sigma: float) -> tuple[float, ...]:
     """Of one step on a Poisson sample, by the library's RDP accountant."""
-    found = []
+    values = []
     with quiet():
         import dp_accounting  # lazily: 2 s
         from dp_accounting import rdp  # lazily: 2 s
@@ -79,8 +79,8 @@ def _sampled(steps_per_epoch: int, sigma: float) -> tuple[float, ...]:
             # follows from the other. Source: Canonne, Kamath and Steinke 2020, Proposition 12.
             value = float(rdp.RdpAccountant([order]).compose(step).get_epsilon(_ALMOST_ZERO))
             beside = math.log1p(-1.0 / order) - math.log(_ALMOST_ZERO * order) / (order - 1.0)
-            found.append(max(0.0, value - beside))
-    return tuple(found)
+            values.append(max(0.0, value - beside))
+    return tuple(values)
 
 
 @dataclass(frozen=True)
@@ -135,8 +135,8 @@ class Selection:
             growth = np.cumsum(np.log((k - 1 + self.shape) / k))
             chances = np.exp(k * left + growth) / math.expm1(-self.shape * math.log(self.gamma))
         chances[-1] = 1.0 - chances[:-1].sum()
-        found: Float64 = chances
-        return found
+        probabilities: Float64 = chances
+        return probabilities
 
     def draw(self, stream: np.random.Generator) -> int:
         """K of one search, however large: by inversion of one uniform of the stream."""
@@ -234,11 +234,11 @@ class SelectionEvent:
 
 def best_of_some(n: int) -> Float64:
     """P(the best of k of n candidates, drawn once each, is the j-th best), ``[k, j]``."""
-    found = np.zeros((n, n))
+    shares = np.zeros((n, n))
     for k in range(1, n + 1):
         for j in range(1, n - k + 2):
-            found[k - 1, j - 1] = math.comb(n - j, k - 1) / math.comb(n, k)
-    return found
+            shares[k - 1, j - 1] = math.comb(n - j, k - 1) / math.comb(n, k)
+    return shares
 
 
 def base_epsilon(

@@ -91,10 +91,10 @@ class SecureStream:
         Words beyond the last multiple of ``high`` anew.
         """
         last = 2**64 - 2**64 % high - 1
-        found = self._words(size)
-        while (beyond := found > np.uint64(last)).any():
-            found[beyond] = self._words(int(beyond.sum()))
-        return (found % np.uint64(high)).astype(np.int64)
+        words = self._words(size)
+        while (beyond := words > np.uint64(last)).any():
+            words[beyond] = self._words(int(beyond.sum()))
+        return (words % np.uint64(high)).astype(np.int64)
 
     def permutation(self, values: int | NDArray[Values]) -> NDArray[np.int64] | NDArray[Values]:
         """The values ``[n]``, or 0..values-1, in a random order.

@@ -79,10 +79,10 @@ def of_curve(curve: PrivacyCurve | None, false_positive_rate: float) -> float:
         """The same seen from those who are not accused, for a curve without negative epsilons."""
         return 1.0 - math.exp(-epsilon) * (1.0 - curve.delta(epsilon) - false_positive_rate)
 
-    found = min(1.0, _least(accused, curve))
+    least = min(1.0, _least(accused, curve))
     if curve.least < 0.0:
-        return found
-    return min(found, _least(spared, curve))
+        return least
+    return min(least, _least(spared, curve))
 
 
 def _least(bound: Callable[[float], float], curve: PrivacyCurve) -> float:

@@ -291,10 +291,10 @@ class GroupMeasure(Part):
 
     def value(self, metric: str) -> float | None:
         """Its number of that metric, None where it is not known."""
-        found = self.estimates.get(metric)
-        if found is None:
+        estimate = self.estimates.get(metric)
+        if estimate is None:
             return None
-        return found.value
+        return estimate.value
 
 
 class ClassShare(Part):
@@ -375,10 +375,10 @@ class Gap(Part):
         Where it is not detected and no rule limits it, that is the interval of all that the report
         judges together; else that of all pairs, or its own where it was named beforehand.
         """
-        own = self.absolute if self.named else self.simultaneous
+        number = self.absolute if self.named else self.simultaneous
         if self.detected is False and self.joint_high is not None and self.limit is None:
-            return own.model_copy(update={"low": 0.0, "high": self.joint_high})
-        return own
+            return number.model_copy(update={"low": 0.0, "high": self.joint_high})
+        return number
 
     def revised(self, **changed: object) -> "Gap":
         """The gap with these fields, read anew."""

@@ -154,8 +154,8 @@ def read_result(directory: Path, job_id: str) -> JobResult | None:
     except (SafetensorError, OSError, ValueError, TypeError, KeyError):
         return None  # a damaged header fails in as many ways as there are bits in it
     facts = metadata.get("facts", "")
-    known = metadata.get("format") == _FORMAT and metadata.get("job_id") == job_id
-    if not known or metadata.get("sha256") != _digest(job_id, facts, arrays):
+    is_own = metadata.get("format") == _FORMAT and metadata.get("job_id") == job_id
+    if not is_own or metadata.get("sha256") != _digest(job_id, facts, arrays):
         return None
     return JobResult(job_id, _mapped(path, arrays), json.loads(facts))
 
@@ -168,18 +168,18 @@ def _mapped(path: Path, arrays: Mapping[str, Array]) -> dict[str, Array]:
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))
-    found: dict[str, Array] = dict(arrays)
+    mapped: dict[str, Array] = dict(arrays)
     for name, array in arrays.items():
         if array.nbytes >= _MAPPED_BYTES:
             start = 8 + size + int(header[name]["data_offsets"][0])
-            found[name] = np.memmap(
+            mapped[name] = np.memmap(
                 path,
                 array.dtype,
                 "r",
                 start,
                 array.shape,
             )
-    return found
+    return mapped
 
 
 def _storable(name: str, array: Array) -> Array:

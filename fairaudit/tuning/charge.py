@@ -101,23 +101,23 @@ def _forms(
 
     forms: dict[Choice, Form] = {}
     for chosen, values, epochs in combinations(coordinates, draft.epochs):
-        own = {**settings, **values}
+        form_settings = {**settings, **values}
         if has_noise and base is not None:
-            own["noise_multiplier"] = draft.spec.mechanism.calibrated(
-                own, draft.steps_per_epoch, epochs, delta=draft.delta, target=base
+            form_settings["noise_multiplier"] = draft.spec.mechanism.calibrated(
+                form_settings, draft.steps_per_epoch, epochs, delta=draft.delta, target=base
             )
-        event = event_of(own, epochs)
+        event = event_of(form_settings, epochs)
         for name, coordinate in coordinates.items():
             if coordinate.choices:
                 continue
             for end in (coordinate.low, coordinate.high):
-                if event_of({**own, name: end}, epochs) != event:
+                if event_of({**form_settings, name: end}, epochs) != event:
                     raise ConfigError(
                         f"{draft.spec.name}: a range of {name} changes what is released, "
                         "so no charge covers it",
                         hint="let it search among choices: each is charged by itself",
                     )
-        forms[chosen] = Form(epochs, own.get("noise_multiplier"), event)
+        forms[chosen] = Form(epochs, form_settings.get("noise_multiplier"), event)
     return forms
 
 

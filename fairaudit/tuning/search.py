@@ -264,8 +264,8 @@ class Tuning(Search):
         values = {**candidate.settings, EPOCHS: float(candidate.form.epochs)}
         if self.scales_by_threshold and "learning_rate" in self.coordinates:
             # The step as it was before it was lengthened.
-            own = values["learning_rate"] * self.settings["threshold"]
-            values["learning_rate"] = own / values["threshold"]
+            product = values["learning_rate"] * self.settings["threshold"]
+            values["learning_rate"] = product / values["threshold"]
         return tuple(name for name, c in self.coordinates.items() if c.is_at_edge(values[name]))
 
     def candidate(self, seed: int, number: int) -> Candidate:

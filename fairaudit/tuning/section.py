@@ -33,21 +33,21 @@ def section(report: Report) -> Section | None:
     tuning = Tuned.of(report)
     if tuning is None or not report.costs:
         return None
-    how = ", the best by an exact score kept; the search is not charged"
+    ending = ", the best by an exact score kept; the search is not charged"
     if tuning.is_charged:
-        how = ", on fewer training rows and with more noise, for ε covers the search"
-    told = (
+        ending = ", on fewer training rows and with more noise, for ε covers the search"
+    intro = (
         "The same records and the same ε, spent two ways. ",
         Strong("Default"),
         ": every method once at its default setting, on all training rows and at all of epsilon. ",
         Strong("Tuned"),
         f": {tuning.trials} settings tried in every method, the model without privacy included"
-        f"{how}. The rest of this report is about the tuned models.",
+        f"{ending}. The rest of this report is about the tuned models.",
     )
     costs = _costs(report)
     title = "Cost at default and tuned settings"
     blocks = (
-        Text(told),
+        Text(intro),
         costs,
         Heading("Did searching pay?"),
         Text("The tuned private model beside the same method at its default setting."),
@@ -116,9 +116,9 @@ def _by_group(report: Report, tuning: Tuned) -> Table:
         default = _groups(_at_default(report, tuned))
         gains = _groups(tuning.gain(tuned.arm, tuned.grouping))
         for name, group in _groups(tuned).items():
-            gain, who, risk = gains.get(name), "all rows", None
+            gain, group_name, risk = gains.get(name), "all rows", None
             if name:
-                who = report.name_of(tuned.grouping, name)
+                group_name = report.name_of(tuned.grouping, name)
             accuracies: list[float | None] = [None, None]
             if gain is not None:
                 accuracies = [gain.value("accuracy"), gain.value("reference.accuracy")]
@@ -128,7 +128,7 @@ def _by_group(report: Report, tuning: Tuned) -> Table:
             rows.append(
                 (
                     versus(tuned),
-                    who,
+                    group_name,
                     *costs,
                     *map(bare, accuracies),
                     *gained,
@@ -170,10 +170,10 @@ def _charge(report: Report, tuning: Tuned) -> Iterator[Block]:
     for search in tuning.searches:
         if search.base_epsilon is None:
             continue
-        held = report.privacy[search.arm].epsilon
+        charged = report.privacy[search.arm].epsilon
         of_search = UNKNOWN
-        if held is not None and held.headline is not None:
-            of_search = shown_up(held.headline)
+        if charged is not None and charged.headline is not None:
+            of_search = shown_up(charged.headline)
         rows.append(
             (
                 plain(search.arm),
@@ -216,8 +216,8 @@ def tried(report: Report) -> Section | None:
         defaults = [seed for seed in search.seeds if seed.best is not None and seed.best.is_default]
         seeds = numbered(len(search.seeds), "seed")
         stable.append(f"{plain(search.arm)}: the default setting at {len(defaults)} of {seeds}.")
-    told = "The best score at each seed, and the chance that the search keeps that candidate."
-    blocks = (Text(f"{told} {' '.join(stable)}"), _best_table(searches))
+    intro = "The best score at each seed, and the chance that the search keeps that candidate."
+    blocks = (Text(f"{intro} {' '.join(stable)}"), _best_table(searches))
     return Section("tried", "Settings that were tried", blocks)
 
 

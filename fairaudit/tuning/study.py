@@ -132,14 +132,14 @@ def findings(report: Report) -> Iterator[Finding]:
 
 def raised_losses(tuned: Tuned) -> Iterator[Finding]:
     """A search is scored by accuracy; it may cost what accuracy does not show."""
-    told = set()
+    raised = set()
     for gain in tuned.gains:
         by_loss = gain.overall.estimates.get(RISK)
         if by_loss is None or by_loss.value is None or by_loss.ends is None:
             continue
         least, most = by_loss.ends
-        if most < 0 and gain.reference not in told:
-            told.add(gain.reference)
+        if most < 0 and gain.reference not in raised:
+            raised.add(gain.reference)
             yield Finding(
                 code="search_raised_loss",
                 arm=gain.reference,

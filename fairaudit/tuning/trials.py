@@ -215,15 +215,15 @@ def fit_task(
 
     On the fit rows, with noise of its own and the batches of its number.
     """
-    own = f"{arm.key}/{candidate.number}"
+    name = f"{arm.key}/{candidate.number}"
     return replace(
         task,
-        arm=own,
+        arm=name,
         settings=candidate.settings,
         epochs=candidate.form.epochs,
         pool=division.pool,
         records=division.records,
-        sampling=[f"candidate/{candidate.number}" if arm.shares_samples else own],
+        sampling=[f"candidate/{candidate.number}" if arm.shares_samples else name],
         checkpoints=(),
     )
 
@@ -280,8 +280,8 @@ def score(
         )
     ).numpy()
     return exact, [
-        rule.release(row, groups, tuning.score_noise, own)
-        for row, own in zip(correct, drawn, strict=True)
+        rule.release(row, groups, tuning.score_noise, noise_row)
+        for row, noise_row in zip(correct, drawn, strict=True)
     ]
 
 
@@ -302,6 +302,6 @@ def is_right(model: Sanitised, prepared: SeedData, places: NDArray[np.int64]) ->
     for start in range(0, len(rows), ROWS_AT_ONCE):
         piece = slice(start, start + ROWS_AT_ONCE)
         inputs = torch.from_numpy(np.ascontiguousarray(prepared.encoded.train[places[piece]]))
-        found = model.probabilities(inputs, torch.from_numpy(groups[piece])).numpy()
-        correct[piece] = record_correct(found, labels[piece])[0] == 1.0
+        probabilities = model.probabilities(inputs, torch.from_numpy(groups[piece])).numpy()
+        correct[piece] = record_correct(probabilities, labels[piece])[0] == 1.0
     return correct

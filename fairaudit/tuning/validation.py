@@ -37,8 +37,8 @@ def validation_groups(dataset: Dataset, config: AuditConfig) -> Int64:
 
     Raises: as :func:`fairaudit.data.split.training_size`.
     """
-    kept = group_sizes(dataset, config)
-    return largest_remainder(validation_size(int(kept.sum())), kept)
+    sizes = group_sizes(dataset, config)
+    return largest_remainder(validation_size(int(sizes.sum())), sizes)
 
 
 def draw_validation(dataset: Dataset, split: Split) -> Int64:
@@ -47,11 +47,11 @@ def draw_validation(dataset: Dataset, split: Split) -> Int64:
     Stratified by first grouping and class, like the test rows.
     """
     counts = group_counts(dataset, split.train)
-    wanted = largest_remainder(validation_size(len(split.train)), counts)
-    drawn = draw_stratified(
+    sizes = largest_remainder(validation_size(len(split.train)), counts)
+    chosen = draw_stratified(
         dataset,
         split.train,
-        wanted,
+        sizes,
         numpy_stream(split.seed, "validation"),
     )
-    return np.searchsorted(split.train, drawn).astype(np.int64)
+    return np.searchsorted(split.train, chosen).astype(np.int64)

@@ -29,5 +29,7 @@ def compare(
     from fairaudit.report.load import load_report
     from fairaudit.report.to_json import part_json
 
-    found = compare_reports(load_report(before), load_report(after), other_data=other_data)
-    print_stdout([part_json(found).rstrip("\n")] if as_json else change_lines(found, every=every))
+    changes = compare_reports(load_report(before), load_report(after), other_data=other_data)
+    print_stdout(
+        [part_json(changes).rstrip("\n")] if as_json else change_lines(changes, every=every)
+    )

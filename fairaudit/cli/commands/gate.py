@@ -44,16 +44,16 @@ def gate(
     from fairaudit.report.to_json import gates_json
 
     rules = parse_rules(fail_on)
-    given = load_report(report)
+    stored = load_report(report)
     earlier = load_report(baseline) if baseline else None
     verdict = check(
-        given, rules, earlier, trust_claims=trust_claimed_epsilon, trust_module=trust_module
+        stored, rules, earlier, trust_claims=trust_claimed_epsilon, trust_module=trust_module
     )
-    found = with_verdict(given, verdict)
-    Screen(quiet=quiet).lines(verdict_lines(found, inconclusive))
+    judged_report = with_verdict(stored, verdict)
+    Screen(quiet=quiet).lines(verdict_lines(judged_report, inconclusive))
     if as_json:
-        print_stdout([gates_json(found).rstrip("\n")])
+        print_stdout([gates_json(judged_report).rstrip("\n")])
     if junit is not None:
-        write_atomically(junit, gates_to_junit(found, inconclusive).encode())
-    tell_github(found, inconclusive)
+        write_atomically(junit, gates_to_junit(judged_report, inconclusive).encode())
+    tell_github(judged_report, inconclusive)
     raise typer.Exit(verdict.exit_code(inconclusive))

@@ -43,8 +43,8 @@ def methods(
                 "guarantee": guarantee_of(spec),
                 "settings": list(spec.settings),
                 "variants": [
-                    {**asdict(replace(each, settings={})), "settings": list(each.settings)}
-                    for each in spec.variants
+                    {**asdict(replace(variant, settings={})), "settings": list(variant.settings)}
+                    for variant in spec.variants
                 ],
                 "conversions": {key: [c.into, c.text] for key, c in spec.conversions.items()},
                 "numbers": described(spec),

@@ -35,19 +35,19 @@ def report(
     from fairaudit.report.safe_names import plain
     from fairaudit.report.write import FORMATS, TEXTS, rendered, report_paths, write_report
 
-    known = TEXTS if out == STDOUT else FORMATS
+    kinds = TEXTS if out == STDOUT else FORMATS
     names = list(dict.fromkeys(",".join(form or ["md"]).replace(" ", "").split(",")))
     for name in names:
-        if name not in known:
-            raise ConfigError(f"unknown format {name!r}", hint=did_you_mean(name, known))
+        if name not in kinds:
+            raise ConfigError(f"unknown format {name!r}", hint=did_you_mean(name, kinds))
     if out is not None and out != STDOUT:
         refuse_unusable(out)
-    found = load_report(stored)
+    loaded = load_report(stored)
     if out == STDOUT:
-        print_stdout(rendered(found, name).rstrip("\n") for name in names)
+        print_stdout(rendered(loaded, name).rstrip("\n") for name in names)
         return
     place = out or (Path() if stored == STDIN else stored.parent)
-    write_report(found, place, names)
+    write_report(loaded, place, names)
     Screen(quiet=quiet).lines(
         f"Wrote {plain(str(path), 1000)}" for path in report_paths(place, names)
     )

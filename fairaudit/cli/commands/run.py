@@ -60,10 +60,10 @@ def run(given: Given) -> None:
     screen.lines(warning_lines(report, verbose=given.verbose))
     out = resolved.config.out
     screen.lines([report_line(out, resolved.config.format)])
-    kept = trainings_text(*kept_trainings(out))
+    note = trainings_text(*kept_trainings(out))
     command = shlex.join(["fairaudit", "clean", str(out)])
     screen.lines(
-        [f"Kept {kept} in {plain(str(out / 'jobs'), 1000)}; `{plain(command, 1000)}` removes them"]
+        [f"Kept {note} in {plain(str(out / 'jobs'), 1000)}; `{plain(command, 1000)}` removes them"]
     )
     screen.lines(next_lines(report, out, resolved.config.format))
     if given.json:

@@ -82,7 +82,7 @@ def score(
         raise ConfigError(
             "nothing to score", "name a table of predictions, or --synthetic FILE --data FILE"
         )
-    given = {
+    options = {
         "data": table,
         "label": y_true,
         "group": group,
@@ -98,8 +98,8 @@ def score(
         "inconclusive": inconclusive,
     }
     if synthetic is not None:
-        given["synthetic"] = synthetic
-    resolved = resolve_config(given)
+        options["synthetic"] = synthetic
+    resolved = resolve_config(options)
     shared = resolved.config
     # Imported here: `--help` must not wait for numpy and pyarrow.
     from fairaudit.cli.console import Screen
