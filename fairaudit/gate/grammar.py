@@ -262,7 +262,7 @@ def _is_name(token: str) -> bool:
 
 def _unquoted(token: str) -> str:
     """A name without its quotes and escapes."""
-    if len(token) > 1 and token[0] in "\"'" and token[-1] == token[0]:
+    if token[0] in "\"'" and token[-1] == token[0]:
         return re.sub(
             r"\\(.)",
             r"\1",

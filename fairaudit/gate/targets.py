@@ -249,7 +249,7 @@ def _unless(target: Target, why: str) -> Target:
 
 def _is_arm(name: str, key: str, method: str) -> bool:
     """``global`` is every arm of the method, ``global@3``, ``global:as-published`` those forms."""
-    return name in (key, method) or (key.startswith(name + "@") and ":" in name)
+    return name in (key, method) or key.startswith(name + "@")
 
 
 def _arms(rule: GateRule, report: Report) -> set[str]:

@@ -75,9 +75,8 @@ class Evaluation:
 
     def records(self, predictions: Sequence[Predictions]) -> EvaluatedRecords:
         """The index of all test rows."""
-        rows = [p.rows for p in predictions] or [np.empty(0, dtype=np.int64)]
         return EvaluatedRecords.of(
-            rows,
+            [p.rows for p in predictions],
             self.grouping.groups,
             len(self.grouping.names),
         )

@@ -445,7 +445,10 @@ def with_hidden_rows(without_group, dropped):
     pairs = (gap("a", "c", 0.029), gap("a", "c", 0.029, kind="max"))
     pairs += (gap("a", "", 0.029, kind="population"),)
     compared = replace(comparison(costs=(0.04, 0.011, 0.02), names=names), gaps=pairs)
-    compared = with_measure(compared, "(missing)", gated=False, reason="rows without a group")
+    few = {name: replace(e, n_test=90) for name, e in compared.by_group[2].estimates.items()}
+    compared = with_measure(
+        compared, "(missing)", gated=False, reason="rows without a group", estimates=few
+    )
     report = report_of(compared, names=names)
     grouping = report.data.groupings[0]
     rows = [g.model_copy(update={"is_missing": g.name == "(missing)"}) for g in grouping.groups]

@@ -13,7 +13,15 @@ from fairaudit.errors import ConfigError
 from fairaudit.gate.comparison import compare_reports
 from fairaudit.gate.grammar import parse_rule
 from fairaudit.metrics.compare import FIXED_SPLIT, Evaluation, Twin, compare
-from fairaudit.metrics.registry import METRICS, MetricSpec, cost_of, costs, of_study, within_model
+from fairaudit.metrics.registry import (
+    METRICS,
+    WITHIN,
+    MetricSpec,
+    cost_of,
+    costs,
+    of_study,
+    within_model,
+)
 from fairaudit.metrics.within_model import LabelOutcome, Predictions
 from fairaudit.report.load import load_report
 from fairaudit.score import ScoreConfig, score
@@ -240,6 +248,12 @@ def test_too_few_records_for_it_leave_no_interval_or_no_gate(tmp_path, monkeypat
     assert held["npv"].low is None
     assert f"the negative predictive value needs {n + 1:,}".replace(",", "") in held["npv"].reason
     assert [gate.outcome for gate in report.gates] == ["inconclusive", "fail", "inconclusive"]
+
+
+def test_a_rate_of_false_accusations_rests_on_some_outsiders():
+    """Half of the records are no members; of them as many are accused as the rate says."""
+    accused = {name: METRICS[name].least_records / 2 * rate for name, rate in WITHIN.items()}
+    assert accused == pytest.approx({"leakage_tpr": 2.5, "leakage_tpr_at_1": 5})
 
 
 def test_a_metric_without_an_interval_says_why(tmp_path, monkeypatch):

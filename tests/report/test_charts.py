@@ -83,17 +83,6 @@ def test_a_picture_stands_above_the_tables_of_its_section(make):
             assert part.index("![") < part.index("\n| ")
 
 
-def test_the_cost_chart_shows_points_with_intervals(report):
-    panel, risk = chart(report, "privacy-cost").panels
-    assert isinstance(panel, Intervals)
-    first = panel.bars[0]
-    assert (first.row, first.series) == ("F", "global-adapt")
-    assert first.number.value == pytest.approx(4.1)
-    assert first.number.low == pytest.approx(100 * (0.041 - 0.0141234567))
-    assert first.number.high == pytest.approx(100 * (0.041 + 0.0141234567))
-    assert risk.bars[0].number.value == pytest.approx(0.082)  # nats
-
-
 def test_a_group_without_a_number_is_in_the_table_and_not_drawn(report):
     chosen = report.comparisons[0]
     group = chosen.by_group[0].model_copy(update={"estimates": {}, "reason": "suppressed"})

@@ -30,21 +30,6 @@ def test_a_sweep_is_one_curve_a_method_by_rising_epsilon():
     assert first.gap.low < first.gap.value < first.gap.high
 
 
-def test_what_the_curve_says_is_what_the_comparisons_say():
-    report = swept(KEYS)
-    for sweep in report.sweep:
-        for point in sweep.points:
-            compared = next(c for c in report.comparisons if c.arm == point.arm)
-            for group in compared.by_group:
-                estimate = group.estimates["privacy_cost"]
-                shown = point.cost[group.group]
-                assert (shown.value, shown.low, shown.high) == (
-                    estimate.value,
-                    estimate.low,
-                    estimate.high,
-                )
-
-
 @pytest.mark.parametrize("targets", [{"dpsgd": 3.0}, {"dpsgd": 3.0, "global": 3.0}])
 def test_one_epsilon_makes_no_curve(targets):
     report = swept(targets)
