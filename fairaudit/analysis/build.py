@@ -153,10 +153,7 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
         sweep=swept,
         studies=dict(audit.studies),
         diagnostics=read,
-        warnings=(
-            *_warnings(audit, arms, first),
-            *_of_studies(audit),
-        ),
+        warnings=tuple(_warnings(audit, arms, first)),
         limitations=limitations(plan, dataset, compared),
         timing=dict(metadata.seconds),
     )
@@ -213,9 +210,6 @@ def _warnings(
     if audit.resolved.config.preset is not None:
         for note in find_preset(audit.resolved.config.preset).notes:
             yield ReportWarning(code="preset_note", level="notice", message=note, fix="")
-
-
-def _of_studies(audit: Audit) -> Iterator[ReportWarning]:
     for name, warnings in parts("warnings"):
         if name in audit.studies:
             yield from warnings(audit.studies[name])

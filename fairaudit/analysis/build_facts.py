@@ -75,9 +75,7 @@ def data_facts(
         for place, name in enumerate(grouping.names):
             rows, is_missing = visible(counts[place], least), place == grouping.missing
             groups.append(GroupFacts(name=name, rows=rows, is_missing=is_missing))
-        groupings.append(
-            GroupingFacts(name=grouping.name, steers=not groupings, groups=tuple(groups))
-        )
+        groupings.append(GroupingFacts(name=grouping.name, groups=tuple(groups)))
     classes = zip(
         dataset.classes,
         np.bincount(dataset.labels, minlength=len(dataset.classes)),

@@ -14,6 +14,7 @@ from fairaudit.metrics.registry import costs
 Operator = Literal[">", ">=", "<", "<="]
 Statistic = Literal["interval", "mean", "ci_low", "ci_high"]
 
+_SIGNS = frozenset("@:,=\"'")  # which stand in a name only within quotes
 ALL_ROWS = "overall"  # the selector of all test rows together
 DELTA = "delta"
 _STATISTICS = {
@@ -245,7 +246,7 @@ def _selector(tokens: list[str], rule: str) -> GroupSelector:
     is_list = not equals or (equals == ["="] and len(names) == len(commas) + 1)
     if (
         not is_list
-        or not all(map(_is_name, [*grouping, *names]))
+        or not _SIGNS.isdisjoint([*grouping, *names])
         or not grouping
         or set(commas) > {","}
     ):
@@ -254,10 +255,6 @@ def _selector(tokens: list[str], rule: str) -> GroupSelector:
             hint="""write @sex=F, or with quotes @"marital status"="never married\"""",
         )
     return GroupSelector(_unquoted(grouping[0]), tuple(map(_unquoted, names)))
-
-
-def _is_name(token: str) -> bool:
-    return token not in ("@", ":", ",", "=", '"', "'")
 
 
 def _unquoted(token: str) -> str:

@@ -170,8 +170,10 @@ def _of_answers(
 def measures(comparison: Comparison) -> list[str]:
     """The primary measures: every cost; of those by class the detected, else the most open one."""
     names = []
+    known = dict.fromkeys(gap.metric for gap in comparison.gaps if not part_of(gap.metric))
     for cost in costs():
-        gaps = [main_gap(comparison, name) for name in _by_class(comparison, cost)]
+        of_cost = [name for name in known if name.partition("[")[0] == cost]
+        gaps = [main_gap(comparison, name) for name in of_cost]
         defined = [gap for gap in gaps if gap is not None]
         detected = [gap.metric for gap in defined if detected_gap(comparison, gap.metric)]
         widest = max(
@@ -183,12 +185,6 @@ def measures(comparison: Comparison) -> list[str]:
             detected = [widest.metric]
         names += detected
     return names
-
-
-def _by_class(comparison: Comparison, cost: str) -> list[str]:
-    """``tpr_cost``, or ``tpr_cost[0]`` and so on where there is one for each class."""
-    names = dict.fromkeys(gap.metric for gap in comparison.gaps if not part_of(gap.metric))
-    return [name for name in names if name.partition("[")[0] == cost]
 
 
 def _answer(report: Report, metric: str) -> str:

@@ -44,7 +44,6 @@ class GroupingFacts(Part):
     """One way in which the rows were cut; the first steers splits and group-aware methods."""
 
     name: str
-    steers: bool
     groups: tuple[GroupFacts, ...]
 
 
