@@ -182,7 +182,7 @@ def on_rows_of(
 def predictions(
     plan: Plan, arm: str, grouping: int, results: Mapping[str, JobResult]
 ) -> Sequence[Predictions]:
-    """What an arm predicts at every seed, with its training metrics by a grouping."""
+    """What an arm predicts at every seed, with its training rows by a grouping."""
     return _predictions(finished(plan, arm, results), grouping)
 
 
