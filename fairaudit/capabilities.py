@@ -112,7 +112,7 @@ def parts(part: str) -> Iterator[tuple[str, Any]]:
 
 
 def capabilities() -> Iterator[Capability]:
-    """All that are there."""
+    """Every capability (a folder that can be taken out) of ``CAPABILITIES``."""
     for place in CAPABILITIES:
         capability = imported(place)
         assert isinstance(capability, Capability)

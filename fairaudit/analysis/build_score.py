@@ -65,7 +65,7 @@ class ScoreResults:
 
 
 def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
-    """The report on given predictions."""
+    """The report on given predictions, measured and judged as an audit's without training."""
     dataset, config = results.dataset, results.config
     named = named_pairs(config.compare, dataset.groupings)
     shown = []

@@ -50,7 +50,7 @@ _HUNDRED = 100.0
 
 
 def section(report: Report) -> Section | None:
-    """None where nothing was chosen."""
+    """The section on the chosen epsilon; None where nothing was chosen."""
     choice = Choice.of(report)
     if choice is None:
         return None

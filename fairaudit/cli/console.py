@@ -53,7 +53,7 @@ class Screen:
                     self._console.print(Text(piece))
 
     def listen(self, event: ProgressEvent) -> None:
-        """Draw one event of an audit."""
+        """Draw one event of an audit: progress of trainings, notices, stages."""
         if self._quiet:
             return
         match event:

@@ -22,7 +22,7 @@ def print_stdout(lines: Iterable[str]) -> None:
 
 
 def print_json(value: object) -> None:
-    """The same in JSON."""
+    """Print a value as JSON on standard output."""
     print_stdout(
         [
             json.dumps(
@@ -60,7 +60,7 @@ class Unheard(io.TextIOWrapper):
     """Standard error that nobody may read: the exit code and the files still say how it ended."""
 
     def write(self, text: str) -> int:
-        """Write, or go on without."""
+        """Write the text, or drop it and all that follows where the stream is closed."""
         try:
             return super().write(text)
         except OSError:
@@ -68,7 +68,7 @@ class Unheard(io.TextIOWrapper):
             return len(text)
 
     def flush(self) -> None:
-        """Flush, or go on without."""
+        """Flush, or drop all that follows where the stream is closed."""
         try:
             super().flush()
         except OSError:

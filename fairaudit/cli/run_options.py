@@ -153,7 +153,7 @@ def parameter(
     default: object,
     declared: Any,  # noqa: ANN401 (typer's own type)
 ) -> inspect.Parameter:
-    """An option in a signature."""
+    """An option as a parameter of a command's signature, which typer reads."""
     return inspect.Parameter(
         name,
         _BY_NAME,

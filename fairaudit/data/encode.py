@@ -182,7 +182,7 @@ class DecodedRows:
 
     Args:
         records: All rows.
-        rows: Which.
+        rows: Numbers of the rows to decode, ``[n]``.
         recipe: How.
     """
 

@@ -85,8 +85,8 @@ class CauseReading:
     """The readings of one training, one checkpoint at a time.
 
     Args:
-        method: Whose steps.
-        task: Its training.
+        method: The method that made the steps.
+        task: The training whose checkpoints are read.
     """
 
     def __init__(self, method: GradientMethod, task: Task) -> None:

@@ -30,7 +30,7 @@ class Window:
 
 
 def positions(image: Shape, window: Window) -> tuple[int, int]:
-    """How many windows fit, (down, across)."""
+    """How many windows fit into an image, (down, across)."""
     spots = []
     for axis in (0, 1):
         reach = window.dilation[axis] * (window.kernel[axis] - 1)

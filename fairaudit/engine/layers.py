@@ -90,7 +90,7 @@ class _Chain:
         return height, width, channels
 
     def linear(self, module: nn.Linear) -> None:
-        """One row of numbers to another."""
+        """Bind a linear layer: one row of numbers to another."""
         outputs = module.out_features
         inputs = module.in_features
         has_bias = module.bias is not None
@@ -120,7 +120,7 @@ class _Chain:
             )
 
     def conv(self, module: nn.Conv2d) -> None:
-        """Images to images."""
+        """Bind a convolution: images ``(H, W, C)`` to images."""
         image = self.image(module)
         if module.groups != 1 or module.padding_mode != "zeros":
             raise unsupported(
@@ -148,7 +148,7 @@ class _Chain:
         self.add(layer, layer.out)
 
     def group_norm(self, module: nn.GroupNorm) -> None:
-        """Over groups of channels."""
+        """Bind a normalisation over groups of channels."""
         image = self.image(module)
         if not module.affine:
             raise unsupported(module, "without affine parameters")
@@ -164,7 +164,7 @@ class _Chain:
         )
 
     def layer_norm(self, module: nn.LayerNorm) -> None:
-        """Over everything."""
+        """Bind a normalisation over all numbers of a record."""
         channels_first = self.shape if self.shape is None else (*self.shape[2:], *self.shape[:2])
         if not module.elementwise_affine or module.bias is None:
             raise unsupported(module, "without a weight and a bias")

@@ -128,7 +128,7 @@ class TrainingPool:
         return self._table.device
 
     def to(self, device: torch.device) -> "TrainingPool":
-        """The same pool on another device."""
+        """The same pool with its tensors on another device."""
         moved = copy.copy(self)
         moved._table = self._table.to(device)
         moved.labels = self.labels.to(device)

@@ -197,7 +197,7 @@ class _Records:
     """The records of one batch on their way through one replicate.
 
     Args:
-        network, number: Which replicate.
+        network, number: The replicates, and which of them this is, 0 to R - 1.
         budget: Bytes of gradients kept between the two passes.
     """
 

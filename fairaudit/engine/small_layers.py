@@ -329,7 +329,7 @@ class LayerNorm(_Normalise):
         )
 
     def stored(self, values: Tensor) -> Tensor:
-        """[R, *shape]."""
+        """w or b in the order of the record's numbers, [R, *shape]."""
         if len(self.shape) == 1:
             return values
         height, width, channels = self.shape

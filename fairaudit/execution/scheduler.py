@@ -43,7 +43,7 @@ class JobFailure:
     """A job that ended without a result.
 
     Args:
-        job_id, arm, seed: Which.
+        job_id, arm, seed: The training that failed.
         message: One line.
     """
 
@@ -259,7 +259,7 @@ def _train(
     inputs: Shared[Inputs],
     training: TrainingTask,
 ) -> WorkerAnswer:
-    """In a worker: train one job."""
+    """In a worker process: train one job by ``train`` ("module:function"), and time it."""
     start = time.perf_counter()
     module, _, function = train.partition(":")
     run: Train = getattr(importlib.import_module(module), function)

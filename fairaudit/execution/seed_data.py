@@ -53,7 +53,7 @@ def prepare_seed(
     """A seed's split and encoding.
 
     Args:
-        plan, seed: Which.
+        plan, seed: The plan of the audit, and the seed to prepare.
         inputs: The data.
         by_pool: Encode by what the student pool shows, not the training rows.
 
@@ -84,7 +84,7 @@ def prepare_rows(
     Args:
         inputs: All rows.
         config: The options.
-        split: Which rows.
+        split: Training and test rows of the seed.
         by_pool: As of :func:`prepare_seed`.
         queries: Records that the pool must have, where there are so many.
 

@@ -60,7 +60,7 @@ class Kept(NamedTuple):
 
 
 def method_of(arm: Arm) -> Method:
-    """What trains an arm."""
+    """The method object that trains an arm, by the arm's trainer ("module:Class")."""
     module, _, name = arm.trainer.partition(":")
     method = getattr(importlib.import_module(module), name)()
     assert isinstance(method, Method)

@@ -52,7 +52,7 @@ def run_job(
 
     Args:
         plan: The frozen plan.
-        job: Which.
+        job: The arm and seed to train.
         source: The result of ``job.source_id``, for a control.
         inputs: The data.
 

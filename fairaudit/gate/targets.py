@@ -138,7 +138,7 @@ class Vocabulary:
 
 
 def vocabulary_of(report: Report) -> Vocabulary:
-    """The names that the report knows."""
+    """The arms, groupings, groups and studies that rules on this report may name."""
     return Vocabulary(
         arms=tuple((arm.key, arm.method) for arm in report.every_arm),
         groupings={g.name: tuple(group.name for group in g.groups) for g in report.data.groupings},
@@ -156,7 +156,7 @@ def find_targets(
     """Every number that the rule is about; names are taken to be known.
 
     Args:
-        rule, report: Which.
+        rule, report: The rule, and the report whose numbers it is held against.
         trust_claims: Whether an epsilon that a trainer claims is a number like the others.
         trust_module: Whether one that rests on a module of the user's own is.
     """

@@ -122,7 +122,7 @@ def findings(report: Report) -> Iterator[Finding]:
 
 
 def warnings(leakage: Leakage) -> Iterator[ReportWarning]:
-    """Models that could not be trained."""
+    """A warning for every arm of which a model to be attacked could not be trained."""
     for arm in leakage.arms:
         if arm.failed:
             yield _warning(

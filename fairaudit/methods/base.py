@@ -101,7 +101,7 @@ class Task:
     checkpoints: Collection[int] = ()
 
     def facts(self) -> PublicFacts:
-        """What may be known in advance."""
+        """What may be known of a training before its first batch."""
         import torch
 
         from fairaudit.engine.rules import PublicFacts

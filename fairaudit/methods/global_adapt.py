@@ -129,7 +129,7 @@ class GlobalAdapt(GradientMethod):
     clip: ClassVar[type[GlobalAdaptiveClip]] = GlobalAdaptiveClip
 
     def rule(self, task: Task) -> ClippingRule[Any]:
-        """C / max(norm, Z)."""
+        """The clipping rule of a training: factor C / max(norm, Z)."""
         return self.clip(
             max_grad_norm=task.settings["max_grad_norm"],
             threshold=task.settings["threshold"],

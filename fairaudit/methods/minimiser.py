@@ -86,7 +86,7 @@ class OutputPerturbation(Method):
         return noise_stream(task.seed, "noise", task.arm, task.repeats)
 
     def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:
-        """Solve once, then draw."""
+        """Solve the convex problem once, then draw each repeat's noise on its minimiser."""
         inputs = self.inputs(task)
         records = bounded(task.pool, inputs)
         problem = LogisticProblems(

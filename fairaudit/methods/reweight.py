@@ -74,7 +74,7 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
         return self.count_noise_multiplier
 
     def init(self, replicates: int, facts: PublicFacts) -> GroupWeightState:
-        """Weight 1 for every group."""
+        """The first step's weights: 1 for every group, ``[R, K]``."""
         return GroupWeightState(
             facts.expected_batch_size.new_ones(replicates, facts.n_groups),
             facts.expected_batch_size,
@@ -122,7 +122,7 @@ class Reweight(GradientMethod):
     clip: ClassVar[type[ReweightedClip]] = ReweightedClip
 
     def rule(self, task: Task) -> ReweightedClip:
-        """theta_k by the group's noised count."""
+        """The rule that weights records by theta_k, from the group's noised count."""
         settings = task.settings
         return self.clip(
             max_grad_norm=settings["max_grad_norm"],

@@ -113,7 +113,7 @@ class GaussianMechanism:
         delta: float,
         target: float,
     ) -> float:
-        """Noise over sensitivity, of each release."""
+        """The least noise over sensitivity, of each release, that meets ``target``."""
         return calibrate_gaussian(self._count(settings), delta, target)
 
     def _count(self, settings: Settings) -> int:
@@ -249,7 +249,7 @@ class MethodSpec:
         reference_of: The method whose settings this reference takes, or None.
         settings_of: The method whose settings an ablation takes, or None.
         control_of: The method whose series it reads, or None.
-        source_series: Which series.
+        source_series: Name of the series that ``control_of`` hands over.
         method_set: The name by which ``--method`` asks for it and for others at once that take a
             method apart, without noise and guarantee; `all` leaves them out. "" for other methods.
         readings: ``module:function`` that reads a finished training for the report, or "".

@@ -68,7 +68,7 @@ class LogisticProblems:
         return replace(self, features=features, targets=self.targets[rows])
 
     def gradient(self, theta: Tensor) -> Tensor:
-        """[R, H, d]."""
+        """Gradient of the penalised loss at ``theta [R, H, d]``, of the same shape."""
         total = self.penalty * theta
         for features, targets in self.pieces():
             mass = targets.sum(-1, keepdim=True)
@@ -81,7 +81,7 @@ class LogisticProblems:
         return total
 
     def newton_step(self, theta: Tensor, gradient: Tensor) -> Tensor:
-        """H^-1 gradient, [R, H, d]."""
+        """H^-1 gradient, the Newton step of each problem, ``[R, H, d]``."""
         steps = []
         for r, slope in enumerate(gradient):
             hessian = theta.new_zeros(slope.numel(), slope.numel())

@@ -268,7 +268,7 @@ class CoupledTape(Tape):
         *,
         clean: bool = False,
     ) -> Tensor:
-        """As of any tape."""
+        """Logits, as of any tape; the inputs are kept for the penalty."""
         self.inputs = x
         return super().forward(x, norms, clean=clean)
 

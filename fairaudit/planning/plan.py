@@ -189,7 +189,7 @@ def make_plan(
     """Decide everything that training needs, epsilon included; trains nothing.
 
     Args:
-        config, dataset: What was asked.
+        config, dataset: The options and the checked data of the audit.
         own_model: What a worker found a user's own model to be.
 
     Raises:

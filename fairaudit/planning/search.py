@@ -36,7 +36,7 @@ class Search(ABC):
     """How one arm's settings are sought; the capability that trains it knows more.
 
     Args:
-        capability: Whose it is.
+        capability: Name of the capability that searches.
         uncovered: What its epsilon leaves out.
         trials: Trainings at each seed.
         settings: The default setting.

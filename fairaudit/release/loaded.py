@@ -227,7 +227,7 @@ def write_predictions(model: ReleasedModel, data: Path, out: Path) -> Prediction
     """Predict a file into a table: ``prediction``, then ``probability_CLASS`` of every class.
 
     Args:
-        model: Whose predictions.
+        model: The released model that predicts.
         data: As of :meth:`ReleasedModel.predict_file`.
         out: ``.parquet`` or ``.csv``; it appears whole or not at all.
 

@@ -198,7 +198,7 @@ def refuse_other_factory(model: str, named: str | None) -> None:
 
 
 def _audited(report: Report, request: Request) -> ArmFacts:
-    """The arm that is asked for."""
+    """The one arm of the report of that method, variant and epsilon, or a refusal."""
     found, known = [], []
     for arm in report.arms:
         if arm.is_own_code and arm.method == request.method:

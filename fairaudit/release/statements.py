@@ -129,7 +129,7 @@ def _json(event: PrivacyEvent) -> JsonValue:
 
 
 def not_covered(plan: ReleasePlan, recipe: ReleaseRecipe) -> Iterator[str]:
-    """What epsilon leaves out."""
+    """What the guarantee's epsilon leaves out, in sentences."""
     yield from find(plan.arm.method).unprotected
     if recipe.fitted and not plan.by_pool:
         yield "preprocessing that was fitted on training rows, listed under fitted_without_privacy"

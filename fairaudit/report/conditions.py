@@ -515,7 +515,7 @@ def _finding(
     reason: str = "",
     advised: Advice | None = None,
 ) -> Finding:
-    """A finding about one comparison."""
+    """A finding about one comparison; its sentence is looked up by ``code`` later."""
     return Finding(
         code=code,
         arm=comparison.arm,
@@ -654,7 +654,7 @@ def _beside_rule(report: Report, arm: ArmFacts) -> tuple[float, float]:
 
 
 def _sizes(report: Report, sigma: float = 0.0) -> PublicSizes:
-    """What the rules read."""
+    """The public sizes that rules for default settings read, with noise multiplier ``sigma``."""
     training, images = report.training, report.data.images
     columns = len(report.data.features)
     if images is not None:

@@ -210,7 +210,7 @@ class Document:
 
     @property
     def charts(self) -> tuple[Chart, ...]:
-        """All charts, in reading order."""
+        """All charts of the document, in reading order."""
         charts: list[Chart] = []
         for section in self.sections:
             charts += charts_of(section.blocks)

@@ -161,7 +161,7 @@ class Report(Part):
 
     @property
     def all_comparisons(self) -> tuple[Comparison, ...]:
-        """The comparisons, then those of studies."""
+        """The comparisons of the audit, then those of its studies (as leakage)."""
         comparisons = list(self.comparisons)
         for study in self.studies.values():
             comparisons += study.comparisons

@@ -119,7 +119,7 @@ def value_alone(estimate: Interval, scale: Scale) -> str:
 
 
 def interval_alone(estimate: Interval, scale: Scale) -> str:
-    """The interval without its number."""
+    """The interval without its number, as ``[low, high]`` on this scale."""
     if estimate.ends is None:
         return UNKNOWN
     digits = _digits(estimate, scale)

@@ -33,7 +33,7 @@ class Split:
     """A cost over some rows, or a gap between two groups, in parts that sum to it.
 
     Args:
-        metric: Which cost.
+        metric: Name of the cost, as ``privacy_cost``.
         a, b: The groups of a gap, the one that pays more first; "" for a cost.
         total: The number.
         known: From the reference to the method; of three parts step and noise also together.
@@ -77,7 +77,7 @@ def part_names(comparison: Comparison) -> list[str]:
 
 
 def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> Split | None:
-    """A group's cost in its parts."""
+    """A group's cost in its parts (step, clipping, noise); None where it was not split."""
     names, estimates = part_names(comparison), group.estimates
     if not names or metric not in estimates:
         return None

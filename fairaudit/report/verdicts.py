@@ -46,7 +46,7 @@ class GateTarget(Interval):
 
     @property
     def shared(self) -> Interval:
-        """The number with the wider interval."""
+        """The number with the interval that holds for all numbers of the rule together."""
         return Interval(
             value=self.value,
             low=self.shared_low,

@@ -27,7 +27,7 @@ def train(
     """Arrays and facts of a job that the user's own code trains.
 
     Args:
-        plan, job, arm: Which.
+        plan, job, arm: The audit's plan, the job to train and its arm.
         prepared: The seed's data.
 
     Raises:
@@ -95,7 +95,7 @@ def _request(
     """What a training is handed, at its default settings.
 
     Args:
-        plan, job, arm, prepared: Which, on which data.
+        plan, job, arm, prepared: The job of that arm, and the data of its seed.
         fit: Places among the training rows, of those that it trains on.
         beside: Places of those that it predicts after the test rows.
     """

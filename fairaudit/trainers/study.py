@@ -41,7 +41,7 @@ class SyntheticGroup(Part):
     """A group in an arm's synthetic tables beside the real training rows, means over seeds.
 
     Args:
-        arm, grouping, group: Which.
+        arm, grouping, group: Where: an arm's table, and a group of a grouping.
         real_share, share: Of the rows.
         real_rate, rate: Of the positive class among the group's rows; None without such a class, or
             without rows.

@@ -137,7 +137,7 @@ def make_score(
     n_groups: int,
     missing: int | None,
 ) -> Score:
-    """The score of that name."""
+    """The score that a search maximises, by its name."""
     return Accuracy(validation_rows) if goal == "accuracy" else WorstGroup(n_groups, missing)
 
 

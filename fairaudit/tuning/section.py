@@ -29,7 +29,7 @@ _MOST_TRIED = 24
 
 
 def section(report: Report) -> Section | None:
-    """None where settings were fixed."""
+    """The section on the search for settings; None where settings were fixed."""
     tuning = Tuned.of(report)
     if tuning is None or not report.costs:
         return None
@@ -68,7 +68,7 @@ def _at_default(report: Report, tuned: Comparison) -> Comparison | None:
 
 
 def _costs(report: Report) -> Table:
-    """Over all rows, both ways."""
+    """A table of costs over all rows, at default and at tuned settings."""
     rows: list[tuple[Cell, ...]] = []
     for tuned in report.costs:
         method = versus(tuned)
@@ -204,7 +204,7 @@ def _charge(report: Report, tuning: Tuned) -> Iterator[Block]:
 
 
 def tried(report: Report) -> Section | None:
-    """None where settings were fixed."""
+    """The section on each seed's best setting; None where settings were fixed."""
     tuning = Tuned.of(report)
     if tuning is None:
         return None

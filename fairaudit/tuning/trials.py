@@ -111,7 +111,7 @@ def judged(
     """The chance that each candidate is the one released, [n], and the facts of the search.
 
     Args:
-        arm, seed, candidates: Whose.
+        arm, seed, candidates: The arm, its seed and the candidates trained there.
         failed: Numbers of those that said the same of everybody.
         correct, prepared, division: As of :func:`score`.
     """
@@ -254,7 +254,7 @@ def score(
     Exact, for the audit alone, and as it is released.
 
     Args:
-        arm, seed: Whose.
+        arm, seed: The arm and seed whose candidates are scored.
         correct: Whether each candidate is right on each validation row, ``[n, V]``.
         prepared, division: The seed's data.
     """

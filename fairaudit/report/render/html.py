@@ -40,7 +40,7 @@ def picture(chart: doc.Chart, kind: str) -> bytes:
 
 
 def page(whole: doc.Document) -> str:
-    """Any document as one page."""
+    """Any document as one HTML page."""
     loader = PackageLoader("fairaudit.report.render")
     environment = Environment(
         loader=loader,
@@ -150,7 +150,7 @@ def _number(is_number: bool) -> Markup:
 
 
 def inline(cell: doc.Cell) -> Markup:
-    """Words, or a cell in words."""
+    """Words, or a table's cell in words, as escaped HTML."""
     text = Markup("")
     for run in doc.runs_of(cell):
         match run:

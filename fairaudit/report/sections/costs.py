@@ -50,7 +50,7 @@ def section(report: Report) -> Section | None:
 
 
 def all_measures(report: Report) -> list[str]:
-    """The costs that any comparison knows."""
+    """The cost measures that any comparison of the report has."""
     names: dict[str, None] = {}
     for comparison in report.costs:
         names |= dict.fromkeys(cost_names(comparison))
@@ -81,7 +81,7 @@ def _by_group(report: Report) -> Table:
 
 
 def _title(report: Report, measure: str) -> str:
-    """What is lost, with its unit."""
+    """A column's title: what is lost by this measure, with its unit."""
     words = measure_text(measure, report.data.label)
     words = words.replace("true positive rate", "tpr")
     lost = "added" if spec_of(measure).unit == "nats" else "lost"

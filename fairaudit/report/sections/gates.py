@@ -12,7 +12,7 @@ _MOST_TARGETS = 12
 
 
 def section(report: Report) -> Section | None:
-    """None where no gate was set."""
+    """The section on the rules and their outcomes; None where no gate was set."""
     if not report.gates:
         return None
     rules: list[tuple[Cell, ...]] = []

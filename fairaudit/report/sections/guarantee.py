@@ -62,7 +62,7 @@ def _joined(items: list[str]) -> str:
 
 
 def _of_all(facts: ArmPrivacy, training: Training) -> str:
-    """Unit, neighbours, sampling and accountants."""
+    """What holds of every guarantee: unit, neighbours, sampling and accountants."""
     sampling, accountants = "Poisson with probability q", "PLD (headline) and RDP"
     if isinstance(facts.event, Gaussian):
         sampling, accountants = _NOT_SAMPLED, "the exact Gaussian curve (headline) and RDP"

@@ -138,7 +138,7 @@ def within(report: Report) -> Section | None:
 
 
 def _selected(report: Report) -> tuple[Inline, ...]:
-    """Whom selection rates are about."""
+    """The line on whom selection rates are about: which class counts as selected."""
     label = report.data.label
     if label.favourable is None:
         return ("No selection rates: set --favourable.",)

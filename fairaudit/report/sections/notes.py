@@ -29,7 +29,7 @@ def warnings(report: Report) -> Section | None:
 
 
 def limitations(report: Report) -> Section | None:
-    """Every limitation that applies."""
+    """The section of every limitation that applies to this report."""
     items = []
     for limitation in report.limitations:
         text = plain(limitation.text, 800)

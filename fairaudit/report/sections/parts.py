@@ -19,7 +19,7 @@ WHERE_DETECTED = "Only methods of which a cost was detected were split (--twins 
 
 
 def section(report: Report) -> Section | None:
-    """None where no comparison is split."""
+    """The section that splits costs into step, clipping and noise; None if none is."""
     rows: list[tuple[Cell, ...]] = []
     for comparison in report.costs:
         rows += _rows(report, comparison)

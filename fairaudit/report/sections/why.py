@@ -18,7 +18,7 @@ _STATISTICS = {
 
 
 def section(report: Report) -> Section | None:
-    """None where checkpoints were not read."""
+    """The section on what harms a group in a step; None where checkpoints were not read."""
     decomposition = report.diagnostics.decomposition
     if decomposition is None:
         return None
