@@ -45,7 +45,7 @@ _TESTS = (
     "outcome",
 )
 _MOST_ROWS = 60
-_LONGEST = 2000
+_LONGEST = 2000  # characters of the answer or a condition
 _HUNDRED = 100.0
 
 

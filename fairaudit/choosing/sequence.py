@@ -165,7 +165,7 @@ _DRAWS, _NUMBERS = (
     10_000,
     2**20,
 )  # of v, and of what they are made of: c is right to half a per cent
-_LARGEST = 1e6
+_LARGEST = 1e6  # upper end of the bisection for the factor
 
 
 @lru_cache(maxsize=1024)

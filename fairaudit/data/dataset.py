@@ -19,7 +19,7 @@ Shape = tuple[int, int, int]  # height, width, channels
 MISSING = "(missing)"  # the name of the level that holds rows without a group
 ALL_ROWS = "(all)"  # what rows are counted under when no group is given
 SPLIT = "split"  # the column that train and test parts of a source become
-_KEY_BYTES = 16
+_KEY_BYTES = 16  # of an image's hash, by which duplicates are found
 
 
 def image_column(pixels: UInt8) -> pa.ChunkedArray:

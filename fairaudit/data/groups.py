@@ -61,7 +61,7 @@ def make_groupings(
 
     Args:
         table: Its group columns are read.
-        config: Which.
+        config: Names the group columns and how numbers are cut into bins.
         by_label: The classes as groups, after those that were named; None where not asked for.
 
     Raises:

@@ -18,11 +18,11 @@ _ID_WORDS = frozenset(
         "key",
     }
 )
-_ID_SHARE = 0.95
-_NAMED_ID_SHARE = 0.5
-_ID_MIN_VALUES = 20
-_ID_MANY_VALUES = 1_000
-_ID_MAX_SPREAD = 1.1
+_ID_SHARE = 0.95  # of rows with a value: a text column with so many distinct ones is a key
+_NAMED_ID_SHARE = 0.5  # the same where the column is named like a key
+_ID_MIN_VALUES = 20  # fewer distinct values may be groups
+_ID_MANY_VALUES = 1_000  # so many distinct integers, none twice, are a key
+_ID_MAX_SPREAD = 1.1  # range over number of values: running numbers have few holes
 
 
 def is_id_name(name: str) -> bool:

@@ -16,7 +16,7 @@ from fairaudit.errors import ConfigError, DataError
 
 BY_NAME = "by its name"
 LABEL_NAMES = ("label", "target", "y", "class")
-MAX_NUMERIC_CLASSES = 20
+MAX_NUMERIC_CLASSES = 20  # more numbers are taken for a measurement, not for classes
 MAX_CLASSES = 100
 _NAME_IT = "name the column to predict with --label"
 

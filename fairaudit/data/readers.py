@@ -41,7 +41,7 @@ _NULLS = [
 ]
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _DECLARABLE = ("label", "positive", "favourable")
-_HEADER_BYTES = 1 << 16
+_HEADER_BYTES = 1 << 16  # enough to tell a format and a first line
 # Its CSV reader would take SIGINT and SIGTERM for itself, and lose one at its last moment.
 pa.enable_signal_handlers(False)
 

@@ -20,12 +20,12 @@ from fairaudit.data.infer import LabelColumn
 from fairaudit.data.naming import listed, quoted, typed
 from fairaudit.errors import DataError, numbered
 
-MAX_LEVELS = 1_000
-LEAK_ACCURACY = 0.99
+MAX_LEVELS = 1_000  # of a category that is a feature: each is an input
+LEAK_ACCURACY = 0.99  # from which a single column gives the label or a group away
 # With 99 % of one class, guessing is right as often: most of the guess's errors must be gone too.
 LEAK_ERRORS_LEFT = 0.25
-_LEAK_ROWS = 100_000
-_LEAK_BINS = 256
+_LEAK_ROWS = 100_000  # looked at, at most
+_LEAK_BINS = 256  # quantile bins of a number, at most
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 

@@ -16,7 +16,7 @@ from fairaudit.errors import TrainingError
 from fairaudit.methods.base import Task
 from fairaudit.methods.gradient import GradientMethod
 
-ROWS_AT_ONCE = 4096
+ROWS_AT_ONCE = 4096  # in one forward pass
 MOST_BYTES = 2**31  # of kept parameters
 
 

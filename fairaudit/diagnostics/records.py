@@ -12,7 +12,7 @@ from fairaudit.diagnostics.landscape import Landscape
 from fairaudit.engine.replicates import stack, tape_of
 
 QUANTITIES = ("input_norm", "closeness")
-ROWS_AT_ONCE = 4096
+ROWS_AT_ONCE = 4096  # in one forward pass
 
 
 def record_means(landscape: Landscape) -> dict[str, Tensor]:

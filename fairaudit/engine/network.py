@@ -28,7 +28,7 @@ from fairaudit.errors import TrainingError
 
 CHUNK_BYTES = 16 * 2**20  # activations of one chunk: fits a core's last-level cache share
 SMALLEST_CHUNK = 32  # records, unless one takes more than LARGE_RECORD bytes
-LARGE_RECORD = 2**20
+LARGE_RECORD = 2**20  # bytes of activations; a chunk of such records may be smaller
 Books = dict[int, Book]  # layer index -> what its weighted sums need of one chunk
 
 

@@ -175,7 +175,7 @@ class _Chunk:
     """A slice of a replicate's batch, and what is kept of it between the passes.
 
     Args:
-        rows: Which records.
+        rows: Slice of the batch.
         x: Their inputs [n, ...].
         draw: Names the masks.
         graph: Outputs and leaves, where the batch is one chunk.

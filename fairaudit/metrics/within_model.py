@@ -20,7 +20,7 @@ Int64 = NDArray[np.int64]
 # A metric is the ratio of two sums over rows: what each row adds to them, [n].
 Ratio = tuple[Float64 | Bools, Float64 | Bools]
 
-CALIBRATION_BINS = 10
+CALIBRATION_BINS = 10  # of equal width on [0, 1]
 
 # A float32 softmax underflows to 0, where -log is infinite. The smallest normal float32 is the
 # smallest probability that the format holds at full precision; it caps a loss at 87.3 nats.

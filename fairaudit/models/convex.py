@@ -18,10 +18,10 @@ from fairaudit.errors import TrainingError
 
 TOLERANCE = 1e-10  # on the gradient's norm: the minimiser is at most TOLERANCE / lambda away
 MOST_PARAMETERS = 4096  # of one problem: the Hessian is formed
-_ROUNDS = 200
-_HALVINGS = 40
-_PIECE_BYTES = 128 * 2**20
-_ROWS_AT_ONCE = 4096
+_ROUNDS = 200  # of Newton steps, at most
+_HALVINGS = 40  # of a step that does not shorten the gradient, at most
+_PIECE_BYTES = 128 * 2**20  # of records in one pass
+_ROWS_AT_ONCE = 4096  # in one pass
 
 
 @dataclass(frozen=True, slots=True)

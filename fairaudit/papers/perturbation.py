@@ -11,7 +11,7 @@ from fairaudit.methods.minimiser import bounded, noise_std
 from fairaudit.models.convex import LogisticModels, hessian_traces, losses
 from fairaudit.privacy.noise import noise_stream
 
-_ROWS_AT_ONCE = 2048
+_ROWS_AT_ONCE = 2048  # in one pass
 
 
 def read(

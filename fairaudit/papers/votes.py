@@ -20,7 +20,7 @@ from fairaudit.methods.teachers import (
 from fairaudit.privacy.noise import noise_stream
 
 _NODES, _REACH = 4001, 9.0  # of the trapezoid rule for flips among several classes
-_ROWS_AT_ONCE = 256
+_ROWS_AT_ONCE = 256  # in one pass
 _DRAWN_BYTES = 2**27  # of labels that noise moved
 
 

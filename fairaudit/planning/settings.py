@@ -102,7 +102,7 @@ def unread_settings(
     """Given settings that nothing reads, by method and setting as given, and why.
 
     Args:
-        numbers: What was asked.
+        numbers: Resolves the settings that were asked for.
         trained: Method of each arm, and names of the numbers that it has.
     """
     read: set[Place] = set()

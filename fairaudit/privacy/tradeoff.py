@@ -20,8 +20,8 @@ from fairaudit.privacy.accounting import CURVE_DELTA, LARGEST_CURVE, PrivacyCurv
 from fairaudit.privacy.events import Gaussian, PrivacyEvent
 from fairaudit.privacy.selection import SelectionEvent, delta_of_divergences, epsilon_of_divergences
 
-FALSE_POSITIVE_RATES = (0.01, 0.001)
-_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+FALSE_POSITIVE_RATES = (0.01, 0.001)  # of a membership attack, at which its power is stated
+_GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0  # ratio of golden-section search
 _WIDTH = 1e-3  # of epsilon, in which a minimum is flat
 
 

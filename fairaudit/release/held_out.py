@@ -11,7 +11,7 @@ from fairaudit.data.dataset import Dataset, Int64
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import Ends
 
-LEVEL = 0.95
+LEVEL = 0.95  # of the interval that a released model is held against
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import unicodedata
 
-NAME_LIMIT = 40
+NAME_LIMIT = 40  # characters of a name in a sentence or a cell
 _BARE = frozenset({"true", "false", "yes", "no", "y", "n"})
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
 
-DIGITS = 6
+DIGITS = 6  # significant decimal digits of every stored number
 
 
 def rounded(value: float) -> float:

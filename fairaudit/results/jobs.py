@@ -30,8 +30,8 @@ NUMERICS_VERSION = "4"
 _FORMAT = "fairaudit-job-2"
 _SUFFIX = ".safetensors"
 JOBS = "jobs"  # the folder of results inside the output directory
-_ID_DIGITS = 24
-_MAPPED_BYTES = 2**20
+_ID_DIGITS = 24  # hexadecimal, 96 bits: no two trainings will share an id
+_MAPPED_BYTES = 2**20  # larger arrays are mapped from the file, smaller ones read
 _STORABLE = frozenset("?bBhHiIlLqQefd")  # numpy's one-letter types that a tensor file keeps exactly
 
 
