@@ -59,9 +59,8 @@ def ends(spec, name):
 @EACH
 def test_a_value_outside_its_range_is_refused_with_the_range(spec, name):
     low, high = ends(spec, name)
-    below = [np.nextafter(low, -math.inf), -1.0, -math.inf]
-    below.append(0.0 if low > 0 and name != "noise_multiplier" else -2.0)
-    above = [np.nextafter(high, math.inf), high * 10 + 1, 1e31, math.inf, math.nan]
+    below = [np.nextafter(low, -math.inf), -math.inf]
+    above = [np.nextafter(high, math.inf), math.inf, math.nan]
     fractions = [low + 0.5] if spec.setting(name).whole else []
     for value in (*below, *above, *fractions):
         with pytest.raises(ConfigError) as caught:
