@@ -37,7 +37,7 @@ def course_lines(pool: Candidates, cores: int) -> Iterator[str]:
 
 
 def look_line(test: Tested) -> str:
-    """What one look at one arm has shown."""
+    """One line for the terminal: what one look at one arm has shown."""
     first = next(number for number in test.numbers if number.outcome == test.outcome)
     outcome = OUTCOMES[test.outcome]
     return plain(

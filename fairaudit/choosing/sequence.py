@@ -63,7 +63,7 @@ class Number(NamedTuple):
         return self._around(math.sqrt(of_seeds + z**2 * self.record_variance))
 
     def plain_limits(self, level: float) -> Ends:
-        """The same for normal effects, c = t.
+        """Ends of the usual t interval at this level, which takes effects to be normal.
 
         Where more seeds are given up, at no cost to the promise.
         """

@@ -74,7 +74,7 @@ _JSON = TypeAdapter(dict[str, JsonValue])
 
 
 def plan_record(prepared: Audit, *, seconds: float) -> dict[str, JsonValue]:
-    """What `plan --json` prints.
+    """The JSON-ready record that ``plan --json`` prints.
 
     Options with origins, schedule, arms with epsilon, gates, where to.
     """

@@ -39,7 +39,7 @@ def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
 
 
 def guarantee_of(spec: MethodSpec) -> Guarantee:
-    """What stands beside its epsilon.
+    """The guarantee that stands beside a method's epsilon.
 
     Of somebody else's method, whether its code was checked here.
     """

@@ -42,7 +42,7 @@ class NumberColumn(Part):
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """What was learned of rows, in words."""
+        """What was learned of training rows for this column, in words; empty if it was declared."""
         if self.range is not None:
             return ()
         learned = (f"mean and standard deviation of {self.name}",)

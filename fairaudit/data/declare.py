@@ -62,7 +62,7 @@ def declaration_notices(
     *,
     asked: bool,
 ) -> Iterator[Notice]:
-    """Which features are not declared though others are.
+    """A notice of features that are not declared although others are.
 
     And how many values are not as declared.
     """

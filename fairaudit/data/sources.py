@@ -45,7 +45,7 @@ class TableFiles(DataSource):
     options: ImageOptions
 
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
-        """Those columns of all files.
+        """These columns of all files, one file's rows below another's.
 
         Raises:
             DataError: Damaged content, no rows, types that do not join, an unreadable image.

@@ -52,7 +52,7 @@ def read(
     task: Task,
     trained: TrainedReplicates,
 ) -> dict[str, Tensor]:
-    """What each checkpoint did to each group.
+    """What each checkpoint's step did to each group, series by name.
 
     Returns:
         Series name -> [C, R, ...] float64 for C checkpoints; empty where nothing was kept, or where

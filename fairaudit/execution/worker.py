@@ -200,7 +200,7 @@ def task_of(
     prepared: SeedData,
     source: JobResult | None,
 ) -> Task:
-    """What an arm trains at one seed.
+    """The task (data, settings, streams) that an arm trains at one seed.
 
     Raises:
         TrainingError: The user's own model cannot be made.

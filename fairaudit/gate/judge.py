@@ -22,7 +22,7 @@ ONLY_ALONE = (
 
 
 def judge(rule: GateRule, target: Target, *, among: int) -> GateTarget:
-    """What the rule says of one target.
+    """The outcome of a rule for one target: pass, fail or inconclusive.
 
     A rule about an interval fails where all of it meets the failing condition and passes where none
     of it does. To fail, the interval is the one that holds for all numbers of the rule about that

@@ -39,7 +39,7 @@ def read_file(
 
 
 def read_toml(path: Path) -> dict[str, object]:
-    """What a TOML file says.
+    """The content of a TOML file as a dict.
 
     Raises:
         ConfigError: It cannot be read or is not TOML.

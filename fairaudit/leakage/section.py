@@ -46,7 +46,7 @@ _WITHIN = {
 
 
 def section(report: Report) -> Section | None:
-    """None where it was not asked for."""
+    """The section on membership attacks; None where it was not asked for."""
     leakage = Leakage.of(report)
     if leakage is None:
         return None

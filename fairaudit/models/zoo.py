@@ -90,7 +90,7 @@ def start(model: nn.Module, generator: torch.Generator) -> None:
 
 
 def own_model(name: str, shape: Shape, classes: int) -> nn.Module:
-    """What the factory ``package.module:factory`` makes.
+    """The module that the user's factory ``package.module:factory`` makes.
 
     Its start is drawn from the global generators.
 

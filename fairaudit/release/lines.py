@@ -15,7 +15,7 @@ from fairaudit.report.verdicts import worst
 
 
 def plan_lines(plan: ReleasePlan) -> Iterator[str]:
-    """What is trained, and on whose word."""
+    """Lines on what will be trained for release, and on whose report it rests."""
     arm, training, report = plan.arm, plan.training, plan.report
     epsilon = arm.privacy.headline
     assert epsilon is not None

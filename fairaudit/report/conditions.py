@@ -599,7 +599,7 @@ def _against_undertraining(report: Report, arm: ArmFacts) -> Knob | None:
 
 
 def _against(report: Report, arm: ArmFacts, part: str) -> Knob | None:
-    """What makes that part of a cost smaller."""
+    """The option to change that makes this part of a cost smaller; None if there is none."""
     match part:
         case "partition":
             return "teachers down" if "teachers" in arm.settings else None
@@ -629,7 +629,7 @@ def _against_clipping(report: Report, arm: ArmFacts) -> Knob | None:
 
 
 def _against_noise(report: Report, arm: ArmFacts) -> Knob:
-    """What makes the part smaller that the noise adds."""
+    """The option to change that makes the part smaller that the noise adds."""
     step, bound = _beside_rule(report, arm)
     if report.settings_tried is not None:
         return "epsilon up"

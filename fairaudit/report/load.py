@@ -25,7 +25,7 @@ def load_report(path: str | Path) -> Report:
 
 
 def report_bytes(path: Path) -> bytes:
-    """What a report's file holds, up to 128 MiB.
+    """The bytes of a report's file, at most 128 MiB.
 
     Raises:
         DataError: There is no such file, or it cannot be read.

@@ -51,7 +51,7 @@ class Split:
         return tuple(part for part in self.known if part.name != STEP_AND_NOISE)
 
     def asked(self, *, step_by_rule: bool) -> tuple[SplitPart, ...]:
-        """Those that somebody can act on.
+        """The parts that somebody can act on by an option.
 
         By rule a step is short because of the noise, so the noise has what that costs, too.
         """

@@ -279,7 +279,7 @@ class _Number:
 
 
 def phrases() -> dict[str, Phrase]:
-    """Those of the core, then those of capabilities."""
+    """The phrase of each finding's code: those of the core, then of capabilities."""
     by_code = dict(PHRASES)
     for more in added("phrases"):
         by_code |= more

@@ -92,7 +92,7 @@ def _request(
     fit: Int64,
     beside: Int64,
 ) -> Request:
-    """What a training is handed, at its default settings.
+    """What the user's trainer is handed for one training, at its default settings.
 
     Args:
         plan, job, arm, prepared: The job of that arm, and the data of its seed.

@@ -92,7 +92,7 @@ def _reference_check(report: Report) -> Iterator[Words]:
 
 
 def _rows(report: Report) -> Iterator[str]:
-    """What became of the rows that were read."""
+    """Lines on what became of the rows that were read: used, left out, by group."""
     data = report.data
     if images := data.images:
         shape = shape_text((images.height, images.width, images.channels))

@@ -110,7 +110,7 @@ def _largest_gaps(report: Report, metrics: list[str]) -> Table:
 
 
 def within(report: Report) -> Section | None:
-    """None where there is no pair of models."""
+    """The section of metrics of each model; None where there is no pair of models."""
     if not report.costs:
         return None
     measured = {name for _, group in every_group(report.costs) for name in group.estimates}

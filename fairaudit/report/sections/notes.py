@@ -42,7 +42,7 @@ def limitations(report: Report) -> Section | None:
 
 
 def reproduce(report: Report) -> Section | None:
-    """With the versions that decide its numbers."""
+    """The section with the command and the versions that decide its numbers."""
     versions = f"numerics {plain(report.numerics_version)}, report schema {report.schema_version}"
     blocks = (
         Listing(plain(report.reproduce, 3000)),

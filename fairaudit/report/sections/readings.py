@@ -10,7 +10,7 @@ _IN_JSON_ALONE = {"hessian_trace", "excess_risk_drawn_se", "excess_risk"}
 
 
 def section(report: Report) -> Section | None:
-    """None where no method has diagnostics of its own."""
+    """The section of readings of single methods; None where no method has any."""
     diagnostics = report.diagnostics
     if not diagnostics.readings:
         return None
