@@ -188,7 +188,10 @@ class Isolated:
         *,
         by_record: bool = False,
     ) -> Tensor:
-        """Outputs [n, Y] with parameters that are views of ``flat``, [n, ...] each by record."""
+        """Outputs [n, Y] with parameters that are views of ``flat``, [n, ...] each by record.
+
+        ``by_record``: every record has parameters of its own.
+        """
         values = {**handed, **self._constants}
         axes = {name: 0 if by_record and name in handed else None for name in values}
         before = flat.detach().clone()

@@ -153,7 +153,10 @@ class Materialised(Parametric):
         *,
         add: bool,
     ) -> None:
-        """Weights ``[(R,) B, 1]`` times the written gradients, into ``parts``."""
+        """Weights ``[(R,) B, 1]`` times the written gradients, into ``parts``.
+
+        ``add``: to what is there; else it is overwritten.
+        """
         row = weights.mT
         product = torch.mm if len(parts[0]) == 1 else torch.bmm
         for part, gradients in zip(parts, book, strict=True):

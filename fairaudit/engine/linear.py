@@ -99,7 +99,10 @@ class Linear(Parametric):
         *,
         add: bool,
     ) -> None:
-        """One matmul per replicate, (w * delta)^T x, and the column sums for the bias."""
+        """One matmul per replicate, (w * delta)^T x, and the column sums for the bias.
+
+        ``add``: to what is there; else it is overwritten.
+        """
         weight, *biases = parts
         x, delta = book
         weighted = delta * weights

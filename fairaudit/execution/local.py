@@ -173,7 +173,10 @@ class Pool(Generic[Task, Answer]):
 
 
 def _fork(serve: Callable[[Task], Answer]) -> _Worker:
-    """Start a worker process; tasks go to it and answers come back through one pipe."""
+    """Start a worker process; tasks go to it and answers come back through one pipe.
+
+    ``serve`` computes the answer to a task, in the worker.
+    """
     context = multiprocessing.get_context("forkserver")
     near, far = context.Pipe()
     watched, parent_pipe = context.Pipe(duplex=False)

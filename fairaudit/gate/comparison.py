@@ -197,7 +197,10 @@ def _changes(
     after: Sequence[Comparison],
     is_same: Callable[[Sequence[str]], bool],
 ) -> Iterator[Change]:
-    """Of every arm by every grouping that both have, metric by metric."""
+    """Of every arm by every grouping that both have, metric by metric.
+
+    ``is_same``: whether two arms (method and reference) have the same trainings in both reports.
+    """
     earlier_of = {
         (
             c.arm,
@@ -238,7 +241,10 @@ def _change(
     *,
     is_size: bool = False,
 ) -> Change:
-    """A metric after minus before, with an interval where both have one."""
+    """A metric after minus before, with an interval where both have one.
+
+    ``same``: of the same trainings. ``is_size``: an absolute value.
+    """
     before = read_estimate(estimates[0], "", is_size=is_size, own_variances=False)
     after = read_estimate(estimates[1], "", is_size=is_size, own_variances=False)
     difference = change(after, before, same_trainings=same)

@@ -315,7 +315,10 @@ def _fits(selector: GroupSelector | None, comparison: Comparison) -> bool:
 def _of_guarantees(
     rule: GateRule, report: Report, *, trust_claims: bool, trust_module: bool
 ) -> Iterator[Target]:
-    """Epsilon or delta of every arm that the rule names; no value where it is not to be trusted."""
+    """Epsilon or delta of every arm that the rule names; no value where it is not to be trusted.
+
+    ``trust_claims``, ``trust_module``: as of :func:`find_targets`.
+    """
     arms = _arms(rule, report)
     ways = report.every_guarantee.keys() - report.privacy.keys()  # of them nothing is composed
     released = None

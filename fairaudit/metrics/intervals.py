@@ -371,7 +371,10 @@ def _why_undefined(
     record_variance: float,
     one_model: bool,
 ) -> str:
-    """Why a number has no value or no interval; "" where it has both."""
+    """Why a number has no value or no interval; "" where it has both.
+
+    ``one_model``: the interval is about this one model, so one seed is enough.
+    """
     if missing == seeds:
         return "undefined at every seed"
     if missing:
@@ -435,7 +438,10 @@ def _around(
     *,
     signed: bool,
 ) -> Estimate:
-    """The estimate ``value +- half``, within the metric's bounds; NaN is undefined."""
+    """The estimate ``value +- half``, within the metric's bounds; NaN is undefined.
+
+    ``signed``: a difference; else a size, which lies between 0 and the largest bound.
+    """
     if math.isnan(value):
         return undefined(spread.reason, spread.unit, n_test=spread.n_test)
     bounds = spread.bounds if signed else (0.0, max(map(abs, spread.bounds)))

@@ -346,7 +346,10 @@ def _loader(
     batches: PoissonBatches,
     batch_first: bool,
 ) -> DataLoader[Any]:
-    """The same loader on Poisson samples; Opacus' collation makes empty batches."""
+    """The same loader on Poisson samples; Opacus' collation makes empty batches.
+
+    ``batch_first``: the first axis of a batch counts records.
+    """
     kept = {} if batch_first else {"batch_first": False}
     collate = DPDataLoader.from_data_loader(loader, **kept).collate_fn
     collate([loader.dataset[0]])  # shows it the make of a batch, should the first one be empty

@@ -209,7 +209,7 @@ def evidence(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, JsonVal
 
 
 def card(plan: ReleasePlan, recipe: ReleaseRecipe) -> str:
-    """``MODEL_CARD.md``."""
+    """The text of ``MODEL_CARD.md``, which lies beside a released model."""
     arm, report = plan.arm, plan.report
     epsilon = arm.privacy.headline
     assert epsilon is not None

@@ -54,7 +54,7 @@ def shown(report: Report) -> str:
 
 
 def group_frame(report: Report) -> pd.DataFrame:
-    """See :meth:`Report.by_group`."""
+    """A row per method and group with costs, intervals, accuracies; see :meth:`Report.by_group`."""
     rows = []
     for comparison in report.costs:
         for group in comparison.by_group:

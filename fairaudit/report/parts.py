@@ -63,7 +63,10 @@ class Split:
         return tuple(parts.values())
 
     def largest(self, *, step_by_rule: bool = False) -> SplitPart:
-        """Of those that somebody can act on, the one with the largest value."""
+        """Of those that somebody can act on, the one with the largest value.
+
+        ``step_by_rule``: as of :meth:`asked`.
+        """
         return max(
             self.asked(step_by_rule=step_by_rule),
             key=lambda part: part.number.value or 0.0,

@@ -129,7 +129,10 @@ def _around(
     *,
     whole: bool,
 ) -> Coordinate:
-    """The range of a setting: factors of its default, cut to ``[low, high]``."""
+    """The range of a setting: factors of its default, cut to ``[low, high]``.
+
+    ``whole``: the setting is a whole number.
+    """
 
     def at(factor: float) -> float:
         value = round(factor * default) if whole else factor * default
