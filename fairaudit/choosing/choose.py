@@ -239,7 +239,7 @@ def choose(
 
 
 def exit_code(choice: Choice) -> int:
-    """0 a recommendation.
+    """The command's exit code: 0 for a recommendation.
 
     4 none, and a training failed; 3 none: nothing passes, or it is undecided.
     """

@@ -149,7 +149,7 @@ def root(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command line.
+    """Run one command line and flush its answer.
 
     Returns:
         The exit code; 1 is kept for a failed gate and means nothing else.
@@ -213,7 +213,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def _log(error: BaseException) -> str:
-    """Where the traceback lies.
+    """Words on where the traceback of a defect was written.
 
     A file of its own that its owner only reads, for it may quote data.
     """

@@ -304,13 +304,13 @@ class TableEncoder:
         train = DecodedRows(self._records, split.train, recipe)
         test = DecodedRows(self._records, split.test, recipe)
         names: list[str] = []
-        seen: Counter[str] = Counter()
+        times: Counter[str] = Counter()
         learned: list[str] = []
         merged: dict[str, int] = {}
         for column in columns:
             for name in column.inputs:  # a hostile file may make two equal
-                seen[name] += 1
-                names.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+                times[name] += 1
+                names.append(name if times[name] == 1 else f"{name} #{times[name]}")
             learned += column.learned
             if isinstance(column, CategoryColumn) and column.merged:
                 merged[column.name] = column.merged

@@ -79,7 +79,7 @@ class _Chain:
         self.flattened = flattened
 
     def image(self, module: nn.Module) -> tuple[int, int, int]:
-        """(H, W, C) here.
+        """The shape (H, W, C) that a record has at this layer.
 
         Raises:
             TrainingError: No image comes in here.

@@ -60,7 +60,7 @@ class PoissonSampler:
         self._epoch: list[Sequence[Tensor]] = []  # per replicate, one batch per step
 
     def draw(self) -> tuple[Tensor, Tensor | None]:
-        """The next batch.
+        """The next batch of every replicate.
 
         Returns:
             With one replicate: record indices [B] and None. With more: indices [R, B], padded with

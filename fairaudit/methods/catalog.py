@@ -63,7 +63,7 @@ BUILT_IN: tuple[MethodSpec, ...] = (
 
 @cache
 def catalog() -> dict[str, MethodSpec]:
-    """Every method by name.
+    """Every method's description by its name.
 
     The built-in ones, those of capabilities, then those of the entry points `fairaudit.methods`.
 

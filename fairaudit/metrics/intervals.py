@@ -282,28 +282,28 @@ class Influences:
 
 
 def _products(
-    own: Float64,
-    every: Float64,
+    within: Float64,
+    overall: Float64,
     groups: Int64,
     n_groups: int,
 ) -> Float64:
     """Sums over records of the products of their influences, ``[K + 1, K + 1]``.
 
     Args:
-        own: Of each record on its own group's value, ``[n]``.
-        every: On the value over all rows.
+        within: Of each record on its own group's value, ``[n]``.
+        overall: On the value over all rows, ``[n]``.
         groups: Of each record, ``[n]``.
         n_groups: K.
     """
     products = np.zeros((n_groups + 1, n_groups + 1))
     k = np.arange(n_groups)
-    products[k, k] = np.bincount(groups, own * own, n_groups)
+    products[k, k] = np.bincount(groups, within * within, n_groups)
     products[-1, :-1] = products[:-1, -1] = np.bincount(
         groups,
-        own * every,
+        within * overall,
         n_groups,
     )
-    products[-1, -1] = every @ every
+    products[-1, -1] = overall @ overall
     return products
 
 

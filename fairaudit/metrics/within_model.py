@@ -398,10 +398,10 @@ class EvaluatedRows:
         sizes = np.bincount(self.groups, minlength=self.n_groups)
         with np.errstate(invalid="ignore"):
             per_group = np.abs(cells).sum(axis=1) / sizes
-        every = np.abs(cells.sum(axis=0)).sum() / len(self.labels)
+        overall = np.abs(cells.sum(axis=0)).sum() / len(self.labels)
         nothing = np.zeros(len(self.labels))
         everyone = np.ones(len(self.labels), dtype=bool)
-        return SeedScores(np.append(per_group, every), nothing, nothing, everyone)
+        return SeedScores(np.append(per_group, overall), nothing, nothing, everyone)
 
     def _where_known(self, holds: Bools) -> Float64:
         return np.where(np.isnan(self.correct), np.nan, holds)

@@ -122,9 +122,9 @@ def own_model(name: str, shape: Shape, classes: int) -> nn.Module:
         raise ConfigError(
             f"{name} is of type {type(factory).__name__} and cannot be called", hint=_CALL
         )
-    shape_given = shape if len(shape) == 1 else (shape[2], *shape[:2])
+    input_shape = shape if len(shape) == 1 else (shape[2], *shape[:2])
     try:
-        module = factory(shape_given, classes)
+        module = factory(input_shape, classes)
     except BaseException as error:
         raise _user_error(f"--model {name} raised", error, _CALL) from error
     if not isinstance(module, nn.Module):

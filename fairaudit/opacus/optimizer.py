@@ -65,7 +65,7 @@ class PoissonBatches(Sampler[list[int]]):
             yield batch
 
     def take(self, records: int) -> None:
-        """Use one batch up.
+        """Use up the loader's next batch; a step of another size is refused.
 
         Raises:
             ConfigError: No batch of so many records is the next.

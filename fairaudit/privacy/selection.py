@@ -128,12 +128,14 @@ class Selection:
     def tries(self, most: int) -> Float64:
         """P(min(K, most) = k) for k = 1..most, ``[most]``."""
         k = np.arange(1, most + 1)
-        left = math.log1p(-self.gamma)
+        log_ratio = math.log1p(-self.gamma)
         if self.shape == 0.0:
-            chances = np.exp(k * left) / (k * -math.log(self.gamma))
+            chances = np.exp(k * log_ratio) / (k * -math.log(self.gamma))
         else:
             growth = np.cumsum(np.log((k - 1 + self.shape) / k))
-            chances = np.exp(k * left + growth) / math.expm1(-self.shape * math.log(self.gamma))
+            chances = np.exp(k * log_ratio + growth) / math.expm1(
+                -self.shape * math.log(self.gamma)
+            )
         chances[-1] = 1.0 - chances[:-1].sum()
         probabilities: Float64 = chances
         return probabilities
@@ -265,14 +267,14 @@ def base_epsilon(
         math.log(_SMALLEST),
         math.log(target),
     )  # a search costs more than one of its trainings
-    here, unmet = math.log(0.5 * target), None
+    log_base, unmet = math.log(0.5 * target), None
     for _ in range(40):
-        base = _rounded_down(math.exp(here))
+        base = _rounded_down(math.exp(log_base))
         try:
             value = selection.epsilon(events(base), delta)
         except PrivacyError as too_small:  # for whatever else a training releases
             low, unmet = max(low, math.log(base)), too_small
-            here = 0.5 * (low + high)
+            log_base = 0.5 * (low + high)
             if high - low < _NEAR:
                 break
             continue
@@ -286,7 +288,7 @@ def base_epsilon(
         step = high
         if value > 0:
             step = math.log(base) + math.log((1.0 - 0.4 * TOLERANCE) * target / value)
-        here = step if low < step < high else 0.5 * (low + high)
+        log_base = step if low < step < high else 0.5 * (low + high)
         if high - low < 1e-4:
             if low > math.log(_SMALLEST) and unmet is None:
                 return _rounded_down(math.exp(low))

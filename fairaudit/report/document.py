@@ -230,7 +230,7 @@ def table(
     *,
     most: int | None = None,
 ) -> Table:
-    """A table.
+    """A table of the document, from column titles and rows.
 
     Args:
         head: Column titles; a title that starts with ``#`` marks a column of numbers. A last one,

@@ -78,7 +78,7 @@ def group_frame(report: Report) -> pd.DataFrame:
 
 
 def metric_frame(report: Report) -> pd.DataFrame:
-    """See :meth:`Report.metrics`."""
+    """A row per arm, grouping, group and metric; see :meth:`Report.metrics`."""
     rows = []
     for comparison in report.all_comparisons:
         for group in (*comparison.by_group, comparison.overall):
@@ -95,7 +95,7 @@ def metric_frame(report: Report) -> pd.DataFrame:
 
 
 def gap_frame(report: Report) -> pd.DataFrame:
-    """See :meth:`Report.gaps`."""
+    """A row per arm, grouping, metric and gap; see :meth:`Report.gaps`."""
     rows = []
     for comparison in report.all_comparisons:
         for gap in comparison.gaps:
@@ -119,7 +119,7 @@ def gap_frame(report: Report) -> pd.DataFrame:
 
 
 def figure(report: Report, name: str) -> NotebookChart:
-    """See :meth:`Report.figure`."""
+    """A chart of the report as Vega-Lite; see :meth:`Report.figure`."""
     charts = {chart.name: chart for chart in document(report).charts}
     if name not in charts:
         raise ConfigError(f"the report has no figure {name!r}", hint=did_you_mean(name, charts))

@@ -131,7 +131,7 @@ def measure_text(metric: str, label: LabelFacts) -> str:
 
 
 def metric_text(metric: str, classes: Sequence[str]) -> str:
-    """``change.tpr[2]`` -> ``tpr[2] (square)``.
+    """A metric with the name of its class: ``change.tpr[2]`` -> ``tpr[2] (square)``.
 
     The name that rules use, and the class that it counts.
     """

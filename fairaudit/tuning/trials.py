@@ -211,7 +211,7 @@ def fit_task(
     candidate: Candidate,
     division: Division,
 ) -> Task:
-    """A candidate's training.
+    """The task that trains one candidate.
 
     On the fit rows, with noise of its own and the batches of its number.
     """
