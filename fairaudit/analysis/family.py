@@ -194,14 +194,18 @@ def _revised(
     detected: set[_Place],
     measures: float,
 ) -> Gap:
-    """The gap with whether it is detected, what it may be at most, and what would have been."""
+    """The gap, with whether it is detected and an interval for all claims at once.
+
+    ``number``: that of the comparison. ``measures``: how many share the 5 %; each divides its share
+    among ``rivals`` pairs of groups. The largest gap ("max") rests on every pair of its metric.
+    """
     is_detected = _place(number, gap) in detected
     bounds = []
     rivals = 0.0
     for candidate in comparison.gaps:
-        is_behind = candidate is gap or (gap.kind == "max" and candidate.kind == "pair")
+        is_basis = candidate is gap or (gap.kind == "max" and candidate.kind == "pair")
         claim = claims.get(_place(number, candidate))
-        if is_behind and candidate.metric == gap.metric and claim is not None:
+        if is_basis and candidate.metric == gap.metric and claim is not None:
             rivals = claim.rivals
             joint = among(candidate.signed, measures * rivals)
             bounds.append(max(abs(joint.low or 0.0), abs(joint.high or 0.0)))

@@ -49,7 +49,10 @@ class _Numbers:
         columns: Sequence[NumberColumn],
         starts: Sequence[int],
     ) -> "_Numbers":
-        """The block's numbers, and the first input of each."""
+        """The block's numbers as constants ``[columns, 1]``; ``starts``: the first input of each.
+
+        A column with one value has spread 0: divided by infinity, it becomes 0.
+        """
         constants = [
             (
                 column.centre,

@@ -137,7 +137,7 @@ class Conv(Materialised):
         return tuple(parts)
 
     def gradients(self, x: Tensor, delta: Tensor) -> Book:
-        """[(R,) B, kh kw C O] in the order of the products, and [(R,) B, O]."""
+        """The weight's, [(R,) B, kh kw C O] in the products' order, and the bias's, [(R,) B, O]."""
         deltas = as_batch(delta)
         parts = [self._products(as_batch(x), deltas)]
         if self.has_bias:

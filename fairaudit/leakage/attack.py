@@ -49,7 +49,7 @@ METRICS_OF_LEAKAGE = ("leakage_auc", *WITHIN, *_OF_ONE_THRESHOLD, "leakage_advan
 
 
 def log_odds(probabilities: Float64 | NDArray[np.float32], labels: Int64) -> Float64:
-    """Of the true class, ``log p_y - log sum of the others``.
+    """Log odds of the true class, ``log p_y - log sum of the others``.
 
     Which loses nothing where p_y is near 1.
 

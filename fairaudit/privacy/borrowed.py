@@ -18,7 +18,7 @@ def global_stream(*labels: int) -> Iterator[None]:
     not write; no noise of a release is drawn from it.
     """
     digest = hashlib.sha256(repr(labels).encode()).digest()
-    drawn, numbers = random.getstate(), np.random.get_state()
+    python_state, numpy_state = random.getstate(), np.random.get_state()
     with torch.random.fork_rng(devices=range(torch.cuda.device_count())):
         seed = int.from_bytes(digest[:8], "little") >> 1
         torch.default_generator.manual_seed(seed)
@@ -29,8 +29,8 @@ def global_stream(*labels: int) -> Iterator[None]:
         try:
             yield
         finally:
-            random.setstate(drawn)
-            np.random.set_state(numbers)
+            random.setstate(python_state)
+            np.random.set_state(numpy_state)
 
 
 def global_state() -> Tensor:

@@ -61,7 +61,7 @@ Cell: TypeAlias = Words | Quantity | int | float | None
 
 
 def bare(value: float | None, scale: Scale = OWN_UNIT) -> Quantity:
-    """A number without an interval, a dash where it is undefined."""
+    """A cell's number without an interval; a dash where it is undefined."""
     return Quantity(
         Interval(
             value=value,

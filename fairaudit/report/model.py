@@ -130,7 +130,7 @@ class Report(Part):
 
     @property
     def every_comparison(self) -> tuple[Comparison, ...]:
-        """The comparisons, then those of the ways beside them."""
+        """The comparisons, then those of arms trained at default settings beside a search."""
         comparisons = list(self.comparisons)
         for way in self._ways:
             comparisons += way.comparisons

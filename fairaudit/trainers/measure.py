@@ -145,7 +145,10 @@ def _of_tables(
     done: Sequence[JobResult],
     audit: Audit,
 ) -> Iterator[SyntheticGroup]:
-    """Every group whose size in the real rows may be told."""
+    """Shares and rates of each group in the synthetic rows beside the real ones.
+
+    A group whose size in the real rows may not be told is left out.
+    """
     dataset, positive = audit.dataset, audit.dataset.positive
     for grouping in dataset.groupings:
         tables = []

@@ -100,7 +100,7 @@ def _costs(report: Report) -> Table:
 
 
 def _epsilon(report: Report, tuned: str, arm: str) -> str:
-    """What is guaranteed on that way, or what one training alone would be."""
+    """The arm's epsilon in words; where it has none, the epsilon of one of its trainings alone."""
     facts, untuned = report.every_guarantee[arm], report.every_guarantee.get(key_of(tuned, DEFAULT))
     if facts.epsilon is not None and facts.epsilon.headline is not None:
         return shown_up(facts.epsilon.headline)
