@@ -51,7 +51,7 @@ def curve(
 
 
 def nan_mean(values: Float64) -> Float64:
-    """Mean over the first axis of what is finite; NaN where nothing is."""
+    """``[S, ...]`` -> ``[...]``: mean over S of what is finite; NaN where nothing is."""
     finite = np.isfinite(values)
     count = finite.sum(0)
     total = np.where(finite, values, 0.0).sum(0)

@@ -81,7 +81,7 @@ class Number(NamedTuple):
         fails_above: bool,
         level: float,
     ) -> Outcome:
-        """What a limit says of the number.
+        """The outcome for one number, whose interval has limits that may break a rule.
 
         Args:
             fails: Whether a value breaks the rule.

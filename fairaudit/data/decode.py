@@ -55,7 +55,7 @@ class ImageOptions:
 
     @classmethod
     def of(cls, config: AuditConfig) -> Self:
-        """What the options of an audit say.
+        """How images are read by an audit's options: their size and channels.
 
         Raises:
             ConfigError: ``resize`` is not HEIGHTxWIDTH.

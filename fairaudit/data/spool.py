@@ -95,7 +95,7 @@ class Spool:
         return self._file.fileno()
 
     def _map(self) -> mmap.mmap:
-        """What was written since the last map."""
+        """A read-only map of what was written since the last map."""
         self._file.flush()
         start, self._end = self._end, self._file.tell()
         mapped = mmap.mmap(

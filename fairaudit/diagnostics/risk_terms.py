@@ -204,7 +204,7 @@ def _products(
     plain: Tensor,
     clipped: Tensor,
 ) -> dict[str, Tensor]:
-    """What the parts are of a product with g_B and with gbar_B.
+    """Parts of the products [...] of a vector with g_B (``plain``) and gbar_B (``clipped``).
 
     Of first order, or squares of all.
     """

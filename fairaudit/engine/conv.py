@@ -195,7 +195,7 @@ class Conv(Materialised):
         return out
 
     def _windows(self, x: Tensor, like: Tensor) -> Tensor:
-        """The windows of padded images, a view of the shape of ``like``."""
+        """The windows of padded images [B, H, W, C], a view of the shape of ``like``."""
         by_record, by_row, by_column, by_channel = x.stride()
         (down, across) = self.window.stride
         (dilated_down, dilated_across) = self.window.dilation

@@ -156,7 +156,7 @@ def identity(
     arm: Arm,
     delta: float,
 ) -> dict[str, object]:
-    """What a training depends on beside its code."""
+    """What a training of the user's code depends on beside that code, for its job's id."""
     target = arm.privacy.target_epsilon
     table = None
     if config.synthetic is not None:
