@@ -51,7 +51,8 @@ def added(brief=()):
 
 
 def test_a_section_that_is_added_to_the_order_stands_in_every_rendering(report, monkeypatch):
-    monkeypatch.setattr(order, "ORDER", (order.ORDER[0], added(), *order.ORDER[1:]))
+    first, *others = order.ORDER.items()
+    monkeypatch.setattr(order, "ORDER", dict([first, ("added", added()), *others]))
     text = to_markdown(report)
     assert (
         "\n## An added section\n\nWhat is new.\n\n| group | size |\n|---|---:|\n| F | 4.1 [1.0, "
@@ -70,7 +71,7 @@ def test_a_section_that_is_added_to_the_order_stands_in_every_rendering(report, 
 
 
 def test_a_brief_is_what_a_terminal_shows_of_a_section(report, monkeypatch):
-    monkeypatch.setattr(order, "ORDER", (*order.ORDER, added((Text("In short."),))))
+    monkeypatch.setattr(order, "ORDER", {**order.ORDER, "added": added((Text("In short."),))})
     shown = "\n".join(result_lines(report))
     assert " In short." in shown.splitlines()
     assert "What is new." not in shown
