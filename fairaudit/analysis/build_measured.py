@@ -57,7 +57,8 @@ def disclosed(
 
     Args:
         measured: What was measured.
-        least: Test rows; groups with fewer are suppressed, and every number that would tell theirs.
+        least: Test rows; groups with fewer are suppressed, with their gaps and what is divided by
+            their rate. Totals stay and may allow a subtraction, which the report says.
         named: Pairs that ``compare`` asked for before training: their own intervals hold.
         unpredicted: Group -> rows that given predictions lack.
     """
@@ -114,6 +115,7 @@ def disclosed(
         overall=_without(measured.overall, (), all_lacking),
         by_group=tuple(by_group),
         gaps=tuple(gaps),
+        # Classes that a group may have lost.
         doubtful=tuple(share for share in measured.doubtful if share.group not in hidden),
     )
 
@@ -134,7 +136,7 @@ def sklearn_baseline(
 ) -> SklearnBaseline:
     """The reference beside a standard library's model on the same rows."""
     arm = next(a for a in plan.arms if a.reference is None)
-    is_fitting = dataset.image_shape is None or plan.training.model in LINEAR
+    is_comparable = dataset.image_shape is None or plan.training.model in LINEAR
     arm_results = finished(plan, arm.key, results)
     # A search leaves none: the reference at its default setting, trained beside it, does.
     fitted: dict[int, Mapping[str, float]] = {}
@@ -157,7 +159,7 @@ def sklearn_baseline(
     if accuracies:
         accuracy = float(np.mean(accuracies))
     baseline, reason = SKLEARN_BASELINE, "no seed of the reference carries it"
-    if not is_fitting:
+    if not is_comparable:
         baseline, reason = "none", NO_BASELINE
     if fitted:
         library, reason = float(np.mean([facts["accuracy"] for facts in fitted.values()])), ""

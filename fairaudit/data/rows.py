@@ -30,7 +30,10 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def leak_sample(rows: int) -> Int64:
-    """The rows ``[n]`` on which leaks are looked for: all, or every k-th of more than 100,000."""
+    """The rows ``[n]`` on which columns that give the label or a group away are looked for.
+
+    All, or every k-th of more than 100,000.
+    """
     return np.arange(
         0,
         rows,

@@ -310,7 +310,10 @@ def _refuse_below_least(selection: Selection, delta: float, target: float) -> No
 
 @lru_cache(maxsize=64)
 def _score_noise(selection: Selection, delta: float, target: float) -> float:
-    """The least noise on scores at which the search meets ``target``, by bisection in logs."""
+    """The least noise multiplier of a score that charges a validation record at most ``target``.
+
+    No training reads such a record, so scores alone count. Found by bisection in logs.
+    """
     _refuse_below_least(selection, delta, target)
     low, high = math.log(1e-2), math.log(_LARGEST)
     while high - low > 1e-4:
