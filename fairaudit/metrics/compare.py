@@ -163,8 +163,7 @@ def _part_tables(
         of_seed = {p.seed: p for p in twin.predictions}
         lacking += [p.seed for p in baseline if p.seed not in of_seed]
         models = [of_seed.get(p.seed, p) for p in baseline]
-        # A twin that is the reference itself stays the same object, so that `costs_between` gives it
-        # no variance.
+        # A twin that is the reference stays the same object: `costs_between` gives it no variance.
         after = before
         if any(model is not p for model, p in zip(models, baseline, strict=True)):
             after = evaluated(models, evaluation.labels, records, outcome)
