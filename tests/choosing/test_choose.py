@@ -176,6 +176,23 @@ def test_controls_are_trained_but_never_candidates_and_epsilons_fall(table):
     }
 
 
+@pytest.mark.parametrize(("rule", "stands"), [("epsilon > 9", False), ("accuracy < 0.1", True)])
+def test_an_own_model_is_no_candidate_under_a_rule_about_epsilon(
+    table, monkeypatch, tmp_path, rule, stands
+):
+    """Its epsilon holds only if its module keeps nothing, for which somebody has to vouch."""
+    code = "from own_models import residual as make\n"
+    (tmp_path / "chosen_toy.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    options = {"model": "chosen_toy:make", "method": ["dpsgd"], "epsilon": [8.0]}
+    assert prepared(table, rule, trust_module=True, **options).families["dpsgd"]
+    if stands:
+        assert prepared(table, rule, **options).families["dpsgd"]
+    else:
+        with pytest.raises(ConfigError, match="trust-module"):
+            prepared(table, rule, **options)
+
+
 def test_the_first_look_has_ten_seeds_unless_seeds_are_given(table):
     rule = "privacy_cost_gap > 2pt"
     assert prepared(table, rule, seeds=None, seeds_max=20).looks == (10, 20)
