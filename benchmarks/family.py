@@ -188,7 +188,7 @@ def is_telling(report: fairaudit.Report) -> bool:
     return bool(codes & DIFFERENCES or report.changed)
 
 
-def is_torn(report: fairaudit.Report) -> bool:
+def has_disjoint(report: fairaudit.Report) -> bool:
     """Whether the intervals of two groups in one cost are disjoint."""
     for comparison in report.costs:
         for cost in COSTS:
@@ -202,7 +202,7 @@ def is_torn(report: fairaudit.Report) -> bool:
 def whole(audits: int) -> tuple[int, int]:
     """Reports that assert a difference; reports with disjoint intervals."""
     settings: tuple[dict[str, Any], ...] = ({}, {"max_grad_norm": 1.0}, {"diagnostics": "full"})
-    telling, torn = 0, 0
+    telling, disjoint = 0, 0
     for number in range(audits):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "coins.parquet"
@@ -220,8 +220,8 @@ def whole(audits: int) -> tuple[int, int]:
                 **settings[number // 2 % len(settings)],
             )
         telling += is_telling(report)
-        torn += is_torn(report)
-    return telling, torn
+        disjoint += has_disjoint(report)
+    return telling, disjoint
 
 
 @lru_cache(maxsize=2)
@@ -282,8 +282,10 @@ def main() -> None:
             print(f"{arms}, {split}, {seeds} seeds: {told}", flush=True)
         return
     if options.what == "whole":
-        telling, torn = whole(options.audits)
-        print(f"{telling} of {options.audits} reports assert a difference; {torn} are torn")
+        telling, disjoint = whole(options.audits)
+        print(
+            f"{telling} of {options.audits} assert a difference; {disjoint} have disjoint intervals"
+        )
         return
     if options.what == "words":
         for number in range(4):

@@ -52,12 +52,17 @@ def cost_chart(report: Report) -> Chart | None:
             numbers += cells(group.estimates.get(metric))
         key = comparison.arm, comparison.reference, comparison.grouping, group.group
         rows.append((*key, group.n_test, *numbers, group.reason))
+    reading = (
+        "Right of the dotted line the group loses, left of it the group gains. Whiskers are 95 % "
+        "intervals over seeds and test rows."
+    )
+    if any(OWN in _name(comparison) for comparison in report.costs):
+        reading += f" {OWN}: beside the method's own reference."
     head = (*_KEY, "test rows", "privacy cost", *_ENDS, "excess risk", *_ENDS, "note")
     return Chart(
         name="privacy-cost",
         title="Cost by group",
-        reading="Right of the dotted line the group loses, left of it the group gains. Whiskers "
-        f"are 95 % intervals over seeds and test rows. {OWN}: beside the method's own reference.",
+        reading=reading,
         alt="Accuracy that each group loses, and loss that it gains, with 95 % intervals.",
         panels=tuple(panels),
         table=data_table(head, rows),
