@@ -12,7 +12,6 @@ from fairaudit.config.value_sources import (
     OptionLayer,
     ResolvedConfig,
     merge_layers,
-    parse_pairs,
     resolve_config,
 )
 from fairaudit.errors import ConfigError
@@ -102,13 +101,6 @@ def test_no_data_says_how_to_name_them(tmp_path: Path) -> None:
         resolve_config({}, environment={}, folder=tmp_path)
 
 
-def test_a_missing_config_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"gone\.toml cannot be read"):
-        resolve_config(
-            {"data": "x"}, environment={}, folder=tmp_path, config_file=tmp_path / "gone.toml"
-        )
-
-
 def test_a_stronger_epsilon_removes_a_weaker_noise_multiplier(tmp_path: Path) -> None:
     resolved = resolve(tmp_path, preset="esipova-adult", epsilon=[2.0])
     assert resolved.config.epsilon == (2.0,)
@@ -152,17 +144,6 @@ def test_settings_merge_number_by_number() -> None:
     merged = merge_layers([strong, weak])
     assert merged.config.settings == {"global": {"threshold": 9.0, "learning_rate": 2.0}}
     assert merged.origins["settings"] == "option, preset p"
-
-
-def test_a_variable_may_name_several_pairs(tmp_path: Path) -> None:
-    given = resolve_config({"data": "x"}, environment={"FAIRAUDIT_COMPARE": "2,8; 3,4"})
-    assert given.config.compare == ("2,8", "3,4")
-
-
-def test_pairs_split_at_the_last_equals_sign() -> None:
-    assert parse_pairs(["a=b=1", "c=2"], "keep") == {"a=b": "1", "c": "2"}
-    with pytest.raises(ConfigError, match="--keep needs NAME=VALUE"):
-        parse_pairs(["F"], "keep")
 
 
 def test_rules_of_the_environment_are_separated_by_semicolons_for_a_pair_of_groups_has_a_comma():

@@ -1,11 +1,9 @@
 """What readings cost beside training, counted: what --diagnostics auto goes by."""
 
 import pytest
-from plans import config, plan, table
+from plans import plan
 
 from fairaudit.cli.lines import plan_lines
-from fairaudit.config.model_names import BY_VMAP, ModelFacts
-from fairaudit.planning.plan import make_plan
 
 pytestmark = pytest.mark.usefixtures("quick_accountant")
 
@@ -49,13 +47,3 @@ def test_auto_trains_nothing_else_than_the_level_that_it_chooses():
             **options, diagnostics="full" if auto.config.diagnostics == "basic" else "basic"
         )
         assert not {job.id for job in auto.jobs} & {job.id for job in other.jobs}
-
-
-def test_checkpoints_repeats_and_the_model_count():
-    base = plan(**SAMPLE).effort
-    assert plan(**SAMPLE, diagnostics_every=1).effort.full > 50 * base.full
-    assert plan(**SAMPLE, repeats=3).effort.training == 2 * base.training
-    assert base.twins == base.training  # of two arms one has two twins
-    assert plan(**SAMPLE, twins="off").effort == plan(**SAMPLE, twins="always").effort == base
-    slow = make_plan(config(**SAMPLE), table(), ModelFacts(parameters=10_000, gradients=BY_VMAP))
-    assert slow.effort.training > 10 * base.training

@@ -7,8 +7,7 @@ import pytest
 
 from fairaudit.errors import EXIT_TRAINING, DataError
 from fairaudit.execution import scheduler as execute_module
-from fairaudit.execution.progress import JobFailed, JobFinished, silent
-from fairaudit.execution.run_directory import open_rundir
+from fairaudit.execution.progress import JobFailed, JobFinished
 from fairaudit.execution.scheduler import WorkerBug
 from fairaudit.results.jobs import job_path
 
@@ -47,22 +46,6 @@ def test_neither_workers_nor_completion_order_change_a_result(toys, tmp_path):
     assert sorted(orders[0]) == sorted(orders[2])
     assert orders[2] != orders[0]  # or the next line would compare nothing
     assert runs[0] == runs[1] == runs[2]
-
-
-def test_a_worker_stays_with_its_seed_while_it_has_jobs(toys, tmp_path):
-    plan = toys.make_plan(tmp_path, arms=("a", "b"), seeds=3)
-    with open_rundir(plan) as rundir:
-        board = execute_module._Board.of(plan, rundir, silent)
-    taken = [(worker, board.take(worker).job) for worker in (0, 1, 1, 0, 1, 0)]
-    assert [(worker, job.arm, job.seed) for worker, job in taken] == [
-        (0, "a", 0),
-        (1, "a", 1),  # of a seed that nobody is at
-        (1, "b", 1),
-        (0, "b", 0),
-        (1, "a", 2),
-        (0, "b", 2),  # nothing else is left
-    ]
-    assert board.take(1) is None
 
 
 def test_a_job_starts_after_the_job_whose_result_it_reads(toys, tmp_path):

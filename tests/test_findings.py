@@ -103,42 +103,6 @@ def test_cells_are_called_what_two_computations_say(cells):
     assert named[1].word == cells.EQUAL
 
 
-def test_an_audit_that_has_finished_is_not_run_again(findings, monkeypatch, tmp_path):
-    audits = [
-        {"of": "loans default", "minutes": 1},
-        {"of": "loans default", "cut": 50, "minutes": 1, "epsilons": [3.2]},
-        {"of": "twice default", "minutes": 1},
-    ]
-    tables = {"loans": LOANS, "twice": {**LOANS, "family": "loans"}}
-    grid = {**findings.GRID, "audits": audits, "tables": tables}
-    monkeypatch.setattr(findings, "GRID", grid)
-    run, whole = [], to_json(report_of())
-
-    def stand_in(line, env):
-        folder = Path(line[line.index("--out") + 1])
-        run.append(line)
-        folder.mkdir(exist_ok=True)
-        if len(run) == 1:
-            return 1  # it failed and left nothing
-        text = whole[:1000] if len(run) == 2 else whole
-        (folder / "report.json").write_text(text)
-        return 0
-
-    monkeypatch.setattr(findings.subprocess, "call", stand_in)
-    findings.run_all(tmp_path, ROOT)
-    findings.run_all(tmp_path, ROOT)
-    findings.run_all(tmp_path, ROOT)
-    names = [Path(line[line.index("--out") + 1]).name for line in run]
-    assert names == [
-        *("loans-default", "loans-default-50", "twice-default"),
-        *("loans-default", "loans-default-50"),
-    ]
-    rows = pd.read_parquet(ROOT / LOANS["file"])
-    group, fraction = run[1][run[1].index("--keep") + 1].split("=")
-    kept = float(fraction) * 0.8 * (rows["sex"] == group).sum()
-    assert kept == pytest.approx(50, abs=0.1)
-
-
 def test_the_page_counts_what_has_finished_among_what_was_planned(findings, monkeypatch, tmp_path):
     audits = [
         {"of": "loans default", "minutes": 1, "epsilons": [3.2]},

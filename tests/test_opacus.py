@@ -507,14 +507,6 @@ def test_a_loss_that_is_not_the_mean_of_single_losses_is_refused(mode, mixing):
     assert torch.equal(parameters(model), before)
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_losses_that_are_sums_of_single_losses_are_taken(mode):
-    weighted = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 3.0, 1.0]), reduction="sum")
-    loop = private(mode=mode, criterion=weighted, loss_reduction="sum")
-    take(loop, *records())
-    assert loop[1].accountant.steps == 1
-
-
 def test_a_loss_that_vmap_cannot_run_is_checked_record_by_record():
     def capped(outputs, targets):
         loss = F.cross_entropy(outputs, targets)
@@ -555,15 +547,6 @@ def test_what_is_added_to_the_criterions_loss_is_refused(mode):
         (criterion(outputs, y) + outputs.std()).backward()
     assert torch.equal(parameters(model), before)
     assert optimizer.accountant.steps == 1
-
-
-@pytest.mark.parametrize("mode", MODES[:2])
-def test_a_loss_that_is_scaled_by_the_batch_is_refused(mode):
-    wrapped, _, criterion, _ = private(mode=mode)
-    x, y, _ = records()
-    loss = criterion(wrapped(x), y)
-    with pytest.raises(TrainingError):
-        (loss * loss).backward()
 
 
 @pytest.mark.parametrize("workers", [0, 1])

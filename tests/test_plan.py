@@ -15,15 +15,6 @@ pytestmark = pytest.mark.usefixtures("quick_accountant")
 # --------------------------------------------------------------------------------------------
 
 
-def test_a_control_brings_its_source_and_comes_after_it():
-    found = plan(method=("dpsgd-matched",))
-    assert keys(found) == ["sgd", "global-adapt", "dpsgd-matched"]
-    assert found.arm("dpsgd-matched").source == "global-adapt"
-    ids = {(job.arm, job.seed): job.id for job in found.jobs}
-    job = next(j for j in found.jobs if j.arm == "dpsgd-matched")
-    assert job.source_id == ids["global-adapt", job.seed]
-
-
 def test_a_sweep_has_an_arm_per_epsilon_and_its_controls_read_their_own():
     found = plan(
         noise_multiplier=None, epsilon=(1.0, 4.5), method=("global-adapt", "dpsgd-matched")
@@ -216,32 +207,10 @@ def ids(**given):
     return [job.id for job in plan(**given).jobs]
 
 
-BASE = {"method": ("dpsgd",)}
-
-
-def test_more_seeds_or_methods_leave_the_jobs_at_hand_as_they_were():
-    few = set(ids(**BASE))
-    assert few <= set(ids(**BASE, seeds=3))
-    assert few <= set(
-        ids(method=("dpsgd", "global", "global-adapt"), self_check=True, variant=("as-published",))
-    )
-
-
-def test_options_of_other_methods_do_not_void_a_job():
-    assert ids(**BASE) == ids(**BASE, threshold=9.0, settings={"global": {"threshold": 3.0}})
-
-
 def test_a_control_depends_on_the_job_it_reads():
     one = ids(method=("dpsgd-matched",))[2]
     other = ids(method=("dpsgd-matched",), settings={"global-adapt": {"tolerance": 0.7}})[2]
     assert one != other
-
-
-def test_jobs_are_distinct_and_come_seed_by_seed_in_the_arms_order():
-    found = plan(method=("global-adapt", "dpsgd-matched"), seeds=3, seed=5)
-    assert [job.seed for job in found.jobs] == [5] * 3 + [6] * 3 + [7] * 3
-    assert [job.arm for job in found.jobs] == keys(found) * 3
-    assert len({job.id for job in found.jobs}) == 9
 
 
 # --- the plan and the data
@@ -254,13 +223,6 @@ def test_with_a_public_n_the_plan_of_neighbouring_tables_is_one():
     assert small.training == large.training
     assert small.arms == large.arms
     assert small.training.epsilon_if_all_released == large.training.epsilon_if_all_released
-
-
-def test_few_seeds_and_unequal_epsilons_are_noticed():
-    counts = {"global-adapt": {"count_noise_multiplier": 2.0}}
-    found = plan(method=("dpsgd", "global-adapt"), settings=counts)
-    assert {n.code for n in found.notices} == {"few_seeds", "unequal_epsilon"}
-    assert plan(method=("dpsgd",), seeds=5).notices == ()
 
 
 @pytest.mark.parametrize(

@@ -65,16 +65,6 @@ def test_the_presets_give_the_epsilons_they_promise(name):
 
 
 @pytest.mark.usefixtures("each_arm_alone")
-def test_a_side_query_is_charged_jointly_and_not_for_nothing():
-    found = plan(
-        method=("dpsgd", "global-adapt"), settings={"global-adapt": {"count_noise_multiplier": 5.0}}
-    )
-    assert found.arm("global-adapt").privacy.epsilon.pld > found.arm("dpsgd").privacy.epsilon.pld
-    event = found.arm("global-adapt").privacy.event
-    assert event.effective_noise_multiplier == pytest.approx((1 + 1 / 25) ** -0.5)
-
-
-@pytest.mark.usefixtures("each_arm_alone")
 def test_a_target_epsilon_is_met_by_every_arm_and_never_exceeded():
     methods = ("dpsgd", "global", "global-adapt", "dpsgd-matched")
     found = plan(noise_multiplier=None, epsilon=(2.0,), epochs=3, method=methods)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fairaudit.execution import local as pool_module
-from fairaudit.execution.local import Died, Pool, Raised, available_cores, warm_up
+from fairaudit.execution.local import Died, Pool, available_cores, warm_up
 
 TOYS = Path(__file__).parent / "toys"
 LIGHT = ("numpy", "safetensors.numpy", "fairaudit.execution.scheduler")
@@ -57,34 +57,6 @@ def test_a_script_without_main_guard_runs_once(tmp_path, way):
     )
     assert done.stderr == ""
     assert done.stdout == "started [0, 0, 1, 1]"
-
-
-def test_answers_name_the_worker_they_came_from():
-    with Pool(operator.neg, 2, preload=LIGHT) as pool:
-        assert pool.idle == (0, 1)
-        pool.give(0, 10)
-        pool.give(1, 11)
-        assert pool.idle == ()
-        answers = pool.wait()
-        while len(answers) < 2:
-            answers += pool.wait()
-    assert sorted(answers) == [(0, -10), (1, -11)]
-
-
-def test_an_exception_comes_back_with_the_workers_traceback():
-    (answer,) = ask(operator.neg, "text")
-    assert isinstance(answer, Raised)
-    assert answer.error is None
-    assert "TypeError: bad operand type for unary -" in answer.report
-
-
-@pytest.mark.faults
-def test_a_killed_worker_is_reported_and_replaced():
-    with Pool(eval, 1, preload=LIGHT) as pool:
-        pool.give(0, "__import__('os').kill(__import__('os').getpid(), 9)")
-        assert pool.wait() == [(0, Died("signal 9"))]
-        pool.give(0, "1 + 1")
-        assert pool.wait() == [(0, 2)]
 
 
 FULL = "type('Full', (), {'__reduce__': lambda self: (_ for _ in ()).throw(MemoryError())})()"

@@ -1,12 +1,9 @@
 """Given predictions against fairlearn, against an audit's own figures, and against bad tables."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from fairlearn.metrics import (
     MetricFrame,
@@ -17,12 +14,11 @@ from fairlearn.metrics import (
 from sklearn.metrics import accuracy_score, precision_score
 
 from fairaudit.config.value_sources import resolve_config
-from fairaudit.data.predictions import load_scored
 from fairaudit.errors import ConfigError, FairauditError
 from fairaudit.metrics.compare import ONE_MODEL
 from fairaudit.report.load import load_report
 from fairaudit.report.to_json import read_report
-from fairaudit.score import ScoreConfig, measure_scored, score
+from fairaudit.score import ScoreConfig, score
 
 
 def people(rows=1200, seeds=5):
@@ -188,25 +184,6 @@ def test_a_column_that_holds_no_predictions_is_refused_in_one_line(tmp_path, cha
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.slow
-def test_the_interval_of_one_model_covers_the_gap_on_new_people(tmp_path):
-    """Accuracy .8 and .7, 300 people each: 95 % intervals must hold the true gap of .1."""
-    covered = []
-    frame = people(600, seeds=1)
-    frame["sex"] = np.where(np.arange(600) % 2, "F", "M")
-    base = load_scored(config(tmp_path, frame, ["decided"]).shared, "decided")
-    draw = np.random.default_rng(5)
-    for _ in range(400):
-        right = draw.random(600) < np.where(np.arange(600) % 2, 0.7, 0.8)
-        said = np.where(right, base.dataset.labels, 1 - base.dataset.labels)
-        given = replace(base, predictions=(np.eye(2, dtype=np.float32)[said],), are_labels=True)
-        gap = next(
-            g for g in measure_scored(given)[0].gaps if (g.metric, g.kind) == ("accuracy", "pair")
-        )
-        covered.append(gap.signed.low <= -0.1 <= gap.signed.high)
-    assert 0.92 <= np.mean(covered) <= 0.99
-
-
 @pytest.mark.parametrize(("tiny", "low"), [(0, "F"), (12, "M")])
 def test_the_group_that_is_marked_most_selected_is_the_one_that_ratios_divide_by(
     tmp_path, tiny, low
@@ -296,20 +273,6 @@ def test_missing_predictions_are_counted_by_every_grouping_and_open_the_rules_of
     counts = {c.grouping: {g.group: g.unpredicted for g in c.by_group} for c in report.comparisons}
     assert counts["race"] == {"a": 7, "b": 0}
     assert sum(counts["sex"].values()) == 7
-
-
-def test_a_group_of_several_that_is_not_predicted_at_all_is_still_there(tmp_path):
-    frame = people().assign(race=lambda f: np.array(["a", "b", "c"])[np.arange(len(f)) % 3])
-    frame.loc[frame["race"] == "c", "private0"] = np.nan
-    rules = [
-        "accuracy < 0.01",
-        "accuracy_gap > 0.99",
-        "accuracy@race=c < 0.01",
-        "accuracy_gap@race=a,b > 0.99",
-    ]
-    report = scored(tmp_path, frame, "private0", group=["race"], fail_on=rules)
-    assert list(outcomes(report).values()) == ["inconclusive"] * 3 + ["pass"]
-    assert [g.rows for g in report.data.groupings[0].groups] == [400, 400, 0]
 
 
 CENSORED = [
@@ -450,32 +413,3 @@ def test_selection_and_impact_are_of_the_favourable_outcome(tmp_path, favourable
     assert set(outcomes(report).values()) == {"pass"}
     assert (report.data.label.favourable, report.data.label.positive) == (str(wanted), "1")
     assert f"--favourable {favourable}" in report.reproduce
-
-
-def test_a_favourable_value_is_declared_or_given_and_not_taken_from_another_label(tmp_path):
-    frame = people().assign(word=lambda f: np.where(f["paid"] == 1, "approved", "denied"))
-
-    def favourable(**options):
-        settled = config(tmp_path, frame, "private0", **options)
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        table = table.replace_schema_metadata(
-            {"fairaudit.label": "paid", "fairaudit.favourable": "0"}
-        )
-        pq.write_table(table, settled.shared.data)
-        label = score(settled).data.label
-        return label.favourable, label.favourable_origin
-
-    assert favourable() == ("0", "declared in the file")
-    assert favourable(favourable="1") == ("1", "given")
-    assert favourable(label="word") == ("denied", "assumed")
-    with pytest.raises(ConfigError, match="'7' is not a value of label 'paid'"):
-        scored(tmp_path, frame, "private0", favourable="7")
-
-
-def test_a_baseline_of_the_other_outcome_is_refused(tmp_path):
-    scored(tmp_path, people(), "private0", favourable="0")
-    (tmp_path / "out" / "report.json").rename(tmp_path / "earlier.json")
-    rule = {"baseline": tmp_path / "earlier.json", "fail_on": ["impact_ratio.delta < -0.5"]}
-    with pytest.raises(ConfigError, match="about different labels"):
-        scored(tmp_path, people(), "private0", favourable="1", **rule)
-    assert scored(tmp_path, people(), "private0", favourable="0", **rule).verdict == "pass"

@@ -127,18 +127,3 @@ def test_scoring_puts_the_earlier_report_aside_unless_it_is_refused(out, change)
 
 def files(folder):
     return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
-@pytest.mark.parametrize("other", ["people.parquet", "people.csv"])
-def test_data_of_the_same_name_take_the_folder_over(out, other):
-    audit(options(seeds=1, format=["json", "md"]))
-    jobs = {p.name for p in (out / "jobs").glob("*.safetensors")}
-    assert jobs
-    changed = pd.read_csv("people.csv").iloc[:-2]
-    changed.to_csv(other, index=False) if other.endswith("csv") else changed.to_parquet(
-        other, index=False
-    )
-    audit(options(data=other, seeds=1))
-    assert load_report(out / "report.json").data.name == other
-    assert load_report(out / "report.previous.json").data.rows_read == 200
-    assert jobs < {p.name for p in (out / "jobs").glob("*.safetensors")}  # the other's are not lost

@@ -3,7 +3,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from plans import table
@@ -32,15 +31,6 @@ def first_rows(n_train, n):
 def encoded(train, test, config=MERGING, kind=None):
     column = pa.array([*train, *test], kind)
     return encode(dataset_of({"x": column}), first_rows(len(train), len(column)), config)
-
-
-def test_numbers_are_standardised_by_the_training_rows_with_population_deviation():
-    out = encoded([1.0, 2.0, 3.0, 6.0], [3.0, 9.0])
-    mean, deviation = 3.0, np.std([1, 2, 3, 6])
-    assert out.names == ("x",)
-    assert out.train[:, 0] == pytest.approx((np.array([1, 2, 3, 6]) - mean) / deviation, rel=1e-6)
-    assert out.test[:, 0] == pytest.approx([0, 6 / deviation], rel=1e-6)
-    assert out.fitted == ("mean and standard deviation of x",)
 
 
 def test_a_number_constant_in_training_is_zero_everywhere():

@@ -10,7 +10,7 @@ import pytest
 from pictures import encoded, metadata_folder, metadata_rows, pixels
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.dataset import Split, image_column, image_keys
+from fairaudit.data.dataset import image_column, image_keys
 from fairaudit.data.encode import make_encoder
 from fairaudit.data.groups import named_pairs
 from fairaudit.data.split import draw_split
@@ -41,22 +41,6 @@ def test_a_slice_of_images_has_the_keys_of_its_own_rows():
 
 
 # The encoder
-
-
-@pytest.mark.parametrize(
-    ("pixel_range", "scaled"),
-    [("symmetric", lambda x: (x / 255 - 0.5) / 0.5), ("unit", lambda x: x / 255)],
-)
-def test_pixels_are_scaled_by_constants(folder, pixel_range, scaled):
-    split = Split(0, np.arange(0, N, 2), np.arange(1, N, 2))
-    settled = config(folder, pixel_range=pixel_range)
-    found = make_encoder(load_dataset(settled), settled).encode(split)
-    for inputs, rows in ((found.train, split.train), (found.test, split.test)):
-        assert inputs.dtype == np.float32
-        assert inputs.flags.c_contiguous
-        assert np.allclose(inputs, scaled(IMAGES[rows].astype(np.float64)), atol=1e-7)
-    assert found.fitted == ()
-    assert not found.merged
 
 
 # Pairs named in advance

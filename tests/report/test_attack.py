@@ -16,12 +16,6 @@ def facts(*rates, guarantee=Guarantee.ESTABLISHED):
     return some.model_copy(update={"attack": attack, "guarantee": guarantee})
 
 
-def test_one_arm_is_one_sentence_with_both_rates_rounded_up():
-    assert attack_sentence({"dpsgd": facts(0.0924, 0.01841)}) == (
-        "Membership attacks: at 1 % (0.1 %) false alarms they find at most 9.3 % (1.9 %) of members"
-    )
-
-
 def test_arms_of_equal_rates_stand_together_and_others_apart():
     told = attack_sentence(
         {"a@8": facts(0.2, 0.05), "b@8": facts(0.2, 0.05), "a@1": facts(0.0201, 0.0024)}

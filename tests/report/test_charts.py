@@ -8,7 +8,6 @@ from hostile import hostile_report
 
 from fairaudit.analysis.build import build_report
 from fairaudit.planning.flow import Audit
-from fairaudit.report.document import charts_of
 from fairaudit.report.drawing import file_spec, page_spec
 from fairaudit.report.panels import (
     Bar,
@@ -16,8 +15,6 @@ from fairaudit.report.panels import (
     Lines,
     labels,
 )
-from fairaudit.report.render.markdown import to_markdown
-from fairaudit.report.sections.order import document
 from fairaudit.results.estimates import Interval
 
 
@@ -67,20 +64,6 @@ def test_every_specification_is_valid_vega_lite(make):
 
 
 # section -> the charts of its numbers
-
-
-@pytest.mark.parametrize("make", REPORTS)
-def test_a_picture_stands_above_the_tables_of_its_section(make):
-    report = make()
-    text = to_markdown(report, pictures=("figures", "png"))
-    assert text.count("](figures/") == len(charts(report))
-    for section in document(report).sections:
-        part = text.partition(f"\n## {section.title}\n")[2].partition("\n## ")[0]
-        shown = [f"figures/{chart.name}.png" for chart in charts_of(section.blocks)]
-        assert [part.find(path) for path in shown] == sorted(part.find(path) for path in shown)
-        assert all(path in part for path in shown)
-        if shown and "\n| " in part:
-            assert part.index("![") < part.index("\n| ")
 
 
 def test_a_group_without_a_number_is_in_the_table_and_not_drawn(report):

@@ -28,7 +28,6 @@ from fairaudit.report.conditions import asking_why, with_findings
 from fairaudit.report.facts import Study
 from fairaudit.report.parts import split_gap
 from fairaudit.report.phrases import phrases
-from fairaudit.report.to_json import read_report, to_json
 from fairaudit.results.estimates import ClassShare
 
 COSTS = ("privacy_cost", "excess_risk")
@@ -475,13 +474,6 @@ def test_only_what_could_be_shipped_is_told_what_it_costs():
     assert {f.arm for f in alone.findings if f.code == "gap"} == {"dpsgd:as-published"}
 
 
-def test_findings_are_stored_and_read_again():
-    report = judged(2)
-    again = read_report(to_json(report), name="report.json")
-    assert [f.text for f in again.findings] == [f.text for f in report.findings]
-    assert to_json(again) == to_json(report)
-
-
 def in_rates(costs, half=0.017):
     """A true positive rate that falls or rises so by group."""
     made = comparison("dpsgd", costs, half=half)
@@ -638,18 +630,6 @@ def test_no_advice_contradicts_another_in_one_report(worlds, monkeypatch):
     assert not {name: broken for name in reports if (broken := contradictions(reports[name]))}
     given = {f.advice.knob for report in reports.values() for f in report.findings if f.advice}
     assert given.issuperset({"seeds up", *OPPOSED[0], *OPPOSED[1], "epochs up", "epsilon up"})
-
-
-@pytest.mark.parametrize("knob", ["bound up", "step by rule", "step down"])
-def test_the_law_of_advice_finds_a_planted_contradiction(knob):
-    report = audited(
-        in_parts(step=0.003, clipping=0.01, noise=0.05), max_grad_norm=30.0, learning_rate=2.0
-    )
-    assert knobs(report, "from_noise") == ["bound by rule"]
-    assert not contradictions(report)
-    finding = only(report, "from_noise")
-    planted = replace(finding, advice=replace(finding.advice, knob=knob))
-    assert contradictions(replace(report, findings=(*report.findings, planted)))
 
 
 def test_findings_of_arms_stand_in_the_order_of_the_arms():

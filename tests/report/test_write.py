@@ -50,20 +50,6 @@ def test_the_other_files_are_the_same_to_the_byte_when_made_again_from_the_json(
         )
 
 
-def test_a_full_disk_leaves_the_old_report_whole(report, tmp_path, monkeypatch):
-    write_report(report, tmp_path, ("json", "md"))
-    before = (tmp_path / "report.json").read_bytes()
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("fairaudit.io.atomic.os.replace", full)
-    with pytest.raises(OutputError, match="no space left"):
-        write_report(report.model_copy(update={"created_utc": "later"}), tmp_path, ("json", "md"))
-    assert (tmp_path / "report.json").read_bytes() == before
-    assert len(list(tmp_path.iterdir())) == 2
-
-
 def test_pictures_stand_in_a_folder_and_the_markdown_shows_them(report, tmp_path):
     written = write_report(report, tmp_path, ("json", "md", "svg", "png"))
     drawn = charts(report)
