@@ -11,7 +11,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).resolve().parent
-DATA = HERE.parent.parent / "shared" / "data"
 
 # Tests are imported by path, so what several of them share must be found by name.
 sys.path.insert(0, str(HERE / "support"))
@@ -86,16 +85,3 @@ def quick_accountant(monkeypatch):
     monkeypatch.setattr(
         "fairaudit.planning.plan.composed_epsilon", lambda runs, delta: float(len(runs))
     )
-
-
-@pytest.fixture(scope="session")
-def shared_data():
-    """Path of a real data set by file name; skips where the data are not at hand."""
-
-    def find(name):
-        path = DATA / name
-        if not path.is_file():
-            pytest.skip(f"the real data set {name} is not in ../shared/data")
-        return path
-
-    return find

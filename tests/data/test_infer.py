@@ -2,14 +2,9 @@ import pyarrow as pa
 import pytest
 
 from fairaudit.data.columns import encode_codes
-from fairaudit.data.ids import is_id_name, looks_like_id
+from fairaudit.data.ids import looks_like_id
 from fairaudit.data.naming import listed, quoted
 from fairaudit.errors import DataError
-
-
-def test_keys_are_known_by_their_names():
-    assert all(map(is_id_name, ["ID", "customerId", "uuid", "Unnamed: 0", "", "row_index"]))
-    assert not any(map(is_id_name, ["paid", "identity", "年齢", "keyboard"]))
 
 
 def test_hostile_names_are_shown_short_and_on_one_line():
@@ -21,10 +16,8 @@ def test_hostile_names_are_shown_short_and_on_one_line():
 @pytest.mark.parametrize(
     ("name", "values", "verdict"),
     [
-        ("customer_id", range(1_000_000, 1_000_100), True),
-        ("age", range(20, 120), False),
-        ("ticket", range(5_000, 6_500), True),
-        ("number", [7 + 13 * i for i in range(100)], False),
+        ("customerId", range(1_000_000, 1_000_100), True),
+        ("paid", range(20, 120), False),
         ("number", [(7 + 7919 * i) % 1_000_003 for i in range(1_200)], True),
         ("number", [(7 + 7919 * i) % 1_000_003 for i in range(1_200)] + [7], False),
         ("who", [f"name {i}" for i in range(100)], True),

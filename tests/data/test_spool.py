@@ -41,16 +41,6 @@ def test_what_lies_in_the_file_is_not_written_again_and_the_rest_once(tmp_path):
     assert back["table"].equals(shared.value["table"])
 
 
-def test_the_value_is_made_when_it_is_asked_for_and_goes_along_to_another_machine(tmp_path):
-    made = []
-    shared = Shared(lambda: made.append(1) or {"x": np.arange(3)}, Spool(tmp_path))
-    assert not made
-    there = pickle.loads(pickle.dumps(shared))
-    again = pickle.loads(pickle.dumps(there))
-    assert [list(one.value["x"]) for one in (shared, there, again)] == [[0, 1, 2]] * 3
-    assert made == [1]
-
-
 def test_a_disk_without_room_for_what_workers_read_is_one_line(tmp_path):
     shared, _ = shared_value(tmp_path)
     with files_of_at_most(10_000), pytest.raises(OutputError, match="no space left"):

@@ -5,7 +5,6 @@ The same as training's own evaluation, whatever the method.
 
 import hashlib
 import json
-import os
 import shutil
 import tracemalloc
 from pathlib import Path
@@ -258,30 +257,6 @@ def test_a_changed_missing_or_huge_file_is_refused(made, monkeypatch, name):
     monkeypatch.setitem(MOST_BYTES, name, len(content) - 1)
     with pytest.raises(DataError, match="larger than"):
         load_model(folder)
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "evidence.json"])
-def test_a_link_a_pipe_or_a_folder_in_the_place_of_a_file_is_refused_unread(made, tmp_path, name):
-    """A link to an endless file would be read for ever, and a pipe waited for."""
-    folder, _, _ = made()
-    content = (folder / name).read_bytes()
-    (tmp_path / "elsewhere").write_bytes(content)
-    for put in (
-        lambda path: path.symlink_to(tmp_path / "elsewhere"),
-        lambda path: path.symlink_to("/dev/zero"),
-        os.mkfifo,
-        Path.mkdir,
-    ):
-        (folder / name).unlink()
-        put(folder / name)
-        with pytest.raises(DataError, match=rf"holds no model: {name}: "):
-            load_model(folder)
-        if put is Path.mkdir:
-            (folder / name).rmdir()
-        else:
-            (folder / name).unlink()
-        (folder / name).write_bytes(content)
-    load_model(folder)
 
 
 HEADER = b'{"w": {"dtype": "F32", "shape": [2147483648, 2147483648], "data_offsets": [0, 0]}}'

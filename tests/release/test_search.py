@@ -175,20 +175,11 @@ def test_epsilon_is_the_audits_charged_one(trained):
         report.privacy["dpsgd"].epsilon.rdp, rel=2e-6
     )
     assert told["accountant"] == "RDP"
-    assert told["event"]["tries"] == {
-        "distribution": "truncated negative binomial",
-        "mean": float(N),
-        "shape": 1.0,
-    }
+    assert (told["event"]["tries"]["mean"], told["event"]["tries"]["shape"]) == (N, 1.0)
     assert told["event"]["score"]["noise_multiplier"] == charge.score.noise_multiplier
-    assert {each["steps"] for each in told["event"]["trainings"]} == {
-        event.steps for event in charge.trainings
-    }
-    assert told["search"]["trials"] == N
+    steps = {each["steps"] for each in told["event"]["trainings"]}
+    assert steps == {event.steps for event in charge.trainings}
     assert made.held_out[0].expected is None
-    evidence = json.loads((made.folder / "evidence.json").read_text())
-    notes = evidence["predicate"]["configuration"][2]["annotations"]
-    assert notes["epsilon"] == told["epsilon"]
 
 
 def test_neither_tries_nor_losers_nor_scores_are_written(audited, trained, monkeypatch, capsys):

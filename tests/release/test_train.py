@@ -272,19 +272,6 @@ def test_a_diverged_training_is_told_without_its_seed_and_writes_nothing(
 # ----------------------------------------------------------------------------------------
 
 
-def test_one_new_draw_lies_in_the_prediction_interval_in_95_of_100_and_several_do_together():
-    draws = np.random.default_rng(0).normal(0.5, 0.01, size=(1500, 3, 6))
-    alone, together = [], []
-    for groups in draws.tolist():
-        intervals = [prediction_interval(draw[:5], among=3) for draw in groups]
-        ends = zip(intervals, groups, strict=True)
-        together.append(all(i.low <= draw[5] <= i.high for i, draw in ends))
-        one = prediction_interval(groups[0][:5])
-        alone.append(one.low <= groups[0][5] <= one.high)
-    assert np.mean(alone) == pytest.approx(0.95, abs=0.018)
-    assert np.mean(together) == pytest.approx(0.95, abs=0.018)
-
-
 def test_seeds_that_agree_by_luck_have_the_spread_of_the_arms(trained):
     """As a group of few rows has in five seeds: no spread of its own, and 7 points elsewhere."""
     made = trained(method="dpsgd", seeds=3)

@@ -34,6 +34,7 @@ def test_a_name_in_a_cell_is_read_as_the_text_that_it_is(name):
     assert "<" not in cell
     assert shown_in_a_cell(cell) == plain(name).strip()
     assert plain(name).isprintable()
+    assert len(plain(name)) <= NAME_LIMIT
 
 
 def test_what_markdown_leaves_alone_is_readable_in_a_terminal():

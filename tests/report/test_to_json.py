@@ -164,10 +164,8 @@ def test_a_key_that_stands_there_twice_is_refused(key):
 @pytest.mark.parametrize(
     "command",
     [
-        ["gate", "bad.json", "--fail-on", "epsilon > 3"],
         ["gate", "good.json", "--fail-on", "epsilon.delta > 0", "--baseline", "bad.json"],
         ["report", "bad.json", "--out", "-"],
-        ["compare", "good.json", "bad.json"],
     ],
 )
 def test_every_command_that_reads_a_report_refuses_an_edited_one(
