@@ -85,39 +85,45 @@ def parts(report):
 ALL = {"step", "clipping", "noise", "step_and_noise", "constant"}
 
 
-def test_costs_are_split_where_one_is_detected_and_a_killed_run_comes_to_the_same(tmp_path):
-    def run(name, **given):
-        return fairaudit.run_audit(people(), group="sex", out=tmp_path / name, **SPLIT, **given)
+@pytest.fixture(scope="module")
+def split(tmp_path_factory):
+    """A folder of one run after another, so that trainings are shared."""
+    return tmp_path_factory.mktemp("split")
 
-    report = run("whole")
+
+def run(out, **given):
+    return fairaudit.run_audit(people(), group="sex", out=out, **SPLIT, **given)
+
+
+def test_costs_are_split_where_one_is_detected_and_a_killed_run_comes_to_the_same(split):
+    report = run(split)
     assert parts(report) == {"dpsgd": ALL, "global-adapt": {"constant"}}
     advice = {f.advice.knob for f in report.findings if f.advice and f.arm == "dpsgd"}
     assert advice == {"step by rule"}  # by its largest part
-    jobs = trained(tmp_path / "whole")
+    jobs = trained(split)
     assert len(jobs) == 4 * 3  # three arms and one pair of twins
-    whole = stable(tmp_path / "whole" / "report.json")
+    whole = stable(split / "report.json")
     # Killed while twins were trained: of three of their jobs two are there.
     newest = max(jobs, key=jobs.get)
-    (tmp_path / "whole" / "jobs" / newest).unlink()
-    (tmp_path / "whole" / "report.json").unlink()
-    run("whole")
-    again = trained(tmp_path / "whole")
-    assert stable(tmp_path / "whole" / "report.json") == whole
+    (split / "jobs" / newest).unlink()
+    (split / "report.json").unlink()
+    run(split)
+    again = trained(split)
+    assert stable(split / "report.json") == whole
     assert {name for name in jobs if again[name] != jobs[name]} == {newest}
-    # Added later: the arms' trainings stay.
-    every = run("whole", twins="always")
-    assert parts(every) == {"dpsgd": ALL, "global-adapt": ALL}
-    after = trained(tmp_path / "whole")
-    assert all(after[name] == again[name] for name in again)
-    assert len(after) == 5 * 3
 
 
-def test_a_rule_about_a_part_has_it_split_and_a_report_without_parts_names_the_option(tmp_path):
+def test_a_rule_about_a_part_has_it_split_and_a_report_without_parts_names_the_option(split):
     rule = "privacy_cost.noise@overall:global-adapt > 50 points"
-    given = {"group": "sex", **SPLIT, "seeds": 5}  # fewer are not judged
-    asked = fairaudit.run_audit(people(), out=tmp_path / "a", fail_on=[rule], **given)
+    none = run(split, fail_on=[rule], twins="off")
+    before = trained(split)
+    asked = run(split, fail_on=[rule])
     assert parts(asked)["global-adapt"] == ALL
-    none = fairaudit.run_audit(people(), out=tmp_path / "b", fail_on=[rule], twins="off", **given)
+    after = trained(split)
+    assert all(after[name] == before[name] for name in before)  # the arms' trainings stay
+    assert len(after) == 5 * 3
+    every = run(split, twins="always")
+    assert parts(every) == {"dpsgd": ALL, "global-adapt": ALL}
     assert parts(none) == {"dpsgd": {"constant"}, "global-adapt": {"constant"}}
     (gate,) = none.gates
     assert gate.outcome == "inconclusive"

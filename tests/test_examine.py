@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from audits import audit_here
+from people import RECIPE, people
 
 from fairaudit.cli import app
 from fairaudit.config.model_names import BY_TABLE, BY_VMAP, ModelFacts
@@ -62,13 +63,10 @@ def test_a_model_that_cannot_be_audited_is_refused_before_any_training(model, er
 
 
 def test_an_epsilon_that_rests_on_what_a_module_hides_passes_no_gate_unasked(tmp_path, capsys):
-    given = {
-        "model": "own_models:hiding",
-        "method": ["dpsgd"],
-        "epsilon": [1, 3],
-        "seeds": 1,
-    }
-    path = audit_here(tmp_path, data=LOANS, group=["sex"], label="approved", epochs=1, **given)
+    people().to_parquet(tmp_path / "people.parquet")
+    given = {**RECIPE, "noise_multiplier": None, "epsilon": [1, 3], "seeds": 1}
+    given |= {"model": "own_models:hiding", "method": ["dpsgd"]}
+    path = audit_here(tmp_path, data=tmp_path / "people.parquet", **given)
     report = load_report(path)
     condition = "established if the module keeps nothing of what it reads"
     assert {report.privacy[arm].guarantee for arm in ("dpsgd@1", "dpsgd@3")} == {condition}

@@ -242,6 +242,8 @@ def test_an_option_changes_the_id_of_a_job_or_no_bit_of_its_result(planned, trai
     kept = [job for key, job in after.items() if key in before and before[key].id == job.id]
     assert (len(kept) == len(before)) == (name in KEEPS)
     for job in kept:
+        if job.arm not in ("dpsgd", "dpsgd-f", "pate-hard"):
+            continue
         found, expected = run_here(plan, job).arrays, trained(images, job.arm)
         assert found.keys() == expected.keys()
         for array in found:

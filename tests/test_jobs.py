@@ -70,14 +70,14 @@ def test_no_flipped_bit_changes_a_result(tmp_path):
     path = job_path(tmp_path, ID)
     whole = path.read_bytes()
     absent = 0
-    for bit in range(0, 8 * len(whole), 3):  # every byte, and every place in a byte
+    for bit in range(0, 8 * len(whole), 7):  # every byte, and every place in a byte
         damaged = bytearray(whole)
         damaged[bit // 8] ^= 1 << bit % 8
         path.write_bytes(damaged)
         read = read_result(tmp_path, ID)
         absent += read is None
         assert read is None or same(result(), read), bit  # a space of the padding may become a tab
-    assert absent > 0.95 * 8 * len(whole) / 3
+    assert absent > 0.95 * 8 * len(whole) / 7
 
 
 def test_a_file_under_another_jobs_name_counts_as_absent(tmp_path):

@@ -5,11 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parent.parent
 LOANS = ROOT / "sample_data" / "loans.parquet"
 BLOCKED = Path(__file__).parent / "toys" / "blocked"
 
 
+@pytest.mark.slow
 def test_a_run_opens_no_socket_but_to_its_own_processes_and_writes_for_its_owner_alone(tmp_path):
     out, log = tmp_path / "out", tmp_path / "log"
     options = "--group sex --seeds 1 --epochs 1 --batch-size 512 --noise-multiplier 1 --twins off"

@@ -243,16 +243,12 @@ def test_a_trainer_gets_its_seeds_records_and_predicts_the_test_rows(home):
 
 FAILS = {
     "raise ValueError('no\\nsecond line')": "ValueError: no (fails.py, line",
-    "sys.exit('bye')": "SystemExit: bye",
-    "os._exit(0)": "exit code 0",
     "os.kill(os.getpid(), 9)": "signal 9",
     "np.ones((400, 2**20)).sum()": "--trainer-memory",
     "return None": "NoneType",
-    "m = fitted(data, None, 0); m.claimed = 'eps 1'; return m": "claimed is a str",
     "m = fitted(data, None, 0); m.classes_ = [1, 0]; return m": "classes_ are 1, 0",
     "return lambda f: np.full((len(f), 3), 1/3)": "[9, 3] for 9 rows of 2 classes",
     "return lambda f: np.full((len(f), 2), np.nan)": "not finite in 9 of 9 rows",
-    "return lambda f: np.full((len(f), 2), .7)": "add up to 1 or are negative in 9 of 9 rows",
     "return lambda f: np.tile([1.5, -.5], (len(f), 1))": "are negative in 9 of 9 rows",
     "return lambda f: 'no idea'": "a str that is no array",
     "print('x' * 90_000); raise RuntimeError('after it')": "RuntimeError: after it",
@@ -271,7 +267,7 @@ def test_what_cannot_be_used_is_told_in_one_line(home, body):
     assert "\n" not in str(error.value)
     assert "fairaudit/" not in error.value.log  # the traceback is theirs, never ours
     assert len(error.value.log) < 70_000  # the end of what was printed
-    raises = "raise" in body or "exit('" in body or "1 / 0" in body or "ones" in body
+    raises = "raise" in body or "1 / 0" in body or "ones" in body
     assert (f"{name}.py" in error.value.log) == raises
 
 
@@ -310,15 +306,11 @@ def test_a_training_and_all_that_it_forked_end_with_whoever_asked_for_it(home):
 
 REFUSED = [
     ("train = 3", {}, "is not a function"),
-    ("def fit(data, privacy, seed): ...", {}, "nothing:train is not there"),
     ("def train(data): ...", {}, "does not take three arguments"),
     ("import no_such_library", {}, "ModuleNotFoundError: No module named 'no_such_library'"),
     ("train.settings = {'a': fairaudit.Range(0, 1)}", {}, "does not take four arguments"),
-    ("train.settings = {'a': (0, 1)}", {}, "setting 'a' is no fairaudit.Range"),
-    ("train.settings = {'a': fairaudit.Range(1, 1)}", {}, "is no range"),
     ("train.settings = {'a': fairaudit.Range(0, 1, log=True)}", {}, "is no range"),
     ("", {"trainer": "no_such_module:train"}, "no module 'no_such_module'"),
-    ("", {"trainer": "nothing"}, "names no function"),
     ("", {"tune": 2}, "nothing:train declares no settings"),
     ("", {"noise_multiplier": 1.0}, "is asked for an epsilon"),
     ("", {"trainer": None, "raw": True}, "--raw is about --trainer"),

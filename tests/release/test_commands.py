@@ -80,16 +80,14 @@ OWN_MAKE = "own_release_toy:make"
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [
-        ({}, ["--method", "dpsgd"]),
         (
             {"epsilon": [4.0, 2.0], "noise_multiplier": None},
             ["--method", "dpsgd", "--epsilon", "4"],
         ),
         ({"tune": 4}, ["--method", "dpsgd"]),
-        ({"self_check": True}, ["--method", "dpsgd"]),
         ({"model": OWN_MAKE}, ["--method", "dpsgd", "--model", OWN_MAKE]),
         (
-            {"method": ["global-adapt", "dpsgd-matched"], "variant": ["as-published"]},
+            {"method": ["global-adapt"], "variant": ["as-published"], "self_check": True},
             ["--method", "global-adapt"],
         ),
     ],

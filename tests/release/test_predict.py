@@ -42,7 +42,6 @@ def made(audited, tmp_path):
 EVERY = [
     ("dpsgd", {}),
     ("dpsgd", {"model": "mlp", "hidden": [5, 3], "activation": "relu"}),
-    ("dpsgd", {"columns": None}),
     ("dpsgd", {"columns": None, "merge_rare": 0}),
     ("dpsgd", {"columns": None, "merge_rare": 0.25}),
     ("dpsgd", {"group_as_feature": True, "columns": None}),
@@ -98,7 +97,7 @@ def test_every_method_with_a_guarantee_is_released_of_three_classes_and_searched
     assert told["search"] is not None
 
 
-@pytest.mark.parametrize("values", [(7, 12), (False, True), (1.0, 2.0), ("a", "b")], ids=str)
+@pytest.mark.parametrize("values", [(7, 12), (False, True)], ids=str)
 def test_predictions_have_the_type_of_the_label(made, tmp_path, values):
     rows = people()
     rows["y"] = np.where(rows["y"] == "yes", values[1], values[0])
@@ -267,10 +266,9 @@ HUGE_SHAPE = len(HEADER).to_bytes(8, "little") + HEADER
     "content",
     [
         (2**60).to_bytes(8, "little") + b"{}",
-        (101_000_000).to_bytes(8, "little") + b" " * 101_000_000,
         HUGE_SHAPE,
     ],
-    ids=["endless-header", "large-header", "huge-shape"],
+    ids=["endless-header", "huge-shape"],
 )
 def test_hostile_safetensors_are_refused_and_take_no_memory(made, content):
     folder, _, _ = made(columns=None)
@@ -281,7 +279,7 @@ def test_hostile_safetensors_are_refused_and_take_no_memory(made, content):
         load_model(folder)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 3 * len(content) + 2**27
+    assert peak < 2**27
 
 
 def reseal(folder: Path):
