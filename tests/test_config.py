@@ -10,21 +10,18 @@ from fairaudit.cli import app
 from fairaudit.config.options import AuditConfig, data_name
 from fairaudit.config.value_sources import (
     OptionLayer,
-    ResolvedConfig,
     merge_layers,
     resolve_config,
 )
 from fairaudit.errors import ConfigError
 
 
-def resolve(
-    tmp_path: Path, environment: dict[str, str] | None = None, **options: object
-) -> ResolvedConfig:
+def resolve(tmp_path, environment=None, **options):
     options.setdefault("data", "loans.parquet")
     return resolve_config(options, environment=environment or {}, folder=tmp_path)
 
 
-def test_each_place_yields_to_the_stronger_one(tmp_path: Path) -> None:
+def test_each_place_yields_to_the_stronger_one(tmp_path):
     strong = tmp_path / "strong.toml"
     (tmp_path / "pyproject.toml").write_text("[tool.fairaudit]\nepochs = 2\n")
     assert resolve(tmp_path, preset="esipova-dutch").config.epochs == 2
@@ -41,11 +38,11 @@ def test_each_place_yields_to_the_stronger_one(tmp_path: Path) -> None:
     assert by_option.origins["batch_size"] == "default"
 
 
-def test_an_empty_variable_sets_nothing(tmp_path: Path) -> None:
+def test_an_empty_variable_sets_nothing(tmp_path):
     assert resolve(tmp_path, {"FAIRAUDIT_EPOCHS": ""}).origins["epochs"] == "default"
 
 
-def test_variables_carry_lists_and_tables(tmp_path: Path) -> None:
+def test_variables_carry_lists_and_tables(tmp_path):
     environment = {
         "FAIRAUDIT_METHOD": "dpsgd, global",
         "FAIRAUDIT_KEEP": "F=0.5",
@@ -59,7 +56,7 @@ def test_variables_carry_lists_and_tables(tmp_path: Path) -> None:
     assert config.intersect is True
 
 
-def test_dashes_and_single_values_are_accepted_in_files(tmp_path: Path) -> None:
+def test_dashes_and_single_values_are_accepted_in_files(tmp_path):
     (tmp_path / "fairaudit.toml").write_text('group = "sex"\nbatch-size = 64\nepsilon = 2\n')
     config = resolve(tmp_path).config
     assert (config.group, config.batch_size, config.epsilon) == (("sex",), 64, (2.0,))
@@ -82,7 +79,7 @@ def test_dashes_and_single_values_are_accepted_in_files(tmp_path: Path) -> None:
         ("preset = 'esipova-adlt'", "did you mean 'esipova-adult'?"),
     ],
 )
-def test_a_bad_file_gives_one_line_that_names_it(tmp_path: Path, text: str, said: str) -> None:
+def test_a_bad_file_gives_one_line_that_names_it(tmp_path, text, said):
     (tmp_path / "fairaudit.toml").write_text(text)
     with pytest.raises(ConfigError) as caught:
         resolve(tmp_path)
@@ -91,24 +88,19 @@ def test_a_bad_file_gives_one_line_that_names_it(tmp_path: Path, text: str, said
     assert "pydantic" not in str(caught.value)
 
 
-def test_an_unknown_variable_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
+def test_an_unknown_variable_is_refused_with_the_nearest_name(tmp_path):
     with pytest.raises(ConfigError, match="did you mean 'FAIRAUDIT_EPOCHS'"):
         resolve(tmp_path, {"FAIRAUDIT_EPOCH": "3"})
 
 
-def test_no_data_says_how_to_name_them(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="--data"):
-        resolve_config({}, environment={}, folder=tmp_path)
-
-
-def test_a_stronger_epsilon_removes_a_weaker_noise_multiplier(tmp_path: Path) -> None:
+def test_a_stronger_epsilon_removes_a_weaker_noise_multiplier(tmp_path):
     resolved = resolve(tmp_path, preset="esipova-adult", epsilon=[2.0])
     assert resolved.config.epsilon == (2.0,)
     assert resolved.config.noise_multiplier is None
     assert resolved.origins["noise_multiplier"] == "default"
 
 
-def test_a_stronger_noise_multiplier_removes_a_weaker_epsilon(tmp_path: Path) -> None:
+def test_a_stronger_noise_multiplier_removes_a_weaker_epsilon(tmp_path):
     (tmp_path / "fairaudit.toml").write_text("epsilon = 2\n")
     resolved = resolve(tmp_path, noise_multiplier=1.5)
     assert (resolved.config.epsilon, resolved.config.noise_multiplier) == ((), 1.5)
@@ -116,9 +108,7 @@ def test_a_stronger_noise_multiplier_removes_a_weaker_epsilon(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["learning_rate", "max_grad_norm", "threshold"])
-def test_a_plain_option_silences_the_presets_numbers_of_that_name(
-    tmp_path: Path, name: str
-) -> None:
+def test_a_plain_option_silences_the_presets_numbers_of_that_name(tmp_path, name):
     assert name == "max_grad_norm" or any(
         name in numbers
         for numbers in resolve(tmp_path, preset="esipova-adult").config.settings.values()
@@ -129,14 +119,14 @@ def test_a_plain_option_silences_the_presets_numbers_of_that_name(
     assert resolved.config.settings["global-adapt"]["tolerance"] == 1.0
 
 
-def test_settings_beside_a_plain_option_of_the_same_layer_are_kept() -> None:
+def test_settings_beside_a_plain_option_of_the_same_layer_are_kept():
     file = OptionLayer(
         "file", {"data": "x", "learning_rate": 1.0, "settings": {"sgd": {"learning_rate": 2.0}}}
     )
     assert merge_layers([file]).config.settings == {"sgd": {"learning_rate": 2.0}}
 
 
-def test_settings_merge_number_by_number() -> None:
+def test_settings_merge_number_by_number():
     strong = OptionLayer("option", {"data": "x", "settings": {"global": {"threshold": 9}}})
     weak = OptionLayer(
         "preset p", {"settings": {"global": {"threshold": 1.0, "learning-rate": 2.0}}}
@@ -175,7 +165,7 @@ OWN = {  # what wins over the file is the user's own decision
 
 
 @pytest.fixture
-def found(tmp_path: Path) -> Path:
+def found(tmp_path):
     """A folder that may have come with the data."""
     folder = tmp_path / "found"
     folder.mkdir()
@@ -185,9 +175,7 @@ def found(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("text", "said"), REACHES.items())
 @pytest.mark.parametrize("name", ["fairaudit.toml", "pyproject.toml"])
-def test_a_file_that_was_only_found_decides_nothing_beyond_the_audit(
-    found: Path, name: str, text: str, said: str
-) -> None:
+def test_a_file_that_was_only_found_decides_nothing_beyond_the_audit(found, name, text, said):
     path = found / name
     path.write_text(text if name == "fairaudit.toml" else f"[tool.fairaudit]\n{text}")
     with pytest.raises(ConfigError) as caught:
@@ -223,7 +211,7 @@ def test_a_file_that_was_only_found_decides_nothing_beyond_the_audit(
         'inconclusive = "fail"',
     ],
 )
-def test_a_file_that_was_found_sets_what_only_shapes_the_audit(found: Path, text: str) -> None:
+def test_a_file_that_was_found_sets_what_only_shapes_the_audit(found, text):
     (found / "fairaudit.toml").write_text(text)
     key, value = text.split(" = ")
     assert str(getattr(resolve(found).config, key)) == value.strip('"')
@@ -232,7 +220,7 @@ def test_a_file_that_was_found_sets_what_only_shapes_the_audit(found: Path, text
 DEEP = "a = " + "[" * 5000 + "]" * 5000
 
 
-def test_a_file_of_options_that_is_nested_a_pipe_or_without_end_is_refused(found: Path) -> None:
+def test_a_file_of_options_that_is_nested_a_pipe_or_without_end_is_refused(found):
     (found / "deep.toml").write_text(DEEP)
     os.mkfifo(found / "pipe.toml")
     (found / "zero.toml").symlink_to("/dev/zero")

@@ -1,4 +1,4 @@
-"""The grid behind docs/findings.md: how a cell is called, and that an audit is run once."""
+"""The grid behind docs/findings.md: how a cell is called."""
 
 import sys
 from itertools import combinations

@@ -168,17 +168,6 @@ def test_an_output_that_cannot_be_used_is_refused_early_and_one_that_can_is_left
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_clean_refuses_a_directory_that_no_run_made(make_plan, tmp_path):
-    (tmp_path / "jobs").mkdir()
-    precious = tmp_path / "jobs" / f"{'0' * 24}.safetensors"
-    precious.write_text("mine")
-    for out in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(OutputError, match="no finished trainings"):
-            clean(out)
-    assert precious.exists()
-    assert not (tmp_path / "absent").exists()
-
-
 def test_clean_waits_for_no_run(make_plan, tmp_path):
     plan = make_plan(tmp_path)
     with open_rundir(plan) as rundir:

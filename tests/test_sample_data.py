@@ -15,7 +15,7 @@ SAMPLE = Path(__file__).resolve().parents[1] / "sample_data"
 
 
 @pytest.fixture(scope="module")
-def frame() -> pd.DataFrame:
+def frame():
     return pd.read_parquet(SAMPLE / "loans.parquet")
 
 

@@ -3,19 +3,16 @@
 import itertools
 import math
 import re
-from contextlib import suppress
 
 import numpy as np
 import pandas as pd
 import pytest
-import torch
-from forms import RULES, SETTINGS, forms, key_of, make_pool, make_task, whole_forms
-from oracles import model
+from forms import RULES, SETTINGS
 from plans import config, table
 
 from fairaudit.audit import prepare
 from fairaudit.config.value_sources import resolve_config
-from fairaudit.errors import EXIT_INPUT, ConfigError, TrainingError
+from fairaudit.errors import EXIT_INPUT, ConfigError
 from fairaudit.methods.catalog import catalog
 from fairaudit.methods.defaults import PublicSizes, Rule
 from fairaudit.planning.plan import make_plan
@@ -88,28 +85,6 @@ def test_every_default_lies_in_its_range_whatever_the_sizes():
         for key, rule in RULES.items():
             if key in SETTINGS and not (key == "teachers" and n == 1):
                 assert SETTINGS[key].admits(rule.value(size), size), (key, size)
-
-
-def finite(form, name, value):
-    given = {"teachers": 5.0, "queries": 20.0, name: value}
-    read = {k: v for k, v in given.items() if k in form.settings()}
-    pool = make_pool(60)
-    task = make_task(form, pool, model=model("logistic", 0, pool.width), **read)
-    trained = form.make().fit(task, [])
-    batch = pool.gather(torch.arange(60), None)
-    predicted = trained.probabilities(batch.inputs, batch.group)
-    return bool(torch.isfinite(trained.parameters).all() and torch.isfinite(predicted).all())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", [*forms(), *whole_forms()], ids=key_of)
-def test_training_is_finite_at_the_ends_of_the_ranges_or_says_that_it_is_not(form):
-    for name in form.settings():
-        setting = form.spec.setting(name)
-        high = {"teachers": 60.0, "queries": 30.0}.get(name, setting.high)
-        for value in (setting.low, high):
-            with suppress(TrainingError):
-                assert finite(form, name, value), (name, value)
 
 
 # --- what is no number

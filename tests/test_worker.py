@@ -36,7 +36,6 @@ def result_of(plan, arm):
 @pytest.mark.parametrize(
     ("arm", "given"),
     [
-        ("dpsgd", {"method": ("dpsgd",)}),
         ("dpsgd-f:author-code", {"method": ("dpsgd-f",), "variant": ("author-code",)}),
         ("dpsgd-f", {"method": ("dpsgd-f",), "noise_multiplier": 0.0}),
     ],

@@ -97,13 +97,6 @@ def test_only_an_established_arm_has_an_epsilon():
         assert facts.reason
 
 
-def test_an_epsilon_never_stands_without_delta_relation_and_accountant():
-    report = report_of(findings())
-    assert report.privacy["global-adapt"].delta == report.training.delta == 1e-6
-    assert report.training.neighbouring == "add or remove one record"
-    assert report.training.accountant.startswith("dp-accounting")
-
-
 def test_small_groups_are_suppressed_everywhere_they_are_counted():
     small = comparison()
     small = replace(

@@ -5,17 +5,15 @@ import re
 import pytest
 from changed import replace
 from handmade import arm, comparison, findings, metadata, privacy
-from plans import config, table
 from reports import stored
 
 from fairaudit.analysis.build import build_report
-from fairaudit.cli.lines import arm_lines, notice_lines, plan_lines, warning_lines
+from fairaudit.cli.lines import arm_lines, plan_lines, warning_lines
 from fairaudit.cli.lines_compare import change_lines
 from fairaudit.errors import PrivacyError
 from fairaudit.gate.check import judged
 from fairaudit.gate.comparison import compare_reports
 from fairaudit.gate.grammar import parse_rules
-from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.accounting import calibrate, epsilon
 from fairaudit.privacy.events import NoisyRelease, SampledGaussian
 from fairaudit.report.render.junit import to_junit
@@ -105,17 +103,6 @@ def test_a_comparison_of_two_reports(report):
     assert_never_less(
         "\n".join(change_lines(compare_reports(report, swapped), every=True)), PLD, OTHER_PLD
     )
-
-
-def test_the_warning_of_unequal_epsilons(monkeypatch):
-    values = {1.0: PLD, 0.5: OTHER_PLD}
-    monkeypatch.setattr(
-        "fairaudit.planning.guarantees.epsilon",
-        lambda event, delta, accountant: values[1.0 if len(event.releases) == 1 else 0.5],
-    )
-    monkeypatch.setattr("fairaudit.planning.plan.composed_epsilon", lambda runs, delta: ALL)
-    made = make_plan(config(method=("dpsgd", "global-adapt")), table())
-    assert_never_less("\n".join(notice_lines(made.notices)), PLD, OTHER_PLD)
 
 
 def test_a_target_that_cannot_be_met_says_at_least_what_it_costs():

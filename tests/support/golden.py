@@ -9,7 +9,7 @@ from pathlib import Path
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 
 
-def assert_golden(name: str, text: str) -> None:
+def assert_golden(name, text):
     path = GOLDEN / name
     if os.environ.get("REWRITE_GOLDEN"):
         path.write_text(text, encoding="utf-8")

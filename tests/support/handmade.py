@@ -5,8 +5,7 @@ import pyarrow as pa
 from changed import replace
 
 from fairaudit.analysis.build import RunMetadata
-from fairaudit.config.options import AuditConfig
-from fairaudit.config.value_sources import ResolvedConfig, resolve_config
+from fairaudit.config.value_sources import resolve_config
 from fairaudit.data.dataset import Dataset, Grouping, Notice
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.metrics.compare import SEVERAL_SPLITS
@@ -22,13 +21,13 @@ SEEDS = 5
 GROUPS = ("F", "M")
 
 
-def resolved(**options: object) -> ResolvedConfig:
+def resolved(**options):
     return resolve_config(
         {"data": "loans.parquet", "group": ["sex"], "method": ["global-adapt"], **options}
     )
 
 
-def dataset(names: tuple[str, ...] = GROUPS, *, missing: int | None = None) -> Dataset:
+def dataset(names=GROUPS, *, missing=None):
     n = 10 * len(names)
     groups = np.arange(n, dtype=np.int64) % len(names)
     return Dataset(
@@ -56,13 +55,13 @@ def dataset(names: tuple[str, ...] = GROUPS, *, missing: int | None = None) -> D
 
 
 def privacy(
-    guarantee: Guarantee = Guarantee.ESTABLISHED,
-    reason: str = "",
+    guarantee=Guarantee.ESTABLISHED,
+    reason="",
     *,
-    pld: float = 3.1348761234,
-    rdp: float = 3.4435912345,
-    target_epsilon: float | None = 3.2,
-) -> ArmPrivacy:
+    pld=3.1348761234,
+    rdp=3.4435912345,
+    target_epsilon=3.2,
+):
     if not guarantee.has_epsilon:
         return ArmPrivacy(guarantee=guarantee, reason=reason)
     event = SampledGaussian(92, 1840, (NoisyRelease("gradient", 1.0), NoisyRelease("count", 10.0)))
@@ -77,7 +76,7 @@ def privacy(
     )
 
 
-def training(**kept: object) -> Training:
+def training(**kept):
     made = Training(
         n_public=23512,
         steps_per_epoch=92,
@@ -95,9 +94,7 @@ def training(**kept: object) -> Training:
     return replace(made, **kept)
 
 
-def arm(
-    key: str, *, reference: str | None = "sgd", source: str | None = None, **kept: object
-) -> Arm:
+def arm(key, *, reference="sgd", source=None, **kept):
     method = key.split("@")[0].split(":")[0].split("#")[0]
     made = Arm(
         key=key,
@@ -114,7 +111,7 @@ def arm(
     return replace(made, **kept)
 
 
-def plan(config: AuditConfig, arms: tuple[Arm, ...] | None = None) -> Plan:
+def plan(config, arms=None):
     arms = arms or (arm("sgd", reference=None), arm("global-adapt"))
     return Plan(
         config=config,
@@ -130,7 +127,7 @@ def plan(config: AuditConfig, arms: tuple[Arm, ...] | None = None) -> Plan:
     )
 
 
-def job_result(job_id: str, *, sklearn_baseline: float | None = None, groups: int = 2) -> JobResult:
+def job_result(job_id, *, sklearn_baseline=None, groups=2):
     rows = np.arange(8, dtype=np.int64)
     right = np.eye(2, dtype=np.float32)[rows // groups % 2]
     facts: dict[str, object] = {
@@ -159,7 +156,7 @@ def job_result(job_id: str, *, sklearn_baseline: float | None = None, groups: in
     return JobResult(job_id, arrays, facts)
 
 
-def results(made: Plan, *, sklearn_baseline: float = 1.0) -> dict[str, JobResult]:
+def results(made, *, sklearn_baseline=1.0):
     return {
         job.id: job_result(
             job.id,
@@ -169,9 +166,7 @@ def results(made: Plan, *, sklearn_baseline: float = 1.0) -> dict[str, JobResult
     }
 
 
-def estimate(
-    value: float | None, half: float | None = None, unit: str = "fraction", **kept: object
-) -> Estimate:
+def estimate(value, half=None, unit="fraction", **kept):
     bounded = value is not None and half is not None
     made = Estimate(
         value=value,
@@ -188,9 +183,7 @@ def estimate(
     return replace(made, **kept)
 
 
-def measure(
-    group: str, cost: float, *, n_test: int = 382, gated: bool = True, reason: str = ""
-) -> GroupMeasure:
+def measure(group, cost, *, n_test=382, gated=True, reason=""):
     before = 0.842109876
     estimates = {
         "privacy_cost": estimate(cost, 0.0141234567),
@@ -210,14 +203,14 @@ def measure(
 
 
 def gap(
-    a: str,
-    b: str,
-    value: float,
-    half: float = 0.017123456,
+    a,
+    b,
+    value,
+    half=0.017123456,
     *,
-    metric: str = "privacy_cost",
-    **kept: object,
-) -> Gap:
+    metric="privacy_cost",
+    **kept,
+):
     signed = estimate(value, half)
     low, high = abs(value) - half, abs(value) + half
     size = replace(estimate(abs(value), half), low=max(low, 0.0), high=high)
@@ -239,13 +232,13 @@ def gap(
 
 
 def comparison(
-    key: str = "global-adapt",
-    costs: tuple[float, ...] = (0.041, 0.012),
+    key="global-adapt",
+    costs=(0.041, 0.012),
     *,
-    names: tuple[str, ...] = GROUPS,
-    half: float = 0.017123456,
-    reference: str = "sgd",
-) -> Measured:
+    names=GROUPS,
+    half=0.017123456,
+    reference="sgd",
+):
     first, last = names[0], names[-1]
     gaps = [gap(first, last, costs[0] - costs[-1], half)]
     gaps.append(gap(first, last, -0.06, 0.01, metric="change.fpr"))
@@ -261,14 +254,14 @@ def comparison(
     )
 
 
-def findings(**options: object) -> Audit:
+def findings(**options):
     """One reference, one private arm, all seeds finished."""
     settled = resolved(**options)
     made = plan(settled.config)
     return Audit(settled, made, dataset(), results(made), {}, (comparison(),))
 
 
-def metadata(**kept: object) -> RunMetadata:
+def metadata(**kept):
     made = RunMetadata(
         version="0.1.0",
         created_utc="2026-01-02T03:04:05+00:00",

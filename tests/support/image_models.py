@@ -70,7 +70,7 @@ IMAGE_MODELS: dict[str, tuple[tuple[int, int, int], list[Maker]]] = {
 }
 
 
-def image_model(name: str, seed: int = 0) -> nn.Sequential:
+def image_model(name, seed=0):
     """The model of that name on images channels last, its start drawn from ``seed``."""
     shape, makers = IMAGE_MODELS[name]
     with torch.random.fork_rng(devices=[]):
@@ -85,9 +85,7 @@ def image_model(name: str, seed: int = 0) -> nn.Sequential:
     return model
 
 
-def images(
-    name: str, replicates: int, count: int, seed: int = 1
-) -> tuple[torch.Tensor, torch.Tensor]:
+def images(name, replicates, count, seed=1):
     """Random images [R, B, H, W, C] and labels [R, B] for that model."""
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(replicates, count, *IMAGE_MODELS[name][0], generator=generator)

@@ -5,7 +5,7 @@ Every class reads [n, 12] and puts out [n, 2].
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 WIDTH, CLASSES = 12, 2
@@ -14,14 +14,14 @@ WIDTH, CLASSES = 12, 2
 class Linear(nn.Module):
     """What the others change: the input on its way to one layer."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.out = nn.Linear(WIDTH, CLASSES)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.out(self.changed(x))
 
-    def changed(self, x: Tensor) -> Tensor:
+    def changed(self, x):
         return x
 
 
@@ -69,16 +69,6 @@ class HooksOnSavedTensors(Linear):
             return torch.tanh(x * self.out.weight.sum())
 
 
-class GradientHook(Linear):
-    """A usual way to bound a layer's gradient, by the norm over the batch."""
-
-    def changed(self, x):
-        h = x * self.out.weight.sum()
-        if h.requires_grad:
-            h.register_hook(lambda gradient: gradient / gradient.norm())
-        return h
-
-
 # --- records that meet over time
 # -------------------------------------------------------------------
 
@@ -86,32 +76,13 @@ class GradientHook(Linear):
 class RunningMaximum(Linear):
     """The innocent scaler: a buffer of what has been seen, raised by assignment."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.register_buffer("largest", torch.full((8,), 1e-3))
 
     def changed(self, x):
         self.largest = torch.maximum(self.largest, x.detach().abs().max())
         return x / self.largest.max()
-
-
-class RunningMeanInPlace(Linear):
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(WIDTH))
-
-    def changed(self, x):
-        self.mean.mul_(0.9).add_(0.1 * x.detach().mean(0))
-        return x - self.mean
-
-
-class KeepsAnAttribute(Linear):
-    last: Tensor | float = 0.0
-
-    def changed(self, x):
-        mixed = x + self.last
-        self.last = x.detach().mean()
-        return mixed
 
 
 class CountsItsPasses(Linear):
@@ -125,7 +96,7 @@ class CountsItsPasses(Linear):
 
 
 class NumpyMemory(Linear):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.memory = np.zeros(WIDTH, np.float32)
 
@@ -138,7 +109,7 @@ class NumpyMemory(Linear):
 class ParameterAlias(Linear):
     """Parameters in a list: functional calls do not see them."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.aliases = [self.out.bias]
 
@@ -156,15 +127,14 @@ class SeedsTheGenerator(Linear):
         return mixed
 
 
-def batch_norm() -> nn.Module:
+def batch_norm():
     return nn.Sequential(nn.Linear(WIDTH, 5), nn.BatchNorm1d(5), nn.Linear(5, CLASSES))
 
 
 # A rule for many records at once is the module's own, or one record's error is met by all.
 SEEN = [OwnVmapRule, HooksOnSavedTensors]
-MIXING = [TopRouting, SeedsTheGenerator, GradientHook, *SEEN]
-STATEFUL = [RunningMaximum, RunningMeanInPlace, KeepsAnAttribute, CountsItsPasses]
-STATEFUL += [NumpyMemory, ParameterAlias, batch_norm]
+MIXING = [TopRouting, SeedsTheGenerator, *SEEN]
+STATEFUL = [RunningMaximum, CountsItsPasses, NumpyMemory, ParameterAlias, batch_norm]
 
 
 # --- honest ones
@@ -174,7 +144,7 @@ STATEFUL += [NumpyMemory, ParameterAlias, batch_norm]
 class Transformer(nn.Module):
     """Twelve numbers as a sequence of three vectors of four, and a layer for the end."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.body = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
         self.out = nn.Linear(4, CLASSES)
@@ -183,20 +153,8 @@ class Transformer(nn.Module):
         return self.out(self.body(x.view(len(x), 3, 4)).mean(1))
 
 
-def convolution():
-    """Grouped, dilated and transposed."""
-    return nn.Sequential(
-        nn.Unflatten(1, (2, 6)),
-        nn.Conv1d(2, 4, 2, dilation=3, groups=2),
-        nn.SiLU(),
-        nn.ConvTranspose1d(4, 2, 2),
-        nn.Flatten(),
-        nn.Linear(8, CLASSES),
-    )
-
-
 class Embedded(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.words, self.bag = nn.Embedding(9, 4), nn.EmbeddingBag(9, 4)
         self.norm, self.out = nn.LayerNorm(4), nn.Linear(8, CLASSES)
@@ -207,7 +165,7 @@ class Embedded(nn.Module):
 
 
 class Tied(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.up, self.down = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
         self.out = nn.Linear(WIDTH, CLASSES)
@@ -222,7 +180,7 @@ class WritesToItsInput(Linear):
         return x.clamp_(-1, 1).mul_(2.0)
 
 
-HONEST = [Transformer, convolution, Embedded, Tied, WritesToItsInput]
+HONEST = [Transformer, Embedded, Tied, WritesToItsInput]
 BEYOND_VMAP = [SeedsTheGenerator, NumpyMemory]
 
 

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from pathlib import Path
 
 import numpy as np
 from PIL import Image
@@ -10,25 +9,25 @@ from PIL import Image
 CLASSES = ("cat", "dog")
 
 
-def pixels(n: int, *, side: int = 6, channels: int = 1, seed: int = 0) -> np.ndarray:
+def pixels(n, *, side=6, channels=1, seed=0):
     """``[n, side, side, channels]``; all images differ."""
     shape = (n, side, side, channels)
     return np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
 
 
-def encoded(image: np.ndarray, kind: str = "PNG") -> bytes:
+def encoded(image, kind="PNG"):
     stream = io.BytesIO()
     Image.fromarray(image.squeeze(2) if image.shape[2] == 1 else image).save(stream, kind)
     return stream.getvalue()
 
 
-def save(image: np.ndarray, path: Path) -> Path:
+def save(image, path):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(encoded(image))
     return path
 
 
-def metadata_rows(n: int) -> list[dict[str, str]]:
+def metadata_rows(n):
     return [
         {
             "file_name": f"{number:04d}.png",
@@ -40,7 +39,7 @@ def metadata_rows(n: int) -> list[dict[str, str]]:
     ]
 
 
-def metadata_folder(root: Path, images: np.ndarray) -> Path:
+def metadata_folder(root, images):
     """Images beside ``metadata.csv``."""
     rows = metadata_rows(len(images))
     for row, image in zip(rows, images, strict=True):
@@ -49,7 +48,7 @@ def metadata_folder(root: Path, images: np.ndarray) -> Path:
     return root
 
 
-def write_metadata(root: Path, rows: list[dict[str, str]]) -> None:
+def write_metadata(root, rows):
     with (root / "metadata.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
