@@ -1,4 +1,4 @@
-"""Ray as an executor, with toy trainings; the whole audit on it is in test_faults_of_runs."""
+"""Ray as an executor, with toy trainings."""
 
 import importlib
 import importlib.util

@@ -7,7 +7,6 @@ import math
 import re
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
+from forms import DEFAULTS, make_task
 from opacus.accountants import RDPAccountant
 from opacus.utils.batch_memory_manager import BatchMemoryManager
 from torch import nn
@@ -24,9 +24,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 import fairaudit
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.small_layers import ChannelsFirst
-from fairaudit.engine.stacked import DEFAULT_BUDGET
 from fairaudit.errors import ConfigError, FairauditError, PrivacyError, TrainingError
-from fairaudit.methods.base import Task
 from fairaudit.methods.catalog import catalog, find
 from fairaudit.models.zoo import make_model
 from fairaudit.opacus import make_private
@@ -158,24 +156,15 @@ def by_engine(method, settings, name, lr):
     """The logits' probabilities and thresholds of the engine's own training, with equal numbers."""
     model, shape = model_of(name)
     x, y, g = records(shape)
-    task = Task(
-        arm=method,
-        seed=0,
-        repeats=1,
+    groups = METHODS[method].get("groups", 1)
+    task = make_task(
+        next(form for form in DEFAULTS if form.key == method),
+        TrainingPool(x, y, g % groups, n_classes=CLASSES, n_groups=groups),
         settings={**settings, "learning_rate": lr},
-        optimizer="sgd",
         model=model,
-        pool=TrainingPool(x, y, g, n_classes=CLASSES, n_groups=METHODS[method].get("groups", 1)),
         steps_per_epoch=RECORDS // BATCH,
         epochs=EPOCHS,
-        n_public=RECORDS,
-        sampling=["shared"],
-        source={},
-        budget=DEFAULT_BUDGET,
     )
-    if "groups" not in METHODS[method]:
-        pool = TrainingPool(x, y, torch.zeros_like(g), n_classes=CLASSES, n_groups=1)
-        task = replace(task, pool=pool)
     trained = _trainer(method, GROUPS).fit(task, [])
     return trained, trained.probabilities(x, g)[0]
 

@@ -290,9 +290,7 @@ def reseal(folder: Path):
     "change",
     [
         lambda told: told["model"].update(hidden=[10**9, 10**9], model="mlp"),
-        lambda told: told["model"].update(hidden=[4], model="mlp"),
         lambda told: told["columns"][0].update(name="sex"),
-        lambda told: told["columns"].pop(),
         lambda told: told["columns"][2].update(places=[10**9] * 5),
         lambda told: told.update(classes=["a", "b", "c"]),
         lambda told: told.update(code="import os"),
@@ -352,8 +350,7 @@ def test_a_model_of_ones_own_travels_as_weights_and_the_name_of_its_code(made, o
         load_model(folder, model=name)
 
 
-@pytest.mark.parametrize("model", ["cnn", "logistic"])
-def test_images_are_predicted_as_they_were_evaluated(made, tmp_path, model):
+def test_images_are_predicted_as_they_were_evaluated(made, tmp_path):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 80)
     pixels = rng.integers(0, 256, (80, 7, 7), dtype=np.uint8) // (1 + labels)[:, None, None].astype(
@@ -364,7 +361,7 @@ def test_images_are_predicted_as_they_were_evaluated(made, tmp_path, model):
         data=tmp_path / "images.npz",
         label="y",
         columns=None,
-        model=model,
+        model="cnn",
         batch_size=20,
     )
     found = load_model(folder).predict_file(tmp_path / "images.npz").probabilities

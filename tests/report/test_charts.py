@@ -3,11 +3,11 @@
 import altair
 import pytest
 from documents import charts
-from handmade import arm, comparison, dataset, findings, metadata, plan, privacy, resolved, results
+from handmade import arm, comparison, findings, metadata, privacy
 from hostile import hostile_report
+from reports import report_of
 
 from fairaudit.analysis.build import build_report
-from fairaudit.planning.flow import Audit
 from fairaudit.report.drawing import file_spec, page_spec
 from fairaudit.report.panels import (
     Bar,
@@ -24,23 +24,17 @@ def report():
 
 
 def sweep():
-    settled = resolved(method=["dpsgd"], epsilon=[1, 3, 8])
     arms = [arm("sgd", reference=None)]
     arms += [arm(f"dpsgd@{e}", privacy=privacy(target_epsilon=float(e))) for e in (8, 1, 3)]
-    made = plan(settled.config, tuple(arms))
     costs = {"dpsgd@1": (0.06, 0.02), "dpsgd@3": (0.03, 0.01), "dpsgd@8": (0.01, 0.0)}
-    compared = tuple(comparison(key, costs[key]) for key in ("dpsgd@8", "dpsgd@1", "dpsgd@3"))
-    return build_report(Audit(settled, made, dataset(), results(made), {}, compared), metadata())
+    compared = [comparison(key, costs[key]) for key in ("dpsgd@8", "dpsgd@1", "dpsgd@3")]
+    return report_of(*compared, arms=tuple(arms), method=["dpsgd"], epsilon=[1, 3, 8])
 
 
 def many_groups(count=30):
     names = tuple(f"group {i}" for i in range(count))
-    settled = resolved()
-    made = plan(settled.config)
     compared = comparison(costs=tuple(0.001 * i for i in range(count)), names=names)
-    return build_report(
-        Audit(settled, made, dataset(names), results(made), {}, (compared,)), metadata()
-    )
+    return report_of(compared, names=names)
 
 
 def chart(report, name):

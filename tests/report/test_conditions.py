@@ -17,6 +17,7 @@ from handmade import (
     resolved,
     results,
 )
+from reports import report_of
 from several import PRIVATE, several
 
 from fairaudit.analysis.build import build_report
@@ -156,10 +157,9 @@ def test_of_three_groups_the_pair_that_is_told_apart_stands_for_the_open_largest
     made = comparison("dpsgd", (0.05, 0.03, 0.0), names=("A", "B", "C"))
     pairs = [gap("A", "B", 0.02, 0.06), gap("A", "C", 0.05, 0.06), gap("B", "C", 0.03, 0.004)]
     made = replace(made, gaps=(*pairs, gap("A", "C", 0.05, 0.06, kind="max")))
-    settled = resolved(method=["dpsgd"])
-    planned = plan(settled.config, (SGD, arm("dpsgd", settings=BY_RULE)))
-    found = Audit(settled, planned, dataset("ABC"), results(planned), {}, (made,))
-    assert only(build_report(found, metadata()), "gap").groups == ("B", "C")
+    arms = (SGD, arm("dpsgd", settings=BY_RULE))
+    report = report_of(made, arms=arms, names="ABC", method=["dpsgd"])
+    assert only(report, "gap").groups == ("B", "C")
 
 
 # step, clipping, noise; settings of the arm -> code and advice of the part

@@ -4,18 +4,14 @@ from golden import assert_golden
 from handmade import (
     arm,
     comparison,
-    dataset,
     estimate,
     findings,
     gap,
     metadata,
-    plan,
-    resolved,
-    results,
 )
+from reports import report_of
 
 from fairaudit.analysis.build import build_report
-from fairaudit.planning.flow import Audit
 from fairaudit.report.render.markdown import to_markdown
 
 
@@ -30,12 +26,11 @@ def test_the_markdown_is_as_reviewed(report):
 
 def test_long_tables_are_cut_and_say_so_but_the_main_tables_are_whole():
     names = tuple(f"group {i}" for i in range(30))
-    settled = resolved(epsilon=[1, 2, 3], suppress_below=2)
     keys = [f"dpsgd@{i}" for i in range(12)]
-    made = plan(settled.config, (arm("sgd", reference=None), *(arm(key) for key in keys)))
-    compared = tuple(comparison(key, tuple([0.01] * 30), names=names) for key in keys)
-    found = Audit(settled, made, dataset(names), results(made), {}, compared)
-    text = to_markdown(build_report(found, metadata()))
+    arms = (arm("sgd", reference=None), *(arm(key) for key in keys))
+    compared = [comparison(key, tuple([0.01] * 30), names=names) for key in keys]
+    options = {"epsilon": [1, 2, 3], "suppress_below": 2}
+    text = to_markdown(report_of(*compared, arms=arms, names=names, **options))
     rows = {}
     for part in text.split("\n## ")[1:]:
         rows[part.partition("\n")[0]] = part.count("\n| dpsgd@")

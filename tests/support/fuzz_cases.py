@@ -42,16 +42,6 @@ WORDS = (b"", b"\x00", b"\xff", b"\xef\xbb\xbf", b"\r\n", b'"', b"nan", b"1e300"
 WORDS += (b"]", b"%s", b"-1", b"9" * 400, b"a" * 5000, "\u202e".encode(), b"\x1b[31m")
 RULES = (b"privacy_cost_gap@sex=F:dpsgd > 0.05", b'privacy_cost.ci_high:"dpsgd@3" >= 2pt')
 ODD = (None, True, -1, 1e300, 10**400, "", "\ud800", [], {}, [None], {"a": 1}, "9" * 5000)
-TOML = b"""group = ["g"]
-label = "y"
-epsilon = [1.0, 3.0]
-missing = "impute"
-method = ["dpsgd", "global-adapt"]
-[bin]
-x = "q4"
-[settings.global-adapt]
-threshold = 5.0
-"""
 
 
 def mutated(rng, data):
@@ -149,14 +139,6 @@ def image_folders(rng, folder):
     return ["plan", "--data", str(home), "--group=g", *PLAN, "--model", "logistic"]
 
 
-def config_files(rng, folder):
-    """A configuration file with broken bytes."""
-    path, data = folder / "c.toml", folder / "t.csv"
-    path.write_bytes(mutated(rng, TOML))
-    data.write_bytes(FILES["t.csv"])
-    return ["plan", "--data", str(data), "--config", str(path)]
-
-
 def rules(rng, folder):
     """Rules of a gate on a whole report."""
     rule = mutated(rng, rng.choice(RULES)).decode("utf-8", "replace").replace("\x00", "")
@@ -189,7 +171,6 @@ KINDS = {
     "broken-tables": broken_tables,
     "hostile-tables": hostile_tables,
     "image-folders": image_folders,
-    "config-files": config_files,
     "rules": rules,
     "reports": reports,
 }
