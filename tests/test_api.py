@@ -18,6 +18,7 @@ QUICK = {
     "seeds": 2,
     "epochs": 1,
     "batch_size": 50,
+    "noise_multiplier": 1.0,
     "workers": 1,
     "diagnostics": "off",
 }

@@ -162,6 +162,7 @@ def modules(home, monkeypatch):
 
 FIXED = {"seeds": 1, "epochs": 1, "batch_size": 50, "workers": 1, "format": "json"}
 FIXED |= {"label": "y", "group": "sex", "diagnostics": "off", "twins": "off"}
+FIXED["noise_multiplier"] = 1.0
 
 
 def audit(home, **given):

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import own_models
+import pyarrow.parquet as pq
 import pytest
 from jobs import inputs_of, run_here
 
@@ -23,10 +24,18 @@ SAMPLE = Path(__file__).resolve().parents[1] / "sample_data"
 LOANS = SAMPLE / "loans.parquet"
 
 
-def planned(**given):
-    fields = {"data": LOANS, "group": ("sex",), "seeds": 1, "epochs": 2, "noise_multiplier": 1.0}
-    config = AuditConfig(**{**fields, **given})
-    return make_plan(config, load_dataset(config))
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+    """Options -> a plan on the first rows of the sample."""
+    data = tmp_path_factory.mktemp("worker") / "loans.parquet"
+    pq.write_table(pq.read_table(LOANS).slice(0, 800), data)
+    fields = {"data": data, "group": ("sex",), "seeds": 1, "epochs": 2, "noise_multiplier": 1.0}
+
+    def _planned(**given):
+        config = AuditConfig(**{**fields, **given})
+        return make_plan(config, load_dataset(config))
+
+    return _planned
 
 
 def result_of(plan, arm):
@@ -40,11 +49,11 @@ def result_of(plan, arm):
         ("dpsgd-f", {"method": ("dpsgd-f",), "noise_multiplier": 0.0}),
     ],
 )
-def test_noise_next_to_a_group_is_read_where_a_guarantee_treats_groups_unlike(arm, given):
+def test_noise_next_to_a_group_is_read_where_a_guarantee_treats_groups_unlike(planned, arm, given):
     assert "reading.group_noise_multiplier" not in result_of(planned(**given), arm).arrays
 
 
-def test_data_that_are_carried_give_what_mapped_data_give_and_no_file_is_read():
+def test_data_that_are_carried_give_what_mapped_data_give_and_no_file_is_read(planned):
     plan = planned(
         method=("pate-hard",), public_data=LOANS, settings={"pate-hard": {"teachers": 5}}, epochs=1
     )
@@ -61,7 +70,7 @@ def test_data_that_are_carried_give_what_mapped_data_give_and_no_file_is_read():
 
 
 @pytest.mark.parametrize(("model", "arm"), [("logistic", "pate-hard-clean"), ("cnn", "pate-soft")])
-def test_teachers_and_students_of_images_see_what_their_model_takes(model, arm):
+def test_teachers_and_students_of_images_see_what_their_model_takes(planned, model, arm):
     few = {"teachers": 2.0, "queries": 20.0}
     plan = planned(
         data=SAMPLE / "images",
@@ -78,13 +87,15 @@ def test_teachers_and_students_of_images_see_what_their_model_takes(model, arm):
 
 
 @pytest.mark.parametrize("arm", ["global-adapt", "output-perturbation", "pate-hard"])
-def test_a_training_on_rows_that_are_made_is_the_training_in_memory(monkeypatch, tmp_path, arm):
+def test_a_training_on_rows_that_are_made_is_the_training_in_memory(
+    planned, monkeypatch, tmp_path, arm
+):
     """Parameters agree to the bit where products do not depend on where rows lie."""
     by_pool = arm.startswith("pate")
     few = {"pate-hard": {"teachers": 20.0}}
     plan = planned(method=(arm,), out=tmp_path, settings=few)
     kept = result_of(plan, arm)
-    monkeypatch.setattr(outcomes, "ROWS_AT_ONCE", 500)
+    monkeypatch.setattr(outcomes, "ROWS_AT_ONCE", 50)
     monkeypatch.setattr(TableEncoder.__init__, "__kwdefaults__", {"in_memory": 0})
     inputs = share_inputs(load_dataset(plan.config), plan.config, by_pool=by_pool)
     made = run_job(plan, next(job for job in plan.jobs if job.arm == arm), None, inputs)
@@ -109,7 +120,7 @@ def test_a_training_on_rows_that_are_made_is_the_training_in_memory(monkeypatch,
     ],
 )
 def test_a_users_model_that_fails_at_one_seed_costs_that_training_alone(
-    model, message, monkeypatch
+    planned, model, message, monkeypatch
 ):
     """Whatever it is, the job ends as a training that failed.
 
