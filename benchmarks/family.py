@@ -4,6 +4,7 @@
     python benchmarks/family.py deals [--audits 300]
     python benchmarks/family.py words [--audits 100]
     python benchmarks/family.py whole [--audits 200]
+    python benchmarks/family.py planted [--audits 40]
 
 Models are trained as in ``benchmarks/trainings.py``; each audit has its own file. ``flips``: two
 private arms, groups drawn by coin flips, of two or three levels; how often `family` tells of any
@@ -20,11 +21,15 @@ same groups; how often everything that the family says of gaps in the four costs
 file: of the sign of those that are detected, of what the others are at most. ``whole``:
 `run_audit` on tables of 600 rows whose two or three groups coins decided, ``dpsgd`` and
 ``global-adapt``, with the defaults, a bound of 1, and full diagnostics in turn: how many
-reports assert a difference, and how many have disjoint intervals of two groups.
+reports assert a difference, and how many have disjoint intervals of two groups. ``planted``:
+`run_audit` on tables of 6,000 rows, of which 8 % are a team whose outcome falls with what
+everybody else's rises with, at a bound of 1 and else the defaults: in how many the gap of that
+team is named, for each method, and how large it is in nats of loss.
 """
 
 import argparse
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
@@ -50,6 +55,8 @@ Array = NDArray[np.float64]
 COSTS = {"privacy_cost": 1, "excess_risk": 1, "tpr_cost": -1, "selection_cost": -1}
 TRUE_OF = {"tpr_cost": "change.tpr", "selection_cost": "change.selection_rate"}
 DIFFERENCES = {"gap", "gap_gained", "rate_gap", "rate_gap_risen", "one_answer", "class_lost"}
+METHODS = ("dpsgd", "global-adapt")
+PLANTED = "Thorn"
 DRAWS = 4000
 MORE = 60  # splits that tell the truth of a file
 
@@ -199,29 +206,66 @@ def has_disjoint(report: fairaudit.Report) -> bool:
     return False
 
 
+def audited(table: pd.DataFrame, **options: Any) -> fairaudit.Report:
+    """The report on a table of teams, by two methods with five seeds."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "teams.parquet"
+        table.to_parquet(path)
+        return fairaudit.run_audit(
+            data=path,
+            group=("team",),
+            label="paid",
+            positive="yes",
+            method=METHODS,
+            seeds=5,
+            workers=1,
+            format=("json",),
+            out=Path(folder) / "report",
+            **options,
+        )
+
+
 def whole(audits: int) -> tuple[int, int]:
     """Reports that assert a difference; reports with disjoint intervals."""
     settings: tuple[dict[str, Any], ...] = ({}, {"max_grad_norm": 1.0}, {"diagnostics": "full"})
     telling, disjoint = 0, 0
     for number in range(audits):
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "coins.parquet"
-            coin_table(number).to_parquet(path)
-            report = fairaudit.run_audit(
-                data=path,
-                group=("team",),
-                label="paid",
-                positive="yes",
-                method=("dpsgd", "global-adapt"),
-                seeds=5,
-                workers=1,
-                format=("json",),
-                out=Path(folder) / "report",
-                **settings[number // 2 % len(settings)],
-            )
+        report = audited(coin_table(number), **settings[number // 2 % len(settings)])
         telling += is_telling(report)
         disjoint += has_disjoint(report)
     return telling, disjoint
+
+
+def planted_table(number: int, slope: float) -> pd.DataFrame:
+    """6,000 rows; the outcome of 8 % of them falls with age as steeply as ``slope`` says."""
+    rng = np.random.default_rng([78, number])
+    x = rng.normal(size=(6000, 3))
+    team = rng.choice(["Quill", "Ember", PLANTED], len(x), p=[0.5, 0.42, 0.08])
+    score = np.where(team == PLANTED, -slope, 2.0) * x[:, 0] + 0.5 * x[:, 1]
+    table = pd.DataFrame(x, columns=["age", "hours", "debt"])
+    table["paid"] = np.where(rng.random(len(x)) < 1 / (1 + np.exp(-score)), "yes", "no")
+    table["team"] = team
+    return table
+
+
+def planted(audits: int, slope: float) -> Iterator[str]:
+    """One line for each method: how often the planted gap and any other are named."""
+    named, others = Counter[str](), Counter[str]()
+    sizes: dict[str, list[float]] = {method: [] for method in METHODS}
+    for number in range(audits):
+        report = audited(planted_table(number, slope), max_grad_norm=1.0)
+        gaps = [finding for finding in report.findings if finding.code in ("gap", "rate_gap")]
+        named.update({gap.arm for gap in gaps if PLANTED in gap.groups})
+        others.update({gap.arm for gap in gaps if PLANTED not in gap.groups})
+        for comparison in report.costs:
+            loss = {of.group: of.estimates["excess_risk"].value for of in comparison.by_group}
+            sizes[comparison.arm].append(loss[PLANTED] - loss["Quill"])
+    for method in METHODS:
+        low, middle, high = np.quantile(sizes[method], [0.1, 0.5, 0.9])
+        yield (
+            f"slope {slope:g}, {method}: named in {named[method]} of {audits},"
+            f" another gap in {others[method]}; {middle:.2f} nats ({low:.2f} to {high:.2f})"
+        )
 
 
 @lru_cache(maxsize=2)
@@ -270,7 +314,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", choices=["flips", "deals", "words", "whole"])
+    parser.add_argument("what", choices=["flips", "deals", "words", "whole", "planted"])
     parser.add_argument("--audits", type=int, default=200)
     options = parser.parse_args()
     if options.what == "flips":
@@ -286,6 +330,11 @@ def main() -> None:
         print(
             f"{telling} of {options.audits} assert a difference; {disjoint} have disjoint intervals"
         )
+        return
+    if options.what == "planted":
+        for slope in (1.0, 0.0):
+            for line in planted(options.audits, slope):
+                print(line, flush=True)
         return
     if options.what == "words":
         for number in range(4):
