@@ -39,6 +39,7 @@ class Capability:
         limitations: ``(plan) -> Iterator[(code, text)]``, of what is not known.
         checkpoint_series: ``(steps by replicate) -> {name: [R, ...]}``, kept beside the core's.
         causes: ``(readings, groups, pair) -> BoundRecords`` of one arm.
+        knob: ``(its comparisons) -> Knob | None``, what to change of such an arm.
         claims: ``(plan, readings, groups, worst_off, published) -> SignClaims``.
         findings: ``(report) -> Findings`` without their sentences, beside the core's.
         phrases: Code of such a finding -> :class:`fairaudit.report.phrases.Phrase`.
@@ -76,6 +77,7 @@ class Capability:
     limitations: str = ""
     checkpoint_series: str = ""
     causes: str = ""
+    knob: str = ""
     claims: str = ""
     findings: str = ""
     phrases: str = ""

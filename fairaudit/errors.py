@@ -67,8 +67,8 @@ class DivergedError(TrainingError):
     """A training whose parameters or predictions are not finite: its step was too long for it."""
 
 
-class TrainerError(TrainingError):
-    """A trainer of the user's own failed.
+class OwnCodeError(TrainingError):
+    """Code of the user's own failed in a training.
 
     Args:
         message, hint: As of every error.

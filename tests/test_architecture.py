@@ -1,10 +1,13 @@
-"""What import-linter and ruff cannot say: noise is drawn in one place."""
+"""What import-linter and ruff cannot say: one place draws noise, none asks for a capability."""
 
 import ast
 from pathlib import Path
 
+from fairaudit.capabilities import capabilities as capabilities_of_the_house
+
 ROOT = Path(__file__).resolve().parents[1] / "fairaudit"
 NOISE = {"normal_", "normal", "randn", "randn_like", "standard_normal", "log_normal_"}
+BRANCHES = (ast.Compare, ast.Subscript, ast.MatchValue)
 DRAWS = {
     "rand",
     "randint",
@@ -36,3 +39,19 @@ def test_noise_is_drawn_in_one_place_and_every_other_draw_has_a_generator():
         if of_torch and "generator" not in named
     ]
     assert unseeded == []
+
+
+def test_no_condition_asks_for_a_capability_by_its_name_outside_its_folder():
+    capabilities = {capability.name for capability in capabilities_of_the_house()}
+    by_name = []
+    for path in sorted(ROOT.rglob("*.py")):
+        room = path.relative_to(ROOT).parts[0]
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            asked = list(ast.iter_child_nodes(node)) if isinstance(node, BRANCHES) else []
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "part_of":
+                asked = node.args
+            for part in asked:
+                if isinstance(part, ast.Constant) and part.value in capabilities - {room}:
+                    by_name.append((str(path.relative_to(ROOT)), ast.unparse(node)))
+    assert by_name == []
+    assert {"trainers", "leakage", "tuning"} <= capabilities

@@ -20,7 +20,7 @@ from fairaudit.config.value_sources import resolve_config
 from fairaudit.data.encode import encode
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
-from fairaudit.errors import ConfigError, DataError, FairauditError, TrainerError
+from fairaudit.errors import ConfigError, DataError, FairauditError, OwnCodeError
 from fairaudit.execution.run_directory import clean
 from fairaudit.release.planned import Request as Wish
 from fairaudit.release.planned import plan_release
@@ -261,7 +261,7 @@ def test_what_cannot_be_used_is_told_in_one_line(home, body):
     # A file of its own: Python takes one of the same size and second for the one that it knows.
     name = f"fails{list(FAILS).index(body)}"
     (home / f"{name}.py").write_text(f"{OWN}\ndef train(data, privacy, seed):\n    {body}\n")
-    with pytest.raises(TrainerError) as error:
+    with pytest.raises(OwnCodeError) as error:
         answer_of(request(f"{name}:train", memory=600), Trained)
     assert FAILS[body].replace("fails", name) in str(error.value)
     assert "\n" not in str(error.value)
@@ -283,7 +283,7 @@ def is_alive(pid):
 
 
 def test_a_training_that_hangs_is_ended(home):
-    with pytest.raises(TrainerError, match="--trainer-timeout"):
+    with pytest.raises(OwnCodeError, match="--trainer-timeout"):
         answer_of(request("own:hangs", timeout=0.01), Trained)
 
 

@@ -165,9 +165,8 @@ def privacy_of(
 
     Of code that options name, what it claims.
     """
-    capability = find(arm.method).capability
-    if capability:
-        claimed: ArmPrivacy = part_of(capability, "privacy")(arm, plan, results)
+    if arm.capability:
+        claimed: ArmPrivacy = part_of(arm.capability, "privacy")(arm, plan, results)
         return claimed
     privacy = arm.privacy
     if privacy.event is None or privacy.epsilon is None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fairaudit.analysis.arm_readings import finished
 from fairaudit.capabilities import parts
 from fairaudit.data.dataset import Dataset, Grouping
-from fairaudit.methods.catalog import REFERENCE, find
+from fairaudit.methods.catalog import find
 from fairaudit.metrics.compare import (
     FIXED_SPLIT,
     ONE_MODEL,
@@ -79,7 +79,7 @@ def measure(
             if arm.reference is None:
                 comparisons.append(measure_reference(shared, arm.key, private))
                 continue
-            for reference in _references(plan, arm):
+            for reference in (arm.reference, *arm.also_beside):
                 baseline = on_rows_of(private, of_arm[reference])
                 twins = _twins(plan, arm, baseline, number, results)
                 # An arm whose own reference is not sgd is that reference and noise.
@@ -147,15 +147,6 @@ def _in_place(
         if arrays:
             swapped[seed] = replace(of_arm[seed], arrays={**of_arm[seed].arrays, **arrays})
     return swapped
-
-
-def _references(plan: Plan, arm: Arm) -> Sequence[str]:
-    """The arm's own reference, then sgd where that is another model."""
-    assert arm.reference is not None
-    model = plan.arm(arm.reference)
-    if model.reference or model.method == REFERENCE or model.is_own_code:  # not of sgd's kind
-        return [model.key]
-    return [model.key, REFERENCE]
 
 
 def on_rows_of(

@@ -12,7 +12,7 @@ from fairaudit.choosing import words
 from fairaudit.choosing.arm_test import is_hopeless, left_out, numbers_of, outcome_of, refuse_unfit
 from fairaudit.choosing.choice import Choice, OfMethod, RuleFacts, Status, Tested
 from fairaudit.choosing.sequence import ALPHA, FIRST_LOOK, SEEDS_MAX, Course, look_sizes
-from fairaudit.config.options import PANELS
+from fairaudit.config.options import OF_OTHER_CODE
 from fairaudit.config.value_sources import DEFAULT, OPTION, ResolvedConfig
 from fairaudit.errors import EXIT_INCONCLUSIVE, EXIT_OK, EXIT_TRAINING, ConfigError
 from fairaudit.execution.progress import Listener, silent
@@ -261,7 +261,7 @@ def _refuse_options(resolved: ResolvedConfig) -> None:
             "choose trains no models to attack",
             hint="at the epsilon that is chosen, `fairaudit run --leakage`",
         )
-    for option in PANELS["Your own trainer"]:
+    for option in OF_OTHER_CODE:
         if resolved.origins[option.field] == OPTION:
             name = option.field.replace("_", "-")
             raise ConfigError(

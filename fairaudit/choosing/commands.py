@@ -7,7 +7,7 @@ import typer
 
 from fairaudit import __version__
 from fairaudit.cli.run_options import Given, parameter, settled, takes_audit_options
-from fairaudit.config.options import PANELS
+from fairaudit.config.options import OF_OTHER_CODE
 
 _SEEDS_MAX = typer.Option(
     help="Seeds of the last look, where it still cannot be told.", metavar="N"
@@ -21,7 +21,7 @@ _UNLISTED = {
     "baseline",
     "inconclusive",
     "trust_claimed_epsilon",
-    *(option.field for option in PANELS["Your own trainer"]),
+    *(option.field for option in OF_OTHER_CODE),
 }
 _HELPS = {
     "method": "Method, or `all`; repeat (default: global-adapt).",

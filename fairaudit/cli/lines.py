@@ -93,7 +93,7 @@ def plan_lines(
     trainings = f"{' × '.join(counts)} = {numbered(plan.trainings, 'training')}"
     if plan.ways:
         trainings += f", the {listed(plan.ways)} setting of each method included"
-    own_code = {arm.key for arm in plan.arms if arm.is_own_code}
+    own_code = {arm.key for arm in plan.arms if arm.capability}
     elsewhere = ""
     if own_code:
         count = plan.trials * sum(job.arm in own_code for job in plan.jobs)

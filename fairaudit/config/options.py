@@ -476,6 +476,7 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
         Option("resume", "Go on from finished trainings, or not.", None, "--resume/--fresh"),
     ),
 }
+OF_OTHER_CODE = PANELS["Your own trainer"]
 OPTIONS = tuple(option for options in PANELS.values() for option in options)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairaudit.config.options import AuditConfig, data_name
-from fairaudit.errors import FairauditError, OutputError, TrainerError
+from fairaudit.errors import FairauditError, OutputError, OwnCodeError
 from fairaudit.io.atomic import (
     is_plain_file,
     output_error,
@@ -81,12 +81,12 @@ class RunDir:
         Raises:
             OutputError: The disk is full.
         """
-        if not isinstance(error, TrainerError) or not error.log:
+        if not isinstance(error, OwnCodeError) or not error.log:
             return error
         path = self.jobs / f"{job_id}{LOG}"
         write_atomically(path, error.log.encode(errors="replace"), mode=0o600)
         where = f"log: {JOBS}/{path.name} in the output folder"
-        return TrainerError(error.message, "; ".join(filter(None, (error.hint, where))))
+        return OwnCodeError(error.message, "; ".join(filter(None, (error.hint, where))))
 
 
 class Kept(NamedTuple):

@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 
 from fairaudit.data.public import Inputs
 from fairaudit.data.spool import Shared
-from fairaudit.errors import FairauditError, TrainerError, TrainingError
+from fairaudit.errors import FairauditError, OwnCodeError, TrainingError
 from fairaudit.execution.executor import Died, Executor, Raised
 from fairaudit.execution.local import PRELOAD, Pool, available_cores
 from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, Listener, silent
@@ -220,7 +220,7 @@ class _Board:
         if not isinstance(error, TrainingError):
             raise error
         logged = self.rundir.logged(job.id, error)
-        if isinstance(logged, TrainerError) and self.fails_alike(job, error):
+        if isinstance(logged, OwnCodeError) and self.fails_alike(job, error):
             message = f"{job.name} fails alike at every seed: {logged.message}"
             raise TrainingError(message, logged.hint)
         return self.fail(job, logged)

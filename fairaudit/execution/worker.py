@@ -80,8 +80,8 @@ def run_job(
     )
     common: dict[str, Array] = {"test_rows": split.test, "train_classes": counts}
     with _memory_reported(job):
-        if spec.capability:
-            arrays, told = part_of(spec.capability, "train")(plan, job, arm, prepared)
+        if arm.capability:
+            arrays, told = part_of(arm.capability, "train")(plan, job, arm, prepared)
         else:
             task = task_of(plan, job, arm, prepared, None if arm.search else source)
             method = method_of(arm)

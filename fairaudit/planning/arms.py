@@ -40,11 +40,13 @@ class Arm(ArmPlan):
     Args:
         search: How its settings are sought at each seed; None: ``settings`` are its own.
         charge: What a charged search releases; ``privacy.event`` is then one training of it.
+        also_beside: Keys of other arms that its cost is measured against, after ``reference``.
         supports_no_noise: Code that options name, which can be asked to train without its noise.
     """
 
     search: Search | None = None
     charge: SelectionEvent | None = None
+    also_beside: tuple[str, ...] = ()
     supports_no_noise: bool = False
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -199,6 +201,7 @@ class _Making:
             repeats=config.repeats if spec.reference else 1,
             shares_samples=spec.trains_by_steps,
             search=search,
+            also_beside=() if spec.reference in (None, REFERENCE) else (REFERENCE,),
             charge=None if privacy.base_epsilon is None else charge,
         )
 
@@ -311,5 +314,5 @@ def _settings(
 
 def self_check(arm: Arm) -> Arm:
     """A second private arm, measured against the first: its gap must be consistent with zero."""
-    changed = {"key": f"{arm.key}#{SELF_CHECK}", "reference": arm.key}
+    changed = {"key": f"{arm.key}#{SELF_CHECK}", "reference": arm.key, "also_beside": ()}
     return arm.model_copy(update={**changed, "shares_samples": False})

@@ -296,9 +296,8 @@ def _jobs(plan: Plan) -> tuple[Job, ...]:
     code = {modules: code_digest(modules) for modules in set(map(_modules, plan.arms))}
     outside = {}
     for arm in plan.arms:
-        capability = find(arm.method).capability
-        if capability:
-            outside[arm.key] = part_of(capability, "identity")(config, arm, training.delta)
+        if arm.capability:
+            outside[arm.key] = part_of(arm.capability, "identity")(config, arm, training.delta)
     jobs: list[Job] = []
     for seed in range(config.seed, config.seed + config.seeds):
         ids: dict[str, str] = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from fairaudit.config.model_names import is_factory
-from fairaudit.config.options import PANELS, AuditConfig
+from fairaudit.config.options import OF_OTHER_CODE, AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.naming import quoted
 from fairaudit.data.public import pool_size, share_inputs
@@ -16,7 +16,7 @@ from fairaudit.errors import ConfigError, GateFailed, PrivacyError, Undecided
 from fairaudit.execution.model_check import examine
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import PublicSizes
-from fairaudit.methods.spec import Need
+from fairaudit.methods.spec import Guarantee, Need
 from fairaudit.planning.arms import Arm, make_arms
 from fairaudit.planning.settings import SettingsResolver
 from fairaudit.release.next_command import gates_pass, outcomes_of
@@ -201,7 +201,8 @@ def _audited(report: Report, request: Request) -> ArmFacts:
     """The one arm of the report of that method, variant and epsilon, or a refusal."""
     found, known = [], []
     for arm in report.arms:
-        if arm.is_own_code and arm.method == request.method:
+        is_claimed = arm.privacy.guarantee is Guarantee.CLAIMED
+        if is_claimed and arm.method == request.method:
             raise PrivacyError(
                 f"{arm.method} is trained by {arm.trainer}: that model is yours to release, and "
                 "its epsilon is your own claim",
@@ -228,7 +229,7 @@ def _config(report: Report, arm: ArmFacts, request: Request) -> AuditConfig:
     """The audit's options, for this arm alone; its numbers are those of the report."""
     values: dict[str, object] = {name: option.value for name, option in report.config.items()}
     others = ["leakage", "leakage_seeds", "self_check", "preset", "variant"]
-    for name in [*others, *(option.field for option in PANELS["Your own trainer"])]:
+    for name in [*others, *(option.field for option in OF_OTHER_CODE)]:
         values[name] = AuditConfig.model_fields[name].get_default()
     values["method"] = (arm.method,)
     if arm.variant:

@@ -3,13 +3,14 @@
 Source: docs/methods.md 6.5 (what counts as detected), 7.2 (health).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from statistics import fmean
 
-from fairaudit.capabilities import added
+from fairaudit.capabilities import added, part_of
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
-from fairaudit.metrics.registry import CONSTANT, beside_constant, costs, part_of, spec_of
+from fairaudit.metrics.registry import CONSTANT, beside_constant, costs, spec_of
+from fairaudit.metrics.registry import part_of as cost_part
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.findings import Advice, Finding, Knob
 from fairaudit.report.main_gap import (
@@ -170,7 +171,7 @@ def _of_answers(
 def measures(comparison: Comparison) -> list[str]:
     """The primary measures: every cost; of those by class the detected, else the most open one."""
     names = []
-    known = dict.fromkeys(gap.metric for gap in comparison.gaps if not part_of(gap.metric))
+    known = dict.fromkeys(gap.metric for gap in comparison.gaps if not cost_part(gap.metric))
     for cost in costs():
         of_cost = [name for name in known if name.partition("[")[0] == cost]
         gaps = [main_gap(comparison, name) for name in of_cost]
@@ -284,7 +285,7 @@ def _of_parts(
     comparison: Comparison,
 ) -> Iterator[Finding]:
     """Where most of the first detected gap comes from, else of the first detected cost."""
-    split = _detected_split(comparison)
+    split = detected_split(comparison)
     if split is None:
         return
     numbers = {"total": split.total}
@@ -307,7 +308,7 @@ def _of_parts(
             )
 
 
-def _detected_split(comparison: Comparison) -> Split | None:
+def detected_split(comparison: Comparison) -> Split | None:
     """The parts of the first detected gap among the measures, else of the first detected cost."""
     for metric in measures(comparison):
         gap = detected_gap(comparison, metric)
@@ -547,35 +548,17 @@ def _remedy(report: Report, arm: ArmFacts) -> Advice | None:
 def _knob(report: Report, arm: ArmFacts) -> Knob | None:
     """By what most of its gap comes from, else most of its cost."""
     compared = [comparison for comparison in report.costs if comparison.arm == arm.key]
-    if arm.is_own_code:
-        return _against_own_code(compared)
+    if arm.capability:
+        knob: Knob | None = part_of(arm.capability, "knob")(compared)
+        return knob
     if arm.reference is None:
         return _against_undertraining(report, arm)
-    splits = list(map(_detected_split, compared))
+    splits = list(map(detected_split, compared))
     splits += [split_cost(comparison, comparison.overall, RISK) for comparison in compared]
     for split in splits:
         if split is not None:
             return _against(report, arm, split.largest(step_by_rule=arm.step_by_rule).name)
     return _against_noise(report, arm)
-
-
-def _against_own_code(compared: Sequence[Comparison]) -> Knob | None:
-    """Where noise is most of the loss, less of it.
-
-    Where most is there without, other settings, if both that part and the whole cost are told.
-    """
-    for comparison in compared:
-        split = _detected_split(comparison)
-        if split is None:
-            split = split_cost(comparison, comparison.overall, RISK)
-        if split is None:
-            continue
-        part = split.largest()
-        if part.name != "without_noise":
-            return "own noise"
-        is_told = bool(split.a) or split.metric in comparison.paid
-        return "own settings" if is_told and part.is_above else None
-    return None
 
 
 def _against_undertraining(report: Report, arm: ArmFacts) -> Knob | None:

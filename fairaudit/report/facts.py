@@ -294,7 +294,8 @@ class ArmPlan(Part):
         repeats: Private runs per seed; 1 for a reference.
         shares_samples: Its first repeat trains on the reference's Poisson sample (paired arms); a
             self-check arm draws its own.
-        is_own_code: ``trainer`` is a function of the user's, asked for ``privacy.target_epsilon``.
+        capability: That trains it by code which options name, at settings of that code's; "": the
+            program itself trains it.
         step_by_rule: Its step is set by the rule that reads the noise, so that a larger epsilon
             makes it longer.
     """
@@ -310,7 +311,7 @@ class ArmPlan(Part):
     trainer: str
     repeats: int
     shares_samples: bool = True
-    is_own_code: bool = False
+    capability: str = ""
     step_by_rule: bool = False
 
 

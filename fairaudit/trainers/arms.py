@@ -8,7 +8,7 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 
 from fairaudit.capabilities import added
 from fairaudit.config.options import AuditConfig
-from fairaudit.errors import ConfigError, TrainerError
+from fairaudit.errors import ConfigError, OwnCodeError
 from fairaudit.io.code_digest import code_digest, has_file, imported_libraries
 from fairaudit.methods.catalog import REFERENCE, admit_outside
 from fairaudit.methods.spec import Guarantee, MethodSpec
@@ -16,8 +16,8 @@ from fairaudit.planning.arms import Arm, self_check
 from fairaudit.report.facts import ArmPrivacy
 from fairaudit.trainers.child import Declared, Request
 from fairaudit.trainers.process import answer_of
+from fairaudit.trainers.study import NAME
 
-CAPABILITY = "trainers"
 REFERENCE_OF = "-reference"  # what a trainer trains without privacy
 GIVEN = "synthetic"  # the arm of a table that was given
 
@@ -63,7 +63,7 @@ def _method(name: str, code: str, reference: str | None) -> MethodSpec:
         reference=reference,
         reference_of=None if reference else name.removesuffix(REFERENCE_OF),
         part="without_noise",
-        capability=CAPABILITY,
+        capability=NAME,
     )
 
 
@@ -100,7 +100,7 @@ def arms(
             trainer=spec.trainer,
             repeats=config.repeats if spec.reference else 1,
             shares_samples=False,
-            is_own_code=True,
+            capability=spec.capability,
             search=search,
         )
         if spec.reference is None or not spec.trainer:
@@ -140,7 +140,7 @@ def _declared(name: str) -> Declared:
         )
     try:
         return _asked(name, code_digest([path]))
-    except TrainerError as error:
+    except OwnCodeError as error:
         hint = error.hint or f"python -c 'import {path}' shows where"
         raise ConfigError(f"{name}: {error.message}", hint) from error
 

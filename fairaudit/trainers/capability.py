@@ -10,6 +10,7 @@ TRAINERS = Capability(
     train="fairaudit.trainers.jobs:train",
     privacy="fairaudit.trainers.claims:privacy",
     limitations="fairaudit.trainers.claims:limitations",
+    knob="fairaudit.trainers.study:knob",
     study="fairaudit.trainers.study:Trainers",
     measure="fairaudit.trainers.measure:measure",
     warnings="fairaudit.trainers.study:warnings",

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairaudit.errors import TrainerError
+from fairaudit.errors import OwnCodeError
 from fairaudit.trainers.contract import Privacy, Range, TrainingData
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def main(parent: int, answer: str) -> NoReturn:
         # What is private and written; address space, which some libraries reserve, elsewhere.
         kind = resource.RLIMIT_DATA if sys.platform.startswith("linux") else resource.RLIMIT_AS
         resource.setrlimit(kind, (request.memory * _MIB, request.memory * _MIB))
-    result: Trained | Synthesised | Declared | TrainerError
+    result: Trained | Synthesised | Declared | OwnCodeError
     try:
         function = _function(request)
         if request.data is None:
@@ -118,7 +118,7 @@ def main(parent: int, answer: str) -> NoReturn:
         else:
             arguments = (request.data, request.privacy, request.seed)
             result = _synthesised(_called(function, request.trainer, request, *arguments))
-    except TrainerError as error:
+    except OwnCodeError as error:
         result = error
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # the user's code may have put anything there
@@ -135,7 +135,7 @@ def _function(request: Request) -> Callable[..., object]:
     function: Callable[..., object] | None = getattr(module, attribute, None)
     if not callable(function):
         problem = "is not there" if function is None else "is not a function"
-        raise TrainerError(f"{request.trainer} {problem}", _CALL)
+        raise OwnCodeError(f"{request.trainer} {problem}", _CALL)
     return function
 
 
@@ -144,7 +144,7 @@ def _declared(function: Callable[..., object], name: str) -> Declared:
     ranges = {}
     for setting, ends in (getattr(function, "settings", None) or {}).items():
         if not isinstance(ends, Range):
-            raise TrainerError(f"{name}: its setting {setting!r} is no fairaudit.Range", _CALL)
+            raise OwnCodeError(f"{name}: its setting {setting!r} is no fairaudit.Range", _CALL)
         ranges[str(setting)] = ends
     arguments: tuple[object, ...] = (None, None, 0)
     count = "three"
@@ -155,7 +155,7 @@ def _declared(function: Callable[..., object], name: str) -> Declared:
             inspect.signature(function).bind(*arguments)
         except TypeError as error:
             message = f"{name} does not take {count} arguments: {error}"
-            raise TrainerError(message, _CALL) from error
+            raise OwnCodeError(message, _CALL) from error
     return Declared(ranges, getattr(function, "supports_no_noise", False) is True)
 
 
@@ -174,14 +174,14 @@ def _trained(
     predict = getattr(predictor, "predict_proba", predictor)
     if not callable(predict):
         message = f"it returned a {type(predictor).__name__} without predict_proba"
-        raise TrainerError(message, _IN_ORDER)
+        raise OwnCodeError(message, _IN_ORDER)
     # Scikit-learn's classifiers say their order; a class that training lacked is missing there.
     listed = getattr(predictor, "classes_", None)
     order = [str(name) for name in (classes if listed is None else listed)]
     if order not in (list(classes), list(map(str, range(len(classes))))):
         expected = f"{', '.join(classes[:6])[:100]}, or 0 to {len(classes) - 1}"
         message = f"its classes_ are {', '.join(order[:6])[:100]}; expected are {expected}"
-        raise TrainerError(message, _IN_ORDER)
+        raise OwnCodeError(message, _IN_ORDER)
     test = _predicted(predict, untouched.test, request, len(classes))
     return Trained(test, _claim(getattr(predictor, "claimed", None)))
 
@@ -191,12 +191,12 @@ def _synthesised(made: object) -> Synthesised:
     import pandas as pd
 
     if not isinstance(made, pd.DataFrame):
-        raise TrainerError(f"it returned a {type(made).__name__}, no DataFrame", _TABLE)
+        raise OwnCodeError(f"it returned a {type(made).__name__}, no DataFrame", _TABLE)
     claimed = made.attrs.pop("claimed", None)
     try:
         table = pa.Table.from_pandas(made, preserve_index=False)
     except (pa.ArrowException, ValueError, TypeError) as error:
-        raise TrainerError(f"its table cannot be read: {_said(error)}", _TABLE) from error
+        raise OwnCodeError(f"its table cannot be read: {_said(error)}", _TABLE) from error
     return Synthesised(table, _claim(claimed))
 
 
@@ -218,7 +218,7 @@ def _called(
         # From the user's first frame on, without this program's.
         inner = error.__traceback__.tb_next if error.__traceback__ else None
         trace = "".join(traceback.format_exception(type(error), error, inner))
-        raise TrainerError(f"{name} raised {_said(error)}", hint, trace) from error
+        raise OwnCodeError(f"{name} raised {_said(error)}", hint, trace) from error
 
 
 def _said(error: BaseException) -> str:
@@ -245,11 +245,11 @@ def _predicted(
         values = np.asarray(output, dtype=np.float64)
     except (TypeError, ValueError) as error:
         message = f"predict_proba gave a {type(output).__name__} that is no array"
-        raise TrainerError(message, _IN_ORDER) from error
+        raise OwnCodeError(message, _IN_ORDER) from error
     size = f"{rows:,} rows"
     if values.shape != (rows, classes):
         message = f"predict_proba gave {list(values.shape)} for {size} of {classes} classes"
-        raise TrainerError(message, _IN_ORDER)
+        raise OwnCodeError(message, _IN_ORDER)
     close = np.abs(values.sum(axis=1) - 1.0) <= SUM_TOLERANCE
     for is_strange, why in (
         (~np.isfinite(values).all(axis=1), "are not finite"),
@@ -257,7 +257,7 @@ def _predicted(
     ):
         if is_strange.any():
             message = f"predict_proba gave numbers that {why} in {is_strange.sum():,} of {size}"
-            raise TrainerError(message, _IN_ORDER)
+            raise OwnCodeError(message, _IN_ORDER)
     rounded = values.astype(np.float32)
     best = values.argmax(axis=1)
     moved = np.flatnonzero(rounded.argmax(axis=1) != best)
@@ -270,7 +270,7 @@ def _claim(claimed: object) -> Claimed:
     if claimed is None:
         return None
     if not isinstance(claimed, Privacy):
-        raise TrainerError(f"its claimed is a {type(claimed).__name__}, no fairaudit.Privacy")
+        raise OwnCodeError(f"its claimed is a {type(claimed).__name__}, no fairaudit.Privacy")
     return None if claimed.epsilon == math.inf else asdict(claimed)
 
 

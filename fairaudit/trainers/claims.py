@@ -8,6 +8,7 @@ from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Plan
 from fairaudit.report.facts import ArmPrivacy, ClaimFacts
 from fairaudit.results.jobs import JobResult
+from fairaudit.trainers.study import NAME
 
 NOT_CHECKED = (
     "{who}: made by code that is not of this program, of which only the outcome is seen. What that "
@@ -29,7 +30,7 @@ ONE_TABLE = (
 
 def limitations(plan: Plan) -> Iterator[tuple[str, str]]:
     """What is not known of arms that the user's own code trained."""
-    keys = ", ".join(arm.key for arm in plan.arms if arm.is_own_code)
+    keys = ", ".join(arm.key for arm in plan.arms if arm.capability == NAME)
     if keys:
         yield "own_trainer", NOT_CHECKED.format(who=keys)
         yield "own_trainer_readings", NO_READINGS.format(who=keys)

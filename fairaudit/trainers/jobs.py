@@ -31,7 +31,7 @@ def train(
         prepared: The seed's data.
 
     Raises:
-        TrainerError: It failed, exceeded a limit, or predicted what is no probability.
+        OwnCodeError: It failed, exceeded a limit, or predicted what is no probability.
     """
     if arm.trainer not in plan.config.trainer:
         arrays, facts = train_on_table(plan, job, arm, prepared)

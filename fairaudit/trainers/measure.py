@@ -29,7 +29,7 @@ def measure(audit: Audit) -> Trainers | None:
     arms: list[OwnArm] = []
     groups: list[SyntheticGroup] = []
     for arm in plan.arms:
-        if not arm.is_own_code:
+        if arm.capability != NAME:
             continue
         done = finished(plan, arm.key, results)
         differences = [result.facts.get("differs_by") for result in done.values()]

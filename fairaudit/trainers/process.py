@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-from fairaudit.errors import TrainerError
+from fairaudit.errors import OwnCodeError
 from fairaudit.io.scratch import scratch
 from fairaudit.trainers.child import Declared, Request, Synthesised, Trained
 
@@ -33,7 +33,7 @@ def answer_of(request: Request, kind: type[Answer]) -> Answer:
         kind: Of what the request asks for.
 
     Raises:
-        TrainerError: It failed, exceeded a limit, or gave back what cannot be used.
+        OwnCodeError: It failed, exceeded a limit, or gave back what cannot be used.
     """
     with TemporaryDirectory(dir=scratch()) as folder:
         answer, printed = Path(folder, "answer"), Path(folder, "printed")
@@ -41,14 +41,14 @@ def answer_of(request: Request, kind: type[Answer]) -> Answer:
         log = _end_of(printed)
         if late:
             message = f"it did not end within {request.timeout:g} s"
-            raise TrainerError(message, "raise --trainer-timeout", log)
+            raise OwnCodeError(message, "raise --trainer-timeout", log)
         if ended or not answer.exists():
             ending = f"signal {-ended}" if ended < 0 else f"exit code {ended}"
             hint = "killed for memory, os._exit, or a crash below Python?"
-            raise TrainerError(f"its process ended with {ending} and no answer", hint, log)
+            raise OwnCodeError(f"its process ended with {ending} and no answer", hint, log)
         result: object = pickle.loads(answer.read_bytes())
-    if isinstance(result, TrainerError):
-        raise TrainerError(result.message, result.hint, log + result.log)
+    if isinstance(result, OwnCodeError):
+        raise OwnCodeError(result.message, result.hint, log + result.log)
     assert isinstance(result, kind)
     return result
 
@@ -73,7 +73,7 @@ def _run(
             )
     except OSError as error:
         message = f"no process can be started: {error.strerror}"
-        raise TrainerError(message, "use fewer --workers") from error
+        raise OwnCodeError(message, "use fewer --workers") from error
     with process:
         try:
             process.communicate(pickle.dumps(request), request.timeout)

@@ -1,14 +1,17 @@
 """What the trainings of the user's own code show, as a report holds it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from fairaudit.errors import numbered
+from fairaudit.report.conditions import RISK, detected_split
 from fairaudit.report.document import Cell, Section, Text, table
 from fairaudit.report.facts import ReportWarning, Study
+from fairaudit.report.findings import Knob
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import POINTS, UNKNOWN, written
+from fairaudit.report.parts import split_cost
 from fairaudit.report.safe_names import plain
-from fairaudit.results.estimates import Figure, Interval, Part
+from fairaudit.results.estimates import Comparison, Figure, Interval, Part
 
 NAME = "trainers"
 _MOST_ROWS = 24
@@ -133,6 +136,25 @@ def _of_two_trainings(arm: str, difference: float) -> ReportWarning:
         fix=fix,
         arm=arm,
     )
+
+
+def knob(compared: Sequence[Comparison]) -> Knob | None:
+    """What to change of an arm: less noise, where noise is most of the loss.
+
+    Where most is there without, other settings, if both that part and the whole cost are told.
+    """
+    for comparison in compared:
+        split = detected_split(comparison)
+        if split is None:
+            split = split_cost(comparison, comparison.overall, RISK)
+        if split is None:
+            continue
+        part = split.largest()
+        if part.name != "without_noise":
+            return "own noise"
+        is_told = bool(split.a) or split.metric in comparison.paid
+        return "own settings" if is_told and part.is_above else None
+    return None
 
 
 def section(report: Report) -> Section | None:

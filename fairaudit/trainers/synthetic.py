@@ -13,7 +13,7 @@ from fairaudit.data.encode import make_encoder
 from fairaudit.data.naming import listed, quoted
 from fairaudit.data.tabular import read_checked
 from fairaudit.engine.pool import TrainingPool
-from fairaudit.errors import DataError, TrainerError
+from fairaudit.errors import DataError, OwnCodeError
 from fairaudit.execution.outcomes import outcome
 from fairaudit.execution.seed_data import SeedData
 from fairaudit.execution.trained import method_of
@@ -35,7 +35,7 @@ def train_on_table(
     Scales and levels are learned from the table, as from the training rows for the reference.
 
     Raises:
-        TrainerError: The code failed, or made no such table.
+        OwnCodeError: The code failed, or made no such table.
         DataError: The table that was given cannot be used.
     """
     dataset, encoded = prepared.dataset, prepared.encoded
@@ -56,7 +56,7 @@ def train_on_table(
                 groups[grouping.name] = places
     except DataError as error:
         if arm.trainer:
-            raise TrainerError(f"its table: {error.message}", error.hint) from error
+            raise OwnCodeError(f"its table: {error.message}", error.hint) from error
         raise
     joined = replace(dataset, features=features)
     made = dataset.n_rows + np.arange(table.num_rows)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.errors import TrainerError
+from fairaudit.errors import OwnCodeError
 from fairaudit.execution.outcomes import training_counts
 from fairaudit.execution.seed_data import SeedData
 from fairaudit.metrics.within_model import record_correct
@@ -144,7 +144,7 @@ def try_ranges(
     for number, candidate in enumerate(candidates):
         try:
             run = train(number, candidate.settings, division.fit, division.validation)
-        except TrainerError:
+        except OwnCodeError:
             if candidate.is_default:
                 raise
             failed.append(number)

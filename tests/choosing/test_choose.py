@@ -21,7 +21,7 @@ from fairaudit.choosing.choice import Choice
 from fairaudit.choosing.choose import candidates, choose, exit_code
 from fairaudit.choosing.sequence import skewed_quantile
 from fairaudit.cli import app
-from fairaudit.config.options import PANELS
+from fairaudit.config.options import OF_OTHER_CODE
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.errors import ConfigError
 from fairaudit.gate.grammar import parse_rules
@@ -135,7 +135,7 @@ REFUSED = {
     "inconclusive": (["pass"], "is for verdicts of gates"),
     **{
         option.field.replace("_", "-"): (TYPED.get(option.field, ["x"]), "is for code of yours")
-        for option in PANELS["Your own trainer"]
+        for option in OF_OTHER_CODE
     },
 }
 
