@@ -20,7 +20,6 @@ UInt64 = NDArray[np.uint64]
 Float64 = NDArray[np.float64]
 Values = TypeVar("Values", bound=np.generic)
 
-_ZEROS = bytes(2**20)
 _KEY, _COUNTER = 32, 16  # bytes
 _SECURE = ContextVar("secure", default=False)
 Purpose = Literal[
@@ -48,11 +47,7 @@ class KeyStream:
 
     def words(self, size: int) -> UInt64:
         """Fresh 64-bit words, ``[size]``, writable."""
-        out = bytearray(8 * size)
-        for start in range(0, len(out), len(_ZEROS)):
-            piece = _ZEROS[: len(out) - start]
-            out[start : start + len(piece)] = self._encryptor.update(piece)
-        return np.frombuffer(out, np.uint64)
+        return np.frombuffer(bytearray(self._encryptor.update(bytes(8 * size))), np.uint64)
 
 
 class SecureStream:
@@ -99,13 +94,10 @@ class SecureStream:
     def permutation(self, values: int | NDArray[Values]) -> NDArray[np.int64] | NDArray[Values]:
         """The values ``[n]``, or 0..values-1, in a random order.
 
-        That of random words, of which no two are equal.
+        That of random words; two of n are equal with a probability below n^2 / 2^65.
         """
         rows = np.arange(values) if isinstance(values, int) else values
-        keys = self._words(len(rows))
-        while len(np.unique(keys)) < len(keys):
-            keys = self._words(len(rows))
-        order: NDArray[np.int64] | NDArray[Values] = rows[np.argsort(keys)]
+        order: NDArray[np.int64] | NDArray[Values] = rows[np.argsort(self._words(len(rows)))]
         return order
 
 

@@ -90,15 +90,23 @@ def test_joint_pld_epsilon_equals_the_checked_table_and_exceeds_both_wrong_ways(
     assert epsilon(both, 1e-6) > apart > epsilon(gradient, 1e-6)
 
 
-def test_cached_step_composition_equals_the_pld_accountant():
+@pytest.mark.parametrize(
+    ("rate", "steps", "sigma", "interval"),
+    [
+        (10, 200, 4.0, 1e-4),  # about 1.4
+        (100, 50, 3.0, 1e-4 / 8),  # about 0.08, and 0.12 by RDP: finer
+        (50, 3, 0.3, 4e-4),  # about 14: coarser
+        (10, 20, 0.3, 8e-4),
+    ],
+)
+def test_cached_step_composition_equals_the_pld_accountant(rate, steps, sigma, interval):
     import dp_accounting
     from dp_accounting import pld
 
-    step = dp_accounting.PoissonSampledDpEvent(1 / 10, dp_accounting.GaussianDpEvent(4.0))
-    accountant = pld.PLDAccountant(value_discretization_interval=1e-4).compose(step, 200)
-    assert epsilon(event(10, 200, 4.0), 1e-5) == pytest.approx(
-        accountant.get_epsilon(1e-5), rel=1e-9
-    )
+    step = dp_accounting.PoissonSampledDpEvent(1 / rate, dp_accounting.GaussianDpEvent(sigma))
+    accountant = pld.PLDAccountant(value_discretization_interval=interval).compose(step, steps)
+    expected = accountant.get_epsilon(1e-5)
+    assert epsilon(event(rate, steps, sigma), 1e-5) == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("sigma", [0.7, 3.0])
@@ -127,22 +135,27 @@ def within_target(reached, target):
 
 
 @pytest.mark.parametrize(
-    ("rate", "steps", "delta", "target", "side"),
+    ("rate", "steps", "delta", "target", "side", "noise"),
     [
-        pytest.param(92, 1840, 1e-6, 3.0, (10.0,), marks=pytest.mark.slow),
-        (50, 500, 1e-5, 0.3, (200.0, 300.0)),
-        pytest.param(20, 100, 1e-4, 20.0, (), marks=pytest.mark.slow),
-        (1, 1, 1e-5, 1.0, ()),
-        (1, 100, 1e-5, 0.1, (500.0,)),
-        pytest.param(1000, 100_000, 1e-6, 1.0, (10.0,), marks=pytest.mark.slow),
-        (2, 40, 1e-5, 1e3, ()),
-        (92, 1840, 1e-6, 1e-3, ()),
-        (100, 1000, 1e-5, 1e7, ()),  # the smallest noise there is
-        (100, 100, 1e-5, 1e-9, ()),  # all that the steps reveal lies within delta
+        pytest.param(92, 1840, 1e-6, 3.0, (10.0,), None, marks=pytest.mark.slow),
+        (50, 500, 1e-5, 0.3, (200.0, 300.0), 5.149694014975028),
+        (20, 40, 1e-5, 12.0, (), 0.514855),
+        (1, 1, 1e-5, 1.0, (), 3.73064),
+        (1, 100, 1e-5, 0.1, (500.0,), 389.95941138099755),
+        pytest.param(1000, 100_000, 1e-6, 1.0, (10.0,), None, marks=pytest.mark.slow),
+        (2, 40, 1e-5, 1e3, (), 0.129584),
+        (92, 1840, 1e-6, 1e-3, (), 1137.01),
+        (100, 1000, 1e-5, 1e7, (), 0.02),  # the smallest noise there is
+        (100, 100, 1e-5, 1e-9, (), 7592.81),  # all that the steps reveal lies within delta
     ],
 )
-def test_calibration_meets_its_target_and_never_overshoots(rate, steps, delta, target, side):
+def test_calibration_meets_its_target_and_never_overshoots(rate, steps, delta, target, side, noise):
+    """And gives the same noise in every version.
+
+    A stored result is only as reproducible: a change bumps numerics_version.
+    """
     sigma = calibrate(rate, steps, delta, target, side)
+    assert noise is None or sigma == pytest.approx(noise, rel=1e-12)
     reached = epsilon(event(rate, steps, sigma, *side), delta)
     if sigma > SMALLEST_SIGMA and reached > 0.0:
         assert within_target(reached, target)
@@ -163,6 +176,7 @@ def test_side_queries_that_cost_more_than_the_target_are_refused_with_numbers_th
     told = float(re.search(r"alone cost ([\d.]+)", caught.value.message)[1])
     assert alone <= told <= alone + 0.01
     target, noise = suggested(caught.value)
+    assert (target, noise) == (1.8, 28.5)  # from 1.5 times 1.1508, and twice the whole noise
     assert within_target(
         epsilon(event(10, 200, calibrate(10, 200, 1e-5, target, side), *side), 1e-5), target
     )

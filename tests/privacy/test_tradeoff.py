@@ -121,5 +121,8 @@ def test_a_point_of_a_curve_alone_proves_what_it_says():
     epsilon, delta, at = 1.0, 1e-5, 0.01
     curve = PrivacyCurve(lambda e: delta if e >= epsilon else 1.0, 0.0, 10.0)
     assert of_curve(curve, at) == pytest.approx(delta + math.exp(epsilon) * at, rel=1e-2)
+    for place in (-9.7, 0.3, 6.1):  # nobody accused falsely: the least delta, wherever it lies
+        valley = PrivacyCurve(lambda e, place=place: 0.1 + abs(e - place), -10.0, 10.0)
+        assert of_curve(valley, 0.0) == pytest.approx(0.1, abs=1e-3)
     half = PrivacyCurve(lambda e: 0.0 if e >= 0.1 else 1.0, 0.0, 10.0)
     assert of_curve(half, 0.9) == pytest.approx(1 - math.exp(-0.1) * 0.1, abs=1e-3)
