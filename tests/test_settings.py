@@ -47,7 +47,7 @@ def planned(spec, values, **given):
 
 
 def ends(spec, name):
-    setting = spec.setting(name)
+    setting = spec.known_settings[name]
     sizes = PublicSizes(100_000_000, 6, "logistic", pool=30)  # half of the 60 test rows
     high = setting.high.value(sizes) if isinstance(setting.high, Rule) else setting.high
     return setting.low, high
@@ -58,7 +58,7 @@ def test_a_value_outside_its_range_is_refused_with_the_range(spec, name):
     low, high = ends(spec, name)
     below = [np.nextafter(low, -math.inf), -math.inf]
     above = [np.nextafter(high, math.inf), math.inf, math.nan]
-    fractions = [low + 0.5] if spec.setting(name).whole else []
+    fractions = [low + 0.5] if spec.known_settings[name].whole else []
     for value in (*below, *above, *fractions):
         with pytest.raises(ConfigError) as caught:
             planned(spec, {name: float(value)})

@@ -50,7 +50,7 @@ def guarantee_of(spec: MethodSpec) -> Guarantee:
 
 def described(spec: MethodSpec) -> Mapping[str, Mapping[str, str | None]]:
     """What each number of a method is: name -> meaning, unit, range and default, in words."""
-    settings = {name: spec.setting(name) for name in spec.known_settings}
+    settings = spec.known_settings
     return {
         name: {
             "meaning": setting.meaning,

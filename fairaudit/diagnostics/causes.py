@@ -254,7 +254,8 @@ def batches_needed(pilot: Sequence[Mapping[str, Tensor]], parameters: int) -> in
     batches = float(LEAST)
     for terms in pilot:
         errors = torch.stack([terms[f"{name}_se"] for name in DRAWN])
-        ratios = errors / wanted_errors(terms)
+        parts = torch.stack([terms[name].abs() for name in (*DRAWN, "r_noise")])
+        ratios = errors / torch.maximum(OF_PART * parts[:2], OF_ALL * parts.sum(0))
         finite = ratios[
             errors > 0
         ]  # an error of 0 needs no more, and one that is not known says nothing
@@ -262,15 +263,6 @@ def batches_needed(pilot: Sequence[Mapping[str, Tensor]], parameters: int) -> in
             batches = max(batches, *(PILOT * finite**2).tolist())
     room = MOST_BYTES // (2 * 8 * parameters * len(pilot))
     return max(LEAST, min(math.ceil(min(batches, MOST)), room))
-
-
-def wanted_errors(terms: Mapping[str, Tensor]) -> Tensor:
-    """Wanted standard errors of direction and magnitude, [2, K + 1].
-
-    Of ``terms`` with ``r_noise``.
-    """
-    parts = torch.stack([terms[name].abs() for name in (*DRAWN, "r_noise")])
-    return torch.maximum(OF_PART * parts[:2], OF_ALL * parts.sum(0))
 
 
 def angle_turned(batches: Batches, means: Means) -> Tensor:

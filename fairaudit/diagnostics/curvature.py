@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from fairaudit.diagnostics.landscape import Landscape
+from fairaudit.engine.isolation import split_like
 from fairaudit.engine.layer import Layer
 from fairaudit.engine.linear import Linear
 from fairaudit.engine.small_layers import Relu, Sigmoid, Tanh
@@ -37,19 +38,11 @@ def summed_loss(
     targets: Tensor,
 ) -> Callable[[Tensor], Tensor]:
     """The summed cross-entropy of records as a function of the flat parameters [P]."""
-    shapes = {name: p.shape for name, p in module.named_parameters() if p.requires_grad}
-    sizes = [math.prod(shape) for shape in shapes.values()]
+    trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
 
     def loss(theta: Tensor) -> Tensor:
         """Summed cross-entropy of the records at flat parameters ``theta [P]``."""
-        parts = torch.split(theta, sizes)
-        values = {}
-        for (name, shape), part in zip(
-            shapes.items(),
-            parts,
-            strict=True,
-        ):
-            values[name] = part.view(shape)
+        values = dict(zip(trained, split_like(theta, trained.values()), strict=True))
         logits = functional_call(module, values, (features,))
         return nn.functional.cross_entropy(logits, targets, reduction="sum")
 
@@ -94,40 +87,11 @@ def quadratic_forms(landscape: Landscape, vectors: Tensor) -> Tensor:
     return records.means(sums)
 
 
-def probe_signs(
-    seed: int,
-    n_parameters: int,
-    probes: int = PROBES,
-    *,
-    label: str | int = 0,
-) -> Tensor:
-    """Rademacher vectors of +-1, [V, P], int8, from a stream that no training draws from.
-
-    Args:
-        seed: The audit seed.
-        n_parameters: P.
-        probes: V.
-        label: Tells sets of probes apart.
-    """
-    stream = numpy_stream(seed, "probe", "trace", label)
-    return torch.from_numpy(
-        stream.integers(
-            0,
-            2,
-            (probes, n_parameters),
-            dtype="int8",
-        )
-        * 2
-        - 1
-    )
-
-
 def traces(
     landscape: Landscape,
     of_records: Tensor | None,
     *,
     seed: int,
-    probes: int = PROBES,
 ) -> tuple[Tensor, Tensor]:
     """Tr H_a of every group and of the whole, and its standard error, [K + 1] each, float64.
 
@@ -138,8 +102,7 @@ def traces(
     Args:
         landscape: Model, parameters, records.
         of_records: As of :func:`traces_of_records`.
-        seed: The audit seed.
-        probes: How many, where probes are drawn.
+        seed: The audit seed; no training draws from the probes' stream.
 
     Source: Hutchinson 1990.
     """
@@ -149,17 +112,11 @@ def traces(
     elif landscape.n_parameters <= BASIS_LIMIT:
         value = quadratic_forms(landscape, torch.eye(landscape.n_parameters)).sum(0)
     else:
-        return hutchinson(landscape, probe_signs(seed, landscape.n_parameters, probes))
+        stream = numpy_stream(seed, "probe", "trace", 0)
+        coins = stream.integers(0, 2, (PROBES, landscape.n_parameters), dtype="int8")
+        forms = quadratic_forms(landscape, torch.from_numpy(2 * coins - 1))
+        return forms.mean(0), forms.std(0) / PROBES**0.5
     return value, torch.zeros_like(value)
-
-
-def hutchinson(landscape: Landscape, signs: Tensor) -> tuple[Tensor, Tensor]:
-    """Estimate from given Rademacher vectors [V, P], V >= 2.
-
-    The mean of z^T H z, SE = sd / sqrt(V).
-    """
-    forms = quadratic_forms(landscape, signs)
-    return forms.mean(0), forms.std(0) / len(signs) ** 0.5
 
 
 def traces_of_records(landscape: Landscape) -> Tensor | None:

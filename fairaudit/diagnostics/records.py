@@ -11,14 +11,13 @@ from torch import Tensor
 from fairaudit.diagnostics.landscape import Landscape
 from fairaudit.engine.replicates import stack, tape_of
 
-QUANTITIES = ("input_norm", "closeness")
 ROWS_AT_ONCE = 4096  # in one forward pass
 
 
 def record_means(landscape: Landscape) -> dict[str, Tensor]:
-    """Mean of each of QUANTITIES over every group's records and, last, over all, [K + 1] float64.
+    """Means over every group's records and, last, over all, [K + 1] float64 each.
 
-    ``closeness`` is 1 - sum f^2 in [0, 1 - 1/Y].
+    ``input_norm``, and ``closeness``: 1 - sum f^2, in [0, 1 - 1/Y].
     """
     records = landscape.records
     network = stack([copy.deepcopy(landscape.module).to(landscape.theta)])
@@ -29,5 +28,7 @@ def record_means(landscape: Landscape) -> dict[str, Tensor]:
         probabilities = torch.softmax(tape.forward(records.features[rows]), -1).double()
         closeness.append(1.0 - probabilities.square().sum(1))
     norms = torch.linalg.vector_norm(records.features.flatten(1).double(), dim=1)
-    values = dict(zip(QUANTITIES, (norms, torch.cat(closeness)), strict=True))
-    return {name: records.means(records.sums(value)) for name, value in values.items()}
+    return {
+        "input_norm": records.means(records.sums(norms)),
+        "closeness": records.means(records.sums(torch.cat(closeness))),
+    }

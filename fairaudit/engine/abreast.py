@@ -44,20 +44,16 @@ def abreast(trainings: Sequence[Training]) -> Training | None:
     own streams, from their beginning.
 
     Args:
-        trainings: On one pool, of which no step has been taken.
+        trainings: Of one method on one pool, with one schedule and optimiser, without observers; no
+            step has been taken.
     """
     first, *others = trainings
-    if any(_schedule(other) != _schedule(first) for other in others):
-        return None
-    if any(
-        training.tape is not tape_of or training.observers or training.checkpoints
-        for training in trainings
-    ):
+    releases = [training.release for training in trainings if isinstance(training.release, Release)]
+    if first.tape is not tape_of or len(releases) < len(trainings):
         return None
     objective = first.objective.beside([other.objective for other in others])
     rule = first.rule.beside([other.rule for other in others])
-    releases = [training.release for training in trainings if isinstance(training.release, Release)]
-    if objective is None or rule is None or len(releases) < len(trainings):
+    if objective is None or rule is None:
         return None
     try:
         release = releases[0].beside(releases[1:])
@@ -84,18 +80,4 @@ def abreast(trainings: Sequence[Training]) -> Training | None:
         optimizer=type(first.optimizer)(torch.tensor(rates)),
         sampler=PoissonSampler(streams, first.sampler.records, first.sampler.steps_per_epoch),
         facts=replace(first.facts, expected_batch_size=expected),
-    )
-
-
-def _schedule(training: Training) -> tuple[object, ...]:
-    """What two trainings must share to be trained in one loop: steps, public sizes, optimiser."""
-    sampler = training.sampler
-    facts = training.facts
-    sizes = (facts.n_public, facts.n_groups, facts.n_classes)
-    return (
-        training.epochs,
-        sampler.records,
-        sampler.steps_per_epoch,
-        *sizes,
-        type(training.optimizer),
     )

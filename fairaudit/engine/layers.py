@@ -13,13 +13,11 @@ from fairaudit.engine.conv import Conv, Window
 from fairaudit.engine.layer import Elementwise, Layer, Shape
 from fairaudit.engine.linear import ImageLinear, Linear
 from fairaudit.engine.small_layers import (
-    AdaptiveAvgPool,
-    AvgPool,
     ChannelsFirst,
     Flatten,
     GroupNorm,
     LayerNorm,
-    MaxPool,
+    Pool,
     Relu,
     Sigmoid,
     Tanh,
@@ -207,16 +205,9 @@ class _Chain:
     def pool(self, module: nn.MaxPool2d | nn.AvgPool2d | nn.AdaptiveAvgPool2d) -> None:
         """Windows of an image to one value each."""
         image = self.image(module)
-        if isinstance(module, nn.AvgPool2d):
-            layer: Layer = AvgPool(module)
-        elif isinstance(module, nn.AdaptiveAvgPool2d):
-            size = module.output_size
-            down, across = (size, size) if isinstance(size, int) or size is None else size
-            layer = AdaptiveAvgPool((down or image[0], across or image[1]))
-        elif module.return_indices:
+        if isinstance(module, nn.MaxPool2d) and module.return_indices:
             raise unsupported(module, "with return_indices=True")
-        else:
-            layer = MaxPool(module)
+        layer = Pool(module)
         pooled = layer.forward(
             self.theta.new_empty(
                 1,

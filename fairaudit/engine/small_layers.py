@@ -2,7 +2,6 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -96,101 +95,30 @@ class Flatten(Layer):
         return delta.view(x.shape)
 
 
-class _Pool(Layer):
+class Pool(Layer):
     """Pooling of each record's channels by itself, through PyTorch's kernels.
 
     Args:
-        pool: [B, C, H, W] -> [B, C, Ho, Wo].
-        spread: Output gradients and inputs to input gradients, channels first like those.
+        module: [B, C, H, W] -> [B, C, Ho, Wo], without parameters.
     """
 
-    def __init__(
-        self,
-        pool: Callable[[Tensor], Tensor],
-        spread: Callable[[Tensor, Tensor], Tensor],
-    ) -> None:
-        self._pool = pool
-        self._spread = spread
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
 
     def forward(self, x: Tensor) -> Tensor:
         """[(R,) B, H, W, C] -> [(R,) B, Ho, Wo, C]."""
-        pooled = self._pool(
-            as_batch(x).permute(
-                0,
-                3,
-                1,
-                2,
-            )
-        )
-        return as_before(
-            pooled.permute(
-                0,
-                2,
-                3,
-                1,
-            ).contiguous(),
-            x,
-        )
+        pooled = self._module(as_batch(x).permute(0, 3, 1, 2))
+        return as_before(pooled.permute(0, 2, 3, 1).contiguous(), x)
 
+    @torch.inference_mode(False)  # autograd keeps no tensor that was made in inference mode
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """From outputs ``[(R,) B, Ho, Wo, C]`` to the inputs ``[(R,) B, H, W, C]``."""
-        deltas = as_batch(delta).permute(0, 3, 1, 2)
-        images = as_batch(x).permute(0, 3, 1, 2)
-        spread = self._spread(deltas, images)
-        return as_before(
-            spread.permute(
-                0,
-                2,
-                3,
-                1,
-            ).contiguous(),
-            x,
-        )
-
-
-class MaxPool(_Pool):
-    """The largest of each window; of equals the first takes the gradient."""
-
-    def __init__(self, module: nn.MaxPool2d) -> None:
-        stride = module.kernel_size if module.stride is None else module.stride
-        sizes = (module.kernel_size, stride, module.padding, module.dilation)
-        options = (*sizes, module.ceil_mode)
-        find = _ATEN.max_pool2d_with_indices
-        spread = _ATEN.max_pool2d_with_indices_backward
-        super().__init__(
-            lambda x: find(x, *options)[0],
-            lambda delta, x: spread(
-                delta,
-                x,
-                *options,
-                find(x, *options)[1],
-            ),
-        )
-
-
-class AvgPool(_Pool):
-    """The mean of each window."""
-
-    def __init__(self, module: nn.AvgPool2d) -> None:
-        sizes = (module.kernel_size, module.stride, module.padding)
-        options = (*sizes, module.ceil_mode, module.count_include_pad, module.divisor_override)
-        super().__init__(
-            lambda x: _ATEN.avg_pool2d(x, *options),
-            lambda delta, x: _ATEN.avg_pool2d_backward(delta, x, *options),
-        )
-
-
-class AdaptiveAvgPool(_Pool):
-    """Means of windows that cut an image into so many parts.
-
-    Args:
-        out: (Ho, Wo).
-    """
-
-    def __init__(self, out: tuple[int, int]) -> None:
-        super().__init__(
-            lambda x: _ATEN._adaptive_avg_pool2d(x, out), _ATEN._adaptive_avg_pool2d_backward
-        )
+        images = as_batch(x).clone().requires_grad_()
+        with torch.enable_grad():
+            pooled = self._module(images.permute(0, 3, 1, 2))
+        deltas = as_batch(delta).clone().permute(0, 3, 1, 2)
+        (spread,) = torch.autograd.grad(pooled, images, deltas)
+        return as_before(spread.contiguous(), x)
 
 
 class _Normalise(Materialised):

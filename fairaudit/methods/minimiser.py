@@ -81,10 +81,6 @@ class OutputPerturbation(Method):
         """Public constants: R, then b."""
         return BoundedInputs(task.settings["feature_norm"], task.settings["intercept"])
 
-    def noise(self, task: Task) -> GaussianNoise | None:
-        """One stream per draw."""
-        return noise_stream(task.seed, "noise", task.arm, task.repeats)
-
     def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:
         """Solve the convex problem once, then draw each repeat's noise on its minimiser."""
         inputs = self.inputs(task)
@@ -96,11 +92,12 @@ class OutputPerturbation(Method):
             divisor=float(task.n_public),
         )
         point = minimise(problem)
-        draws, multiplier = self.noise(task), task.settings.get("noise_multiplier", 0.0)
+        multiplier = task.settings.get("noise_multiplier", 0.0)
         readings = {"minimiser": point}
-        if draws is None or multiplier <= 0:
+        if multiplier <= 0:  # the reference has none
             weights = point.expand(task.repeats, -1, -1).clone()
             return TrainedReplicates(LogisticModels(weights, inputs), Trace(), None, readings)
+        draws = noise_stream(task.seed, "noise", task.arm, task.repeats)
         weights = point + noise_std(task) * draws.fill(
             point.new_empty(task.repeats, *point.shape[1:])
         )
@@ -110,14 +107,6 @@ class OutputPerturbation(Method):
     def event(self, multiplier: float, draws: GaussianNoise) -> Gaussian | None:
         """What was released of the data, counted: one vector."""
         return Gaussian(RELEASED, multiplier, draws.draws)
-
-
-class ExactMinimiser(OutputPerturbation):
-    """The reference: the same minimiser, without noise."""
-
-    def noise(self, task: Task) -> None:
-        """None."""
-        return
 
 
 def noise_std(task: Task) -> float:

@@ -86,7 +86,7 @@ def _clean(kind: str) -> MethodSpec:
         summary=f"reference of pate-{kind}: a student of the same votes, without noise",
         source="Papernot et al. 2018; Tran and Fioretto 2023",
         guarantee=Guarantee.NONE,
-        trainer=f"{_TRAINERS}:Pate{kind.title()}Clean",
+        trainer=f"{_TRAINERS}:Pate{kind.title()}",
         settings=_TEACHERS,
         conversions=_OF_SUMS,
         needs=(Need.PUBLIC_POOL,),

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Protocol
 
 from fairaudit.errors import PrivacyError
 from fairaudit.methods.defaults import EPOCHS_SEARCH, PublicSizes, Search, Setting
@@ -16,28 +15,6 @@ from fairaudit.privacy.events import Gaussian, NoisyRelease, PrivacyEvent, Sampl
 
 Settings = Mapping[str, float]
 REFERENCE = "sgd"
-
-
-class Mechanism(Protocol):
-    """How a method's numbers turn into an event, and a target epsilon into its noise multiplier."""
-
-    def event(self, settings: Settings, steps_per_epoch: int, epochs: int) -> PrivacyEvent:
-        """What one run releases; no data argument, so epsilon is known before training."""
-
-    def calibrated(
-        self,
-        settings: Settings,
-        steps_per_epoch: int,
-        epochs: int,
-        *,
-        delta: float,
-        target: float,
-    ) -> float:
-        """The noise multiplier with which one run costs at most ``target``.
-
-        Raises:
-            PrivacyError: No noise meets it.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +49,11 @@ class SampledMechanism:
         delta: float,
         target: float,
     ) -> float:
-        """The gradient's noise multiplier, beside the queries' own."""
+        """The gradient's noise multiplier with which one run costs at most ``target``.
+
+        Raises:
+            PrivacyError: No noise beside the queries' own meets it.
+        """
         side = tuple(settings[name] for name in self.side_queries.values())
         together = calibrate(steps_per_epoch, steps_per_epoch * epochs, delta, target, side)
         # Queries in proportion to the gradient's noise take a fixed part of what is left: 1 /
@@ -305,14 +286,6 @@ class MethodSpec:
             columns={**self.columns, **addition.columns},
         )
 
-    def setting(self, name: str) -> Setting:
-        """What one of ``known_settings`` is, which values it may have, and its default."""
-        of_variants = {
-            name: bounds for variant in self.variants for name, bounds in variant.settings.items()
-        }
-        converted = {option: conversion.setting for option, conversion in self.conversions.items()}
-        return {**of_variants, **converted, **self.settings}[name]
-
     @property
     def search(self) -> dict[str, Search]:
         """Where tuning looks, by the setting's name.
@@ -348,13 +321,17 @@ class MethodSpec:
         return (*((Need.GROUP_LABELS,) if self.reads_groups else ()), *self.needs)
 
     @property
-    def known_settings(self) -> tuple[str, ...]:
-        """Numbers that the method or one of its variants reads, in any convention."""
-        of_variants = (name for variant in self.variants for name in variant.settings)
-        return (*self.settings, *of_variants, *self.conversions)
+    def known_settings(self) -> dict[str, Setting]:
+        """Numbers that the method or one of its variants reads, in any convention, by name."""
+        known = dict(self.settings)
+        for variant in self.variants:
+            known |= variant.settings
+        for name, conversion in self.conversions.items():
+            known[name] = conversion.setting
+        return known
 
     @property
-    def mechanism(self) -> Mechanism:
+    def mechanism(self) -> SampledMechanism | GaussianMechanism:
         """How its numbers turn into an event, and a target into noise."""
         return self.gaussian or SampledMechanism(self.side_queries, self.relative_queries)
 

@@ -29,7 +29,7 @@ from fairaudit.models.convex import (
     scores,
 )
 from fairaudit.privacy.events import Gaussian
-from fairaudit.privacy.noise import GaussianNoise, noise_stream
+from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream, seed_of
 
 RELEASED = "votes"
@@ -112,19 +112,15 @@ class Pate(Method):
         """The student's targets [R, m, Y] from votes [m, Y] and noise on them [R, m, Y]."""
         raise NotImplementedError
 
-    def noise(self, task: Task) -> GaussianNoise | None:
-        """One stream per draw."""
-        return noise_stream(task.seed, "noise", task.arm, task.repeats)
-
     def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:
-        """Teachers, votes, then a student per draw."""
+        """Teachers, votes, then a student per draw; a reference has no noise multiplier."""
         queried = queries(task)
         votes = collect_votes(task, queried)
-        draws = self.noise(task)
         multiplier = task.settings.get("noise_multiplier", 0.0)
         noise = votes.new_zeros(task.repeats, *votes.shape)
         event = None
-        if draws is not None and multiplier > 0:
+        if multiplier > 0:
+            draws = noise_stream(task.seed, "noise", task.arm, task.repeats)
             noise = draws.fill(noise) * vote_noise(task)
             event = Gaussian(RELEASED, multiplier, len(votes) * draws.draws)
         students = train_students(task, queried, self.labels(task, votes, noise))
@@ -150,22 +146,6 @@ class PateSoft(Pate):
         if self.keeps_the_simplex:
             return project_to_simplex(shares)
         return shares
-
-
-class PateHardClean(PateHard):
-    """The reference: a student of the votes themselves."""
-
-    def noise(self, task: Task) -> None:
-        """None."""
-        return
-
-
-class PateSoftClean(PateSoft):
-    """The reference: a student of the votes themselves."""
-
-    def noise(self, task: Task) -> None:
-        """None."""
-        return
 
 
 def vote_noise(task: Task) -> float:

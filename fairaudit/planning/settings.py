@@ -42,7 +42,7 @@ class SettingsResolver:
         Raises:
             ConfigError: It has none.
         """
-        rule = spec.setting(name).default
+        rule = spec.known_settings[name].default
         if rule is None:
             raise ConfigError(
                 f"{spec.name}: {name} has no default",
@@ -66,7 +66,7 @@ class SettingsResolver:
         Raises:
             ConfigError: It does not; the message names the range.
         """
-        setting = spec.setting(name)
+        setting = spec.known_settings[name]
         if not setting.admits(value, self.sizes):
             raise ConfigError(
                 f"{spec.name}: {name} is {value:g}, which is not {setting.range(self.sizes)}",

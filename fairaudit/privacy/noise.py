@@ -104,14 +104,14 @@ class GaussianNoise:
         ValueError: Two replicates would draw the same noise; their difference would carry none.
     """
 
-    __slots__ = ("_draws", "_seeds", "_streams")
+    __slots__ = ("_seeds", "_streams", "draws")
 
     def __init__(self, seeds: Sequence[int]) -> None:
         if len({seed % 2**32 for seed in seeds}) != len(seeds):
             raise ValueError("replicates that share a noise seed would reveal their difference")
         self._seeds = tuple(seeds)
         self._streams = tuple(_SecureStream() if is_secure() else _Stream(seed) for seed in seeds)
-        self._draws = 0
+        self.draws = 0  # calls of fill: exactly one per logical step (docs/methods.md 1.3, R10)
 
     @classmethod
     def of_all(cls, parts: Sequence["GaussianNoise"]) -> "GaussianNoise":
@@ -126,19 +126,6 @@ class GaussianNoise:
         assert not any(part.draws for part in parts), "noise that was drawn would be drawn again"
         return cls([seed for part in parts for seed in part._seeds])
 
-    @property
-    def replicates(self) -> int:
-        """R, how many rows every draw fills."""
-        return len(self._streams)
-
-    @property
-    def draws(self) -> int:
-        """How often :meth:`fill` was called.
-
-        Exactly once per logical step (docs/methods.md 1.3, R10).
-        """
-        return self._draws
-
     def fill(self, out: Tensor) -> Tensor:
         """Overwrite ``out`` with fresh standard normals and return it.
 
@@ -151,7 +138,7 @@ class GaussianNoise:
         shape, replicates = out.shape, len(self._streams)
         if not shape or shape[0] != replicates:
             raise ValueError(f"noise for {replicates} replicates cannot fill shape {tuple(shape)}")
-        self._draws += 1
+        self.draws += 1
         # A strided row is drawn by another kernel, in another order: the bits would follow the
         # layout.
         direct = out.is_cpu and out.is_contiguous()

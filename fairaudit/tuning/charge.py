@@ -72,7 +72,7 @@ def _coordinates(draft: ArmDraft, settings: Mapping[str, float]) -> dict[str, Co
                 whole=True,
             )
         elif not (spec.scales_by_threshold and name == "max_grad_norm"):
-            setting = spec.setting(name)
+            setting = spec.settings[name]
             high = setting.high
             if isinstance(high, Rule):
                 high = high.value(draft.sizes)

@@ -21,7 +21,7 @@ def test_a_spec_is_whole(spec):
     assert {*spec.side_queries.values(), *spec.relative_queries.values()} <= set(spec.settings)
     for name in spec.known_settings:
         needs_no_default = name == "noise_multiplier" or name in spec.conversions
-        assert (spec.setting(name).default is None) == needs_no_default
+        assert (spec.known_settings[name].default is None) == needs_no_default
     assert {c.into for c in spec.conversions.values()} <= set(spec.settings)
     assert (spec.name == REFERENCE or spec.reference_of is not None) == (spec.reference is None)
     assert spec.reference_of is None or catalog()[spec.reference_of].reference == spec.name

@@ -17,7 +17,9 @@ from fairaudit.methods.base import PublicPool, Task
 from fairaudit.methods.catalog import Guarantee, MethodSpec, catalog
 from fairaudit.methods.defaults import SCHEDULE_RULES, PublicSizes
 
-SETTINGS = {name: spec.setting(name) for spec in catalog().values() for name in spec.known_settings}
+SETTINGS = {}
+for spec in catalog().values():
+    SETTINGS |= spec.known_settings
 RULES = {
     **SCHEDULE_RULES,
     **{name: each.default for name, each in SETTINGS.items() if each.default},
