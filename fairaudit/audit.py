@@ -53,8 +53,6 @@ from fairaudit.results.estimates import key_of
 
 _LIBRARIES = ("dp-accounting", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
 
-_LARGE = 2**25  # values of a table whose encoding is a stage of its own
-
 
 def audit(resolved: ResolvedConfig, listener: Listener = silent) -> Report:
     """Every stage of an audit, one after the other; the report is written before it is returned."""
@@ -172,12 +170,8 @@ def examined(
         split: Arms for which ``--twins auto`` then trains what splits the costs that were detected;
             None: all.
     """
-    config, inputs, seconds = audit.resolved.config, audit.inputs, audit.seconds
+    config, seconds = audit.resolved.config, audit.seconds
     put_aside(config.out)
-    is_large = audit.dataset.n_rows * audit.dataset.features.num_columns > _LARGE
-    if is_large and inputs is not None and not rundir.is_complete(audit.plan):
-        with _stage("encoding", seconds, listener):
-            _ = inputs.value
     for is_last in (False, True):
         with _stage("training", seconds, listener):
             audit = trained(audit, rundir, listener)
@@ -212,7 +206,8 @@ def trained(audit: Audit, rundir: RunDir, listener: Listener = silent) -> Audit:
         cluster = Request(config.ray_address, cpus=config.cpus_per_job, gpus=config.gpus_per_job)
     execution = Execution(inputs, workers=config.workers, cluster=cluster)
     outcome = execute(plan, rundir, execution, listener=listener)
-    return replace(audit, results=outcome.by_job, failures=outcome.messages)
+    failures = {job_id: failed.message for job_id, failed in outcome.failures.items()}
+    return replace(audit, results=outcome.by_job, failures=failures)
 
 
 def _unread(resolved: ResolvedConfig, plan: Plan) -> Iterator[Notice]:

@@ -7,8 +7,8 @@ import pytest
 
 from fairaudit.errors import DataError
 from fairaudit.execution import scheduler as execute_module
+from fairaudit.execution.executor import WorkerBug
 from fairaudit.execution.progress import JobFailed, JobFinished
-from fairaudit.execution.scheduler import WorkerBug
 from fairaudit.results.jobs import job_path
 
 TOYS = Path(__file__).parent / "toys"
@@ -67,9 +67,12 @@ def test_a_failed_job_is_recorded_and_the_others_go_on(toys, tmp_path):
     plan = toys.make_plan(tmp_path, arms=("plain", "diverges", "other"))
     events = []
     results = toys.run_plan(plan, listener=events.append)
-    assert [(f.arm, f.seed) for f in results.failures] == [("diverges", 0), ("diverges", 1)]
+    assert [(f.arm, f.seed) for f in results.failures.values()] == [
+        ("diverges", 0),
+        ("diverges", 1),
+    ]
     message = "the loss is not finite (lower --learning-rate)"
-    assert {f.message for f in results.failures} == {message}
+    assert {f.message for f in results.failures.values()} == {message}
     assert len(results.by_job) == 4
     assert JobFailed("diverges", 0, message) in events
     assert {e.finished for e in events if isinstance(e, JobFinished)} == {1, 2, 3, 4}
@@ -79,15 +82,16 @@ def test_jobs_that_read_a_failed_job_fail_with_it(toys, tmp_path):
     sources = {"plain": "diverges", "other": "plain"}
     plan = toys.make_plan(tmp_path, arms=("other", "plain", "diverges"), seeds=1, sources=sources)
     results = toys.run_plan(plan)
-    assert [f.arm for f in results.failures] == ["other", "plain", "diverges"]
-    assert "plain, whose result it reads, failed" in results.failures[0].message
-    assert "diverges, whose result it reads, failed" in results.failures[1].message
+    other, plain, diverges = results.failures.values()
+    assert (other.arm, plain.arm, diverges.arm) == ("other", "plain", "diverges")
+    assert "plain, whose result it reads, failed" in other.message
+    assert "diverges, whose result it reads, failed" in plain.message
     assert toys.runs(plan) == [("diverges", 0)]
 
 
 def test_a_job_without_memory_fails_as_training(toys, tmp_path):
     results = toys.run_plan(toys.make_plan(tmp_path, arms=("no-memory", "plain"), seeds=1))
-    (failure,) = results.failures
+    (failure,) = results.failures.values()
     assert failure.message.startswith("out of memory")
     assert len(results.by_job) == 1
     (tmp_path / "hurry").touch()  # there is more memory now
@@ -129,7 +133,7 @@ def test_a_listener_that_raises_ends_the_run_and_the_lock(toys, tmp_path):
 def test_a_job_whose_worker_dies_is_trained_again_twice_and_costs_no_other_job(toys, tmp_path):
     plan = toys.make_plan(tmp_path, arms=("late", "killed", "killed-once"), seeds=1)
     results = toys.run_plan(plan)
-    (failure,) = results.failures
+    (failure,) = results.failures.values()
     assert failure.arm == "killed"
     assert "died 3 times" in failure.message
     tries = {arm: len(toys.runs(plan, arm)) for arm in ("late", "killed", "killed-once")}

@@ -39,6 +39,10 @@ class Raised:
     report: str
 
 
+class WorkerBug(Exception):
+    """An exception in a worker that no user can act on; its text is the worker's traceback."""
+
+
 class Executor(Protocol[Task, Answer]):
     """Workers that turn tasks into answers; leave the ``with`` block and they are gone."""
 

@@ -7,7 +7,7 @@ import contextlib
 import fcntl
 import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -52,10 +52,6 @@ class RunDir:
     def load(self, job_id: str) -> JobResult | None:
         """The stored result, or None when the job is not done."""
         return read_result(self.jobs, job_id)
-
-    def is_complete(self, plan: Plan) -> bool:
-        """Whether there is a file for every job, whatever is in it."""
-        return all(job_path(self.jobs, job.id).is_file() for job in plan.every_job)
 
     def keep(self, result: JobResult) -> JobResult:
         """Store a result and read it back: what counts is what the next run will find.
@@ -109,24 +105,15 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
         OutputError: Not writable, in use by another run, not a run directory, or of other data.
     """
     config, rundir = plan.config, RunDir(plan.config.out)
-    jobs = plan.splitting({arm.key for arm in plan.arms}).every_job  # with twins that may follow
-    files = {job_path(rundir.jobs, job.id) for job in jobs}
     with _held(rundir) as lock:
         refuse_other_data(config)
         try:
-            _clear(rundir, None if config.resume else files)
+            _clear(rundir, with_trainings=not config.resume)
             os.ftruncate(lock, 0)
             os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
         except OSError as error:
             raise output_error(rundir.jobs, error) from error
-        # Before the first training: whatever a killed run leaves is listed.
-        files |= {rundir.jobs / f"{job.id}{LOG}" for job in jobs}
-        files.update(_listed(rundir.jobs))
-        content = {
-            "data": config.data.name,
-            "files": sorted(path.name for path in files),
-            "name": data_name(config.data),
-        }
+        content = {"data": config.data.name, "name": data_name(config.data)}
         manifest = (canonical_json(content) + "\n").encode()
         write_atomically(rundir.jobs / _MANIFEST, manifest, mode=0o600)
         refuse_unusable(rundir.out)
@@ -165,15 +152,15 @@ def refuse_other_data(config: AuditConfig) -> None:
 
 def kept_trainings(out: Path) -> Kept:
     """What the run directory of that output holds now."""
-    files = _listed(out / JOBS)
+    files = _trainings(out / JOBS)
     return Kept(sum(map(is_job_file, files)), sum(path.stat().st_size for path in files))
 
 
 def clean(out: Path) -> Kept:
     """Remove the finished trainings of a run directory; reports and anything else stay.
 
-    Only what the manifest lists is removed, and no link. The lock stays too: a run that starts at
-    this moment must find the one that is held here.
+    Only what is named like a training or its log is removed, and no link. The lock stays too: a run
+    that starts at this moment must find the one that is held here.
 
     Returns:
         What was removed.
@@ -187,7 +174,7 @@ def clean(out: Path) -> Kept:
     with _held(rundir):
         kept = kept_trainings(out)
         try:
-            _clear(rundir, [])
+            _clear(rundir, with_trainings=True)
         except OSError as error:
             raise output_error(rundir.jobs, error) from error
     return kept
@@ -240,25 +227,24 @@ def _refuse_foreign(jobs: Path) -> None:
         raise OutputError(f"{jobs} exists and is not a run directory", hint="choose another --out")
 
 
-def _clear(rundir: RunDir, fresh: Collection[Path] | None) -> None:
-    """Delete what crashed runs left; unless ``fresh`` is None, also finished jobs."""
+def _clear(rundir: RunDir, *, with_trainings: bool) -> None:
+    """Delete what crashed runs left, and on request what they finished."""
     remove_temporaries(rundir.out)
     remove_temporaries(rundir.jobs)
-    if fresh is not None:
-        for path in {*_listed(rundir.jobs), *fresh}:
-            path.unlink(missing_ok=True)
+    if with_trainings:
+        for path in _trainings(rundir.jobs):
+            path.unlink()
         (rundir.jobs / _MANIFEST).unlink(missing_ok=True)
 
 
-def _listed(jobs: Path) -> list[Path]:
-    """The files that the manifest lists, if they have a name that a run gives."""
-    names = _read_manifest(jobs).get("files")
-    listed = []
-    for name in names if isinstance(names, list) else ():
-        path = jobs / Path(str(name)).name
-        if (is_job_file(path) or path.suffix == LOG) and is_plain_file(path):
-            listed.append(path)
-    return listed
+def _trainings(jobs: Path) -> list[Path]:
+    """Finished trainings and logs of failed ones, by their names; a link is none."""
+    kept = []
+    for path in jobs.glob("*"):
+        of_job = job_path(jobs, path.stem)
+        if path.suffix in (of_job.suffix, LOG) and is_job_file(of_job) and is_plain_file(path):
+            kept.append(path)
+    return kept
 
 
 def _read_manifest(jobs: Path) -> dict[str, object]:

@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 from fairaudit.data.public import Inputs
 from fairaudit.data.spool import Shared
 from fairaudit.errors import FairauditError, OwnCodeError, TrainingError
-from fairaudit.execution.executor import Died, Executor, Raised
+from fairaudit.execution.executor import Died, Executor, Raised, WorkerBug
 from fairaudit.execution.local import PRELOAD, Pool, available_cores
 from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, Listener, silent
 from fairaudit.execution.ray_cluster import Cluster, Request
@@ -39,36 +39,16 @@ Train = Callable[
 
 
 @dataclass(frozen=True, slots=True)
-class JobFailure:
-    """A job that ended without a result.
-
-    Args:
-        job_id, arm, seed: The training that failed.
-        message: One line.
-    """
-
-    job_id: str
-    arm: str
-    seed: int
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class Results:
     """What the plan came to.
 
     Args:
         by_job: Job id -> result, in the order of the plan.
-        failures: The other jobs, same order.
+        failures: Job id -> what became of it, of the other jobs, same order.
     """
 
     by_job: Mapping[str, JobResult]
-    failures: tuple[JobFailure, ...]
-
-    @property
-    def messages(self) -> dict[str, str]:
-        """Job id -> one line, for jobs without a result."""
-        return {failure.job_id: failure.message for failure in self.failures}
+    failures: Mapping[str, JobFailed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +82,6 @@ class WorkerAnswer(NamedTuple):
 
     result: JobResult
     seconds: float
-
-
-class WorkerBug(Exception):
-    """An exception in a worker that no user can act on; its text is the worker's traceback."""
 
 
 def execute(
@@ -159,7 +135,7 @@ class _Board:
     waiting: dict[str, Job]
     done: dict[str, JobResult]
     running: dict[int, Job] = field(default_factory=dict)  # worker number -> its job
-    failed: dict[str, JobFailure] = field(default_factory=dict)
+    failed: dict[str, JobFailed] = field(default_factory=dict)
     deaths: Counter[str] = field(default_factory=Counter)
     last_seed: dict[int, int] = field(default_factory=dict)  # worker number -> seed it has encoded
 
@@ -227,8 +203,8 @@ class _Board:
 
     def fail(self, job: Job, error: FairauditError) -> None:
         """Record a failure, and that of the jobs which would have read its result."""
-        self.failed[job.id] = JobFailure(job.id, job.name, job.seed, str(error))
-        self.listener(JobFailed(job.name, job.seed, str(error)))
+        self.failed[job.id] = JobFailed(job.name, job.seed, str(error))
+        self.listener(self.failed[job.id])
         orphans = [waiting for waiting in self.waiting.values() if waiting.source_id == job.id]
         for orphan in orphans:
             del self.waiting[orphan.id]
@@ -249,7 +225,7 @@ class _Board:
         """Everything in the order of the plan, whatever the order of completion was."""
         return Results(
             {job_id: self.done[job_id] for job_id in self.jobs if job_id in self.done},
-            tuple(self.failed[job_id] for job_id in self.jobs if job_id in self.failed),
+            {job_id: self.failed[job_id] for job_id in self.jobs if job_id in self.failed},
         )
 
 

@@ -1,4 +1,3 @@
-import json
 import os
 
 import numpy as np
@@ -12,7 +11,6 @@ def finished_run(out):
     jobs.mkdir(parents=True)
     (jobs / "lock").touch()
     write_result(jobs, JobResult("a" * 24, {"x": np.zeros(300_000)}, {}))
-    (jobs / "run.json").write_text(json.dumps({"files": [f"{'a' * 24}.safetensors"]}))
 
 
 def test_clean_says_how_much_it_removed_of_the_run_that_is_named(tmp_path, monkeypatch, capsys):
