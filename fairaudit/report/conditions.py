@@ -9,17 +9,19 @@ from statistics import fmean
 from fairaudit.capabilities import added, part_of
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
-from fairaudit.metrics.registry import CONSTANT, beside_constant, costs, spec_of
-from fairaudit.metrics.registry import part_of as cost_part
+from fairaudit.metrics.registry import CONSTANT, beside_constant, spec_of
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.findings import Advice, Finding, Knob
 from fairaudit.report.main_gap import (
     COST,
+    code_of_gap,
     cost_of,
     detected_gap,
     is_detected,
+    is_rate,
     main_gap,
     measure_text,
+    measures,
     named_gaps,
 )
 from fairaudit.report.measured import Sweep
@@ -168,26 +170,6 @@ def _of_answers(
         yield finding.model_copy(update={"answer": answer})
 
 
-def measures(comparison: Comparison) -> list[str]:
-    """The primary measures: every cost; of those by class the detected, else the most open one."""
-    names = []
-    known = dict.fromkeys(gap.metric for gap in comparison.gaps if not cost_part(gap.metric))
-    for cost in costs():
-        of_cost = [name for name in known if name.partition("[")[0] == cost]
-        gaps = [main_gap(comparison, name) for name in of_cost]
-        defined = [gap for gap in gaps if gap is not None]
-        detected = [gap.metric for gap in defined if detected_gap(comparison, gap.metric)]
-        widest = max(
-            defined,
-            key=lambda gap: gap.size.high or 0.0,
-            default=None,
-        )
-        if not detected and widest is not None:
-            detected = [widest.metric]
-        names += detected
-    return names
-
-
 def _answer(report: Report, metric: str) -> str:
     """The class that a rate is about; "" for what is about none."""
     label = report.data.label
@@ -220,7 +202,7 @@ def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
     for metric in measures(comparison):
         if metric in comparison.paid and metric not in apart:
             size = {"size": interval_of(comparison.overall.estimates[metric])}
-            code = "rate_fell" if _is_rate(metric) else "cost"
+            code = "rate_fell" if is_rate(metric) else "cost"
             yield _finding(code, comparison, metric, (), size, report=report)
     if detected:
         return
@@ -250,33 +232,13 @@ def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
 
 def _of_gap(report: Report, comparison: Comparison, gap: Gap) -> Finding:
     """Two groups that are told apart, the one that pays more first."""
-    groups = (gap.a, gap.b)
-    if (gap.signed.value or 0.0) < 0:
-        groups = gap.b, gap.a
-    size = {"size": interval_of(gap.size)}
+    code, *groups = code_of_gap(comparison, gap)
     cost_a, cost_b = (cost_of(comparison, group, gap.metric) for group in groups)
-    if cost_a.value is not None and cost_b.value is not None and cost_a.value < 0:
-        code = "rate_gap_risen" if _is_rate(gap.metric) else "gap_gained"
-        numbers = size | {"gain_a": _gain(cost_a), "gain_b": _gain(cost_b)}
-    else:
-        code = "rate_gap" if _is_rate(gap.metric) else "gap"
-        numbers = size | {"cost_a": cost_a, "cost_b": cost_b}
-    return _finding(code, comparison, gap.metric, groups, numbers, report=report)
-
-
-def _is_rate(metric: str) -> bool:
-    """Whether it is how much a rate of one class falls, which is no price that rows pay."""
-    return bool(spec_of(metric).needs & {"positive", "favourable"})
-
-
-def _gain(cost: Interval) -> Interval:
-    """A cost as a gain: the number and its interval with the sign turned."""
-    low, high = (None if end is None else -end for end in (cost.high, cost.low))
-    return Interval(
-        value=-(cost.value or 0.0),
-        low=low,
-        high=high,
-    )
+    numbers = {"size": interval_of(gap.size), "cost_a": cost_a, "cost_b": cost_b}
+    if code in ("gap_gained", "rate_gap_risen"):
+        del numbers["cost_a"], numbers["cost_b"]
+        numbers |= {"gain_a": cost_a.scaled(-1), "gain_b": cost_b.scaled(-1)}
+    return _finding(code, comparison, gap.metric, tuple(groups), numbers, report=report)
 
 
 def _of_parts(

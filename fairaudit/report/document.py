@@ -10,13 +10,10 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from fairaudit.report.numbers import OWN_UNIT, UNKNOWN, Scale, count, written
-from fairaudit.report.panels import Panel
-from fairaudit.report.safe_names import plain
+from fairaudit.report.panels import Chart
 from fairaudit.results.estimates import DIGITS, Interval
 
 Kind: TypeAlias = Literal["pass", "fail", "inconclusive"]
-
-_NAME_OF_DATA = 80  # characters of a name in the table below a chart
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,27 +151,6 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Chart:
-    """One figure of a report.
-
-    Args:
-        name: Of its file and its place in the page: letters, digits and dashes.
-        title: What it shows.
-        reading: How to read it.
-        alt: What a reader who cannot see it should know.
-        panels: Drawings side by side.
-        table: Their numbers, every row, unrounded.
-    """
-
-    name: str
-    title: str
-    reading: str
-    alt: str
-    panels: tuple[Panel, ...]
-    table: Table
-
-
-@dataclass(frozen=True, slots=True)
 class Figures:
     """Charts one after another."""
 
@@ -242,15 +218,6 @@ def table(
         head, rows = head[:-1], [row[:-1] for row in rows]
     columns = tuple(Column(title.removeprefix("#"), title.startswith("#")) for title in head)
     return Table(columns, tuple(map(tuple, rows)), most)
-
-
-def data_table(head: Sequence[str], rows: Sequence[Sequence[Cell]]) -> Table:
-    """The numbers behind a chart, whose names may be of any length."""
-    shortened = []
-    for row in rows:
-        cells = [plain(cell, _NAME_OF_DATA) if isinstance(cell, str) else cell for cell in row]
-        shortened.append(cells)
-    return table(head, shortened)
 
 
 def figures(*charts: Chart | None) -> tuple[Figures, ...]:

@@ -124,7 +124,7 @@ def figure(report: Report, name: str) -> NotebookChart:
     if name not in charts:
         raise ConfigError(f"the report has no figure {name!r}", hint=did_you_mean(name, charts))
     chart = charts[name]
-    spec = file_spec(chart.panels, title=chart.title, description=chart.alt)
+    spec = file_spec(chart)
     svg = ""
     if find_spec("vl_convert"):
         from fairaudit.report.render.html import picture  # which takes a second to import

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 
 from fairaudit.metrics.registry import METRICS, costs, part_of, spec_of
 from fairaudit.report.facts import LabelFacts
+from fairaudit.report.model import Report
 from fairaudit.report.numbers import OWN_UNIT, POINTS, UNKNOWN, Scale, number
+from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
 
 COST = "privacy_cost"  # the one that a report leads with
+_MOST_SHOWN = 6  # measures in a table or chart
 
 
 def main_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
@@ -73,13 +76,39 @@ def cost_of(comparison: Comparison, group: str, metric: str) -> Interval:
     return interval_of(None)
 
 
-def reading(gap: Gap) -> str:
-    """What the gap's interval says, in words; "" where there is no gap."""
+def code_of_gap(comparison: Comparison, gap: Gap) -> tuple[str, str, str]:
+    """The code of the finding on two groups that are told apart, and both, the worse off first."""
+    first, second = gap.a, gap.b
+    if (gap.signed.value or 0.0) < 0:
+        first, second = second, first
+    code = "gap"
+    if is_rate(gap.metric):
+        code = "rate_gap"
+    costs = [cost_of(comparison, group, gap.metric).value for group in (first, second)]
+    if costs[0] is None or costs[1] is None or costs[0] >= 0:
+        return code, first, second
+    if code == "gap":
+        return "gap_gained", first, second
+    return "rate_gap_risen", first, second
+
+
+def is_rate(metric: str) -> bool:
+    """Whether it is how much a rate of one class falls, which is no price that rows pay."""
+    return bool(spec_of(metric).needs & {"positive", "favourable"})
+
+
+def reading(gap: Gap, direction: str) -> str:
+    """What the gap's interval says, in words; "" where there is no gap.
+
+    Args:
+        gap: Between two groups.
+        direction: Of the difference, in words, where one is detected.
+    """
     if gap.absolute.value is None:
         return ""
     words: str = gap.reading
     if gap.direction and is_detected(gap):
-        words = gap.direction
+        words = direction
     elif words == "at most":
         words = f"none detected, at most {with_unit(gap.size.high, spec_of(gap.metric).unit)}"
     if gap.limit is not None:
@@ -115,6 +144,50 @@ def cost_names(comparison: Comparison) -> list[str]:
     names = sorted(comparison.overall.estimates, key=lambda name: (len(name), name))
     whole = [name for name in names if not part_of(name)]
     return [name for cost in costs() for name in whole if name.partition("[")[0] == cost]
+
+
+def measures(comparison: Comparison) -> list[str]:
+    """The primary measures: every cost; of those by class the detected, else the most open one."""
+    names = []
+    known = dict.fromkeys(gap.metric for gap in comparison.gaps if not part_of(gap.metric))
+    for cost in costs():
+        of_cost = [name for name in known if name.partition("[")[0] == cost]
+        gaps = [main_gap(comparison, name) for name in of_cost]
+        defined = [gap for gap in gaps if gap is not None]
+        detected = [gap.metric for gap in defined if detected_gap(comparison, gap.metric)]
+        widest = max(
+            defined,
+            key=lambda gap: gap.size.high or 0.0,
+            default=None,
+        )
+        if not detected and widest is not None:
+            detected = [widest.metric]
+        names += detected
+    return names
+
+
+def shown_costs(report: Report) -> list[str]:
+    """The measures that tables and charts have room for: those by class as the summary has them."""
+    told: set[str] = set()
+    for comparison in report.costs:
+        told |= set(measures(comparison))
+    names = [name for name in all_costs(report) if name in told or "[" not in name]
+    return names[:_MOST_SHOWN]
+
+
+def all_costs(report: Report) -> list[str]:
+    """The cost measures that any comparison of the report has."""
+    names: dict[str, None] = {}
+    for comparison in report.costs:
+        names |= dict.fromkeys(cost_names(comparison))
+    return list(names)
+
+
+def cost_title(metric: str, label: LabelFacts) -> str:
+    """What is lost by this measure, with its unit."""
+    words = measure_text(metric, label).replace("true positive rate", "tpr")
+    lost = "added" if spec_of(metric).unit == "nats" else "lost"
+    return f"{plain(words)} {lost} ({spec_of(metric).counted})"
 
 
 def measure_text(metric: str, label: LabelFacts) -> str:

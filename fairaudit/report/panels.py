@@ -5,12 +5,11 @@ Nothing here draws, so every rendering reads the same numbers.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import Interval
 
-LABEL_LIMIT = 28  # characters of a name beside an axis
+LABEL_LIMIT = 18  # characters of a name beside an axis
 NAMELESS = "(empty)"
 MOST_SERIES = 7  # as many as there are colours that everybody can tell apart
 
@@ -25,40 +24,39 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """A number at ``x`` of a line; the ends of its interval may be unknown."""
-
-    x: float
-    series: str
-    number: Interval
-
-
-@dataclass(frozen=True, slots=True)
-class Intervals:
+class Panel:
     """Dots with whiskers beside a line at zero.
 
     Args:
-        least: Width of the axis at least, so that next to nothing does not look like much.
+        title: What is measured, with its unit.
+        unit: Panels of a chart in one unit have one axis.
+        bars: The numbers.
     """
 
     title: str
-    x_title: str
+    unit: str
     bars: tuple[Bar, ...]
-    least: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
-    """One line per series over x on a log scale; ``between`` are the ends of the y axis."""
+class Chart:
+    """One figure of a report, above the table that holds its numbers.
 
+    Args:
+        name: Of its file and its place in the page: letters, digits and dashes.
+        title: What it shows.
+        reading: How to read it.
+        alt: What a reader who cannot see it should know.
+        series: What colours and shapes stand for, in their order.
+        panels: Drawings side by side.
+    """
+
+    name: str
     title: str
-    x_title: str
-    y_title: str
-    points: tuple[Point, ...]
-    between: tuple[float, float]
-
-
-Panel: TypeAlias = Intervals | Lines
+    reading: str
+    alt: str
+    series: tuple[str, ...]
+    panels: tuple[Panel, ...]
 
 
 def labels(names: Sequence[str], limit: int = LABEL_LIMIT) -> dict[str, str]:

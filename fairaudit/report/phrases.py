@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from fairaudit.capabilities import added
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.findings import Advice, Finding, Knob, Question
-from fairaudit.report.main_gap import with_unit
+from fairaudit.report.main_gap import code_of_gap, with_unit
 from fairaudit.report.numbers import GATED, OWN_UNIT, PERCENT, POINTS, written
 from fairaudit.report.safe_names import group_text, plain
-from fairaudit.results.estimates import Interval
+from fairaudit.results.estimates import Comparison, Gap, Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +284,13 @@ def phrases() -> dict[str, Phrase]:
     for more in added("phrases"):
         by_code |= more
     return by_code
+
+
+def direction(comparison: Comparison, gap: Gap) -> str:
+    """How the finding on two groups that are told apart begins: ``F pays more than M``."""
+    code, first, second = code_of_gap(comparison, gap)
+    a, b = (group_text(comparison.grouping, group) for group in (first, second))
+    return PHRASES[code].opening.format(a=a, b=b).removesuffix(": ")
 
 
 def said(finding: Finding) -> Finding:

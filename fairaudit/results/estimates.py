@@ -138,14 +138,12 @@ class Interval(Part):
 
     def scaled(self, factor: float) -> "Interval":
         """The number and its interval in another unit; one end alone is no interval."""
-        low, high = self.ends or (None, None)
         if self.value is None:
             return NOTHING
-        return Interval(
-            value=factor * self.value,
-            low=None if low is None else factor * low,
-            high=None if high is None else factor * high,
-        )
+        if self.ends is None:
+            return Interval(value=factor * self.value, low=None, high=None)
+        low, high = sorted(factor * end for end in self.ends)
+        return Interval(value=factor * self.value, low=low, high=high)
 
 
 NOTHING = Interval(value=None, low=None, high=None)

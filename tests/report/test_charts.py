@@ -9,12 +9,7 @@ from reports import report_of
 
 from fairaudit.analysis.build import build_report
 from fairaudit.report.drawing import file_spec, page_spec
-from fairaudit.report.panels import (
-    Bar,
-    Intervals,
-    Lines,
-    labels,
-)
+from fairaudit.report.panels import Bar, Chart, Panel, labels
 from fairaudit.results.estimates import Interval
 
 
@@ -49,36 +44,51 @@ REPORTS = [
 @pytest.mark.parametrize("make", REPORTS)
 def test_every_specification_is_valid_vega_lite(make):
     for one in charts(make()):
-        kinds = {type(panel): panel for panel in one.panels}  # the schema takes its time
-        for panel in kinds.values():
-            altair.Chart.from_dict(page_spec(panel, description=one.alt), validate=True)
-        altair.Chart.from_dict(
-            file_spec(one.panels, title=one.title, description=one.alt), validate=True
-        )
+        # one panel, for the schema takes its time
+        altair.Chart.from_dict(page_spec(one, one.panels[0]), validate=True)
+        altair.Chart.from_dict(file_spec(one), validate=True)
 
 
 # section -> the charts of its numbers
 
 
-def test_a_group_without_a_number_is_in_the_table_and_not_drawn(report):
+def test_a_panel_for_every_measure_holds_the_numbers_of_the_report(report):
+    chosen = report.comparisons[0]
+    lost = {"tpr_cost": {"F": 0.07, "M": -0.01}, "selection_cost": {"F": -0.02, "M": 0.03}}
+    groups = []
+    for group in (*chosen.by_group, chosen.overall):
+        known = dict(group.estimates)
+        for metric, numbers in lost.items():
+            number = {"value": numbers.get(group.group, 0.0)}
+            known[metric] = known["privacy_cost"].model_copy(update=number)
+        groups.append(group.model_copy(update={"estimates": known}))
+    *by_group, overall = groups
+    update = {"by_group": tuple(by_group), "overall": overall}
+    held = report.model_copy(update={"comparisons": (chosen.model_copy(update=update),)})
+    panels = chart(held, "privacy-cost").panels
+    drawn = [{bar.row: bar.number.value for bar in panel.bars} for panel in panels]
+    assert drawn[0] == pytest.approx({"F": 4.1, "M": 1.2})
+    assert drawn[1] == pytest.approx({"F": 0.082, "M": 0.024})
+    assert drawn[2] == pytest.approx({"F": 7.0, "M": -1.0})
+    assert drawn[3] == pytest.approx({"F": -2.0, "M": 3.0})
+    assert [panel.unit for panel in panels] == ["points", "nats", "points", "points"]
+
+
+def test_a_group_without_a_number_is_not_drawn(report):
     chosen = report.comparisons[0]
     group = chosen.by_group[0].model_copy(update={"estimates": {}, "reason": "suppressed"})
     held = chosen.model_copy(update={"by_group": (group, *chosen.by_group[1:])})
     one = chart(report.model_copy(update={"comparisons": (held,)}), "privacy-cost")
     assert [bar.row for bar in one.panels[0].bars] == ["M"]
-    assert one.table.rows[0][-7:] == (*[None] * 6, "suppressed")
 
 
-def test_epsilon_rises_from_left_to_right_and_the_gap_has_its_own_panel():
-    one = chart(sweep(), "epsilon-sweep")
-    gap, largest = one.panels
-    assert isinstance(gap, Lines)
-    assert [p.number.value for p in largest.points] == pytest.approx([6.0, 3.0, 1.0])
-    assert gap.between == largest.between
-    assert {p.series for p in gap.points} == {"dpsgd"}
-    assert [p.x for p in gap.points] == [1.0, 3.0, 8.0]
-    assert [p.number.value for p in gap.points] == pytest.approx([4.0, 2.0, 1.0])
-    assert all(p.number.low <= p.number.value <= p.number.high for p in gap.points)
+def test_epsilon_rises_from_top_to_bottom_and_the_gap_has_its_own_panel():
+    gap, largest = chart(sweep(), "epsilon-sweep").panels
+    assert [bar.row for bar in gap.bars] == ["epsilon 1", "epsilon 3", "epsilon 8"]
+    assert [bar.number.value for bar in largest.bars] == pytest.approx([6.0, 3.0, 1.0])
+    assert [bar.number.value for bar in gap.bars] == pytest.approx([4.0, 2.0, 1.0])
+    assert {bar.series for bar in gap.bars} == {"dpsgd"}
+    assert all(bar.number.low <= bar.number.value <= bar.number.high for bar in gap.bars)
 
 
 def test_many_groups_get_a_row_each_and_what_has_no_room_is_counted():
@@ -86,8 +96,8 @@ def test_many_groups_get_a_row_each_and_what_has_no_room_is_counted():
     assert {bar.series for bar in panel.bars} == {"global-adapt"}
     assert len({bar.row for bar in panel.bars}) == 30
     one = chart(many_groups(60), "privacy-cost")
-    assert "20 more in the table" in one.panels[0].title
-    assert len(one.table.rows) == 60
+    assert len(one.panels[0].bars) == 40
+    assert str(20 * len(one.panels)) in one.reading
 
 
 def test_labels_never_merge_two_names():
@@ -98,33 +108,46 @@ def test_labels_never_merge_two_names():
     assert all("\n" not in text and len(text) < 40 for text in shown.values())
 
 
+def drawn(*panels):
+    """The layers of the first of a chart's panels."""
+    one = Chart("name", "", "", "", ("arm",), panels)
+    return page_spec(one, panels[0])["layer"][-1]["layer"]
+
+
 def test_an_unknown_interval_is_drawn_as_a_dot_alone():
     known, unknown = (
         Bar("arm", "F", Interval(value=1.0, low=0.5, high=1.5)),
         Bar("arm", "M", Interval(value=1.0, low=None, high=None)),
     )
-    both = page_spec(Intervals("", "points", (known, unknown)), description="")["layer"][-1][
-        "layer"
-    ]
+    both = drawn(Panel("", "points", (known, unknown)))
     assert both[0]["transform"] == [{"filter": "isValid(datum.low)"}]
-    dots = page_spec(Intervals("", "points", (unknown,)), description="")["layer"][-1]["layer"]
+    dots = drawn(Panel("", "points", (unknown,)))
     assert [layer["mark"]["type"] for layer in dots] == ["point"]
 
 
 @pytest.mark.parametrize(
-    ("numbers", "least", "ends"),
+    ("numbers", "unit", "ends"),
     [
-        ((0.0, 0.1), 2.0, [-0.95, 1.05]),
-        ((-0.1, 0.1), 2.0, [-1.0, 1.0]),
-        ((3.0, 5.0), 2.0, [0.0, 5.0]),  # zero is always there
+        ((0.0, 0.1), "points", [-0.95, 1.05]),
+        ((-0.1, 0.1), "points", [-1.0, 1.0]),
+        ((3.0, 5.0), "points", [0.0, 5.0]),  # zero is always there
+        ((-3.0,), "points", [-3.0, 0.0]),
+        ((0.0, 0.01), "nats", [-0.005, 0.015]),
     ],
 )
-def test_an_axis_is_never_so_narrow_that_next_to_nothing_looks_like_much(numbers, least, ends):
-    panel = Intervals(
-        "t",
-        "points",
-        tuple(Bar(f"{n}", "s", Interval(value=n, low=None, high=None)) for n in numbers),
-        least=least,
-    )
-    dots = page_spec(panel, description="")["layer"][-1]["layer"][-1]
-    assert dots["encoding"]["x"]["scale"]["domain"] == pytest.approx(ends)
+def test_an_axis_is_never_so_narrow_that_next_to_nothing_looks_like_much(numbers, unit, ends):
+    bars = [Bar(f"{n}", "arm", Interval(value=n, low=None, high=None)) for n in numbers]
+    assert domain(drawn(Panel("t", unit, tuple(bars)))) == pytest.approx(ends)
+
+
+def domain(layers):
+    return layers[-1]["encoding"]["x"]["scale"]["domain"]
+
+
+def test_panels_in_one_unit_have_one_axis():
+    points = [
+        Panel("", "points", (Bar("F", "arm", Interval(value=1.0, low=low, high=high)),))
+        for low, high in ((-3.0, 2.0), (0.5, 7.0))
+    ]
+    nats = Panel("", "nats", (Bar("F", "arm", Interval(value=1.0, low=-40.0, high=50.0)),))
+    assert domain(drawn(*points, nats)) == domain(drawn(points[1], nats, points[0])) == [-3.0, 7.0]

@@ -58,7 +58,7 @@ def test_what_is_measured_against_two_references_is_two_curves_and_two_rows():
         rows = {"dpsgd@1", "dpsgd@1 (own)", "dpsgd@8", "dpsgd@8 (own)"}
         assert {bar.series for bar in panel.bars} == rows
     for panel in drawn["epsilon-sweep"].panels:
-        places = [(point.x, point.series) for point in panel.points]
+        places = [(bar.row, bar.series) for bar in panel.bars]
         assert len(set(places)) == len(places), panel.title
     text = to_markdown(report)
     assert "| dpsgd against exact-minimiser | gap by sex |" in text

@@ -16,10 +16,10 @@ import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from fairaudit.errors import numbered
 from fairaudit.report import document as doc
-from fairaudit.report.drawing import file_spec, page_spec
+from fairaudit.report.drawing import MARKS, PALETTE, file_spec, page_spec
 from fairaudit.report.model import Report
+from fairaudit.report.panels import Chart
 from fairaudit.report.safe_names import visible
 from fairaudit.report.sections.order import document
 
@@ -31,9 +31,9 @@ def to_html(report: Report) -> str:
     return page(document(report))
 
 
-def picture(chart: doc.Chart, kind: str) -> bytes:
+def picture(chart: Chart, kind: str) -> bytes:
     """The chart as an ``svg`` or ``png`` file, dark on white; nothing is fetched."""
-    spec = file_spec(chart.panels, title=chart.title, description=chart.alt)
+    spec = file_spec(chart)
     if kind == "svg":
         return vl_convert.vegalite_to_svg(spec, allowed_base_urls=[]).encode()
     return vl_convert.vegalite_to_png(spec, scale=_SCALE, allowed_base_urls=[])
@@ -58,7 +58,6 @@ def page(whole: doc.Document) -> str:
             {
                 "id": section.id,
                 "title": visible(section.title),
-                "charts": list(doc.charts_of(section.blocks)),
                 "body": write_blocks(section.blocks),
             }
         )
@@ -93,42 +92,40 @@ def _block(block: doc.Block) -> Markup:
         case doc.Table():
             if block.most is None or len(block.rows) <= block.most:
                 return _table(block)
-            return _details(f"All {len(block.rows):,} rows", _table(block))
+            return Markup("<details>\n<summary>All {:,} rows</summary>\n{}\n</details>").format(
+                len(block.rows), _table(block)
+            )
         case doc.Figures():
             return Markup("\n").join(map(_figure, block.charts))
 
 
-def _details(summary: str, body: Markup) -> Markup:
-    return Markup("<details>\n<summary>{}</summary>\n{}\n</details>").format(visible(summary), body)
-
-
-def _figure(chart: doc.Chart) -> Markup:
-    """A chart as a figure: an empty place for each panel, which a script fills, and its numbers."""
+def _figure(chart: Chart) -> Markup:
+    """A chart as a figure: what it is drawn with, and an empty place for each panel."""
+    legend = Markup("")
+    if len(chart.series) > 1:
+        for name, colour, mark in zip(chart.series, PALETTE, MARKS, strict=False):
+            item = Markup('<span><span style="color:{}">{}</span> {}</span>\n')
+            legend += item.format(colour, mark, visible(name))
     panels = Markup("")
     for number, panel in enumerate(chart.panels):
         panels += Markup(
             '<div class="panel">\n<h4>{}</h4>\n<div class="chart" id="{}-{}"></div>\n</div>\n'
         ).format(visible(panel.title), chart.name, number)
-    rows = numbered(len(chart.table.rows), "row")
     return Markup(
-        '<figure id="{name}" aria-labelledby="{name}-title">\n<h3 id="{name}-title">{title}</h3>\n'
-        '<div class="panels{one}">\n{panels}</div>\n<figcaption>{reading}</figcaption>\n{numbers}\n'
-        "</figure>"
+        '<figure id="{}" aria-label="{}">\n<p class="legend">{}</p>\n'
+        '<div class="panels">\n{}</div>\n<figcaption>{}</figcaption>\n</figure>'
     ).format(
-        name=chart.name,
-        title=visible(chart.title),
-        one=" one" if len(chart.panels) == 1 else "",
-        panels=panels,
-        reading=visible(chart.reading),
-        numbers=_details(f"The numbers of this figure ({rows})", _table(chart.table, chart.title)),
+        chart.name,
+        visible(chart.title),
+        legend,
+        panels,
+        visible(chart.reading),
     )
 
 
-def _table(block: doc.Table, caption: str = "") -> Markup:
-    """A table as HTML; ``caption`` is for screen readers alone."""
+def _table(block: doc.Table) -> Markup:
+    """A table as HTML."""
     lines = [Markup('<div class="scroll"><table>')]
-    if caption:
-        lines.append(Markup('<caption class="unseen">{}</caption>').format(visible(caption)))
     head = Markup("")
     for column in block.columns:
         title = visible(column.title)
@@ -166,13 +163,12 @@ def inline(cell: doc.Cell) -> Markup:
     return text
 
 
-def _specifications(charts: Sequence[doc.Chart]) -> Markup:
+def _specifications(charts: Sequence[Chart]) -> Markup:
     """Those of all charts in one JSON text that no name can break out of."""
     specs = {}
     for chart in charts:
         for number, panel in enumerate(chart.panels):
-            description = f"{chart.alt} {panel.title}"
-            specs[f"{chart.name}-{number}"] = page_spec(panel, description=description)
+            specs[f"{chart.name}-{number}"] = page_spec(chart, panel)
     text = json.dumps(
         specs,
         allow_nan=False,

@@ -3,7 +3,6 @@
 What a report is read for.
 """
 
-from fairaudit.metrics.registry import spec_of
 from fairaudit.report.cost_charts import cost_chart
 from fairaudit.report.document import (
     Block,
@@ -17,19 +16,20 @@ from fairaudit.report.document import (
     table,
 )
 from fairaudit.report.main_gap import (
-    cost_names,
+    all_costs,
+    cost_title,
     main_gap,
-    measure_text,
     named_gaps,
     reading,
     scale_of,
+    shown_costs,
 )
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import UNKNOWN, attack_sentence, change_text, versus
+from fairaudit.report.phrases import direction
 from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import Comparison, Gap
 
-_MOST_MEASURES = 6  # that have a column; of more classes the gaps tell which differ
 _MOST_GAPS = 24
 
 
@@ -49,17 +49,9 @@ def section(report: Report) -> Section | None:
     return Section("costs", "Cost by group", blocks, tuple(brief))
 
 
-def all_measures(report: Report) -> list[str]:
-    """The cost measures that any comparison of the report has."""
-    names: dict[str, None] = {}
-    for comparison in report.costs:
-        names |= dict.fromkeys(cost_names(comparison))
-    return list(names)
-
-
 def _by_group(report: Report) -> Table:
     """The table of costs: a row per method and group, a column per measure."""
-    shown = all_measures(report)[:_MOST_MEASURES]
+    shown = shown_costs(report)
     rows: list[tuple[Cell, ...]] = []
     for comparison in report.costs:
         for group in (*comparison.by_group, comparison.overall):
@@ -76,16 +68,8 @@ def _by_group(report: Report) -> Table:
                     plain(comparison.note_on(group), 60),
                 )
             )
-    titles = [f"#{_title(report, measure)}" for measure in shown]
+    titles = [f"#{cost_title(measure, report.data.label)}" for measure in shown]
     return table(("method", "group", "#test rows", "#accuracy", *titles, "note"), rows)
-
-
-def _title(report: Report, measure: str) -> str:
-    """A column's title: what is lost by this measure, with its unit."""
-    words = measure_text(measure, report.data.label)
-    words = words.replace("true positive rate", "tpr")
-    lost = "added" if spec_of(measure).unit == "nats" else "lost"
-    return f"{plain(words)} {lost} ({spec_of(measure).counted})"
 
 
 def gaps(report: Report) -> Section | None:
@@ -96,7 +80,7 @@ def gaps(report: Report) -> Section | None:
     if not report.costs:
         return None
     rows = []
-    for measure in all_measures(report):
+    for measure in all_costs(report):
         for comparison in report.costs:
             shown = named_gaps(comparison, measure)
             largest = main_gap(comparison, measure)
@@ -124,7 +108,7 @@ def _row(
 ) -> tuple[Cell, ...]:
     """A row of the table of gaps: method, measure, groups, size, what is detectable, reading."""
     scale = scale_of(gap.metric)
-    verdict = plain(reading(gap), 80) or UNKNOWN
+    verdict = plain(reading(gap, direction(comparison, gap)), 80) or UNKNOWN
     size = Quantity(gap.size, scale)
     if not gap.gated:
         # The family does not judge it, and an interval beside "cannot tell" would.
@@ -134,7 +118,7 @@ def _row(
     names = [report.name_of(comparison.grouping, name) for name in (gap.a, gap.b) if name]
     return (
         versus(comparison),
-        _title(report, gap.metric),
+        cost_title(gap.metric, report.data.label),
         ", ".join(names) or f"{plain(comparison.grouping)}: no pair",
         size,
         bare(gap.minimum_detectable, scale),

@@ -102,7 +102,7 @@ def _largest_gaps(report: Report, metrics: list[str]) -> Table:
                         METRICS[metric].title,
                         ", ".join(plain(name) for name in (gap.a, gap.b) if name) or UNKNOWN,
                         Quantity(gap.absolute),
-                        plain(reading(gap), 80) or UNKNOWN,
+                        plain(reading(gap, gap.direction), 80) or UNKNOWN,
                     )
                 )
     head = ("method", "grouping", "metric", "largest gap between", "#gap", "reading")

@@ -15,7 +15,7 @@
   // Paper cannot be unfolded: what is folded is opened for printing, and folded again.
   let unfolded = [];
   window.addEventListener("beforeprint", () => {
-    unfolded = [...document.querySelectorAll("main details:not([open])")].filter((one) => !one.closest("figure"));
+    unfolded = [...document.querySelectorAll("main details:not([open])")];
     for (const one of unfolded) one.open = true;
   });
   window.addEventListener("afterprint", () => { for (const one of unfolded) one.open = false; });
