@@ -180,11 +180,11 @@ class Rows:
     @classmethod
     def of(cls, config: AuditConfig, dataset: Dataset, seed: int) -> "Rows":
         """Validation rows are a fifth of the training rows; inputs are fitted on the rest alone."""
-        split = draw_split(dataset, config, seed)
+        split = draw_split(dataset, config.split, seed)
         mixed = numpy_stream(seed, "split", "validation").permutation(split.train)
         fit, valid = np.sort(mixed[len(mixed) // 5 :]), np.sort(mixed[: len(mixed) // 5])
         beside = np.concatenate([valid, split.test])
-        encoded = encode(dataset, Split(seed, fit, beside), config)
+        encoded = encode(dataset, Split(seed, fit, beside), config.encoding)
         features = torch.from_numpy(np.ascontiguousarray(encoded.test))
         labels = torch.from_numpy(dataset.labels)
         pool = TrainingPool(

@@ -180,7 +180,7 @@ def main() -> None:
             f"{time.process_time() - processor:.0f} s of it computing"
         )
         del dataset
-        split = draw_split(inputs.dataset, config, 0)
+        split = draw_split(inputs.dataset, config.split, 0)
         compare_steps(inputs, split, config, arguments.rounds)
 
 

@@ -41,9 +41,9 @@ def timed(work: Callable[[], object]) -> float:
 def tasks(config: AuditConfig) -> dict[str, Task]:
     """One task per method at the first seed, with the plan's own settings."""
     dataset = load_dataset(config)
-    plan, split = make_plan(config, dataset), draw_split(dataset, config, 0)
+    plan, split = make_plan(config, dataset), draw_split(dataset, config.split, 0)
     pooled = PoolEncoder.of(dataset, config).encode(split)
-    own = encode(dataset, split, config)
+    own = encode(dataset, split, config.encoding)
     found = {}
     for arm in plan.arms:
         if arm.method not in TARGETS:

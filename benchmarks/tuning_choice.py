@@ -78,7 +78,9 @@ def tuned(config: AuditConfig, way: Way, seeds: range) -> Iterator[tuple[int, fl
         arm = arm.model_copy(update={"search": search})
     inputs = share_inputs(dataset, config).value
     for seed in seeds:
-        prepared = prepare_rows(inputs, config, draw_split(dataset, config, seed), by_pool=False)
+        prepared = prepare_rows(
+            inputs, config, draw_split(dataset, config.split, seed), by_pool=False
+        )
         job = replace(next(job for job in plan.jobs if job.arm == ARM), seed=seed)
         found = trials.search(
             arm, method_of(arm), task_of(plan, job, arm, prepared, None), prepared
@@ -98,7 +100,9 @@ def default(config: AuditConfig, seeds: range) -> dict[int, float]:
     arm = plan.arm(ARM)
     inputs = share_inputs(dataset, config).value
     for seed in seeds:
-        prepared = prepare_rows(inputs, config, draw_split(dataset, config, seed), by_pool=False)
+        prepared = prepare_rows(
+            inputs, config, draw_split(dataset, config.split, seed), by_pool=False
+        )
         job = replace(next(job for job in plan.jobs if job.arm == ARM), seed=seed)
         model = method_of(arm).fit(task_of(plan, job, arm, prepared, None), [])
         tested = torch.from_numpy(prepared.encoded.test)

@@ -88,7 +88,7 @@ def audited(table: pd.DataFrame, plan: Plan, first_seed: int) -> Audit:
     jobs = tuple(replace(job, seed=first_seed + job.seed) for job in plan.jobs)
     results = {}
     for job in jobs:
-        split = draw_split(dataset, plan.config, job.seed)
+        split = draw_split(dataset, plan.config.split, job.seed)
         prepared = prepare_rows(inputs, plan.config, split, by_pool=False)
         arm = plan.arm(job.arm)
         found = search(arm, method_of(arm), task_of(plan, job, arm, prepared, None), prepared)

@@ -53,7 +53,7 @@ class Capability:
         try_twins: The same of the arm's twins -> (arrays, ``results.jobs.StepTwin``).
         release: ``(arm, method, task, prepared, n_fit) -> Kept``, such an arm trained for release.
         plan: ``(plan, dataset, own_model) -> {name: Plan}``, of trainings beside the audit's.
-        rows: ``(dataset, config, seed) -> Split`` of these trainings.
+        rows: ``(dataset, options of the split, seed) -> Split`` of these trainings.
         outcome: ``(task, trained, prepared) -> arrays`` that one of them leaves.
         study: Subclass of :class:`fairaudit.report.facts.Study`, what a report holds.
         measure: ``(audit) -> Study | None``, of the trainings that finished.

@@ -68,7 +68,7 @@ def test_a_declaration_is_refused_until_every_placeholder_is_replaced_and_then_n
     used = config.model_copy(update={"columns": AuditConfig(data="x", columns=path).columns})
     dataset = load_dataset(used)
     assert dataset.outside == {}
-    assert encode(dataset, draw_split(dataset, used, 0), used).fitted == ()
+    assert encode(dataset, draw_split(dataset, used.split, 0), used.encoding).fitted == ()
 
 
 def _toml(columns):

@@ -381,8 +381,8 @@ def test_predictions_are_those_of_the_function_on_the_seeds_encoded_rows(plain):
     dataset = load_dataset(plan.config)
     four = fairaudit.Privacy(4, plan.training.delta)
     for seed in range(3):
-        split = draw_split(dataset, plan.config, seed)
-        encoded = encode(dataset, split, plan.config)
+        split = draw_split(dataset, plan.config.split, seed)
+        encoded = encode(dataset, split, plan.config.encoding)
         labels = dataset.labels[split.train]
         data = fairaudit.TrainingData(encoded.train[:], labels, None, ("no", "yes"))
         for arm, privacy in (("own.plain-reference", None), ("own.plain@4", four)):

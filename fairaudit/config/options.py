@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import (
     BaseModel,
@@ -69,6 +69,21 @@ def data_name(data: Path) -> str:
     """
     name = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", data.stem))
     return name[:_LONGEST_NAME].strip("-_.") or "data"
+
+
+class SplitOptions(NamedTuple):
+    """The options of a split; of each as the field of that name says."""
+
+    test_size: float
+    balance: bool
+    keep: Mapping[str, float]
+
+
+class EncodingOptions(NamedTuple):
+    """The options of an encoding; of each as the field of that name says."""
+
+    merge_rare: float
+    pixel_range: str
 
 
 class AuditConfig(BaseModel):
@@ -189,6 +204,16 @@ class AuditConfig(BaseModel):
     def reads_rows(self) -> bool:
         """Whether trainings need the rows as they stand in the file."""
         return self.raw or bool(self.synthesizer) or self.synthetic is not None
+
+    @property
+    def split(self) -> SplitOptions:
+        """How rows are split."""
+        return SplitOptions(self.test_size, self.balance, self.keep)
+
+    @property
+    def encoding(self) -> EncodingOptions:
+        """How rows become inputs."""
+        return EncodingOptions(self.merge_rare, self.pixel_range)
 
     @property
     def is_one_draw(self) -> bool:

@@ -11,11 +11,11 @@ from typing import Literal, Self
 import numpy as np
 import pyarrow as pa
 
-from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import UInt8, image_column
 from fairaudit.data.naming import quoted
 from fairaudit.errors import ConfigError, DataError
 
+Channels = Literal["auto", "grey", "rgb"]
 SUFFIXES = frozenset(
     {
         ".png",
@@ -51,27 +51,27 @@ class ImageOptions:
     """
 
     size: tuple[int, int] | None = None
-    channels: Literal["auto", "grey", "rgb"] = "auto"
+    channels: Channels = "auto"
 
     @classmethod
-    def of(cls, config: AuditConfig) -> Self:
-        """How images are read by an audit's options: their size and channels.
+    def of(cls, resize: str | None, channels: Channels) -> Self:
+        """How images are read by the options of these names.
 
         Raises:
             ConfigError: ``resize`` is not HEIGHTxWIDTH.
         """
-        size, text = None, config.resize
-        if text is not None:
+        size = None
+        if resize is not None:
             sides = [
-                int(s) if s.isascii() and s.isdecimal() else 0 for s in text.lower().split("x")
+                int(s) if s.isascii() and s.isdecimal() else 0 for s in resize.lower().split("x")
             ]
             if len(sides) != 2 or not all(1 <= side <= MAX_SIDE for side in sides):
                 raise ConfigError(
-                    f"--resize {quoted(text)} is not HEIGHTxWIDTH of 1 to {MAX_SIDE:,} pixels",
+                    f"--resize {quoted(resize)} is not HEIGHTxWIDTH of 1 to {MAX_SIDE:,} pixels",
                     "write for example 28x28",
                 )
             size = sides[0], sides[1]
-        return cls(size, config.channels)
+        return cls(size, channels)
 
 
 def decode_files(

@@ -1,15 +1,17 @@
 """Raw columns to model inputs, learned from one seed's training rows only."""
 
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.config.options import AuditConfig
+from fairaudit.config.options import EncodingOptions
 from fairaudit.data.column import CategoryColumn, Column, NumberColumn
 from fairaudit.data.columns import Float64
 from fairaudit.data.dataset import Dataset, Encoded, Float32, Int64, Split, image_columns, pixels_of
@@ -236,7 +238,7 @@ class Encoder(Protocol):
 
 def make_encoder(
     dataset: Dataset,
-    config: AuditConfig,
+    options: EncodingOptions,
     spool: Spool | None = None,
 ) -> Encoder:
     """The encoder that fits the dataset's features.
@@ -244,10 +246,11 @@ def make_encoder(
     Records of a table go to the spool, or to their own.
     """
     if dataset.image_shape is not None:
-        return ImageEncoder(dataset, config)
+        return ImageEncoder(dataset, options.pixel_range)
     writer = RecordWriter(dataset.features, dataset.declared)
-    table = (spool or Spool(config.out)).keep_rows(writer.blocks(), writer.layout.width)
-    return TableEncoder(Records(writer.layout, table), config.merge_rare)
+    spool = spool or Spool(Path(tempfile.gettempdir()))
+    table = spool.keep_rows(writer.blocks(), writer.layout.width)
+    return TableEncoder(Records(writer.layout, table), options.merge_rare)
 
 
 def pixel_values(pixel_range: str) -> Float32:
@@ -265,8 +268,8 @@ class ImageEncoder:
     until a seed asks for its own.
     """
 
-    def __init__(self, dataset: Dataset, config: AuditConfig) -> None:
-        self._scaled = pixel_values(config.pixel_range)
+    def __init__(self, dataset: Dataset, pixel_range: str) -> None:
+        self._scaled = pixel_values(pixel_range)
         self._pixels = pixels_of(dataset.features.column(image_columns(dataset.features.schema)[0]))
 
     def encode(self, split: Split) -> Encoded:
@@ -334,6 +337,6 @@ class TableEncoder:
         )
 
 
-def encode(dataset: Dataset, split: Split, config: AuditConfig) -> Encoded:
+def encode(dataset: Dataset, split: Split, options: EncodingOptions) -> Encoded:
     """The inputs of one seed; for several seeds keep an encoder."""
-    return make_encoder(dataset, config).encode(split)
+    return make_encoder(dataset, options).encode(split)

@@ -133,10 +133,10 @@ def describe(
     dataset, would_run, problem, hint = None, None, "", ""
     try:
         dataset = make_dataset(checked, config)
-        split = draw_split(dataset, config, config.seed)
+        split = draw_split(dataset, config.split, config.seed)
         inputs = dataset.n_raw_inputs
         if not dataset.image_shape:
-            inputs = len(encode(dataset, split, config).names)
+            inputs = len(encode(dataset, split, config.encoding).names)
         counts = np.bincount(dataset.labels, minlength=len(dataset.classes)).tolist()
         would_run = RunSummary(
             rows=dataset.n_rows,

@@ -14,6 +14,7 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import encode_levels
 from fairaudit.data.dataset import Dataset, Encoded, InputRows, Int64, Split
 from fairaudit.data.declare import lay_over
+from fairaudit.data.decode import ImageOptions
 from fairaudit.data.encode import DecodedRows, Encoder, make_encoder
 from fairaudit.data.naming import listed, quoted
 from fairaudit.data.sources import open_data
@@ -62,14 +63,15 @@ def pool_size(dataset: Dataset, config: AuditConfig) -> int:
     """
     if config.public_data is not None:
         return int(load_public(dataset, config)[0].num_rows)
-    return holdout_size(dataset, config) // 2
+    return holdout_size(dataset, config.split) // 2
 
 
 def pool_digest(config: AuditConfig) -> str | None:
     """sha256 of ``--public-data``, None without it."""
     if config.public_data is None:
         return None
-    return open_data(config.model_copy(update={"data": config.public_data})).digest()
+    images = ImageOptions.of(config.resize, config.channels)
+    return open_data(config.public_data, images, config.drop).digest()
 
 
 def load_public(dataset: Dataset, config: AuditConfig) -> tuple[pa.Table, Int64 | None]:
@@ -135,7 +137,7 @@ def share_inputs(
 
     def make() -> Inputs:
         bare = replace(dataset, features=dataset.features.schema.empty_table())
-        encoder = make_encoder(dataset, config, spool)
+        encoder = make_encoder(dataset, config.encoding, spool)
         pool_encoder = PoolEncoder.of(dataset, config, spool) if by_pool else None
         return Inputs(dataset if config.reads_rows else bare, encoder, pool_encoder)
 
@@ -181,8 +183,8 @@ class PoolEncoder:
         # A share above 0, however small: lists of levels come from the pool then, not from all
         # rows.
         share = max(config.merge_rare, sys.float_info.min)
-        settings = config.model_copy(update={"merge_rare": share})
-        return cls(make_encoder(combined, settings, spool), dataset.groupings[0].groups, public)
+        encoder = make_encoder(combined, config.encoding._replace(merge_rare=share), spool)
+        return cls(encoder, dataset.groupings[0].groups, public)
 
     def encode(self, split: Split, least: int = 0) -> PoolEncoded:
         """The inputs of one seed; ``least``: as of :func:`halve`."""

@@ -6,12 +6,12 @@ A table file, a folder of several of one schema, images with metadata.csv, an np
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fairaudit.config.options import AuditConfig
 from fairaudit.data.archive import NPZ, open_archive
 from fairaudit.data.dataset import Notice
 from fairaudit.data.decode import ImageOptions, decode_files
@@ -82,14 +82,17 @@ class TableFiles(DataSource):
         return whole.hexdigest()
 
 
-def open_data(config: AuditConfig) -> DataSource:
-    """Find out what the data of an audit are.
+def open_data(path: Path, options: ImageOptions, dropped: Sequence[str] = ()) -> DataSource:
+    """Find out what the data at a path are.
+
+    Args:
+        path: A file or a folder.
+        options: How images are read.
+        dropped: Columns that are not read.
 
     Raises:
         DataError: Missing, unreadable, or neither a table nor images.
-        ConfigError: ``resize`` is no size.
     """
-    options, path = ImageOptions.of(config), config.data
     try:
         is_folder = path.is_dir()
     except OSError as error:  # a name that no file can have
@@ -123,7 +126,7 @@ def open_data(config: AuditConfig) -> DataSource:
         schema=first.schema,
         declared=first.declared,
         declared_by=first.declared_by,
-        image=_image_column(first, config.drop),
+        image=_image_column(first, dropped),
         files=files,
         options=options,
     )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.config.options import AuditConfig
+from fairaudit.config.options import SplitOptions
 from fairaudit.data.dataset import Dataset, Int64, Split
 from fairaudit.data.naming import nearest, quoted
 from fairaudit.errors import ConfigError, DataError
@@ -34,27 +34,27 @@ class _Sizes:
     kept: Int64
 
 
-def training_size(dataset: Dataset, config: AuditConfig) -> int:
+def training_size(dataset: Dataset, options: SplitOptions) -> int:
     """N, the training rows of every seed, known before any row is drawn.
 
     Raises:
         ConfigError: ``keep`` names no group or is no share, ``balance`` without a group.
         DataError: No row is left to train or to test on.
     """
-    return int(group_sizes(dataset, config).sum())
+    return int(group_sizes(dataset, options).sum())
 
 
-def group_sizes(dataset: Dataset, config: AuditConfig) -> Int64:
+def group_sizes(dataset: Dataset, options: SplitOptions) -> Int64:
     """Training rows of each group at every seed, ``[K]``. Raises: as :func:`training_size`."""
-    return _sizes(dataset, config).kept
+    return _sizes(dataset, options).kept
 
 
-def holdout_size(dataset: Dataset, config: AuditConfig) -> int:
+def holdout_size(dataset: Dataset, options: SplitOptions) -> int:
     """Test rows of every seed. Raises: as :func:`training_size`."""
-    return int(_sizes(dataset, config).test.sum())
+    return int(_sizes(dataset, options).test.sum())
 
 
-def draw_split(dataset: Dataset, config: AuditConfig, seed: int) -> Split:
+def draw_split(dataset: Dataset, options: SplitOptions, seed: int) -> Split:
     """The rows one seed trains and tests on.
 
     ``balance`` draws equal group sizes first (with a given split, on each side of it), then the
@@ -66,26 +66,26 @@ def draw_split(dataset: Dataset, config: AuditConfig, seed: int) -> Split:
     Raises:
         ConfigError, DataError: As :func:`training_size`.
     """
-    sizes = _sizes(dataset, config)
+    sizes = _sizes(dataset, options)
     groups = dataset.first_grouping.groups
     if dataset.split is None:
         pool = np.arange(dataset.n_rows)
-        if config.balance:
+        if options.balance:
             pool = _draw(pool, groups, sizes.pool, numpy_stream(seed, "split", "balance"))
         test = draw_stratified(dataset, pool, sizes.test, numpy_stream(seed, "split", "test"))
         train = np.setdiff1d(pool, test, assume_unique=True)
     else:
         train, test = np.flatnonzero(dataset.split == 0), np.flatnonzero(dataset.split == 1)
-        if config.balance:
+        if options.balance:
             of_train, of_test = (numpy_stream(seed, "split", "balance", s) for s in SIDES)
             train = _draw(train, groups, sizes.pool - sizes.test, of_train)
             test = _draw(test, groups, sizes.test, of_test)
-    if config.keep:
+    if options.keep:
         train = _draw(train, groups, sizes.kept, numpy_stream(seed, "split", "keep"))
     return Split(seed, train.astype(np.int64), test.astype(np.int64))
 
 
-def leakage_rows(dataset: Dataset, config: AuditConfig) -> Int64:
+def leakage_rows(dataset: Dataset, options: SplitOptions) -> Int64:
     """The rows ``[n]`` of an audit of membership.
 
     All but those that ``balance`` and ``keep`` take out, once.
@@ -95,16 +95,16 @@ def leakage_rows(dataset: Dataset, config: AuditConfig) -> Int64:
     Raises: as :func:`training_size`.
     """
     rows, groups = np.arange(dataset.n_rows), dataset.first_grouping.groups
-    if config.balance:
-        counts = _sizes(dataset, config).pool
+    if options.balance:
+        counts = _sizes(dataset, options).pool
         rows = _draw(rows, groups, counts, numpy_stream(0, "membership", "balance"))
-    if config.keep:
-        counts = _kept(dataset, config, group_counts(dataset, rows))
+    if options.keep:
+        counts = _kept(dataset, options, group_counts(dataset, rows))
         rows = _draw(rows, groups, counts, numpy_stream(0, "membership", "keep"))
     return rows.astype(np.int64)
 
 
-def draw_members(dataset: Dataset, config: AuditConfig, seed: int) -> Split:
+def draw_members(dataset: Dataset, options: SplitOptions, seed: int) -> Split:
     """Who is trained on at one seed of an audit of membership: every row by a fair coin of its own.
 
     No count is fixed, in all or in a group: a row's membership must tell nothing of another's, or
@@ -112,7 +112,7 @@ def draw_members(dataset: Dataset, config: AuditConfig, seed: int) -> Split:
 
     Raises: as :func:`training_size`.
     """
-    rows = leakage_rows(dataset, config)
+    rows = leakage_rows(dataset, options)
     member = numpy_stream(seed, "membership").random(len(rows)) < 0.5
     return Split(seed, rows[member], rows[~member])
 
@@ -144,21 +144,21 @@ def group_counts(dataset: Dataset, rows: Int64 | NDArray[np.bool_]) -> Int64:
     return np.bincount(first.groups[rows], minlength=len(first.names)).astype(np.int64)
 
 
-def _sizes(dataset: Dataset, config: AuditConfig) -> _Sizes:
+def _sizes(dataset: Dataset, options: SplitOptions) -> _Sizes:
     """How many rows of each group are in the pool, in the test part and kept for training."""
     if dataset.split is None:
         pool = group_counts(dataset, np.arange(dataset.n_rows))
-        if config.balance:
+        if options.balance:
             pool = _balanced(dataset, pool)
         n = int(pool.sum())
-        test = largest_remainder(min(max(round(config.test_size * n), 1), n - 1), pool)
+        test = largest_remainder(min(max(round(options.test_size * n), 1), n - 1), pool)
     else:
         train = group_counts(dataset, dataset.split == 0)
         test = group_counts(dataset, dataset.split == 1)
-        if config.balance:
+        if options.balance:
             train, test = _balanced(dataset, train), _balanced(dataset, test)
         pool = train + test
-    kept = _kept(dataset, config, pool - test)
+    kept = _kept(dataset, options, pool - test)
     if not kept.sum() or not test.sum():
         side = "train" if not kept.sum() else "test"
         raise DataError(f"no row is left to {side} on ({int(pool.sum())} usable)")
@@ -181,13 +181,13 @@ def _balanced(dataset: Dataset, counts: Int64) -> Int64:
     return np.where(named, smallest, 0).astype(np.int64)
 
 
-def _kept(dataset: Dataset, config: AuditConfig, train: Int64) -> Int64:
+def _kept(dataset: Dataset, options: SplitOptions, train: Int64) -> Int64:
     """Training rows by group, ``[K]``, of which ``--keep`` keeps a share of some groups."""
-    if not config.keep:
+    if not options.keep:
         return train
     names = dataset.first_grouping.names if dataset.groupings else ()
     kept = train.copy()
-    for name, fraction in config.keep.items():
+    for name, fraction in options.keep.items():
         if name not in names:
             raise ConfigError(f"keep: there is no group {quoted(name)}", nearest(name, names))
         if not 0 <= fraction <= 1:

@@ -21,6 +21,7 @@ from fairaudit.data.columns import (
 )
 from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice, first_grouping, image_columns
 from fairaudit.data.declare import declaration_notices, lay_over
+from fairaudit.data.decode import ImageOptions
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
 from fairaudit.data.naming import listed, nearest, quoted
@@ -70,7 +71,8 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     Raises:
         DataError, ConfigError: As :func:`load_dataset`.
     """
-    source = open_data(config)
+    images = ImageOptions.of(config.resize, config.channels)
+    source = open_data(config.data, images, config.drop)
     names = list(source.schema.names)
     _check_names(names, config)
     named = [n for n in (*config.group, config.label, config.split_column) if n is not None]

@@ -84,7 +84,7 @@ def examine_model(config: AuditConfig, inputs: Shared[Inputs]) -> ModelFacts:
         TrainingError: A layer that cannot be private; a model that keeps something of what it
             reads.
     """
-    split = draw_split(inputs.value.dataset, config, config.seed)
+    split = draw_split(inputs.value.dataset, config.split, config.seed)
     pool = prepare_rows(inputs.value, config, split, by_pool=False).pool
     model = start_model(config, pool, config.seed)
     few = pool.gather(torch.arange(min(CHECKED_RECORDS, pool.n_records)), None).inputs.contiguous()

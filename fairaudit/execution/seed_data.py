@@ -67,7 +67,7 @@ def prepare_seed(
 def _prepared(key: _Key, seed: int, by_pool: bool) -> SeedData:
     inputs = key.inputs.value
     draw = part_of(key.study, "rows") if key.study else draw_split
-    split = draw(inputs.dataset, key.config, seed)
+    split = draw(inputs.dataset, key.config.split, seed)
     return prepare_rows(inputs, key.config, split, by_pool=by_pool)
 
 

@@ -212,7 +212,7 @@ def measure(audit: Audit) -> Leakage | None:
         )
     return Leakage(
         name=NAME,
-        rows=len(leakage_rows(dataset, plan.config)),
+        rows=len(leakage_rows(dataset, plan.config.split)),
         n_public=plan.training.n_public,
         batch_size=plan.training.expected_batch_size,
         epochs=plan.training.epochs,

@@ -76,7 +76,7 @@ def leakage_config(config: AuditConfig, dataset: Dataset, delta: float) -> Audit
     Raises:
         ConfigError: Too few rows.
     """
-    rows = len(leakage_rows(dataset, config))
+    rows = len(leakage_rows(dataset, config.split))
     if rows < LEAST_ROWS:
         raise ConfigError(
             f"--leakage: {rows} rows leave {rows // 2} to train on; {LEAST_ROWS} are needed",

@@ -228,7 +228,7 @@ def plan_trainings(
         study: Capability that they are of.
         takes_part: Whether an arm is trained.
     """
-    n_public = config.n_public or training_size(dataset, config)
+    n_public = config.n_public or training_size(dataset, config.split)
     fitted, groups = n_public, 1
     for kept_apart in added("kept_apart"):
         fitted -= kept_apart(config, n_public)

@@ -15,9 +15,9 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from fairaudit.config.model_names import is_factory, layer_sizes, sees_images
-from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import plain_table
 from fairaudit.data.dataset import Shape, image_columns, pixels_of, shape_of
+from fairaudit.data.decode import ImageOptions
 from fairaudit.data.encode import pixel_values
 from fairaudit.data.naming import quoted
 from fairaudit.data.sources import open_data
@@ -85,13 +85,12 @@ class ReleasedModel:
             DataError: The file cannot be read, or is not what the model reads.
         """
         images = self.recipe.images
-        options: dict[str, Any] = {"data": path}
+        options = ImageOptions()
         if images is not None:
             height, width, channels = images.shape
-            options["channels"] = "grey" if channels == 1 else "rgb"
-            if images.resized:
-                options["resize"] = f"{height}x{width}"
-        source = open_data(AuditConfig(**options))
+            size = (height, width) if images.resized else None
+            options = ImageOptions(size, "grey" if channels == 1 else "rgb")
+        source = open_data(Path(path), options)
         if images is None:
             names = [c.name for c in self.recipe.columns if c.name in source.schema.names]
             return self._of_table(source.read(names)[0])

@@ -17,7 +17,7 @@ from torch import nn
 from fairaudit import __version__
 from fairaudit.capabilities import part_of
 from fairaudit.config.model_names import is_factory
-from fairaudit.config.options import AuditConfig
+from fairaudit.config.options import SplitOptions
 from fairaudit.data.dataset import Dataset, Int64, Split
 from fairaudit.data.public import share_inputs
 from fairaudit.engine.devices import CPU, find_device
@@ -79,7 +79,7 @@ def train_for_release(plan: ReleasePlan) -> Trained:
     config, arm = plan.config, plan.arm
     device = find_device(config.device)
     with from_operating_system():
-        split = coin_split(plan.dataset, config)
+        split = coin_split(plan.dataset, config.split)
         if not len(split.train):
             raise TrainingError("no row is left to train on", hint="use a larger table")
         queries = int(arm.settings.get("queries", 0))
@@ -141,7 +141,7 @@ def train_for_release(plan: ReleasePlan) -> Trained:
     return Trained(tensors, recipe, prepared.encoded.split.test, probabilities, kept)
 
 
-def coin_split(dataset: Dataset, config: AuditConfig) -> Split:
+def coin_split(dataset: Dataset, options: SplitOptions) -> Split:
     """Training and test rows by one coin per row, whatever other rows there are.
 
     So epsilon covers a row of the file, and not of a training set that was drawn with regard to
@@ -151,16 +151,16 @@ def coin_split(dataset: Dataset, config: AuditConfig) -> Split:
     coins = numpy_stream(0, "split", "release")
     grouping = dataset.groupings[0]
     if dataset.split is None:
-        is_test = coins.random(dataset.n_rows) < config.test_size
+        is_test = coins.random(dataset.n_rows) < options.test_size
     else:
         is_test = dataset.split == 1
     chosen = np.ones(dataset.n_rows, np.bool_)
-    if config.balance:
+    if options.balance:
         sizes = np.bincount(grouping.groups, minlength=len(grouping.names)).astype(np.float64)
         named = np.arange(len(sizes)) != (-1 if grouping.missing is None else grouping.missing)
         rates = np.where(named, sizes[named].min() / np.maximum(sizes, 1.0), 0.0)
         chosen = coins.random(dataset.n_rows) < rates[grouping.groups]
-    keep = np.array([config.keep.get(name, 1.0) for name in grouping.names])
+    keep = np.array([options.keep.get(name, 1.0) for name in grouping.names])
     kept = coins.random(dataset.n_rows) < keep[grouping.groups]
     return Split(0, np.flatnonzero(chosen & ~is_test & kept), np.flatnonzero(chosen & is_test))
 

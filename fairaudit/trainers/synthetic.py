@@ -60,7 +60,7 @@ def train_on_table(
         raise
     joined = replace(dataset, features=features)
     made = dataset.n_rows + np.arange(table.num_rows)
-    inputs = make_encoder(joined, plan.config).encode(
+    inputs = make_encoder(joined, plan.config.encoding).encode(
         Split(
             job.seed,
             made,

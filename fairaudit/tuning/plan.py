@@ -105,7 +105,7 @@ def _refuse_small_groups(plan: Plan, dataset: Dataset) -> None:
         if isinstance(arm.search, Tuning):
             noise = max(noise, arm.search.score_noise)
     grouping, least = dataset.groupings[0], max(1, math.ceil(LEAST_ROWS * noise))
-    for k, rows in enumerate(validation_groups(dataset, plan.config).tolist()):
+    for k, rows in enumerate(validation_groups(dataset, plan.config.split).tolist()):
         if k != grouping.missing and rows < least:
             raise ConfigError(
                 f"--tune-for worst-group: {grouping.names[k]} has "

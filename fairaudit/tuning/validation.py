@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fairaudit.config.options import AuditConfig
+from fairaudit.config.options import SplitOptions
 from fairaudit.data.dataset import Dataset, Int64, Split
 from fairaudit.data.split import draw_stratified, group_counts, group_sizes, largest_remainder
 from fairaudit.privacy.streams import numpy_stream
@@ -32,12 +32,12 @@ def with_validation(n_fit: int) -> int:
     )
 
 
-def validation_groups(dataset: Dataset, config: AuditConfig) -> Int64:
+def validation_groups(dataset: Dataset, options: SplitOptions) -> Int64:
     """Validation rows of each group, ``[K]``, the same at every seed.
 
     Raises: as :func:`fairaudit.data.split.training_size`.
     """
-    sizes = group_sizes(dataset, config)
+    sizes = group_sizes(dataset, options)
     return largest_remainder(validation_size(int(sizes.sum())), sizes)
 
 

@@ -42,7 +42,7 @@ def declared(save):
 
 def encoded_all(dataset, config, train=(0, 1, 2)):
     rest = np.setdiff1d(np.arange(dataset.n_rows), train)
-    out = encode(dataset, Split(0, np.array(train), rest), config)
+    out = encode(dataset, Split(0, np.array(train), rest), config.encoding)
     whole = np.empty((dataset.n_rows, out.train.shape[1]), np.float32)
     whole[np.array(train)], whole[rest] = out.train[:], out.test[:]
     return out, whole

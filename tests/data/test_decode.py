@@ -8,7 +8,6 @@ import pytest
 from pictures import encoded, pixels
 from PIL import Image
 
-from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import pixels_of
 from fairaudit.data.decode import (
     MAX_PIXELS,
@@ -53,7 +52,7 @@ def test_grey_stays_grey_and_all_else_is_colour(mode, channels):
 
 
 def test_resize_means_height_then_width():
-    options = ImageOptions.of(AuditConfig(data="x", resize="3x8"))
+    options = ImageOptions.of("3x8", "auto")
     assert decode_image("i.png", encoded(GREY[0]), options).shape == (3, 8, 1)
 
 
@@ -68,7 +67,7 @@ def test_a_turned_photograph_is_turned_back():
 @pytest.mark.parametrize("text", ["28", "0x28", "-4x4", "9999x2", "²x2"])
 def test_a_size_that_is_none_is_refused(text):
     with pytest.raises(ConfigError, match="HEIGHTxWIDTH"):
-        ImageOptions.of(AuditConfig(data="x", resize=text))
+        ImageOptions.of(text, "auto")
 
 
 UNREADABLE = {

@@ -30,7 +30,7 @@ def first_rows(n_train, n):
 
 def encoded(train, test, config=MERGING, kind=None):
     column = pa.array([*train, *test], kind)
-    return encode(dataset_of({"x": column}), first_rows(len(train), len(column)), config)
+    return encode(dataset_of({"x": column}), first_rows(len(train), len(column)), config.encoding)
 
 
 def test_a_number_constant_in_training_is_zero_everywhere():
@@ -77,11 +77,13 @@ def test_two_or_more_rare_levels_share_an_input_and_unseen_ones_join_them():
 def test_without_merging_the_inputs_do_not_depend_on_the_split():
     dataset = dataset_of({"x": ["a"] * 8 + ["b", "c"], "z": [1.0] * 9 + [None]})
     splits = [Split(0, np.arange(8), np.arange(8, 10)), Split(1, np.arange(2, 10), np.arange(2))]
-    encoder = make_encoder(dataset, FIXED)
+    encoder = make_encoder(dataset, FIXED.encoding)
     names = [encoder.encode(s).names for s in splits]
     assert names[0] == names[1] == ("x=a", "x=b", "x=c", "z", "z=(missing)")
     assert any("from all rows" in line for line in encoder.encode(splits[0]).fitted)
-    assert not any("from all rows" in line for line in encode(dataset, splits[0], MERGING).fitted)
+    assert not any(
+        "from all rows" in line for line in encode(dataset, splits[0], MERGING.encoding).fitted
+    )
 
 
 cells = st.fixed_dictionaries(
@@ -110,7 +112,9 @@ def table_of(rows):
 def test_test_rows_leave_the_training_encoding_identical_to_the_bit(train, first, second):
     seen = []
     for test in (first, second):
-        out = encode(table_of(train + test), first_rows(len(train), len(train + test)), MERGING)
+        out = encode(
+            table_of(train + test), first_rows(len(train), len(train + test)), MERGING.encoding
+        )
         seen.append((out.names, out.train.tobytes(), out.fitted, out.merged))
     assert seen[0] == seen[1]
 
@@ -121,7 +125,7 @@ def test_test_rows_leave_the_training_encoding_identical_to_the_bit(train, first
 )
 def test_encodings_are_finite_bounded_and_as_wide_as_their_names(rows, n_train, config):
     n_train = min(n_train, len(rows) - 1)
-    out = encode(table_of(rows), first_rows(n_train, len(rows)), config)
+    out = encode(table_of(rows), first_rows(n_train, len(rows)), config.encoding)
     assert out.train.shape == (n_train, len(out.names))
     assert out.test.shape == (len(rows) - n_train, len(out.names))
     assert len(set(out.names)) == len(out.names)
@@ -145,8 +149,8 @@ def test_the_papers_encodings_have_the_papers_inputs(real_data):
         merge_rare=0,
     )
     dataset = load_dataset(adult)
-    encoder = make_encoder(dataset, adult)
-    outputs = [encoder.encode(draw_split(dataset, adult, seed)) for seed in range(3)]
+    encoder = make_encoder(dataset, adult.encoding)
+    outputs = [encoder.encode(draw_split(dataset, adult.split, seed)) for seed in range(3)]
     assert [o.train.shape for o in outputs] == [(23_512, 98)] * 3
     assert outputs[0].names == outputs[1].names
 
@@ -158,4 +162,7 @@ def test_the_papers_encodings_have_the_papers_inputs(real_data):
         merge_rare=0,
     )
     dataset = load_dataset(dutch)
-    assert encode(dataset, draw_split(dataset, dutch, 0), dutch).train.shape == (48_336, 59)
+    assert encode(dataset, draw_split(dataset, dutch.split, 0), dutch.encoding).train.shape == (
+        48_336,
+        59,
+    )

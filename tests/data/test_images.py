@@ -95,7 +95,9 @@ def test_one_layout_is_as_good_as_another(tmp_path, folder):
     ):
         settled = config(data)
         dataset = load_dataset(settled)
-        encoded_rows = make_encoder(dataset, settled).encode(draw_split(dataset, settled, 3))
+        encoded_rows = make_encoder(dataset, settled.encoding).encode(
+            draw_split(dataset, settled.split, 3)
+        )
         found.append((encoded_rows.train, encoded_rows.test, dataset.labels))
     for other in found[1:]:
         assert all(np.array_equal(a, b) for a, b in zip(found[0], other, strict=True))

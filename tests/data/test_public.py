@@ -35,12 +35,12 @@ def given(config, table, name="public.csv"):
 
 def encoded(config, seed=0):
     dataset = load_dataset(config)
-    return dataset, PoolEncoder.of(dataset, config).encode(draw_split(dataset, config, seed))
+    return dataset, PoolEncoder.of(dataset, config).encode(draw_split(dataset, config.split, seed))
 
 
 def test_half_of_the_test_rows_become_the_pool_and_are_not_tested_on(config):
     dataset, found = encoded(config)
-    split = draw_split(dataset, config, 0)
+    split = draw_split(dataset, config.split, 0)
     pool, rest = halve(split)
     assert len(pool) == pool_size(dataset, config) == 30
     assert np.array_equal(np.sort(np.concatenate([pool, rest])), split.test)
@@ -55,7 +55,7 @@ def test_a_training_record_moves_no_other_records_input(config, merge_rare):
     """What is fitted across teachers' records would let one of them move every vote."""
     config = config.model_copy(update={"merge_rare": merge_rare})
     dataset = load_dataset(config)
-    split = draw_split(dataset, config, 0)
+    split = draw_split(dataset, config.split, 0)
     table = frame()
     table.loc[split.train[5], ["amount", "job"]] = [1e6, "never seen"]
     table.to_csv(config.data, index=False)
@@ -74,7 +74,7 @@ def test_a_public_table_is_the_pool_and_leaves_all_test_rows(config):
     config = given(config, public)
     dataset, found = encoded(config)
     assert pool_size(dataset, config) == len(found.pool) == 80
-    assert np.array_equal(found.encoded.split.test, draw_split(dataset, config, 0).test)
+    assert np.array_equal(found.encoded.split.test, draw_split(dataset, config.split, 0).test)
     names = np.array(dataset.groupings[0].names)
     assert list(names[found.groups]) == list(public["sex"])
     assert set(found.groups) == {1, 2}  # of three groups the first is not in the public file

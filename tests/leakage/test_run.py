@@ -73,8 +73,8 @@ def train(plan):
 def coins(table, seeds=400, **options):
     config = AuditConfig(data=table, **{**ATTACK, **options})
     data = load_dataset(config)
-    rows = leakage_rows(data, config)
-    drawn = [draw_members(data, config, seed) for seed in range(seeds)]
+    rows = leakage_rows(data, config.split)
+    drawn = [draw_members(data, config.split, seed) for seed in range(seeds)]
     for split in drawn:
         assert np.array_equal(np.sort(np.r_[split.train, split.test]), rows)
     return data, rows, np.array([np.isin(rows, split.train) for split in drawn])
@@ -95,7 +95,7 @@ def test_members_are_independent_coins(table):
         assert abs(counts.var(ddof=1) / (n / 4) - 1) < 4 * np.sqrt(2 / (seeds - 1))
         assert abs(counts.mean() - n / 2) < 4 * np.sqrt(n / 4 / seeds)
     config = AuditConfig(data=table, **ATTACK)
-    stratified = [len(draw_split(data, config, seed).train) for seed in range(20)]
+    stratified = [len(draw_split(data, config.split, seed).train) for seed in range(20)]
     assert np.var(stratified) == 0  # the audit's own split would fail above
     signs = 2.0 * member - 1.0
     between_rows = signs.T @ signs / seeds - np.eye(len(rows))
@@ -213,7 +213,7 @@ def test_a_job_leaves_how_sure_its_model_is_of_every_row(table):
     assert sorted(result.arrays) == ["confidence", "member", "rows"]
     rows, member = result.arrays["rows"], result.arrays["member"]
     assert np.array_equal(rows, np.arange(400))
-    split = draw_members(load_dataset(plan.config), plan.config, job.seed)
+    split = draw_members(load_dataset(plan.config), plan.config.split, job.seed)
     assert np.array_equal(np.flatnonzero(member), split.train)
     assert result.facts["n_train"] == member.sum()
 

@@ -56,7 +56,9 @@ def searched(choice, monkeypatch):
     arm, config = choice.arm, choice.config
     with from_operating_system():
         inputs = share_inputs(choice.dataset, config).value
-        prepared = prepare_rows(inputs, config, coin_split(choice.dataset, config), by_pool=False)
+        prepared = prepare_rows(
+            inputs, config, coin_split(choice.dataset, config.split), by_pool=False
+        )
         task, one = _task(choice, prepared), arm.search.candidate(0, 0)
 
     def _searched(favourite=lambda number: 0):

@@ -291,7 +291,7 @@ def test_each_row_is_split_by_a_coin_of_its_own(audited):
     member = np.zeros((draws, rows), bool)
     with from_operating_system():
         for draw in range(draws):
-            split = coin_split(choice.dataset, choice.config)
+            split = coin_split(choice.dataset, choice.config.split)
             member[draw, split.train] = True
             assert len(np.union1d(split.train, split.test)) == rows
             assert not np.intersect1d(split.train, split.test).size
@@ -308,7 +308,7 @@ def test_each_row_is_split_by_a_coin_of_its_own(audited):
 def test_kept_and_balanced_rows_are_coins_with_the_rates_that_were_asked_for(audited):
     kept = plan_release(Request(audited(keep={"F": 0.25}), "dpsgd"))
     with from_operating_system():
-        splits = [coin_split(kept.dataset, kept.config) for _ in range(200)]
+        splits = [coin_split(kept.dataset, kept.config.split) for _ in range(200)]
     groups = kept.dataset.groupings[0].groups
     of_group = [int((groups == k).sum()) for k in (0, 1)]
     for group, rate in ((0, 0.8 * 0.25), (1, 0.8)):
@@ -317,7 +317,7 @@ def test_kept_and_balanced_rows_are_coins_with_the_rates_that_were_asked_for(aud
         assert binom.ppf(1e-6, draws, rate) <= taken <= binom.isf(1e-6, draws, rate)
     balanced = kept.config.model_copy(update={"keep": {}, "balance": True})
     with from_operating_system():
-        splits = [coin_split(kept.dataset, balanced) for _ in range(200)]
+        splits = [coin_split(kept.dataset, balanced.split) for _ in range(200)]
     for k in (0, 1):
         taken = sum(int((groups[split.train] == k).sum()) for split in splits)
         assert abs(taken - 200 * 0.8 * min(of_group)) < 5 * np.sqrt(200 * 0.8 * max(of_group))
@@ -344,7 +344,7 @@ def test_a_student_gets_the_records_that_were_planned_whatever_the_coins_say(aud
     assert len({len(train_for_release(choice).test) for _ in range(6)}) > 1
 
     def few(dataset, config):
-        split = coin_split(dataset, config)
+        split = coin_split(dataset, config.split)
         return replace(split, test=split.test[: queries - 1])
 
     monkeypatch.setattr("fairaudit.release.train.coin_split", few)

@@ -169,13 +169,13 @@ def test_validation_rows_are_stratified_and_as_many_at_every_seed(given):
     dataset = load_dataset(config)
     groups, drawn = dataset.groupings[0].groups, []
     for seed in range(3):
-        split = draw_split(dataset, config, seed)
+        split = draw_split(dataset, config.split, seed)
         rows = split.train[draw_validation(dataset, split)]
         drawn.append(rows)
         assert len(rows) == validation_size(len(split.train)) == round(0.2 * len(split.train))
         assert (
             np.bincount(groups[rows], minlength=2).tolist()
-            == validation_groups(dataset, config).tolist()
+            == validation_groups(dataset, config.split).tolist()
         )
         for k in (0, 1):
             share = dataset.labels[rows][groups[rows] == k].mean()
