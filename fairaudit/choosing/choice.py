@@ -10,15 +10,6 @@ Outcome = Literal["passes", "breaks", "undecided"]
 Status = Literal["recommended", "none passes", "undecided"]
 
 
-class RuleFacts(Part):
-    """A rule as it was given, in words, and its limit."""
-
-    rule: str
-    words: str
-    metric: str
-    limit: Figure
-
-
 class TestedNumber(Part):
     """One number that a rule was held against at one look.
 
@@ -61,12 +52,11 @@ class Tested(Part):
         epsilon: As reached: PLD, or RDP where the search for settings is charged.
         look: The first is 1.
         seeds: So many were trained.
-        level: One-sided, of a pass.
         outcome: The worst of its numbers.
         numbers: All of them.
         left_out: Groups too small to be judged.
         gap, cost, accuracy: With 95 % intervals, for readers; ``cost`` is that of the group that
-        pays most. gap_between, cost_group: Of which groups.
+        pays most, ``cost_group``.
         trainings: A digest of all that the trainings follow from.
     """
 
@@ -76,12 +66,10 @@ class Tested(Part):
     epsilon: EpsilonFigure | None
     look: int
     seeds: int
-    level: Figure
     outcome: Outcome
     numbers: tuple[TestedNumber, ...]
     left_out: tuple[str, ...]
     gap: Interval
-    gap_between: str
     cost: Interval
     cost_group: str
     accuracy: Interval
@@ -117,9 +105,8 @@ class Choice(Study):
     """The answer of `fairaudit choose`; its trainings are the report's own.
 
     Args:
-        rules: As they were given.
-        alpha: Shared by ``methods`` times ``looks``.
-        level: What each test gets of it.
+        rules: As they were given -> in words.
+        level: Of each test, one-sided.
         looks: Seeds at each look.
         status: ``recommended``; ``none passes``: every method breaks a rule at its largest epsilon;
             ``undecided``: no method passes, and at least one might.
@@ -134,8 +121,7 @@ class Choice(Study):
 
     name: str = "choosing"
     comparisons: tuple[Comparison, ...] = ()
-    rules: tuple[RuleFacts, ...]
-    alpha: Figure
+    rules: dict[str, str]
     level: Figure
     looks: tuple[int, ...]
     status: Status

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from fairaudit.audit import examined, get_ready, prepare
 from fairaudit.choosing import words
 from fairaudit.choosing.arm_test import is_hopeless, left_out, numbers_of, outcome_of, refuse_unfit
-from fairaudit.choosing.choice import Choice, OfMethod, RuleFacts, Status, Tested
-from fairaudit.choosing.sequence import ALPHA, FIRST_LOOK, SEEDS_MAX, Course, look_sizes
+from fairaudit.choosing.choice import Choice, OfMethod, Status, Tested
+from fairaudit.choosing.sequence import FIRST_LOOK, SEEDS_MAX, Course, look_sizes
 from fairaudit.config.options import OF_OTHER_CODE
 from fairaudit.config.value_sources import DEFAULT, OPTION, ResolvedConfig
 from fairaudit.errors import EXIT_INCONCLUSIVE, EXIT_OK, EXIT_TRAINING, ConfigError
@@ -65,9 +65,7 @@ class Candidates:
         # Of the grouping that steers, against its own reference.
         first = next(c for c in report.costs if c.arm == key)
         numbers = numbers_of(prepared.rules, report, key, level)
-        gap, gap_between = main_gap(first), ""
-        if gap is not None:
-            gap_between = ", ".join(filter(None, (gap.a, gap.b)))
+        gap = main_gap(first)
         most, cost, cost_group = -math.inf, None, ""
         for group in first.by_group:
             estimate = group.estimates.get(COST)
@@ -82,12 +80,10 @@ class Candidates:
             epsilon=arm.privacy.headline,
             look=self.looks.index(facts.seeds_planned) + 1,
             seeds=facts.seeds_planned,
-            level=level,
             outcome=outcome_of(numbers),
             numbers=numbers,
             left_out=left_out(prepared.rules, report, key),
             gap=interval_of(None if gap is None else gap.absolute),
-            gap_between=gap_between,
             cost=interval_of(cost),
             cost_group=cost_group,
             accuracy=interval_of(first.overall.estimates.get("accuracy")),
@@ -116,16 +112,6 @@ class Candidates:
         elif "undecided" in [test.outcome for test in ends]:
             status = "undecided"
         chosen = best or min(ends, key=lambda test: test.distance)
-        rules = []
-        for rule in self.prepared.rules:
-            said = {"rule": rule.text, "words": rule.words("any method")}
-            rules.append(
-                RuleFacts(
-                    **said,
-                    metric=rule.metric.name,
-                    limit=rule.number,
-                )
-            )
         methods = []
         for name, arms in self.families.items():
             kept = course.passed[name]
@@ -147,8 +133,7 @@ class Candidates:
             tests,
         )
         return Choice(
-            rules=tuple(rules),
-            alpha=ALPHA,
+            rules={rule.text: rule.words("any method") for rule in self.prepared.rules},
             level=course.level,
             looks=self.looks,
             status=status,

@@ -65,7 +65,7 @@ def section(report: Report) -> Section | None:
         [_of_method(choice, method) for method in choice.methods],
         most=_MOST_ROWS,
     )
-    rules = "; ".join(plain(f"{rule.rule} ({rule.words})", 400) for rule in choice.rules)
+    rules = "; ".join(plain(f"{rule} ({words})", 400) for rule, words in choice.rules.items())
     level = (
         f"Each limit is one-sided at {_HUNDRED * choice.level:.3g} %; to pass, it must keep the "
         "rule. Intervals elsewhere are 95 %, over seeds and test rows."

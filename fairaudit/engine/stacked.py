@@ -38,8 +38,11 @@ class Stacked(ABC):
         """The outputs alone, [(R,) B, Y], of inputs [(R,) B, ...]."""
 
     @torch.inference_mode()
-    def probabilities(self, features: Tensor) -> Tensor:
-        """Softmax outputs of all replicates on ``features`` [n, ...] -> [R, n, Y], in chunks."""
+    def probabilities(self, features: Tensor, groups: Tensor | None = None) -> Tensor:
+        """Softmax outputs of all replicates on ``features`` [n, ...] -> [R, n, Y], in chunks.
+
+        No network reads the ``groups``; models of another make do.
+        """
         parts = []
         at_once = max(1, min(ROWS_AT_ONCE, PREDICTION_BYTES // self.bytes_per_record))
         for chunk in torch.split(features, at_once):

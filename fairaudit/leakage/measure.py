@@ -183,15 +183,12 @@ def measure(audit: Audit) -> Leakage | None:
     arms = []
     for arm in plan.arms:
         event = arm.privacy.event
-        noise_multiplier = None
         ceiling: tuple[AttackFacts, ...] = ()
         if event is not None and arm.privacy.epsilon is not None:
-            noise_multiplier = event.effective_noise_multiplier
             ceiling = attack_facts(event, tuple(WITHIN.values()))
         arms.append(
             AttackedArm(
                 epsilon=arm.privacy.headline,
-                noise_multiplier=noise_multiplier,
                 ceiling=ceiling,
                 arm=arm.key,
                 reference=arm.reference,
@@ -214,8 +211,6 @@ def measure(audit: Audit) -> Leakage | None:
         name=NAME,
         rows=len(leakage_rows(dataset, plan.config.split)),
         n_public=plan.training.n_public,
-        batch_size=plan.training.expected_batch_size,
-        epochs=plan.training.epochs,
         delta=plan.training.delta,
         arms=tuple(arms),
         comparisons=family(compared, tuple(spec.name for spec in of_study(NAME))).comparisons,

@@ -21,7 +21,6 @@ class AttackedArm(Part):
         reference: Of the arm that it stands beside, or None.
         epsilon: Of one such model, None where none is proved: of its own events, on half of the
             rows.
-        noise_multiplier: Effective, of one such training.
         ceiling: The most that any attacker can do on such a model; empty where nothing is proved.
         models_planned, models_finished: Each is a target, and a shadow of the others.
         failed: Trainings without a result.
@@ -31,7 +30,6 @@ class AttackedArm(Part):
     arm: str
     reference: str | None
     epsilon: EpsilonFigure | None
-    noise_multiplier: Figure | None
     ceiling: tuple[AttackFacts, ...]
     models_planned: int
     models_finished: int
@@ -51,7 +49,6 @@ class Leakage(Study):
     Args:
         rows: That were attacked; each is in every training with chance one half.
         n_public: Training records that the recipes are sized for, half of the rows.
-        batch_size, epochs: Of the recipes, expected.
         delta: Of every epsilon here, the audit's.
         arms: The recipes.
         comparisons: Success of the attack by group, ``leakage_...``, of every recipe, with
@@ -60,8 +57,6 @@ class Leakage(Study):
 
     rows: int
     n_public: int
-    batch_size: Figure
-    epochs: int
     delta: Figure
     arms: tuple[AttackedArm, ...]
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from fairaudit.engine.observe import Checkpoint, Observer
     from fairaudit.engine.pool import TrainingPool
     from fairaudit.engine.rules import PublicFacts
-    from fairaudit.engine.stacked import Stacked
     from fairaudit.privacy.events import PrivacyEvent
 
 
@@ -44,7 +43,7 @@ class PublicPool:
 
 
 class Predictor(Protocol):
-    """R models that predict; what an engine's network is, for models of another make."""
+    """R models that predict: an engine's network, or models of another make."""
 
     @property
     def theta(self) -> Tensor:
@@ -128,7 +127,7 @@ class TrainedReplicates:
             stored.
     """
 
-    network: Stacked | Predictor
+    network: Predictor
     trace: Trace
     event: PrivacyEvent | None
     kept: Mapping[str, Tensor] = field(default_factory=dict)
@@ -141,10 +140,6 @@ class TrainedReplicates:
 
     def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
         """What every replicate predicts: features [n, d], groups [n] -> [R, n, Y]."""
-        from fairaudit.engine.stacked import Stacked
-
-        if isinstance(self.network, Stacked):
-            return self.network.probabilities(features)
         return self.network.probabilities(features, groups)
 
 

@@ -226,7 +226,7 @@ def _count(votes: Tensor, winners: Tensor) -> None:
     )
 
 
-def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor | Stacked:
+def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor:
     """One student per row of targets [R, m, Y], all from one start and on one order of batches."""
     penalty = task.settings["student_penalty"]
     if is_convex(task):

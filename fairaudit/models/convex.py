@@ -42,11 +42,6 @@ class LogisticProblems:
     divisor: float | None = None
 
     @property
-    def replicates(self) -> int:
-        """R."""
-        return len(self.targets)
-
-    @property
     def shape(self) -> tuple[int, int]:
         """Of one solution: a row for two classes, one for each class of more; columns d."""
         classes = self.targets.shape[-1]
@@ -128,7 +123,7 @@ def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
             hint="drop columns, or raise --merge-rare",
         )
     if start is None:
-        start = torch.zeros(problems.replicates, height, width, dtype=torch.float64)
+        start = torch.zeros(len(problems.targets), height, width, dtype=torch.float64)
     theta = start.clone()
     open_ = torch.arange(len(theta))
     gradient = problems.gradient(theta)

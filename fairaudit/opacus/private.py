@@ -58,7 +58,6 @@ def make_private(
     criterion: Callable[..., torch.Tensor],
     grad_sample_mode: str = "hooks",
     loss_reduction: str = "mean",
-    batch_first: bool = True,
     **settings: float,
 ) -> tuple[Any, ...]:
     """Make one training private with a method of this program.
@@ -89,7 +88,6 @@ def make_private(
             single records' losses. Another is refused at the first batch that shows it.
         grad_sample_mode: How Opacus takes gradients: ``hooks``, ``functorch`` or ``ghost``.
         loss_reduction: ``mean`` or ``sum``, as of the loss.
-        batch_first: Whether a batch's first axis counts its records.
         settings: The method's other numbers, as ``threshold``. Those left out take the rule that
             ``fairaudit plan`` follows for a network.
 
@@ -149,16 +147,14 @@ def make_private(
         loss_reduction=loss_reduction,
     )
     try:
-        wrapped = wrap_model(
-            model, grad_sample_mode, batch_first=batch_first, loss_reduction=loss_reduction
-        )
+        wrapped = wrap_model(model, grad_sample_mode, loss_reduction=loss_reduction)
     except NotImplementedError as error:
         raise TrainingError(
             f"Opacus cannot take gradients record by record: {said(error)}",
             hint="try another grad_sample_mode",
         ) from error
     wrapped.forbid_grad_accumulation()
-    dealt = _loader(loader, batches, batch_first)
+    dealt = _loader(loader, batches)
     ghost = None
     if isinstance(private, GhostOptimizer):
         # Opacus' criterion asks the model for factors; the rule answers.
@@ -341,17 +337,9 @@ def _task(
     )
 
 
-def _loader(
-    loader: DataLoader[Any],
-    batches: PoissonBatches,
-    batch_first: bool,
-) -> DataLoader[Any]:
-    """The same loader on Poisson samples; Opacus' collation makes empty batches.
-
-    ``batch_first``: the first axis of a batch counts records.
-    """
-    kept = {} if batch_first else {"batch_first": False}
-    collate = DPDataLoader.from_data_loader(loader, **kept).collate_fn
+def _loader(loader: DataLoader[Any], batches: PoissonBatches) -> DataLoader[Any]:
+    """The same loader on Poisson samples; Opacus' collation makes empty batches."""
+    collate = DPDataLoader.from_data_loader(loader).collate_fn
     collate([loader.dataset[0]])  # shows it the make of a batch, should the first one be empty
     return DataLoader(
         loader.dataset,

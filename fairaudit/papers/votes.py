@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from fairaudit.diagnostics.risk_terms import mean_and_error
-from fairaudit.engine.stacked import Stacked
 from fairaudit.methods.base import Method, Predictor, Task, TrainedReplicates
 from fairaudit.methods.teachers import (
     INPUTS,
@@ -34,19 +33,27 @@ def read(
     Returns:
         Per group [K] (one entry where the pool's groups are not known): ``flip_probability``,
         ``closeness``, ``excess_risk``. ``deviation`` [2]: mean and standard error. [1]:
-        ``deviation_bound`` (Thm 2; NaN for a student that minimises no convex loss), ``xi``, the
-        largest difference of excess risks.
+        ``deviation_bound`` (Thm 2, corrected for a mean loss and lambda/2; NaN for a student that
+        minimises no convex loss), ``xi``, the largest difference of excess risks.
     """
     assert isinstance(method, Pate)
     study = _Study.of(method, task, trained)
     risk = study.excess @ study.share
     defined = risk[~risk.isnan()]
+    bound = study.deviation.new_tensor(torch.nan)
+    if is_convex(task) and method.keeps_the_simplex:
+        moved = study.shift
+        if isinstance(method, PateHard):  # the exact moment of a flip
+            unit = 1.0 if study.p.shape[-1] == 2 else 2.0**0.5
+            moved = unit * study.flips
+        reach = study.x.norm(dim=1) / (len(study.x) * task.settings["student_penalty"])
+        bound = (moved * reach).sum()
     return {
         "flip_probability": study.flips @ study.share,
         "closeness": (1.0 - study.p.square().sum(-1)) @ study.share,
         "excess_risk": risk,
         "deviation": torch.stack(mean_and_error(study.deviation)),
-        "deviation_bound": _deviation_bound(method, task, study).view(1),
+        "deviation_bound": bound.view(1),
         "xi": (defined.max() - defined.min()).view(1),
     }
 
@@ -148,25 +155,10 @@ class _Study(NamedTuple):
         )
 
 
-def _predicted(students: Predictor | Stacked, queried: Tensor) -> Tensor:
-    if isinstance(students, Stacked):
-        return students.probabilities(queried).double()
+def _predicted(students: Predictor, queried: Tensor) -> Tensor:
     return students.probabilities(queried, torch.zeros(len(queried), dtype=torch.int64)).double()
 
 
 def _losses(p: Tensor, labels: Tensor) -> Tensor:
     """Cross-entropy, nats: [..., m, Y] -> [..., m]."""
     return -(labels * p.clamp_min(torch.finfo(torch.float32).tiny).log()).sum(-1)
-
-
-def _deviation_bound(method: Pate, task: Task, study: _Study) -> Tensor:
-    """Theorem 2, corrected: mean loss and lambda/2; ``[]``, NaN where it does not apply."""
-    if not is_convex(task) or not method.keeps_the_simplex:
-        return study.deviation.new_tensor(torch.nan)
-    moved = study.shift
-    if isinstance(method, PateHard):  # the exact moment of a flip
-        unit = 1.0 if study.p.shape[-1] == 2 else 2.0**0.5
-        moved = unit * study.flips
-    reach = study.x.norm(dim=1) / (len(study.x) * task.settings["student_penalty"])
-    bound: Tensor = (moved * reach).sum()
-    return bound

@@ -193,14 +193,6 @@ class Selection:
         """Renyi divergences of the best of K draws, each of which may release any of ``events``."""
         return self.divergences(np.max([renyi_divergences(event) for event in events], axis=0))
 
-    def least_epsilon(self, delta: float) -> float:
-        """What the search costs by itself, were its draws to reveal nothing."""
-        return epsilon_of_divergences(self.divergences(np.zeros(len(ORDERS))), delta)
-
-    def score_noise(self, delta: float, target: float) -> float:
-        """Noise multiplier of a score with which a record that only scores read meets a target."""
-        return _score_noise(self, delta, target)
-
 
 @dataclass(frozen=True, slots=True)
 class SelectionEvent:
@@ -299,7 +291,8 @@ def base_epsilon(
 
 def _refuse_below_least(selection: Selection, delta: float, target: float) -> None:
     """Refuse an epsilon that the random number of tries costs by itself; 5 % are left for noise."""
-    least = 1.05 * selection.least_epsilon(delta)
+    nothing = selection.divergences(np.zeros(len(ORDERS)))  # draws that reveal nothing
+    least = 1.05 * epsilon_of_divergences(nothing, delta)
     if target < least:
         raise PrivacyError(
             f"epsilon {target:g} cannot be met by a search: {selection.mean:g} tries alone cost "
@@ -309,7 +302,7 @@ def _refuse_below_least(selection: Selection, delta: float, target: float) -> No
 
 
 @lru_cache(maxsize=64)
-def _score_noise(selection: Selection, delta: float, target: float) -> float:
+def score_noise(selection: Selection, delta: float, target: float) -> float:
     """The least noise multiplier of a score that charges a validation record at most ``target``.
 
     No training reads such a record, so scores alone count. Found by bisection in logs.

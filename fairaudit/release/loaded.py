@@ -129,11 +129,8 @@ class ReleasedModel:
     def _probabilities(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
         """Inputs ``[n, d]`` -> ``[n, Y]``; where one is not finite all classes are equal."""
         features = torch.from_numpy(np.ascontiguousarray(inputs))
-        if isinstance(self._network, Stacked):
-            stacked = self._network.probabilities(features)
-        else:
-            groups = torch.zeros(len(features), dtype=torch.int64)
-            stacked = self._network.probabilities(features, groups)
+        groups = torch.zeros(len(features), dtype=torch.int64)
+        stacked = self._network.probabilities(features, groups)
         probabilities: NDArray[np.float32] = stacked[0].numpy()
         probabilities[~np.isfinite(probabilities).all(1)] = 1.0 / len(self.recipe.classes)
         return probabilities

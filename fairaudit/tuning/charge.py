@@ -9,7 +9,13 @@ from fairaudit.errors import ConfigError, PrivacyError
 from fairaudit.methods.defaults import Rule, Search
 from fairaudit.planning.search import ArmDraft, Sought
 from fairaudit.privacy.events import Gaussian, PrivacyEvent
-from fairaudit.privacy.selection import SCORE, Selection, SelectionEvent, base_epsilon
+from fairaudit.privacy.selection import (
+    SCORE,
+    Selection,
+    SelectionEvent,
+    base_epsilon,
+    score_noise,
+)
 from fairaudit.tuning.score import score_sensitivity
 from fairaudit.tuning.search import EPOCHS, Choice, Coordinate, Form, Goal, Tuning, combinations
 
@@ -183,7 +189,7 @@ def charged_search(
     if not tuning.events:
         return Sought(replace(tuning, selection=selection), None)
     cost = selection.epsilon(tuning.events, delta) if target is None else target
-    score = Gaussian(SCORE, selection.score_noise(delta, cost))
+    score = Gaussian(SCORE, score_noise(selection, delta, cost))
     noise = score.noise_multiplier * score_sensitivity(tuning.goal)
     charge = SelectionEvent(selection, tuning.events, score)
     return Sought(replace(tuning, selection=selection, score_noise=noise), charge)
@@ -203,5 +209,5 @@ def uncharged_search(
         return Sought(tuning, None)
     selection = Selection(float(trials), SHAPES[0])
     cost = selection.epsilon(tuning.events, delta)
-    score = Gaussian(SCORE, selection.score_noise(delta, cost))
+    score = Gaussian(SCORE, score_noise(selection, delta, cost))
     return Sought(tuning, SelectionEvent(selection, tuning.events, score))

@@ -5,7 +5,6 @@ Train every candidate on the fit rows, score it on the validation rows.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -29,19 +28,6 @@ from fairaudit.tuning.search import Candidate, tuning_of
 from fairaudit.tuning.validation import draw_validation
 
 
-class Found(NamedTuple):
-    """What a search leaves behind, n candidates.
-
-    ``arrays``: ``weights`` [n], the probability that each is the one released; ``probabilities``
-    [n, test rows, Y] and how many rows of each group are fitted.
-    ``facts``: ``tuning``: rows of both kinds, and of each candidate its settings, scores and
-        weight.
-    """
-
-    arrays: dict[str, Array]
-    facts: dict[str, object]
-
-
 @dataclass(frozen=True, slots=True)
 class Division:
     """The training rows in two: ``fit`` trains, ``validation`` scores; no record is in both.
@@ -63,13 +49,18 @@ def search(
     method: Method,
     task: Task,
     prepared: SeedData,
-) -> Found:
+) -> tuple[dict[str, Array], dict[str, object]]:
     """Train and score every candidate of a seed.
 
     Args:
         arm: With a search.
         method, task: How it trains, as it would on all training rows.
         prepared: The seed's data.
+
+    Returns:
+        Arrays: ``weights`` [n], the probability that each of n candidates is the one released,
+        ``probabilities`` [n, test rows, Y] and how many rows of each group are fitted. Facts:
+        ``tuning``: rows of both kinds, and of each candidate its settings, scores and weight.
     """
     tuning = tuning_of(arm)
     division, candidates = divide(prepared, task.pool), tuning.candidates(task.seed)
@@ -96,7 +87,7 @@ def search(
         division,
     )
     event = event_to_json(arm.privacy.event) if arm.privacy.event else None
-    return Found({"weights": weights, **arrays}, {"tuning": tuned, "event": event})
+    return {"weights": weights, **arrays}, {"tuning": tuned, "event": event}
 
 
 def judged(
@@ -279,10 +270,10 @@ def score(
             dtype=torch.float64,
         )
     ).numpy()
-    return exact, [
-        rule.release(row, groups, tuning.score_noise, noise_row)
-        for row, noise_row in zip(correct, drawn, strict=True)
-    ]
+    released = []
+    for row, noise_row in zip(correct, drawn, strict=True):
+        released.append(rule.release(row, groups, tuning.score_noise, noise_row))
+    return exact, released
 
 
 def _outcomes(

@@ -20,6 +20,7 @@ from fairaudit.privacy.selection import (
     SelectionEvent,
     base_epsilon,
     renyi_divergences,
+    score_noise,
 )
 
 
@@ -190,7 +191,7 @@ def test_a_base_is_found_above_those_that_no_noise_meets():
 @pytest.mark.parametrize(("target", "same"), [(0.5, 15.9), (8.0, 1.038)])
 def test_score_noise_meets_the_target(target, same):
     selection = Selection(20, 0)
-    noise = selection.score_noise(1e-6, target)
+    noise = score_noise(selection, 1e-6, target)
     assert noise == same
     assert 0.998 * target <= selection.epsilon([Gaussian("score", noise)], 1e-6) <= target
     assert selection.epsilon([Gaussian("score", 0.98 * noise)], 1e-6) > target
@@ -215,7 +216,7 @@ def test_no_noise_costs_everything():
 
 def test_a_target_below_what_any_search_costs_is_refused():
     with pytest.raises(PrivacyError, match="cannot be met by a search"):
-        Selection(20, 0).score_noise(1e-6, 1e-3)
+        score_noise(Selection(20, 0), 1e-6, 1e-3)
     with pytest.raises(PrivacyError, match="cannot be met by a search"):
         base_epsilon(Selection(20, 0), lambda base: [Gaussian("x", 1.0 / base)], 1e-6, 0.01)
 

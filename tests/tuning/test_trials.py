@@ -5,6 +5,7 @@ What each part of it may read, what is charged, and what catches it.
 
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -59,7 +60,8 @@ def searched(plan, change=lambda arm: arm, prepared=None):
     prepared = prepared or seed_here(plan, job.seed)
     arm = plan.arm("dpsgd")
     task = task_of(plan, job, arm, prepared, None)
-    return trials.search(change(arm), method_of(arm), task, prepared)
+    arrays, facts = trials.search(change(arm), method_of(arm), task, prepared)
+    return SimpleNamespace(arrays=arrays, facts=facts)
 
 
 def tried(found):
