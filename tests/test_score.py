@@ -299,11 +299,12 @@ def test_rows_without_truth_or_group_never_turn_a_failure_into_a_pass(tmp_path, 
         now = outcomes(report)
         assert not [r for r in rules if whole[r] == "fail" and now[r] == "pass"]
         turned |= {r for r in rules if whole[r] == "fail" and now[r] == "inconclusive"}
+        of_all = {now[rule] for rule in rules if "@overall" in rule}
+        assert ("pass" in of_all) == (column == "sex")
         what = "without the true label" if column == "paid" else "without a group"
         reasons = {part for g in report.gates for part in g.reason.split("; ") if what in part}
         assert len(reasons) == 1
-        assert reasons.pop().startswith(f"{len(gone):,} row")
-        assert "pass" in now.values()
+        assert f"{len(gone):,} row" in reasons.pop()
     assert turned
 
 
@@ -339,14 +340,11 @@ def test_wrong_rows_in_groups_of_their_own_leave_a_gap_rule_open(tmp_path):
     assert list(outcomes(report).values()) == [
         "inconclusive",
         "inconclusive",
-        "pass",
+        "inconclusive",
         "pass",
         "fail",
     ]
-    assert (
-        "has 1 test record; 30 are needed, so its gaps could make it fail" in report.gates[0].reason
-    )
-    assert "51 rows in groups too small to be judged could make it fail" in report.gates[1].reason
+    assert "51 rows in groups too small to be judged" in report.gates[0].reason
 
 
 @pytest.mark.parametrize("columns", [("paid,private0",), ("private0", "paid")])

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from fairaudit.analysis import text
-from fairaudit.analysis.arm_readings import finished
 from fairaudit.capabilities import part_of
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
@@ -116,7 +115,6 @@ def data_facts(
         duplicates_across_split=of_job.get("duplicates_across_split"),
         fitted=of_job.get("fitted", ()),
         merged_levels=of_job.get("merged", {}),
-        outside_declaration=_counts_by_group(dataset.outside, least),
         split=split,
         images=images,
     )
@@ -140,13 +138,11 @@ def arm_facts(
             break
     arms = []
     for arm in plan.arms:
-        done = finished(plan, arm.key, results).values()
         planned = {name: getattr(arm, name) for name in ArmPlan.model_fields}
         planned["privacy"] = privacy_of(arm, plan, fitted=fitted, results=results)
         facts = ArmFacts(
             **planned,
             seeds_planned=sum(job.arm == arm.key for job in plan.jobs),
-            seeds_finished=len(done),
             failed=failed_seeds(plan, arm.key, results, failures),
             trainings=digest_of(plan, arm.key, results),
         )

@@ -96,7 +96,6 @@ def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
             reads_groups=False,
             repeats=1,
             seeds_planned=count,
-            seeds_finished=count,
             failed=(),
             trainings=job_id({"given": [dataset.digest, columns, key]}),
         )

@@ -95,7 +95,6 @@ def change(
         variances=None,
         is_size=False,
         reason=reason,
-        slack=now.slack + before.slack,
         unjudged=now.unjudged or before.unjudged,
     )
 
@@ -157,8 +156,6 @@ def _outcome(
             return "inconclusive", f"it has no {rule.statistic}"
         if rule.fails(plain):
             return "fail", ""
-        ends = Ends(plain, plain)
-    # A pass, unless the rows that were not judged could make it a failure.
-    if rule.fails(ends.low - reading.slack) or rule.fails(ends.high + reading.slack):
+    if reading.unjudged:
         return "inconclusive", reading.unjudged
     return "pass", ""

@@ -35,8 +35,7 @@ class TargetReading:
         variances: Of the interval, where it is this number's own.
         is_size: An absolute value, so its interval ends at 0.
         reason: Why no gate may read it, or "".
-        slack: The most by which rows that could not be judged could move it.
-        unjudged: Why a pass is not sure then, or "".
+        unjudged: Why it does not pass all the same, or "".
     """
 
     number: Interval
@@ -44,7 +43,6 @@ class TargetReading:
     variances: Variances | None
     is_size: bool
     reason: str
-    slack: float = 0.0
     unjudged: str = ""
 
 
@@ -184,15 +182,13 @@ def find_targets(
     assumed = _assumed(rule.metric, report.data.label)
     for comparison in _comparisons(rule, report):
         why = partial.get(comparison.arm) or partial.get(comparison.reference) or assumed
+        not_judged = unjudged(rule, report, comparison)
         for target in _of_comparison(rule, comparison, left_out):
             target = _unless(target, why)
             if not rule.metric.is_relative:
                 target = replace(target, reference="")
-            if report.training is None:
-                slack, note = unjudged(rule, target.group, report, comparison)
-                reading = replace(target.reading, slack=slack, unjudged=note)
-                target = replace(target, reading=reading)
-            targets.append(target)
+            reading = replace(target.reading, unjudged=not_judged)
+            targets.append(replace(target, reading=reading))
     return Targets(tuple(targets), tuple(left_out))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Literal, Protocol, Self
 
-from pydantic import Field, JsonValue
+from pydantic import JsonValue
 
 from fairaudit.config.options import ASSUMED
 from fairaudit.methods.spec import Guarantee
@@ -102,8 +102,7 @@ class DataFacts(Part):
     ``dropped_rows`` and ``missing`` count per group of the first grouping; a count that is
     suppressed is None. ``fitted`` lists what was learned from training rows without privacy. Of
     images, rows are images and ``images`` tells their shape; None for a table. Of given predictions
-    there are no features, so repeated rows are not known. ``outside_declaration`` counts values of
-    declared columns that are not as declared.
+    there are no features, so repeated rows are not known.
     """
 
     name: str
@@ -123,7 +122,6 @@ class DataFacts(Part):
     duplicates_across_split: int | None
     fitted: tuple[str, ...]
     merged_levels: dict[str, int]
-    outside_declaration: dict[str, dict[str, int | None]] = Field(default_factory=dict)
     split: SplitFacts
     images: ImageFacts | None = None
 
@@ -323,7 +321,7 @@ class FailedSeed(Part):
 
 
 class ArmFacts(ArmPlan):
-    """An arm after training: how many of its seeds finished.
+    """An arm after training: which of its seeds failed.
 
     ``trainings`` is a digest of all that the finished trainings follow from (data, options, code),
     or of the predictions that were given: where it is equal in two reports, the trainings are the
@@ -331,7 +329,6 @@ class ArmFacts(ArmPlan):
     """
 
     seeds_planned: int
-    seeds_finished: int
     failed: tuple[FailedSeed, ...]
     trainings: str
 

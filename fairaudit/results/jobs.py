@@ -68,7 +68,7 @@ class JobResult:
             ``duplicates_across_split``, ``step`` (of twins, a :class:`StepTwin`),
             ``tuning`` (of a search: its rows and candidates),
             ``sklearn_baseline`` (sgd jobs, of scikit-learn's logistic regression:
-            {"accuracy": float, "train_accuracy": float}), ``seconds``.
+            {"accuracy": float, "train_rows": float}), ``seconds``.
     """
 
     job_id: str

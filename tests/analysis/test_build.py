@@ -45,7 +45,7 @@ def test_a_failed_seed_makes_the_report_partial_and_is_named():
     )
     assert report.status == "partial"
     assert report.arms[1].failed[0].seed == 3
-    assert report.arms[1].seeds_finished == 4
+    assert report.arms[1].seeds_planned == 5
     assert "seed_failed" in codes(report)
 
 

@@ -143,7 +143,6 @@ def job_result(job_id, *, sklearn_baseline=None, groups=2):
     if sklearn_baseline is not None:
         facts["sklearn_baseline"] = {
             "accuracy": sklearn_baseline,
-            "train_accuracy": sklearn_baseline,
         }
     arrays = {
         "test_rows": rows,

@@ -288,9 +288,7 @@ def test_a_way_that_failed_is_told_and_its_rules_are_open(tuned):
     report = tuned[0]
     default = Tuned.of(report).ways[0]
     lost = [
-        arm.model_copy(
-            update={"failed": ({"seed": 1, "message": "diverged"},), "seeds_finished": 1}
-        )
+        arm.model_copy(update={"failed": ({"seed": 1, "message": "diverged"},)})
         if arm.key == "dpsgd:default"
         else arm
         for arm in default.arms
