@@ -150,7 +150,7 @@ def _of_answers(
             code, reason, advised = "answer_unknown", "there is no interval", None
             if share.rows_needed is not None:
                 numbers["rows"] = _alone(share.rows_needed)
-                reason = f"about {share.rows_needed} test rows of {share.group} would tell"
+                reason = f"about {share.rows_needed:,} test rows of {share.group} would tell"
         elif answers.get(share.group) == 1:
             if share.group in named:
                 continue
