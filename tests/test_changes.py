@@ -20,6 +20,10 @@ def test_a_change_within_both_intervals_does_not_exceed_them_and_a_large_one_doe
     large = found(before, after, "privacy_cost", "M")
     assert large.exceeds is True
     assert large.low > 0
+    changes = compare_reports(before, after)
+    worse_for = [[finding.groups for finding in those] for those in (changes.gone, changes.new)]
+    assert worse_for == [[("F", "M")], [("M", "F")]]
+    assert compare_reports(after, after).new == ()
 
 
 def test_what_is_undefined_in_one_report_is_neither_changed_nor_unchanged():
@@ -53,7 +57,7 @@ def test_other_data_are_refused_unless_allowed():
     assert compare_reports(report_of(), other, other_data=True).same_data is False
 
 
-@pytest.mark.parametrize("change", [{"column": "hired"}, {"positive": "0"}])
+@pytest.mark.parametrize("change", [{"column": "hired"}, {"positive": "0"}, {"favourable": "0"}])
 def test_another_label_is_refused_always(change):
     label = report_of().data.label.model_copy(update=change)
     with pytest.raises(ConfigError, match="different labels"):

@@ -71,5 +71,4 @@ def widened_size(
             so what is grown is more than the upper half: an upper end that is never too low.
     """
     upper = factor * ends.high if is_largest else value + factor * (ends.high - value)
-    lower = ends.low if is_largest else min(ends.low, 2 * value - ends.high)
-    return Ends(max(0.0, value - factor * (value - lower)), upper)
+    return Ends(max(0.0, value - factor * (value - ends.low)), upper)
