@@ -169,7 +169,7 @@ PARTS = {
         *(0.025, 0.022, 0.02, {"by rule": True}, "from_step_and_noise", "epsilon up"),
     ),
     "a short step that is given": (
-        *(0.05, 0.003, 0.01, {"learning_rate": 0.1}, "from_step", "step by rule"),
+        *(0.035, 0.02, 0.01, {"learning_rate": 0.1}, "from_step", "step by rule"),  # just over half
     ),
     "a given step that the rule would shorten": (
         *(0.05, 0.003, 0.01, {"learning_rate": 1.0}, "from_step", "epsilon up"),
@@ -548,7 +548,7 @@ BESIDE = ("seeds up", "search wider")  # more to see, whatever the remedy
 def drawn(seed):
     """An audit of three arms: settings, parts, losses, rule and search are drawn."""
     rng = np.random.default_rng(seed)
-    by_rule, is_searched = bool(rng.integers(2)), rng.random() < 0.3
+    by_rule, is_searched = bool(rng.integers(2)), rng.random() < 0.6
     step, bound = rng.choice([0.1, 0.667, 3.0]), rng.choice([0.3, 2.449, 30.0])
     settings = BY_RULE | {"learning_rate": float(step), "max_grad_norm": float(bound)}
     arms = [replace(SGD, settings={"learning_rate": float(step)}, step_by_rule=by_rule)]

@@ -1,7 +1,7 @@
 import re
 from html import unescape
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -27,6 +27,8 @@ def shown_in_a_cell(cell):
     return None if found is None else unescape(found[1])
 
 
+@example("x" * 5000)
+@example("\u202egnp.exe")
 @given(st.text(max_size=80) | MEANT)
 def test_a_name_in_a_cell_is_read_as_the_text_that_it_is(name):
     cell = markdown(name)
