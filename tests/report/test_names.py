@@ -27,7 +27,7 @@ def shown_in_a_cell(cell):
     return None if found is None else unescape(found[1])
 
 
-@example("x" * 5000)
+@example("x" * 200)
 @example("\u202egnp.exe")
 @given(st.text(max_size=80) | MEANT)
 def test_a_name_in_a_cell_is_read_as_the_text_that_it_is(name):
