@@ -154,7 +154,22 @@ def make_private(
             hint="try another grad_sample_mode",
         ) from error
     wrapped.forbid_grad_accumulation()
-    dealt = _loader(loader, batches)
+    # Opacus' collation makes empty batches.
+    collate = DPDataLoader.from_data_loader(loader).collate_fn
+    collate([loader.dataset[0]])  # shows it the make of a batch, should the first one be empty
+    dealt = DataLoader(
+        loader.dataset,
+        batch_sampler=batches,
+        collate_fn=collate,
+        num_workers=loader.num_workers,
+        pin_memory=loader.pin_memory,
+        timeout=loader.timeout,
+        worker_init_fn=loader.worker_init_fn,
+        multiprocessing_context=loader.multiprocessing_context,
+        generator=loader.generator,
+        prefetch_factor=loader.prefetch_factor,
+        persistent_workers=loader.persistent_workers,
+    )
     ghost = None
     if isinstance(private, GhostOptimizer):
         # Opacus' criterion asks the model for factors; the rule answers.
@@ -334,23 +349,4 @@ def _task(
         sampling=("shared",),
         source={},
         budget=0,
-    )
-
-
-def _loader(loader: DataLoader[Any], batches: PoissonBatches) -> DataLoader[Any]:
-    """The same loader on Poisson samples; Opacus' collation makes empty batches."""
-    collate = DPDataLoader.from_data_loader(loader).collate_fn
-    collate([loader.dataset[0]])  # shows it the make of a batch, should the first one be empty
-    return DataLoader(
-        loader.dataset,
-        batch_sampler=batches,
-        collate_fn=collate,
-        num_workers=loader.num_workers,
-        pin_memory=loader.pin_memory,
-        timeout=loader.timeout,
-        worker_init_fn=loader.worker_init_fn,
-        multiprocessing_context=loader.multiprocessing_context,
-        generator=loader.generator,
-        prefetch_factor=loader.prefetch_factor,
-        persistent_workers=loader.persistent_workers,
     )

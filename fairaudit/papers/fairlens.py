@@ -243,10 +243,9 @@ class CoupledTape(Tape):
         rows: int = 1,
         budget: int = DEFAULT_BUDGET,
     ) -> None:
-        is_chain = isinstance(network, Network) and all(
+        if not isinstance(network, Network) or not all(
             isinstance(layer, Linear | Elementwise) for layer in network.layers
-        )
-        if not isinstance(network, Network) or not is_chain:
+        ):
             raise TrainingError(
                 "the published fairlens forms train models of linear layers only",
                 hint="use --model logistic",

@@ -119,7 +119,24 @@ def _search(
             high=coordinate.high,
             choices=coordinate.choices,
         )
-    trained = finished(plan, arm.key, results)
+    seeds = []
+    for seed, trained in finished(plan, arm.key, results).items():
+        tuned = trained.facts["tuning"]
+        assert isinstance(tuned, Mapping)
+        best = best_of([candidate["weight"] for candidate in tuned["candidates"]])
+        tried = []
+        for number, candidate in enumerate(tuned["candidates"]):
+            # The exact score stays with the trainings.
+            released = {name: value for name, value in candidate.items() if name != "score"}
+            released |= {"number": number, "selected": number == best}
+            tried.append(Tried.model_validate(released))
+        searched_seed = SearchedSeed(
+            seed=seed,
+            fit_rows=tuned["fit_rows"],
+            validation_rows=tuned["validation_rows"],
+            tried=tuple(tried),
+        )
+        seeds.append(searched_seed)
     return ArmSearch(
         arm=arm.key,
         searched=searched,
@@ -128,25 +145,6 @@ def _search(
         noise_multiplier=sought.settings.get("noise_multiplier"),
         uncharged_noise_multiplier=alone.get("noise_multiplier"),
         score_noise=sought.score_noise,
-        seeds=tuple(_seed(seed, result) for seed, result in trained.items()),
+        seeds=tuple(seeds),
         shape_tries=shape_tries,
-    )
-
-
-def _seed(seed: int, trained: JobResult) -> SearchedSeed:
-    """The candidates of one seed, with the selected one marked."""
-    tuned = trained.facts["tuning"]
-    assert isinstance(tuned, Mapping)
-    best = best_of([candidate["weight"] for candidate in tuned["candidates"]])
-    tried = []
-    for number, candidate in enumerate(tuned["candidates"]):
-        # The exact score stays with the trainings.
-        released = {name: value for name, value in candidate.items() if name != "score"}
-        released |= {"number": number, "selected": number == best}
-        tried.append(Tried.model_validate(released))
-    return SearchedSeed(
-        seed=seed,
-        fit_rows=tuned["fit_rows"],
-        validation_rows=tuned["validation_rows"],
-        tried=tuple(tried),
     )
