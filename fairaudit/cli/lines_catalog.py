@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from fairaudit.methods.catalog import Guarantee, MethodSpec, is_third_party
+from fairaudit.methods.catalog import Guarantee, MethodSpec, home_of
 from fairaudit.methods.checks import as_checked
 from fairaudit.report.render.terminal import aligned
 
@@ -43,7 +43,7 @@ def guarantee_of(spec: MethodSpec) -> Guarantee:
 
     Of somebody else's method, whether its code was checked here.
     """
-    if spec.is_private and is_third_party(spec):
+    if spec.is_private and home_of(spec):
         return as_checked(spec)
     return spec.guarantee
 

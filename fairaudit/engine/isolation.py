@@ -26,7 +26,7 @@ from torch.overrides import TorchFunctionMode
 from fairaudit.engine.devices import CPU
 from fairaudit.engine.stacked import in_one_row, refuse_untrainable
 from fairaudit.errors import FairauditError, TrainingError, said
-from fairaudit.privacy.borrowed import global_state, global_stream
+from fairaudit.privacy.borrowed import global_stream
 
 Values = Mapping[str, Tensor]  # parameter name -> value
 
@@ -198,10 +198,10 @@ class Isolated:
         watch = _Watch()
         with global_stream(*stream), warnings.catch_warnings(), faults(), watch:
             warnings.filterwarnings("ignore", "There is a performance drop")
-            state = global_state()
+            state = torch.get_rng_state()  # moves with every draw
             per_record = vmap(self._one, (axes, 0), randomness="different")
             out: Tensor = per_record(values, x.clone())  # code may write to its input
-            self._draws = self._draws or not torch.equal(state, global_state())
+            self._draws = self._draws or not torch.equal(state, torch.get_rng_state())
         if not torch.equal(_bits(flat), _bits(before)):
             raise _writes("a parameter")
         if watch.error is not None:

@@ -30,7 +30,7 @@ from fairaudit.execution.seed_data import SeedData, prepare_seed
 from fairaudit.execution.trained import method_of
 from fairaudit.execution.twins import train_twins
 from fairaudit.methods.base import Method, Task, TrainedReplicates
-from fairaudit.methods.catalog import REFERENCE, admit, admit_outside, find, is_third_party
+from fairaudit.methods.catalog import REFERENCE, admit, admit_outside, find, home_of
 from fairaudit.methods.spec import Need
 from fairaudit.metrics.sklearn_check import logistic_baseline
 from fairaudit.models.zoo import check_outputs
@@ -130,7 +130,7 @@ def _training(
     if plan.config.diagnostics != "off" and spec.readings:
         module, _, name = spec.readings.partition(":")
         read_by_method = getattr(importlib.import_module(module), name)(method, task, trained)
-    unsaid = sorted(read_by_method.keys() - spec.meanings.keys()) if is_third_party(spec) else []
+    unsaid = sorted(read_by_method.keys() - spec.meanings.keys()) if home_of(spec) else []
     if unsaid:
         raise TrainingError(
             f"{spec.name} reads {unsaid[0]!r} and does not say what that is",

@@ -37,7 +37,6 @@ __all__ = [
     "catalog",
     "find",
     "home_of",
-    "is_third_party",
 ]
 
 GROUP = "fairaudit.methods"  # of entry points
@@ -97,11 +96,6 @@ def catalog() -> dict[str, MethodSpec]:
             )
         methods[spec.name], _HOMES[spec.name] = spec, point.value
     return methods
-
-
-def is_third_party(spec: MethodSpec) -> bool:
-    """Whether somebody else wrote it."""
-    return spec.name in _HOMES
 
 
 def home_of(spec: MethodSpec) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.methods.catalog import is_third_party
+from fairaudit.methods.catalog import home_of
 from fairaudit.methods.checks import as_checked
 from fairaudit.methods.spec import Guarantee, MethodSpec
 from fairaudit.planning.search import Search
@@ -33,7 +33,7 @@ def of_one_training(
     if event is None:
         reason = "noise multiplier 0: not private" if spec.is_private else "not private"
         return ArmPrivacy(guarantee=Guarantee.NONE, reason=reason)
-    guarantee = as_checked(spec) if is_third_party(spec) else spec.guarantee
+    guarantee = as_checked(spec) if home_of(spec) else spec.guarantee
     if own_module:
         guarantee = guarantee.of_own_module()
     return ArmPrivacy(

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 import numpy as np
 import torch
-from torch import Tensor
 
 
 @contextmanager
@@ -31,8 +30,3 @@ def global_stream(*labels: int) -> Iterator[None]:
         finally:
             random.setstate(python_state)
             np.random.set_state(numpy_state)
-
-
-def global_state() -> Tensor:
-    """Where PyTorch's global generator stands; it moves with every draw."""
-    return torch.get_rng_state()

@@ -326,9 +326,7 @@ def test_no_reading_is_taken_of_candidates():
 
 
 def test_what_somebody_else_claims_stays_a_claim_when_its_search_is_charged(monkeypatch):
-    monkeypatch.setattr(
-        "fairaudit.planning.guarantees.is_third_party", lambda spec: spec.name == "dpsgd"
-    )
+    monkeypatch.setattr("fairaudit.planning.guarantees.home_of", lambda spec: spec.name == "dpsgd")
     monkeypatch.setattr(
         "fairaudit.planning.guarantees.as_checked", lambda spec: Guarantee.UNCHECKED
     )

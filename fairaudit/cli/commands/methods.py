@@ -63,7 +63,7 @@ def _check(name: str) -> None:
 
     from fairaudit.cli.printing import print_stdout
     from fairaudit.errors import ConfigError, PrivacyError
-    from fairaudit.methods.catalog import admit, find, is_third_party
+    from fairaudit.methods.catalog import admit, find, home_of
     from fairaudit.methods.checks import remember
     from fairaudit.report.safe_names import plain
     from fairaudit.testing import LAWS, LawBroken, broken_laws, private_by_steps
@@ -87,7 +87,7 @@ def _check(name: str) -> None:
             f"{spec.name} breaks {len(broken)} of {len(LAWS)} laws: {', '.join(broken)}",
             hint="its epsilon is not to be relied on; docs/extending.md says what each law asks",
         )
-    if is_third_party(spec):
+    if home_of(spec):
         remember(spec)
         print_stdout(
             [f"reports on this machine say so of this code: {spec.name} passed fairaudit's checks"]
