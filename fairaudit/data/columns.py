@@ -172,15 +172,6 @@ def encode_levels(column: pa.ChunkedArray) -> Levels:
 
 def sorted_levels(codes: Codes) -> Levels:
     """The levels behind codes, those that occur only, sorted."""
-    if not len(codes.values):
-        return Levels(
-            np.full(
-                len(codes.codes),
-                -1,
-                np.int64,
-            ),
-            (),
-        )
     order = np.asarray(pc.sort_indices(codes.values).to_numpy(zero_copy_only=False), dtype=np.int64)
     order = order[codes.counts()[order] > 0]
     rank = np.full(codes.width, -1, np.int64)

@@ -160,8 +160,6 @@ def digest_of(path: Path) -> str:
 
 def _first_bytes(path: Path) -> bytes:
     """The file's first bytes, which tell its format; a missing or empty file is refused."""
-    if path.is_dir():
-        raise DataError(f"{path.name} is a folder, not a table file")
     try:
         with path.open("rb") as stream:
             head = stream.read(_HEADER_BYTES)

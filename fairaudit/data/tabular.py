@@ -116,7 +116,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
     label = read_label(table, choice, config)
     by_label = label_grouping(choice.column, label) if config.group_by_label else None
     all_groupings, group_notices = make_groupings(table, config, by_label)
-    split = _read_split(table, config)
+    split = _read_split(table, config.split_column)
     features, reasons = _feature_names(table, choice, config)
     beside = []
     for name in dict.fromkeys(config.group):
@@ -222,12 +222,11 @@ def _check_names(names: Sequence[str], config: AuditConfig) -> None:
             raise ConfigError(f"group column {quoted(name)} is both dropped and a feature")
 
 
-def _read_split(table: pa.Table, config: AuditConfig) -> Int64 | None:
+def _read_split(table: pa.Table, column: str | None) -> Int64 | None:
     """0 train, 1 test per row of the file, ``[N]``, from the given column."""
-    if config.split_column is None:
+    if column is None:
         return None
-    levels = encode_levels(table.column(config.split_column))
-    name = quoted(config.split_column)
+    levels, name = encode_levels(table.column(column)), quoted(column)
     if np.any(levels.codes < 0):
         raise DataError(f"split column {name} is missing in some rows")
     words = [level.strip().casefold() for level in levels.names]

@@ -92,51 +92,31 @@ def prepare_rows(
         OutputError: The disk is full.
     """
     dataset, encoder, pool_encoder = inputs
-    if not by_pool:
-        encoded = _as_seen(config, dataset, encoder.encode(split))
-        return SeedData(dataset, encoded, _training_pool(dataset, encoded))
-    assert pool_encoder is not None, "the data were shared for methods without a student pool"
-    pool_rows = pool_encoder.encode(split, queries)
-    encoded = _as_seen(config, dataset, pool_rows.encoded)
-    pool = _rows(pool_rows.pool) if _wants_rows(config, dataset) else pool_rows.pool
-    groups = None if pool_rows.groups is None else torch.from_numpy(pool_rows.groups)
-    return SeedData(
-        dataset,
-        encoded,
-        _training_pool(dataset, encoded),
-        PublicPool(pool, groups),
-    )
-
-
-def _as_seen(config: AuditConfig, dataset: Dataset, encoded: Encoded) -> Encoded:
-    """The inputs in the shape that the model is given."""
-    if not _wants_rows(config, dataset):
-        return encoded
-    return replace(
-        encoded,
-        train=_rows(encoded.train),
-        test=_rows(encoded.test),
-    )
-
-
-def _wants_rows(config: AuditConfig, dataset: Dataset) -> bool:
-    """Whether images are to be rows of numbers, for a model that knows no neighbourhood."""
-    images = dataset.image_shape
-    return images is not None and not sees_images(resolve_model(config.model, images))
-
-
-def _rows(records: InputRows) -> NDArray[np.float32]:
-    """Records [n, ...] as rows of numbers [n, d]."""
-    return records[:].reshape(len(records), -1)
-
-
-def _training_pool(dataset: Dataset, encoded: Encoded) -> TrainingPool:
-    """The training records of a seed with their labels and first grouping, as tensors."""
+    images, public = dataset.image_shape, None
+    # A model that knows no neighbourhood is given images as rows of numbers.
+    is_flat = images is not None and not sees_images(resolve_model(config.model, images))
+    if by_pool:
+        assert pool_encoder is not None, "the data were shared for methods without a student pool"
+        encoded, students, of_students = pool_encoder.encode(split, queries)
+        if is_flat:
+            students = _rows(students)
+        groups = None if of_students is None else torch.from_numpy(of_students)
+        public = PublicPool(students, groups)
+    else:
+        encoded = encoder.encode(split)
+    if is_flat:
+        encoded = replace(encoded, train=_rows(encoded.train), test=_rows(encoded.test))
     first, train, rows = dataset.groupings[0], encoded.split.train, encoded.train
-    return TrainingPool(
+    pool = TrainingPool(
         rows if isinstance(rows, DecodedRows) else torch.from_numpy(rows[:]),
         torch.from_numpy(dataset.labels[train]),
         torch.from_numpy(first.groups[train]),
         n_classes=len(dataset.classes),
         n_groups=len(first.names),
     )
+    return SeedData(dataset, encoded, pool, public)
+
+
+def _rows(records: InputRows) -> NDArray[np.float32]:
+    """Records [n, ...] as rows of numbers [n, d]."""
+    return records[:].reshape(len(records), -1)
