@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from fairaudit.data.dataset import Notice
 from fairaudit.data.naming import listed, nearest, quoted
-from fairaudit.errors import DataError, TrainingError
+from fairaudit.errors import DataError
 
 _TEXTS = frozenset({".csv", ".tsv", ".tab", ".txt"})
 _FORMATS = _TEXTS | {".parquet", ".pq", ".parq", ".feather", ".arrow", ".ipc"}
@@ -205,9 +205,7 @@ def explained(path: Path) -> Iterator[None]:
     """Arrow's own messages quote rows; say what is wrong without them."""
     try:
         yield
-    except MemoryError:
-        raise TrainingError(f"out of memory while {path.name} was read") from None
-    except (pa.ArrowException, OSError, UnicodeError) as error:
+    except (pa.ArrowException, MemoryError, OSError, UnicodeError) as error:
         message = f"{path.name} cannot be read: it is damaged, or memory is short"
         row = re.search(r"(?:Row #(\d+): )?Expected (\d+) columns, got (\d+)", str(error))
         if row:

@@ -241,7 +241,10 @@ def _train(
     run: Train = getattr(importlib.import_module(module), function)
     try:
         result = run(plan, training.job, training.source, inputs)
-    except MemoryError as error:
+    except (MemoryError, RuntimeError) as error:
+        # PyTorch has no class of its own for it on a CPU.
+        if isinstance(error, RuntimeError) and "not enough memory" not in str(error):
+            raise
         raise TrainingError(
             "out of memory", hint="try fewer --workers or a smaller --batch-size"
         ) from error

@@ -6,8 +6,6 @@ No model leaves.
 import hashlib
 import importlib
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -79,26 +77,25 @@ def run_job(
         np.int64
     )
     common: dict[str, Array] = {"test_rows": split.test, "train_classes": counts}
-    with _memory_reported(job):
-        if arm.capability:
-            arrays, told = part_of(arm.capability, "train")(plan, job, arm, prepared)
+    if arm.capability:
+        arrays, told = part_of(arm.capability, "train")(plan, job, arm, prepared)
+    else:
+        task = task_of(plan, job, arm, prepared, None if arm.search else source)
+        method = method_of(arm)
+        if job.is_twins:
+            rate = plan.arm(REFERENCE).settings["learning_rate"]
+            arrays, told = train_twins(arm, method, task, prepared, rate)
+            common = {}
+        elif arm.search is not None:
+            try_settings = part_of(arm.search.capability, "try_settings")
+            arrays, told = try_settings(arm, method, task, prepared)
+        elif plan.study:
+            trained = method.fit(task, [])
+            _assert_as_planned(arm, trained)
+            arrays, told = part_of(plan.study, "outcome")(task, trained, prepared), {}
+            common = {}
         else:
-            task = task_of(plan, job, arm, prepared, None if arm.search else source)
-            method = method_of(arm)
-            if job.is_twins:
-                rate = plan.arm(REFERENCE).settings["learning_rate"]
-                arrays, told = train_twins(arm, method, task, prepared, rate)
-                common = {}
-            elif arm.search is not None:
-                try_settings = part_of(arm.search.capability, "try_settings")
-                arrays, told = try_settings(arm, method, task, prepared)
-            elif plan.study:
-                trained = method.fit(task, [])
-                _assert_as_planned(arm, trained)
-                arrays, told = part_of(plan.study, "outcome")(task, trained, prepared), {}
-                common = {}
-            else:
-                arrays, told = _training(plan, arm, method, task, prepared)
+            arrays, told = _training(plan, arm, method, task, prepared)
     encoded, first = prepared.encoded, prepared.dataset.duplicate_of
     facts: dict[str, object] = {
         "n_train": len(encoded.split.train),
@@ -177,20 +174,6 @@ def _assert_as_planned(arm: Arm, trained: TrainedReplicates) -> None:
     assert trained.event == arm.privacy.event or not arm.privacy.event, (
         f"{arm.key} did {trained.event}, planned {arm.privacy.event}"
     )
-
-
-@contextmanager
-def _memory_reported(job: Job) -> Iterator[None]:
-    """A training that memory does not suffice for is told in words."""
-    try:
-        yield
-    except RuntimeError as error:
-        if "not enough memory" not in str(error):  # torch has no class of its own for it on a CPU
-            raise
-        raise TrainingError(
-            f"{job.arm} ran out of memory at seed {job.seed}",
-            hint="use a smaller --batch-size or fewer --workers",
-        ) from error
 
 
 def task_of(

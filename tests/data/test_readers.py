@@ -46,7 +46,7 @@ BAD = {
         lambda p: p.write_text("a,a\n1,2\n"),
         "several columns of one name",
     ),
-    "a folder": ("dir.parquet", lambda p: p.mkdir(), "is a folder"),
+    "a folder": ("dir.parquet", lambda p: p.mkdir(), "cannot be read"),
     "an unknown suffix": ("t.json", lambda p: p.write_text("{}"), "is no CSV"),
     "a torn feather": (
         "t.feather",

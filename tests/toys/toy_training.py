@@ -94,6 +94,8 @@ def _misbehave(plan, job):
         raise TrainingError("the loss is not finite", hint="lower --learning-rate")
     if arm == "no-memory" and not (plan.config.data / "hurry").exists():
         np.empty(1 << 60, np.uint8)  # more than any address space
+    if arm == "no-memory-in-torch":
+        raise RuntimeError("DefaultCPUAllocator: not enough memory: you tried to allocate 1 byte")
     if arm == "buggy":
         raise ZeroDivisionError("a toy bug")
     if arm == "unreadable":
