@@ -24,8 +24,9 @@ from fairaudit.errors import ConfigError, DataError, FairauditError, OwnCodeErro
 from fairaudit.execution.run_directory import clean
 from fairaudit.release.planned import Request as Wish
 from fairaudit.release.planned import plan_release
-from fairaudit.results.jobs import read_result
+from fairaudit.results.jobs import JobResult, read_result
 from fairaudit.trainers.child import Request, Trained
+from fairaudit.trainers.claims import privacy as claimed_of
 from fairaudit.trainers.process import answer_of
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
@@ -350,6 +351,23 @@ def plain(home):
     plan = fairaudit.plan_audit("people.csv", trainer="own:plain", **asked(**OPTIONS))
     results = {(job.arm, job.seed): read_result(home / "out/jobs", job.id) for job in plan.jobs}
     return report, plan, results
+
+
+def test_the_largest_claim_of_several_trainings_counts_and_a_silent_one_voids_all(home):
+    plan = fairaudit.plan_audit("people.csv", trainer="own:plain", **asked(seeds=3, epsilon=4))
+    (arm,) = (arm for arm in plan.arms if arm.key == "own.plain")
+    jobs = [job for job in plan.jobs if job.arm == arm.key]
+    words = {"unit": "a row", "neighbouring": "", "accountant": ""}
+    for epsilons, deltas, expected in (
+        ((1.0, 4.0, 2.0), (1e-6, 1e-7, 1e-5), (4.0, 1e-5)),
+        ((1.0, None, 2.0), (1e-6, None, 1e-5), (None, None)),
+    ):
+        results = {}
+        for job, epsilon, delta in zip(jobs, epsilons, deltas, strict=True):
+            claimed = {"epsilon": epsilon, "delta": delta, **words} if epsilon else None
+            results[job.id] = JobResult(job.id, {}, {"claimed": [claimed]})
+        claim = claimed_of(arm, plan, results).claim
+        assert (claim.epsilon, claim.delta) == expected
 
 
 @pytest.mark.slow
