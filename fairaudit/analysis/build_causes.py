@@ -120,28 +120,15 @@ def arm_causes(
     groups = []
     for place, name in enumerate(names):
         if name not in hidden:
-            groups.append(_group(readings, name, place))
+            parts = {}
+            for part in ALL_PARTS:
+                parts[part] = over_seeds(readings.per_step(f"r_{part}")[:, place])
+            statistics = {}
+            for statistic in GROUP_STATISTICS:
+                statistics[statistic] = over_seeds(readings.averaged(statistic)[:, place])
+            groups.append(GroupCauses(group=name, parts=parts, statistics=statistics))
     return ArmCauses(
         reason="",
         groups=tuple(groups),
         bounds=tuple(bounds),
-    )
-
-
-def _group(readings: ArmReadings, name: str, place: int) -> GroupCauses:
-    """A group's parts of a step's cost, their shares and statistics, averaged over seeds."""
-    totals = {part: readings.per_step(f"r_{part}")[:, place] for part in ALL_PARTS}
-    size = sum(np.abs(totals[part]) for part in STEP_PARTS)
-    shares = {}
-    for part in STEP_PARTS:
-        with np.errstate(invalid="ignore", divide="ignore"):
-            shares[part] = over_seeds(np.abs(totals[part]) / size, is_share=True)
-    statistics = {}
-    for statistic in GROUP_STATISTICS:
-        statistics[statistic] = over_seeds(readings.averaged(statistic)[:, place])
-    return GroupCauses(
-        group=name,
-        parts={part: over_seeds(values) for part, values in totals.items()},
-        shares=shares,
-        statistics=statistics,
     )

@@ -136,13 +136,10 @@ def compare_reports(
         for key in shared
     ]
     trained = before.every_comparison, after.every_comparison
-    changes = [
-        *_changes(*trained, lambda arms: after.shares_trainings(before, *arms)),
-    ]
+    changes = list(_changes(*trained, partial(after.shares_trainings, before)))
     for name in before.studies.keys() & after.studies.keys():
         studied = before.studies[name].comparisons, after.studies[name].comparisons
-        is_same = partial(_are_same, before, after, name)
-        changes += _changes(*studied, is_same)
+        changes += _changes(*studied, partial(after.shares_trainings, before, study=name))
     return Changes(
         same_data=before.data.sha256 == after.data.sha256,
         options=tuple(options),
@@ -182,20 +179,10 @@ def _epsilon(report: Report, arm: str) -> float | None:
     return facts.epsilon.headline
 
 
-def _are_same(
-    before: Report,
-    after: Report,
-    study: str,
-    arms: Sequence[str],
-) -> bool:
-    """Whether both reports rest on the same trainings of these arms."""
-    return after.shares_trainings(before, *arms, study=study)
-
-
 def _changes(
     before: Sequence[Comparison],
     after: Sequence[Comparison],
-    is_same: Callable[[Sequence[str]], bool],
+    is_same: Callable[..., bool],
 ) -> Iterator[Change]:
     """Of every arm by every grouping that both have, metric by metric.
 
@@ -214,7 +201,7 @@ def _changes(
         earlier = earlier_of.get((comparison.arm, comparison.reference, comparison.grouping))
         if earlier is None:
             continue
-        same = is_same([arm for arm in (comparison.arm, comparison.reference) if arm])
+        same = is_same(*filter(None, (comparison.arm, comparison.reference)))
         measures = {group.group: group for group in earlier.by_group}
         pairs = [(measures.get(group.group), group) for group in comparison.by_group]
         names = {name for group in comparison.by_group for name in group.estimates}

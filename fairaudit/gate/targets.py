@@ -81,16 +81,9 @@ class Vocabulary:
 
     def arms_of(self, rule: GateRule) -> set[str]:
         """Keys of the arms that a rule may be about."""
-        return {
-            key
-            for key, method in self.arms
-            if not rule.arm
-            or _is_arm(
-                rule.arm,
-                key,
-                method,
-            )
-        }
+        if not rule.arm:
+            return {key for key, _ in self.arms}
+        return {key for key, method in self.arms if _is_arm(rule.arm, key, method)}
 
     def check(self, rule: GateRule) -> None:
         """Refuse a name that neither the data nor the plan holds.
@@ -105,18 +98,9 @@ class Vocabulary:
                 f"rule {rule.text!r} is about {study}, and none is measured",
                 hint=f"run with --{study}",
             )
-        keys = [key for key, _ in self.arms]
-        if rule.arm and not any(
-            _is_arm(
-                rule.arm,
-                key,
-                method,
-            )
-            for key, method in self.arms
-        ):
-            raise ConfigError(
-                f"rule {rule.text!r}: no method {rule.arm!r}", hint=did_you_mean(rule.arm, keys)
-            )
+        if not self.arms_of(rule):
+            hint = did_you_mean(rule.arm, dict(self.arms))
+            raise ConfigError(f"rule {rule.text!r}: no method {rule.arm!r}", hint=hint)
         if rule.group is None or rule.is_overall:
             return
         grouping = rule.group.grouping
@@ -255,18 +239,11 @@ def _arms(rule: GateRule, report: Report) -> set[str]:
     their own.
     """
     if rule.arm:
-        exact = {arm.key for arm in report.every_arm if arm.key == rule.arm}
-        forms = [
-            arm
-            for arm in report.every_arm
-            if _is_arm(
-                rule.arm,
-                arm.key,
-                arm.method,
-            )
-        ]
-        tuned = {arm.key for arm in forms if arm in report.arms}
-        return exact or tuned or {arm.key for arm in forms}
+        forms = vocabulary_of(report).arms_of(rule)
+        if rule.arm in forms:
+            return {rule.arm}
+        tuned = forms & report.privacy.keys()
+        return tuned or forms
     compared = {arm.key for arm in report.arms if arm.reference is not None}
     # An arm measured against another private arm is a check of the audit, not a result.
     checks = {arm.key for arm in report.arms if arm.reference in compared}

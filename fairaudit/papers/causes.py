@@ -52,7 +52,6 @@ def bounds_of_arm(
             b=pair[1],
             bound=known_mean(values),
             truth=known_mean(truth),
-            slack=known_mean(truth - values),
             agreement=known_mean(alike),
             positive=over_seeds(nan_mean(positive.T), is_share=True),
         )

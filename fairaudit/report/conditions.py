@@ -24,7 +24,6 @@ from fairaudit.report.main_gap import (
     measures,
     named_gaps,
 )
-from fairaudit.report.measured import Sweep
 from fairaudit.report.model import Report
 from fairaudit.report.parts import Split, split_cost, split_gap
 from fairaudit.report.phrases import advice, phrases, said
@@ -295,18 +294,23 @@ def _of_controls(report: Report) -> Iterator[Finding]:
             continue
         if not find(methods[copied.arm]).scales_by_threshold:
             continue
-        gaps = list(filter(None, map(main_gap, (copied, matched))))
-        if len(gaps) < 2 or not any(map(is_detected, gaps)):
+        gap, matched_gap = main_gap(copied), main_gap(matched)
+        if gap is None or matched_gap is None:
             continue
-        copied_gap, matched_gap = (gap.absolute for gap in gaps)
-        if copied_gap.ends is None or matched_gap.ends is None:
+        ends, matched_ends = gap.absolute.ends, matched_gap.absolute.ends
+        if ends is None or matched_ends is None:
+            continue
+        if not is_detected(gap) and not is_detected(matched_gap):
             continue
         code = "matched_alike"
-        if matched_gap.ends.low > copied_gap.ends.high:
+        if matched_ends.low > ends.high:
             code = "matched_worse"
-        elif matched_gap.ends.high < copied_gap.ends.low:
+        elif matched_ends.high < ends.low:
             code = "matched_better"
-        numbers = {"size": interval_of(copied_gap), "matched": interval_of(matched_gap)}
+        numbers = {
+            "size": interval_of(gap.absolute),
+            "matched": interval_of(matched_gap.absolute),
+        }
         finding = _finding(code, copied, COST, (), numbers, report=report)
         yield finding.model_copy(update={"reference": control.key})
 
@@ -326,12 +330,6 @@ def _health(report: Report) -> Iterator[Finding]:
             yield from _against_constant(report, arm, comparison)
             yield from _of_loss(report, arm, comparison)
         yield from _self_check(report, arm, comparison)
-    reported = set()
-    for sweep in report.sweep:
-        if sweep.method not in reported and sweep.grouping == first:
-            for finding in _of_sweep(report, sweep, arms):
-                reported.add(sweep.method)
-                yield finding
 
 
 def _of_reference(report: Report) -> Iterator[Finding]:
@@ -432,41 +430,6 @@ def _self_check(
         yield _finding("self_check_failed", comparison, gap.metric, (), numbers, report=report)
 
 
-def _of_sweep(
-    report: Report,
-    sweep: Sweep,
-    arms: Mapping[str, ArmFacts],
-) -> Iterator[Finding]:
-    """The loss added at the largest epsilon is not shown to be below that at the smallest.
-
-    It could be seen to fall: were it nothing at the largest epsilon, the intervals would lie apart.
-    """
-    risks = []
-    for point in (sweep.points[0], sweep.points[-1]):
-        sought = point.arm, sweep.reference, sweep.grouping
-        for comparison in report.costs:
-            place = comparison.arm, comparison.reference, comparison.grouping
-            risk = comparison.overall.estimates.get(RISK)
-            if place == sought and risk is not None:
-                risks.append((comparison, risk))
-    if len(risks) != 2 or risks[0][1].ends is None or risks[1][1].ends is None:
-        return
-    (low, high), (least, most) = risks[0][1].ends, risks[1][1].ends
-    if low > (most - least) / 2 and least > 0 and most >= low and least + most > (low + high) / 2:
-        arm = arms[risks[1][0].arm]
-        numbers = {"first": interval_of(risks[0][1]), "last": interval_of(risks[1][1])}
-        advised = _remedy(report, arm)
-        yield _finding(
-            "cost_not_falling",
-            risks[1][0],
-            RISK,
-            (),
-            numbers,
-            report=report,
-            advised=advised,
-        )
-
-
 def _finding(
     code: str,
     comparison: Comparison,
@@ -544,33 +507,26 @@ def _against_undertraining(report: Report, arm: ArmFacts) -> Knob | None:
 
 
 def _against(report: Report, arm: ArmFacts, part: str) -> Knob | None:
-    """The option to change that makes this part of a cost smaller; None if there is none."""
+    """The option to change that makes this part of a cost smaller; None if there is none.
+
+    A rule has weighed the step, and a search step and bound, against the noise.
+    """
+    is_weighed = report.settings_tried is not None
     match part:
         case "partition":
             return "teachers down" if "teachers" in arm.settings else None
         case "regularisation":
             return "penalty down" if "penalty" in arm.settings else None
+        case "step" | "step_and_clipping" if not is_weighed and not arm.step_by_rule:
+            step, _ = _beside_rule(report, arm)
+            return "epsilon up" if 1 <= step <= BEYOND else "step by rule"
         case "step" | "step_and_clipping":
-            return _against_step(report, arm)
+            return "epsilon up"
         case "clipping":
-            return _against_clipping(report, arm)
+            is_bounded = "max_grad_norm" in arm.settings and not find(arm.method).is_normalised
+            clips_much = _clipped(report, arm.key) > LITTLE_CLIPPED
+            return "bound up" if is_bounded and clips_much and not is_weighed else None
     return _against_noise(report, arm)
-
-
-def _against_step(report: Report, arm: ArmFacts) -> Knob:
-    """What makes the step better; rule and search have weighed it against the noise."""
-    step, _ = _beside_rule(report, arm)
-    if arm.step_by_rule or report.settings_tried is not None or 1 <= step <= BEYOND:
-        return "epsilon up"
-    return "step by rule"
-
-
-def _against_clipping(report: Report, arm: ArmFacts) -> Knob | None:
-    """What clips less; a search has weighed the bound against the noise."""
-    has_bound = "max_grad_norm" in arm.settings and not find(arm.method).is_normalised
-    if report.settings_tried is None and has_bound and _clipped(report, arm.key) > LITTLE_CLIPPED:
-        return "bound up"
-    return None
 
 
 def _against_noise(report: Report, arm: ArmFacts) -> Knob:

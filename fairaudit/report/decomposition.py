@@ -32,13 +32,12 @@ class GroupCauses(Part):
     """One group under one arm.
 
     ``parts`` are nats per step, means over the training's steps: direction, magnitude_effective and
-    noise, then magnitude as published and clip (in closed form). ``shares`` are of the sum of the
-    absolute values of the first three. ``statistics`` are means over the checkpoints.
+    noise, then magnitude as published and clip (in closed form). ``statistics`` are means over the
+    checkpoints.
     """
 
     group: str
     parts: dict[str, OverSeeds]
-    shares: dict[str, OverSeeds]
     statistics: dict[str, OverSeeds]
 
 
@@ -57,7 +56,6 @@ class BoundRecord(Part):
     b: str
     bound: Figure | None
     truth: Figure | None
-    slack: Figure | None
     agreement: Figure | None
     positive: OverSeeds
 

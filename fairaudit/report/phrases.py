@@ -192,12 +192,6 @@ PHRASES: Mapping[str, Phrase] = {
         "the step that is shortened for it, {noise:bare} from the noise itself",
         question="from",
     ),
-    "cost_not_falling": Phrase(
-        "the loss added at the largest epsilon is not below that at the smallest, and could be",
-        "The added loss is not shown to fall as epsilon grows: {first} at the smallest, {last} at "
-        "the largest",
-        asks_why=True,
-    ),
     "at_edge": Phrase(
         "after a search: at most seeds the best value of a setting lies at an end of its range",
         "The best {reason} found lies at an end of what was searched: {nearest:value}",

@@ -26,13 +26,11 @@ def test_a_mean_per_step_weighs_checkpoints_by_the_steps_that_they_stand_for():
     assert found.seeds == (0, 1, 2)
 
 
-def test_parts_shares_and_traits_are_told_by_group_and_seed():
+def test_parts_and_traits_are_told_by_group_and_seed():
     made, data, results, compared = audit()
     found = decomposition(made, data, results, compared)
     causes = found.arms["global-adapt"]
     assert [group.group for group in causes.groups] == ["F", "M"]
-    shares = causes.groups[0].shares
-    assert sum(share.value for share in shares.values()) == pytest.approx(1.0)
     assert causes.groups[0].parts["noise"].value == pytest.approx(-1.1)
     assert causes.groups[1].parts["noise"].by_seed == pytest.approx((-0.1, -0.11, -0.12))
     assert causes.groups[0].statistics["hessian_trace"].value == pytest.approx(3.3)

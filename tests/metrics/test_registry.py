@@ -192,23 +192,19 @@ def test_rules_about_it_that_mean_nothing_are_refused(rule):
         parse_rule(rule)
 
 
-def test_missing_rows_leave_a_rule_open_by_as_much_as_they_could_move_it(tmp_path):
+def test_missing_rows_leave_every_rule_open_that_would_pass(tmp_path):
     frame = people()
     frame["paid"] = (
         frame["paid"].astype("float").where(frame.index >= 100)
     )  # 100 rows without the truth
     path = tmp_path / "scores.parquet"
     frame.to_parquet(path, index=False)
-    rules = ["brier@sex=M > 0.4", "brier@sex=M > 0.2", "npv@sex=M < 0.5"]
+    rules = ["brier@sex=M > 0.4", "brier@sex=M < 0.4", "npv@sex=M < 0.5"]
     config = resolve_config(
         {"data": path, "label": "paid", "group": ["sex"], "out": tmp_path / "out", "fail_on": rules}
     ).config
     report = score(ScoreConfig(config, "private"))
-    held = estimates(report, "M")["brier"]
-    could_add = 2.0 * 100 / (held.n_test + 100)
-    assert held.high < 0.2 < held.high + could_add < 0.4
-    # What predictions choose the rows of could be moved to anywhere.
-    assert [gate.outcome for gate in report.gates] == ["pass", "inconclusive", "inconclusive"]
+    assert [gate.outcome for gate in report.gates] == ["inconclusive", "fail", "inconclusive"]
 
 
 def test_predictions_that_are_labels_have_no_brier_score(tmp_path):

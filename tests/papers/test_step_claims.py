@@ -22,7 +22,6 @@ def test_bounds_stand_beside_the_truth():
     assert (first.a, first.b) == ("F", "M")
     assert first.bound == pytest.approx(0.55)
     assert first.truth == pytest.approx(1.1 * 0.9 * 2)
-    assert first.slack == pytest.approx(first.truth - first.bound)
     assert first.agreement == first.positive.value == 1.0
 
 

@@ -314,28 +314,6 @@ def test_a_training_loss_that_rises(losses, is_told):
     assert ("loss_rises" in told(audited(losses={"dpsgd": losses}))) == is_told
 
 
-def swept(small, large, half):
-    risks = {"dpsgd@1": small, "dpsgd@8": large}
-    made = []
-    for key, value in risks.items():
-        made.append(laid(comparison(key), excess_risk=estimate(value, half, "nats")))
-    return audited(*made)
-
-
-@pytest.mark.parametrize(
-    ("small", "large", "half", "is_told"),
-    [
-        (0.05, 0.05, 0.01, True),
-        (0.05, 0.001, 0.01, False),
-        (0.05, 0.03, 0.004, False),  # it falls, as the intervals show
-        (0.05, 0.05, 0.06, False),  # nothing could be seen
-        (0.005, 0.005, 0.01, False),
-    ],
-)
-def test_a_cost_that_does_not_fall_with_epsilon(small, large, half, is_told):
-    assert ("cost_not_falling" in told(swept(small, large, half), "dpsgd@8")) == is_told
-
-
 def undertrained(losses, step=0.667):
     arms = (arm("sgd", reference=None, settings={"learning_rate": step}), arm("dpsgd"))
     report = audited(arms=arms, losses={"sgd": losses}, baseline=1.0)
@@ -489,7 +467,6 @@ WORLDS = {
     "partition": lambda: own_settings(PATE, still=0.05, noise=0.02),
     "penalty": lambda: own_settings(MINIMISER, still=0.05, noise=0.02),
     "sick": lambda: audited(sick(), losses={"dpsgd": [0.4, 0.4, 0.5, 0.6]}),
-    "sweep": lambda: swept(0.05, 0.05, 0.01),
     "undertrained": lambda: undertrained([0.7, 0.6, 0.5, 0.4]),
     "worse": lambda: beside_matched((0.102, 0.012)),
     "alike": lambda: beside_matched((0.061, 0.022)),
