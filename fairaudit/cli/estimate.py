@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pydantic import JsonValue, TypeAdapter
 
 from fairaudit.analysis.build_facts import privacy_of
-from fairaudit.methods.catalog import find
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Plan
 from fairaudit.report.reproduce import EXECUTION_FIELDS
@@ -18,7 +17,6 @@ START_UP = 3.0  # workers import torch once
 PER_JOB = 0.3  # evaluation; the encoding is shared by a seed's jobs
 PER_SEED = 1.2  # encoding and the scikit-learn baseline
 PER_ROW = 7e-6  # of a job: preparation and evaluation, where millions of rows outweigh all else
-PER_READING = 5.0  # students of noised labels, where a method reads them
 
 
 def estimated_seconds(plan: Plan, cores: int) -> float:
@@ -26,8 +24,6 @@ def estimated_seconds(plan: Plan, cores: int) -> float:
     seconds = PER_OPERATION * _seeds(plan) * plan.effort.training + PER_SEED * plan.config.seeds
     for job in plan.jobs:
         seconds += _evaluating(plan, job.arm)
-        if find(plan.arm(job.arm).method).readings:
-            seconds += PER_READING
     for beside in plan.beside.values():
         seconds += estimated_seconds(beside, 1) - START_UP
     total = START_UP + seconds / _at_once(plan, cores) + reading_seconds(plan, cores)

@@ -66,8 +66,6 @@ class MetricSpec:
         study: Capability of whose own trainings it is; a report holds it apart.
         is_judged: A difference is worse for somebody; else it is higher or lower, and whom it harms
             depends on what the outcome means to them.
-        is_mean: A mean over rows that predictions do not choose, so that a row moves it by so much
-            at most.
         least_records: Distinct test records of a group below which it has no interval, beyond what
             is asked of every metric.
         least_gated: Such records below which gates do not read it.
@@ -89,7 +87,6 @@ class MetricSpec:
     needs: frozenset[str] = frozenset()
     study: str = ""
     is_judged: bool = True
-    is_mean: bool = False
     least_records: int = 0
     least_gated: int = 0
     no_interval: str = ""
@@ -159,7 +156,6 @@ _ACCURACY = MetricSpec(
     words="accuracy",
     worst="lowest",
     compute=lambda rows: (rows.correct, rows.everyone),
-    is_mean=True,
     is_in_summary=True,
 )
 _LOSS = MetricSpec(
@@ -170,7 +166,6 @@ _LOSS = MetricSpec(
     unit="nats",
     bounds=(0.0, math.inf),
     needs=frozenset({"probabilities"}),
-    is_mean=True,
     least_records=30,  # a loss has no floor of uncertainty
     least_gated=200,
 )
@@ -182,7 +177,6 @@ _SELECTION = MetricSpec(
     compute=lambda rows: (rows.selected, rows.everyone),
     needs=frozenset({"positive", "favourable"}),
     is_judged=False,
-    is_mean=True,
     is_in_summary=True,
 )
 _TPR = MetricSpec(
@@ -191,7 +185,6 @@ _TPR = MetricSpec(
     worst="lowest",
     compute=lambda rows: (rows.chosen * rows.truth, rows.truth),
     needs=frozenset({"positive"}),
-    is_mean=True,
     is_in_summary=True,
 )
 
@@ -220,7 +213,6 @@ METRICS: dict[str, MetricSpec] = {
             compute=lambda rows: (rows.chosen * ~rows.truth, ~rows.truth),
             needs=frozenset({"positive"}),
             is_judged=False,
-            is_mean=True,
             is_in_summary=True,
         ),
         MetricSpec(

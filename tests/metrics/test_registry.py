@@ -40,7 +40,6 @@ ADDED = (
         compute=squared_error,
         bounds=(0.0, 2.0),
         needs=frozenset({"probabilities"}),
-        is_mean=True,
         is_in_summary=True,
     ),
     MetricSpec(
@@ -59,7 +58,6 @@ ADDED = (
         bounds=(-1.0, 1.0),
         needs=frozenset({"probabilities"}),
         is_judged=False,
-        is_mean=True,
     ),
 )
 
