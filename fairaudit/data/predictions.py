@@ -114,13 +114,25 @@ def load_scored(
     assert config.label is not None, "the caller names what was true"
     table = checked.table
     named = [y_pred] if baseline_pred is None else [y_pred, baseline_pred]
-    if len({tuple(_columns(name, table)) for name in named}) < len(named):
+    predicted_in = [_columns(name, table) for name in named]
+    if len(set(map(tuple, predicted_in))) < len(named):
         raise ConfigError(f"prediction column {quoted(y_pred)} is its own baseline")
-    layout = _lay_out(table, config, named, seed_column, row_column)
+    used_names = [column for columns in predicted_in for column in columns]
+    for column in used_names:
+        if column == config.label:
+            raise ConfigError(f"{quoted(column)} is what was true, and is given as a prediction")
+        if column not in table.column_names:
+            raise DataError(
+                f"prediction column {quoted(column)} is not in {config.data.name}",
+                nearest(column, table.column_names),
+            )
+    # Truth and groups are the same in every seed.
+    fixed = list(dict.fromkeys([config.label, *config.group]))
+    layout = _lay_out(table, fixed, used_names, seed_column, row_column)
     records = table.take(layout.first)
     choice = given_label(config.label, checked.source.declared, checked.source.declared_by)
     label = read_label(records, choice, config)
-    read = [_read(table, name, label, config) for name in named]
+    read = [_read(table, columns, label) for columns in predicted_in]
     lacking = np.zeros(table.num_rows, np.bool_)
     for values, _ in read:
         lacking |= np.isnan(values).any(axis=1)
@@ -185,18 +197,9 @@ def load_scored(
 
 
 def _read(
-    table: pa.Table, name: str, label: LabelColumn, config: AuditConfig
+    table: pa.Table, columns: Sequence[str], label: LabelColumn
 ) -> tuple[NDArray[np.float64], bool]:
     """Probabilities ``[N, Y]`` in float64, NaN where missing, and whether they stand for labels."""
-    columns = _columns(name, table)
-    for column in columns:
-        if column == config.label:
-            raise ConfigError(f"{quoted(column)} is what was true, and is given as a prediction")
-        if column not in table.column_names:
-            raise DataError(
-                f"prediction column {quoted(column)} is not in {config.data.name}",
-                nearest(column, table.column_names),
-            )
     if len(columns) == 1:
         levels = encode_levels(table.column(columns[0]))
         # A column of many values holds no classes; looking each of them up would take a while.
@@ -226,7 +229,7 @@ def _read(
     complete = values[~np.isnan(values).any(axis=1)]
     if np.any(complete < 0) or np.any(np.abs(complete.sum(axis=1) - 1) > SUM_TOLERANCE):
         raise DataError(
-            f"{quoted(name)} holds neither classes of the label nor probabilities: they are "
+            f"{listed(columns)} holds neither classes of the label nor probabilities: they are "
             "negative or do not add up to 1"
         )
     return values, False
@@ -241,12 +244,18 @@ def _columns(name: str, table: pa.Table) -> list[str]:
 
 def _lay_out(
     table: pa.Table,
-    config: AuditConfig,
-    named: Sequence[str],
+    fixed: Sequence[str],
+    predicted: Sequence[str],
     seed_column: str | None,
     row_column: str | None,
 ) -> Layout:
     """The seeds of a table by its column of them; one seed where there is none.
+
+    Args:
+        table: Rows of all seeds.
+        fixed: Columns that say the same of a row in every seed.
+        predicted: Columns of predictions.
+        seed_column, row_column: As of :func:`load_scored`.
 
     Raises:
         DataError: No such column; a row without a seed; rows that are not the same in all seeds.
@@ -257,9 +266,7 @@ def _lay_out(
             raise DataError(
                 f"there is no column {quoted(column)}", nearest(column, table.column_names)
             )
-    # Truth and groups are the same in every seed.
-    fixed = [n for n in (config.label, *config.group) if n is not None and n in table.column_names]
-    used = [*fixed, *(column for name in named for column in _columns(name, table))]
+    used = [*fixed, *predicted]
     if seed_column is None and SEED_COLUMN in table.column_names and SEED_COLUMN not in used:
         seed_column = SEED_COLUMN
     if seed_column is None:
@@ -293,7 +300,7 @@ def _lay_out(
     )
     if row_column is None and len(record) != len(seeds.names) * len(first):
         raise DataError(f"the {len(seeds.names)} seeds have different numbers of rows", _SAME_ROWS)
-    for column in dict.fromkeys(fixed):
+    for column in fixed:
         codes = encode_levels(table.column(column)).codes
         odd = np.flatnonzero(codes != codes[layout.first][layout.record])
         if len(odd):
