@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from forms import RULES
+from forms import RULES, SETTINGS
 from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
@@ -71,6 +71,38 @@ def test_every_rule_gives_what_its_words_say():
     large = PublicSizes(40_000, 20, "mlp", groups=2, pool=30_000)
     values = {name: (rule.value(small), rule.value(large)) for name, rule in RULES.items()}
     assert values == {name: pytest.approx(expected) for name, expected in BY_HAND.items()}
+
+
+RANGES = {
+    (1e-9, 1e6): "learning_rate penalty student_penalty teacher_penalty",
+    (1e-6, 1e6): "feature_norm max_grad_norm threshold",
+    (0, 1e6): "gamma1 gamma2 intercept tolerance",
+    (0.001, 1e6): "largest_weight noise_multiplier",
+    (0.1, 1e6): "count_noise_multiplier statistic_noise_ratio",
+    (1, 1e6): "largest_bound_ratio",
+    (0.001, 1e9): "smallest_count",
+    (1e-9, 1e9): "student_penalty_of_sum teacher_penalty_of_sum",
+    (0, 10): "threshold_learning_rate",
+    (0, 1): "against_batch statistic_decay",
+    (1e-6, 1): "smallest_share",
+    (1, 10_000): "noise_draws",
+    (1, 9_050): "teachers",
+    (1, 700): "queries",
+}
+
+
+def test_every_setting_has_its_range_and_its_place_in_a_search():
+    sizes, ranges, searched = PublicSizes(9_050, 20, "logistic", pool=700), {}, {}
+    for name, setting in sorted(SETTINGS.items()):
+        ranges.setdefault((setting.low, setting.highest(sizes)), []).append(name)
+        if setting.search:
+            place = setting.search.low_factor, setting.search.high_factor
+            searched.setdefault(place, []).append(name)
+    assert {ends: " ".join(names) for ends, names in ranges.items()} == RANGES
+    wide = ["learning_rate", "max_grad_norm", "penalty", "threshold"]
+    assert searched == {(1 / 16, 16): wide, (1 / 4, 4): ["teachers"]}
+    whole = [name for name, setting in SETTINGS.items() if setting.whole]
+    assert sorted(whole) == ["against_batch", "noise_draws", "queries", "teachers"]
 
 
 @pytest.mark.parametrize(("model", "steps"), [("logistic", 1000), ("mlp", 500), ("cnn", 500)])

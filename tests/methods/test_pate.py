@@ -1,3 +1,4 @@
+import copy
 import math
 
 import numpy as np
@@ -6,6 +7,7 @@ import torch
 from forms import make_pool, make_public, make_task, whole_forms
 from oracles import model
 from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
 
 from fairaudit.methods import teachers as pate
 from fairaudit.methods.teachers import (
@@ -16,9 +18,13 @@ from fairaudit.methods.teachers import (
     query_rows,
     train_students,
 )
+from fairaudit.privacy.streams import numpy_stream
 
 HARD, SOFT = (next(f for f in whole_forms() if f.key == key) for key in ("pate-hard", "pate-soft"))
 PRINTED = next(f for f in whole_forms() if f.variant == "no-project")
+
+
+RATE, PENALTY = 0.2, 0.3
 
 
 def task_of(form=HARD, pool=None, **given):
@@ -56,17 +62,71 @@ def test_a_teacher_of_one_class_votes_for_it(name):
 
 @pytest.mark.parametrize("value", [1e9, float("inf"), float("nan")])
 def test_what_a_teacher_sees_is_bounded(value, monkeypatch):
-    seen = []
+    seen, descents = [], []
 
     def watched(network, draw, descent):
+        descents.append(descent)
         seen.extend(draw() for _ in range(5))
 
     monkeypatch.setattr(pate, "descend", watched)
-    task = task_of(pool=make_pool(60, spoilt=value), model=model("mlp-relu"))
+    settings = {"n_public": 500, "learning_rate": RATE, "teacher_penalty": PENALTY}
+    task = task_of(pool=make_pool(60, spoilt=value), model=model("mlp-relu"), **settings)
     assert (collect_votes(task, queries(task)).sum(1) == 5).all()
+    assert descents == [pate.Descent(2 * 4, RATE, PENALTY)]  # 500 / 5 records in batches of 32
     lengths = torch.cat([inputs.norm(dim=-1) for inputs, _ in seen])
     assert lengths.max() <= pate.LONGEST * (1 + 1e-6)
     assert lengths.max() > 0.99 * pate.LONGEST or not math.isfinite(value)
+
+
+def by_hand(start, batches):
+    """A copy of the start after SGD on batches of inputs and target shares."""
+    network = copy.deepcopy(start)
+    moves = torch.optim.SGD(network.parameters(), lr=RATE, weight_decay=PENALTY)
+    for x, targets in batches:
+        moves.zero_grad()
+        torch.nn.functional.cross_entropy(network(x), targets).backward()
+        moves.step()
+    return network
+
+
+def linear_by_hand(x, labels):
+    return LogisticRegression(C=1 / (len(x) * PENALTY), fit_intercept=False, tol=1e-8).fit(
+        x, labels
+    )
+
+
+@pytest.mark.parametrize("name", ["logistic", "mlp-relu"])
+def test_votes_are_those_of_teachers_trained_by_hand(name):
+    pool, teachers = make_pool(90), 3
+    task = task_of(
+        pool=pool,
+        model=model(name),
+        teachers=teachers,
+        public=make_public(400),
+        queries=400,
+        n_public=500,
+        learning_rate=RATE,
+        teacher_penalty=PENALTY,
+    )
+    x, labels = pool.everything().inputs, pool.labels[:90]
+    asked, votes = queries(task), np.zeros((400, 2))
+    teacher = assign_teachers(task.records, teachers, task.seed)
+    for number in range(teachers):
+        (rows,) = np.nonzero(teacher == number)
+        if name == "logistic":
+            constant = np.ones((400, 1))
+            linear = linear_by_hand(np.hstack([x, constant[:90]])[rows], labels[rows])
+            winners = linear.predict(np.hstack([asked, constant]))
+        else:
+            stream = numpy_stream(task.seed, "sampling", "teacher", number)
+            batches = []
+            for _ in range(12):  # two epochs of 500 / 3 records in batches of 32
+                some = rows[stream.integers(len(rows), size=32)]
+                batches.append((x[some], torch.nn.functional.one_hot(labels[some], 2).float()))
+            winners = by_hand(task.model, batches)(asked).argmax(1).numpy()
+        votes[np.arange(400), winners] += 1
+    assert 0 < votes[:, 0].sum() < votes.sum()
+    assert collect_votes(task, asked).tolist() == votes.tolist()
 
 
 def test_fewer_queries_label_a_draw_of_the_pool():
@@ -121,13 +181,23 @@ def test_the_projection_is_the_nearest_distribution(classes):
     torch.testing.assert_close(project_to_simplex(found), found)
 
 
-def test_a_network_student_learns_what_the_pool_is_labelled_with():
+@pytest.mark.parametrize("draws", [1, 3])
+def test_students_of_a_network_are_those_trained_by_hand(draws):
     task = task_of(
-        model=model("mlp-relu"), epochs=200, learning_rate=0.2, student_penalty=1e-4, queries=30
+        model=model("mlp-relu"),
+        epochs=3,
+        learning_rate=RATE,
+        student_penalty=PENALTY,
+        public=make_public(70),
+        queries=70,
     )
-    queried = queries(task)
-    labels = torch.nn.functional.one_hot((queried[:, 0] > 0).long(), 2).double().unsqueeze(0)
-    student = train_students(task, queried, labels)
-    assert (
-        student.probabilities(queried)[0].argmax(-1) == labels[0].argmax(-1)
-    ).float().mean() > 0.9
+    queried, generator = queries(task), torch.Generator().manual_seed(0)
+    targets = torch.rand(draws, 70, 2, generator=generator, dtype=torch.float64).softmax(-1)
+    students = train_students(task, queried, targets)
+    stream = numpy_stream(task.seed, "sampling", "student")
+    drawn = [stream.integers(70, size=32) for _ in range(3 * 3)]  # batches of 32 in 70 queries
+    for number in range(draws):
+        batches = [(queried[some], targets[number, some].float()) for some in drawn]
+        expected = by_hand(task.model, batches).parameters()
+        expected = torch.cat([part.detach().flatten() for part in expected])
+        torch.testing.assert_close(students.theta[number], expected, rtol=1e-4, atol=1e-6)
