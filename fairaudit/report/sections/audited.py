@@ -64,7 +64,7 @@ def _training(report: Report) -> str:
         tried = f"{numbered(report.settings_tried, 'setting')} tried per seed and arm, by default"
     epochs = numbered(training.epochs, "epoch")
     text = f"{model}, {numbered(training.seeds, 'seed')}, {tried} {epochs}"
-    by_key = {arm.key: arm.trainer for arm in report.arms if arm.capability}
+    by_key = {arm.key: arm.trainer for arm in report.arms if arm.capability and arm.trainer}
     if by_key:
         code = plain(", ".join(dict.fromkeys(by_key.values())), 300)
         text = f"{plain(listed(by_key), 600)} by {code}; others: {text}"
