@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fairaudit.choosing.choice import Choice, OfMethod, TestedNumber
+from fairaudit.choosing.choice import Choice, TestedNumber
 from fairaudit.report.document import (
     Block,
     Cell,
@@ -60,11 +60,26 @@ def section(report: Report) -> Section | None:
         Text((Strong(f"{plain(choice.answer, _LONGEST)}."),)),
         Text(choice.promise),
     ]
-    methods = table(
-        _METHODS,
-        [_of_method(choice, method) for method in choice.methods],
-        most=_MOST_ROWS,
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for method in choice.methods:
+        smallest = UNKNOWN
+        if method.target_epsilon is not None:
+            smallest = f"{method.target_epsilon:g}"
+        test = choice.ended_at(method)
+        cost = written(test.cost, POINTS, unknown=UNKNOWN)
+        if test.cost_group:
+            cost += f" ({plain(test.cost_group)})"
+        rows.append(
+            (
+                plain(method.method),
+                smallest,
+                Quantity(test.gap, POINTS, UNKNOWN),
+                cost,
+                Quantity(test.accuracy, POINTS, UNKNOWN),
+                plain(method.ended, 400),
+            )
+        )
+    methods = table(_METHODS, rows, most=_MOST_ROWS)
     rules = "; ".join(plain(f"{rule} ({words})", 400) for rule, words in choice.rules.items())
     level = (
         f"Each limit is one-sided at {_HUNDRED * choice.level:.3g} %; to pass, it must keep the "
@@ -83,25 +98,6 @@ def section(report: Report) -> Section | None:
     )
     brief: tuple[Block, ...] = (methods, *answer)
     return Section("choice", plain(title, 200), blocks, brief)
-
-
-def _of_method(choice: Choice, method: OfMethod) -> tuple[Cell, ...]:
-    """A method's row: smallest epsilon that passed, its gap, cost and accuracy, how it ended."""
-    smallest = UNKNOWN
-    if method.target_epsilon is not None:
-        smallest = f"{method.target_epsilon:g}"
-    test = choice.ended_at(method)
-    of = ""
-    if test.cost_group:
-        of = f" ({plain(test.cost_group)})"
-    return (
-        plain(method.method),
-        smallest,
-        Quantity(test.gap, POINTS, UNKNOWN),
-        written(test.cost, POINTS, unknown=UNKNOWN) + of,
-        Quantity(test.accuracy, POINTS, UNKNOWN),
-        plain(method.ended, 400),
-    )
 
 
 def _tests(choice: Choice) -> Iterator[tuple[Cell, ...]]:

@@ -21,7 +21,21 @@ def columns_file(dataset: Dataset) -> str:
     What the rows hold stands beside it as a comment. The file is refused until every placeholder
     is replaced.
     """
-    return "\n".join(_columns(dataset)) + "\n"
+    lines = [
+        f"# Columns of {plain(dataset.name, 80)}, for `fairaudit run --columns`.",
+        "# What stands here is taken as publicly known, and nothing about these columns is "
+        "learned of rows:",
+        f'# write each "{PLACEHOLDER}" yourself, by a code book, a form, a sensor\'s range. What '
+        "your rows hold",
+        "# stands beside it as a comment; it is not public.",
+        '# A number beyond its range counts as its nearer end; with outside = "missing" it is '
+        "missing.",
+        "# missing = VALUE stands in for a missing value. A text that is not listed counts as "
+        "missing.",
+    ]
+    for name in dataset.features.column_names:
+        lines += ["", *_column(name, dataset.features.column(name))]
+    return "\n".join(lines) + "\n"
 
 
 def write_template(path: Path, text: str, *, force: bool) -> None:
@@ -33,31 +47,6 @@ def write_template(path: Path, text: str, *, force: bool) -> None:
     if path.exists() and not force:
         raise OutputError(f"{path} exists", hint="--force writes over it, --out names another file")
     write_atomically(path, text.encode())
-
-
-def _columns(dataset: Dataset) -> Iterator[str]:
-    """The lines of a template of ``--columns``, one table per feature."""
-    yield f"# Columns of {plain(dataset.name, 80)}, for `fairaudit run --columns`."
-    yield (
-        "# What stands here is taken as publicly known, and nothing about these columns is "
-        "learned of rows:"
-    )
-    yield (
-        f'# write each "{PLACEHOLDER}" yourself, by a code book, a form, a sensor\'s range. What '
-        "your rows hold"
-    )
-    yield "# stands beside it as a comment; it is not public."
-    yield (
-        '# A number beyond its range counts as its nearer end; with outside = "missing" it is '
-        "missing."
-    )
-    yield (
-        "# missing = VALUE stands in for a missing value. A text that is not listed counts as "
-        "missing."
-    )
-    for name in dataset.features.column_names:
-        yield ""
-        yield from _column(name, dataset.features.column(name))
 
 
 def _column(name: str, column: pa.ChunkedArray) -> Iterator[str]:

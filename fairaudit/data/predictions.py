@@ -114,7 +114,12 @@ def load_scored(
     assert config.label is not None, "the caller names what was true"
     table = checked.table
     named = [y_pred] if baseline_pred is None else [y_pred, baseline_pred]
-    predicted_in = [_columns(name, table) for name in named]
+    predicted_in = []
+    for name in named:
+        columns = [name]
+        if name not in table.column_names:  # then it names one column of each class
+            columns = [part.strip() for part in name.split(",")]
+        predicted_in.append(columns)
     if len(set(map(tuple, predicted_in))) < len(named):
         raise ConfigError(f"prediction column {quoted(y_pred)} is its own baseline")
     used_names = [column for columns in predicted_in for column in columns]
@@ -233,13 +238,6 @@ def _read(
             "negative or do not add up to 1"
         )
     return values, False
-
-
-def _columns(name: str, table: pa.Table) -> list[str]:
-    """The column of that name, else one column of each class."""
-    if name in table.column_names:
-        return [name]
-    return [part.strip() for part in name.split(",")]
 
 
 def _lay_out(

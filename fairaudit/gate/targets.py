@@ -80,10 +80,15 @@ class Vocabulary:
     studies: frozenset[str] = frozenset()
 
     def arms_of(self, rule: GateRule) -> set[str]:
-        """Keys of the arms that a rule may be about."""
-        if not rule.arm:
-            return {key for key, _ in self.arms}
-        return {key for key, method in self.arms if _is_arm(rule.arm, key, method)}
+        """Keys of the arms that a rule may be about: all that its arm's name begins.
+
+        ``global`` is every arm of the method, ``global@3``, ``global:as-published`` those forms.
+        """
+        keys = set()
+        for key, method in self.arms:
+            if rule.arm in ("", key, method) or key.startswith(f"{rule.arm}@"):
+                keys.add(key)
+        return keys
 
     def check(self, rule: GateRule) -> None:
         """Refuse a name that neither the data nor the plan holds.
@@ -225,11 +230,6 @@ def _is_about(rule: GateRule, comparison: Comparison, gap: Gap) -> bool:
 def _unless(target: Target, why: str) -> Target:
     """The target, which no gate may read if there is a reason why not."""
     return replace(target, reading=replace(target.reading, reason=target.reading.reason or why))
-
-
-def _is_arm(name: str, key: str, method: str) -> bool:
-    """``global`` is every arm of the method, ``global@3``, ``global:as-published`` those forms."""
-    return name in (key, method) or key.startswith(name + "@")
 
 
 def _arms(rule: GateRule, report: Report) -> set[str]:

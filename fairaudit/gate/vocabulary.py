@@ -122,7 +122,13 @@ def _offered() -> dict[str, Metric]:
     leading = next(metric for metric in metrics if metric.key == _LEADING_LEAKAGE)
     metrics.append(leading._replace(name="leakage_gap"))
     for name, spec in METRICS.items():
-        metrics += _of_group(name, spec)
+        metrics.append(Metric(name, name, "group", spec.words))
+        if "reference" not in spec.needs:
+            key = f"reference.{name}"
+            metrics.append(Metric(key, key, "group", f"{spec.words} without privacy"))
+        if spec.study:
+            key = f"change.{name}"
+            metrics.append(Metric(key, key, "group", f"what privacy changes in {spec.words}"))
     for cost in [metric for metric in metrics if metric.key in costs()]:
         for part, words in PARTS.items():
             part_words = f"{cost.words}, the part {words}"
@@ -150,15 +156,3 @@ def _gaps(
     if "no gap" in spec.needs:
         return
     yield Metric(f"{key}_gap", key, "gap", f"gap between groups in {words}")
-
-
-def _of_group(name: str, spec: MetricSpec) -> Iterator[Metric]:
-    """A metric of a group under each prefix: reference, change, training rows."""
-    yield Metric(name, name, "group", spec.words)
-    words_of = {}
-    if "reference" not in spec.needs:
-        words_of["reference."] = f"{spec.words} without privacy"
-    if spec.study:
-        words_of["change."] = f"what privacy changes in {spec.words}"
-    for prefix, words in words_of.items():
-        yield Metric(prefix + name, prefix + name, "group", words)

@@ -78,7 +78,14 @@ def write_report(
     if JSON in formats:  # whose numbers the other files show, to the byte
         stored = Report.model_validate(report.model_dump(mode="json"))
     for file, content in sorted(_files(stored, formats)):
-        _write(out / file, content)
+        folder = (out / file).parent
+        if folder.name == FIGURES and folder.is_symlink():
+            raise OutputError(f"{folder} is a link", hint="remove it, or choose another --out")
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise output_error(folder, error) from error
+        write_atomically(out / file, content)
         artifacts.append(Artifact(path=file, sha256=hashlib.sha256(content).hexdigest()))
     written = report.model_copy(update={"artifacts": tuple(artifacts)})
     if JSON in formats:
@@ -150,14 +157,3 @@ def _files(report: Report, formats: Sequence[str]) -> Iterator[tuple[str, bytes]
         for chart in document(report).charts:
             for kind in pictures:
                 yield f"{FIGURES}/{chart.name}.{kind}", picture(chart, kind)
-
-
-def _write(path: Path, content: bytes) -> None:
-    """One file, whole or not at all; pictures do not follow a link out of the output folder."""
-    if path.parent.name == FIGURES and path.parent.is_symlink():
-        raise OutputError(f"{path.parent} is a link", hint="remove it, or choose another --out")
-    try:
-        path.parent.mkdir(exist_ok=True)
-    except OSError as error:
-        raise output_error(path.parent, error) from error
-    write_atomically(path, content)

@@ -125,7 +125,12 @@ def write_result(directory: Path, result: JobResult) -> None:
     """
     from safetensors.numpy import save  # `plan` and `inspect` store nothing
 
-    arrays = {name: _storable(name, array) for name, array in result.arrays.items()}
+    arrays = {}
+    for name, array in result.arrays.items():
+        if array.dtype.char not in _STORABLE:
+            raise ValueError(f"array {name!r} of type {array.dtype} cannot be stored")
+        # In row order and the machine's byte order, as it will be read back.
+        arrays[name] = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
     facts = canonical_json(dict(result.facts))
     metadata = {
         "format": _FORMAT,
@@ -180,17 +185,6 @@ def _mapped(path: Path, arrays: Mapping[str, Array]) -> dict[str, Array]:
                 array.shape,
             )
     return mapped
-
-
-def _storable(name: str, array: Array) -> Array:
-    """The array in row order and the machine's byte order, as it will be read back."""
-    if array.dtype.char not in _STORABLE:
-        raise ValueError(f"array {name!r} of type {array.dtype} cannot be stored")
-    return np.asarray(
-        array,
-        dtype=array.dtype.newbyteorder("="),
-        order="C",
-    )
 
 
 def _digest(
