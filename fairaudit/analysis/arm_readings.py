@@ -32,7 +32,7 @@ def curve(
 
     Args:
         name: Of the reading.
-        steps: When it was taken, [T_obs].
+        steps: When it was taken, [T_obs]; at least one.
         columns: Names, [columns].
         by_seed: [S, T_obs, columns]; NaN is unknown.
     """

@@ -33,7 +33,7 @@ from fairaudit.results.jobs import JobResult, job_id
 
 
 def visible(count: int, least: int) -> int | None:
-    """The count, or None where it is so small that it is suppressed."""
+    """The count, or None where it is so small that it is suppressed; 0 is shown."""
     if 0 < count < least:
         return None
     return count
@@ -159,7 +159,12 @@ def privacy_of(
 ) -> ArmPrivacy:
     """What an arm guarantees, with what that means and what it leaves out.
 
-    Of code that options name, what it claims.
+    An arm of a capability, as code of the user's own, states its guarantee itself.
+
+    Args:
+        arm, plan: The arm, and the plan that holds it.
+        fitted: What preprocessing learned from training rows.
+        results: Job id -> result.
     """
     if arm.capability:
         claimed: ArmPrivacy = part_of(arm.capability, "privacy")(arm, plan, results)

@@ -145,7 +145,7 @@ def sklearn_baseline(
             facts = result.facts.get("sklearn_baseline")
             if seed in arm_results and isinstance(facts, Mapping):
                 fitted[seed] = facts
-    # The same seeds for both, where there are two.
+    # Both means are over the same seeds; without any baseline, over all seeds of the reference.
     accuracies = []
     for seed, result in arm_results.items():
         if fitted and seed not in fitted:

@@ -76,6 +76,7 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
             claims |= _of_gaps(number, comparison, metric)
         if comparison.reference and not metrics:
             lost = _of_classes(number, comparison)
+            # Lost classes are one measure; what its claims leave of the share goes to nobody.
             silent += 1 - sum(1 / claim.rivals for claim in lost.values())
             claims |= lost | _of_changes(number, comparison) | _of_all_rows(number, comparison)
     detected, measures = _detected(claims, silent)
@@ -115,7 +116,11 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
 
 
 def _detected(claims: Mapping[_Place, _Claim], silent: float) -> tuple[set[_Place], float]:
-    """The claims that hold, and how many measures share the 5 % once those are told."""
+    """The claims that hold, and how many measures share the 5 % once those are told.
+
+    Holm's steps: a claim that holds leaves its share to the others, so all are tried again until
+    none is added.
+    """
     detected: set[_Place] = set()
     while True:
         left = {}
@@ -138,13 +143,13 @@ def _of_gaps(
     gaps = [gap for gap in comparison.gaps if _name(gap.metric) == metric and gap.size.ends]
     pairs = [gap for gap in gaps if gap.kind == "pair"]
     rivals = len(pairs)
-    if not pairs:
+    if not pairs:  # too many to be told: the largest gap was chosen from all of them
         pairs = [gap for gap in gaps if gap.kind == "max"]
         groups = len([group for group in comparison.by_group if group.n_test])
         rivals = len(pairs) * groups * (groups - 1) // 2
     claims = {}
     for gap in pairs:
-        if gap.gated:
+        if gap.gated:  # others claim nothing, and their part of the share stays unused
             claims[_place(number, gap)] = _Claim((gap.signed,), 1 if gap.named else rivals)
     return claims
 
@@ -212,7 +217,7 @@ def _revised(
     if not bounds:
         return gap.revised(detected=is_detected)
     least = gap.minimum_detectable
-    if least is not None:
+    if least is not None:  # the joint interval's half width in the place of the one it was made of
         training, records = gap.signed.training_sd or 0.0, gap.signed.records_sd or 0.0
         used = rivals if gap.kind == "max" else 1
         for sign, n_joint in ((1, measures * rivals), (-1, used)):
@@ -243,7 +248,8 @@ def _decided(
         for estimate in (numbers["kept"], numbers["reference"]):
             half = (estimate.high or 0.0) - (estimate.value or 0.0)
             widths.append(half / abs(estimate.value or 1.0))
-        # Half an interval shrinks with the root of the rows.
+        # Told from 0 where half an interval is below the value; it shrinks with the root of the
+        # rows.
         rows = ceil((share.kept.n_test or 0) * max(1.0, *widths) ** 2)
     update = {**numbers, "is_lost": is_lost, "rows_needed": rows}
     return share.model_copy(update=update)
@@ -255,16 +261,19 @@ def _answering(group: GroupMeasure, doubtful: Sequence[ClassShare]) -> GroupMeas
     if cost is None:
         return group
     shares = [share for share in doubtful if share.group == group.group]
-    lost = sum(bool(share.is_lost) for share in shares)
-    fewest = min((share.given for share in shares), default=2) - 1  # all classes but one
+    lost = sum(bool(share.is_lost) for share in shares)  # never None here: all were judged
+    classes = min((share.given for share in shares), default=2)
+    all_but_one = max(1, classes - 1)
+    is_one_answer = lost >= all_but_one
+    could_be_one_answer = len(shares) >= all_but_one
     if cost.value is None:
         answer = undefined(cost.reason, "ratio", cost.n_test)
-    elif lost < max(1, fewest) <= len(shares):
+    elif could_be_one_answer and not is_one_answer:
         rows = max((share.rows_needed or 0 for share in shares), default=0)
         reason = f"{rows} test rows of the group would tell" if rows else "it has no interval"
         answer = undefined(reason, "ratio", cost.n_test)
     else:
-        value = float(lost >= max(1, fewest))
+        value = float(is_one_answer)
         answer = estimated(
             value,
             value,

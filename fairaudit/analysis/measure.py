@@ -82,7 +82,7 @@ def measure(
             for reference in (arm.reference, *arm.also_beside):
                 baseline = on_rows_of(private, of_arm[reference])
                 twins = _twins(plan, arm, baseline, number, results)
-                # An arm whose own reference is not sgd is that reference and noise.
+                # Beside a further reference, the arm's own one is the arm without its noise.
                 if plan.config.twins != "off" and arm.reference != reference:
                     between = on_rows_of(private, of_arm[arm.reference])
                     twins = [Twin(find(arm.method).part, between)]
@@ -126,7 +126,7 @@ def _twins(
         spec = find(arm.method)
         return [Twin(STEP_AND_CLIPPING if spec.trains_by_steps else spec.part, quiet)]
     stepping = _predictions(_in_place(arm_results, trained, f"{STEP_FACT}."), grouping)
-    for p in baseline:
+    for p in baseline:  # where steps of the arm's length are the reference's, it is the twin
         if p.seed in trained and trained[p.seed].facts[STEP_FACT] == StepTwin.REFERENCE:
             stepping.append(p)
     return [Twin(STEP, stepping), Twin(find(arm.method).part, quiet)]

@@ -38,7 +38,7 @@ def readings(
             if not values:
                 continue
             stacked = np.stack(list(values.values()))
-            width = stacked.shape[1]
+            width = stacked.shape[1]  # a number of each group, or numbers of the training
             if width == len(groups) > 1:
                 columns = groups
             else:

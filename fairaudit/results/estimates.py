@@ -87,7 +87,10 @@ DEFAULT: Final = "default"
 
 
 def key_of(arm: str, way: str) -> str:
-    """The name of an arm on that way, as variants are named: ``dpsgd:default@3`` of ``dpsgd@3``."""
+    """The name of an arm on that way, as variants are named: ``dpsgd:default@3`` of ``dpsgd@3``.
+
+    The way "" is the audit's own arm, which keeps its name.
+    """
     method, at, epsilon = arm.partition("@")
     if way:
         return f"{method}:{way}{at}{epsilon}"
@@ -385,21 +388,24 @@ class Gap(Part):
 
     @model_validator(mode="after")
     def _is_read(self) -> "Gap":
-        object.__setattr__(
-            self, "reading", self._read()
-        )  # it follows from the numbers, whoever wrote it
+        # The model is frozen, and a reading that a file holds is not believed: it is made anew.
+        object.__setattr__(self, "reading", self._read())
         return self
 
     def _read(self) -> Reading:
-        """The gap in words, by its interval beside the limit: what it shows at most."""
+        """What the interval of the gap's size says beside the limit.
+
+        A gap that gates may not read says ``difference detected`` or ``cannot tell``.
+        """
         size = self.size
-        low = (
-            0.0 if self.detected is False and size.low else size.low
-        )  # not among all that are told
-        read = read_size(low, size.high, self.limit)
-        # An interval that decides nothing bounds nothing either.
-        if self.gated or read == "difference detected":
-            return read
+        low = size.low
+        if self.detected is False and low is not None:
+            # The gap's own interval may exclude 0 where the joint one of all gaps does not: then no
+            # difference is detected.
+            low = 0.0
+        reading = read_size(low, size.high, self.limit)
+        if self.gated or reading == "difference detected":
+            return reading
         return "cannot tell"
 
 
