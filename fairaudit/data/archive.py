@@ -162,7 +162,7 @@ def _columns(arrays: Mapping[str, NDArray[Any]]) -> tuple[dict[str, Parts], list
     sides = [side for side in _SIDES if any(side in parts for parts in named.values())]
     columns = {}
     for name, parts in named.items():
-        if len(parts) == len(sides):
+        if len(parts) == len(sides):  # there for every side that the archive has
             columns[name] = [parts[side] for side in sides]
     if columns and {"train", "test"} <= set(sides):
         return columns, sides

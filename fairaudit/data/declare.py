@@ -36,7 +36,7 @@ def lay_over(
                 raise DataError(f"column {quoted(name)} is declared a number and holds none")
             values = numeric_values(column) if kind == "number" else np.full(len(column), np.nan)
             values, beyond = within(values, declaration.range, declaration.outside)
-            values_as_told = pa.array(values, pa.float64(), from_pandas=True)
+            declared_values = pa.array(values, pa.float64(), from_pandas=True)  # NaN is missing
         else:
             if kind_of(column.type) == "image":
                 raise DataError(f"column {quoted(name)} is declared a category and holds images")
@@ -47,9 +47,9 @@ def lay_over(
                 codes[is_gap] = declaration.categories.index(declaration.missing)
                 is_gap = np.zeros(len(codes), np.bool_)
             places = pa.array(codes, pa.int64(), mask=is_gap)
-            values_as_told = pa.array(declaration.categories, pa.large_string()).take(places)
+            declared_values = pa.array(declaration.categories, pa.large_string()).take(places)
         rows = np.flatnonzero(beyond)
-        table = table.set_column(table.column_names.index(name), name, values_as_told)
+        table = table.set_column(table.column_names.index(name), name, declared_values)
         if len(rows):
             outside[name] = rows
     return table, outside

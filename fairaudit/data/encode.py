@@ -325,6 +325,7 @@ class TableEncoder:
                 "lists of levels and of columns with missing values: from all rows, not only "
                 "training"
             )
+        # Bytes of float32: inputs that fit are made now, others batch by batch.
         whole = 4 * recipe.width * (len(train) + len(test)) <= self._in_memory
         return Encoded(
             split=split,

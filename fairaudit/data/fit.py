@@ -40,10 +40,11 @@ def fit(
         columns[number] = _fit_number(fields[number], values, from_all_rows=from_all_rows)
     block = records.layout.codes
     counts = {}  # how often each code of a category occurs, [levels + 2]
-    for number in () if from_all_rows else block.fields:
-        if fields[number].declared is None:
+    for number in block.fields:
+        if fields[number].declared is None and not from_all_rows:
             counts[number] = np.zeros(len(fields[number].levels) + 2, np.int64)
-    for _, chunk in records.chunks(rows) if counts else ():
+    chunks = records.chunks(rows) if counts else ()  # no pass over the rows for nothing
+    for _, chunk in chunks:
         codes = block.of(chunk)
         for place, number in enumerate(block.fields):
             if number in counts:
@@ -55,7 +56,7 @@ def fit(
             of_field = counts[number]
             of_levels = of_field[: len(field.levels)]
             rare = (of_levels > 0) & (of_levels < merge_rare * int(of_field.sum()))
-            if rare.sum() < 2:
+            if rare.sum() < 2:  # one alone keeps its own input
                 rare[:] = False
             columns[number] = category_column(
                 field.name,

@@ -224,7 +224,7 @@ def _binned(name: str, values: NDArray[np.float64], spec: str) -> Levels:
             raise DataError(f"group column {quoted(name)} has one value, or none, in all rows")
         edges = np.unique(np.quantile(present, np.arange(1, count) / count))
         edges = edges[edges > distinct[0]]  # so that no bin is empty by ties
-        if not len(edges):
+        if not len(edges):  # the smallest value is that of so many rows that every quantile is it
             edges = distinct[1:2]
     else:
         try:

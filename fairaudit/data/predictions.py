@@ -223,7 +223,7 @@ def _read(
             )
     values = np.stack([numeric_values(table.column(column)) for column in columns], axis=1)
     if len(columns) == 1 and len(label.classes) == 2:
-        values = np.concatenate([1 - values, values], axis=1)
+        values = np.concatenate([1 - values, values], axis=1)  # given is the positive class's
         if label.positive == 0:
             values = values[:, ::-1]
     if values.shape[1] != len(label.classes):
@@ -285,6 +285,7 @@ def _lay_out(
         starts = np.searchsorted(seeds.codes[order], seeds.codes)
         names_of_rows = np.empty_like(order)
         names_of_rows[order] = np.arange(len(order)) - starts[order]
+    # A row at a seed as one number.
     cells = np.unique(names_of_rows * len(seeds.names) + seeds.codes)
     if len(cells) < table.num_rows:
         twice = numbered(table.num_rows - len(cells), "row")

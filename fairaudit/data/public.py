@@ -193,6 +193,7 @@ class PoolEncoder:
             groups: Int64 | None = self._audited[pool]
         else:
             (pool, groups), test = self._public, split.test
+        # The encoder learns of what it takes for training rows: the pool, and nobody else.
         extended = Split(split.seed, pool, np.concatenate([split.train, test]))
         fitted = self._encoder.encode(extended)
         train = len(split.train)

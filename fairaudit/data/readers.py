@@ -90,6 +90,7 @@ def open_source(path: Path) -> Source:
                 schema = paipc.open_file(stream).schema
         else:
             lines = head.decode(errors="replace").splitlines()
+            # The sign that the header holds most often, outside of quoted names.
             delimiter = max(",;\t|", key=re.sub(r'"[^"]*"', "", lines[0]).count)
             with pacsv.open_csv(
                 str(path),

@@ -237,6 +237,7 @@ def _gaps(
             reasons[name] = "looks like an id"
         elif lacks.any():
             gaps[name] = lacks
+    # The intersection, which is the last, lacks a value where one of the others does.
     for grouping in groupings[: len(groupings) - config.intersect]:
         if grouping.missing is not None:
             lacks = grouping.groups[labelled] == grouping.missing

@@ -43,9 +43,8 @@ class Spool:
         there = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
         self._folder = there if os.access(there, os.W_OK) else Path(tempfile.gettempdir())
         self._end = 0
-        self._maps: list[
-            tuple[int, mmap.mmap]
-        ] = []  # by first byte; kept, so that no address is given again
+        # Each map with its first byte in the file; kept, so that no address is given again.
+        self._maps: list[tuple[int, mmap.mmap]] = []
 
     @cached_property
     def _file(self) -> BinaryIO:
@@ -63,6 +62,10 @@ class Spool:
         width: int,
     ) -> NDArray[np.uint8]:
         """Blocks of rows ``[n, width]`` as one table, mapped.
+
+        Args:
+            blocks: At least one byte in all, for nothing cannot be mapped.
+            width: Bytes of a row.
 
         Raises:
             OutputError: The disk is full.
@@ -86,7 +89,7 @@ class Spool:
                 first = start + content.ctypes.data - whole.ctypes.data
                 return slice(first, first + len(content))
         start = self._end
-        if len(content):
+        if len(content):  # nothing cannot be mapped
             self.keep_rows(iter([content]), 1)
         return slice(start, start + len(content))
 

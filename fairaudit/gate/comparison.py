@@ -205,6 +205,7 @@ def _changes(
         measures = {group.group: group for group in earlier.by_group}
         pairs = [(measures.get(group.group), group) for group in comparison.by_group]
         names = {name for group in comparison.by_group for name in group.estimates}
+        # Of this arm alone: ``reference.M`` and the parts of a cost have names with a dot.
         plain = [name for name in sorted(names) if name.partition("[")[0] in METRICS]
         metrics = sorted(plain, key=lambda name: order.index(name.partition("[")[0]))
         for metric in metrics:

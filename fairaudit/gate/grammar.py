@@ -182,6 +182,7 @@ def parse_rule(text: str) -> GateRule:
     metric = find_metric(head if is_change else name)
     if group is not None and metric.kind in _MOST_GROUPS:
         most, why = _MOST_GROUPS[metric.kind]
+        # Of an arm's number a column alone is too much already.
         if len(group.names) > most or metric.kind == "arm":
             raise ConfigError(f"{rule}: {metric.name} {why}")
     number = _number(
@@ -240,7 +241,10 @@ def _subject(tokens: list[str], rule: str) -> tuple[str, GroupSelector | None, s
 
 
 def _selector(tokens: list[str], rule: str) -> GroupSelector:
-    """``sex=F``, ``sex=F,M`` or ``sex``; names with signs or blanks are quoted."""
+    """``sex=F``, ``sex=F,M`` or ``sex``; names with signs or blanks are quoted.
+
+    The tokens are the column, ``=``, then names with commas between them.
+    """
     grouping, equals, names = tokens[:1], tokens[1:2], tokens[2::2]
     commas = tokens[3::2]
     is_list = not equals or (equals == ["="] and len(names) == len(commas) + 1)

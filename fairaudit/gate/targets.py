@@ -160,7 +160,7 @@ def find_targets(
         for key in sorted(_arms(rule, report) - study.trainings.keys()):
             left_out[f"{key}: it takes no part in {rule.metric.study}"] = None
     if rule.metric.kind == "arm":
-        lack = ""
+        lack = ""  # one number of all arms: any missing training leaves it open
         if rule.metric.key == "epsilon_if_all_released":
             lack = next(iter(partial.values()), "")
         exact = _of_guarantees(rule, report, trust_claims=trust_claims, trust_module=trust_module)
@@ -309,6 +309,7 @@ def _of_guarantees(
                 value = facts.epsilon.rdp
         if rule.metric.key == "epsilon_if_all_released" and facts.epsilon is not None:
             value = None if key in ways else released
+        # What is not proved counts as no number, unless the caller trusts it.
         is_unsure = facts.guarantee.rests_on_module and not trust_module
         if is_unsure or facts.guarantee is Guarantee.UNCHECKED:
             value = None
@@ -339,6 +340,7 @@ def _of_comparison(
         if rule.groups and group.group not in rule.groups:
             continue
         too_small = comparison.note_on(group)
+        # One that lacks predictions is judged however small, so that the rule cannot pass.
         if too_small and group.unpredicted == 0 and not rule.groups:
             left_out[f"{comparison.grouping} = {group.group}: {too_small}"] = None
         else:

@@ -96,6 +96,7 @@ def find_metric(name: str) -> Metric:
     offered = _offered()
     if name in offered:
         return offered[name]
+    # Else a rate of one class: ``tpr_cost[2].noise`` is ``tpr_cost.noise`` of class 2.
     rate = _CLASS.fullmatch(name)
     metric = offered.get(rate[1] + rate[3]) if rate else None
     if (

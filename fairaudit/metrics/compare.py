@@ -162,6 +162,7 @@ def _part_tables(
     for twin in twins:
         of_seed = {p.seed: p for p in twin.predictions}
         lacking += [p.seed for p in baseline if p.seed not in of_seed]
+        # At a seed that it lacks the reference holds its place; the parts are made undefined below.
         models = [of_seed.get(p.seed, p) for p in baseline]
         # A twin that is the reference stays the same object: `costs_between` gives it no variance.
         after = before
@@ -279,7 +280,7 @@ def _measure(
         group, reason = cut.names[k], cut.too_few(k) or reason
     estimates, ungated = {}, {}
     for name, table in tables.items():
-        if name.startswith("change."):
+        if name.startswith("change."):  # told as gaps alone
             continue
         estimates[name] = estimate(reading(table, cut, k))
         if why := too_few_for_gates(table, cut, [k]):

@@ -165,7 +165,7 @@ def _gap(
     b: int,
 ) -> Gap:
     """The gap between groups ``a`` and ``b``, or between ``a`` and all rows where b is K."""
-    spread, pairs = reading(table, cut, a, b), cut.pairs
+    spread, pairs = reading(table, cut, a, b), cut.pairs  # pairs of the groups large enough
     small = cut.too_few(a) or cut.too_few(b)
     reason = (
         small

@@ -232,8 +232,9 @@ class Influences:
         self.records = records
         self.support = np.zeros(len(records.ids), dtype=bool)
         self._values: list[Float64] = []
-        self._own = np.zeros(len(records.ids))
-        self._every = np.zeros(len(records.ids))
+        self._own = np.zeros(len(records.ids))  # sum over seeds: influence on the own group's value
+        self._every = np.zeros(len(records.ids))  # the same on the value over all rows
+        # Sum over seeds of the products within one seed: what two seeds do not share.
         self._alone = np.zeros((records.n_groups + 1, records.n_groups + 1))
 
     def add(self, place: Int64, score: SeedScores) -> None:
@@ -327,11 +328,12 @@ def contrast(
         whole = len(n) - 1
         values = y[:, a] - y[:, b]
         records = cov[:, a, a] - 2 * cov[:, a, b] + cov[:, b, b]
-        n_test = n[whole] if whole in (a, b) else n[a] + n[b]
+        n_test = n[whole] if whole in (a, b) else n[a] + n[b]  # all rows hold the group's
         n_min = min(n[a], n[b])
     seeds = values.tolist()
-    defined = [v for v in seeds if v == v]
+    defined = [v for v in seeds if not math.isnan(v)]
     mean = math.fsum(defined) / len(defined) if defined else math.nan
+    # Of the mean over seeds, and of two seeds; rounding may leave them just below 0, NaN stays NaN.
     v_rec, v_shared = (max(float(v), 0.0) if v == v else math.nan for v in records)
     v_own = max(0.0, v_rec - v_shared)
     if b is None:
@@ -481,6 +483,7 @@ def among(one: Estimate, n_joint: float) -> Estimate:
     """
     if one.value is None or one.low is None or one.high is None:
         return one
+    # Never narrower than it was: that of a largest gap already allows for all of its pairs.
     half = half_width(
         (one.training_sd or 0.0) ** 2,
         (one.records_sd or 0.0) ** 2,

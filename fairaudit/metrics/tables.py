@@ -32,7 +32,7 @@ def both_tables(
     records: EvaluatedRecords,
     outcome: LabelOutcome,
 ) -> tuple[Tables, Tables, Tables]:
-    """One table per metric of an arm, of its reference and of the change between them.
+    """Three tables for each metric: of an arm, of its reference and of the change between them.
 
     Args:
         ours, theirs: The arm and its reference, as of :func:`evaluated`.
@@ -42,13 +42,17 @@ def both_tables(
     arm_tables: Tables = {}
     reference_tables: Tables = {}
     changed: Tables = {}
-    for metric in outcome.measured:  # one at a time: the influences of all would not fit
+    # One metric at a time: the influences of all would not fit. What others rest on comes first, for
+    # its table is read again.
+    for metric in outcome.measured:
         first, second, change = (Influences(records) for _ in range(3))
         for a, b, place in zip(ours, theirs, records.places, strict=True):
             score, beside = a.score(metric), b.score(metric)
             first.add(place, score)
             second.add(place, beside)
             change.add(place, score.minus(beside))
+        # Adding up left the rows that both rest on at the same seed; the change of two means over
+        # seeds rests on every row that each of them rests on at any seed.
         change.support = first.support & second.support
         _add(arm_tables, "", metric, first, outcome)
         _add(reference_tables, "reference.", metric, second, outcome)
@@ -93,6 +97,7 @@ def costs_between(
             of_class = ClassMetric(name, METRICS[name], outcome.scored or 0)
             support = _change(of_class, later, earlier, records).support
             counts = np.minimum(counts, records.count(support))
+        # As a change of the metric, whose floor and bounds are those of a cost; then by its own name.
         table = metric_table(f"change.{metric.spec.name}", change, counts)
         name = f"{metric.name}.{part}" if part else metric.name
         table = replace(
@@ -187,7 +192,7 @@ def metric_table(name: str, influences: Influences, counts: Int64) -> MetricTabl
     spec, covariance, by_seed = spec_of(name), influences.covariance(), influences.by_seed
     if math.isfinite(spec.width):
         floor = spec.width**2 * floor_variance(counts) * steadiness(covariance, len(by_seed))
-        covariance += np.diag(floor)
+        covariance += np.diag(floor)  # to both: of the mean over seeds, and of two seeds
     bounds = (-spec.width, spec.width) if name.startswith("change.") else spec.bounds
     return MetricTable(
         name, spec.unit, by_seed, covariance, counts, spec.no_interval, bounds=bounds
@@ -220,6 +225,7 @@ def impact_ratio(
         return _no_ratio(selection, name, "nobody is selected at some seed")
     ratio = rates / rates[:, [top]]
     ratio[:, -1] = np.nan  # "all rows" has no impact ratio
+    # d(r_k / r_top) = (d r_k - ratio_k d r_top) / r_top: 0 for the most selected group itself.
     centre = np.nan_to_num(ratio.mean(axis=0))
     jacobian = np.eye(len(mean))
     jacobian[:, top] -= centre
@@ -262,6 +268,7 @@ def impact_change(
         tables["reference.selection_rate"], "reference.impact_ratio", eligible
     )
     arm, base = tables["selection_rate"].covariance, tables["reference.selection_rate"].covariance
+    # Var(a - b) = Var(a) + Var(b) - 2 Cov(a, b), solved for the covariance of the two arms' rates.
     between = (arm + base - tables["change.selection_rate"].covariance) / 2
     shared = to_private @ between @ to_reference.T
     covariance = private.covariance + reference.covariance - shared - shared.swapaxes(1, 2)

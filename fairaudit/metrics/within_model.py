@@ -100,7 +100,7 @@ class LabelOutcome:
     Args:
         n_classes: Y.
         positive: Index of the class that is true or false, or None where none is known.
-        favourable: Index of the class that who is selected is given; None for that of the rate.
+        favourable: Index of the class that counts as selected; None: that which the rate is about.
     """
 
     n_classes: int
@@ -244,6 +244,7 @@ class EvaluatedSeed:
             outcome: Which classes count.
         """
         probabilities, weights = predictions.probabilities, predictions.weights
+        # Of a search's candidates those that are never kept are not measured.
         if weights is not None:
             probabilities, weights = probabilities[weights > 0.0], weights[weights > 0.0]
         of_rows = labels, groups, n_groups, outcome
@@ -389,7 +390,9 @@ class EvaluatedRows:
         else:
             forecast = self.probabilities.max(axis=1).astype(np.float64)
             event = (self.predicted == self.labels).astype(np.float64)
-        usable = np.where(np.isfinite(forecast), forecast, 0.0)
+        usable = np.where(
+            np.isfinite(forecast), forecast, 0.0
+        )  # NaN has no bin; its cell stays NaN
         bins = np.minimum((usable * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
         cell, n_cells = self.groups * CALIBRATION_BINS + bins, self.n_groups * CALIBRATION_BINS
         cells = np.bincount(cell, forecast - event, n_cells).reshape(

@@ -9,7 +9,7 @@ from statistics import fmean
 from fairaudit.capabilities import added, part_of
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
-from fairaudit.metrics.registry import CONSTANT, beside_constant, spec_of
+from fairaudit.metrics.registry import CONSTANT, STEP, STEP_AND_CLIPPING, beside_constant, spec_of
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.findings import Advice, Finding, Knob
 from fairaudit.report.main_gap import (
@@ -141,7 +141,7 @@ def _of_answers(
     """Groups that only one answer is left for, classes that a group lost, and what is not known."""
     answers = {group.group: group.value("one_answer") for group in comparison.by_group}
     classes = [label_class.name for label_class in report.data.label.classes]
-    named = set()
+    named = set()  # groups with one answer left, which is said once and not for every class lost
     for share in sorted(comparison.doubtful, key=lambda share: -(share.reference.value or 0.0)):
         numbers = {"share": interval_of(share.private), "reference": interval_of(share.reference)}
         code, reason, advised = "class_lost", "", _remedy(report, arm)
@@ -192,7 +192,7 @@ def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
             gaps.append(gap)
         gaps += [named for named in named_gaps(comparison, metric) if named is not gap]
     detected = [gap for gap in gaps if is_detected(gap)]
-    detected.sort(
+    detected.sort(  # rates, which people know, before losses
         key=lambda gap: (spec_of(gap.metric).unit != "fraction", -abs(gap.signed.value or 0.0))
     )
     for gap in detected:
@@ -224,6 +224,7 @@ def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
         size = {"size": interval_of(gap.size)}
         yield _finding("no_gap", comparison, metric, (), size, report=report)
         least_found, bound = gap.minimum_detectable, gap.size.high
+        # One above the bound is excluded already.
         if least_found is not None and bound is not None and least_found <= bound:
             least = {"least": _alone(least_found)}
             yield _finding("least_found", comparison, metric, (), least, report=report)
@@ -417,13 +418,13 @@ def _self_check(
     comparison: Comparison,
 ) -> Iterator[Finding]:
     """An arm compared with itself must show no gap."""
-    twins = [
+    private_references = [
         candidate
         for candidate in report.arms
         if candidate.key == comparison.reference and candidate.reference
     ]
     gap = main_gap(comparison)
-    if not twins or twins[0].method != arm.method or gap is None:
+    if not private_references or private_references[0].method != arm.method or gap is None:
         return
     if gap.signed.excludes_zero:
         numbers = {"size": interval_of(gap.signed)}
@@ -471,7 +472,10 @@ def _remedy(report: Report, arm: ArmFacts) -> Advice | None:
 
 
 def _knob(report: Report, arm: ArmFacts) -> Knob | None:
-    """By what most of its gap comes from, else most of its cost."""
+    """By what most of its gap comes from, else most of its cost; None where no option helps.
+
+    Where neither is detected, by the largest part of the loss as it was estimated.
+    """
     compared = [comparison for comparison in report.costs if comparison.arm == arm.key]
     if arm.capability:
         knob: Knob | None = part_of(arm.capability, "knob")(compared)
@@ -509,23 +513,28 @@ def _against_undertraining(report: Report, arm: ArmFacts) -> Knob | None:
 def _against(report: Report, arm: ArmFacts, part: str) -> Knob | None:
     """The option to change that makes this part of a cost smaller; None if there is none.
 
-    A rule has weighed the step, and a search step and bound, against the noise.
+    A rule has weighed the step, and a search step and bound, against the noise: then only a larger
+    epsilon makes the step's part smaller.
+
+    Args:
+        report, arm: The arm, and the report that holds it.
+        part: A name of ``registry.PARTS``.
     """
     is_weighed = report.settings_tried is not None
-    match part:
-        case "partition":
-            return "teachers down" if "teachers" in arm.settings else None
-        case "regularisation":
-            return "penalty down" if "penalty" in arm.settings else None
-        case "step" | "step_and_clipping" if not is_weighed and not arm.step_by_rule:
-            step, _ = _beside_rule(report, arm)
-            return "epsilon up" if 1 <= step <= BEYOND else "step by rule"
-        case "step" | "step_and_clipping":
+    if part == "partition":
+        return "teachers down" if "teachers" in arm.settings else None
+    if part == "regularisation":
+        return "penalty down" if "penalty" in arm.settings else None
+    if part in (STEP, STEP_AND_CLIPPING):
+        if is_weighed or arm.step_by_rule:
             return "epsilon up"
-        case "clipping":
-            is_bounded = "max_grad_norm" in arm.settings and not find(arm.method).is_normalised
-            clips_much = _clipped(report, arm.key) > LITTLE_CLIPPED
-            return "bound up" if is_bounded and clips_much and not is_weighed else None
+        step, _ = _beside_rule(report, arm)
+        return "epsilon up" if 1 <= step <= BEYOND else "step by rule"
+    if part == "clipping":
+        is_bounded = "max_grad_norm" in arm.settings and not find(arm.method).is_normalised
+        clips_much = _clipped(report, arm.key) > LITTLE_CLIPPED
+        return "bound up" if is_bounded and clips_much and not is_weighed else None
+    # NOISE and STEP_AND_NOISE; of a method from outside whatever else it calls its part.
     return _against_noise(report, arm)
 
 

@@ -57,6 +57,7 @@ class Split:
         """
         parts = {part.name: part for part in self.known}
         together = parts.pop(STEP_AND_NOISE, None)
+        # A step's part of 0 is that of the reference's own steps: nothing was shortened.
         if step_by_rule and together is not None and parts[STEP].number.value:
             del parts[STEP], parts[NOISE]
             return (together, *parts.values())
@@ -135,7 +136,7 @@ def _shared(gap: Gap, *, is_negative: bool) -> Estimate:
     if shared.value is not None and shared.low is not None and shared.high is not None:
         half = shared.high - shared.value
         low, high = value - half, value + half
-        if shared.low == 0:  # bounds may have cut the upper end, never so that 0 is left out
+        if shared.low == 0:  # it includes 0, however short bounds have cut the upper half
             low, high = min(low, 0.0), max(high, 0.0)
     if is_negative:
         value = -value

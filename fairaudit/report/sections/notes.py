@@ -33,7 +33,7 @@ def limitations(report: Report) -> Section | None:
     items = []
     for limitation in report.limitations:
         text = plain(limitation.text, 800)
-        if limitation.code == "fixed_seeds":
+        if limitation.code == "fixed_seeds":  # no model of it may be released: how to make one
             commands = [command_of(report, "report.json") for command_of in added("next_command")]
             for command in filter(None, commands):
                 text += f" Beside report.json: {plain(command, 1000)}"
