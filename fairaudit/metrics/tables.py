@@ -42,8 +42,8 @@ def both_tables(
     arm_tables: Tables = {}
     reference_tables: Tables = {}
     changed: Tables = {}
-    # One metric at a time: the influences of all would not fit. What others rest on comes first, for
-    # its table is read again.
+    # One metric at a time: the influences of all would not fit. Those that others rest on come
+    # first, for their tables are read again.
     for metric in outcome.measured:
         first, second, change = (Influences(records) for _ in range(3))
         for a, b, place in zip(ours, theirs, records.places, strict=True):
@@ -97,7 +97,7 @@ def costs_between(
             of_class = ClassMetric(name, METRICS[name], outcome.scored or 0)
             support = _change(of_class, later, earlier, records).support
             counts = np.minimum(counts, records.count(support))
-        # As a change of the metric, whose floor and bounds are those of a cost; then by its own name.
+        # Made as a change of the metric, which has the floor and bounds of a cost; then renamed.
         table = metric_table(f"change.{metric.spec.name}", change, counts)
         name = f"{metric.name}.{part}" if part else metric.name
         table = replace(
