@@ -13,9 +13,8 @@ from types import FrameType
 
 def main() -> int:
     """The program, for whatever starts it; see :func:`fairaudit.cli.app.main`."""
-    handles = (
-        signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    )  # else whoever started it decided
+    # Any other handler was set by whoever started this, and stays.
+    handles = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if handles:
         signal.signal(signal.SIGINT, _interrupt)
     for name in ("stdout", "stderr"):

@@ -172,7 +172,7 @@ def examined(
     """
     config, seconds = audit.resolved.config, audit.seconds
     put_aside(config.out)
-    for is_last in (False, True):
+    for is_last in (False, True):  # a second time with the twins of arms whose harm is detected
         with _stage("training", seconds, listener):
             audit = trained(audit, rundir, listener)
         with _stage("measuring", seconds, listener):

@@ -82,9 +82,8 @@ class OwnCodeError(TrainingError):
         log: str = "",
     ) -> None:
         super().__init__(message, hint)
-        self.log = (
-            log  # no argument of the exception, and kept on the trip from a worker all the same
-        )
+        # No argument of the exception, and kept on the trip from a worker all the same.
+        self.log = log
 
 
 class PrivacyError(FairauditError):

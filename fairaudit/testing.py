@@ -207,6 +207,7 @@ def noise_is_as_large_as_claimed(spec: MethodSpec) -> None:
     case = _Case(spec, _defaults(spec), RECORDS)
     done = case.trained_on([], repeats=RUNS)
     claims = torch.stack(done.rule.part.claims).double().unsqueeze(-1)
+    # What is released is divided by the expected batch size, RECORDS / STEPS.
     noise = torch.stack(done.gradients).double() * RECORDS / STEPS
     _check_noise("the gradient", noise / (claims * case.settings["noise_multiplier"]))
     for part in (done.rule.part, done.objective.part):
@@ -223,17 +224,10 @@ def the_event_is_what_the_loop_counted(spec: MethodSpec) -> None:
     if planned != counted:
         raise LawBroken(f"training released {counted}, and the description says {planned}")
     silent = spec.without_noise(case.settings)
-    if (
-        silent is None
-        or _Case(
-            spec,
-            silent,
-            RECORDS,
-        )
-        .trained_on([0])
-        .event()
-        is not None
-    ):
+    claims_nothing = (
+        silent is not None and _Case(spec, silent, RECORDS).trained_on([0]).event() is None
+    )
+    if not claims_nothing:
         raise LawBroken("without noise something is still claimed")
 
 
@@ -510,6 +504,7 @@ def _everywhere(spec: MethodSpec) -> Iterator[_Case]:
     for settings in _ends(spec):
         yield _Case(spec, settings, FEW)
     corners = 2 ** len(spec.settings)
+    # A step that is odd visits corners at both ends of every range.
     for corner in range(0, corners, corners // MOST_CORNERS | 1):
         settings = {}
         for place, (name, setting) in enumerate(spec.settings.items()):

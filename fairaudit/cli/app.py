@@ -65,7 +65,7 @@ class _Command(TyperCommand):
             parameter.name: parameter.get_help_record(ctx) for parameter in self.get_params(ctx)
         }
         placed = {option.field for option in OPTIONS}
-        if not placed <= records.keys():
+        if not placed <= records.keys():  # a command without the options of an audit
             super().format_options(ctx, formatter)
             return
         panels = {title: [option.field for option in options] for title, options in PANELS.items()}

@@ -39,7 +39,7 @@ def twin_seconds(plan: Plan, cores: int) -> float:
     seconds = PER_OPERATION * _seeds(plan) * plan.effort.twins
     for job in plan.jobs:
         if plan.arm(job.arm).has_twins:
-            seconds += 2 * _evaluating(plan, job.arm)
+            seconds += 2 * _evaluating(plan, job.arm)  # without noise, and its steps alone
     return seconds / _at_once(plan, cores)
 
 

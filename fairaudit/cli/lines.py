@@ -72,7 +72,15 @@ def plan_lines(
     reading: float = 0.0,
     splitting: float = 0.0,
 ) -> Iterator[str]:
-    """What will be trained, at which epsilon, and about how long it takes."""
+    """What will be trained, at which epsilon, and about how long it takes.
+
+    Args:
+        plan: What is trained.
+        seconds: Of the whole run, on ``cores`` cores.
+        cores: At most so many trainings at a time.
+        reading: Seconds of it for the readings of checkpoints; 0: none are taken.
+        splitting: Seconds that twins may take on top.
+    """
     yield f"  privacy {_privacy(plan)}"
     for guarantee in Guarantee:  # said of an arm before it is trained
         keys = [arm.key for arm in plan.arms if arm.privacy.guarantee is guarantee]

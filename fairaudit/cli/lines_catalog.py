@@ -65,6 +65,8 @@ def described(spec: MethodSpec) -> Mapping[str, Mapping[str, str | None]]:
 
 def setting_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
     """Every number that some method reads, once: what it is and which values it may have."""
+    # Methods that share a setting describe it alike but for its default, which is not shown here:
+    # the last one speaks for all.
     facts_of = {name: facts for spec in specs for name, facts in described(spec).items()}
     yield ""
     yield "Settings (--settings METHOD.SETTING=VALUE)"

@@ -91,10 +91,11 @@ _TYPED = re.compile(r"\bfairaudit (?:run|plan) ")
 
 
 def folded(line: str, width: int | None) -> Iterator[str]:
-    """The line in pieces of at most ``width`` columns; whole where width is None or it fits.
+    """The line in pieces of at most ``width`` columns, broken between words and never in a number.
 
-    A word that is longer stays whole, and so does a line with a command: a terminal wraps it so
-    that it can be copied.
+    A word that is longer stays whole. So does a line with a command, which a terminal wraps so that
+    it can be copied, a text of several lines, and every line where there is no terminal (None) or
+    one of less than 20 columns.
     """
     if width is None or "\n" in line or width < _LEAST or _TYPED.search(line):
         yield line
@@ -103,7 +104,7 @@ def folded(line: str, width: int | None) -> Iterator[str]:
 
     indent = " " * (len(line) - len(line.lstrip()) + _INDENT)
     piece = ""
-    for unit in _UNIT.findall(line):
+    for unit in _UNIT.findall(line):  # a word or an interval, with the blanks before it
         if piece.strip() and cell_len(piece + unit) > width:
             yield piece
             piece = indent + unit.lstrip()

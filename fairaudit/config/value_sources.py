@@ -151,6 +151,7 @@ def merge_layers(layers: Sequence[OptionLayer]) -> ResolvedConfig:
             if name == "noise_multiplier":
                 values["epsilon"] = ()  # the default target would read as one that was met
                 origins["epsilon"] = f"not used: noise_multiplier is set ({origin})"
+            # A plain option, or an epsilon for all, silences the numbers of single methods.
             void = "noise_multiplier" if name == "epsilon" else name
             if void in _PER_METHOD:
                 for numbers in settings.values():

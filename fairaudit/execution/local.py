@@ -42,9 +42,9 @@ PRELOAD = (
     "fairaudit.execution.scheduler",  # what a task is made of
     "fairaudit.execution.worker",
 )
-# OpenMP and BLAS read these once, when they are loaded.
-# A numpy.py that merely lies in the current folder is not what helpers are to import.
+# A numpy.py that merely lies in the current folder is not what workers are to import.
 _SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+# OpenMP and BLAS read these once, when they are loaded.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 _AT_START = {**ONE_THREAD, **_SAFE_PATH}
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")

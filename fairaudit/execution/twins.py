@@ -48,6 +48,7 @@ def train_twins(
     if stepping is None:
         return arrays, {STEP_FACT: StepTwin.NONE}
     alone, kind = StepsAlone(method), StepTwin.NONE
+    # On the reference's batches, at its length of step, the steps alone are the reference.
     has_its_batches = set(task.sampling) == {"shared"}
     if has_its_batches and alone.takes_steps_of(stepping, reference_rate):
         return arrays, {STEP_FACT: StepTwin.REFERENCE}

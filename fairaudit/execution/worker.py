@@ -37,7 +37,7 @@ from fairaudit.planning.plan import Job, Plan
 from fairaudit.privacy.events import event_to_json
 from fairaudit.results.jobs import Array, JobResult
 
-BASELINE_ROWS = 100_000  # likewise: enough for an accuracy to a third of a percent
+BASELINE_ROWS = 100_000  # of each side: enough for an accuracy to a third of a percent
 
 
 def run_job(
@@ -62,6 +62,7 @@ def run_job(
     # Gradients of records that are surely right fade below float32's normal range, where a
     # processor takes several times as long; the reference of an image audit took twice the time.
     torch.set_flush_denormal(True)
+    # Methods that options name are not in the catalog of this process yet.
     admit(plan.config.method)
     admit_outside(plan.config)
     arm = plan.arm(job.arm)
@@ -78,24 +79,24 @@ def run_job(
     )
     common: dict[str, Array] = {"test_rows": split.test, "train_classes": counts}
     if arm.capability:
-        arrays, told = part_of(arm.capability, "train")(plan, job, arm, prepared)
+        arrays, of_training = part_of(arm.capability, "train")(plan, job, arm, prepared)
     else:
         task = task_of(plan, job, arm, prepared, None if arm.search else source)
         method = method_of(arm)
         if job.is_twins:
             rate = plan.arm(REFERENCE).settings["learning_rate"]
-            arrays, told = train_twins(arm, method, task, prepared, rate)
-            common = {}
+            arrays, of_training = train_twins(arm, method, task, prepared, rate)
+            common = {}  # the arm's own result holds them
         elif arm.search is not None:
             try_settings = part_of(arm.search.capability, "try_settings")
-            arrays, told = try_settings(arm, method, task, prepared)
+            arrays, of_training = try_settings(arm, method, task, prepared)
         elif plan.study:
             trained = method.fit(task, [])
             _assert_as_planned(arm, trained)
-            arrays, told = part_of(plan.study, "outcome")(task, trained, prepared), {}
-            common = {}
+            arrays, of_training = part_of(plan.study, "outcome")(task, trained, prepared), {}
+            common = {}  # a study keeps rows of its own choice
         else:
-            arrays, told = _training(plan, arm, method, task, prepared)
+            arrays, of_training = _training(plan, arm, method, task, prepared)
     encoded, first = prepared.encoded, prepared.dataset.duplicate_of
     facts: dict[str, object] = {
         "n_train": len(encoded.split.train),
@@ -104,9 +105,9 @@ def run_job(
         "merged": dict(encoded.merged),
     }
     if first is not None:
-        twins = np.isin(first[encoded.split.test], first[encoded.split.train])
-        facts["duplicates_across_split"] = int(twins.sum())
-    facts |= {**told, "seconds": time.perf_counter() - began}
+        is_double = np.isin(first[encoded.split.test], first[encoded.split.train])
+        facts["duplicates_across_split"] = int(is_double.sum())
+    facts |= {**of_training, "seconds": time.perf_counter() - began}
     return JobResult(job.id, {**common, **arrays}, facts)
 
 
@@ -127,6 +128,7 @@ def _training(
     if plan.config.diagnostics != "off" and spec.readings:
         module, _, name = spec.readings.partition(":")
         read_by_method = getattr(importlib.import_module(module), name)(method, task, trained)
+    # Asked of methods from outside.
     unsaid = sorted(read_by_method.keys() - spec.meanings.keys()) if home_of(spec) else []
     if unsaid:
         raise TrainingError(

@@ -125,7 +125,7 @@ def make_arms(
             forms = [None, *(v.name for v in spec.variants if v.name in config.variant)]
             arms += [made.arm(spec, form, target) for form in forms]
             if config.self_check and not spec.control_of and not spec.method_set:
-                arms.append(self_check(arms[-len(forms)]))
+                arms.append(self_check(arms[-len(forms)]))  # of the method itself, its first form
     for arms_of_capability in added("arms"):
         arms += arms_of_capability(config, targets, arms[0])
     by_key = {arm.key: arm for arm in arms}

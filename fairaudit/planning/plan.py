@@ -328,7 +328,7 @@ def _jobs(plan: Plan) -> tuple[Job, ...]:
                 identity["search"] = arm.search.to_json()
             if arm.key in outside:
                 identity |= outside[arm.key]
-                identity["is_first"] = seed == config.seed
+                identity["is_first"] = seed == config.seed  # there it may be trained twice
             ids[arm.key] = job_id(identity)
             jobs.append(Job(ids[arm.key], arm.key, seed, arm.repeats, source))
     return tuple(jobs)
@@ -358,7 +358,7 @@ def _epsilon_of_everything(
     shared = [e for arm, e in private if arm.shares_samples and isinstance(e, SampledGaussian)]
     runs: list[tuple[PrivacyEvent, int]] = [(joint(shared), seeds)] if shared else []
     for arm, event in private:
-        alone = (arm.repeats - arm.shares_samples) * seeds
+        alone = (arm.repeats - arm.shares_samples) * seeds  # the first repeat is in the joint one
         if alone:
             runs.append((event, alone))
     return composed_epsilon(runs, delta)

@@ -50,7 +50,7 @@ class Request:
         trainer: ``module:function``.
         data: Of a trainer; the table of a synthesizer; None to ask what the function declares.
         privacy, seed, settings: As the function takes them.
-        test: What a trainer's predictor is asked for before its training rows.
+        test: Features of all rows that a trainer's predictor is asked for.
         hidden: A column of the table that is in no row that is handed over; or "".
         memory: MiB, or None.
         timeout: s, or None.
@@ -162,7 +162,7 @@ def _declared(function: Callable[..., object], name: str) -> Declared:
 def _trained(
     function: Callable[..., object], request: Request, data: TrainingData, untouched: Request
 ) -> Trained:
-    """Train by the user's function; probabilities ``[n, Y]`` of test and of training rows.
+    """Train by the user's function; probabilities ``[n, Y]`` of the rows of ``request.test``.
 
     ``untouched`` holds the same request: the function may have written over its data.
     """
@@ -260,6 +260,7 @@ def _predicted(
             raise OwnCodeError(message, _IN_ORDER)
     rounded = values.astype(np.float32)
     best = values.argmax(axis=1)
+    # Two probabilities may be one float32: the class that was ahead is put ahead by the next one.
     moved = np.flatnonzero(rounded.argmax(axis=1) != best)
     rounded[moved, best[moved]] = np.nextafter(rounded[moved].max(axis=1), np.float32(2))
     return rounded

@@ -108,9 +108,11 @@ def _is_reordered(
         ours = _confusion(done[seed], dataset)
         theirs = _confusion(references[seed], dataset)
         rows, columns = linear_sum_assignment(ours, maximize=True)
-        best, largest = ours[rows, columns].sum(), ours.sum(0).max()
+        reordered, largest = ours[rows, columns].sum(), ours.sum(0).max()
         half_way = (np.trace(theirs) + largest) / 2
-        if best < half_way or best <= largest or np.trace(ours) >= largest:
+        is_good_reordered = reordered >= half_way and reordered > largest
+        is_good_as_it_is = np.trace(ours) >= largest
+        if is_good_as_it_is or not is_good_reordered:
             return False
     return bool(seeds)
 

@@ -58,6 +58,7 @@ def train_on_table(
         if arm.trainer:
             raise OwnCodeError(f"its table: {error.message}", error.hint) from error
         raise
+    # The real rows, then the table's, which are what is trained on.
     joined = replace(dataset, features=features)
     made = dataset.n_rows + np.arange(table.num_rows)
     inputs = make_encoder(joined, plan.config.encoding).encode(
