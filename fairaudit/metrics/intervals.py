@@ -182,9 +182,10 @@ def half_width(
 ) -> float:
     """``sqrt(t^2 seed_variance + z^2 record_variance)`` of ``seeds`` seeds.
 
-    For one of ``pairs``.
+    For one of ``pairs`` that share the 5 %, which no interval has more of than all: where every
+    difference of a report is told, no other is left to share with.
     """
-    t, z = quantiles(1 - 0.025 / pairs, max(1, seeds - 1))
+    t, z = quantiles(1 - 0.025 / max(1.0, pairs), max(1, seeds - 1))
     return math.sqrt(t**2 * seed_variance + z**2 * record_variance)
 
 

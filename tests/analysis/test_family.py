@@ -89,6 +89,16 @@ def test_what_is_detected_leaves_its_share_to_the_others():
     assert ("one", "tpr_cost", "FX") in told(family([arm("one", {**loss, **tpr})]))
 
 
+def test_where_everything_is_told_each_has_its_own_interval():
+    """Nothing is left to share the 5 % with: a study has none of the measures that stay silent."""
+    sizes = {("leakage_auc", pair): 1.0 for pair in PAIRS}
+    (one,) = family([arm("one", sizes)], ("leakage_auc",)).comparisons
+    attacked = [of_pair for of_pair in one.gaps if of_pair.metric == "leakage_auc"]
+    assert [of_pair.detected for of_pair in attacked] == [True] * 3
+    for of_pair in attacked:
+        assert of_pair.joint_high == pytest.approx(1 + half_of(1))
+
+
 def test_where_none_is_detected_the_printed_interval_is_that_of_all_together():
     """Its own interval leaves 0 out, which would contradict the word beside it."""
     size = (half_of(3) + half_of(15)) / 2
