@@ -343,8 +343,8 @@ def test_a_student_gets_the_records_that_were_planned_whatever_the_coins_say(aud
     queries = int(choice.arm.settings["queries"])
     assert len({len(train_for_release(choice).test) for _ in range(6)}) > 1
 
-    def few(dataset, config):
-        split = coin_split(dataset, config.split)
+    def few(dataset, options):
+        split = coin_split(dataset, options)
         return replace(split, test=split.test[: queries - 1])
 
     monkeypatch.setattr("fairaudit.release.train.coin_split", few)
