@@ -57,10 +57,7 @@ class _Unread(Exception):
 
 class _Command(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 (typer's signature)
-        """Options below the heads of their panels, in the panels' order.
-
-        Few of them below one head.
-        """
+        """Options below the heads of their panels, in the order of ``PANELS``."""
         records = {
             parameter.name: parameter.get_help_record(ctx) for parameter in self.get_params(ctx)
         }

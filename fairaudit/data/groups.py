@@ -68,7 +68,7 @@ def make_groupings(
         ConfigError: ``bin`` on a column that is no group, a bad bin, ``intersect`` of one group.
         DataError: A group with one value, over 200 values, or an id.
     """
-    label = by_label.name if by_label else None
+    label = by_label.name if by_label else None  # named as a group too, it is one grouping
     columns = tuple(name for name in dict.fromkeys(config.group) if name != label)
     stray = [name for name in config.bin if name not in columns]
     if stray:

@@ -136,6 +136,7 @@ def share_inputs(
     spool = Spool(config.out)
 
     def make() -> Inputs:
+        # Features come from the encoder's records; the table itself stays with this process.
         bare = replace(dataset, features=dataset.features.schema.empty_table())
         encoder = make_encoder(dataset, config.encoding, spool)
         pool_encoder = PoolEncoder.of(dataset, config, spool) if by_pool else None

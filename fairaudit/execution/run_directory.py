@@ -109,14 +109,14 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
         refuse_other_data(config)
         try:
             _clear(rundir, with_trainings=not config.resume)
-            os.ftruncate(lock, 0)
+            os.ftruncate(lock, 0)  # a second run that finds the lock held names this process
             os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
         except OSError as error:
             raise output_error(rundir.jobs, error) from error
         content = {"data": config.data.name, "name": data_name(config.data)}
         manifest = (canonical_json(content) + "\n").encode()
         write_atomically(rundir.jobs / _MANIFEST, manifest, mode=0o600)
-        refuse_unusable(rundir.out)
+        refuse_unusable(rundir.out)  # where the reports go once all is trained
         yield rundir
 
 

@@ -265,9 +265,9 @@ def _comparisons(rule: GateRule, report: Report) -> Iterator[Comparison]:
     for comparison in compared:
         if comparison.arm not in arms or not _fits(rule.group, comparison):
             continue
-        is_split = part_of(key) and _holds_part(rule.metric, comparison)
-        if is_split and key not in comparison.overall.estimates:
-            continue
+        is_part_of_split = part_of(key) and _holds_part(rule.metric, comparison)
+        if is_part_of_split and key not in comparison.overall.estimates:
+            continue  # its parts have other names
         reference = comparison.reference if rule.metric.is_relative else ""
         grouping = "" if rule.is_overall else comparison.grouping
         place = comparison.arm, reference, grouping

@@ -53,6 +53,7 @@ def doubtful_classes(
         beside = metric_table("selection_rate", reference, cut.counts)
         contrast = metric_table("change.selection_rate", kept, cut.counts)
         shares.append((arm_table, beside, contrast))
+        # Either model predicts it for somebody of the group, at some seed.
         n_answers += ((arm_table.by_seed > 0) | (beside.by_seed > 0)).any(axis=0)
     for k, group in enumerate(cut.names):
         for target, tables in enumerate(shares):

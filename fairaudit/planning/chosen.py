@@ -54,7 +54,7 @@ def chosen_methods(numbers: SettingsResolver) -> list[MethodSpec]:
             lacking = _lacking(numbers, spec)
             if lacking:
                 raise ConfigError(f"{spec.name} {lacking.reason}", hint=lacking.remedy)
-    for spec in catalog().values():
+    for spec in catalog().values():  # those that only the name of their set asks for, as `ablation`
         if spec.method_set in config.method:
             specs[spec.name] = spec
     for spec in catalog().values() if EVERY_METHOD in config.method else ():

@@ -291,6 +291,7 @@ def plan_trainings(
 def _jobs(plan: Plan) -> tuple[Job, ...]:
     """Every arm at every seed; a job's id is a hash of all that its training depends on."""
     config, training = plan.config, plan.training
+    # Every option without a mark changes trainings; the others do so by what stands beside it.
     data = config.model_dump(mode="json", exclude=marked(type(config), *Effect))
     pool = pool_digest(config)
     code = {modules: code_digest(modules) for modules in set(map(_modules, plan.arms))}

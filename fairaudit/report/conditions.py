@@ -417,7 +417,7 @@ def _self_check(
     arm: ArmFacts,
     comparison: Comparison,
 ) -> Iterator[Finding]:
-    """An arm compared with itself must show no gap."""
+    """An arm compared with another run of itself, as ``--self-check`` adds, must show no gap."""
     private_references = [
         candidate
         for candidate in report.arms

@@ -25,6 +25,7 @@ def reproduce_command(resolved: ResolvedConfig) -> str:
             continue
         value = getattr(resolved.config, name)
         words += words_of(name, value)
+        # As a literal of Python; what is none, as a path, by its text.
         if isinstance(value, tuple):
             value = list(value)
         if not isinstance(value, str | int | float | bool | list | Mapping):
