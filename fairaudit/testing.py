@@ -98,6 +98,7 @@ def private_by_steps(spec: MethodSpec) -> GradientMethod:
     path, _, name = spec.trainer.partition(":")
     trainer = getattr(importlib.import_module(path), name)()
     kind = type(trainer)
+    # It trains through this program's loop where it overrides neither of the two.
     if (
         not spec.trains_by_steps
         or not isinstance(trainer, GradientMethod)

@@ -131,6 +131,7 @@ def category_column(
     n = len(levels)
     kept = np.arange(n) if kept is None else kept
     merged = 0 if rare is None else len(rare)
+    # Of each level, of an unlisted text, of a missing value. The value 0 at place 0 sets nothing.
     places, values = np.zeros(n + 2, np.int64), np.zeros(n + 2)
     if len(kept) == 2 and not merged:
         inputs = [f"{name}={levels[int(kept[1])]}"]

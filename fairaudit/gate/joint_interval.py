@@ -36,7 +36,7 @@ def growth(
 
     if seeds < 2:
         variances = Variances(seeds=0.0, records=1.0)
-    elif variances is None or not sum(variances):
+    elif variances is None or not sum(variances):  # of no width any factor does
         variances = Variances(seeds=1.0, records=0.0)
     shared = half_width(*variances, seeds, among)
     return shared / half_width(*variances, seeds)

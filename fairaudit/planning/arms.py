@@ -102,6 +102,7 @@ def make_arms(
         PrivacyError: A target that cannot be met; a count noise too large for the batch.
     """
     config = numbers.config
+    # From here on the catalog of this process has the methods that options name.
     admit(config.method)
     admit_outside(config)
     check_settings(numbers)
@@ -131,7 +132,7 @@ def make_arms(
     by_key = {arm.key: arm for arm in arms}
     by_rule = []
     for arm in arms:
-        # A control goes as far as what it controls.
+        # A control takes the steps of the arm that it copies, by rule where that one does.
         copied = by_key[arm.source] if arm.source is not None else arm
         source_settings = numbers.config.settings.get(copied.method, {})
         is_given = numbers.config.learning_rate is not None or "learning_rate" in source_settings
@@ -153,6 +154,7 @@ class _Making:
         """A method in one form at one epsilon; None: by the given noise."""
         config = self.numbers.config
         suffix = ""
+        # A method that only its set asks for has no epsilon to sweep.
         if target is not None and len(config.epsilon) > 1 and not spec.method_set:
             suffix = f"@{target:g}"
         variant = next((v for v in spec.variants if v.name == form), None)
@@ -202,7 +204,7 @@ class _Making:
             shares_samples=spec.trains_by_steps,
             search=search,
             also_beside=() if spec.reference in (None, REFERENCE) else (REFERENCE,),
-            charge=None if privacy.base_epsilon is None else charge,
+            charge=None if privacy.base_epsilon is None else charge,  # else the search is uncharged
         )
 
     def settings(

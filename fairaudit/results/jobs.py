@@ -170,7 +170,7 @@ def _mapped(path: Path, arrays: Mapping[str, Array]) -> dict[str, Array]:
 
     The results of a run may not fit in memory.
     """
-    with path.open("rb") as file:
+    with path.open("rb") as file:  # the length of the header in 8 bytes, the header, the tensors
         size = int.from_bytes(file.read(8), "little")
         header = json.loads(file.read(size))
     mapped: dict[str, Array] = dict(arrays)

@@ -80,7 +80,7 @@ def arms(
     for spec in admit_outside(config):
         declared = _declared(spec.trainer)
         search = None
-        for search_ranges in added("search_ranges"):
+        for search_ranges in added("search_ranges"):  # one capability searches, or none
             search = search_ranges(config, declared.settings)
         is_table = spec.trainer not in config.trainer
         if config.tune is not None and (is_table or not declared.settings):
@@ -103,7 +103,7 @@ def arms(
             capability=spec.capability,
             search=search,
         )
-        if spec.reference is None or not spec.trainer:
+        if spec.reference is None or not spec.trainer:  # no code that an epsilon is asked of
             yield arm
             continue
         for target in targets:
