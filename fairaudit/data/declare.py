@@ -41,6 +41,7 @@ def lay_over(
             if kind_of(column.type) == "image":
                 raise DataError(f"column {quoted(name)} is declared a category and holds images")
             codes = listed_codes(column, declaration.categories)
+            # A code past the categories: of a value that is not listed, then of a missing one.
             beyond = codes == len(declaration.categories)
             is_gap = codes >= len(declaration.categories)
             if declaration.missing is not None:

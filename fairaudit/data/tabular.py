@@ -291,7 +291,7 @@ def _row_notices(
         message = f"{numbered(sum(counts.values()), 'row')} left out: {reason}"
         notices.append(Notice("rows_dropped", message, "their counts by group are in the report"))
     for why in dict.fromkeys(reasons.values()):
-        if why in (BY_OPTION, UNSUPPORTED, NOT_TEXT):
+        if why in (BY_OPTION, UNSUPPORTED, NOT_TEXT):  # asked for, or said by `read_checked`
             continue
         names = [name for name, reason in reasons.items() if reason == why]
         message = f"left out, {why}: {listed(names)}"

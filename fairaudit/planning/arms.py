@@ -263,7 +263,8 @@ def _settings(
     """The arm's numbers: its own setting, else the shared option, else the rule.
 
     A control takes the settings of the method that it controls, a reference those of its method;
-    ``beside`` names a variant's own. Where gradients are scaled by C/Z, a step by rule is longer.
+    ``beside`` names a variant's own. Where gradients are scaled by C/Z, a step by rule or for all
+    methods is made longer for it; one that is given for this method stands as it is.
 
     Raises:
         ConfigError: A number out of its range, or given twice; a step that float32 cannot hold.

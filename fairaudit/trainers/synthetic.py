@@ -72,6 +72,7 @@ def train_on_table(
     pool = TrainingPool(
         torch.from_numpy(inputs.train[:]),
         torch.from_numpy(labels),
+        # Plain SGD reads no groups, so any will do where the table has no column of them.
         torch.from_numpy(groups.get(first.name, np.zeros_like(labels))),
         n_classes=len(dataset.classes),
         n_groups=len(first.names),
@@ -84,7 +85,7 @@ def train_on_table(
         if grouping.name in groups:
             k, n_classes = len(grouping.names), len(dataset.classes)
             train = encoded.split.train
-            counts[grouping.name] = [
+            counts[grouping.name] = [  # of the real training rows, then of the table
                 _counts(
                     grouping.groups[train],
                     dataset.labels[train],
