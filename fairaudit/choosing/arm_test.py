@@ -101,19 +101,25 @@ def _parts(
     report: Report,
     arm: str,
 ) -> Iterator[GateRule]:
-    """The rule for this arm; of the largest of several gaps a rule for each pair.
+    """The rule for this arm; if it is on the largest of several gaps, a rule for each pair.
 
-    To say that the largest keeps a limit is to say that each does, each by its own interval.
+    To say that the largest keeps a limit is to say that each does, each by its own interval. A rule
+    that is not on a gap, or names its two groups, stays one rule; so does one by a grouping that
+    the arm has no comparison for, and the search for its numbers then says why there are none.
     """
     rule = replace(rule, arm=arm)
-    comparisons = list(_comparisons(rule, report, arm))
-    if rule.metric.kind != "gap" or (rule.group and (rule.group.names or not comparisons)):
+    if rule.metric.kind != "gap":
         yield rule
         return
-    for comparison in {c.grouping: c for c in comparisons}.values():
-        large = [group.group for group in comparison.by_group if not comparison.note_on(group)]
-        for pair in combinations(large, 2):
-            yield replace(rule, group=GroupSelector(comparison.grouping, pair))
+    # An arm has a comparison for each reference: the pairs of groups are the same in all.
+    by_grouping = {c.grouping: c for c in _comparisons(rule, report, arm)}
+    if rule.group and (rule.group.names or not by_grouping):
+        yield rule
+        return
+    for grouping, comparison in by_grouping.items():
+        gated = [group.group for group in comparison.by_group if not comparison.note_on(group)]
+        for pair in combinations(gated, 2):
+            yield replace(rule, group=GroupSelector(grouping, pair))
 
 
 def _comparisons(
@@ -121,7 +127,10 @@ def _comparisons(
     report: Report,
     arm: str,
 ) -> Iterator[Comparison]:
-    """The arm's comparisons by the rule's grouping, or by every grouping if it names none."""
+    """The arm's comparisons by the rule's grouping, or by every grouping if it names none.
+
+    One for each reference; a comparison without one measures the arm alone and is left out.
+    """
     for comparison in report.comparisons:
         named = rule.group is None or comparison.grouping == rule.group.grouping
         if comparison.arm == arm and comparison.reference and named:
@@ -129,7 +138,11 @@ def _comparisons(
 
 
 def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
-    """The outcome for one number at a one-sided ``level``, with the bound that decides it."""
+    """The outcome for one number at a one-sided ``level``, with the bounds that decide it.
+
+    ``bound`` must keep the rule for a pass; a rule that ``other_bound`` breaks is given up. Both
+    are None where there is no interval; ``reason`` then says why, and is "" elsewhere.
+    """
     reading, estimate = target.reading, target.reading.number
     value, bound, futility, reason = estimate.value, None, None, reading.reason
     outcome: Outcome = "undecided"

@@ -139,7 +139,17 @@ class CauseReading:
         landscapes: list[Landscape],
         trace: Tensor,
     ) -> tuple[dict[str, Tensor], list[StepTerms]]:
-        """The step's parts, [R, ...] each, and what they come from."""
+        """The step's parts, [R, ...] each, and what they come from.
+
+        Two sets of Poisson batches are drawn, each from a random stream of its own: a pilot, which
+        says how many batches are needed and what a typical shrinkage is, and the batches over which
+        the expectations are then taken.
+
+        Args:
+            checkpoint: The step.
+            landscapes: The loss around the parameters, one of each replicate.
+            trace: Of each group's Hessian, a row for each replicate.
+        """
         reader = StepReader(self.method, self.task, checkpoint)
         moments = reader.moments()
         samplings = [self._sampling(checkpoint, r) for r in range(self.task.repeats)]
@@ -152,6 +162,7 @@ class CauseReading:
             return terms
 
         pilot = self._batches(reader, moments, "pilot", PILOT)
+        # The pilot may use its own value: no expectation is taken over it.
         pilot = [replace(one, typical=one.typical_shrinkage()) for one in pilot]
         needed = batches_needed(
             [measured(one, r) for r, one in enumerate(pilot)], reader.network.n_parameters
@@ -159,6 +170,7 @@ class CauseReading:
         steps = []
         of_replicates = []
         for r, batches in enumerate(self._batches(reader, moments, "batches", needed)):
+            # The pilot's value: one taken from these very batches would bias their expectations.
             batches = replace(batches, typical=pilot[r].typical)
             terms = measured(batches, r)
             terms["angle_turned"] = angle_turned(batches, means[r])
@@ -192,7 +204,14 @@ class CauseReading:
     def _batches(
         self, reader: StepReader, moments: Moments, label: str, count: int
     ) -> list[Batches]:
-        """Some batches of the step for each replicate, of a stream of that label."""
+        """Poisson batches of the step, the same records for every replicate.
+
+        Args:
+            reader: Reads gradients at the step.
+            moments: Of all training records.
+            label: Of the random stream that they are drawn from.
+            count: M, how many; the first ``PROBES`` are also read with random signs.
+        """
         task, n_records = self.task, self.task.pool.n_records
         expected = task.n_public / task.steps_per_epoch
         stream = numpy_stream(task.seed, "probe", label, reader.checkpoint.step)
@@ -202,7 +221,7 @@ class CauseReading:
             records = poisson_batch(stream, n_records, 1.0 / task.steps_per_epoch)
             weights = [torch.ones(len(records), dtype=torch.float64)]
             if number < PROBES:
-                weights.append(
+                weights.append(  # signs, -1 or 1 (Rademacher)
                     torch.from_numpy(
                         stream.integers(
                             0,
@@ -217,6 +236,7 @@ class CauseReading:
             plain, processed = sums.plain.double(), sums.processed.double()
             steps.append(torch.stack([plain[0], processed[0]]) / expected)
             if number < PROBES:
+                # Each record's gradient less the mean over all records, times its sign.
                 w = weights[1].sum() / n_records
                 centred = plain[1] - w * moments.total, processed[1] - w * moments.processed
                 probes.append(torch.stack(centred))
@@ -256,11 +276,12 @@ def batches_needed(pilot: Sequence[Mapping[str, Tensor]], parameters: int) -> in
         errors = torch.stack([terms[f"{name}_se"] for name in DRAWN])
         parts = torch.stack([terms[name].abs() for name in (*DRAWN, "r_noise")])
         ratios = errors / torch.maximum(OF_PART * parts[:2], OF_ALL * parts.sum(0))
-        finite = ratios[
-            errors > 0
-        ]  # an error of 0 needs no more, and one that is not known says nothing
+        # An error of 0 needs no more batches, and one that is not known (NaN) says nothing.
+        finite = ratios[errors > 0]
         if len(finite):
+            # Errors fall with the root of the number of batches: so many bring every ratio to 1.
             batches = max(batches, *(PILOT * finite**2).tolist())
+    # A batch leaves two float64 gradients, before and after clipping, of every replicate.
     room = MOST_BYTES // (2 * 8 * parameters * len(pilot))
     return max(LEAST, min(math.ceil(min(batches, MOST)), room))
 
@@ -282,7 +303,9 @@ def stratified(
     count: int,
     seed: int,
 ) -> Tensor:
-    """At most ``count`` record numbers, as many of each group as there are, ascending.
+    """At most ``count`` record numbers, equally many of each group, ascending.
+
+    A group that has fewer gives all, and leaves its places to the larger ones, which come later.
 
     Args:
         groups: Of every record, [N].

@@ -47,13 +47,14 @@ def plan_beside(
 
 
 def refuse_leakage(config: AuditConfig) -> None:
-    """Options that do not go together with membership inference, or without it.
+    """Refuse options that do not go together with ``--leakage``; without it nothing is refused.
 
     Raises:
-        ConfigError: Some were given.
+        ConfigError: Code or tables of the user's own, or ``--tune``.
     """
     if not config.leakage:
         return
+    # It admits them, too; they were admitted when the audit was planned: nothing changes.
     if admit_outside(config):
         raise ConfigError(
             "--leakage attacks methods of this program, not code or tables of your own",
@@ -100,6 +101,7 @@ def leakage_config(config: AuditConfig, dataset: Dataset, delta: float) -> Audit
 def is_attacked(arm: Arm, config: AuditConfig) -> bool:
     """Whether an arm takes part: one that somebody may ship, whose pool is of other rows."""
     spec = find(arm.method)
+    # Such a pool is taken from the audit's rows: those whom the attack counts as outsiders.
     from_rows = Need.PUBLIC_POOL in spec.needs and config.public_data is None
     return arm.source is None and not spec.method_set and not from_rows
 

@@ -28,12 +28,13 @@ SHARE = Scale(
     suffix=" %",
 )
 LITTLE_POWER = 3.0  # an epsilon up to which an attack on so few models finds next to nothing
+ACCUSED = 0.05  # share of the outsiders: the "5 %" of leakage_tpr and of the sentences here
 _MOST_ROWS = 24
 _COMPARED = {
     "leakage_tpr": "members found at 5 %",
     "leakage_advantage": "difference at one threshold",
 }
-# metric -> head of its column, scale
+# metric -> title of its column, scale; a title that starts with "#" marks a column of numbers
 _WITHIN = {
     "leakage_tpr": ("#found at 5 %", SHARE),
     "leakage_tpr_at_1": ("#found at 1 %", SHARE),
@@ -58,44 +59,12 @@ def section(report: Report) -> Section | None:
         "One threshold for all groups accuses 5 % of all outsiders; of that only the difference "
         "says that a group leaks."
     )
-    within: list[tuple[Cell, ...]] = []
-    for comparison, group in every_group(leakage.comparisons):
-        most = _ceiling(leakage, comparison.arm, 0.05)
-        cells = [Quantity(group.estimates.get(m), scale) for m, (_, scale) in _WITHIN.items()]
-        within.append(
-            (
-                plain(comparison.arm),
-                report.name_of(comparison.grouping, group.group),
-                group.n_test,
-                *cells,
-                UNKNOWN if most is None else told_rate(most),
-                plain(group.reason, 60),
-            )
-        )
-    scope, weak = [], []
-    for arm in leakage.arms:
-        if arm.epsilon is None:
-            continue
-        if arm.epsilon <= LITTLE_POWER:
-            weak.append(arm.arm)
-        epsilon = f"epsilon {shown_up(arm.epsilon)} of one model, delta {leakage.delta:g}"
-        scope.append(f"{plain(arm.arm)}: {epsilon}.")
-    scope.append(
-        "Finding nothing does not show that nothing leaks: epsilon alone bounds all attacks."
-    )
-    if weak:
-        names = plain(listed(weak), 300)
-        scope.append(
-            f"At epsilon {LITTLE_POWER:g} and below ({names}) the attack has little power."
-        )
-    titles = [title for title, _ in _WITHIN.values()]
-    head = ("method", "group", "#rows", *titles, "#no attack above", "note")
     blocks: tuple[Block, ...] = (
         Text(intro),
-        table(head, within, most=_MOST_ROWS),
+        _within_groups(report, leakage),
         Heading("Gaps in leakage"),
         _gaps(leakage),
-        *bullets(scope),
+        *bullets(_scope(leakage)),
     )
     title = "Who is exposed: membership inference"
     return Section(
@@ -106,8 +75,50 @@ def section(report: Report) -> Section | None:
     )
 
 
+def _within_groups(report: Report, leakage: Leakage) -> Table:
+    """What the attack finds in each group, and the most that epsilon lets any attack find."""
+    rows: list[tuple[Cell, ...]] = []
+    for comparison, group in every_group(leakage.comparisons):
+        ceiling = _ceiling(leakage, comparison.arm)
+        cells = [Quantity(group.estimates.get(m), scale) for m, (_, scale) in _WITHIN.items()]
+        rows.append(
+            (
+                plain(comparison.arm),
+                report.name_of(comparison.grouping, group.group),
+                group.n_test,
+                *cells,
+                UNKNOWN if ceiling is None else told_rate(ceiling),
+                plain(group.reason, 60),
+            )
+        )
+    titles = [title for title, _ in _WITHIN.values()]
+    head = ("method", "group", "#rows", *titles, "#no attack above", "note")
+    return table(head, rows, most=_MOST_ROWS)
+
+
+def _scope(leakage: Leakage) -> list[str]:
+    """Sentences on what the attack can and cannot show: epsilons, and where it has no power."""
+    sentences, weak = [], []
+    for arm in leakage.arms:
+        if arm.epsilon is None:
+            continue
+        if arm.epsilon <= LITTLE_POWER:
+            weak.append(arm.arm)
+        epsilon = f"epsilon {shown_up(arm.epsilon)} of one model, delta {leakage.delta:g}"
+        sentences.append(f"{plain(arm.arm)}: {epsilon}.")
+    sentences.append(
+        "Finding nothing does not show that nothing leaks: epsilon alone bounds all attacks."
+    )
+    if weak:
+        names = plain(listed(weak), 300)
+        sentences.append(
+            f"At epsilon {LITTLE_POWER:g} and below ({names}) the attack has little power."
+        )
+    return sentences
+
+
 def _gaps(leakage: Leakage) -> Table:
-    """Gaps between groups, and what this many rows and models could have found."""
+    """Gaps between groups, and the smallest that this many rows and models would have found."""
     rows: list[tuple[Cell, ...]] = []
     for comparison in leakage.comparisons:
         arm, grouping = plain(comparison.arm), plain(comparison.grouping)
@@ -123,15 +134,16 @@ def _gaps(leakage: Leakage) -> Table:
                 if gap.direction:
                     read += f", {plain(gap.direction, 60)}"
             elif gap.size.excludes_zero:
+                # Off zero by itself, but not once all that is compared is counted.
                 read += " among all that is compared"
-            least = with_unit(gap.minimum_detectable, "fraction")
+            detectable = with_unit(gap.minimum_detectable, "fraction")
             rows.append(
                 (
                     arm,
                     grouping,
                     words,
                     Quantity(gap.size, POINTS),
-                    least,
+                    detectable,
                     read,
                 )
             )
@@ -143,15 +155,15 @@ def _line(leakage: Leakage, models: int) -> str:
     """One line for a terminal, the references last."""
     texts = []
     for comparison in sorted(leakage.comparisons, key=lambda c: not c.reference):
-        most = _ceiling(leakage, comparison.arm, 0.05)
-        ceiling = ""
-        if most is not None:
-            ceiling = f" (no attack above {told_rate(most)})"
+        ceiling = _ceiling(leakage, comparison.arm)
+        limit = ""
+        if ceiling is not None:
+            limit = f" (no attack above {told_rate(ceiling)})"
         rates = []
         for group in [group for group in comparison.by_group if group.estimates][:4]:
             rate = written(group.estimates.get("leakage_tpr"), SHARE)
             rates.append(f"{plain(group.group, 16)} {rate}")
-        texts.append(f"{plain(comparison.arm)} {', '.join(rates)}{ceiling}")
+        texts.append(f"{plain(comparison.arm)} {', '.join(rates)}{limit}")
     return (
         f"Membership inference on {numbered(models, 'model')} of random halves, members found "
         f"where 5 % of outsiders are accused: {'; '.join(texts[:6])}"
@@ -163,10 +175,14 @@ def told_rate(value: float) -> str:
     return f"{math.ceil(1000 * value - 1e-9) / 10:g} %"
 
 
-def _ceiling(leakage: Leakage, key: str, rate: float) -> float | None:
+def _ceiling(leakage: Leakage, key: str) -> float | None:
+    """The most of its members that any attack finds at ``ACCUSED``; None where nothing bounds it.
+
+    ``key``: of the arm.
+    """
     arm = leakage.arm(key)
     if arm:
-        return arm.at_most(rate)
+        return arm.at_most(ACCUSED)
     return None
 
 

@@ -65,6 +65,10 @@ def _coordinates(draft: ArmDraft, settings: Mapping[str, float]) -> dict[str, Co
 
     A method that scales by C/Z makes up for it in its step, so C changes nothing: it is left
     alone.
+
+    Args:
+        draft: The arm whose settings are searched.
+        settings: The centre of the search: name -> the value that each range lies around.
     """
     spec = draft.spec
     coordinates: dict[str, Coordinate] = {}
@@ -96,12 +100,18 @@ def _forms(
 ) -> dict[Choice, Form]:
     """What every combination of choices releases, each with noise calibrated for itself.
 
+    Args:
+        draft: The arm whose settings are searched.
+        settings: The centre of the search.
+        coordinates: What is searched: ranges, or choices.
+        base: Epsilon that each candidate may cost; None: the given noise stays.
+
     Raises: as :func:`search_of`.
     """
     has_noise = "noise_multiplier" in settings
 
     def event_of(values: Mapping[str, float], epochs: int) -> PrivacyEvent | None:
-        if not has_noise:
+        if not has_noise:  # no guarantee, so nothing to charge
             return None
         return draft.spec.events(values, draft.steps_per_epoch, epochs)
 
@@ -113,6 +123,7 @@ def _forms(
                 form_settings, draft.steps_per_epoch, epochs, delta=draft.delta, target=base
             )
         event = event_of(form_settings, epochs)
+        # Choices are charged one by one; over a range the event must be the same at both ends.
         for name, coordinate in coordinates.items():
             if coordinate.choices:
                 continue
@@ -178,7 +189,7 @@ def charged_search(
         selection = Selection(float(trials), SHAPES[0])
     else:
         for shape in SHAPES:  # the first that meets the target
-            selection = Selection(float(trials), shape)
+            selection = Selection(float(trials), shape)  # read below, with its base
             try:
                 base = base_epsilon(selection, lambda base: sought(base).events, delta, target)
                 break
@@ -186,7 +197,7 @@ def charged_search(
                 if shape == SHAPES[-1]:
                     raise
     tuning = sought(base)
-    if not tuning.events:
+    if not tuning.events:  # no guarantee, so nothing to charge
         return Sought(replace(tuning, selection=selection), None)
     cost = selection.epsilon(tuning.events, delta) if target is None else target
     score = Gaussian(SCORE, score_noise(selection, delta, cost))
@@ -202,7 +213,7 @@ def uncharged_search(
 
     Its charge is what the same trainings would cost with a random number of tries of that mean and
     noised scores: what the search as it is costs at the least. Arguments as of
-    :func:`charged_search`.
+    :func:`charged_search`, but ``target`` is the epsilon of each training alone.
     """
     tuning = sought(target)
     if not tuning.events:
