@@ -39,11 +39,11 @@ PILOT = 8  # Poisson batches that say how many are needed; no expectation is tak
 LEAST, MOST = 8, 64  # M, Poisson batches behind every expectation that has no closed form
 DRAWN = ("r_direction", "r_magnitude_effective")  # what the number of batches is chosen for
 MOST_BYTES = 2**28  # of their gradients, which are all held at once
-OF_PART, OF_ALL = (
-    0.1,
-    0.01,
-)  # wanted standard errors, as a share of the part or of all parts: the larger
-PROBES = 4  # of them, behind the covariance in R_clip, which is small beside its first order
+# Wanted standard errors, as a share of the part or of all parts: the larger.
+OF_PART, OF_ALL = 0.1, 0.01
+PROBES = (
+    4  # of these batches, behind the covariance in R_clip, which is small beside its first order
+)
 HESSIAN_RECORDS = 1024  # stratified by group; gradients are taken over all records
 
 
@@ -65,7 +65,7 @@ def read(
 
 
 def _stacked(readings: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Series of the readings that all have, float64, along a new first axis: ``[R, ...]``."""
+    """Readings of replicates, or of checkpoints, put together: float64, along a new first axis."""
     series: dict[str, list[Tensor]] = {}
     for reading in readings:
         for name, value in reading.items():

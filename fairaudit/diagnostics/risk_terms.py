@@ -1,6 +1,4 @@
-"""What one private step costs each group, split into clipping's direction and size.
-
-And noise.
+"""What one private step costs each group, split into clipping's direction, its size, and noise.
 
 For theta' = theta - eta (gbar_B + psi) the expected change of a group's loss, to second order, is
 the change that the unclipped step would bring, plus R_clip, plus R_noise. R_clip splits further by
@@ -204,9 +202,10 @@ def _products(
     plain: Tensor,
     clipped: Tensor,
 ) -> dict[str, Tensor]:
-    """Parts of the products [...] of a vector with g_B (``plain``) and gbar_B (``clipped``).
+    """What each part of clipping takes, from numbers ``plain`` of g_B and ``clipped`` of gbar_B.
 
-    Of first order, or squares of all.
+    The numbers [...] are either products with a vector and the factors rho and u, or quadratic
+    forms v^T H v and the factors squared.
     """
     return {
         "magnitude": (1 - rho) * plain,

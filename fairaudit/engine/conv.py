@@ -158,7 +158,7 @@ class Conv(Materialised):
             windows = x.new_empty(at_once, *self._size, *self.spots)
         else:
             windows = x.new_empty(at_once, *self.spots, *self._size)
-        for start in range(0, len(x), at_once or 1):
+        for start in range(0, len(x), at_once or 1):  # 0 at once: an empty batch
             images = x[start : start + at_once]
             n = len(images)
             if below or right:

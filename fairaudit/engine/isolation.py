@@ -119,7 +119,8 @@ class Isolated:
         Raises:
             TrainingError: The module fails, puts out something else, or leaves a trace.
         """
-        self.draws(values, x)
+        self.draws(values, x)  # for its refusals, in a first pass
+        # Handed in as views of one row: comparing it tells whether a parameter was written to.
         flat = torch.cat([value.flatten() for value in values.values()])
         handed = dict(
             zip(
@@ -138,6 +139,7 @@ class Isolated:
         These are leaves [m, ...] of m >= n records: the gradient of <delta, outputs> in them is
         that of every record by itself. Arguments and errors are those of :meth:`outputs`.
         """
+        # Where it draws, always a multiple of BLOCK: what is drawn depends on how many there are.
         missing = -len(x) % BLOCK if self.draws(values, x) else 0
         padded = torch.cat([x, x.new_zeros(missing, *x.shape[1:])])
         flat = in_one_row(values.values())
@@ -163,12 +165,12 @@ class Isolated:
         """
         if self._draws is not None:
             return self._draws
-        self._draws = False
+        self._draws = False  # the pass below asks, too; it sets True where numbers are drawn
         try:
             with torch.no_grad():
                 self.outputs(values, x[:1], (0,))
         except TrainingError as error:
-            if error.__cause__ is None:
+            if error.__cause__ is None:  # a refusal of this file's, not what the module raised
                 raise
             with global_stream(0), torch.no_grad(), faults():
                 self.module(x[:1].clone())  # raises what is the module's own fault
@@ -188,9 +190,14 @@ class Isolated:
         *,
         by_record: bool = False,
     ) -> Tensor:
-        """Outputs [n, Y] with parameters that are views of ``flat``, [n, ...] each by record.
+        """Outputs [n, Y] of one pass under vmap.
 
-        ``by_record``: every record has parameters of its own.
+        Args:
+            handed: Parameters by name, views of ``flat``.
+            flat: All their numbers in one row, compared before and after the pass.
+            x: Records [n, ...].
+            stream: Names the draws.
+            by_record: The parameters are [n, ...] each, one of each record; else all share them.
         """
         values = {**handed, **self._constants}
         axes = {name: 0 if by_record and name in handed else None for name in values}

@@ -94,6 +94,7 @@ class _Chain:
         has_bias = module.bias is not None
         if self.shape is not None and len(self.shape) != 1:
             raise unsupported(module, "on what is not one row of numbers")
+        # With one channel, or one position, channels first and channels last are the same order.
         image = self.flattened
         if image is not None and image[2] > 1 and image[0] * image[1] > 1:
             self.add(
@@ -163,6 +164,7 @@ class _Chain:
 
     def layer_norm(self, module: nn.LayerNorm) -> None:
         """Bind a normalisation over all numbers of a record."""
+        # (H, W, C) -> (C, H, W), as a module is told; a row (d,) stays what it is.
         channels_first = self.shape if self.shape is None else (*self.shape[2:], *self.shape[:2])
         if not module.elementwise_affine or module.bias is None:
             raise unsupported(module, "without a weight and a bias")

@@ -123,9 +123,7 @@ class Linear(Parametric):
 
 
 class ImageLinear(Linear):
-    """A linear layer behind a flattened image.
-
-    Its inputs come channels last, its weight channels first.
+    """A linear layer behind a flattened image: inputs channels last, its weight channels first.
 
     The weight is rearranged, once a pass, rather than every record.
 
@@ -170,9 +168,9 @@ class ImageLinear(Linear):
         return super().forward(x)
 
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
-        """A buffer in the order of the inputs, the bias's part if any, and the weight's.
+        """A buffer in the order of the inputs, the bias's part if any, and the weight's part.
 
-        Which it goes to.
+        The sum is made in the buffer and then rearranged into the weight's part.
         """
         weight, *bias = super().parts(out)
         stored = _channels_last(

@@ -55,6 +55,9 @@ class Asking(Generic[S]):
         facts: What is public.
         noise: On its query.
         is_limited: Hold its query rows and factors to what it claims, whoever wrote it.
+
+    ``state`` is what a step begins with; ``released`` is the same with this step's noised answer,
+    and equal to it where the part asks nothing.
     """
 
     part: Any  # an Objective or a ClippingRule, each with calls of its own
@@ -87,7 +90,7 @@ class Asking(Generic[S]):
         Args:
             batch: What the part asks about: logits [R, B, Y] or norms [R, B].
             group: [R, B].
-            present: [R, B] or None.
+            present: False for padding, [R, B]; None where nothing is padded.
 
         Raises:
             PrivacyError: A limited part whose query is not one row for each record.
@@ -126,7 +129,7 @@ def scaled(
         rule: The rule and its state, which moves by the answer.
         norms: Of the records' gradients, [R, B].
         group: [R, B].
-        present: [R, B] or None.
+        present: False for padding, [R, B]; None where nothing is padded.
 
     Returns:
         Each record's factor [R, B], and the sensitivity [R].
@@ -169,6 +172,8 @@ def limited_scale(scale: Tensor, upper: Tensor, sensitivity: Tensor) -> Tensor:
             )
     if not scale.numel():
         return scale
+    # One test in the common case, against the smallest claim of all replicates: where it fails, the
+    # clamp below takes each replicate's own claim, and so changes no factor that keeps it.
     shortest, longest = torch.aminmax(scale * upper)
     largest = min(claims) * LARGEST_SHARE
     if -largest <= shortest.item() and longest.item() <= largest:  # False for NaN
@@ -346,7 +351,7 @@ class Loop:
             delta = delta * batch.present.unsqueeze(-1)
         norms = self._lead(self.tape.backward(delta))
         scale, sensitivity = scaled(rule, norms, group, batch.present)
-        if step in training.checkpoints:
+        if step in training.checkpoints:  # before theta moves
             self.checkpoints.append(self._checkpoint(step, sensitivity))
         sums = self._sums(scale)
         if training.observers:
@@ -401,7 +406,7 @@ class Loop:
             targets=self._lead(batch.targets),
             norms=norms,
             scale=scale,
-            unclipped=training.rule.scale(
+            unclipped=training.rule.scale(  # the factor of a zero gradient
                 self.rule.released,
                 torch.zeros_like(norms),
                 group,
@@ -453,7 +458,10 @@ class Loop:
         sensitivity: Tensor,
         batch: Batch,
     ) -> Tensor:
-        """The gradient [R, P]; only an unproven release is told about the batch."""
+        """The gradient [R, P] that the release makes of the sums.
+
+        Only an unproven release is told about the batch: the number of its records, by group.
+        """
         training = self.training
         if isinstance(training.release, Release):
             return training.release(sums, sensitivity, training.facts)

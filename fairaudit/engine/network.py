@@ -57,7 +57,7 @@ def _refuse_loose_parameters(module: nn.Module, layers: Sequence[nn.Module]) -> 
 
 
 def check_table(module: nn.Module) -> None:
-    """Whether :class:`Network` can hold a module.
+    """Refuse a module that :class:`Network` cannot hold.
 
     Raises:
         TrainingError: What stands against it.
@@ -72,7 +72,7 @@ def check_table(module: nn.Module) -> None:
     size = sum(p.numel() for p in module.parameters())
     bound = bind(layers, torch.empty(1, size, device="meta"))
     if not any(isinstance(layer, Parametric) for layer in bound):
-        refuse_untrainable(module)
+        refuse_untrainable(module)  # raises: there is no parameter at all
 
 
 class Network(Stacked):
@@ -97,10 +97,11 @@ class Network(Stacked):
         rows = [in_one_row(module.parameters()) for module in modules]
         self.theta: Tensor = torch.stack(rows).to(device)
         self.layers = bind(layers, self.theta)
-        # What a layer with parameters puts out, nobody reads again: the next may write over it.
+        # Whether a layer writes over its input: what a layer with parameters puts out, nobody reads
+        # again, so an activation that follows one may.
         self._over: list[bool] = []
         floats = 0
-        follows = False
+        follows = False  # a layer with parameters
         for layer in self.layers:
             self._over.append(follows and isinstance(layer, Elementwise))
             follows = isinstance(layer, Parametric)
@@ -208,6 +209,7 @@ class Tape(GradientTape):
             if clean and not math.isfinite(activations[-1].sum().item()):
                 chunk.finite = torch.isfinite(activations[-1]).all(-1)
                 activations = _zeroed(activations, chunk.finite)
+            # The first chunks keep theirs, until the budget is spent; the others compute them anew.
             if self.bytes_per_record * piece.stop <= self.budget:
                 chunk.activations = activations
             self.chunks.append(chunk)
@@ -227,8 +229,8 @@ class Tape(GradientTape):
             if not math.isfinite(chunk_norms.sum().item()):
                 finite = torch.isfinite(chunk_norms)
                 chunk.finite = finite if chunk.finite is None else chunk.finite & finite
-                books, chunk_norms = self._walk(chunk)
-            if chunk.activations is not None:
+                books, chunk_norms = self._walk(chunk)  # again, their rows zeroed
+            if chunk.activations is not None:  # within the budget; the books take their place
                 chunk.books = books
                 chunk.activations = None
             norms.append(chunk_norms)
@@ -259,6 +261,7 @@ class Tape(GradientTape):
             (delta,) = _zeroed([delta], chunk.finite)
         books: Books = {}
         norms: Tensor | None = None
+        # Down to the first layer with parameters: of what lies before it nothing is trained.
         for index in range(
             len(layers) - 1,
             self.first - 1,

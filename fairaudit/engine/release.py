@@ -33,20 +33,14 @@ class Release(ABC):
         sensitivity: Tensor,
         facts: PublicFacts,
     ) -> Tensor:
-        """The gradient [R, P] from the sums of ``rows``, [R, P] each.
-
-        And the claimed sensitivity [R].
-        """
+        """The gradient [R, P] from the sums of ``rows``, [R, P] each, and the sensitivity [R]."""
 
     @abstractmethod
     def event(self) -> NoisyRelease | None:
         """What one call releases under a guarantee, or None."""
 
     def beside(self, others: Sequence["Release"]) -> "Release | None":
-        """One release for the replicates of this and of all others.
-
-        None where one cannot stand for all.
-        """
+        """One release for the replicates of this and of all others; None where none can be."""
         return None
 
 
@@ -76,7 +70,7 @@ class GaussianRelease(Release):
         if self._buffer is None:
             self._buffer = torch.empty(sums[0].shape)
         gradient = sums[0]
-        if self.noise_multiplier > 0:
+        if self.noise_multiplier > 0:  # 0 is the noise-free twin, which claims nothing
             drawn = self.noise.fill(self._buffer)
             # The std is set by the claimed sensitivity, a function of released values (rule R3).
             gradient.addcmul_(drawn, sensitivity.unsqueeze(1), value=self.noise_multiplier)
@@ -89,7 +83,10 @@ class GaussianRelease(Release):
         return None
 
     def beside(self, others: Sequence[Release]) -> "GaussianRelease | None":
-        """Each replicate keeps the stream that it has; one noise multiplier is that of all."""
+        """One release where all have the same noise multiplier, else None.
+
+        Each replicate keeps the stream that it has.
+        """
         noise = [self.noise]
         for other in others:
             if type(other) is not type(self) or other.noise_multiplier != self.noise_multiplier:
@@ -118,7 +115,7 @@ class ExactRelease(Release):
         return None
 
     def beside(self, others: Sequence[Release]) -> "ExactRelease | None":
-        """It keeps nothing of its own."""
+        """Itself: it keeps nothing of any replicate. None where another is of another kind."""
         if all(type(other) is type(self) for other in others):
             return self
         return None

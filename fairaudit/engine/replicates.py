@@ -121,7 +121,11 @@ class IsolatedNetwork(Stacked):
         return replicate.draws(self.values(0), _never_empty(x))
 
     def rows_per_chunk(self, x: Tensor) -> int:
-        """Records [n, ...] that go together; it depends on the model and their shape alone."""
+        """How many of the records [n, ...] go together, a power of two.
+
+        It depends on the model and the records' shape alone, never on the memory budget, so that
+        the budget changes no bit of a result.
+        """
         if self.draws(x):
             return BLOCK
         by_gradients = CHUNK_BYTES // self.bytes_per_record
@@ -177,11 +181,11 @@ class _Chunk:
     Args:
         rows: Slice of the batch.
         x: Their inputs [n, ...].
-        draw: Names the masks.
-        graph: Outputs and leaves, where the batch is one chunk.
-        delta: Output gradients [n, Y].
-        finite: [n], where some output is not finite.
-        gradients: [n, ...] of each parameter, while the budget lasts.
+        draw: Names the masks: what is computed a second time meets the same.
+        graph: Outputs and leaves, where the batch is one chunk; None: they are computed again.
+        delta: Output gradients [n, Y]; None before the backward pass.
+        finite: Which outputs are finite, [n]; None: all are, or nobody asked.
+        gradients: [n, ...] of each parameter, while the budget lasts; None: computed again.
     """
 
     rows: slice
@@ -222,11 +226,11 @@ class _Records:
             rows = slice(start, start + size)
             chunk = _Chunk(
                 rows,
-                x[rows].clone(),
+                x[rows].clone(),  # autograd refuses what was made in inference mode, as x is
                 (step, start),
             )
             graph = self.network.graph(self.number, chunk.x, chunk.draw)
-            if len(x) <= size:
+            if len(x) <= size:  # graphs of several chunks together would take too much memory
                 chunk.graph = graph
             outputs = graph[0].detach()
             if clean and not math.isfinite(outputs.sum().item()):
@@ -260,18 +264,22 @@ class _Records:
                     target.copy_(part)
 
     def _written(self, chunk: _Chunk) -> tuple[list[Tensor], Tensor]:
-        """Gradients and their norms [n]; zero where something of a record is not finite."""
+        """Each record's gradients, written out, and their norms [n]; from its graph or a new one.
+
+        Both are zero where something of the record is not finite.
+        """
         assert chunk.delta is not None
         graph = chunk.graph or self.network.graph(
             self.number,
             chunk.x,
             chunk.draw,
         )
-        chunk.graph = None
+        chunk.graph = None  # a backward pass frees it
         with faults():
             gradients = gradients_of(*graph, chunk.delta)
         lengths = []
         for rows in gradients:
+            # One axis more: a parameter that is a single number has none to sum over.
             axes = tuple(range(1, rows.dim() + 1))
             lengths.append(torch.linalg.vector_norm(rows.unsqueeze(-1), dim=axes))
         norms = torch.linalg.vector_norm(torch.stack(lengths), dim=0)
@@ -410,6 +418,7 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
     """
     if isinstance(module, PerRecord):
         module = module.inner
+    # Output gradients of no meaning, each another, so that no two records can be mistaken.
     delta = torch.arange(1.0, len(records) * classes + 1).cos_().view(len(records), classes)
     network = stack([module])
     # Away from the start: what looks parameters up, and is not handed them, would find the start's.
@@ -425,7 +434,7 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
         nn.utils.vector_to_parameters(network.theta[0].clone(), trained)
         tape = tape_of(network)
         tape.forward(records)
-        draws = draws_at_last = False
+        draws = draws_at_last = False  # while it trains, and when it predicts
         if isinstance(network, IsolatedNetwork):
             draws = network.draws(records)
             draws_at_last = network.draws(records, training=False)
@@ -449,7 +458,13 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
 
 
 def _compare(batched: Tensor, alone: Tensor) -> None:
-    """Refuse a model whose gradient ``[P]`` of a record differs in a batch and alone."""
+    """Refuse a model for which a number of a record, in a batch, is another than alone.
+
+    Args:
+        batched: The record's gradient, its norm or its logits as the engine computes them.
+        alone: The same from PyTorch, of the record by itself.
+    """
+    # "not <=": NaN is refused, too.
     if not float((batched - alone).norm()) <= _TOLERANCE * float(alone.norm()) + 1e-6:
         raise TrainingError(
             "this model in a batch differs from this model on one record alone",

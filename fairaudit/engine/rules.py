@@ -82,9 +82,7 @@ class SideQuery(ABC, Generic[State]):
         return None
 
     def beside(self, others: Sequence[SideQuery[Any]]) -> Self | None:
-        """One part for the replicates of this and of all others.
-
-        None where one cannot stand for all.
+        """One part for the replicates of this and of all others; None where none can be.
 
         Only a dataclass of plain numbers can, and only those in ``per_replicate`` may differ.
         """

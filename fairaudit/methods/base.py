@@ -157,10 +157,7 @@ def diverged(
 
 
 class Method(ABC):
-    """A way to train; its privacy events stand in the catalog.
-
-    Which needs neither data nor torch.
-    """
+    """A way to train; its privacy events stand in the catalog, which needs no data and no torch."""
 
     @abstractmethod
     def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:

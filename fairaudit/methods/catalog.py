@@ -145,6 +145,7 @@ def admit(names: Iterable[str]) -> None:
             raise ConfigError(
                 f"{name} is no MethodSpec", hint="docs/extending.md says what a method is"
             )
+        # The same module may be named twice; another method of that name may not.
         if methods.setdefault(spec.name, spec) is not spec and _HOMES.get(spec.name) != name:
             raise ConfigError(
                 f"{name} is named {spec.name!r}, as another method is", hint="name it otherwise"
@@ -154,6 +155,11 @@ def admit(names: Iterable[str]) -> None:
 
 def admit_outside(config: AuditConfig) -> tuple[MethodSpec, ...]:
     """Let the methods of code that options name be found like all others; none is imported.
+
+    A second call with the same options changes nothing, so whoever needs these methods calls it.
+
+    Returns:
+        Them; empty where the options name no code.
 
     Raises:
         ConfigError: A name that is none, or two of one module's name and function.

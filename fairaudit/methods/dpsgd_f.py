@@ -1,7 +1,4 @@
-"""DPSGD-F: clipping bounds of each group's own.
-
-From noised counts of the records that are clipped.
-"""
+"""DPSGD-F: a clipping bound for each group, from noised counts of the records that are clipped."""
 
 from __future__ import annotations
 

@@ -70,9 +70,7 @@ class GradientMethod(Method):
     def fit_all(
         self, tasks: Sequence[Task], observers: Sequence[Observer] = ()
     ) -> list[TrainedReplicates | None]:
-        """Small models of one length side by side, where the method's parts can.
-
-        The others in turn.
+        """Small models of one length side by side where the method's parts can, others in turn.
 
         What goes side by side follows from public numbers, never from time or load, for the two
         ways differ by the rounding of their sums.
@@ -105,7 +103,10 @@ class GradientMethod(Method):
     def _abreast(
         self, tasks: Sequence[Task], observers: Sequence[Observer]
     ) -> list[TrainedReplicates | None] | None:
-        """One training of them all, taken apart again; None where one cannot stand for all."""
+        """One training of them all, taken apart again; None where one cannot stand for all.
+
+        In the list a None stands for a model that diverged.
+        """
         from fairaudit.engine.abreast import abreast
         from fairaudit.engine.devices import working_on
         from fairaudit.engine.loop import train
@@ -113,6 +114,7 @@ class GradientMethod(Method):
 
         first = tasks[0]
         with working_on(first.device):
+            # Without observers: those of the common training are set below.
             training = abreast([self._set_up(task, [])[1] for task in tasks])
             if training is None:
                 return None

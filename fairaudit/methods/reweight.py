@@ -105,10 +105,7 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
         return released.weight.new_ones(len(released.weight))
 
     def describe(self, released: GroupWeightState) -> dict[str, Tensor]:
-        """theta_k, and the noise over it.
-
-        The multiplier that a record of group k effectively has.
-        """
+        """theta_k, and the noise over it: the multiplier that a record of group k in effect has."""
         largest = released.weight.amax(1, keepdim=True)
         return {
             "group_weight": released.weight,

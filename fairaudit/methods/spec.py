@@ -55,6 +55,7 @@ class SampledMechanism:
             PrivacyError: No noise beside the queries' own meets it.
         """
         side = tuple(settings[name] for name in self.side_queries.values())
+        # Noise multiplier of the gradient and the queries in proportion to it, taken together.
         together = calibrate(steps_per_epoch, steps_per_epoch * epochs, delta, target, side)
         # Queries in proportion to the gradient's noise take a fixed part of what is left: 1 /
         # sigma^2 of the step is (1 + sum 1 / ratio^2) / sigma_gradient^2.
@@ -288,10 +289,7 @@ class MethodSpec:
 
     @property
     def search(self) -> dict[str, Search]:
-        """Where tuning looks, by the setting's name.
-
-        ``epochs`` beside them where it trains by steps.
-        """
+        """Where tuning looks, by the setting's name; ``epochs``, too, where it trains by steps."""
         places = {}
         for name, setting in self.settings.items():
             if setting.search is not None:
@@ -336,12 +334,11 @@ class MethodSpec:
         return self.gaussian or SampledMechanism(self.side_queries, self.relative_queries)
 
     def without_noise(self, settings: Mapping[str, float]) -> dict[str, float] | None:
-        """The settings of the arm's noise-free twin.
-
-        No noise on gradients, side queries answered exactly.
+        """The settings of the arm's noise-free twin: no noise on gradients or side queries.
 
         Returns:
-            None where there is nothing to take away, or where the reference is that twin.
+            None where there is no noise to take away, or where the reference is that twin, as it is
+            of what does not train by steps.
         """
         if not self.trains_by_steps or settings.get("noise_multiplier", 0.0) <= 0:
             return None

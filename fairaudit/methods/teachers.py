@@ -78,6 +78,7 @@ def descend(
         logits = tape.forward(x[0] if single else x)
         if single:
             logits = logits.unsqueeze(0)
+        # Zero for no record, whose targets sum to 0.
         delta = targets.sum(-1, keepdim=True) * torch.softmax(logits, -1) - targets
         delta = delta / targets.shape[1]
         tape.backward(delta[0] if single else delta)
@@ -227,7 +228,16 @@ def _count(votes: Tensor, winners: Tensor) -> None:
 
 
 def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor:
-    """One student per row of targets [R, m, Y], all from one start and on one order of batches."""
+    """One student per row of targets [R, m, Y], all from one start and on one order of batches.
+
+    Args:
+        task: Model, schedule and penalty.
+        queried: Records of the student pool [m, d].
+        targets: Their labels, as each draw of noise on the votes gives them.
+
+    Raises:
+        DivergedError: Of networks, not of a convex loss, which is minimised.
+    """
     penalty = task.settings["student_penalty"]
     if is_convex(task):
         x = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
@@ -307,13 +317,14 @@ def _network_votes(
 
     def draw() -> tuple[Tensor, Tensor]:
         """A batch for every teacher from its own shard, ``[T, B, ...]``, inputs cut to LONGEST."""
-        rows = torch.full((teachers, BATCH), task.pool.n_records)  # of nobody
+        # At first the null record behind all others, which a teacher without records keeps.
+        rows = torch.full((teachers, BATCH), task.pool.n_records)
         for number, shard in enumerate(shards):
             if len(shard):
                 stream = streams[number]
                 rows[number] = shard[torch.from_numpy(stream.integers(len(shard), size=BATCH))]
         batch = task.pool.gather(rows, rows < task.pool.n_records)
-        # As of INPUTS, each record by itself.
+        # Cut to LONGEST as INPUTS cuts, each record by itself.
         lengths = batch.norms.view(*rows.shape, *[1] * len(task.pool.shape))
         x = torch.where(
             torch.isfinite(lengths),
