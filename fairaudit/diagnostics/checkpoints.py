@@ -89,7 +89,7 @@ class StepReader:
         self.objective: Objective[Any] = method.objective(task)
         self.rule: ClippingRule[Any] = method.rule(task)
         self.is_limited = claims_sensitivity(method.release(task))
-        self.most_rows = 4
+        self.most_rows = 4  # rows of weights that one call of sums may ask for
         self.tape = method.tape(self.objective)(
             self.network,
             self.most_rows,
@@ -141,9 +141,8 @@ class StepReader:
                 sums = self.sums(records, [torch.ones(len(records))])
                 group[:, k] += sums.plain[0]
                 processed += sums.processed[0]
-                is_clipped = (
-                    sums.scale / sums.unclipped < 1.0 - 1e-4
-                )  # the guard on norms is no clip
+                # Smaller by more than the guard on norms, which is no clip.
+                is_clipped = sums.scale / sums.unclipped < 1.0 - 1e-4
                 clipped[:, k] += is_clipped.double().sum(-1)
         count = torch.bincount(groups, minlength=pool.n_groups).double()
         total = group.sum(1)
@@ -156,9 +155,9 @@ class StepReader:
         )
 
     def unclipped(self, replicate: int) -> float:
-        """The factor that the rule gives a zero gradient.
+        """The factor that the rule gives a zero gradient; 1 where groups have factors of their own.
 
-        1 where groups have factors of their own.
+        ``replicate``: its number, 0 to R - 1.
         """
         n_groups = self.task.pool.n_groups
         group = torch.arange(n_groups).expand(self.task.repeats, -1)

@@ -144,7 +144,8 @@ def _traces_of_chain(
     """tr H_i of some records, [n].
 
     The loss's Hessian in the outputs z of a layer is kept as sum_j w_j c_j c_j^T + diag(bend), and
-    carried from the last layer down.
+    carried from the last layer down: ``weights`` [n, J], ``columns`` [n, J, width] and ``bend``
+    [n, width], beside ``delta`` [n, width], the loss's gradient in z.
     """
     values = [landscape.records.features[rows]]
     for layer in layers:
@@ -168,11 +169,13 @@ def _traces_of_chain(
         trace = (weights * columns.square().sum(2)).sum(1) + bend.sum(1)
         squared_norms = values[index].square().sum(1) + float(layer.has_bias)
         total += squared_norms * trace
-        if not linear_below:
+        if not linear_below:  # nothing is trained further down
             break
         columns = columns @ layer.weight
         delta = delta @ layer.weight
-        if linear_below == 1:  # of which the trace alone is asked for
+        # W^T diag(bend) W: below the last linear layer only traces are asked for, and its diagonal
+        # does; above, the rows of W become columns of weight bend.
+        if linear_below == 1:
             bend = bend @ layer.weight.square()
         else:
             columns = torch.cat(

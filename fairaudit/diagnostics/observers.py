@@ -78,7 +78,8 @@ class EpochCurves(Observer):
     def _fold(self, n_groups: int) -> None:
         """Add the stashed steps to the sums by group, ``[R, K, 5]``.
 
-        The five: count, loss, gradient norm, share clipped and factor.
+        The five: count, loss, gradient norm, share clipped and factor. What does not count, padding
+        or a record that is not finite, goes to a group K behind the others, which is dropped.
         """
         logits, targets, factors, group = (
             torch.cat(part, 1) for part in zip(*self._stash, strict=True)

@@ -1,7 +1,4 @@
-"""Several trainings of one length as the replicates of one.
-
-Each keeps its numbers, batches and noise.
-"""
+"""Several trainings of one length as the replicates of one; each keeps its batches and noise."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -36,9 +33,7 @@ def at_once(network: Stacked, batch: float) -> int:
 
 
 def abreast(trainings: Sequence[Training]) -> Training | None:
-    """One training whose replicates are those of all, in their order.
-
-    None where one cannot stand for all.
+    """One training whose replicates are those of all, in their order; None where none can be.
 
     No two replicates share a stream that they did not share before: each part is made of the parts'
     own streams, from their beginning.

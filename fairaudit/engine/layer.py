@@ -103,10 +103,7 @@ class Parametric(Layer):
 
     @abstractmethod
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
-        """Where this layer's part of a gradient sum [R, P] is written.
-
-        A view for each parameter.
-        """
+        """Where this layer's part of a sum [R, P] is written: a view for each parameter."""
 
     @abstractmethod
     def write(
@@ -125,10 +122,7 @@ class Materialised(Parametric):
 
     @abstractmethod
     def gradients(self, x: Tensor, delta: Tensor) -> Book:
-        """The gradients in each parameter, [(R,) B, size] each.
-
-        In the order of ``parts``, [R, ...] each.
-        """
+        """The gradients in each parameter, [(R,) B, size] each, in the order of ``parts``."""
 
     def book(
         self,

@@ -24,7 +24,9 @@ def poisson_positions(
     total = records * steps_per_epoch
     if steps_per_epoch == 1:
         return np.arange(records, dtype=np.int64), np.array([0, records], dtype=np.int64)
+    # An exponential of this rate, cut to a whole number, is geometric with chance 1 / steps.
     rate = -np.log1p(-1.0 / steps_per_epoch)
+    # About ``records`` successes are expected: so many gaps nearly always pass the end at once.
     size = int(records + 6 * records**0.5) + 16
     parts: list[NDArray[np.int64]] = []
     last = -1

@@ -49,9 +49,7 @@ METRICS_OF_LEAKAGE = ("leakage_auc", *WITHIN, *_OF_ONE_THRESHOLD, "leakage_advan
 
 
 def log_odds(probabilities: Float64 | NDArray[np.float32], labels: Int64) -> Float64:
-    """Log odds of the true class, ``log p_y - log sum of the others``.
-
-    Which loses nothing where p_y is near 1.
+    """Log odds of the true class, ``log p_y - log sum of the others``, exact for p_y near 1, too.
 
     Args:
         probabilities: ``[n, Y]``.
@@ -84,7 +82,7 @@ def likelihood_ratios(confidence: Float64, member: Bools) -> Float64:
     ins, outs = _Side.of(phi, member), _Side.of(phi, ~member)
     with np.errstate(invalid="ignore", divide="ignore"):
         chance = ins.variance / ins.shadows + outs.variance / outs.shadows
-        # Towards their mean over records, by the share of their spread that is chance.
+        # Drawn towards their mean over records, by the share of their spread that is chance.
         difference, has_both = ins.mean - outs.mean, np.isfinite(chance)
         count = np.maximum(has_both.sum(axis=1, keepdims=True), 1)
         mean = (
@@ -98,6 +96,7 @@ def likelihood_ratios(confidence: Float64, member: Bools) -> Float64:
         beyond = np.where(has_both, (difference - mean) ** 2 - chance, 0.0)
         real = np.maximum(beyond.sum(axis=1, keepdims=True) / count, 0.0)
         difference = mean + real / (real + chance) * (difference - mean)
+        # The mean without the record that fits all of its shadows, given the difference.
         both = ins.shadows * (ins.mean - difference) + outs.shadows * outs.mean
         out = both / (ins.shadows + outs.shadows)
     fits = ((phi - out - difference) ** 2 / ins.variance, (phi - out) ** 2 / outs.variance)
@@ -120,6 +119,7 @@ class _Side(NamedTuple):
     @classmethod
     def of(cls, phi: Float64, side: Bools) -> "_Side":
         """From phi and membership ``[S, n]``: at every target all seeds of the side but its own."""
+        # Sums over all seeds, less the target's own.
         seen = np.where(side, phi, 0.0)
         count = side.sum(axis=0) - side
         total = seen.sum(axis=0) - seen
@@ -137,17 +137,17 @@ class _Side(NamedTuple):
 
 
 def area(members: Float64, outsiders: Float64) -> tuple[float, Float64, Float64]:
-    """The chance that a member's score exceeds another's, ties counting half.
+    """The chance that a member's score exceeds an outsider's, and each record's placement.
 
-    And each one's placement.
+    Ties count half.
 
     Args:
         members: ``[n1]``.
         outsiders: ``[n0]``.
 
     Returns:
-        The area under the ROC curve; the share of the others below each member, ``[n1]``; of the
-        members above each other, ``[n0]``. Source: DeLong, DeLong and Clarke-Pearson 1988.
+        The area under the ROC curve; the share of outsiders below each member, ``[n1]``; the share
+        of members above each outsider, ``[n0]``. Source: DeLong, DeLong and Clarke-Pearson 1988.
     """
     below = _below(members, outsiders)
     above = 1.0 - _below(outsiders, members)
@@ -177,6 +177,7 @@ def accused(members: Float64, outsiders: Float64, rate: float) -> Float64:
         outsiders: Non-members' scores, which set the threshold, ``[n0]``.
         rate: Of false accusations.
     """
+    # Between the lower-th and the next largest score, in the share that makes the rate exact.
     place = rate * (len(outsiders) + 1)
     lower = min(int(place), len(outsiders))
     share = min(place - lower, 1.0)
@@ -192,7 +193,13 @@ def accused(members: Float64, outsiders: Float64, rate: float) -> Float64:
 
 
 def _exceeds(scores: Float64, falling: Float64, j: int) -> Float64:
-    """Chance ``[n]`` that each score exceeds the j-th largest of others; coins break ties."""
+    """Chance ``[n]`` that each score exceeds the j-th largest of others; coins break ties.
+
+    Args:
+        scores: ``[n]``.
+        falling: The others, largest first.
+        j: From 1; none exceeds the 0th, all exceed one beyond the last.
+    """
     if j < 1 or j > len(falling):
         return np.full(len(scores), float(j > 0))
     threshold = falling[j - 1]
@@ -257,7 +264,10 @@ class _Target(NamedTuple):
         return inside
 
     def values(self, factor: float) -> Float64:
-        """Every metric with its false accusation rates scaled, ``[M, K + 1]``."""
+        """Every metric with its false accusation rates times ``factor``, ``[M, K + 1]``.
+
+        For slopes alone: the area has no rate, so its row is 0.
+        """
         score, member = self.score, self.member
         values = np.full((len(METRICS_OF_LEAKAGE), self.n_groups + 1), np.nan)
         for k in range(self.n_groups + 1):
@@ -290,6 +300,7 @@ class _Target(NamedTuple):
             ins, outs = inside & member, inside & ~member
             if not ins.any() or not outs.any():
                 continue
+            # Influences on the number of all rows, or on that of the record's own group.
             target = whole if k == self.n_groups else within
             values[0, k], below, above = area(score[ins], score[outs])
             target[0, ins], target[0, outs] = _parts(below), _parts(above)
@@ -315,9 +326,7 @@ class _Target(NamedTuple):
 def attack_tables(
     private: Attack, baseline: Attack | None, groups: Int64, n_groups: int
 ) -> tuple[dict[str, MetricTable], EvaluatedRecords]:
-    """A table for every metric of leakage.
-
-    Of an arm and, beside a reference, of that and of the change.
+    """A table for every metric of leakage: of an arm, and of its reference and the change if any.
 
     Arms are paired: a seed's membership is the same in both.
 
@@ -356,6 +365,7 @@ def attack_tables(
                 influences.add(place, seed[m])
             name = prefix + metric
             table = metric_table(name, influences, records.count(influences.support))
+            # Targets share their shadows, which moves a group's area by half of what is left.
             of_mean, of_two_targets = table.covariance
             alone = of_two_targets
             if metric == "leakage_auc":

@@ -65,7 +65,7 @@ def _attacked(
     Args:
         arm: The attacked arm.
         grouping: Groups of the file's rows.
-        trained: Results of the arm by seed and, if it has a reference, those of the reference.
+        trained: Results of the arm, one of each seed, and those of its reference if it has one.
     """
     n_seeds = len(trained[0])
     if n_seeds < LEAST_TARGETS:
@@ -127,7 +127,10 @@ def _measured(
 def _measure(
     k: int, cut: GroupSelection, tables: Mapping[str, MetricTable], members: float
 ) -> GroupMeasure:
-    """All numbers of group k, or of all rows where k is K."""
+    """All numbers of group k, or of all rows where k is K.
+
+    ``members``: how many of its rows a model is trained on, in the mean.
+    """
     group, reason = "", ""
     if k < len(cut.names):
         group, reason = cut.names[k], cut.too_few(k)

@@ -14,9 +14,7 @@ def on_everyone(
     trained: Predicts,
     prepared: SeedData,
 ) -> dict[str, Array]:
-    """How sure models are of the true class of every row of the audit.
-
-    And which of the rows they learned.
+    """How sure models are of the true class of every row of the audit, and which rows they learned.
 
     Returns:
         ``rows`` [n] int64, ascending; ``member`` [n] bool; ``confidence`` [R, n] float64, log odds.

@@ -48,7 +48,10 @@ class LogisticProblems:
         return 1 if classes == 2 else classes, self.features.shape[-1]
 
     def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """As many records at once as what is computed of them has room."""
+        """Inputs and targets of as many records at once as there is room for.
+
+        The targets are divided by the divisor already, so that sums over pieces are means.
+        """
         records = self.targets.shape[1]
         divisor = records if self.divisor is None else self.divisor
         size = 8 * (self.features.shape[-1] + 4 * self.targets[:, 0].numel())
@@ -125,7 +128,7 @@ def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
     if start is None:
         start = torch.zeros(len(problems.targets), height, width, dtype=torch.float64)
     theta = start.clone()
-    open_ = torch.arange(len(theta))
+    open_ = torch.arange(len(theta))  # problems not solved yet
     gradient = problems.gradient(theta)
     norm = gradient.flatten(1).norm(dim=1)
     for _ in range(_ROUNDS):
@@ -136,10 +139,13 @@ def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
         point = theta[open_]
         step = part.newton_step(point, gradient[open_])
         reach = torch.ones(len(open_), dtype=theta.dtype)
+        # Each problem's step is halved until its gradient is shorter; after the last halving it is
+        # taken as it is, and the next round begins there.
         for _ in range(_HALVINGS):
             next_point = point - reach[:, None, None] * step
             slope = part.gradient(next_point)
             length = slope.flatten(1).norm(dim=1)
+            # "not <=": a length that is not finite is worse, too.
             worse = ~(length <= (1.0 - 1e-4 * reach) * norm[open_]) & (reach > 0)
             if not worse.any():
                 break
@@ -199,9 +205,7 @@ def _curvature(x: Tensor, mass: Tensor, theta: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class BoundedInputs:
-    """Inputs of norm at most ``sqrt(norm^2 + intercept^2)``.
-
-    Clipped first, then the constant appended.
+    """Inputs of norm at most ``sqrt(norm^2 + intercept^2)``: clipped, then the constant appended.
 
     Appending first would scale each record's constant by its own norm; clipping to the norm and
     then claiming it of the longer row would under-noise by up to 41 %. Source: docs/methods.md 4.2.
@@ -218,9 +222,9 @@ class BoundedInputs:
     deviations: Tensor | None = None
 
     def __call__(self, features: Tensor, groups: Tensor) -> Tensor:
-        """[n, d] of records of those groups -> [n, d (+ 1)] float64.
+        """[n, d] of records of those groups -> [n, d (+ 1)] float64; 0 where a row is not finite.
 
-        What is not finite becomes 0.
+        The one more is the constant, where there is one.
         """
         width = features.shape[1]
         constant = self.intercept != 0.0

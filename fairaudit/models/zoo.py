@@ -174,7 +174,7 @@ def digest(name: str, module: nn.Module) -> str:
     """Identity of a model: the code behind it, its layers, and the values that it starts from."""
     # Where the factory is, and every class of layer that is not PyTorch's.
     modules = {name.partition(":")[0], *(type(layer).__module__ for layer in module.modules())}
-    code = code_digest({each for each in modules if not each.startswith("torch.")})
+    code = code_digest({path for path in modules if not path.startswith("torch.")})
     content = hashlib.sha256(f"{name}\n{module}\n{code}\n".encode())
     for key, value in [*module.named_parameters(), *module.named_buffers()]:
         content.update(f"{key} {tuple(value.shape)} {value.requires_grad}\n".encode())

@@ -1,7 +1,4 @@
-"""The clipping rules of this program in a training loop of one's own that uses Opacus.
-
-Docs/opacus.md.
-"""
+"""The clipping rules of this program in an Opacus training loop of one's own: docs/opacus.md."""
 
 from importlib import import_module
 

@@ -35,9 +35,9 @@ class CheckedCriterion:
         self._checked = checked
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The loss of a batch, for ``backward()``.
+        """The loss of a batch.
 
-        That raises a TrainingError where a record's part of the loss depends on other records.
+        Its ``backward()`` raises a TrainingError where a record's part depends on other records.
         """
         if outputs.requires_grad:
             self._watch(outputs, targets)
@@ -46,7 +46,7 @@ class CheckedCriterion:
 
     def _watch(self, outputs: Tensor, targets: Tensor) -> None:
         """Compare the first gradient that arrives; of ghost clipping the second is scaled."""
-        waiting = [self._alone(outputs.detach(), targets)]
+        waiting = [self._alone(outputs.detach(), targets)]  # taken by the first gradient
 
         def arrived(gradient: Tensor) -> None:
             if waiting:
@@ -57,6 +57,7 @@ class CheckedCriterion:
 
     def _refuse_mixing(self, batched: Tensor, expected: Tensor) -> None:
         """Refuse a loss whose gradients ``[B, ...]`` are not those of the single records."""
+        # A record that is not finite by itself is zeroed later: nothing to compare.
         usable = expected.flatten(1).isfinite().all(1)
         batched, expected = batched[usable], expected[usable]
         if not expected.numel():

@@ -29,9 +29,7 @@ class Streams(NamedTuple):
 
 
 class PoissonBatches(Sampler[list[int]]):
-    """The engine's Poisson samples as a batch sampler.
-
-    A record's coin is exactly 1 / steps_per_epoch.
+    """The engine's Poisson samples as a batch sampler: a coin of exactly 1 / steps_per_epoch.
 
     Args:
         stream: Draws the samples.
@@ -70,6 +68,7 @@ class PoissonBatches(Sampler[list[int]]):
         Raises:
             ConfigError: No batch of so many records is the next.
         """
+        # Without processes that draw ahead, a second batch is dealt only after the first's step.
         skipped = len(self.dealt) > 1 and not self.ahead
         if not self.dealt or skipped or self.dealt[0] != records:
             raise ConfigError(
@@ -89,9 +88,7 @@ class _Part(NamedTuple):
 
 
 class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
-    """An Opacus optimizer whose step is that of fairaudit's engine.
-
-    Ask, scale, sum, add noise, divide by qN.
+    """An Opacus optimizer whose step is the engine's: ask, scale, sum, add noise, divide by qN.
 
     :func:`make_private` makes it. ``accountant`` says what its steps cost. Where a batch comes in
     parts (``BatchMemoryManager``), a rule that asks about the batch keeps the records' gradients
@@ -100,6 +97,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
     Args:
         optimizer: The PyTorch optimizer, which moves the parameters along released gradients.
         arm: Method, numbers and guarantee.
+        rule: The method's clipping rule.
         facts: What is public; its tensors lie where the norms are computed, in their precision.
         streams: Draws that nothing has used.
         batches: Deals the records.
@@ -146,6 +144,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
 
     def __setattr__(self, name: str, value: object) -> None:
         """Opacus' schedulers would reach neither the rule nor the accountant."""
+        # The first assignment, Opacus' own, and one of the same value pass.
         if (
             name in ("noise_multiplier", "max_grad_norm")
             and self.__dict__.get(name, value) != value
@@ -170,6 +169,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             return
         n_groups = self.facts.n_groups
         whole = not (group.is_floating_point() or group.is_complex() or group.dtype == torch.bool)
+        # An empty batch may come in any type: torch.tensor([]) is one of floats.
         if group.dim() != 1 or not (whole or not len(group)):
             raise ConfigError(
                 "groups are not one whole number for each record", hint="give a tensor [B], int64"
@@ -182,17 +182,12 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         self._group = group.to(self._device, torch.int64)
 
     def describe(self) -> dict[str, Tensor]:
-        """The rule's state by name, [1, ...] each, as a threshold or bounds of groups.
-
-        All released.
-        """
+        """The rule's state by name, [1, ...] each, as a threshold or bounds; all of it released."""
         described: dict[str, Tensor] = self._rule.part.describe(self._rule.released)
         return described
 
     def pre_step(self, closure: Callable[[], float] | None = None) -> bool:
-        """Release the step's gradient into ``p.grad``.
-
-        False after a part of a batch that is not its last.
+        """Release the step's gradient into ``p.grad``; False after a part that is not the last.
 
         Args:
             closure: Not read: ``step`` has called it.
@@ -270,10 +265,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             self._scale()
 
     def _part(self) -> _Part:
-        """Norms and gradients of its records.
-
-        A record whose gradient is not finite is zero (rule R6).
-        """
+        """The records that the backward pass left; zero where not finite (rule R6)."""
         gradients = []
         for p in self.params:
             flat = self._get_flat_grad_sample(p)
@@ -299,7 +291,13 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         )
 
     def _groups(self, records: int) -> Tensor:
-        """[1, B]; zeros for a rule that does not read them."""
+        """The groups that were set for so many records, [1, B]; zeros for a rule that reads none.
+
+        They serve one batch: the next must be set anew.
+
+        Raises:
+            ConfigError: They were not set, or for another number of records.
+        """
         group, self._group = self._group, None
         if group is None and not (records and self.arm.reads_groups):
             group = torch.zeros(records, dtype=torch.int64)
@@ -332,10 +330,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         self._sums = flat if self._sums is None else self._sums.add_(flat)
 
     def _close(self) -> None:
-        """Noise, once, then the divisor.
-
-        What is released goes to ``p.grad``, and the rule moves on.
-        """
+        """Noise, once, then the divisor: released to ``p.grad``; the rule moves on."""
         assert self._sums is not None
         assert self._sensitivity is not None
         released = self._release(
@@ -343,7 +338,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             self._sensitivity,
             self.facts,
         )[0]
-        if self.loss_reduction == "sum":
+        if self.loss_reduction == "sum":  # the optimizer expects a sum's gradient, not a mean's
             released = released * self.facts.expected_batch_size
         for p, part in zip(
             self.params,
@@ -356,14 +351,12 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
 
 
 class GhostOptimizer(RuleOptimizer):
-    """The same with ghost clipping.
-
-    The rule is asked for factors between Opacus' two backward passes.
+    """The same with ghost clipping: factors are asked for between Opacus' two backward passes.
 
     A rule that asks about the batch has to see all of it, so such a batch cannot come in parts.
     """
 
-    _made = False  # factors, of a backward pass that no step has used
+    _made = False  # whether there are factors that no step has used
 
     def factors(self, norms: Tensor) -> Tensor:
         """Each record's factor [B], from the norms of the records' gradients [B].

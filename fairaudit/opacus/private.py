@@ -124,6 +124,7 @@ def make_private(
     refuse_large_delta(target_delta, schedule.n_public)
     arm = _arm(model, method, options, schedule, groups)
     task = _task(arm, schedule, groups, classes)
+    # Of the device and precision in which norms are computed: at least float32.
     norms = trained[0].new_empty(0, dtype=torch.promote_types(trained[0].dtype, torch.float32))
     event = arm.privacy.event
     assert event is None or isinstance(event, SampledGaussian)
@@ -200,7 +201,7 @@ def _trainer(method: str, groups: int) -> GradientMethod:
         raise ConfigError(f"{spec.name} cannot be a loop's method: {why}", hint=_USABLE)
     path, _, name = spec.trainer.partition(":")
     trainer = getattr(importlib.import_module(path), name)()
-    own = [
+    own = [  # parts of a training that the method does in its own way
         part
         for part in ("fit", "_set_up", "objective", "release", "tape")
         if getattr(type(trainer), part, None) is not getattr(GradientMethod, part)
@@ -226,7 +227,7 @@ def _trainer(method: str, groups: int) -> GradientMethod:
 def _check_loop(
     model: nn.Module, optimizer: torch.optim.Optimizer, loader: DataLoader[Any]
 ) -> list[nn.Parameter]:
-    """The parameters that are trained.
+    """Refuse what cannot be made private; the parameters that are trained.
 
     Raises:
         ConfigError: Model, optimizer or loader is private already, or not of the kind that can be.
@@ -277,7 +278,16 @@ def _schedule(
     epochs: int,
     n_public: int | None,
 ) -> Schedule:
-    """As an audit's plan: steps of an epoch are N over the batch size, rounded up."""
+    """As an audit's plan: steps of an epoch are N over the batch size, rounded up.
+
+    Args:
+        loader: Without a batch size it says itself how many batches an epoch has.
+        epochs: Passes.
+        n_public: N; None: the number of records, which is then public.
+
+    Raises:
+        ConfigError: A number below 1; N of one's own without a batch size to divide it.
+    """
     if n_public is None:
         records = _records(loader)
     else:

@@ -1,7 +1,4 @@
-"""Published forms of clipping rules.
-
-Their means over the batch, their counts, bounds and weights.
-"""
+"""Published forms of clipping rules: means over the batch, counts, bounds and weights."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -185,10 +182,7 @@ class RawCountBounds(GroupAdaptiveClip):
         )
 
     def scale(self, released: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
-        """min(1, C_k / norm), which a negative bound makes minus infinity for a zero gradient.
-
-        There 1.
-        """
+        """min(1, C_k / norm); 1 for a zero gradient: a negative bound makes it minus infinity."""
         return torch.where(
             norms > 0,
             GroupAdaptiveClip.scale(

@@ -25,9 +25,9 @@ LARGEST_MODEL = 2000  # P beyond which gradients of every record, differentiated
 
 
 class BatchMoments(NamedTuple):
-    """What the penalties are made of, as functions of theta.
+    """What the penalties are made of, as functions of theta; K' groups are in the batch.
 
-    Groups absent from the batch are left out.
+    The first three are empty where gamma1 is 0, for only R1 reads them.
 
     Args:
         group_gradients: g_a, [K', P].
@@ -137,7 +137,7 @@ class EsipovaPenalty(Coupled):
         pairs = [(against[a] - against[b]).abs() for a, b in combinations(range(len(against)), 2)]
         if pairs:
             return torch.stack(pairs).sum()
-        return moments.lost.sum() * 0.0
+        return moments.lost.sum() * 0.0  # one group: zero, as a function of theta
 
     def second(self, moments: BatchMoments) -> Tensor:
         """f (1 - f) = (1 - sum_c f_c^2) / 2 for two classes."""
@@ -311,14 +311,14 @@ class CoupledTape(Tape):
         """
         layers = self.network.layers
         present = targets.sum(-1) > 0
-        whole = BatchRecords(x, targets, torch.empty(0))
+        whole = BatchRecords(x, targets, torch.empty(0))  # gradients read no membership
         plain = record_gradients(theta, layers, whole)
         usable = present & torch.isfinite(plain.square().sum(1))
         if not usable.any():
             return torch.zeros_like(plain)
         keep = usable.unsqueeze(1)
         member = torch.nn.functional.one_hot(group).to(x.dtype) * keep
-        member = member[:, member.sum(0) > 0]
+        member = member[:, member.sum(0) > 0]  # groups with a record: others have no mean
         batch = BatchRecords(
             torch.where(
                 keep,

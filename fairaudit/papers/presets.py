@@ -30,7 +30,10 @@ def _tabular(
 ) -> dict[str, Mapping[str, float]]:
     """Settings of each method on a table.
 
-    The rate of those that clip, and those of the two that scale.
+    Args:
+        sgd: Learning rate of the reference and of the methods that clip.
+        scaled: Settings of ``global``.
+        adapt: Of ``global-adapt``, beside those that are the same on all tables.
     """
     clipped, count = {"learning_rate": sgd}, {"count_noise_multiplier": 10.0}
     return {
@@ -133,7 +136,15 @@ def _images(
     steps: Mapping[str, Mapping[str, float]],
     notes: tuple[str, ...],
 ) -> Preset:
-    """A published experiment on images: what the two have in common, and the ``fields`` of one."""
+    """A published experiment on images: what the two have in common, and what one has of its own.
+
+    Args:
+        name, summary: Of the preset.
+        scripts: What the authors' scripts do otherwise, for a note.
+        fields: Options of this one alone.
+        steps: Settings of the methods that scale, by ``global`` and ``adapt``.
+        notes: On this one alone.
+    """
     count = {"count_noise_multiplier": 10.0}
     return Preset(
         name=name,

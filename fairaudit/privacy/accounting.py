@@ -85,7 +85,7 @@ def privacy_curve(event: PrivacyEvent) -> PrivacyCurve | None:
     charges = _charges([(event, 1)])
     if any(charge.sigma == 0.0 for charge in charges):
         return None
-    size = _rdp(charges, CURVE_DELTA)
+    size = _rdp(charges, CURVE_DELTA)  # epsilon, about
     if size > LARGEST_CURVE:
         return None
     # Rounding losses up adds to delta with the number of steps; so many digits leave rates right to
@@ -145,6 +145,7 @@ def calibrate(
         return sigma
     releases = tuple(NoisyRelease("side", noise) for noise in side_noise_multipliers)
     side = SampledGaussian(steps_per_epoch, steps, releases)
+    # Releases of one step add up in 1 / sigma^2: the gradient gets what the queries leave.
     if min(side_noise_multipliers) > 0:
         precision = sigma**-2 - side.effective_noise_multiplier**-2
     else:
@@ -229,8 +230,8 @@ def _epsilon(
 ) -> float:
     """Epsilon of composed (sampled) Gaussians at ``delta``: 0 for none, infinite without noise.
 
-    PLD is exact up to discretisation, on the safe side; where RDP's bound is 0 or beyond
-    ``_PLD_LIMIT`` that bound stands.
+    PLD is exact up to discretisation, on the safe side. It is asked only where RDP's bound, which
+    says how fine to discretise, lies above 0 and below ``_PLD_LIMIT``; elsewhere that bound stands.
     """
     if not charges:
         return 0.0
@@ -248,7 +249,7 @@ def _epsilon(
     if accountant == "rdp" or not 0.0 < by_rdp < _PLD_LIMIT:
         return by_rdp
     value = _pld(charges, delta, _interval(by_rdp))
-    # RDP is far off where noise is tiny or steps are few, and so was the interval.
+    # RDP is far off where noise is tiny or steps are few; the interval chosen by it was too wide.
     if value < 0.25 * by_rdp:
         value = _pld(charges, delta, _interval(value))
     return value
@@ -338,9 +339,12 @@ def _total_sigma(
     delta: float,
     target: float,
 ) -> float:
-    """sigma_total: the multiplier of one Gaussian per step that meets the target."""
+    """sigma_total: the multiplier of one Gaussian per step that meets the target.
+
+    The coarse search's answer is corrected by secants on logarithms of the fine accountant.
+    """
     sigma, slope = _searched(steps_per_epoch, steps, delta, target)
-    seen: tuple[float, float] | None = None
+    seen: tuple[float, float] | None = None  # logarithms of the last sigma and its epsilon
     for _ in range(30):
         # Few digits: the last ones of an accountant change with the libraries, and bits of noise
         # with them.
@@ -363,6 +367,7 @@ def _total_sigma(
                 -0.2,
             )
         seen = point
+        # Aimed a little below the target, so that a small miss still lies within the tolerance.
         sigma *= ((1.0 - 0.25 * TOLERANCE) * target / value) ** (1.0 / slope)
     least = _epsilon((_Charge(steps_per_epoch, LARGEST_SIGMA, steps),), delta, "pld")
     raise PrivacyError(

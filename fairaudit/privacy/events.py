@@ -8,16 +8,14 @@ MOST_DECIMALS = 6  # of an epsilon that people read
 
 
 def shown_up(epsilon: float) -> str:
-    """An epsilon for people, rounded up.
-
-    3.0049 is shown as 3.01, so that none is understated anywhere.
+    """An epsilon for people, rounded up: 3.0049 is shown as 3.01, so that none is understated.
 
     Two decimals, or two digits of a small number: 0.01 for 0.005 would be twice the truth.
     """
     exact = Decimal(repr(float(epsilon)))
     if not exact.is_finite():
         return "infinite"
-    if exact:
+    if exact:  # -adjusted() is the place of the first digit that is not 0
         decimals = min(MOST_DECIMALS, max(2, 1 - exact.adjusted()))
     else:
         decimals = 2
@@ -65,10 +63,7 @@ class SampledGaussian:
 
     @property
     def effective_noise_multiplier(self) -> float:
-        """sigma_eff, the multiplier of the one Gaussian that is at least as revealing.
-
-        0 without noise.
-        """
+        """sigma_eff, the multiplier of the one Gaussian that is as revealing; 0 without noise."""
         if any(r.noise_multiplier == 0.0 for r in self.releases):
             return 0.0
         return 1.0 / math.sqrt(sum(r.noise_multiplier**-2 for r in self.releases))

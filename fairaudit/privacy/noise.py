@@ -57,7 +57,7 @@ class _Stream:
 class _SecureStream:
     """One replicate's noise from a key stream, by uniforms of 53 bits.
 
-    Up to 12, so no tail is to be mended.
+    Values reach up to 12, so no tail is to be mended.
 
     Each value is half the sum of four normals, two pairs by Box and Muller. A float that came of
     one or two uniforms can be told from one that cannot have, which gives away what it was added
@@ -76,9 +76,10 @@ class _SecureStream:
             part.copy_(self._normals(len(part)))
 
     def _normals(self, size: int) -> Tensor:
-        """[size] float64. The pair cos a + sin a is sqrt(2) cos(a - pi / 4).
+        """Standard normals, [size] float64.
 
-        One cosine of an even angle.
+        A pair of Box and Muller sums to r (cos a + sin a) = r sqrt(2) cos(a - pi / 4), and a less
+        pi / 4 is as even as a: one cosine of an even angle makes the sum of two normals.
         """
         words = self._words(4 * size) >> np.uint64(11)
         uniform = torch.from_numpy(words.view(np.int64)).double()

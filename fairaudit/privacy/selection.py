@@ -37,7 +37,10 @@ _SMALLEST, _LARGEST = 1e-3, 1e6  # of a base, and of a score's noise multiplier
 
 
 def renyi_divergences(event: PrivacyEvent) -> Float64:
-    """Of one run, ``[len(ORDERS)]``, for adding or removing one record; inf without noise."""
+    """Renyi divergences of one run at ``ORDERS``, for adding or removing a record.
+
+    Infinite without noise.
+    """
     sigma = event.effective_noise_multiplier
     if sigma == 0.0:
         return np.full(len(ORDERS), math.inf)
@@ -65,7 +68,7 @@ def delta_of_divergences(divergences: Float64, epsilon: float) -> float:
 
 @lru_cache(maxsize=256)
 def _sampled(steps_per_epoch: int, sigma: float) -> tuple[float, ...]:
-    """Of one step on a Poisson sample, by the library's RDP accountant."""
+    """Renyi divergences at ``ORDERS`` of one step on a Poisson sample, by the library."""
     values = []
     with quiet():
         import dp_accounting  # lazily: 2 s
@@ -136,7 +139,7 @@ class Selection:
             chances = np.exp(k * log_ratio + growth) / math.expm1(
                 -self.shape * math.log(self.gamma)
             )
-        chances[-1] = 1.0 - chances[:-1].sum()
+        chances[-1] = 1.0 - chances[:-1].sum()  # all that lies at ``most`` or beyond
         probabilities: Float64 = chances
         return probabilities
 
@@ -255,16 +258,15 @@ def base_epsilon(
             training is less than noise can meet there.
     """
     _refuse_below_least(selection, delta, target)
-    low, high = (
-        math.log(_SMALLEST),
-        math.log(target),
-    )  # a search costs more than one of its trainings
+    # Logarithms of the bases between which the one sought lies: a search costs more than one of its
+    # trainings. ``unmet``: why the base at the lower end cannot be met itself; None where it can.
+    low, high = math.log(_SMALLEST), math.log(target)
     log_base, unmet = math.log(0.5 * target), None
     for _ in range(40):
         base = _rounded_down(math.exp(log_base))
         try:
             value = selection.epsilon(events(base), delta)
-        except PrivacyError as too_small:  # for whatever else a training releases
+        except PrivacyError as too_small:  # the base, for what a training releases beside gradients
             low, unmet = max(low, math.log(base)), too_small
             log_base = 0.5 * (low + high)
             if high - low < _NEAR:
@@ -281,7 +283,7 @@ def base_epsilon(
         if value > 0:
             step = math.log(base) + math.log((1.0 - 0.4 * TOLERANCE) * target / value)
         log_base = step if low < step < high else 0.5 * (low + high)
-        if high - low < 1e-4:
+        if high - low < 1e-4:  # no base lies between them: the lower one, if it can be met
             if low > math.log(_SMALLEST) and unmet is None:
                 return _rounded_down(math.exp(low))
             break

@@ -81,9 +81,10 @@ class SecureStream:
         high: int,
         size: int,
     ) -> NDArray[np.int64]:
-        """Whole numbers in 0..high-1, ``[size]``.
+        """Whole numbers in 0..high-1, ``[size]``, each as likely.
 
-        Words beyond the last multiple of ``high`` anew.
+        Words beyond the last multiple of ``high`` are drawn anew: their remainders would be more
+        likely than others.
         """
         last = 2**64 - 2**64 % high - 1
         words = self._words(size)
@@ -92,9 +93,9 @@ class SecureStream:
         return (words % np.uint64(high)).astype(np.int64)
 
     def permutation(self, values: int | NDArray[Values]) -> NDArray[np.int64] | NDArray[Values]:
-        """The values ``[n]``, or 0..values-1, in a random order.
+        """The values ``[n]``, or 0..values-1, in a random order: that of random words.
 
-        That of random words; two of n are equal with a probability below n^2 / 2^65.
+        Two of n words are equal with a probability below n^2 / 2^65.
         """
         rows = np.arange(values) if isinstance(values, int) else values
         order: NDArray[np.int64] | NDArray[Values] = rows[np.argsort(self._words(len(rows)))]
@@ -157,9 +158,8 @@ def numpy_stream(
 ) -> np.random.Generator:
     """A numpy generator for the stream of :func:`seed_of`, or of the operating system."""
     if is_secure():
-        return cast(
-            np.random.Generator, SecureStream()
-        )  # another draw than its own is an AttributeError
+        # It has the draws that this program asks for; any other is an AttributeError.
+        return cast(np.random.Generator, SecureStream())
     return np.random.Generator(
         np.random.PCG64(
             seed_of(

@@ -68,7 +68,10 @@ def of_gaussian(mu: float, false_positive_rate: float) -> float:
 
 
 def of_curve(curve: PrivacyCurve | None, false_positive_rate: float) -> float:
-    """The least upper bound on the true positive rate that a privacy curve proves."""
+    """The least upper bound on the true positive rate that a privacy curve proves.
+
+    1 where there is no curve: nothing is proved.
+    """
     if curve is None:
         return 1.0
 
@@ -86,9 +89,10 @@ def of_curve(curve: PrivacyCurve | None, false_positive_rate: float) -> float:
 
 
 def _least(bound: Callable[[float], float], curve: PrivacyCurve) -> float:
-    """The minimum, by golden sections.
+    """The minimum of a bound over the curve's epsilons, by golden sections.
 
-    The bound is convex in exp(epsilon), and any value of it is true.
+    The bound is convex in exp(epsilon). It holds at every epsilon, so that a minimum missed is too
+    large and never wrong.
     """
     low, high = curve.least, curve.most
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
