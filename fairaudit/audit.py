@@ -78,7 +78,7 @@ def get_ready(config: AuditConfig) -> None:
     refuse_other_data(config)
     if config.executor == "ray":
         return require_ray()
-    refuse_alone(config)
+    refuse_alone(config)  # options of Ray's without it
     warm_up()
 
 

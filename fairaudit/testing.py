@@ -576,6 +576,7 @@ def _check_noise(name: str, noise: Tensor) -> None:
         )
     for axis, what in enumerate(("steps", "copies", "coordinates")):
         length = noise.shape[axis] - 1
+        # Of neighbours along this axis, which are 0 in the mean where draws are independent.
         products = noise.narrow(
             axis,
             0,

@@ -122,6 +122,7 @@ def _twins(
     if not trained:
         return []
     quiet = _predictions(_in_place(arm_results, trained, f"{WITHOUT_NOISE}."), grouping)
+    # A seed at which step and clipping are one leaves them one at all seeds.
     if any(result.facts[STEP_FACT] == StepTwin.NONE for result in trained.values()):
         spec = find(arm.method)
         return [Twin(STEP_AND_CLIPPING if spec.trains_by_steps else spec.part, quiet)]

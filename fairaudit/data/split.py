@@ -151,6 +151,7 @@ def _sizes(dataset: Dataset, options: SplitOptions) -> _Sizes:
         if options.balance:
             pool = _balanced(dataset, pool)
         n = int(pool.sum())
+        # A row at least on either side.
         test = largest_remainder(min(max(round(options.test_size * n), 1), n - 1), pool)
     else:
         train = group_counts(dataset, dataset.split == 0)

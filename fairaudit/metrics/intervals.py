@@ -75,7 +75,7 @@ class EvaluatedRecords:
             tested[r] = True
         ids = np.flatnonzero(tested)
         ids = np.concatenate([ids[groups[ids] == k] for k in range(n_groups)])
-        place = np.empty(len(groups), dtype=np.int64)
+        place = np.empty(len(groups), dtype=np.int64)  # read at tested records alone
         place[ids] = np.arange(len(ids))
         return cls(
             groups[ids],

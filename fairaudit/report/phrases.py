@@ -246,7 +246,8 @@ class _Number:
         """The number as a phrase asks for it.
 
         ``{size}`` is with interval and unit, ``plain`` without the unit, ``bare`` the number alone;
-        ``value`` and ``high`` are the estimate and the upper end with their unit.
+        ``value`` and ``high`` are the estimate and the upper end with their unit, ``rate`` is the
+        estimate in per cent, ``percent`` that without decimals, with its interval.
         """
         match form:
             case "percent":
@@ -262,7 +263,7 @@ class _Number:
                 text, unit = written(self.number, POINTS), " points"
             case "nats":
                 text, unit = written(self.number, OWN_UNIT), " nats"
-            case _:
+            case _:  # a ratio, or a number of a guarantee
                 text, unit = written(self.number, GATED), ""
         match form:
             case "plain":

@@ -111,7 +111,7 @@ def _row(
     verdict = plain(reading(gap, direction(comparison, gap)), 80) or UNKNOWN
     size = Quantity(gap.size, scale)
     if not gap.gated:
-        # The family does not judge it, and an interval beside "cannot tell" would.
+        # An interval would say more of it than the words "cannot tell" beside it.
         verdict += f"; never gated: {plain(gap.reason, 60)}"
         if gap.size.value is not None:
             size = bare(gap.size.value, scale)
