@@ -1,6 +1,6 @@
 """fairaudit: what differential privacy costs each group of people, and why."""
 
-from importlib import import_module
+from fairaudit.io.lazy import names_of
 
 __version__ = "0.1.0"
 __all__ = [
@@ -41,13 +41,7 @@ _HOMES = {
     "load_report": "fairaudit.report.load",
     "show_progress": "fairaudit.execution.progress",
 }
-
-
-def __getattr__(name: str) -> object:
-    """The public name, imported now."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'fairaudit' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = names_of(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -12,7 +12,7 @@ from fairaudit.analysis.build_facts import data_facts
 from fairaudit.analysis.build_measured import disclosed
 from fairaudit.analysis.family import family
 from fairaudit.analysis.text import REPORT_NOT_DP
-from fairaudit.config.option_words import option_name
+from fairaudit.config.option_words import words_of
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.groups import named_pairs
@@ -110,13 +110,17 @@ def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
         test_rows=dataset.n_rows,
     )
     data = data_facts(dataset, config, None, split)
+    words = ["fairaudit", "score", str(results.settings["data"])]
+    for name, value in results.settings.items():
+        if name != "data" and value not in (None, False, 0, [], {}):
+            words += words_of(name, value)
     report = Report(
         numerics_version=NUMERICS_VERSION,
         tool=Tool(name="fairaudit", version=metadata.version),
         created_utc=metadata.created_utc,
         status="complete",
         command=metadata.command,
-        reproduce=_reproduce(results.settings),
+        reproduce=shlex.join(words),
         config={
             name: OptionValue(value=value, origin="option")
             for name, value in results.settings.items()
@@ -173,27 +177,3 @@ def _limitations(results: ScoreResults) -> tuple[Limitation, ...]:
     )
     texts.append(("statistics", limits))
     return tuple(Limitation(code=code, text=text) for code, text in texts)
-
-
-def _reproduce(settings: Mapping[str, JsonValue]) -> str:
-    """The command line that makes this report again; options at their defaults are left out."""
-    words = ["fairaudit", "score", str(settings["data"])]
-    for name, value in settings.items():
-        if name == "data" or value in (
-            None,
-            False,
-            0,
-            [],
-            {},
-        ):
-            continue
-        option = option_name(name)
-        if value is True:
-            words.append(option)
-        elif isinstance(value, list):
-            words += [word for item in value for word in (option, str(item))]
-        elif isinstance(value, dict):
-            words += [word for key, item in value.items() for word in (option, f"{key}={item}")]
-        else:
-            words += [option, str(value)]
-    return shlex.join(words)

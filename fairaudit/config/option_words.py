@@ -44,7 +44,7 @@ def words_of(name: str, value: object) -> Iterator[str]:
     option = option_name(name)
     if isinstance(value, bool):
         yield option if value else "--no-" + option.removeprefix("--")
-    elif isinstance(value, tuple):
+    elif isinstance(value, tuple | list):
         for item in value:
             yield from (option, str(item))
     elif isinstance(value, Mapping):

@@ -1,6 +1,6 @@
 """The clipping rules of this program in an Opacus training loop of one's own: docs/opacus.md."""
 
-from importlib import import_module
+from fairaudit.io.lazy import names_of
 
 __all__ = ["Accountant", "GhostOptimizer", "RuleOptimizer", "make_private"]
 
@@ -11,10 +11,4 @@ _HOMES = {
     "RuleOptimizer": "fairaudit.opacus.optimizer",
     "make_private": "fairaudit.opacus.private",
 }
-
-
-def __getattr__(name: str) -> object:
-    """The public name, imported now."""
-    if name not in _HOMES:
-        raise AttributeError(f"module 'fairaudit.opacus' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = names_of(__name__, _HOMES)

@@ -169,17 +169,6 @@ def _of_answers(
         yield finding.model_copy(update={"answer": answer})
 
 
-def _answer(report: Report, metric: str) -> str:
-    """The class that a rate is about; "" for what is about none."""
-    label = report.data.label
-    number = metric.partition("[")[2].removesuffix("]")
-    if number:
-        return label.classes[int(number)].name
-    if "positive" not in spec_of(metric).needs:
-        return ""
-    return label.favourable or label.positive or ""
-
-
 def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
     """Every measure in which two groups are told apart, the largest gap first.
 
@@ -443,6 +432,13 @@ def _finding(
     advised: Advice | None = None,
 ) -> Finding:
     """A finding about one comparison; its sentence is looked up by ``code`` later."""
+    label = report.data.label
+    place = measure.partition("[")[2].removesuffix("]")
+    answer = ""  # the class that a rate is about
+    if place:
+        answer = label.classes[int(place)].name
+    elif "positive" in spec_of(measure).needs:
+        answer = label.favourable or label.positive or ""
     return Finding(
         code=code,
         arm=comparison.arm,
@@ -450,8 +446,8 @@ def _finding(
         grouping=comparison.grouping,
         groups=groups,
         measure=measure,
-        of=measure_text(measure, report.data.label),
-        answer=_answer(report, measure),
+        of=measure_text(measure, label),
+        answer=answer,
         unit=spec_of(measure).unit,
         numbers=dict(numbers),
         reason=reason,

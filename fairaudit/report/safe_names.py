@@ -1,7 +1,5 @@
 """Names from a file as safe text: column values are hostile input."""
 
-import unicodedata
-
 NAME_LIMIT = 40  # characters of a name in a sentence or a cell
 _BARE = frozenset({"true", "false", "yes", "no", "y", "n"})
 
@@ -31,15 +29,10 @@ def visible(text: str) -> str:
     With every character that steers, hides or breaks text as ``U+XXXX``.
     """
     if not text.isprintable():
-        text = "".join(map(_shown, text))
+        shown = []
+        for character in text:
+            if not character.isprintable():
+                character = f"U+{ord(character):04X}"
+            shown.append(character)
+        text = "".join(shown)
     return text.replace("##[", "## [")  # which GitHub Actions runs, wherever it stands in a line
-
-
-def _shown(character: str) -> str:
-    """The character, or ``U+XXXX`` for a control, invisible or space-like one."""
-    category = unicodedata.category(character)
-    if category in {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}:
-        return f"U+{ord(character):04X}"
-    if category == "Zs" and character != " ":
-        return f"U+{ord(character):04X}"
-    return character

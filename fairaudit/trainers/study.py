@@ -1,6 +1,7 @@
 """What the trainings of the user's own code show, as a report holds it."""
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from fairaudit.errors import numbered
 from fairaudit.report.conditions import RISK, detected_split
@@ -74,7 +75,14 @@ def warnings(study: Trainers) -> Iterator[ReportWarning]:
     """Whether code is deterministic, claims too much, heeds privacy, and leaves groups out."""
     for arm in study.arms:
         if arm.differs_by is not None:
-            yield _of_two_trainings(arm.arm, arm.differs_by)
+            beginning = f"{arm.arm} was trained twice at the first seed: "
+            code, fix = "trainer_deterministic", ""
+            message = f"{beginning}the same predictions, so it looks deterministic"
+            if arm.differs_by:  # of probabilities
+                code = "trainer_not_deterministic"
+                message = f"{beginning}probabilities differ by up to {arm.differs_by:.2g}"
+                fix = "draw everything from the seed that it is given, as long as it is audited"
+            yield _warning(code, arm.arm, message, fix, level="notice")
         if arm.beyond:
             message = f"{arm.arm} claims {arm.beyond}"
             yield _warning("claim_beyond_asked", arm.arm, message, "calibrate it to what is asked")
@@ -109,29 +117,12 @@ def _warning(
     arm: str,
     message: str,
     fix: str,
+    level: Literal["warning", "notice"] = "warning",
 ) -> ReportWarning:
     """A warning of the report about one arm."""
     return ReportWarning(
         code=code,
-        level="warning",
-        message=message,
-        fix=fix,
-        arm=arm,
-    )
-
-
-def _of_two_trainings(arm: str, difference: float) -> ReportWarning:
-    """Whether two trainings with equal seeds agree; ``difference`` is of probabilities."""
-    start = f"{arm} was trained twice at the first seed: "
-    code, fix = "trainer_deterministic", ""
-    message = f"{start}the same predictions, so it looks deterministic"
-    if difference:
-        code = "trainer_not_deterministic"
-        message = f"{start}probabilities differ by up to {difference:.2g}"
-        fix = "draw everything from the seed that it is given, as long as it is audited"
-    return ReportWarning(
-        code=code,
-        level="notice",
+        level=level,
         message=message,
         fix=fix,
         arm=arm,

@@ -103,7 +103,13 @@ def _rows(report: Report) -> Iterator[str]:
         f"Rows dropped, {plain(why, 80)}: {_counts(n)}" for why, n in data.dropped_rows.items()
     ]
     yield from _first(dropped)
-    yield from _first(_lacking(report))
+    lacking = {}  # by grouping
+    for comparison in report.comparisons:
+        if comparison.overall.unpredicted != 0:
+            rows = {g.group: g.unpredicted for g in comparison.by_group if g.unpredicted != 0}
+            where = f"No prediction, by {plain(comparison.grouping)}: {_counts(rows)}"
+            lacking[comparison.grouping] = f"{where}; no gate about them passes"
+    yield from _first(list(lacking.values()))
     if data.missing:
         missing = [f"{plain(column)} ({_counts(n)})" for column, n in data.missing.items()]
         if len(missing) > _MOST_LISTED:
@@ -115,17 +121,6 @@ def _rows(report: Report) -> Iterator[str]:
                 kept = f"{count(group.rows)} rows; kept, never in a gap"
                 yield f"No group in {plain(grouping.name)}: {kept}"
     yield from _split(data)
-
-
-def _lacking(report: Report) -> list[str]:
-    """Rows without a prediction, by grouping."""
-    lacking = {}
-    for comparison in report.comparisons:
-        if comparison.overall.unpredicted != 0:
-            rows = {g.group: g.unpredicted for g in comparison.by_group if g.unpredicted != 0}
-            where = f"No prediction, by {plain(comparison.grouping)}: {_counts(rows)}"
-            lacking[comparison.grouping] = f"{where}; no gate about them passes"
-    return list(lacking.values())
 
 
 def _split(data: DataFacts) -> Iterator[str]:

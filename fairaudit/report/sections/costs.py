@@ -9,7 +9,6 @@ from fairaudit.report.document import (
     Cell,
     Quantity,
     Section,
-    Table,
     Text,
     bare,
     figures,
@@ -37,20 +36,6 @@ def section(report: Report) -> Section | None:
     """Cost by group; None where nothing could be compared."""
     if not report.costs:
         return None
-    by_group = _by_group(report)
-    brief: list[Block] = [Text(f"Cost by group ({report.test_rows}; 95 % intervals)"), by_group]
-    if words := attack_sentence(report.privacy):
-        brief.append(Text(plain(words, 1000)))
-    blocks: tuple[Block, ...] = (
-        *figures(cost_chart(report)),
-        Text(f"On {report.test_rows}; 95 % intervals."),
-        by_group,
-    )
-    return Section("costs", "Cost by group", blocks, tuple(brief))
-
-
-def _by_group(report: Report) -> Table:
-    """The table of costs: a row per method and group, a column per measure."""
     shown = shown_costs(report)
     rows: list[tuple[Cell, ...]] = []
     for comparison in report.costs:
@@ -69,7 +54,16 @@ def _by_group(report: Report) -> Table:
                 )
             )
     titles = [f"#{cost_title(measure, report.data.label)}" for measure in shown]
-    return table(("method", "group", "#test rows", "#accuracy", *titles, "note"), rows)
+    by_group = table(("method", "group", "#test rows", "#accuracy", *titles, "note"), rows)
+    brief: list[Block] = [Text(f"Cost by group ({report.test_rows}; 95 % intervals)"), by_group]
+    if words := attack_sentence(report.privacy):
+        brief.append(Text(plain(words, 1000)))
+    blocks: tuple[Block, ...] = (
+        *figures(cost_chart(report)),
+        Text(f"On {report.test_rows}; 95 % intervals."),
+        by_group,
+    )
+    return Section("costs", "Cost by group", blocks, tuple(brief))
 
 
 def gaps(report: Report) -> Section | None:
