@@ -38,7 +38,12 @@ def answer_of(request: Request, kind: type[Answer]) -> Answer:
     with TemporaryDirectory(dir=scratch()) as folder:
         answer, printed = Path(folder, "answer"), Path(folder, "printed")
         ended, late = _run(request, answer, printed)
-        log = _end_of(printed)
+        with printed.open("rb") as file:  # its end alone: it may be long
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _KEPT))
+            log = file.read().decode(errors="replace")
+        if size > _KEPT:
+            log = f"[only the last {_KEPT:,} bytes were kept]\n{log}"
         if late:
             message = f"it did not end within {request.timeout:g} s"
             raise OwnCodeError(message, "raise --trainer-timeout", log)
@@ -83,14 +88,3 @@ def _run(
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)  # what it forked, too
     return process.returncode, late
-
-
-def _end_of(printed: Path) -> str:
-    """The end of what the trainer printed, at most ``_KEPT`` bytes."""
-    with printed.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _KEPT))
-        text = file.read().decode(errors="replace")
-    if size > _KEPT:
-        return f"[only the last {_KEPT:,} bytes were kept]\n{text}"
-    return text

@@ -61,6 +61,13 @@ def page(whole: doc.Document) -> str:
                 "body": write_blocks(section.blocks),
             }
         )
+    specs = {}
+    for chart in whole.charts:
+        for number, panel in enumerate(chart.panels):
+            specs[f"{chart.name}-{number}"] = page_spec(chart, panel)
+    text = json.dumps(specs, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    # No name in it can end the script that holds it.
+    text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return environment.get_template("report.html.j2").render(
         title=visible(whole.title),
         sections=sections,
@@ -68,7 +75,7 @@ def page(whole: doc.Document) -> str:
         script=script,
         runtime=runtime,
         script_digests=[_digest(runtime), _digest(script)],
-        specs=_specifications(whole.charts),
+        specs=Markup(text),
     )
 
 
@@ -161,21 +168,6 @@ def inline(cell: doc.Cell) -> Markup:
                 shown = visible(run.text)
                 text += Markup('<span class="badge {}">{}</span>').format(run.kind, shown)
     return text
-
-
-def _specifications(charts: Sequence[Chart]) -> Markup:
-    """Those of all charts in one JSON text that no name can break out of."""
-    specs = {}
-    for chart in charts:
-        for number, panel in enumerate(chart.panels):
-            specs[f"{chart.name}-{number}"] = page_spec(chart, panel)
-    text = json.dumps(
-        specs,
-        allow_nan=False,
-        sort_keys=True,
-        separators=(",", ":"),
-    )
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 
 @cache

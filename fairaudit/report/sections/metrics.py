@@ -3,8 +3,6 @@
 Of those that are compared with no other, and before and after privacy.
 """
 
-from collections.abc import Iterator
-
 from fairaudit.metrics.registry import METRICS, within_model
 from fairaudit.report.cost_charts import every_group
 from fairaudit.report.document import (
@@ -114,8 +112,10 @@ def within(report: Report) -> Section | None:
     if not report.costs:
         return None
     measured = {name for _, group in every_group(report.costs) for name in group.estimates}
-    names = [spec.name for spec in within_model() if spec.name in measured]
-    metrics = [name for name in names if name not in ("accuracy", "loss")]
+    metrics = []
+    for spec in within_model():
+        if spec.name in measured and spec.name not in ("accuracy", "loss"):
+            metrics.append(spec.name)
     rows: list[tuple[Cell, ...]] = []
     for comparison, group in every_group(report.costs):
         if group.estimates:
@@ -133,7 +133,19 @@ def within(report: Report) -> Section | None:
         table(("method", "group", *titles), rows, most=14),
     ]
     if report.changed:
-        blocks += _changed(report)
+        classes = [c.name for c in report.data.label.classes]
+        changes: list[tuple[Cell, ...]] = []
+        for gap in report.changed:
+            metric = plain(metric_text(gap.metric, classes))
+            names = [report.name_of(gap.grouping, name) for name in (gap.a, gap.b)]
+            changes.append((plain(gap.arm), metric, ", ".join(names), Quantity(gap.change)))
+        blocks += [
+            Text(
+                "Gaps that are detected to change with privacy (first group minus second; "
+                "intervals hold for all together):"
+            ),
+            table(("method", "metric", "between", "#change of the gap"), changes, most=8),
+        ]
     return Section("within", "Within each model", tuple(blocks))
 
 
@@ -154,25 +166,3 @@ def _selected(report: Report) -> tuple[Inline, ...]:
         Code("--favourable VALUE"),
         " says which it is.",
     )
-
-
-def _changed(report: Report) -> Iterator[Block]:
-    """Gaps within a model that private training is shown to change."""
-    classes = [c.name for c in report.data.label.classes]
-    rows: list[tuple[Cell, ...]] = []
-    for gap in report.changed:
-        metric = plain(metric_text(gap.metric, classes))
-        names = [report.name_of(gap.grouping, name) for name in (gap.a, gap.b)]
-        rows.append(
-            (
-                plain(gap.arm),
-                metric,
-                ", ".join(names),
-                Quantity(gap.change),
-            )
-        )
-    yield Text(
-        "Gaps that are detected to change with privacy (first group minus second; intervals "
-        "hold for all together):"
-    )
-    yield table(("method", "metric", "between", "#change of the gap"), rows, most=8)
