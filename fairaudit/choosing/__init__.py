@@ -1,4 +1,1 @@
-"""From a limit to a method and an epsilon.
-
-Which is the smallest that keeps the rules, with a known error.
-"""
+"""From a limit to a method and the smallest epsilon that keeps the rules, with a known error."""

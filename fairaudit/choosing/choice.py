@@ -77,7 +77,11 @@ class Tested(Part):
 
     @property
     def distance(self) -> tuple[bool, float]:
-        """How far it is from passing: an undecided one before a broken one, then in half-widths."""
+        """How far it is from passing: (whether it breaks a rule, half-widths beyond the limit).
+
+        Smaller is nearer. The half-widths are those of the number that is farthest beyond, infinite
+        where one has no interval.
+        """
         far = 0.0
         for number in self.numbers:
             if number.outcome == "passes":
@@ -90,9 +94,9 @@ class Tested(Part):
 
 
 class OfMethod(Part):
-    """What became of one method.
+    """What became of one method: its arm of the smallest epsilon that passes, and why it ended.
 
-    The arm with its smallest epsilon that passes, or None, and why it ended.
+    ``arm`` and ``target_epsilon`` are None where none passes.
     """
 
     method: str

@@ -1,7 +1,4 @@
-"""The straight line of a choice.
-
-Plan once, look with more and more seeds at fewer and fewer arms, answer.
-"""
+"""A choice: plan once, look with more and more seeds at fewer and fewer arms, answer."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -59,13 +56,21 @@ class Candidates:
         key: str,
         level: float,
     ) -> Tested:
-        """What the look says of one arm, with the figures that a reader wants beside it."""
+        """What the look says of one arm, with the figures that a reader wants beside it.
+
+        Args:
+            prepared: The audit, for its rules.
+            report: Of the look.
+            key: Of the arm.
+            level: Of each test, one-sided.
+        """
         name, arm = next((n, a) for n, arms in self.families.items() for a in arms if a.key == key)
         facts = next(facts for facts in report.arms if facts.key == key)
         # Of the grouping that steers, against its own reference.
         first = next(c for c in report.costs if c.arm == key)
         numbers = numbers_of(prepared.rules, report, key, level)
         gap = main_gap(first)
+        # The group that pays most: how much, as an estimate, and its name.
         most, cost, cost_group = -math.inf, None, ""
         for group in first.by_group:
             estimate = group.estimates.get(COST)
@@ -97,7 +102,8 @@ class Candidates:
         failed: tuple[str, ...],
     ) -> Choice:
         """The answer after these tests, and everything that led to it."""
-        last = {test.arm: test for test in tests}
+        last = {test.arm: test for test in tests}  # arm -> its last look
+        # Of each method that passed somewhere, the smallest epsilon: the last that passed.
         passing = [last[arms[-1]] for arms in course.passed.values() if arms]
         best = min(
             passing,
@@ -115,6 +121,7 @@ class Candidates:
         methods = []
         for name, arms in self.families.items():
             kept = course.passed[name]
+            # The arm behind the last that passed ended the method; None where all passed.
             stopped = last[arms[len(kept)].key] if len(kept) < len(arms) else None
             arm = kept[-1] if kept else None
             target = last[arm].target_epsilon if arm else None
@@ -212,6 +219,7 @@ def choose(
                     course.enter(key, test.outcome, hopeless=is_hopeless(test.numbers))
                     on_look(test)
         choice = found.choice(course, tests, tuple(failed))
+        # Once more, over every arm that was tested: the report of all that was trained.
         trained = {test.arm: test.seeds for test in tests}  # of several looks the last
         shown = [choice.arm or choice.nearest or ""]
         report = _look(prepared, rundir, trained, listener, command, split=shown)
@@ -272,9 +280,11 @@ def _families(plan: Plan) -> dict[str, list[Arm]]:
     private = {arm.key for arm in plan.arms if arm.reference is not None}
     for arm in plan.arms:
         name = f"{arm.method}:{arm.variant}" if arm.variant else arm.method
+        # A reference; an arm measured against a private one, as a self-check is; a control.
         if arm.key not in private or arm.reference in private or arm.source is not None:
             continue
         if not arm.privacy.guarantee.is_proved or arm.privacy.target_epsilon is None:
+            # Methods of a set are asked for by the set's name: they are left out, not refused.
             if arm.variant is not None or not find(arm.method).method_set:
                 why = arm.privacy.reason or "its noise is given, not its epsilon"
                 raise ConfigError(f"{name} cannot be chosen: {why}", hint="leave it out")
@@ -283,7 +293,7 @@ def _families(plan: Plan) -> dict[str, list[Arm]]:
     if not by_method:
         raise ConfigError("no method that could be chosen", hint="for example --method dpsgd")
     for name, arms in by_method.items():
-        different = {arm.key: arm for arm in arms}
+        different = {arm.key: arm for arm in arms}  # an epsilon may be asked for twice
         by_method[name] = sorted(
             different.values(),
             key=_target,
@@ -293,12 +303,10 @@ def _families(plan: Plan) -> dict[str, list[Arm]]:
 
 
 def _allowed(families: Mapping[str, Sequence[Arm]], prepared: Audit) -> dict[str, list[Arm]]:
-    """Without the arms that break a rule about epsilon or delta.
-
-    That is known, so nothing is tested.
+    """Without the arms that break a rule about epsilon or delta: known, so nothing is tested.
 
     Raises:
-        ConfigError: No arm is left.
+        ConfigError: No arm is left, or such a rule is on an own module that is not trusted.
     """
     rules = [rule for rule in prepared.rules if rule.metric.kind == "arm"]
     if rules and not prepared.plan.config.trust_module:
@@ -364,7 +372,10 @@ def _look(
 
 
 def _reproduce(resolved: ResolvedConfig, looks: Sequence[int]) -> str:
-    """The command of the choice; that of an audit with another name and its number of seeds."""
+    """The command of the choice: that of an audit, with another name and numbers of seeds.
+
+    ``--seeds`` is that of the first look, where it was given; ``--seeds-max`` is left out at 20.
+    """
     seeds_are_given = resolved.origins["seeds"] != DEFAULT
     config = resolved.config.model_copy(
         update={"seeds": looks[0] if seeds_are_given else looks[-1]}

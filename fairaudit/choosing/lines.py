@@ -16,10 +16,7 @@ from fairaudit.report.safe_names import plain
 
 
 def course_lines(pool: Candidates, cores: int) -> Iterator[str]:
-    """The methods with their epsilons in the order of the tests, the looks.
-
-    And how long it may take.
-    """
+    """Methods with their epsilons in the order of the tests, the looks, how long it may take."""
     plan = pool.prepared.plan
     for name, arms in pool.families.items():
         targets = " then ".join(f"{arm.privacy.target_epsilon:g}" for arm in arms)

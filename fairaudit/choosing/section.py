@@ -124,7 +124,7 @@ def _tests(choice: Choice) -> Iterator[tuple[Cell, ...]]:
 
 
 def number_text(number: TestedNumber) -> str:
-    """A number with the limit that decides about it."""
+    """A number with the limit that decides about it: the other one where the rule is broken."""
     where = ""
     if number.group:
         where = f" ({number.group})"
@@ -133,6 +133,7 @@ def number_text(number: TestedNumber) -> str:
     value, limit = (shown(number, x) for x in (number.value, number.limit))
     is_broken = number.outcome == "breaks"
     bound = number.other_bound if is_broken else number.bound
+    # ``bound`` lies on the side that fails, and the other limit opposite.
     fails_high = number.bound >= number.value
     side = "at most"
     if fails_high == is_broken:

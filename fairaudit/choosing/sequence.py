@@ -54,9 +54,8 @@ class Number(NamedTuple):
         Source: docs/methods.md 6.9.
         """
         t, z = quantiles(1.0 - level, self.seeds - 1)
-        own = (
-            self.own_variance if self.seeds >= FIRST_LOOK else 0.0
-        )  # fewer seeds do not tell them apart
+        # Fewer seeds do not tell apart what test records put into the seeds' variance.
+        own = self.own_variance if self.seeds >= FIRST_LOOK else 0.0
         skewed = max(0.0, self.seed_variance - own)
         c = skewed_quantile(level, self.seeds) if skewed else t
         of_seeds = t**2 * self.seed_variance + (c**2 - t**2) * skewed
@@ -88,8 +87,8 @@ class Number(NamedTuple):
             fails_above: Large values do.
             level: Of the limit that must keep the rule for a pass.
         """
-        # A size above a limit may come from either sign, so a rule on small sizes has two ways to
-        # err.
+        # A size above a limit may come from either sign, so a rule that fails small sizes, and
+        # passes large ones, has two ways to err: half of the level for each.
         low, high = self.limits(level if fails_above or not self.is_size else level / 2)
         if not fails(high if fails_above else low):
             return "passes"
@@ -144,7 +143,9 @@ class Course:
     ) -> None:
         """Take note of what a look at an arm that was due has shown.
 
-        ``hopeless``: more seeds cannot help.
+        One that passes sends its method to the next smaller epsilon; one that breaks a rule, or was
+        looked at with all seeds, ends it; any other is looked at again. ``hopeless``: more seeds
+        cannot help.
         """
         family = next(name for name in self._look if self._current(name) == arm)
         if outcome == "passes":
@@ -161,10 +162,8 @@ class Course:
         return self.families[family][len(self.passed[family])]
 
 
-_DRAWS, _NUMBERS = (
-    10_000,
-    2**20,
-)  # of v, and of what they are made of: c is right to half a per cent
+# Draws of v, and exponentials in all of them at most: c is right to half a per cent.
+_DRAWS, _NUMBERS = 10_000, 2**20
 _LARGEST = 1e6  # upper end of the bisection for the factor
 
 
@@ -174,12 +173,9 @@ def skewed_quantile(level: float, seeds: int) -> float:
 
     Student's t breaks its level where a bad training is worse by far more than a good one is
     better: a sample that misses the bad ones has a low mean and a small spread at once. With
-        exponential effects and
-    ten seeds the upper limit at 1.25 % fails in 7 %. No reading of the sample's own skewness makes
-    up for
-    it: it is smallest in just those samples. So the quantile is the larger of those that a normal
-        and an
-    exponential law need, and holds for both.
+    exponential effects and ten seeds the upper limit at 1.25 % fails in 7 %. No reading of the
+    sample's own skewness makes up for it: it is smallest in just those samples. So the quantile is
+    the larger of those that a normal and an exponential law need, and holds for both.
 
     For X exponential, the sample's mean m is independent of its coefficient of variation v (Basu
     1955), so with m ~ Gamma(n) / n,

@@ -120,7 +120,9 @@ def traces(
 
 
 def traces_of_records(landscape: Landscape) -> Tensor | None:
-    """tr H_i of every record in group order, [n]; None but for chains of Linear layers and curves.
+    """tr H_i of every record in group order, [n].
+
+    None where the model is no chain of linear layers and activations of ``CURVES``.
 
     A layer's parameters move its outputs z by (x, 1) times as much: the trace over them is
     |x|^2 + 1 times the trace over z.

@@ -1,10 +1,7 @@
-"""The direction-versus-magnitude ablation.
-
-Flat clipping taken apart, without noise and without a guarantee.
+"""The direction-versus-magnitude ablation: flat clipping taken apart, no noise, no guarantee.
 
 Source: Esipova et al. 2023, sec. 6.1 and App. B.4, which describe the same two arms in different
-words:
-M_B g_B is (||g_B|| / ||gbar_B||) gbar_B.
+words: M_B g_B is (||g_B|| / ||gbar_B||) gbar_B.
 """
 
 from collections.abc import Sequence

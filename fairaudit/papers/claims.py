@@ -113,7 +113,7 @@ def claims(
                 if plain.key in worst_off:
                     asked += _of_scaling(arm, plain, readings, names, worst_off[plain.key])
                 break
-    # Of the others there is nothing to judge.
+    # Claims without a known value at any seed cannot be judged, and share no error.
     asked = [claim for claim in asked if np.isfinite(claim.values).any()]
     return tuple(sign_claim(claim, len(asked)) for claim in asked)
 
@@ -139,7 +139,7 @@ def sign_claim(claim: Asked, n_joint: int = 1) -> SignClaim:
 def clips_alone(arm: Arm) -> bool:
     """Flat clipping of the plain loss and noise, nothing else: what other arms are held against.
 
-    A self-check (``#``) repeats another arm.
+    Not so a self-check (``#`` in its key), which repeats another arm.
     """
     spec = find(arm.method)
     asks = spec.side_queries or spec.relative_queries or spec.control_of or spec.scales_by_threshold

@@ -9,9 +9,7 @@ from fairaudit.privacy.noise import GaussianNoise
 
 
 class GroupNormalised(OutputPerturbation):
-    """Every group's inputs get mean 0 and deviation 1.
-
-    So that all groups have equal mean squared norms.
+    """Every group's inputs get mean 0 and deviation 1, so equal mean squared norms.
 
     One record moves its group's statistics, and with them the inputs of the whole group; they are
     also needed, with the group label, to predict.
@@ -20,10 +18,7 @@ class GroupNormalised(OutputPerturbation):
     """
 
     def inputs(self, task: Task) -> BoundedInputs:
-        """Statistics of each group's training records.
-
-        Those of an absent group leave it as it is.
-        """
+        """Statistics of each group's training records; those of an absent group change nothing."""
         records = task.pool.everything()
         finite = torch.isfinite(records.inputs).all(1, keepdim=True)
         x = torch.where(finite, records.inputs, 0.0).double()

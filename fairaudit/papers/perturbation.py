@@ -58,9 +58,13 @@ def group_losses(
     theta: Tensor,
     share: Tensor,
 ) -> Tensor:
-    """Weighted losses of R models, [R, K].
+    """Losses of R models in every group, [R, K], weighted by ``share``.
 
-    Inputs [n, d], targets [n, Y], theta [R, H, d], weights [n, K].
+    Args:
+        x: Inputs [n, d].
+        targets: One-hot, [n, Y].
+        theta: [R, H, d]; H is 1 for two classes.
+        share: Weight of each record in each group's mean, [n, K].
     """
     replicates, height, width = theta.shape
     flat = theta.reshape(replicates * height, width)

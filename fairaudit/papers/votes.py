@@ -65,6 +65,7 @@ def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
 
     Source: docs/methods.md 5.3.
     """
+    # How far each other class lies behind the winner, [m, Y - 1].
     winner = votes.argmax(-1, keepdim=True)
     margins = votes.gather(-1, winner) - votes
     rivals = margins.scatter(-1, winner, torch.nan)
@@ -72,6 +73,8 @@ def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
     if rivals.shape[1] == 1:
         flipped: Tensor = torch.special.ndtr(-rivals[:, 0] / (sigma * 2**0.5))
         return flipped
+    # The winner stays if every rival's noise less its own stays below the margin: an integral over
+    # the winner's noise z, taken once for queries of the same margins.
     distinct, place = torch.unique(rivals, dim=0, return_inverse=True)
     z = torch.linspace(-_REACH, _REACH, _NODES, dtype=torch.float64)
     density = torch.exp(-z.square() / 2) / (2 * torch.pi) ** 0.5

@@ -97,7 +97,8 @@ def held_out(
                 accuracy = float(right.mean())
             if len(right) and len(seeds) > 1 and not is_mean:
                 least = pooled_sd(by_arm.values())
-                if dataset.split is None:  # other rows than any seed's
+                # Other rows than any seed's: at least the spread of so many rows' mean.
+                if dataset.split is None:
                     share = float(np.mean(seeds))
                     least = max(least, math.sqrt(share * (1.0 - share) / len(right)))
                 expected = prediction_interval(seeds, among=among, least_sd=least)
@@ -110,7 +111,7 @@ def accuracies(
     grouping: str,
     group: str,
 ) -> dict[str, tuple[float, ...]]:
-    """Arm -> a group's accuracy at each seed, the references' too."""
+    """Arm -> a group's accuracy at each seed, the references' too; seeds without one left out."""
     by_group: dict[str, tuple[float, ...]] = {}
     for comparison in report.comparisons:
         for measure in comparison.by_group if comparison.grouping == grouping else ():

@@ -137,9 +137,7 @@ class ReleasedModel:
 
 
 def load_model(path: str | Path, *, model: str | None = None) -> ReleasedModel:
-    """The model in a folder that ``fairaudit train`` wrote.
-
-    Its digests are checked, nothing is unpickled.
+    """The model in a folder that ``fairaudit train`` wrote; digests checked, nothing unpickled.
 
     Args:
         path: The folder.
@@ -176,7 +174,10 @@ def _network(
     tensors: dict[str, NDArray[Any]],
     model: str | None,
 ) -> Stacked:
-    """The network with the stored parameters; refused where its code or shapes differ."""
+    """The network with the stored parameters; refused where its code or shapes differ.
+
+    ``model``: the factory that the user names, or None.
+    """
     refuse_other_factory(make.model, model)
     if model is not None and code_digest([model.partition(":")[0]]) != make.code_sha256:
         raise ConfigError(

@@ -1,7 +1,4 @@
-"""What a released model is made of beside its weights.
-
-Everything that turns a row into a prediction.
-"""
+"""What a released model is made of beside its weights: all that turns a row into a prediction."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -147,7 +144,7 @@ class TableInputs:
         beyond = np.zeros(len(column), np.bool_)
         if isinstance(spec, CategoryColumn):
             values = listed_codes(column, spec.levels)
-            beyond = values == len(spec.levels)
+            beyond = values == len(spec.levels)  # the code of what is not listed
         elif kind == "empty":
             values = np.full(len(column), np.nan)
         elif kind == "number":

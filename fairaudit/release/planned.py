@@ -155,6 +155,7 @@ def plan_release(request: Request) -> ReleasePlan:
             )
         overrides.append("--despite-change")
     by_pool = Need.PUBLIC_POOL in find(audited.method).needs and config.public_data is not None
+    # Undeclared columns are scaled by training rows; images by nothing, a public pool by itself.
     fitted = set(dataset.features.column_names) - set(dataset.declared)
     if fitted and dataset.image_shape is None and not by_pool:
         if not request.fitted:
@@ -209,7 +210,7 @@ def _audited(report: Report, request: Request) -> ArmFacts:
                 hint="call your own code, with noise from the operating system, or train a method "
                 "of fairaudit",
             )
-        if "#" in arm.key or arm.method != find(request.method).name:
+        if "#" in arm.key or arm.method != find(request.method).name:  # "#": a self-check
             continue
         known.append(arm.key)
         is_wanted = request.epsilon in (None, arm.privacy.target_epsilon)
@@ -228,6 +229,7 @@ def _audited(report: Report, request: Request) -> ArmFacts:
 def _config(report: Report, arm: ArmFacts, request: Request) -> AuditConfig:
     """The audit's options, for this arm alone; its numbers are those of the report."""
     values: dict[str, object] = {name: option.value for name, option in report.config.items()}
+    # Not of this training: back to their defaults.
     others = ["leakage", "leakage_seeds", "self_check", "preset", "variant"]
     for name in [*others, *(option.field for option in OF_OTHER_CODE)]:
         values[name] = AuditConfig.model_fields[name].get_default()

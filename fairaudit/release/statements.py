@@ -1,7 +1,4 @@
-"""What is said of a released model: its guarantee, its evidence and its card.
-
-No figure of rows in them.
-"""
+"""What is said of a released model: its guarantee, its evidence, its card; no figure of rows."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -94,6 +91,7 @@ def privacy_statement(
     }
     if kept is None:
         return statement
+    # Of a search epsilon covers the best of a random number of tries, by another accountant.
     charge = arm.charge
     assert charge is not None
     assert arm.search is not None

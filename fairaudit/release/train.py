@@ -70,7 +70,10 @@ class Trained:
 
 
 def train_for_release(plan: ReleasePlan) -> Trained:
-    """Train the planned arm once.
+    """Train the planned arm once, or its search.
+
+    A training that diverged is refused, but not one that a search kept: its score has counted that
+    it says the same of every row, and to refuse it would tell of the rows.
 
     Raises:
         ConfigError: There is no such device. TrainingError: Diverged, or out of memory.
@@ -103,6 +106,7 @@ def train_for_release(plan: ReleasePlan) -> Trained:
                 kept = best_of_tries(arm, method, task, prepared, n_fit=n_fit)
                 model = kept.model
         except TrainingError as error:
+            # The seed is drawn for the release, and nothing that was drawn is told.
             message = error.message.replace(f" at seed {task.seed}", "")
             raise TrainingError(message, error.hint) from None
     assert kept or model.event == arm.privacy.event, f"{arm.key} did {model.event}"
@@ -154,6 +158,7 @@ def coin_split(dataset: Dataset, options: SplitOptions) -> Split:
         is_test = coins.random(dataset.n_rows) < options.test_size
     else:
         is_test = dataset.split == 1
+    # ``chosen`` rows train or test; of those that train ``keep`` leaves some out.
     chosen = np.ones(dataset.n_rows, np.bool_)
     if options.balance:
         sizes = np.bincount(grouping.groups, minlength=len(grouping.names)).astype(np.float64)

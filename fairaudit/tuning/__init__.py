@@ -1,4 +1,1 @@
-"""The search for settings: a public prior, a score, and the chance of each candidate.
-
-Docs/tuning.md.
-"""
+"""The search for settings: a public prior, a score, the chance of each one: docs/tuning.md."""

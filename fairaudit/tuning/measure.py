@@ -105,7 +105,7 @@ def _search(
 ) -> ArmSearch:
     """What was searched for one arm, at what charge, and what each seed found."""
     sought = tuning_of(arm)
-    alone: Mapping[str, float] = {}
+    alone: Mapping[str, float] = {}  # settings of one ordinary training, at all of epsilon
     if DEFAULT in plan.beside:
         alone = plan.beside[DEFAULT].arm(arm.key).settings
     mean_tries, shape_tries = None, None

@@ -28,10 +28,10 @@ _FIXED = {
 
 
 def refuse(config: AuditConfig) -> None:
-    """Options that do not go together with a search.
+    """Refuse options that do not go together with a search; without one nothing is refused.
 
     Raises:
-        ConfigError: Some were given.
+        ConfigError: Repeats, full diagnostics, or a set of methods about one setting.
     """
     if config.tune is None:
         return
@@ -67,9 +67,9 @@ def kept_apart(config: AuditConfig, rows: int) -> int:
 def plan_beside(
     plan: Plan, dataset: Dataset, own_model: ModelFacts | None = None
 ) -> dict[str, Plan]:
-    """What a search is compared with: every arm at its default setting.
+    """What a search is compared with: an ordinary audit of every arm at its default setting.
 
-    An ordinary audit on all training rows and at all of epsilon.
+    It has all training rows and all of epsilon. Empty without a search.
 
     Args:
         plan: Of the audit.
@@ -97,7 +97,7 @@ def plan_beside(
 
 
 def _refuse_small_groups(plan: Plan, dataset: Dataset) -> None:
-    """A group whose noised accuracy would be noise alone cannot steer a search."""
+    """Refuse ``--tune-for worst-group`` where a group's noised accuracy would be noise alone."""
     if plan.config.tune_for != "worst-group":
         return
     noise = 0.0

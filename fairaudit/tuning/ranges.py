@@ -104,7 +104,7 @@ def search_ranges(config: AuditConfig, ranges: Mapping[str, Ends]) -> Tuning | N
     coordinates = {}
     for name, ends in ranges.items():
         coordinates[name] = RangeCoordinate(
-            math.nan,
+            math.nan,  # the default, which the code alone knows
             ends.low,
             ends.high,
             is_log=ends.log,
@@ -125,7 +125,16 @@ def try_ranges(
 ) -> tuple[dict[str, Array], dict[str, object]]:
     """Train every candidate on the fit rows, and score it on the validation rows.
 
-    A setting at which the code fails predicts the same for everybody, unless it is the default.
+    A setting at which the code fails predicts the same for everybody, unless it is the default:
+    then the error is raised.
+
+    Args:
+        arm, seed: The arm and the seed whose candidates are tried.
+        prepared: The seed's data.
+        train: Trains the code at one setting.
+
+    Returns:
+        Arrays and facts, as of :func:`fairaudit.tuning.trials.search`.
     """
     split, n_classes = prepared.encoded.split, len(prepared.dataset.classes)
     division, candidates = divide(prepared, prepared.pool), tuning_of(arm).candidates(seed)

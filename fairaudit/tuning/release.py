@@ -1,6 +1,4 @@
-"""A search for release.
-
-K fresh candidates of the public prior, of which the best by a noised score is kept.
+"""A search for release: K fresh candidates of the public prior, the best by a noised score kept.
 
 To be used inside :func:`fairaudit.privacy.streams.from_operating_system`: K, candidates, coins and
 noise are then drawn anew by every call, and nothing of a search outlives it but the candidate that
@@ -96,10 +94,7 @@ def best_of_tries(
 
 
 def validation_coins(rows: int) -> NDArray[np.int64]:
-    """Places ``[m]`` of the validation rows among training rows.
-
-    A coin for each row, whatever others there are.
-    """
+    """Places ``[m]`` of the validation rows among training rows: a coin for each, independently."""
     return np.flatnonzero(
         numpy_stream(
             0,

@@ -1,6 +1,4 @@
-"""How good a candidate is on the validation rows.
-
-Counts of records, with noise where they are charged.
+"""How good a candidate is on the validation rows: counts of records, noised where charged.
 
 Only ``rows`` sees records, one by one; what is released is their sum with noise, and ``value``
 reads that.

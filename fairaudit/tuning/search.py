@@ -56,13 +56,10 @@ class Coordinate:
         return float(round(value)) if self.whole else value
 
     def is_at_edge(self, value: float) -> bool:
-        """Whether a value lies at an end of what is searched.
-
-        So that a wider search might find better.
-        """
+        """Whether a value lies so near to an end that a wider search might find better."""
         if self.choices:
             return value in (min(self.choices), max(self.choices))
-        if self.high <= self.low:
+        if self.high <= self.low:  # a single value: there is no range to lie at the edge of
             return False
         share = math.log(value / self.low) / math.log(self.high / self.low)
         return not EDGE < share < 1.0 - EDGE
@@ -73,7 +70,8 @@ def combinations(
 ) -> Iterator[tuple[Choice, dict[str, float], int]]:
     """Every combination of choices, that of the default setting first.
 
-    Its values, and how long it trains.
+    Each is given three times over: as the tuple by which ``Tuning.forms`` knows it, as settings by
+    name without the epochs, and as its epochs.
 
     Args:
         coordinates: What is searched.
@@ -89,9 +87,7 @@ def combinations(
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What the choices among a few decide.
-
-    How long a candidate trains, its noise, what it releases.
+    """What the choices among a few decide: a candidate's epochs, its noise, what it releases.
 
     Args:
         epochs: Passes.
@@ -163,6 +159,7 @@ class Tuning(Search):
         if len(scores) != self.trials or not np.isfinite(scores).all():
             raise ValueError(f"{self.trials} candidates need as many finite scores: {list(scores)}")
         n = self.trials
+        # By rank: of the best, the second best and so on. Without a selection the best is kept.
         chances = np.eye(n)[0] if self.selection is None else self.selection.chances(n)
         weights = np.empty(n)
         weights[np.argsort(-np.asarray(scores), kind="stable")] = chances
@@ -197,7 +194,7 @@ class Tuning(Search):
             charge: What the search releases, or would with a random number of tries.
             delta: In (0, 1).
         """
-        if one.event is None or charge is None:
+        if one.event is None or charge is None:  # no guarantee that a search could weaken
             return one
         cost = charge.epsilon(delta)
         if self.selection is None:
@@ -281,6 +278,7 @@ class Tuning(Search):
         form = self.forms[tuple(values[name] for name, c in self.coordinates.items() if c.choices)]
         settings = dict(self.settings)
         settings |= {name: value for name, value in values.items() if name != EPOCHS}
+        # Gradients shrink by C/Z: a step as much longer as Z is larger goes as far.
         if self.scales_by_threshold and "threshold" in values:
             settings["learning_rate"] *= values["threshold"] / self.settings["threshold"]
         if form.noise_multiplier is not None:

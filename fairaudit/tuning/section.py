@@ -100,7 +100,13 @@ def _costs(report: Report) -> Table:
 
 
 def _epsilon(report: Report, tuned: str, arm: str) -> str:
-    """The arm's epsilon in words; where it has none, the epsilon of one of its trainings alone."""
+    """The arm's epsilon in words; where it has none, the epsilon of one of its trainings alone.
+
+    Args:
+        report: Of the audit.
+        tuned: Key of the arm whose settings were searched.
+        arm: That key, or the key of the same arm at its default setting.
+    """
     facts, untuned = report.every_guarantee[arm], report.every_guarantee.get(key_of(tuned, DEFAULT))
     if facts.epsilon is not None and facts.epsilon.headline is not None:
         return shown_up(facts.epsilon.headline)
@@ -115,7 +121,7 @@ def _by_group(report: Report, tuning: Tuned) -> Table:
     for tuned in report.costs:
         default = _groups(_at_default(report, tuned))
         gains = _groups(tuning.gain(tuned.arm, tuned.grouping))
-        for name, group in _groups(tuned).items():
+        for name, group in _groups(tuned).items():  # "" is all rows
             gain, group_name, risk = gains.get(name), "all rows", None
             if name:
                 group_name = report.name_of(tuned.grouping, name)
@@ -184,7 +190,7 @@ def _charge(report: Report, tuning: Tuned) -> Iterator[Block]:
                 figure(search.score_noise),
             )
         )
-        for seed in search.seeds[:1]:
+        for seed in search.seeds[:1]:  # the numbers of rows are the same at every seed
             total = seed.fit_rows + seed.validation_rows
             rows_to_score = f"{seed.validation_rows:,} of {total:,} "
     if rows:

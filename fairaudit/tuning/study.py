@@ -13,9 +13,9 @@ OFTEN = 0.5  # of the seeds: a best setting at an end more often than that is no
 
 
 class Searched(Part):
-    """Where one number of an arm was sought.
+    """Where one number of an arm was sought: between two ends, or among some values.
 
-    Between two ends, or among some values. ``default`` is None where code alone knows it.
+    ``default`` is None where code alone knows it.
     """
 
     default: Figure | None
@@ -131,8 +131,11 @@ def findings(report: Report) -> Iterator[Finding]:
 
 
 def raised_losses(tuned: Tuned) -> Iterator[Finding]:
-    """A search is scored by accuracy; it may cost what accuracy does not show."""
-    raised = set()
+    """Searches after which the loss over all rows is higher, told once for each arm.
+
+    A search is scored by accuracy; it may cost what accuracy does not show.
+    """
+    raised = set()  # arms told already, by another grouping
     for gain in tuned.gains:
         by_loss = gain.overall.estimates.get(RISK)
         if by_loss is None or by_loss.value is None or by_loss.ends is None:
@@ -168,6 +171,7 @@ def edges(tuned: Tuned, arms: Mapping[str, ArmFacts]) -> Iterator[Finding]:
             if where.choices:
                 low, high = min(where.choices), max(where.choices)
             for end in (low, high):
+                # The values that lie nearer to this end than to the other.
                 near = [v for v in values if (high - v < v - low) == (end == high)]
                 is_often = len(near) > OFTEN * len(search.seeds)
                 if is_often and end != where.default:  # beyond the default nothing is admitted

@@ -1,7 +1,4 @@
-"""One arm's search at one seed.
-
-Train every candidate on the fit rows, score it on the validation rows.
-"""
+"""One arm's search at one seed: train candidates on the fit rows, score on the validation rows."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -66,7 +63,7 @@ def search(
     division, candidates = divide(prepared, task.pool), tuning.candidates(task.seed)
     tasks = [fit_task(task, arm, candidate, division) for candidate in candidates]
     models = train(method, tasks, prepared)
-    # A published form does as it was printed.
+    # A published form without a guarantee does as it was printed, whatever a plan would charge.
     is_printed = arm.variant is not None and arm.privacy.event is None
     for candidate, model in zip(candidates, models, strict=True):
         planned = candidate.form.event
@@ -149,10 +146,10 @@ def twins(
     arrays = named(WITHOUT_NOISE, _outcomes(models, prepared, division))
     stepping = []
     for own, without in zip(tasks, quiet, strict=True):
-        if without is None:
+        if without is None:  # diverged
             continue
         steps = steps_of(arm, method, own, without)
-        if steps is None:
+        if steps is None:  # the length of its steps cannot be told from clipping
             return arrays, StepTwin.NONE
         stepping.append(steps)
     if not stepping:
@@ -202,9 +199,9 @@ def fit_task(
     candidate: Candidate,
     division: Division,
 ) -> Task:
-    """The task that trains one candidate.
+    """The task that trains one candidate on the fit rows, with noise of its own.
 
-    On the fit rows, with noise of its own and the batches of its number.
+    Arms that share their samples draw the same batches for the same number.
     """
     name = f"{arm.key}/{candidate.number}"
     return replace(
@@ -240,9 +237,7 @@ def score(
     prepared: SeedData,
     division: Division,
 ) -> tuple[list[float], list[float]]:
-    """Every candidate's score on the validation rows.
-
-    Exact, for the audit alone, and as it is released.
+    """Every candidate's score on the validation rows: exact, for the audit alone, and as released.
 
     Args:
         arm, seed: The arm and seed whose candidates are scored.

@@ -16,10 +16,8 @@ def validation_size(n_train: int) -> int:
 
 
 def with_validation(n_fit: int) -> int:
-    """How many training rows leave so many for fitting.
-
-    N with ``n - validation_size(n) = n_fit``.
-    """
+    """How many training rows leave so many for fitting: n with n - validation_size(n) = n_fit."""
+    # Rounding of the share may move it by one.
     n = round(n_fit / (1.0 - VALIDATION_SHARE))
     return next(
         m
