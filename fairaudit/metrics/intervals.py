@@ -182,8 +182,8 @@ def half_width(
 ) -> float:
     """``sqrt(t^2 seed_variance + z^2 record_variance)`` of ``seeds`` seeds.
 
-    For one of ``pairs`` that share the 5 %, which no interval has more of than all: where every
-    difference of a report is told, no other is left to share with.
+    For one of ``pairs`` that share the 5 %. Fewer than one count as one: where every difference
+    of a report is told, no other is left to share with.
     """
     t, z = quantiles(1 - 0.025 / max(1.0, pairs), max(1, seeds - 1))
     return math.sqrt(t**2 * seed_variance + z**2 * record_variance)
@@ -471,7 +471,7 @@ def _within(
 ) -> tuple[float, float]:
     """The ends, cut at the bounds; a value that rounding leaves beyond one stays in.
 
-    NaN stays NaN.
+    NaN stays NaN: of numbers that compare with nothing, max and min return the first.
     """
     return max(float(low), min(bounds[0], value)), min(float(high), max(bounds[1], value))
 

@@ -315,7 +315,7 @@ def _health(report: Report) -> Iterator[Finding]:
         arm = arms[comparison.arm]
         if comparison.grouping != first:
             continue
-        if arm.key not in checked:
+        if arm.key not in checked:  # once, beside however many references it stands
             checked.add(arm.key)
             yield from _against_constant(report, arm, comparison)
             yield from _of_loss(report, arm, comparison)
@@ -553,7 +553,7 @@ def _beside_rule(report: Report, arm: ArmFacts) -> tuple[float, float]:
     rules = LEARNING_RATE.default, MAX_GRAD_NORM.default
     if sigma is None or bound is None or step is None or rules[0] is None or rules[1] is None:
         return 1.0, 1.0
-    if find(arm.method).scales_by_threshold:
+    if find(arm.method).scales_by_threshold:  # whose step was made longer by Z/C
         step *= bound / arm.settings["threshold"]
     sizes = _sizes(report, sigma)
     return step / rules[0].value(sizes), bound / rules[1].value(sizes)

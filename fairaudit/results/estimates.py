@@ -152,14 +152,14 @@ class Interval(Part):
 NOTHING = Interval(value=None, low=None, high=None)
 
 
-def interval_of(found: Interval | None) -> Interval:
+def interval_of(number: Interval | None) -> Interval:
     """The number and its interval and nothing else, whatever more is known of it."""
-    if found is None:
+    if number is None:
         return NOTHING
     return Interval(
-        value=found.value,
-        low=found.low,
-        high=found.high,
+        value=number.value,
+        low=number.low,
+        high=number.high,
     )
 
 
