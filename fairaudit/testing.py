@@ -440,7 +440,9 @@ class _Case:
         records: list[int],
         repeats: int = 1,
     ) -> _Unlimited:
-        """STEPS steps on these records, without noise, whose batches are all of them.
+        """STEPS steps on these records, whose batches are all of them.
+
+        Sums are kept before their noise and gradients after it; neither moves the parameters.
 
         Answers of queries are replaced by the same numbers whichever records there are, so that
         neighbours go through the same states; of no records they stay as they are.

@@ -151,7 +151,7 @@ def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> Lab
         favourable = _class_of(choice.declared["favourable"], "favourable", classes, choice)
         origin = choice.declared_by
     named = choice.declared.get("positive") if config.positive is None else config.positive
-    positive = 1 if n_classes == 2 else favourable
+    positive = 1 if n_classes == 2 else favourable  # where nobody says, the later of two
     if named is not None:
         positive = _class_of(named, "--positive", classes, choice)
     notices = []

@@ -107,6 +107,7 @@ def _is_reordered(
     for seed in seeds:
         ours = _confusion(done[seed], dataset)
         theirs = _confusion(references[seed], dataset)
+        # The order of columns under which most rows would be right.
         rows, columns = linear_sum_assignment(ours, maximize=True)
         reordered, largest = ours[rows, columns].sum(), ours.sum(0).max()
         half_way = (np.trace(theirs) + largest) / 2
