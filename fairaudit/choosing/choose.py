@@ -355,7 +355,16 @@ def _look(
     *,
     split: Sequence[str] = (),
 ) -> Report:
-    """One audit: of these arms, each with so many seeds; ``split``: whose costs are split."""
+    """The report of one audit: of some arms, each with its own number of seeds.
+
+    Args:
+        prepared: The whole audit.
+        rundir: Keeps finished trainings.
+        looks: Arm -> seeds.
+        listener: Who watches the trainings.
+        command: As typed, for the report.
+        split: Arms for which trainings beside them then split the costs that were detected.
+    """
     plan = narrowed(prepared.plan, looks)
     resolved = replace(
         prepared.resolved,

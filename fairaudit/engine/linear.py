@@ -149,6 +149,7 @@ class ImageLinear(Linear):
             has_bias,
         )
         self.image = image
+        # The weight where theta holds it, and a copy in the inputs' order, renewed at every pass.
         self._stored = _channels_last(
             theta[:, start : self.split],
             outputs,

@@ -386,6 +386,7 @@ class Loop:
         objective, rule, bound = released
         theta = self.network.theta.clone()
         eta = self.training.optimizer.learning_rate
+        # Trainings side by side have a learning rate for each, and keep no checkpoints.
         assert isinstance(eta, float), "checkpoints are of one training"
         return Checkpoint(step, theta, objective, rule, bound, eta)
 
@@ -423,10 +424,7 @@ class Loop:
         )
 
     def event(self) -> SampledGaussian | None:
-        """What was done, counted here and not copied from the plan.
-
-        None where nothing is claimed.
-        """
+        """What was done, counted here and not copied from the plan; None: nothing is claimed."""
         training = self.training
         if not isinstance(training.release, Release):
             return None

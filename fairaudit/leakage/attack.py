@@ -288,6 +288,12 @@ class _Target(NamedTuple):
         A record's is its part of a mean; a non-member's also moves the threshold, and with it a
         rate by the slope of that rate, ``[M, K + 1]``. Of a threshold for all groups that part is
         counted for the record's own group.
+
+        Args:
+            slopes: Of each metric in the rate of false accusations, over all targets.
+
+        Returns:
+            For each of M metrics its values by group, the last of all rows, with the influences.
         """
         score, member = self.score, self.member
         n, m = len(score), len(METRICS_OF_LEAKAGE)
@@ -301,23 +307,24 @@ class _Target(NamedTuple):
             if not ins.any() or not outs.any():
                 continue
             # Influences on the number of all rows, or on that of the record's own group.
-            target = whole if k == self.n_groups else within
+            influence = whole if k == self.n_groups else within
             values[0, k], below, above = area(score[ins], score[outs])
-            target[0, ins], target[0, outs] = _parts(below), _parts(above)
-            for at, rate in enumerate(WITHIN.values(), start=1):
+            influence[0, ins], influence[0, outs] = _parts(below), _parts(above)
+            for at, rate in enumerate(WITHIN.values(), start=1):  # the area is metric 0
                 chance = accused(score[ins], score[outs], rate)
                 wrongly = wrongly_accused(score[outs], rate)
                 values[at, k] = chance.mean()
-                target[at, ins], target[at, outs] = _parts(chance), -slopes[at, k] * _parts(wrongly)
+                influence[at, ins] = _parts(chance)
+                influence[at, outs] = -slopes[at, k] * _parts(wrongly)
             chance = accused(score[ins], everyone, GLOBAL_RATE)
             wrongly = wrongly_of_all[inside[~member]]
             moved = _parts(wrongly) * len(wrongly) / len(everyone)
             tpr, fpr, advantage = range(1 + len(WITHIN), m)
             values[tpr, k], values[fpr, k] = chance.mean(), wrongly.mean()
             values[advantage, k] = values[tpr, k] - values[fpr, k]
-            target[tpr, ins], target[tpr, outs] = _parts(chance), -slopes[tpr, k] * moved
-            target[fpr, outs] = _parts(wrongly) - slopes[fpr, k] * moved
-            target[advantage] = target[tpr] - target[fpr]
+            influence[tpr, ins], influence[tpr, outs] = _parts(chance), -slopes[tpr, k] * moved
+            influence[fpr, outs] = _parts(wrongly) - slopes[fpr, k] * moved
+            influence[advantage] = influence[tpr] - influence[fpr]
         within, whole = np.nan_to_num(within), np.nan_to_num(whole)
         all_rows = np.ones(n, dtype=np.bool_)
         return [SeedScores(values[i], within[i], whole[i], all_rows) for i in range(m)]

@@ -70,6 +70,8 @@ def refuse_leakage(config: AuditConfig) -> None:
 def leakage_config(config: AuditConfig, dataset: Dataset, delta: float) -> AuditConfig:
     """The options of these trainings: those of the audit, sized for half of the rows.
 
+    One model of each seed and nothing beside it: an attack reads no twins and no diagnostics.
+
     Args:
         config, dataset: Of the audit.
         delta: The audit's, so that its epsilon and this one are at the same delta.
@@ -107,7 +109,12 @@ def is_attacked(arm: Arm, config: AuditConfig) -> bool:
 
 
 def not_attacked(planned: Sequence[Arm], attacked: Sequence[Arm]) -> Iterator[Notice]:
-    """Word of the arms that take no part though they could be shipped."""
+    """A notice of the arms that take no part though they could be shipped; none without such arms.
+
+    Args:
+        planned: Arms of the audit.
+        attacked: Those of them that are trained to be attacked.
+    """
     keys = {arm.key for arm in attacked}
     pools = []
     for arm in planned:

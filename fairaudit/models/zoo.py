@@ -122,7 +122,7 @@ def own_model(name: str, shape: Shape, classes: int) -> nn.Module:
         raise ConfigError(
             f"{name} is of type {type(factory).__name__} and cannot be called", hint=_CALL
         )
-    input_shape = shape if len(shape) == 1 else (shape[2], *shape[:2])
+    input_shape = shape if len(shape) == 1 else (shape[2], *shape[:2])  # channels first
     try:
         module = factory(input_shape, classes)
     except BaseException as error:

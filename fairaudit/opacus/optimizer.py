@@ -56,7 +56,7 @@ class PoissonBatches(Sampler[list[int]]):
         return self.steps_per_epoch
 
     def __iter__(self) -> Iterator[list[int]]:
-        self.begun()
+        self.begun()  # the optimizer forgets what is left of an iteration that broke off
         for _ in range(self.steps_per_epoch):
             batch = self._sampler.draw()[0].tolist()
             self.dealt.append(len(batch))

@@ -65,6 +65,7 @@ def claims(
     for arm in (arm for arm in plan.arms if arm.key in readings and arm.key in worst_off):
         pair = worst_off[arm.key]
         if clips_alone(arm):
+            # The publication's order of these two groups, where it has one; else this audit's.
             if published is not None and set(published) == set(pair):
                 claimed = published
             else:
@@ -110,9 +111,9 @@ def claims(
             if target != arm.privacy.target_epsilon or not clips_alone(plain):
                 continue
             if plain.key in readings:
-                if plain.key in worst_off:
+                if plain.key in worst_off:  # else no two groups are told apart under it
                     asked += _of_scaling(arm, plain, readings, names, worst_off[plain.key])
-                break
+                break  # one such arm is enough
     # Claims without a known value at any seed cannot be judged, and share no error.
     asked = [claim for claim in asked if np.isfinite(claim.values).any()]
     return tuple(sign_claim(claim, len(asked)) for claim in asked)

@@ -104,9 +104,16 @@ class _Study(NamedTuple):
 
     @classmethod
     def of(cls, method: Pate, task: Task, trained: TrainedReplicates) -> "_Study":
-        """Students under many draws of the votes' noise, beside the student without noise."""
+        """Students under many draws of the votes' noise, beside the student without noise.
+
+        Args:
+            method: The form of PATE: how votes become labels.
+            task: Of the training that is read.
+            trained: With its votes and the records that were labelled.
+        """
         votes, queried = trained.kept["votes"], trained.kept["x"]
         assert task.public is not None, "PATE needs a student pool"
+        # Membership of groups, of one where they are not known; made shares of each at the end.
         share = torch.ones(len(queried), 1, dtype=torch.float64)
         if task.public.groups is not None:
             groups = task.public.groups[query_rows(task)]
@@ -123,7 +130,7 @@ class _Study(NamedTuple):
         )[0]
         reference = train_students(task, queried, clean.unsqueeze(0))
         p = _predicted(reference, queried)[0]
-        least, deviation = _losses(p, clean), []
+        least, deviation = _losses(p, clean), []  # the clean student's losses: excess is above them
         shift = votes.new_zeros(len(votes))
         excess = votes.new_zeros(len(votes))
         at_once = max(1, _DRAWN_BYTES // (8 * votes.numel()))

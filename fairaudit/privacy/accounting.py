@@ -385,7 +385,8 @@ def _searched(
 ) -> tuple[float, float]:
     """Where a coarse accountant meets the target, and d log(epsilon) / d log(sigma) there.
 
-    Secants on logarithms, from the central limit mu = q sqrt(T (exp(1/sigma^2) - 1)).
+    Secants on logarithms, from the central limit mu = q sqrt(T (exp(1/sigma^2) - 1)). They need not
+    converge: the caller goes on from wherever they end, with the fine accountant.
 
     Source: Bu et al. 2020.
     """
@@ -415,7 +416,7 @@ def _searched(
 
     low, high = math.log(SMALLEST_SIGMA), math.log(LARGEST_SIGMA)
     point = _bounded(math.log(guess), low, high)
-    value, slope = excess(point), -1.5
+    value, slope = excess(point), -1.5  # a usual slope, until two points tell it
     for _ in range(60):
         if abs(value) < 2e-4:
             break
@@ -432,6 +433,7 @@ def _searched(
         if next_point == point:  # the target lies beyond a limit of sigma
             break
         then = excess(next_point)
+        # Closer points tell no slope: the accountant's rounding is as large as their difference.
         if abs(next_point - point) > 1e-3:
             slope = _bounded(
                 (then - value) / (next_point - point),

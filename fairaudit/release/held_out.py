@@ -72,7 +72,7 @@ def held_out(
     rows: Int64,
     probabilities: NDArray[np.float32],
 ) -> list[HeldOut]:
-    """Accuracy by group on some rows, beside what the audit's seeds let expect.
+    """Accuracy by group on some rows, beside what the audit's seeds let expect of one training.
 
     Args:
         report: Of the audit.
@@ -83,6 +83,7 @@ def held_out(
     """
     correct = probabilities.argmax(1) == dataset.labels[rows]
     repeats = next(facts.repeats for facts in report.arms if facts.key == arm)
+    # A seed's accuracy is then a mean over several trainings, which spreads less than one.
     is_mean = repeats > 1 or ("tune" in report.config and bool(report.config["tune"].value))
     among = sum(len(grouping.names) for grouping in dataset.groupings)
     checks = []

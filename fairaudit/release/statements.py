@@ -127,7 +127,7 @@ def _json(event: PrivacyEvent) -> JsonValue:
 
 
 def not_covered(plan: ReleasePlan, recipe: ReleaseRecipe) -> Iterator[str]:
-    """What the guarantee's epsilon leaves out, in sentences."""
+    """What the guarantee's epsilon leaves out, in phrases for a list."""
     yield from find(plan.arm.method).unprotected
     if recipe.fitted and not plan.by_pool:
         yield "preprocessing that was fitted on training rows, listed under fitted_without_privacy"
