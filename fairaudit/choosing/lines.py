@@ -21,6 +21,7 @@ def course_lines(pool: Candidates, cores: int) -> Iterator[str]:
     for name, arms in pool.families.items():
         targets = " then ".join(f"{arm.privacy.target_epsilon:g}" for arm in arms)
         yield f"  choose  {plain(name)}: epsilon {targets}, δ = {plan.training.delta:g}"
+    # The first look is at the largest epsilon of every method.
     largest = [arms[0].key for arms in pool.families.values()]
     first = narrowed(plan, dict.fromkeys(largest, pool.looks[0]))
     least, most = (
@@ -35,6 +36,7 @@ def course_lines(pool: Candidates, cores: int) -> Iterator[str]:
 
 def look_line(test: Tested) -> str:
     """One line for the terminal: what one look at one arm has shown."""
+    # A number that made the outcome: the worst of all numbers is the test's.
     first = next(number for number in test.numbers if number.outcome == test.outcome)
     outcome = OUTCOMES[test.outcome]
     return plain(

@@ -48,7 +48,7 @@ class EpochCurves(Observer):
         """Nothing until the epoch ends, then its means."""
         if view.present is None:
             group = view.group
-        else:
+        else:  # padding in a group of its own, K, which is dropped
             group = torch.where(view.present, view.group, view.n_groups)
         self._stash.append(
             (

@@ -145,7 +145,12 @@ class Conv(Materialised):
         return tuple(as_before(part, x) for part in parts)
 
     def _products(self, x: Tensor, delta: Tensor) -> Tensor:
-        """[B, kh kw C O] of images [B, H, W, C] and output gradients [B, Ho, Wo, O]."""
+        """Each record's weight gradient, [B, kh kw C O].
+
+        Args:
+            x: Images [B, H, W, C].
+            delta: Output gradients [B, Ho, Wo, O].
+        """
         (below, right) = self.window.padding
         spots = math.prod(self.spots)
         size = math.prod(self._size)

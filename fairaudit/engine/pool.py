@@ -156,7 +156,12 @@ class TrainingPool:
         return self.gather(torch.arange(self.n_records), None)
 
     def gather(self, index: Tensor, present: Tensor | None) -> Batch:
-        """The records of a batch, in the order of ``index`` [(R,) B]; both may lie on the CPU."""
+        """The records of a batch, in the order of ``index`` [(R,) B]; both may lie on the CPU.
+
+        Args:
+            index: Record numbers; that of padding is N, one past the last.
+            present: False for padding, [R, B]; None where nothing is padded.
+        """
         index = index.to(self.device)
         if present is not None:
             present = present.to(self.device)

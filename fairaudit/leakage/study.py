@@ -91,7 +91,10 @@ PHRASES = {
 
 
 def findings(report: Report) -> Iterator[Finding]:
-    """Every interval of an attack's success that lies above the ceiling as a whole."""
+    """Every interval of an attack's success that lies above the ceiling as a whole.
+
+    Only numbers within a group at a fixed rate have a ceiling, and only where epsilon is proved.
+    """
     leakage = Leakage.of(report)
     if leakage is None:
         return

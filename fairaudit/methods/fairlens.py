@@ -136,6 +136,7 @@ class FairLens(Objective[GroupStatistics]):
 
     def weights(self, counts: Tensor, sums: Tensor) -> Tensor:
         """w_k, from noised counts n_k and noised sums of s, [R, K] each."""
+        # Shares p_k: noise may make a count negative, and a share too small to divide by.
         present = counts.clamp_min(0.0)
         share = present / present.sum(1, keepdim=True).clamp_min(self.smallest_count)
         share = share.clamp_min(self.smallest_share)
@@ -160,7 +161,7 @@ class FairLens(Objective[GroupStatistics]):
     ) -> Tensor:
         """(f - y) + gamma2 w_a ds/dz, ds/dz = -2 f (f - sum_c f_c^2), ``[(R,) B, Y]``."""
         f = logits.softmax(-1)
-        if group.dim() == 2:
+        if group.dim() == 2:  # else one replicate, whose tensors have no axis for it
             table = released.weights
         else:
             table = released.weights[0]

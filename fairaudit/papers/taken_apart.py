@@ -19,12 +19,15 @@ PHRASES = {
 
 
 def findings(report: Report) -> Iterator[Finding]:
-    """Which half of clipping has a gap of the same direction by itself."""
+    """Which half of clipping has a gap of the same direction by itself.
+
+    Nothing where one of the three arms was not trained, or clipping as a whole has no detected gap.
+    """
     first = report.data.groupings[0].name
     methods = {arm.key: arm.method for arm in report.arms}
     gaps: dict[str, Gap] = {}
     for comparison in report.costs:
-        # Of the pair named beforehand, else of the one for the comparison.
+        # The gap of the pair that was named beforehand, where one was; else the main gap.
         gap = next(iter(named_gaps(comparison)), main_gap(comparison, COST))
         if comparison.grouping == first and gap is not None:
             gaps[methods[comparison.arm]] = gap

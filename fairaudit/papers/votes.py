@@ -43,7 +43,9 @@ def read(
     bound = study.deviation.new_tensor(torch.nan)
     if is_convex(task) and method.keeps_the_simplex:
         moved = study.shift
-        if isinstance(method, PateHard):  # the exact moment of a flip
+        # A hard label moves only in a flip, by 1 in the gradient's units, or sqrt(2) in L2: its
+        # expectation is known exactly, without draws.
+        if isinstance(method, PateHard):
             unit = 1.0 if study.p.shape[-1] == 2 else 2.0**0.5
             moved = unit * study.flips
         reach = study.x.norm(dim=1) / (len(study.x) * task.settings["student_penalty"])

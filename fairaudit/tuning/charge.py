@@ -152,6 +152,7 @@ def _around(
     """
 
     def at(factor: float) -> float:
+        """The value at that multiple of the default."""
         value = round(factor * default) if whole else factor * default
         return float(min(max(value, low), high))
 
@@ -184,12 +185,12 @@ def charged_search(
     Raises:
         PrivacyError: No noise meets the target.
     """
-    base: float | None = None
+    base: float | None = None  # epsilon of each training; None: its noise is given
     if target is None:
         selection = Selection(float(trials), SHAPES[0])
     else:
         for shape in SHAPES:  # the first that meets the target
-            selection = Selection(float(trials), shape)  # read below, with its base
+            selection = Selection(float(trials), shape)
             try:
                 base = base_epsilon(selection, lambda base: sought(base).events, delta, target)
                 break
@@ -199,6 +200,7 @@ def charged_search(
     tuning = sought(base)
     if not tuning.events:  # no guarantee, so nothing to charge
         return Sought(replace(tuning, selection=selection), None)
+    # A score gets as much noise as leaves a validation record no worse off than a fit record.
     cost = selection.epsilon(tuning.events, delta) if target is None else target
     score = Gaussian(SCORE, score_noise(selection, delta, cost))
     noise = score.noise_multiplier * score_sensitivity(tuning.goal)

@@ -58,7 +58,7 @@ def _way(
         renamed = {}
         for field in ("key", "reference", "source"):
             key = getattr(facts, field)
-            renamed[field] = key and key_of(key, DEFAULT)
+            renamed[field] = key and key_of(key, DEFAULT)  # None stays None
         arms.append(facts.model_copy(update=renamed))
     comparisons = []
     for measured in measure_plan(default, audit.dataset, audit.results):
