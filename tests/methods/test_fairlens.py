@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from forms import DEFAULTS, PUBLISHED, make_pool, make_task
+from forms import PUBLISHED, make_pool, make_task
 from oracles import MODELS, classes_of, model
 from stand_ins import take_steps
 from torch.func import functional_call, grad
@@ -18,7 +18,6 @@ from fairaudit.errors import TrainingError
 from fairaudit.methods.fairlens import FairLens
 from fairaudit.papers.fairlens import FairLensEsipova
 
-DEFAULT = next(f for f in DEFAULTS if f.spec.name == "fairlens")
 FORM = {f.variant: f for f in PUBLISHED if f.spec.name == "fairlens"}
 
 

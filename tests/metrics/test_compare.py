@@ -29,7 +29,6 @@ def audit(
     sizes=(900, 600),
     seeds=5,
     classes=2,
-    repeats=1,
     cost=(0.0, 0.4),
     seed=0,
     tests=0.4,
@@ -48,14 +47,12 @@ def audit(
     for s in range(seeds):
         rows = np.sort(rng.choice(len(groups), int(tests * len(groups)), replace=False))
         noise = np.array(cost)[groups[rows]][:, None] * 3
-        hurt = [
-            logits[rows] + noise * rng.normal(size=(len(rows), classes)) for _ in range(repeats)
-        ]
+        hurt = logits[rows] + noise * rng.normal(size=(len(rows), classes))
         train = np.arange(1, k + 1) * 100
         beside = logits[rows].copy()
-        for moved, arm in (*((one, 0) for one in hurt), (beside, 1)):
+        for arm, moved in enumerate((hurt, beside)):
             moved[:, -1] += np.resize(lift[arm], k)[groups[rows]]
-        private.append(Predictions(s, rows, softmax(np.array(hurt)), train))
+        private.append(Predictions(s, rows, softmax(hurt[None]), train))
         baseline.append(Predictions(s, rows, softmax(beside[None]), train))
     names = tuple("MFXYZ"[:k])
     return private, baseline, labels, Grouping("sex", groups, names)
@@ -427,19 +424,6 @@ def test_renaming_groups_renames_the_result(plain):
         assert x.absolute.high == pytest.approx(y.absolute.high, abs=1e-12)
         x, y = gap_of(a, metric), gap_of(b, metric)
         assert x.signed.value == pytest.approx(-y.signed.value, abs=1e-12)
-
-
-def test_several_private_runs_are_averaged_within_their_seed():
-    data = audit(repeats=3)
-    private = data[0]
-    singles = [
-        compared(([replace(p, probabilities=p.probabilities[[j]]) for p in private], *data[1:]))
-        for j in range(3)
-    ]
-    together = compared(data)
-    for k in (0, 1):
-        apart = [c.by_group[k].estimates["privacy_cost"].value for c in singles]
-        assert together.by_group[k].estimates["privacy_cost"].value == pytest.approx(np.mean(apart))
 
 
 def test_without_a_known_positive_class_rates_are_per_class_and_the_ratio_says_why():

@@ -166,13 +166,6 @@ def test_the_largest_gap_is_bounded_by_every_pair():
     assert e.low < absolute(far).low
 
 
-def test_bonferroni_uses_t_and_z_at_one_minus_025_over_m():
-    spread = spread_with(0.0, v_seed=4e-4, v_shared=9e-4)
-    level = 1 - 0.025 / 10
-    expected = stats.t.ppf(level, 4) ** 2 * 4e-4 + stats.norm.ppf(level) ** 2 * 9e-4
-    assert spread.half_width(10) == pytest.approx(expected**0.5)
-
-
 def test_a_group_absent_at_one_seed_has_a_value_and_no_interval():
     rows = [np.array([0, 3]), np.array([0, 1])]
     spread = contrast(table([np.ones(2), np.zeros(2)], rows), 1)

@@ -13,11 +13,6 @@ def probabilities(*rows):
     return np.array([rows], dtype=np.float32)
 
 
-def test_loss_is_minus_the_log_probability_of_the_label():
-    p = probabilities([0.75, 0.25], [0.5, 0.5])
-    assert record_loss(p, np.array([1, 0]))[0] == pytest.approx([np.log(4), np.log(2)], rel=1e-7)
-
-
 def test_an_underflown_softmax_has_a_finite_loss():
     loss = record_loss(probabilities([1.0, 0.0]), np.array([1]))
     assert loss[0, 0] == pytest.approx(-np.log(PROBABILITY_FLOOR))
@@ -29,18 +24,8 @@ def test_a_tie_goes_to_the_lower_class_with_two_classes_and_with_three():
     assert predicted_class(probabilities([0.4, 0.4, 0.2])).tolist() == [[0]]
 
 
-def test_predictions_equal_argmax():
-    p = np.random.default_rng(0).dirichlet([1, 1], size=(2, 50)).astype(np.float32)
-    assert (predicted_class(p) == p.argmax(axis=-1)).all()
-
-
 def test_a_broken_probability_is_undefined_and_never_wrong_or_right():
     p = probabilities([np.nan, np.nan], [0.1, 0.9])
     labels = np.array([0, 1])
     assert np.isnan(record_correct(p, labels)[0]).tolist() == [True, False]
     assert np.isnan(record_loss(p, labels)[0]).tolist() == [True, False]
-
-
-def test_private_runs_are_measured_apart():
-    p = np.array([[[0.9, 0.1]], [[0.1, 0.9]]], dtype=np.float32)
-    assert record_correct(p, np.array([1])).tolist() == [[0.0], [1.0]]

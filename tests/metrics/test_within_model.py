@@ -114,14 +114,6 @@ def test_a_rate_without_records_of_its_class_is_undefined():
         assert np.isfinite(of_metric.within).all()
 
 
-def test_nobody_selected_leaves_precision_undefined():
-    p, y, g = data()
-    p[:] = (0.9, 0.1)
-    scores = seed_scores(p[None], y, g, 3, BINARY)
-    assert np.isnan(value_of("precision", scores)).all()
-    assert value_of("selection_rate", scores).tolist() == [0, 0, 0, 0]
-
-
 def test_one_broken_record_makes_its_group_undefined():
     p, y, g = data()
     p[0] = np.nan
@@ -131,17 +123,6 @@ def test_one_broken_record_makes_its_group_undefined():
         assert np.isnan(value_of(metric, scores)[broken]), metric
         assert np.isnan(value_of(metric, scores)[3]), metric
     assert np.isfinite(value_of("accuracy", scores)).sum() == 2
-
-
-def test_without_a_positive_class_rates_are_given_per_class():
-    p, y, g = data(classes=3)
-    outcome = LabelOutcome(3, None)
-    scores = seed_scores(p[None], y, g, 3, outcome)
-    assert "auc" not in outcome.metrics
-    shares = sum(value_of(f"selection_rate[{c}]", scores) for c in range(3))
-    assert shares == pytest.approx(1.0)
-    recall = [(p.argmax(axis=1)[y == c] == c).mean() for c in range(3)]
-    assert [value_of(f"tpr[{c}]", scores)[3] for c in range(3)] == pytest.approx(recall)
 
 
 def test_calibration_error_by_hand():

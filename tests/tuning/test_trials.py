@@ -368,14 +368,6 @@ def test_all_leaves_controls_out_and_says_so():
     assert any("dpsgd-matched" in notice.message for notice in plan.notices)
 
 
-@pytest.mark.parametrize("change", [{"tune": N + 1}, {"tune_privacy": "uncharged"}])
-def test_another_search_is_another_job(change):
-    ids = {job.id for job in planned().jobs}
-    assert not ids & {job.id for job in planned(**change).jobs}
-    assert not ids & {job.id for job in planned(tune=None).jobs}
-    assert ids == {job.id for job in planned().jobs}
-
-
 @pytest.mark.parametrize("method", ["output-perturbation", "pate-hard"])
 def test_methods_without_steps_are_tuned_too(method):
     plan = planned(
