@@ -122,9 +122,12 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     parts = [part.strip() for part in name.split(",")]
     if len(parts) > 1 and set(parts) & set(names):
         return f"give each by itself, repeating the option: {', '.join(parts)}"
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6) or [
-        k for k in names if k.lower() == name.lower()
-    ]
+    near = difflib.get_close_matches(
+        name,
+        names,
+        n=1,
+        cutoff=0.6,
+    ) or [k for k in names if k.lower() == name.lower()]
     if near:
         return f"did you mean {near[0]!r}?"
     shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")

@@ -141,4 +141,12 @@ def _predictions(
 ) -> list[Predictions]:
     """Each array of probabilities ``[n, Y]`` as one seed on its rows; no training rows."""
     none = np.zeros(len(grouping.names), dtype=np.int64)
-    return [Predictions(seed, rows[seed], array[None], none) for seed, array in enumerate(arrays)]
+    return [
+        Predictions(
+            seed,
+            rows[seed],
+            array[None],
+            none,
+        )
+        for seed, array in enumerate(arrays)
+    ]

@@ -292,7 +292,8 @@ class _Watched:
 
     Args:
         part: The rule or objective.
-        is_replaced: Whether states move by fixed numbers instead of its answers.
+        is_replaced: Whether states move by fixed numbers instead of its answers, so that two
+            trainings on other records see the same states: what differs then was read off a batch.
     """
 
     part: Any
@@ -309,6 +310,7 @@ class _Watched:
         """Record the answer and hand it on, or a made-up answer in its place."""
         self.answers.append(answer.clone())
         if self.is_replaced:
+            # Another number for every cell and step; some negative, as noise makes counts.
             cells = torch.linspace(
                 -2.0,
                 6.0,
@@ -333,7 +335,12 @@ class _Watched:
 class _Unlimited(Loop):
     """A loop that leaves a method to keep its claims by itself, and the sums before noise."""
 
-    def __init__(self, network: Stacked, pool: TrainingPool, training: Training) -> None:
+    def __init__(
+        self,
+        network: Stacked,
+        pool: TrainingPool,
+        training: Training,
+    ) -> None:
         super().__init__(network, pool, training)
         self.rule.is_limited = self.objective.is_limited = False
         self.sums: list[Tensor] = []

@@ -199,7 +199,16 @@ def _schema(
             if shape:
                 shown = f"image {shape_text(shape)}"
         role, note = roles.get(field.name, "unused"), reasons.get(field.name, "")
-        summaries.append(ColumnSummary(field.name, shown, role, missing, distinct, note))
+        summaries.append(
+            ColumnSummary(
+                field.name,
+                shown,
+                role,
+                missing,
+                distinct,
+                note,
+            )
+        )
     return tuple(summaries)
 
 

@@ -219,11 +219,21 @@ def choose_rows(
     hashes = mixed_in(hashes, label.codes[used])
     for column in group_columns.columns:
         hashes = mixed_in(hashes, encode_codes(column).codes[used])
-    return Chosen(used, tuple(columns), dropped, missing, reasons, first_alike(hashes))
+    return Chosen(
+        used,
+        tuple(columns),
+        dropped,
+        missing,
+        reasons,
+        first_alike(hashes),
+    )
 
 
 def _gaps(
-    table: pa.Table, labelled: Int64, groupings: Sequence[Grouping], config: AuditConfig
+    table: pa.Table,
+    labelled: Int64,
+    groupings: Sequence[Grouping],
+    config: AuditConfig,
 ) -> tuple[dict[str, NDArray[np.bool_]], dict[str, str]]:
     """Where columns or groups lack a value, ``[n]`` each, and why no model can use others."""
     gaps, reasons = {}, {}

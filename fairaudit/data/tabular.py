@@ -112,7 +112,12 @@ def read_checked(config: AuditConfig) -> CheckedTable:
 def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
     """The dataset behind a checked table. Raises: as :func:`load_dataset`."""
     table = checked.table
-    choice = choose_label(table, checked.source.declared, checked.source.declared_by, config)
+    choice = choose_label(
+        table,
+        checked.source.declared,
+        checked.source.declared_by,
+        config,
+    )
     label = read_label(table, choice, config)
     by_label = label_grouping(choice.column, label) if config.group_by_label else None
     all_groupings, group_notices = make_groupings(table, config, by_label)

@@ -157,7 +157,14 @@ class CauseReading:
 
         def measured(batches: Batches, r: int) -> dict[str, Tensor]:
             forms = Forms.of(quadratic_forms(landscapes[r], vectors(batches, means[r])), batches)
-            terms = dict(risk_terms(batches, means[r], forms, samplings[r]))
+            terms = dict(
+                risk_terms(
+                    batches,
+                    means[r],
+                    forms,
+                    samplings[r],
+                )
+            )
             terms["r_noise"] = noise_term(trace[r], samplings[r])
             return terms
 
@@ -169,7 +176,14 @@ class CauseReading:
         )
         steps = []
         of_replicates = []
-        for r, batches in enumerate(self._batches(reader, moments, "batches", needed)):
+        for r, batches in enumerate(
+            self._batches(
+                reader,
+                moments,
+                "batches",
+                needed,
+            )
+        ):
             # The pilot's value: one taken from these very batches would bias their expectations.
             batches = replace(batches, typical=pilot[r].typical)
             terms = measured(batches, r)

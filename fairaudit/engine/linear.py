@@ -60,7 +60,12 @@ class Linear(Parametric):
             self.weight.transpose(1, 2),
         )
 
-    def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
+    def backward(
+        self,
+        x: Tensor,
+        y: Tensor,
+        delta: Tensor,
+    ) -> Tensor:
         """``delta W``."""
         return torch.matmul(delta, self.weight)
 

@@ -143,7 +143,11 @@ class UnprovenRelease(ABC):
 
     @abstractmethod
     def __call__(
-        self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts, realised: Realised
+        self,
+        sums: Sequence[Tensor],
+        sensitivity: Tensor,
+        facts: PublicFacts,
+        realised: Realised,
     ) -> Tensor:
         """The gradient [R, P], from whatever the published form reads of the batch."""
 

@@ -125,7 +125,12 @@ class SideQuery(ABC, Generic[State]):
 class Objective(SideQuery[State]):
     """What is differentiated; asks between the forward and the backward pass."""
 
-    def query(self, state: State, logits: Tensor, group: Tensor) -> Tensor:
+    def query(
+        self,
+        state: State,
+        logits: Tensor,
+        group: Tensor,
+    ) -> Tensor:
         """One row per record, [R, B, Q], each of L2 norm at most 1."""
         raise NotImplementedError
 
@@ -167,7 +172,12 @@ class Erm(Objective[None]):
 class ClippingRule(SideQuery[State]):
     """How each record's gradient is scaled; asks after the norms are known."""
 
-    def query(self, state: State, norms: Tensor, group: Tensor) -> Tensor:
+    def query(
+        self,
+        state: State,
+        norms: Tensor,
+        group: Tensor,
+    ) -> Tensor:
         """One row per record, [R, B, Q], each of L2 norm at most 1."""
         raise NotImplementedError
 
@@ -176,7 +186,12 @@ class ClippingRule(SideQuery[State]):
         """Largest norm that a scaled gradient can have, [R]."""
 
     @abstractmethod
-    def scale(self, released: State, norms: Tensor, group: Tensor) -> Tensor:
+    def scale(
+        self,
+        released: State,
+        norms: Tensor,
+        group: Tensor,
+    ) -> Tensor:
         """Factor of each record's gradient, [R, B]; scale * norm <= sensitivity, always."""
 
     def step_factor(self, released: State, facts: PublicFacts) -> Tensor:
@@ -205,7 +220,12 @@ class NoClip(ClippingRule["Tensor"]):
         """Unbounded."""
         return released
 
-    def scale(self, released: Tensor, norms: Tensor, group: Tensor) -> Tensor:
+    def scale(
+        self,
+        released: Tensor,
+        norms: Tensor,
+        group: Tensor,
+    ) -> Tensor:
         """One."""
         return norms.new_ones(norms.shape)
 
@@ -229,6 +249,11 @@ class FlatClip(ClippingRule["Tensor"]):
         """C."""
         return released
 
-    def scale(self, released: Tensor, norms: Tensor, group: Tensor) -> Tensor:
+    def scale(
+        self,
+        released: Tensor,
+        norms: Tensor,
+        group: Tensor,
+    ) -> Tensor:
         """min(1, C / norm); 1 for a zero gradient and for C = inf."""
         return released.unsqueeze(-1).div(norms).clamp_(max=1.0)

@@ -140,7 +140,12 @@ class _Board:
     last_seed: dict[int, int] = field(default_factory=dict)  # worker number -> seed it has encoded
 
     @classmethod
-    def of(cls, plan: Plan, rundir: RunDir, listener: Listener) -> Self:
+    def of(
+        cls,
+        plan: Plan,
+        rundir: RunDir,
+        listener: Listener,
+    ) -> Self:
         """The board at the start, with what earlier runs finished."""
         jobs, waiting, done = {}, {}, {}
         for job in plan.every_job:
@@ -180,7 +185,13 @@ class _Board:
             result, seconds = answer
             assert result.job_id == job.id, f"job {job.id} was answered with {result.job_id}"
             self.done[job.id] = self.rundir.keep(result)
-            finished = JobFinished(job.name, job.seed, seconds, len(self.done), len(self.jobs))
+            finished = JobFinished(
+                job.name,
+                job.seed,
+                seconds,
+                len(self.done),
+                len(self.jobs),
+            )
             return self.listener(finished)
         if isinstance(answer, Died):
             self.deaths[job.id] += 1

@@ -79,9 +79,20 @@ def run_job(
     )
     common: dict[str, Array] = {"test_rows": split.test, "train_classes": counts}
     if arm.capability:
-        arrays, of_training = part_of(arm.capability, "train")(plan, job, arm, prepared)
+        arrays, of_training = part_of(arm.capability, "train")(
+            plan,
+            job,
+            arm,
+            prepared,
+        )
     else:
-        task = task_of(plan, job, arm, prepared, None if arm.search else source)
+        task = task_of(
+            plan,
+            job,
+            arm,
+            prepared,
+            None if arm.search else source,
+        )
         method = method_of(arm)
         if job.is_twins:
             rate = plan.arm(REFERENCE).settings["learning_rate"]

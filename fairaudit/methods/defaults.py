@@ -194,7 +194,14 @@ LEARNING_RATE = Setting(
     ),
     search=WIDE,
 )
-MAX_GRAD_NORM = Setting("clipping bound C", 1e-6, 1e6, _OF_GRADIENT, default=_BOUND, search=WIDE)
+MAX_GRAD_NORM = Setting(
+    "clipping bound C",
+    1e-6,
+    1e6,
+    _OF_GRADIENT,
+    default=_BOUND,
+    search=WIDE,
+)
 NOISE_MULTIPLIER = Setting("noise over sensitivity; 0 is not private", 0.001, 1e6, or_zero=True)
 THRESHOLD = Setting(
     "threshold Z, where the method adapts it its start",

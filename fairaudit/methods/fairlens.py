@@ -109,7 +109,12 @@ class FairLens(Objective[GroupStatistics]):
         nothing = facts.expected_batch_size.new_zeros(replicates, facts.n_groups)
         return GroupStatistics(nothing, nothing.clone(), nothing.clone())
 
-    def query(self, state: GroupStatistics, logits: Tensor, group: Tensor) -> Tensor:
+    def query(
+        self,
+        state: GroupStatistics,
+        logits: Tensor,
+        group: Tensor,
+    ) -> Tensor:
         """(onehot, s / s_max * onehot) / sqrt(2), [R, B, 2K]: one row for both statistics."""
         n_groups = state.counts.shape[1]
         probabilities = logits.softmax(-1)

@@ -138,7 +138,14 @@ def compare(
         tables |= impact_change(tables, cut.eligible)
     alone = _against_constant(evaluation, private, ours, records)
     train = _training_rows(private)
-    measured = _comparison(evaluation, (arm, reference), cut, tables, alone, train)
+    measured = _comparison(
+        evaluation,
+        (arm, reference),
+        cut,
+        tables,
+        alone,
+        train,
+    )
     doubtful = tuple(doubtful_classes(ours, theirs, records, outcome, cut))
     return measured.model_copy(update={"doubtful": doubtful})
 
@@ -272,7 +279,10 @@ def _comparison(
 
 
 def _measure(
-    k: int, cut: GroupSelection, tables: Mapping[str, MetricTable], train: Float64
+    k: int,
+    cut: GroupSelection,
+    tables: Mapping[str, MetricTable],
+    train: Float64,
 ) -> GroupMeasure:
     """All numbers of group k, or of all test rows where k is K; ``train`` is ``[K + 1]``."""
     group, reason = "", cut.too_few_seeds

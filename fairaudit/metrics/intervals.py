@@ -389,7 +389,12 @@ def _why_undefined(
 
 def estimate(spread: Spread, pairs: int = 1) -> Estimate:
     """D with its interval, or with the reason why it has none."""
-    return _around(spread, spread.value, spread.half_width(pairs), signed=True)
+    return _around(
+        spread,
+        spread.value,
+        spread.half_width(pairs),
+        signed=True,
+    )
 
 
 def absolute(spread: Spread, pairs: int = 1) -> Estimate:
@@ -467,7 +472,10 @@ def _around(
 
 
 def _within(
-    low: float, value: float, high: float, bounds: tuple[float, float]
+    low: float,
+    value: float,
+    high: float,
+    bounds: tuple[float, float],
 ) -> tuple[float, float]:
     """The ends, cut at the bounds; a value that rounding leaves beyond one stays in.
 

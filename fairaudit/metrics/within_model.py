@@ -373,9 +373,19 @@ class EvaluatedRows:
             order = np.argsort(score)
             group_of = self.groups[order]
             for k in range(self.n_groups):
-                values[k] = _placements(order[group_of == k], score, truth, within)
+                values[k] = _placements(
+                    order[group_of == k],
+                    score,
+                    truth,
+                    within,
+                )
             values[-1] = _placements(order, score, truth, whole)
-        return SeedScores(values, within, whole, np.ones(n, dtype=bool))
+        return SeedScores(
+            values,
+            within,
+            whole,
+            np.ones(n, dtype=bool),
+        )
 
     def calibration(self) -> SeedScores:
         """Expected calibration error over 10 bins of equal width, weighted by rows.

@@ -320,7 +320,12 @@ def _arm(
             "twins": "off",
         }
     ).config
-    sizes = PublicSizes(schedule.n_public, columns=0, model="mlp", groups=groups)
+    sizes = PublicSizes(
+        schedule.n_public,
+        columns=0,
+        model="mlp",
+        groups=groups,
+    )
     numbers = SettingsResolver(config, sizes)
     has_own_code = False  # some part is neither PyTorch's nor Opacus', or does more than its type
     for part in model.modules():

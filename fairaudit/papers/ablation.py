@@ -33,7 +33,11 @@ class Recombined(UnprovenRelease):
         self._shrinkage = torch.empty(0)
 
     def __call__(
-        self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts, realised: Realised
+        self,
+        sums: Sequence[Tensor],
+        sensitivity: Tensor,
+        facts: PublicFacts,
+        realised: Realised,
     ) -> Tensor:
         """rho g_B, or gbar_B / rho, rho = ||gbar_B|| / ||g_B||; all sums are ``[R, P]``."""
         clipped, plain = sums

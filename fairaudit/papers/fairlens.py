@@ -55,7 +55,12 @@ class Coupled(Erm):
     Source: docs/methods.md 3.7.
     """
 
-    def __init__(self, gamma1: float, gamma2: float, max_grad_norm: float) -> None:
+    def __init__(
+        self,
+        gamma1: float,
+        gamma2: float,
+        max_grad_norm: float,
+    ) -> None:
         self.gamma1, self.gamma2, self.max_grad_norm = gamma1, gamma2, max_grad_norm
         self.targets = self.group = torch.empty(0)
 

@@ -105,7 +105,12 @@ class _Study(NamedTuple):
     share: Tensor
 
     @classmethod
-    def of(cls, method: Pate, task: Task, trained: TrainedReplicates) -> "_Study":
+    def of(
+        cls,
+        method: Pate,
+        task: Task,
+        trained: TrainedReplicates,
+    ) -> "_Study":
         """Students under many draws of the votes' noise, beside the student without noise.
 
         Args:

@@ -4,6 +4,7 @@ Which numbers each trains with, and what it guarantees, before any training.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -150,7 +151,12 @@ class _Making:
     delta: float
     own_module: bool
 
-    def arm(self, spec: MethodSpec, form: str | None, target: float | None) -> Arm:
+    def arm(
+        self,
+        spec: MethodSpec,
+        form: str | None,
+        target: float | None,
+    ) -> Arm:
         """A method in one form at one epsilon; None: by the given noise."""
         config = self.numbers.config
         suffix = ""
@@ -165,7 +171,13 @@ class _Making:
 
         resolved = partial(self.settings, spec, variant)
         length = self.schedule.steps_per_epoch, self.schedule.epochs
-        draft = ArmDraft(spec, resolved, self.numbers.sizes, *length, self.delta)
+        draft = ArmDraft(
+            spec,
+            resolved,
+            self.numbers.sizes,
+            *length,
+            self.delta,
+        )
         sought: Sought | None = None  # None where the settings are those of the options and rules
         for search_of in added("search"):
             sought = search_of(draft, config, target)
@@ -183,12 +195,26 @@ class _Making:
             )
         else:
             event = spec.events(settings, *length)
-            privacy = of_one_training(spec, event, self.delta, target, own_module=self.own_module)
+            privacy = of_one_training(
+                spec,
+                event,
+                self.delta,
+                target,
+                own_module=self.own_module,
+            )
             if search is not None:
                 privacy = search.guarantee(privacy, charge, self.delta)
         source = f"{spec.control_of}{suffix}" if spec.control_of else None
         if privacy.epsilon is not None:
-            items = tuple(not_covered(spec, config, source, search, own_module=self.own_module))
+            items = tuple(
+                not_covered(
+                    spec,
+                    config,
+                    source,
+                    search,
+                    own_module=self.own_module,
+                )
+            )
             privacy = privacy.model_copy(update={"not_covered": items})
         return Arm(
             key=f"{spec.name}{':' + form if form else ''}{suffix}",
@@ -210,7 +236,16 @@ class _Making:
     def settings(
         self, spec: MethodSpec, variant: Variant | None, target: float | None
     ) -> dict[str, float]:
-        """The arm's numbers, noise that meets the target included."""
+        """The arm's numbers, noise that meets the target included.
+
+        Args:
+            spec, variant: The method, and its published form or None.
+            target: Epsilon that the noise must meet; None: the noise is given.
+
+        Raises:
+            ConfigError: As :func:`_settings`.
+            PrivacyError: No noise meets the target, or a threshold would follow noise alone.
+        """
         numbers, schedule = self.numbers, self.schedule
         has_noise, sigma = "noise_multiplier" in spec.settings, 0.0
         if has_noise and target is None:
@@ -218,8 +253,9 @@ class _Making:
             assert given is not None
             sigma = numbers.checked(spec, "noise_multiplier", given)
         if has_noise and spec.trains_by_steps:
-            # Rules read what noise the target asks of the gradient alone: one and the same for
-            # every method that trains by noised steps, so that they keep one step.
+            # Defaults read what noise the target asks of the gradient alone: one and the same for
+            # every method that trains by noised steps, so that they keep one step. What the arm
+            # itself needs, its other queries included, is calibrated below.
             if target is not None:
                 sigma = calibrate(schedule.steps_per_epoch, schedule.steps, self.delta, target)
             sizes = replace(
@@ -236,25 +272,39 @@ class _Making:
                 calibrated = spec.mechanism.calibrated
                 sigma = calibrated(settings, *length, delta=self.delta, target=target)
             settings["noise_multiplier"] = sigma
-        # Rules that do not scale by a threshold bound what a noised count can do.
-        expected = schedule.expected_batch_size
-        for name in spec.side_queries.values() if spec.scales_by_threshold else ():
-            spread = settings[name] / expected
-            if spread > LARGEST_COUNT_NOISE:
-                # The schedule rounds a batch down to N / ceil(N / batch); the one named must
-                # survive that.
-                steps = math.floor(schedule.n_public * LARGEST_COUNT_NOISE / settings[name])
-                batch = ""
-                if steps:
-                    batch = f"a batch size of {math.ceil(schedule.n_public / steps)} or more, or "
-                largest = math.floor(LARGEST_COUNT_NOISE * expected * 1e3) / 1e3
-                raise PrivacyError(
-                    f"{spec.name}: {name} {settings[name]:g} over the expected batch size "
-                    f"{expected:,.1f} is {spread:.2g}, above {LARGEST_COUNT_NOISE}: the threshold "
-                    "would follow noise alone",
-                    hint=f"use {batch}{name} of {largest:g} or less",
-                )
+        _refuse_noisy_counts(spec, settings, schedule)
         return settings
+
+
+def _refuse_noisy_counts(
+    spec: MethodSpec, settings: Mapping[str, float], schedule: Schedule
+) -> None:
+    """A threshold that scales every gradient must not follow the noise of its counts.
+
+    Methods whose threshold does not scale bound by themselves what a noised count can do.
+
+    Raises:
+        PrivacyError: The noise of a count is large beside the expected batch.
+    """
+    if not spec.scales_by_threshold:
+        return
+    expected = schedule.expected_batch_size
+    for name in spec.side_queries.values():
+        spread = settings[name] / expected
+        if spread <= LARGEST_COUNT_NOISE:
+            continue
+        # The schedule rounds a batch down to N / ceil(N / batch); the one named must survive that.
+        steps = math.floor(schedule.n_public * LARGEST_COUNT_NOISE / settings[name])
+        batch = ""
+        if steps:
+            batch = f"a batch size of {math.ceil(schedule.n_public / steps)} or more, or "
+        largest = math.floor(LARGEST_COUNT_NOISE * expected * 1e3) / 1e3
+        raise PrivacyError(
+            f"{spec.name}: {name} {settings[name]:g} over the expected batch size "
+            f"{expected:,.1f} is {spread:.2g}, above {LARGEST_COUNT_NOISE}: the threshold "
+            "would follow noise alone",
+            hint=f"use {batch}{name} of {largest:g} or less",
+        )
 
 
 def _settings(

@@ -331,7 +331,15 @@ def _jobs(plan: Plan) -> tuple[Job, ...]:
                 identity |= outside[arm.key]
                 identity["is_first"] = seed == config.seed  # there it may be trained twice
             ids[arm.key] = job_id(identity)
-            jobs.append(Job(ids[arm.key], arm.key, seed, arm.repeats, source))
+            jobs.append(
+                Job(
+                    ids[arm.key],
+                    arm.key,
+                    seed,
+                    arm.repeats,
+                    source,
+                )
+            )
     return tuple(jobs)
 
 

@@ -103,7 +103,15 @@ def held_out(
                     share = float(np.mean(seeds))
                     least = max(least, math.sqrt(share * (1.0 - share) / len(right)))
                 expected = prediction_interval(seeds, among=among, least_sd=least)
-            checks.append(HeldOut(grouping.name, name, len(right), accuracy, expected))
+            checks.append(
+                HeldOut(
+                    grouping.name,
+                    name,
+                    len(right),
+                    accuracy,
+                    expected,
+                )
+            )
     return checks
 
 

@@ -87,7 +87,13 @@ def train_for_release(plan: ReleasePlan) -> Trained:
             raise TrainingError("no row is left to train on", hint="use a larger table")
         queries = int(arm.settings.get("queries", 0))
         inputs = share_inputs(plan.dataset, config, by_pool=plan.by_pool).value
-        prepared = prepare_rows(inputs, config, split, by_pool=plan.by_pool, queries=queries)
+        prepared = prepare_rows(
+            inputs,
+            config,
+            split,
+            by_pool=plan.by_pool,
+            queries=queries,
+        )
         if prepared.public is not None and len(prepared.public.features) < queries:
             raise TrainingError(
                 f"the student needs {queries:,} records, and coins left "

@@ -227,7 +227,14 @@ def _of_gap(report: Report, comparison: Comparison, gap: Gap) -> Finding:
     if code in ("gap_gained", "rate_gap_risen"):
         del numbers["cost_a"], numbers["cost_b"]
         numbers |= {"gain_a": cost_a.scaled(-1), "gain_b": cost_b.scaled(-1)}
-    return _finding(code, comparison, gap.metric, tuple(groups), numbers, report=report)
+    return _finding(
+        code,
+        comparison,
+        gap.metric,
+        tuple(groups),
+        numbers,
+        report=report,
+    )
 
 
 def _of_parts(
@@ -417,7 +424,14 @@ def _self_check(
         return
     if gap.signed.excludes_zero:
         numbers = {"size": interval_of(gap.signed)}
-        yield _finding("self_check_failed", comparison, gap.metric, (), numbers, report=report)
+        yield _finding(
+            "self_check_failed",
+            comparison,
+            gap.metric,
+            (),
+            numbers,
+            report=report,
+        )
 
 
 def _finding(

@@ -177,5 +177,10 @@ def _theme(ink: str, font: str) -> Spec:
         "axis": {**words, **lines},
         "axisX": {"labelFlush": False, "labelSeparation": 6},
         "legend": {**words, "symbolSize": 80, "labelLimit": 240},
-        "title": {"color": ink, "fontSize": 13, "anchor": "start", "fontWeight": 600},
+        "title": {
+            "color": ink,
+            "fontSize": 13,
+            "anchor": "start",
+            "fontWeight": 600,
+        },
     }

@@ -160,7 +160,10 @@ def _declared(function: Callable[..., object], name: str) -> Declared:
 
 
 def _trained(
-    function: Callable[..., object], request: Request, data: TrainingData, untouched: Request
+    function: Callable[..., object],
+    request: Request,
+    data: TrainingData,
+    untouched: Request,
 ) -> Trained:
     """Train by the user's function; probabilities ``[n, Y]`` of the rows of ``request.test``.
 

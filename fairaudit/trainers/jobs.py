@@ -51,7 +51,10 @@ def _search(
     assert arm.search is not None
 
     def train_at(
-        number: int, settings: Mapping[str, float], fit: Int64, validation: Int64
+        number: int,
+        settings: Mapping[str, float],
+        fit: Int64,
+        validation: Int64,
     ) -> Trained:
         """One try: trained on rows ``fit [n]``, predictions for the rows ``validation [m]``."""
         request = _request(plan, job, arm, prepared, fit, validation)

@@ -30,9 +30,14 @@ from fairaudit.trainers.process import answer_of
 def train_on_table(
     plan: Plan, job: Job, arm: Arm, prepared: SeedData
 ) -> tuple[dict[str, Array], dict[str, object]]:
-    """Arrays and facts of our model, trained on a synthetic table and tested on the real rows.
+    """Our model, trained on a synthetic table and tested on the real rows.
 
-    Scales and levels are learned from the table, as from the training rows for the reference.
+    It is the method of the reference, which takes no noise of its own. Scales and levels are
+    learned from the table, as from the training rows for the reference.
+
+    Returns:
+        Arrays as of every job. Facts: ``claimed``, what the code says of the table's privacy, and
+        ``synthetic``, by grouping the counts [K, Y] of the real training rows and of the table.
 
     Raises:
         OwnCodeError: The code failed, or made no such table.
@@ -58,7 +63,8 @@ def train_on_table(
         if arm.trainer:
             raise OwnCodeError(f"its table: {error.message}", error.hint) from error
         raise
-    # The real rows, then the table's, which are what is trained on.
+    # The real rows, then the table's, which are what is trained on. Of `joined` only the features
+    # are read: its labels and groups are those of the real rows.
     joined = replace(dataset, features=features)
     made = dataset.n_rows + np.arange(table.num_rows)
     inputs = make_encoder(joined, plan.config.encoding).encode(

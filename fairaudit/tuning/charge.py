@@ -192,7 +192,12 @@ def charged_search(
         for shape in SHAPES:  # the first that meets the target
             selection = Selection(float(trials), shape)
             try:
-                base = base_epsilon(selection, lambda base: sought(base).events, delta, target)
+                base = base_epsilon(
+                    selection,
+                    lambda base: sought(base).events,
+                    delta,
+                    target,
+                )
                 break
             except PrivacyError:
                 if shape == SHAPES[-1]:

@@ -160,7 +160,15 @@ def try_ranges(
             continue
         test[number], beside[number] = run.test[:n_test], run.test[n_test:]
     correct = record_correct(beside, prepared.dataset.labels[split.train[division.validation]]) == 1
-    weights, tuned = judged(arm, seed, candidates, failed, correct, prepared, division)
+    weights, tuned = judged(
+        arm,
+        seed,
+        candidates,
+        failed,
+        correct,
+        prepared,
+        division,
+    )
     arrays: dict[str, Array] = {
         "weights": weights,
         "probabilities": test,

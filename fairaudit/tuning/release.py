@@ -122,4 +122,9 @@ def released_score(
     noise = noise_stream(0, "query", "score", 1).fill(
         torch.empty(1, rule.counts, dtype=torch.float64)
     )
-    return rule.release(correct, groups, noise_std, noise[0].numpy())
+    return rule.release(
+        correct,
+        groups,
+        noise_std,
+        noise[0].numpy(),
+    )
