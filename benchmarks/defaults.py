@@ -52,7 +52,7 @@ from fairaudit.errors import PrivacyError
 from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.worker import run_job
 from fairaudit.methods.global_adapt import GlobalAdaptiveClip, ThresholdState
-from fairaudit.metrics.sklearn_check import UNDERTRAINED_BY
+from fairaudit.metrics.registry import UNDERTRAINED_BY
 from fairaudit.planning.plan import Plan, make_plan
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream

@@ -82,10 +82,10 @@ def tuned(config: AuditConfig, way: Way, seeds: range) -> Iterator[tuple[int, fl
             inputs, config, draw_split(dataset, config.split, seed), by_pool=False
         )
         job = replace(next(job for job in plan.jobs if job.arm == ARM), seed=seed)
-        found = trials.search(
+        arrays, _ = trials.search(
             arm, method_of(arm), task_of(plan, job, arm, prepared, None), prepared
         )
-        yield seed, *_accuracies(found.arrays, dataset.labels[prepared.encoded.split.test])
+        yield seed, *_accuracies(arrays, dataset.labels[prepared.encoded.split.test])
 
 
 def _accuracies(arrays: dict[str, np.ndarray], labels: np.ndarray) -> tuple[float, float]:

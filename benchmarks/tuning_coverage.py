@@ -91,12 +91,14 @@ def audited(table: pd.DataFrame, plan: Plan, first_seed: int) -> Audit:
         split = draw_split(dataset, plan.config.split, job.seed)
         prepared = prepare_rows(inputs, plan.config, split, by_pool=False)
         arm = plan.arm(job.arm)
-        found = search(arm, method_of(arm), task_of(plan, job, arm, prepared, None), prepared)
+        searched, facts = search(
+            arm, method_of(arm), task_of(plan, job, arm, prepared, None), prepared
+        )
         arrays = {
             "test_rows": prepared.encoded.split.test,
             "train_classes": np.bincount(dataset.labels[prepared.encoded.split.train]),
         }
-        results[job.id] = JobResult(job.id, {**arrays, **found.arrays}, dict(found.facts))
+        results[job.id] = JobResult(job.id, {**arrays, **searched}, facts)
     comparison = next(
         m for m in measure(replace(plan, jobs=jobs), dataset, results) if m.arm == PRIVATE
     )
