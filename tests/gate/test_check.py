@@ -8,7 +8,7 @@ from scipy import stats
 
 from fairaudit.analysis.build import build_report
 from fairaudit.errors import ConfigError
-from fairaudit.gate.check import check, judged, with_verdict
+from fairaudit.gate.check import check, exit_code, judged, with_verdict
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.gate.joint_interval import Variances
 from fairaudit.gate.judge import judge
@@ -86,7 +86,10 @@ def test_a_rule_is_judged_by_the_number_it_names(rule, expected):
     ],
 )
 def test_each_outcome_has_its_exit_code(rule, mapped, code):
-    assert check(report_of(), parse_rules([rule])).exit_code(mapped) == code
+    verdict = check(report_of(), parse_rules([rule]))
+    assert verdict.exit_code(mapped) == code
+    assert exit_code(with_verdict(report_of(), verdict), mapped) == code
+    assert exit_code(report_of(), mapped) == 0
 
 
 def three_arms():
