@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from fairaudit.choosing import choice
 from fairaudit.choosing.sequence import (
     Course,
     Number,
@@ -27,6 +28,20 @@ def test_a_limit_is_the_conservative_one_sided_one():
     assert high == pytest.approx(0.02 + half, rel=1e-9)
     assert low == 0.0  # a size is not negative
     assert number(0.02, is_size=False).limits(0.0125).low == pytest.approx(0.02 - half, rel=1e-9)
+
+
+def test_how_near_an_arm_is_counts_in_half_widths_of_its_farthest_number():
+    beyond = [(0.10, 0.05, 0.06), (0.03, 0.02, 0.02), (0.5, 0.0, 0.9)]  # .8, 1 and nothing
+    numbers = []
+    for bound, value, limit in beyond:
+        outcome = "passes" if bound < limit else "undecided"
+        numbers.append(
+            choice.TestedNumber.model_construct(
+                bound=bound, value=value, limit=limit, outcome=outcome
+            )
+        )
+    arm = choice.Tested.model_construct(numbers=tuple(numbers), outcome="undecided")
+    assert arm.distance == (False, pytest.approx(1.0))
 
 
 def by_brute_force(level, seeds, audits=400_000):
