@@ -203,7 +203,11 @@ def trained(audit: Audit, rundir: RunDir, listener: Listener = silent) -> Audit:
     assert inputs is not None, "an audit that is trained was prepared"
     cluster = None
     if config.executor == "ray":
-        cluster = Request(config.ray_address, cpus=config.cpus_per_job, gpus=config.gpus_per_job)
+        cluster = Request(
+            config.ray_address,
+            cpus=config.cpus_per_job,
+            gpus=config.gpus_per_job,
+        )
     execution = Execution(inputs, workers=config.workers, cluster=cluster)
     outcome = execute(plan, rundir, execution, listener=listener)
     failures = {job_id: failed.message for job_id, failed in outcome.failures.items()}

@@ -86,7 +86,11 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
     earlier = load_report(where_put(shared.baseline, shared.out)) if shared.baseline else None
     refuse_without_baseline(rules, has_baseline=earlier is not None)
     scored = load_scored(
-        shared, config.y_pred, config.baseline_pred, config.seed_column, config.row_column
+        shared,
+        config.y_pred,
+        config.baseline_pred,
+        config.seed_column,
+        config.row_column,
     )
     arms = {BASELINE: scored.baseline, PREDICTIONS: scored.predictions}
     values = shared.model_dump(mode="json", include={"data", *_SHARED})
@@ -99,7 +103,11 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
     }
     results = ScoreResults(
         config=shared,
-        settings={"data": values.pop("data"), **settings, **values},
+        settings={
+            "data": values.pop("data"),
+            **settings,
+            **values,
+        },
         dataset=scored.dataset,
         arms={name: len(models) for name, models in arms.items() if models},
         comparisons=measure_scored(scored),
@@ -130,7 +138,15 @@ def measure_scored(scored: Scored) -> tuple[Measured, ...]:
         if scored.baseline:
             baseline = _predictions(scored.baseline, scored.rows, grouping)
             comparisons.append(measure_reference(on, BASELINE, baseline))
-            comparisons.append(compare(on, PREDICTIONS, BASELINE, private, baseline))
+            comparisons.append(
+                compare(
+                    on,
+                    PREDICTIONS,
+                    BASELINE,
+                    private,
+                    baseline,
+                )
+            )
         else:
             comparisons.append(measure_reference(on, PREDICTIONS, private))
     return tuple(of_labels(c) if scored.are_labels else c for c in comparisons)
@@ -141,12 +157,4 @@ def _predictions(
 ) -> list[Predictions]:
     """Each array of probabilities ``[n, Y]`` as one seed on its rows; no training rows."""
     none = np.zeros(len(grouping.names), dtype=np.int64)
-    return [
-        Predictions(
-            seed,
-            rows[seed],
-            array[None],
-            none,
-        )
-        for seed, array in enumerate(arrays)
-    ]
+    return [Predictions(seed, rows[seed], array[None], none) for seed, array in enumerate(arrays)]

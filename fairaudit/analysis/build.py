@@ -209,7 +209,12 @@ def _warnings(
         yield from_notice(notice)
     if audit.resolved.config.preset is not None:
         for note in find_preset(audit.resolved.config.preset).notes:
-            yield ReportWarning(code="preset_note", level="notice", message=note, fix="")
+            yield ReportWarning(
+                code="preset_note",
+                level="notice",
+                message=note,
+                fix="",
+            )
     for name, warnings in parts("warnings"):
         if name in audit.studies:
             yield from warnings(audit.studies[name])

@@ -126,7 +126,13 @@ def arm_causes(
             statistics = {}
             for statistic in GROUP_STATISTICS:
                 statistics[statistic] = over_seeds(readings.averaged(statistic)[:, place])
-            groups.append(GroupCauses(group=name, parts=parts, statistics=statistics))
+            groups.append(
+                GroupCauses(
+                    group=name,
+                    parts=parts,
+                    statistics=statistics,
+                )
+            )
     return ArmCauses(
         reason="",
         groups=tuple(groups),

@@ -73,7 +73,13 @@ def data_facts(
         groups = []
         for place, name in enumerate(grouping.names):
             rows, is_missing = visible(counts[place], least), place == grouping.missing
-            groups.append(GroupFacts(name=name, rows=rows, is_missing=is_missing))
+            groups.append(
+                GroupFacts(
+                    name=name,
+                    rows=rows,
+                    is_missing=is_missing,
+                )
+            )
         groupings.append(GroupingFacts(name=grouping.name, groups=tuple(groups)))
     classes = zip(
         dataset.classes,
@@ -139,7 +145,12 @@ def arm_facts(
     arms = []
     for arm in plan.arms:
         planned = {name: getattr(arm, name) for name in ArmPlan.model_fields}
-        planned["privacy"] = privacy_of(arm, plan, fitted=fitted, results=results)
+        planned["privacy"] = privacy_of(
+            arm,
+            plan,
+            fitted=fitted,
+            results=results,
+        )
         facts = ArmFacts(
             **planned,
             seeds_planned=sum(job.arm == arm.key for job in plan.jobs),

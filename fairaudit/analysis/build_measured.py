@@ -236,7 +236,15 @@ def diagnostics(
     first = dataset.groupings[0]
     curves = {}
     for arm in plan.arms:
-        of_arm = tuple(_curves(plan, arm, results, first, hidden))
+        of_arm = tuple(
+            _curves(
+                plan,
+                arm,
+                results,
+                first,
+                hidden,
+            )
+        )
         if of_arm:
             curves[arm.key] = of_arm
     return Diagnostics(

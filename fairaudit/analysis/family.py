@@ -227,7 +227,11 @@ def _revised(
                 gap.signed.n_seeds,
                 n_joint,
             )
-    return gap.revised(detected=is_detected, joint_high=max(bounds), minimum_detectable=least)
+    return gap.revised(
+        detected=is_detected,
+        joint_high=max(bounds),
+        minimum_detectable=least,
+    )
 
 
 def _decided(

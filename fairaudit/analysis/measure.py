@@ -172,10 +172,7 @@ def on_rows_of(
 
 
 def predictions(
-    plan: Plan,
-    arm: str,
-    grouping: int,
-    results: Mapping[str, JobResult],
+    plan: Plan, arm: str, grouping: int, results: Mapping[str, JobResult]
 ) -> Sequence[Predictions]:
     """What an arm predicts at every seed, with its training rows by a grouping."""
     return _predictions(finished(plan, arm, results), grouping)

@@ -63,7 +63,13 @@ def numbers_of(
             targets += find_targets(part, report).judged
         if not targets:
             why = "no group, or no two groups, with enough test rows"
-            nothing = TargetReading(NOTHING, 1, None, is_size=False, reason=why)
+            nothing = TargetReading(
+                NOTHING,
+                1,
+                None,
+                is_size=False,
+                reason=why,
+            )
             targets = [Target(arm, "", "", "", nothing)]
         for target in targets:
             numbers.append(_judged(rule, target, level))
@@ -154,7 +160,11 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
         if number is None:
             reason = "it has no interval"
         else:
-            outcome = number.judged(rule.fails, fails_above=rule.fails_above, level=level)
+            outcome = number.judged(
+                rule.fails,
+                fails_above=rule.fails_above,
+                level=level,
+            )
             (low, high), (least, most) = number.limits(level), number.plain_limits(FUTILITY)
             bound, futility = (high, least) if rule.fails_above else (low, most)
     return TestedNumber(

@@ -222,7 +222,14 @@ def choose(
         # Once more, over every arm that was tested: the report of all that was trained.
         trained = {test.arm: test.seeds for test in tests}  # of several looks the last
         shown = [choice.arm or choice.nearest or ""]
-        report = _look(prepared, rundir, trained, listener, command, split=shown)
+        report = _look(
+            prepared,
+            rundir,
+            trained,
+            listener,
+            command,
+            split=shown,
+        )
         update = {
             "studies": {choice.name: choice},
             "reproduce": _reproduce(prepared.resolved, found.looks),

@@ -216,7 +216,12 @@ def _log(error: BaseException) -> str:
     """
     try:
         descriptor, path = tempfile.mkstemp(prefix="fairaudit-bug-", suffix=".log")
-        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+        with open(
+            descriptor,
+            "w",
+            encoding="utf-8",
+            errors="backslashreplace",
+        ) as file:
             file.write(f"fairaudit {__version__}\n")
             traceback.print_exception(error, file=file)
     except OSError as unwritten:

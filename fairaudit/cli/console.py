@@ -38,7 +38,11 @@ class Screen:
         quiet: bool = False,
         verbose: bool = False,
     ) -> None:
-        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._console = Console(
+            stderr=True,
+            highlight=False,
+            soft_wrap=True,
+        )
         self._quiet = quiet
         self._verbose = verbose
         self._bar: Progress | None = None
@@ -63,7 +67,11 @@ class Screen:
                 place = f"{plain(event.arm)}, seed {event.seed}"
                 if self._bar is not None and self._task is not None:
                     shown = place.replace("[", "\\[")
-                    self._bar.update(self._task, completed=event.finished, description=shown)
+                    self._bar.update(
+                        self._task,
+                        completed=event.finished,
+                        description=shown,
+                    )
                 else:
                     self.lines(
                         [f"  {event.finished}/{event.total} {place} · {event.seconds:.1f} s"]

@@ -122,7 +122,10 @@ def takes_audit_options(
         text = helps.get(option.field, option.help)
         hidden = option.field in unlisted
         declared = typer.Option(
-            option.flags or name, help=text, metavar=option.metavar, hidden=hidden
+            option.flags or name,
+            help=text,
+            metavar=option.metavar,
+            hidden=hidden,
         )
         parameters.append(parameter(option.field, kind, None, declared))
     parameters += beside
@@ -135,8 +138,18 @@ def takes_audit_options(
     parameters += [
         parameter("config", Path | None, None, config),
         parameter("trust_config", bool, False, trust),
-        inspect.Parameter("json", _BY_NAME, default=False, annotation=AsJson),
-        inspect.Parameter("quiet", _BY_NAME, default=False, annotation=Quiet),
+        inspect.Parameter(
+            "json",
+            _BY_NAME,
+            default=False,
+            annotation=AsJson,
+        ),
+        inspect.Parameter(
+            "quiet",
+            _BY_NAME,
+            default=False,
+            annotation=Quiet,
+        ),
         parameter("verbose", bool, False, verbose),
     ]
     parsed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

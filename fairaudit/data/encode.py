@@ -63,15 +63,7 @@ class _Numbers:
             )
             for column in columns
         ]
-        centre, spread, fill = (
-            np.array(constants)
-            .reshape(
-                -1,
-                3,
-                1,
-            )
-            .swapaxes(0, 1)
-        )
+        centre, spread, fill = np.array(constants).reshape(-1, 3, 1).swapaxes(0, 1)
         gaps = [place for place, column in enumerate(columns) if len(column.inputs) > 1]
         return cls(
             block,
@@ -275,7 +267,13 @@ class ImageEncoder:
     def encode(self, split: Split) -> Encoded:
         """The inputs of one seed: ``[n, H, W, C]``, float32 and C-contiguous."""
         train, test = (self._scaled[self._pixels[rows]] for rows in (split.train, split.test))
-        return Encoded(split, train, test, names=(), fitted=())
+        return Encoded(
+            split,
+            train,
+            test,
+            names=(),
+            fitted=(),
+        )
 
 
 class TableEncoder:

@@ -92,7 +92,11 @@ def make_groupings(
         for grouping in groupings:
             lacking |= grouping.groups == (-1 if grouping.missing is None else grouping.missing)
         of_rows = np.stack([grouping.groups for grouping in groupings])
-        cells, codes = np.unique(of_rows, axis=1, return_inverse=True)
+        cells, codes = np.unique(
+            of_rows,
+            axis=1,
+            return_inverse=True,
+        )
         codes[lacking] = -1
         names = []
         for cell in cells.T.tolist():

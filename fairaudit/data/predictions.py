@@ -290,7 +290,11 @@ def _lay_out(
     if len(cells) < table.num_rows:
         twice = numbered(table.num_rows - len(cells), "row")
         raise DataError(f"{twice} of {row_column} stand twice in a seed")
-    _, first, record = np.unique(names_of_rows, return_index=True, return_inverse=True)
+    _, first, record = np.unique(
+        names_of_rows,
+        return_index=True,
+        return_inverse=True,
+    )
     layout = Layout(
         seeds.codes,
         record.astype(np.int64),

@@ -131,7 +131,11 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
             convert = pacsv.ConvertOptions(
                 include_columns=list(columns), null_values=_NULLS, strings_can_be_null=True
             )
-            table = pacsv.read_csv(str(source.path), parse_options=fields, convert_options=convert)
+            table = pacsv.read_csv(
+                str(source.path),
+                parse_options=fields,
+                convert_options=convert,
+            )
         table = table.select(list(columns))
         # Arrow trusts offsets, codes and text of a file, and would follow them.
         table.validate(full=True)

@@ -158,7 +158,15 @@ class RecordWriter:
                     encoded.codes,
                 )
             self._codes[number] = codes
-            fields.append(Field(name, "category", gaps, levels, declaration))
+            fields.append(
+                Field(
+                    name,
+                    "category",
+                    gaps,
+                    levels,
+                    declaration,
+                )
+            )
         self.layout = Layout.of(fields)
 
     def blocks(self) -> Iterator[UInt8]:

@@ -98,7 +98,11 @@ def mixed_in(hashes: NDArray[np.uint64], codes: NDArray[np.integer]) -> NDArray[
 
 def first_alike(hashes: NDArray[np.uint64]) -> Int64:
     """For each row the index of the first that equals it, ``[N]``."""
-    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+    _, first, inverse = np.unique(
+        hashes,
+        return_index=True,
+        return_inverse=True,
+    )
     return first[inverse].astype(np.int64, copy=False)
 
 
@@ -230,10 +234,7 @@ def choose_rows(
 
 
 def _gaps(
-    table: pa.Table,
-    labelled: Int64,
-    groupings: Sequence[Grouping],
-    config: AuditConfig,
+    table: pa.Table, labelled: Int64, groupings: Sequence[Grouping], config: AuditConfig
 ) -> tuple[dict[str, NDArray[np.bool_]], dict[str, str]]:
     """Where columns or groups lack a value, ``[n]`` each, and why no model can use others."""
     gaps, reasons = {}, {}

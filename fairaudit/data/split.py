@@ -71,40 +71,17 @@ def draw_split(dataset: Dataset, options: SplitOptions, seed: int) -> Split:
     if dataset.split is None:
         pool = np.arange(dataset.n_rows)
         if options.balance:
-            pool = _draw(
-                pool,
-                groups,
-                sizes.pool,
-                numpy_stream(seed, "split", "balance"),
-            )
-        test = draw_stratified(
-            dataset,
-            pool,
-            sizes.test,
-            numpy_stream(seed, "split", "test"),
-        )
+            pool = _draw(pool, groups, sizes.pool, numpy_stream(seed, "split", "balance"))
+        test = draw_stratified(dataset, pool, sizes.test, numpy_stream(seed, "split", "test"))
         train = np.setdiff1d(pool, test, assume_unique=True)
     else:
         train, test = np.flatnonzero(dataset.split == 0), np.flatnonzero(dataset.split == 1)
         if options.balance:
-            of_train, of_test = (
-                numpy_stream(
-                    seed,
-                    "split",
-                    "balance",
-                    s,
-                )
-                for s in SIDES
-            )
+            of_train, of_test = (numpy_stream(seed, "split", "balance", s) for s in SIDES)
             train = _draw(train, groups, sizes.pool - sizes.test, of_train)
             test = _draw(test, groups, sizes.test, of_test)
     if options.keep:
-        train = _draw(
-            train,
-            groups,
-            sizes.kept,
-            numpy_stream(seed, "split", "keep"),
-        )
+        train = _draw(train, groups, sizes.kept, numpy_stream(seed, "split", "keep"))
     return Split(seed, train.astype(np.int64), test.astype(np.int64))
 
 

@@ -106,18 +106,19 @@ def read_checked(config: AuditConfig) -> CheckedTable:
         texts = pa.array([f"not {value}", value], pa.large_string())
         column = pa.chunked_array([texts.take(is_value.cast(pa.int8()))])
         table = table.set_column(table.column_names.index(name), name, column)
-    return CheckedTable(source, source.digest(), table, dropped | unreadable, notices)
+    return CheckedTable(
+        source,
+        source.digest(),
+        table,
+        dropped | unreadable,
+        notices,
+    )
 
 
 def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
     """The dataset behind a checked table. Raises: as :func:`load_dataset`."""
     table = checked.table
-    choice = choose_label(
-        table,
-        checked.source.declared,
-        checked.source.declared_by,
-        config,
-    )
+    choice = choose_label(table, checked.source.declared, checked.source.declared_by, config)
     label = read_label(table, choice, config)
     by_label = label_grouping(choice.column, label) if config.group_by_label else None
     all_groupings, group_notices = make_groupings(table, config, by_label)

@@ -41,9 +41,8 @@ DRAWN = ("r_direction", "r_magnitude_effective")  # what the number of batches i
 MOST_BYTES = 2**28  # of their gradients, which are all held at once
 # Wanted standard errors, as a share of the part or of all parts: the larger.
 OF_PART, OF_ALL = 0.1, 0.01
-PROBES = (
-    4  # of these batches, behind the covariance in R_clip, which is small beside its first order
-)
+# Of these batches, behind the covariance in R_clip, which is small beside its first order.
+PROBES = 4
 HESSIAN_RECORDS = 1024  # stratified by group; gradients are taken over all records
 
 
@@ -157,14 +156,7 @@ class CauseReading:
 
         def measured(batches: Batches, r: int) -> dict[str, Tensor]:
             forms = Forms.of(quadratic_forms(landscapes[r], vectors(batches, means[r])), batches)
-            terms = dict(
-                risk_terms(
-                    batches,
-                    means[r],
-                    forms,
-                    samplings[r],
-                )
-            )
+            terms = dict(risk_terms(batches, means[r], forms, samplings[r]))
             terms["r_noise"] = noise_term(trace[r], samplings[r])
             return terms
 
@@ -176,14 +168,7 @@ class CauseReading:
         )
         steps = []
         of_replicates = []
-        for r, batches in enumerate(
-            self._batches(
-                reader,
-                moments,
-                "batches",
-                needed,
-            )
-        ):
+        for r, batches in enumerate(self._batches(reader, moments, "batches", needed)):
             # The pilot's value: one taken from these very batches would bias their expectations.
             batches = replace(batches, typical=pilot[r].typical)
             terms = measured(batches, r)
@@ -216,7 +201,11 @@ class CauseReading:
         )
 
     def _batches(
-        self, reader: StepReader, moments: Moments, label: str, count: int
+        self,
+        reader: StepReader,
+        moments: Moments,
+        label: str,
+        count: int,
     ) -> list[Batches]:
         """Poisson batches of the step, the same records for every replicate.
 
@@ -254,10 +243,8 @@ class CauseReading:
                 w = weights[1].sum() / n_records
                 centred = plain[1] - w * moments.total, processed[1] - w * moments.processed
                 probes.append(torch.stack(centred))
-        stacked, signed = (
-            torch.stack(steps, 2),
-            torch.stack(probes, 2),
-        )  # [2, R, M, P] and [2, R, S, P]
+        stacked = torch.stack(steps, 2)  # [2, R, M, P]
+        signed = torch.stack(probes, 2)  # [2, R, S, P]
         return [
             Batches(
                 stacked[0, r],

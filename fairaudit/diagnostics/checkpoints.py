@@ -82,12 +82,7 @@ class StepReader:
         checkpoint: The step.
     """
 
-    def __init__(
-        self,
-        method: GradientMethod,
-        task: Task,
-        checkpoint: Checkpoint,
-    ) -> None:
+    def __init__(self, method: GradientMethod, task: Task, checkpoint: Checkpoint) -> None:
         self.task, self.checkpoint = task, checkpoint
         self.network = stack([task.model] * task.repeats, task.seed)
         self.network.theta.copy_(checkpoint.parameters)
@@ -111,12 +106,7 @@ class StepReader:
         group = self._lead(batch.group)
         logits = self.tape.forward(batch.inputs, batch.norms)
         released = self.checkpoint.objective_released
-        delta = self.objective.output_gradient(
-            released,
-            logits,
-            batch.targets,
-            batch.group,
-        )
+        delta = self.objective.output_gradient(released, logits, batch.targets, batch.group)
         norms = self._lead(self.tape.backward(delta))
         bound = self.checkpoint.rule_released
         upper = norms * NORM_GUARD

@@ -82,12 +82,7 @@ def quadratic_forms(landscape: Landscape, vectors: Tensor) -> Tensor:
                 create_graph=True,
             )
         for number, vector in enumerate(vectors):
-            (product,) = torch.autograd.grad(
-                gradient,
-                leaf,
-                vector,
-                retain_graph=True,
-            )
+            (product,) = torch.autograd.grad(gradient, leaf, vector, retain_graph=True)
             sums[number, group] += (product.double() @ vector.double()).cpu()
     return records.means(sums)
 
@@ -118,12 +113,7 @@ def traces(
         value = quadratic_forms(landscape, torch.eye(landscape.n_parameters)).sum(0)
     else:
         stream = numpy_stream(seed, "probe", "trace", 0)
-        coins = stream.integers(
-            0,
-            2,
-            (PROBES, landscape.n_parameters),
-            dtype="int8",
-        )
+        coins = stream.integers(0, 2, (PROBES, landscape.n_parameters), dtype="int8")
         forms = quadratic_forms(landscape, torch.from_numpy(2 * coins - 1))
         return forms.mean(0), forms.std(0) / PROBES**0.5
     return value, torch.zeros_like(value)

@@ -184,9 +184,8 @@ def first_order(batches: Batches, means: Means) -> Mapping[str, Tensor]:
     known: nothing is taken off.
     """
     rho, typical = batches.shrinkage.unsqueeze(1), batches.typical
-    on_plain, on_clipped = (
-        v @ means.group.T for v in (batches.plain, batches.clipped)
-    )  # [M, K + 1]
+    on_plain = batches.plain @ means.group.T  # [M, K + 1]
+    on_clipped = batches.clipped @ means.group.T
     on_batches = _products(rho, batches.unclipped, on_plain, on_clipped)
     if typical is None or not bool(batches.kept.all()):
         return on_batches

@@ -104,12 +104,7 @@ class Conv(Materialised):
             )
         return _together(outputs, x)
 
-    def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        delta: Tensor,
-    ) -> Tensor:
+    def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """The transposed convolution of the output gradient: ``[(R,) B, H, W, C]``, like ``x``."""
         gradients = []
         for images, deltas, weight in zip(
@@ -228,15 +223,7 @@ def _apart(x: Tensor) -> tuple[Tensor, ...]:
 
 def _together(images: list[Tensor], like: Tensor) -> Tensor:
     """R times [B, C, H, W] as [(R,) B, H, W, C], contiguous, with as many axes as ``like``."""
-    parts = [
-        image.permute(
-            0,
-            2,
-            3,
-            1,
-        )
-        for image in images
-    ]
+    parts = [image.permute(0, 2, 3, 1) for image in images]
     if like.dim() == 4:
         return parts[0].contiguous()
     return torch.stack(parts)

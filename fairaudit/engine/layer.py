@@ -28,12 +28,7 @@ class Layer(ABC):
         """Output of the layer for input ``x``; may overwrite nothing."""
 
     @abstractmethod
-    def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        delta: Tensor,
-    ) -> Tensor:
+    def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """Gradient at the input, from input ``x``, output ``y`` and output gradient ``delta``."""
 
 
@@ -67,12 +62,7 @@ class Elementwise(Layer):
         """The forward pass into the memory of ``x``."""
         return self._in_place(x)
 
-    def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        delta: Tensor,
-    ) -> Tensor:
+    def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """The gradient times the derivative."""
         gradient: Tensor = self._derivative(delta, y, *self._constants)
         return gradient

@@ -60,12 +60,7 @@ class Linear(Parametric):
             self.weight.transpose(1, 2),
         )
 
-    def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        delta: Tensor,
-    ) -> Tensor:
+    def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """``delta W``."""
         return torch.matmul(delta, self.weight)
 
@@ -209,10 +204,4 @@ def _channels_last(weight: Tensor, outputs: int, image: Shape) -> Tensor:
         channels,
         height,
         width,
-    ).permute(
-        0,
-        1,
-        3,
-        4,
-        2,
-    )
+    ).permute(0, 1, 3, 4, 2)

@@ -303,12 +303,7 @@ class Loop:
         training: Sampler, objective, rule, release and optimiser.
     """
 
-    def __init__(
-        self,
-        network: Stacked,
-        pool: TrainingPool,
-        training: Training,
-    ) -> None:
+    def __init__(self, network: Stacked, pool: TrainingPool, training: Training) -> None:
         self.network = network
         self.pool = pool
         self.training = training

@@ -227,5 +227,9 @@ class TrainingPool:
 
 
 def _norms(features: Tensor) -> Tensor:
-    lengths = torch.linalg.vector_norm(features, dim=-1, keepdim=True)
+    lengths = torch.linalg.vector_norm(
+        features,
+        dim=-1,
+        keepdim=True,
+    )
     return torch.hypot(lengths, torch.ones((), device=features.device))

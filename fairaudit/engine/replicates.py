@@ -205,12 +205,7 @@ class _Records:
         budget: Bytes of gradients kept between the two passes.
     """
 
-    def __init__(
-        self,
-        network: IsolatedNetwork,
-        number: int,
-        budget: int,
-    ) -> None:
+    def __init__(self, network: IsolatedNetwork, number: int, budget: int) -> None:
         self.network = network
         self.number = number
         self.kept_records = budget // (4 * network.n_parameters)

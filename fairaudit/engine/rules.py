@@ -72,9 +72,8 @@ class SideQuery(ABC, Generic[State]):
     """
 
     query_name: ClassVar[str] = ""
-    per_replicate: ClassVar[frozenset[str]] = (
-        frozenset()
-    )  # its numbers that may be [R], one of each replicate
+    # Its numbers that may be [R], one of each replicate.
+    per_replicate: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def query_noise_multiplier(self) -> float | None:
@@ -125,18 +124,17 @@ class SideQuery(ABC, Generic[State]):
 class Objective(SideQuery[State]):
     """What is differentiated; asks between the forward and the backward pass."""
 
-    def query(
-        self,
-        state: State,
-        logits: Tensor,
-        group: Tensor,
-    ) -> Tensor:
+    def query(self, state: State, logits: Tensor, group: Tensor) -> Tensor:
         """One row per record, [R, B, Q], each of L2 norm at most 1."""
         raise NotImplementedError
 
     @abstractmethod
     def output_gradient(
-        self, released: State, logits: Tensor, targets: Tensor, group: Tensor
+        self,
+        released: State,
+        logits: Tensor,
+        targets: Tensor,
+        group: Tensor,
     ) -> Tensor:
         """Gradient of each record's own objective at its logits, [(R,) B, Y] (rule R1)."""
 
@@ -155,7 +153,11 @@ class Erm(Objective[None]):
         return None
 
     def output_gradient(
-        self, released: None, logits: Tensor, targets: Tensor, group: Tensor
+        self,
+        released: None,
+        logits: Tensor,
+        targets: Tensor,
+        group: Tensor,
     ) -> Tensor:
         """softmax(logits) - target, ``[(R,) B, Y]``."""
         import torch
@@ -172,12 +174,7 @@ class Erm(Objective[None]):
 class ClippingRule(SideQuery[State]):
     """How each record's gradient is scaled; asks after the norms are known."""
 
-    def query(
-        self,
-        state: State,
-        norms: Tensor,
-        group: Tensor,
-    ) -> Tensor:
+    def query(self, state: State, norms: Tensor, group: Tensor) -> Tensor:
         """One row per record, [R, B, Q], each of L2 norm at most 1."""
         raise NotImplementedError
 
@@ -186,12 +183,7 @@ class ClippingRule(SideQuery[State]):
         """Largest norm that a scaled gradient can have, [R]."""
 
     @abstractmethod
-    def scale(
-        self,
-        released: State,
-        norms: Tensor,
-        group: Tensor,
-    ) -> Tensor:
+    def scale(self, released: State, norms: Tensor, group: Tensor) -> Tensor:
         """Factor of each record's gradient, [R, B]; scale * norm <= sensitivity, always."""
 
     def step_factor(self, released: State, facts: PublicFacts) -> Tensor:
@@ -220,12 +212,7 @@ class NoClip(ClippingRule["Tensor"]):
         """Unbounded."""
         return released
 
-    def scale(
-        self,
-        released: Tensor,
-        norms: Tensor,
-        group: Tensor,
-    ) -> Tensor:
+    def scale(self, released: Tensor, norms: Tensor, group: Tensor) -> Tensor:
         """One."""
         return norms.new_ones(norms.shape)
 
@@ -249,11 +236,6 @@ class FlatClip(ClippingRule["Tensor"]):
         """C."""
         return released
 
-    def scale(
-        self,
-        released: Tensor,
-        norms: Tensor,
-        group: Tensor,
-    ) -> Tensor:
+    def scale(self, released: Tensor, norms: Tensor, group: Tensor) -> Tensor:
         """min(1, C / norm); 1 for a zero gradient and for C = inf."""
         return released.unsqueeze(-1).div(norms).clamp_(max=1.0)

@@ -53,10 +53,7 @@ class PoissonSampler:
     """
 
     def __init__(
-        self,
-        streams: Sequence[np.random.Generator],
-        records: int,
-        steps_per_epoch: int,
+        self, streams: Sequence[np.random.Generator], records: int, steps_per_epoch: int
     ) -> None:
         self.streams = streams
         self.records = records

@@ -59,12 +59,7 @@ class ChannelsFirst(nn.Module):
 
         One channel is contiguous either way by its strides, but not laid out either way.
         """
-        return x.permute(
-            0,
-            3,
-            1,
-            2,
-        ).clone(memory_format=torch.contiguous_format)
+        return x.permute(0, 3, 1, 2).clone(memory_format=torch.contiguous_format)
 
     def extra_repr(self) -> str:
         """The shape."""
@@ -78,12 +73,7 @@ class Unchanged(Layer):
         """``x``."""
         return x
 
-    def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        delta: Tensor,
-    ) -> Tensor:
+    def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """``delta``."""
         return delta
 
@@ -95,12 +85,7 @@ class Flatten(Layer):
         """One row per record."""
         return x.flatten(-3)
 
-    def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        delta: Tensor,
-    ) -> Tensor:
+    def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """Images again."""
         return delta.view(x.shape)
 
@@ -117,45 +102,16 @@ class Pool(Layer):
 
     def forward(self, x: Tensor) -> Tensor:
         """[(R,) B, H, W, C] -> [(R,) B, Ho, Wo, C]."""
-        pooled = self._module(
-            as_batch(x).permute(
-                0,
-                3,
-                1,
-                2,
-            )
-        )
-        return as_before(
-            pooled.permute(
-                0,
-                2,
-                3,
-                1,
-            ).contiguous(),
-            x,
-        )
+        pooled = self._module(as_batch(x).permute(0, 3, 1, 2))
+        return as_before(pooled.permute(0, 2, 3, 1).contiguous(), x)
 
     @torch.inference_mode(False)  # autograd keeps no tensor that was made in inference mode
-    def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        delta: Tensor,
-    ) -> Tensor:
+    def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """From outputs ``[(R,) B, Ho, Wo, C]`` to the inputs ``[(R,) B, H, W, C]``."""
         images = as_batch(x).clone().requires_grad_()
         with torch.enable_grad():
             pooled = self._module(images.permute(0, 3, 1, 2))
-        deltas = (
-            as_batch(delta)
-            .clone()
-            .permute(
-                0,
-                3,
-                1,
-                2,
-            )
-        )
+        deltas = as_batch(delta).clone().permute(0, 3, 1, 2)
         (spread,) = torch.autograd.grad(pooled, images, deltas)
         return as_before(spread.contiguous(), x)
 
@@ -205,12 +161,7 @@ class _Normalise(Materialised):
         standard = self._standard(x)[0]
         return torch.addcmul(self.shift, standard, self.scale)
 
-    def backward(
-        self,
-        x: Tensor,
-        y: Tensor,
-        delta: Tensor,
-    ) -> Tensor:
+    def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """The gradient less its mean and its projection on the output, ``[(R,) B, ...]``."""
         standard, rate = self._standard(x)
         inner = self.cut((delta * self.scale).contiguous())
@@ -316,12 +267,7 @@ class LayerNorm(_Normalise):
             channels,
             height,
             width,
-        ).permute(
-            0,
-            2,
-            3,
-            1,
-        )
+        ).permute(0, 2, 3, 1)
 
     def cut(self, x: Tensor) -> Tensor:
         """[(R,) B, 1, 1, size]."""

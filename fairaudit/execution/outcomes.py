@@ -62,12 +62,7 @@ def on_test(
         ),
         np.float32,
     )
-    for piece, part in predictions(
-        trained,
-        prepared,
-        prepared.encoded.test,
-        rows,
-    ):
+    for piece, part in predictions(trained, prepared, prepared.encoded.test, rows):
         test[:, piece] = part
     return test
 
@@ -87,10 +82,7 @@ def training_counts(
 
 
 def predictions(
-    trained: Predicts,
-    prepared: SeedData,
-    features: InputRows,
-    rows: NDArray[np.int64],
+    trained: Predicts, prepared: SeedData, features: InputRows, rows: NDArray[np.int64]
 ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
     """Places among rows of the dataset and [R, n, Y] there.
 

@@ -195,9 +195,8 @@ class Cluster(Generic[Shared, Task, Answer]):
     def _open(self) -> None:
         """Connect to Ray, hand it the shared data and start as many actors as are useful."""
         require_ray()
-        self._closing.enter_context(
-            redirect_stdout(sys.stderr)
-        )  # Ray prints what happens to its nodes
+        # Ray prints what happens to its nodes.
+        self._closing.enter_context(redirect_stdout(sys.stderr))
         address = self._request.address
         if address not in (None, "auto"):
             _knock(address)
@@ -232,7 +231,11 @@ class Cluster(Generic[Shared, Task, Answer]):
         self._closing.callback(self._ray.shutdown)
         try:
             with _own_signal_handlers():
-                self._ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
+                self._ray.init(
+                    **settings,
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                )
         except (OSError, ValueError, RuntimeError) as error:
             where = "start Ray here" if address is None else f"use the Ray cluster at {address}"
             raise ConfigError(

@@ -186,7 +186,11 @@ def _held(rundir: RunDir) -> Iterator[int]:
     jobs = rundir.jobs
     try:
         # Reports are not private: opening a new folder to others is a choice.
-        rundir.out.mkdir(mode=0o700, parents=True, exist_ok=True)
+        rundir.out.mkdir(
+            mode=0o700,
+            parents=True,
+            exist_ok=True,
+        )
         with contextlib.suppress(FileExistsError):
             jobs.mkdir(mode=0o700)
         _refuse_foreign(jobs)

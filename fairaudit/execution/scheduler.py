@@ -140,12 +140,7 @@ class _Board:
     last_seed: dict[int, int] = field(default_factory=dict)  # worker number -> seed it has encoded
 
     @classmethod
-    def of(
-        cls,
-        plan: Plan,
-        rundir: RunDir,
-        listener: Listener,
-    ) -> Self:
+    def of(cls, plan: Plan, rundir: RunDir, listener: Listener) -> Self:
         """The board at the start, with what earlier runs finished."""
         jobs, waiting, done = {}, {}, {}
         for job in plan.every_job:

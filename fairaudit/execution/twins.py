@@ -25,7 +25,11 @@ from fairaudit.results.jobs import STEP_FACT, WITHOUT_NOISE, Array, StepTwin
 
 
 def train_twins(
-    arm: Arm, method: Method, task: Task, prepared: SeedData, reference_rate: float
+    arm: Arm,
+    method: Method,
+    task: Task,
+    prepared: SeedData,
+    reference_rate: float,
 ) -> tuple[dict[str, Array], dict[str, object]]:
     """The arrays ``without_noise.NAME`` and ``step.NAME``, and what became of the second twin.
 

@@ -79,12 +79,7 @@ def run_job(
     )
     common: dict[str, Array] = {"test_rows": split.test, "train_classes": counts}
     if arm.capability:
-        arrays, of_training = part_of(arm.capability, "train")(
-            plan,
-            job,
-            arm,
-            prepared,
-        )
+        arrays, of_training = part_of(arm.capability, "train")(plan, job, arm, prepared)
     else:
         task = task_of(
             plan,
@@ -123,7 +118,11 @@ def run_job(
 
 
 def _training(
-    plan: Plan, arm: Arm, method: Method, task: Task, prepared: SeedData
+    plan: Plan,
+    arm: Arm,
+    method: Method,
+    task: Task,
+    prepared: SeedData,
 ) -> tuple[dict[str, Array], dict[str, object]]:
     """Arrays and facts of one training, and what was read of it."""
     observers: list[Observer] = []

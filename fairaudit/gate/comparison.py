@@ -126,7 +126,13 @@ def compare_reports(
     for name in sorted(set(before.config) & set(after.config) - set(_ASIDE)):
         was, now = before.config[name].value, after.config[name].value
         if was != now:
-            options.append(OptionChange(name=name, before=was, after=now))
+            options.append(
+                OptionChange(
+                    name=name,
+                    before=was,
+                    after=now,
+                )
+            )
     epsilon = [
         EpsilonChange(
             arm=key,
@@ -217,7 +223,14 @@ def _changes(
             if gap_before is not None and gap is not None:
                 between = f"{gap.a}, {gap.b}" if gap.a else ""
                 sizes = gap_before.absolute, gap.absolute
-                yield _change(f"{metric}_gap", comparison, between, sizes, same, is_size=True)
+                yield _change(
+                    f"{metric}_gap",
+                    comparison,
+                    between,
+                    sizes,
+                    same,
+                    is_size=True,
+                )
 
 
 def _change(
@@ -233,8 +246,18 @@ def _change(
 
     ``same``: of the same trainings. ``is_size``: an absolute value.
     """
-    before = read_estimate(estimates[0], "", is_size=is_size, own_variances=False)
-    after = read_estimate(estimates[1], "", is_size=is_size, own_variances=False)
+    before = read_estimate(
+        estimates[0],
+        "",
+        is_size=is_size,
+        own_variances=False,
+    )
+    after = read_estimate(
+        estimates[1],
+        "",
+        is_size=is_size,
+        own_variances=False,
+    )
     difference = change(after, before, same_trainings=same)
     moved = difference.number
     exceeds, reason = None, difference.reason or "it has no interval"

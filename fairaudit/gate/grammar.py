@@ -22,7 +22,12 @@ _STATISTICS = {
     "ci_low": "lower end of the 95 % interval",
     "ci_high": "upper end of the 95 % interval",
 }
-_OPERATORS = {">": "above", ">=": "at least", "<": "below", "<=": "at most"}
+_OPERATORS = {
+    ">": "above",
+    ">=": "at least",
+    "<": "below",
+    "<=": "at most",
+}
 _FAILS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
@@ -202,7 +207,16 @@ def parse_rule(text: str) -> GateRule:
             f"{rule}: {change}{metric.name} lies between {low:g} and {high:g}", hint=hint
         )
     fails = cast(Operator, tokens[place])
-    return GateRule(shown, metric, statistic, is_change, group, arm, fails, number)
+    return GateRule(
+        shown,
+        metric,
+        statistic,
+        is_change,
+        group,
+        arm,
+        fails,
+        number,
+    )
 
 
 def _number(text: str, metric: Metric, rule: str) -> float:

@@ -37,7 +37,11 @@ def judge(rule: GateRule, target: Target, *, among: int) -> GateTarget:
     reading, number = target.reading, target.reading.number
     shared = number.ends
     if shared is not None and number.value is not None and not number.is_exact and among > 1:
-        factor = growth(reading.variances, seeds=reading.n_seeds, among=among)
+        factor = growth(
+            reading.variances,
+            seeds=reading.n_seeds,
+            among=among,
+        )
         if reading.is_size:
             is_largest = reading.variances is None
             shared = widened_size(number.value, shared, factor, is_largest=is_largest)

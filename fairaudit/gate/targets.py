@@ -322,7 +322,13 @@ def _of_guarantees(
             elif claimed is None:
                 reason = "the trainer claims none"
         exact = Interval(value=value, low=value, high=value)
-        reading = TargetReading(exact, 1, None, is_size=False, reason=reason)
+        reading = TargetReading(
+            exact,
+            1,
+            None,
+            is_size=False,
+            reason=reason,
+        )
         yield Target(key, "", "", "", reading)
 
 
@@ -394,7 +400,12 @@ def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
         among = [group for group in among if group.group in between]
     reason = _unpredicted(among) or ("" if gap.gated else gap.reason)
     is_pair = gap.kind in ("pair", "population")
-    reading = read_estimate(gap.absolute, reason, is_size=True, own_variances=is_pair)
+    reading = read_estimate(
+        gap.absolute,
+        reason,
+        is_size=True,
+        own_variances=is_pair,
+    )
     return Target(*place, ", ".join(between), reading)
 
 
@@ -418,7 +429,13 @@ def read_estimate(
     """
     if estimate is None:
         why = reason or "the report holds no such number"
-        return TargetReading(NOTHING, 1, None, is_size=is_size, reason=why)
+        return TargetReading(
+            NOTHING,
+            1,
+            None,
+            is_size=is_size,
+            reason=why,
+        )
     why = reason or estimate.reason
     if not why and estimate.value is None:
         why = "undefined"
@@ -427,4 +444,10 @@ def read_estimate(
     if own_variances and estimate.ends is not None and training is not None and records is not None:
         variances = Variances(training**2, records**2)
     n_seeds = max(1, estimate.n_seeds)
-    return TargetReading(estimate, n_seeds, variances, is_size=is_size, reason=why)
+    return TargetReading(
+        estimate,
+        n_seeds,
+        variances,
+        is_size=is_size,
+        reason=why,
+    )

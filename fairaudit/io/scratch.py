@@ -40,13 +40,7 @@ def scratch() -> Path:
             hint="set TMPDIR to a folder that can be written",
         ) from error
     # After what multiprocessing does at its end, for it wants to remove its own folder itself.
-    Finalize(
-        None,
-        shutil.rmtree,
-        (folder,),
-        {"ignore_errors": True},
-        exitpriority=-1000,
-    )
+    Finalize(None, shutil.rmtree, (folder,), {"ignore_errors": True}, exitpriority=-1000)
     return folder
 
 

@@ -327,15 +327,7 @@ class _Target(NamedTuple):
             influence[advantage] = influence[tpr] - influence[fpr]
         within, whole = np.nan_to_num(within), np.nan_to_num(whole)
         all_rows = np.ones(n, dtype=np.bool_)
-        return [
-            SeedScores(
-                values[i],
-                within[i],
-                whole[i],
-                all_rows,
-            )
-            for i in range(m)
-        ]
+        return [SeedScores(values[i], within[i], whole[i], all_rows) for i in range(m)]
 
 
 def attack_tables(
@@ -361,14 +353,7 @@ def attack_tables(
     for score in scores:
         targets = []
         for s, at in enumerate(rows):
-            targets.append(
-                _Target(
-                    score[s, at],
-                    private.member[s, at],
-                    groups[at],
-                    n_groups,
-                )
-            )
+            targets.append(_Target(score[s, at], private.member[s, at], groups[at], n_groups))
         lower = np.mean([target.values(1 - _AROUND) for target in targets], axis=0)
         upper = np.mean([target.values(1 + _AROUND) for target in targets], axis=0)
         slopes = (upper - lower) / (2 * _AROUND * rates[:, None])

@@ -92,25 +92,13 @@ def _attacked(
         groups,
         len(grouping.names),
     )
-    cut = GroupSelection(
-        grouping.names,
-        grouping.missing,
-        records.count(),
-        n_seeds,
-    )
+    cut = GroupSelection(grouping.names, grouping.missing, records.count(), n_seeds)
     measures, members_of_all = [], 0.0
     for k in range(len(cut.names)):
         members = float(attacks[0].member[:, groups == k].sum(axis=1).mean())
         members_of_all += members
         measures.append(_measure(k, cut, tables, members))
-    measures.append(
-        _measure(
-            len(cut.names),
-            cut,
-            tables,
-            members_of_all,
-        )
-    )
+    measures.append(_measure(len(cut.names), cut, tables, members_of_all))
     gaps: list[Gap] = []
     for name, table in tables.items():
         if "no gap" not in spec_of(name).needs:
@@ -137,10 +125,7 @@ def _measured(
 
 
 def _measure(
-    k: int,
-    cut: GroupSelection,
-    tables: Mapping[str, MetricTable],
-    members: float,
+    k: int, cut: GroupSelection, tables: Mapping[str, MetricTable], members: float
 ) -> GroupMeasure:
     """All numbers of group k, or of all rows where k is K.
 

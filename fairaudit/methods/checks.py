@@ -37,7 +37,11 @@ def remember(spec: MethodSpec) -> None:
     """
     path = _record(spec)
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = {"method": spec.name, "code": _code(spec), "fairaudit": __version__}
+    content = {
+        "method": spec.name,
+        "code": _code(spec),
+        "fairaudit": __version__,
+    }
     write_atomically(path, json.dumps(content, indent=1).encode())
 
 

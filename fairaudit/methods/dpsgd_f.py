@@ -91,12 +91,7 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
         bound = facts.expected_batch_size.new_full((replicates, facts.n_groups), self.max_grad_norm)
         return GroupBoundState(bound, facts.expected_batch_size)
 
-    def query(
-        self,
-        state: GroupBoundState,
-        norms: Tensor,
-        group: Tensor,
-    ) -> Tensor:
+    def query(self, state: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
         """One cell of 2K for each record: its group, clipped (first K) or not, [R, B, 2K].
 
         A record that is not finite has norm 0 and counts as not clipped.
@@ -124,12 +119,7 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
         """The largest bound of all groups."""
         return released.bound.amax(1)
 
-    def scale(
-        self,
-        released: GroupBoundState,
-        norms: Tensor,
-        group: Tensor,
-    ) -> Tensor:
+    def scale(self, released: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
         """min(1, C_k / norm), k the record's group."""
         return released.bound.gather(1, group).div(norms).clamp_(max=1.0)
 

@@ -109,12 +109,7 @@ class FairLens(Objective[GroupStatistics]):
         nothing = facts.expected_batch_size.new_zeros(replicates, facts.n_groups)
         return GroupStatistics(nothing, nothing.clone(), nothing.clone())
 
-    def query(
-        self,
-        state: GroupStatistics,
-        logits: Tensor,
-        group: Tensor,
-    ) -> Tensor:
+    def query(self, state: GroupStatistics, logits: Tensor, group: Tensor) -> Tensor:
         """(onehot, s / s_max * onehot) / sqrt(2), [R, B, 2K]: one row for both statistics."""
         n_groups = state.counts.shape[1]
         probabilities = logits.softmax(-1)
@@ -162,7 +157,11 @@ class FairLens(Objective[GroupStatistics]):
         return self.noise_multiplier * math.sqrt(2.0 / max(1.0 - self.decay**2, 1e-6))
 
     def output_gradient(
-        self, released: GroupStatistics, logits: Tensor, targets: Tensor, group: Tensor
+        self,
+        released: GroupStatistics,
+        logits: Tensor,
+        targets: Tensor,
+        group: Tensor,
     ) -> Tensor:
         """(f - y) + gamma2 w_a ds/dz, ds/dz = -2 f (f - sum_c f_c^2), ``[(R,) B, Y]``."""
         f = logits.softmax(-1)

@@ -92,12 +92,7 @@ class GlobalAdaptiveClip(ClippingRule[ThresholdState]):
         expected = facts.expected_batch_size
         return ThresholdState(start, expected.new_zeros(replicates), expected)
 
-    def query(
-        self,
-        state: ThresholdState,
-        norms: Tensor,
-        group: Tensor,
-    ) -> Tensor:
+    def query(self, state: ThresholdState, norms: Tensor, group: Tensor) -> Tensor:
         """1 for a record whose norm exceeds tau Z, [R, B, 1]."""
         return (
             (norms > self.tolerance * state.threshold.unsqueeze(-1)).to(norms.dtype).unsqueeze(-1)
@@ -111,12 +106,7 @@ class GlobalAdaptiveClip(ClippingRule[ThresholdState]):
         """C, whatever Z is."""
         return released.threshold.new_full(released.threshold.shape, self.max_grad_norm)
 
-    def scale(
-        self,
-        released: ThresholdState,
-        norms: Tensor,
-        group: Tensor,
-    ) -> Tensor:
+    def scale(self, released: ThresholdState, norms: Tensor, group: Tensor) -> Tensor:
         """C / max(norm, Z)."""
         return self.max_grad_norm / norms.maximum(released.threshold.unsqueeze(-1))
 

@@ -46,12 +46,7 @@ class GlobalClip(ClippingRule["Tensor"]):
         """C."""
         return released
 
-    def scale(
-        self,
-        released: Tensor,
-        norms: Tensor,
-        group: Tensor,
-    ) -> Tensor:
+    def scale(self, released: Tensor, norms: Tensor, group: Tensor) -> Tensor:
         """C/Z within Z, else 0."""
         return (norms <= self.threshold).to(norms.dtype).mul_(self.max_grad_norm / self.threshold)
 

@@ -62,12 +62,7 @@ class GradientMethod(Method):
             network, training = self._set_up(task, observers)
             outcome = train(network, task.pool.to(task.device), training)
         if not _is_sound(network):
-            raise diverged(
-                task.arm,
-                task.seed,
-                self.learning_rate(task),
-                "parameters",
-            )
+            raise diverged(task.arm, task.seed, self.learning_rate(task), "parameters")
         return TrainedReplicates(
             network, outcome.trace, outcome.event, checkpoints=outcome.checkpoints
         )

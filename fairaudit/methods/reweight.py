@@ -80,12 +80,7 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
             facts.expected_batch_size,
         )
 
-    def query(
-        self,
-        state: GroupWeightState,
-        norms: Tensor,
-        group: Tensor,
-    ) -> Tensor:
+    def query(self, state: GroupWeightState, norms: Tensor, group: Tensor) -> Tensor:
         """The record's group, one cell of K, [R, B, K]."""
         rows = norms.new_zeros(*norms.shape, state.weight.shape[1])
         return rows.scatter_(2, group.unsqueeze(-1), 1.0)
@@ -100,12 +95,7 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
         """C times the largest weight of all groups."""
         return released.weight.amax(1) * self.max_grad_norm
 
-    def scale(
-        self,
-        released: GroupWeightState,
-        norms: Tensor,
-        group: Tensor,
-    ) -> Tensor:
+    def scale(self, released: GroupWeightState, norms: Tensor, group: Tensor) -> Tensor:
         """theta_k min(1, C / norm), k the record's group."""
         clipped = norms.new_full((), self.max_grad_norm).div(norms).clamp_(max=1.0)
         return clipped.mul_(released.weight.gather(1, group))

@@ -30,12 +30,7 @@ class SampledMechanism:
     side_queries: Mapping[str, str]
     relative_queries: Mapping[str, str]
 
-    def event(
-        self,
-        settings: Settings,
-        steps_per_epoch: int,
-        epochs: int,
-    ) -> SampledGaussian:
+    def event(self, settings: Settings, steps_per_epoch: int, epochs: int) -> SampledGaussian:
         """One joint release per step. Source: docs/methods.md 2.1."""
         sigma = settings["noise_multiplier"]
         releases = [NoisyRelease("gradient", sigma)]
@@ -87,12 +82,7 @@ class GaussianMechanism:
     released: str
     count: str | None = None
 
-    def event(
-        self,
-        settings: Settings,
-        steps_per_epoch: int,
-        epochs: int,
-    ) -> Gaussian:
+    def event(self, settings: Settings, steps_per_epoch: int, epochs: int) -> Gaussian:
         """Nothing is sampled, so the schedule does not enter. Source: docs/methods.md 2.4."""
         return Gaussian(self.released, settings["noise_multiplier"], self._count(settings))
 

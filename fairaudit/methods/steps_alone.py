@@ -53,12 +53,7 @@ class StepFactors(ClippingRule[int]):
         """Unbounded."""
         return self.factors.new_full((self.factors.shape[1],), math.inf)
 
-    def scale(
-        self,
-        released: int,
-        norms: Tensor,
-        group: Tensor,
-    ) -> Tensor:
+    def scale(self, released: int, norms: Tensor, group: Tensor) -> Tensor:
         """The step's factor for every record."""
         return self.factors[released].to(norms).unsqueeze(-1).expand_as(norms)
 

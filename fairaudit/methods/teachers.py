@@ -109,12 +109,7 @@ class Pate(Method):
 
     keeps_the_simplex: ClassVar[bool] = True
 
-    def labels(
-        self,
-        task: Task,
-        votes: Tensor,
-        noise: Tensor,
-    ) -> Tensor:
+    def labels(self, task: Task, votes: Tensor, noise: Tensor) -> Tensor:
         """The student's targets [R, m, Y] from votes [m, Y] and noise on them [R, m, Y]."""
         raise NotImplementedError
 
@@ -137,12 +132,7 @@ class Pate(Method):
 class PateHard(Pate):
     """The student sees the class with the most noised votes; ties go to the lowest class."""
 
-    def labels(
-        self,
-        task: Task,
-        votes: Tensor,
-        noise: Tensor,
-    ) -> Tensor:
+    def labels(self, task: Task, votes: Tensor, noise: Tensor) -> Tensor:
         """One-hot."""
         winner = (votes + noise).argmax(-1)
         return torch.nn.functional.one_hot(winner, votes.shape[-1]).double()
@@ -151,12 +141,7 @@ class PateHard(Pate):
 class PateSoft(Pate):
     """The student sees the noised shares of the votes, projected to the simplex."""
 
-    def labels(
-        self,
-        task: Task,
-        votes: Tensor,
-        noise: Tensor,
-    ) -> Tensor:
+    def labels(self, task: Task, votes: Tensor, noise: Tensor) -> Tensor:
         """Shares ``[R, m, Y]``; unprojected they may be negative, the loss unbounded below."""
         shares = (votes + noise) / task.settings["teachers"]
         if self.keeps_the_simplex:

@@ -85,7 +85,13 @@ class Evaluation:
         """The groups as they are in these records."""
         names, missing = self.grouping.names, self.grouping.missing
         is_one = self.estimand == ONE_MODEL
-        return GroupSelection(names, missing, records.count(), seeds, is_one)
+        return GroupSelection(
+            names,
+            missing,
+            records.count(),
+            seeds,
+            is_one,
+        )
 
 
 def compare(
@@ -133,7 +139,13 @@ def compare(
         **changed,
     }
     if twins:
-        tables |= _part_tables(twins, baseline, (ours, theirs), evaluation, records)
+        tables |= _part_tables(
+            twins,
+            baseline,
+            (ours, theirs),
+            evaluation,
+            records,
+        )
     if outcome.positive is not None:
         tables |= impact_change(tables, cut.eligible)
     alone = _against_constant(evaluation, private, ours, records)
@@ -146,7 +158,15 @@ def compare(
         alone,
         train,
     )
-    doubtful = tuple(doubtful_classes(ours, theirs, records, outcome, cut))
+    doubtful = tuple(
+        doubtful_classes(
+            ours,
+            theirs,
+            records,
+            outcome,
+            cut,
+        )
+    )
     return measured.model_copy(update={"doubtful": doubtful})
 
 
@@ -210,7 +230,14 @@ def measure_reference(
         tables[ratio.name] = ratio
     alone = _against_constant(evaluation, predictions, seeds, records)
     train = _training_rows(predictions)
-    return _comparison(evaluation, (arm, ""), cut, tables, alone, train)
+    return _comparison(
+        evaluation,
+        (arm, ""),
+        cut,
+        tables,
+        alone,
+        train,
+    )
 
 
 def _against_constant(
@@ -279,10 +306,7 @@ def _comparison(
 
 
 def _measure(
-    k: int,
-    cut: GroupSelection,
-    tables: Mapping[str, MetricTable],
-    train: Float64,
+    k: int, cut: GroupSelection, tables: Mapping[str, MetricTable], train: Float64
 ) -> GroupMeasure:
     """All numbers of group k, or of all test rows where k is K; ``train`` is ``[K + 1]``."""
     group, reason = "", cut.too_few_seeds

@@ -211,10 +211,19 @@ def steadiness(covariance: Float64, seeds: int) -> Float64:
         covariance: As of :meth:`Influences.covariance`.
         seeds: S.
     """
-    of_mean, of_two_seeds = np.diagonal(covariance, axis1=1, axis2=2)
+    of_mean, of_two_seeds = np.diagonal(
+        covariance,
+        axis1=1,
+        axis2=2,
+    )
     of_one_seed = seeds * of_mean - (seeds - 1) * of_two_seeds
     correlation = np.ones(len(of_mean))
-    np.divide(of_two_seeds, of_one_seed, out=correlation, where=of_one_seed > 0)
+    np.divide(
+        of_two_seeds,
+        of_one_seed,
+        out=correlation,
+        where=of_one_seed > 0,
+    )
     clipped: Float64 = np.clip(correlation, 0.0, 1.0)
     return clipped
 
@@ -389,12 +398,7 @@ def _why_undefined(
 
 def estimate(spread: Spread, pairs: int = 1) -> Estimate:
     """D with its interval, or with the reason why it has none."""
-    return _around(
-        spread,
-        spread.value,
-        spread.half_width(pairs),
-        signed=True,
-    )
+    return _around(spread, spread.value, spread.half_width(pairs), signed=True)
 
 
 def absolute(spread: Spread, pairs: int = 1) -> Estimate:
@@ -472,10 +476,7 @@ def _around(
 
 
 def _within(
-    low: float,
-    value: float,
-    high: float,
-    bounds: tuple[float, float],
+    low: float, value: float, high: float, bounds: tuple[float, float]
 ) -> tuple[float, float]:
     """The ends, cut at the bounds; a value that rounding leaves beyond one stays in.
 

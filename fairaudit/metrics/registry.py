@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 Unit = Literal["fraction", "ratio", "nats"]
 # What a metric may read of one model's test rows: the fields and properties of EvaluatedRows.
 Compute = Callable[["EvaluatedRows"], "Ratio | SeedScores"]
-LEAST_FOR_LEAKAGE = (
-    100  # records, of which half are no members and five per cent of those two or three
-)
+# Records, of which half are no members, and five per cent of those two or three.
+LEAST_FOR_LEAKAGE = 100
 UNDERTRAINED_BY = 0.01  # accuracy below the scikit-learn baseline from which costs cannot be read
 # metric of an attack within a group -> rate of false accusations
 WITHIN = {"leakage_tpr": 0.05, "leakage_tpr_at_1": 0.01}

@@ -195,7 +195,13 @@ def metric_table(name: str, influences: Influences, counts: Int64) -> MetricTabl
         covariance += np.diag(floor)  # to both: of the mean over seeds, and of two seeds
     bounds = (-spec.width, spec.width) if name.startswith("change.") else spec.bounds
     return MetricTable(
-        name, spec.unit, by_seed, covariance, counts, spec.no_interval, bounds=bounds
+        name,
+        spec.unit,
+        by_seed,
+        covariance,
+        counts,
+        spec.no_interval,
+        bounds=bounds,
     )
 
 

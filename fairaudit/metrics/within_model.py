@@ -373,19 +373,9 @@ class EvaluatedRows:
             order = np.argsort(score)
             group_of = self.groups[order]
             for k in range(self.n_groups):
-                values[k] = _placements(
-                    order[group_of == k],
-                    score,
-                    truth,
-                    within,
-                )
+                values[k] = _placements(order[group_of == k], score, truth, within)
             values[-1] = _placements(order, score, truth, whole)
-        return SeedScores(
-            values,
-            within,
-            whole,
-            np.ones(n, dtype=bool),
-        )
+        return SeedScores(values, within, whole, np.ones(n, dtype=bool))
 
     def calibration(self) -> SeedScores:
         """Expected calibration error over 10 bins of equal width, weighted by rows.
@@ -400,9 +390,8 @@ class EvaluatedRows:
         else:
             forecast = self.probabilities.max(axis=1).astype(np.float64)
             event = (self.predicted == self.labels).astype(np.float64)
-        usable = np.where(
-            np.isfinite(forecast), forecast, 0.0
-        )  # NaN has no bin; its cell stays NaN
+        # NaN has no bin; its cell stays NaN.
+        usable = np.where(np.isfinite(forecast), forecast, 0.0)
         bins = np.minimum((usable * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
         cell, n_cells = self.groups * CALIBRATION_BINS + bins, self.n_groups * CALIBRATION_BINS
         cells = np.bincount(cell, forecast - event, n_cells).reshape(

@@ -112,7 +112,13 @@ def claims(
                 continue
             if plain.key in readings:
                 if plain.key in worst_off:  # else no two groups are told apart under it
-                    asked += _of_scaling(arm, plain, readings, names, worst_off[plain.key])
+                    asked += _of_scaling(
+                        arm,
+                        plain,
+                        readings,
+                        names,
+                        worst_off[plain.key],
+                    )
                 break  # one such arm is enough
     # Claims without a known value at any seed cannot be judged, and share no error.
     asked = [claim for claim in asked if np.isfinite(claim.values).any()]

@@ -76,12 +76,7 @@ class BaseBoundMean(RealisedMean):
     Source: Esipova et al. 2023, Alg. 3.
     """
 
-    def __init__(
-        self,
-        noise_multiplier: float,
-        noise: GaussianNoise,
-        base: float,
-    ) -> None:
+    def __init__(self, noise_multiplier: float, noise: GaussianNoise, base: float) -> None:
         super().__init__(noise_multiplier, noise)
         self.base = base
 
@@ -142,12 +137,7 @@ class RealisedCountClip(GlobalAdaptiveClip):
 
     exact = 1e5  # noise of sigma_c = 10 moves the recovered |B| by 1e-4
 
-    def query(
-        self,
-        state: ThresholdState,
-        norms: Tensor,
-        group: Tensor,
-    ) -> Tensor:
+    def query(self, state: ThresholdState, norms: Tensor, group: Tensor) -> Tensor:
         """Exceedance, and the record's own presence, [R, B, 2]."""
         exceeds = (norms > self.tolerance * state.threshold.unsqueeze(-1)).to(norms.dtype)
         return torch.stack((exceeds, torch.full_like(norms, self.exact)), -1)
@@ -195,12 +185,7 @@ class RawCountBounds(GroupAdaptiveClip):
             ),
         )
 
-    def scale(
-        self,
-        released: GroupBoundState,
-        norms: Tensor,
-        group: Tensor,
-    ) -> Tensor:
+    def scale(self, released: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
         """min(1, C_k / norm); 1 for a zero gradient: a negative bound makes it minus infinity."""
         return torch.where(
             norms > 0,
@@ -227,12 +212,7 @@ class RealisedShareBounds(GroupAdaptiveClip):
 
     exact = 1e5  # noise of sigma_1 = 10 moves the recovered |B| by 1e-4
 
-    def query(
-        self,
-        state: GroupBoundState,
-        norms: Tensor,
-        group: Tensor,
-    ) -> Tensor:
+    def query(self, state: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
         """The 2K counts, and the record's own presence, [R, B, 2K + 1]."""
         rows = GroupAdaptiveClip.query(self, state, norms, group)
         return torch.cat((rows, torch.full_like(norms, self.exact).unsqueeze(-1)), -1)

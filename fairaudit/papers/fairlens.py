@@ -55,17 +55,16 @@ class Coupled(Erm):
     Source: docs/methods.md 3.7.
     """
 
-    def __init__(
-        self,
-        gamma1: float,
-        gamma2: float,
-        max_grad_norm: float,
-    ) -> None:
+    def __init__(self, gamma1: float, gamma2: float, max_grad_norm: float) -> None:
         self.gamma1, self.gamma2, self.max_grad_norm = gamma1, gamma2, max_grad_norm
         self.targets = self.group = torch.empty(0)
 
     def output_gradient(
-        self, released: None, logits: Tensor, targets: Tensor, group: Tensor
+        self,
+        released: None,
+        logits: Tensor,
+        targets: Tensor,
+        group: Tensor,
     ) -> Tensor:
         """That of the cross-entropy, ``[(R,) B, Y]``; the penalty reads what is kept here."""
         self.targets, self.group = targets, group

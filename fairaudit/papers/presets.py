@@ -42,7 +42,12 @@ def _tabular(
         "dpsgd-f": {**clipped, **count},
         "fairlens": {**clipped, "gamma1": 1.0, "gamma2": 1.0},
         "global": scaled,
-        "global-adapt": {"tolerance": 1.0, "threshold_learning_rate": 0.1, **count, **adapt},
+        "global-adapt": {
+            "tolerance": 1.0,
+            "threshold_learning_rate": 0.1,
+            **count,
+            **adapt,
+        },
     }
 
 

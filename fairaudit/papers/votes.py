@@ -77,7 +77,11 @@ def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
         return flipped
     # The winner stays if every rival's noise less its own stays below the margin: an integral over
     # the winner's noise z, taken once for queries of the same margins.
-    distinct, place = torch.unique(rivals, dim=0, return_inverse=True)
+    distinct, place = torch.unique(
+        rivals,
+        dim=0,
+        return_inverse=True,
+    )
     z = torch.linspace(-_REACH, _REACH, _NODES, dtype=torch.float64)
     density = torch.exp(-z.square() / 2) / (2 * torch.pi) ** 0.5
     kept = torch.cat(
@@ -105,12 +109,7 @@ class _Study(NamedTuple):
     share: Tensor
 
     @classmethod
-    def of(
-        cls,
-        method: Pate,
-        task: Task,
-        trained: TrainedReplicates,
-    ) -> "_Study":
+    def of(cls, method: Pate, task: Task, trained: TrainedReplicates) -> "_Study":
         """Students under many draws of the votes' noise, beside the student without noise.
 
         Args:

@@ -270,7 +270,12 @@ class _Making:
             if target is not None:
                 length = schedule.steps_per_epoch, schedule.epochs
                 calibrated = spec.mechanism.calibrated
-                sigma = calibrated(settings, *length, delta=self.delta, target=target)
+                sigma = calibrated(
+                    settings,
+                    *length,
+                    delta=self.delta,
+                    target=target,
+                )
             settings["noise_multiplier"] = sigma
         _refuse_noisy_counts(spec, settings, schedule)
         return settings
@@ -367,5 +372,9 @@ def _settings(
 
 def self_check(arm: Arm) -> Arm:
     """A second private arm, measured against the first: its gap must be consistent with zero."""
-    changed = {"key": f"{arm.key}#{SELF_CHECK}", "reference": arm.key, "also_beside": ()}
+    changed = {
+        "key": f"{arm.key}#{SELF_CHECK}",
+        "reference": arm.key,
+        "also_beside": (),
+    }
     return arm.model_copy(update={**changed, "shares_samples": False})

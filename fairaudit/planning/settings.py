@@ -60,12 +60,7 @@ class SettingsResolver:
                     merged |= values
         return merged
 
-    def checked(
-        self,
-        spec: MethodSpec,
-        name: str,
-        value: float,
-    ) -> float:
+    def checked(self, spec: MethodSpec, name: str, value: float) -> float:
         """The value, where it lies in the setting's range: a NaN would come out as epsilon 0.
 
         Raises:

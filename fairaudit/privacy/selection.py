@@ -28,9 +28,8 @@ _ALMOST_ZERO = 1e-300  # a delta so small that no divergence is taken for none
 Float64 = NDArray[np.float64]
 SCORE = "score"
 _LESS = "use a larger --epsilon, a smaller --tune, or --tune-privacy uncharged"
-TOLERANCE = (
-    5e-3  # a base meets its target from below to within this fraction; its own noise to 0.2 %
-)
+# A base meets its target from below to within this fraction; its own noise to 0.2 %.
+TOLERANCE = 5e-3
 _DIGITS = 4  # of a base: arms of one schedule then ask for the same noise, which is computed once
 _NEAR = 0.02  # of logarithms: closer a base is not sought where a smaller one cannot be met
 _SMALLEST, _LARGEST = 1e-3, 1e6  # of a base, and of a score's noise multiplier
@@ -145,9 +144,8 @@ class Selection:
 
     def draw(self, stream: np.random.Generator) -> int:
         """K of one search, however large: by inversion of one uniform of the stream."""
-        most = math.ceil(
-            (45.0 + 10.0 * self.shape) / self.gamma
-        )  # beyond is less than a uniform's last bit
+        # What lies beyond is less than a uniform's last bit.
+        most = math.ceil((45.0 + 10.0 * self.shape) / self.gamma)
         reached = np.cumsum(self.tries(most)[:-1])
         return (
             int(

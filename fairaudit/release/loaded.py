@@ -111,12 +111,7 @@ class ReleasedModel:
             pieces.append(self._probabilities(inputs.of(plain.slice(at, ROWS))))
         return Predictions(np.concatenate(pieces), inputs)
 
-    def _of_images(
-        self,
-        table: pa.Table,
-        shape: Shape,
-        scaled: NDArray[np.float32],
-    ) -> Predictions:
+    def _of_images(self, table: pa.Table, shape: Shape, scaled: NDArray[np.float32]) -> Predictions:
         """Class probabilities ``[n, Y]`` of images; ``scaled`` maps a pixel's byte to its input."""
         name = image_columns(table.schema)[0]
         actual = shape_of(table.schema.field(name).type)

@@ -148,7 +148,13 @@ def train_for_release(plan: ReleasePlan) -> Trained:
         fitted=tuple(line for column in prepared.encoded.columns for line in column.learned),
     )
     probabilities = on_test(model, prepared, 1)[0]
-    return Trained(tensors, recipe, prepared.encoded.split.test, probabilities, kept)
+    return Trained(
+        tensors,
+        recipe,
+        prepared.encoded.split.test,
+        probabilities,
+        kept,
+    )
 
 
 def coin_split(dataset: Dataset, options: SplitOptions) -> Split:
@@ -223,7 +229,9 @@ def _model(
     if isinstance(network, LogisticModels):
         assert network.inputs.means is None, "its inputs are scaled by groups"
         make = LinearMake(
-            make="linear", feature_norm=network.inputs.norm, intercept=network.inputs.intercept
+            make="linear",
+            feature_norm=network.inputs.norm,
+            intercept=network.inputs.intercept,
         )
         return {WEIGHTS: network.weights[0].numpy()}, make
     tensors = named_tensors(start)
@@ -290,6 +298,10 @@ def keep_beside(
     """
     path = report.parent / f"held-out-{out.absolute().name}.json"
     groups = list(map(asdict, checks))
-    content = {"report_is_dp": False, "model": str(out), "groups": groups}
+    content = {
+        "report_is_dp": False,
+        "model": str(out),
+        "groups": groups,
+    }
     write_atomically(path, as_json(content), mode=0o600)
     return path

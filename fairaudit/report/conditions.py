@@ -32,7 +32,6 @@ from fairaudit.report.verdicts import severity
 from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
 
 RISES_BY = 0.01  # of the loss, relative: less is the noise of batches
-STILL_FALLS_BY = 0.005  # of the loss in the last quarter of training, relative
 MOST = 0.5  # share of a cost from which a part is most of it
 LITTLE_CLIPPED = 0.05  # share of records: another clipping bound changes little
 BEYOND = 1.5  # times the rule's value: a setting is another than the rule's
@@ -191,7 +190,14 @@ def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
         if metric in comparison.paid and metric not in apart:
             size = {"size": interval_of(comparison.overall.estimates[metric])}
             code = "rate_fell" if is_rate(metric) else "cost"
-            yield _finding(code, comparison, metric, (), size, report=report)
+            yield _finding(
+                code,
+                comparison,
+                metric,
+                (),
+                size,
+                report=report,
+            )
     if detected:
         return
     for metric in measures(comparison):
@@ -211,19 +217,37 @@ def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
             )
             continue
         size = {"size": interval_of(gap.size)}
-        yield _finding("no_gap", comparison, metric, (), size, report=report)
+        yield _finding(
+            "no_gap",
+            comparison,
+            metric,
+            (),
+            size,
+            report=report,
+        )
         least_found, bound = gap.minimum_detectable, gap.size.high
         # One above the bound is excluded already.
         if least_found is not None and bound is not None and least_found <= bound:
             least = {"least": _alone(least_found)}
-            yield _finding("least_found", comparison, metric, (), least, report=report)
+            yield _finding(
+                "least_found",
+                comparison,
+                metric,
+                (),
+                least,
+                report=report,
+            )
 
 
 def _of_gap(report: Report, comparison: Comparison, gap: Gap) -> Finding:
     """Two groups that are told apart, the one that pays more first."""
     code, *groups = code_of_gap(comparison, gap)
     cost_a, cost_b = (cost_of(comparison, group, gap.metric) for group in groups)
-    numbers = {"size": interval_of(gap.size), "cost_a": cost_a, "cost_b": cost_b}
+    numbers = {
+        "size": interval_of(gap.size),
+        "cost_a": cost_a,
+        "cost_b": cost_b,
+    }
     if code in ("gap_gained", "rate_gap_risen"):
         del numbers["cost_a"], numbers["cost_b"]
         numbers |= {"gain_a": cost_a.scaled(-1), "gain_b": cost_b.scaled(-1)}
@@ -308,7 +332,14 @@ def _of_controls(report: Report) -> Iterator[Finding]:
             "size": interval_of(gap.absolute),
             "matched": interval_of(matched_gap.absolute),
         }
-        finding = _finding(code, copied, COST, (), numbers, report=report)
+        finding = _finding(
+            code,
+            copied,
+            COST,
+            (),
+            numbers,
+            report=report,
+        )
         yield finding.model_copy(update={"reference": control.key})
 
 
@@ -359,7 +390,13 @@ def _against_constant(
             numbers = {"worse": interval_of(worse)}
             advised = _remedy(report, arm)
             yield _finding(
-                "worse_than_constant", comparison, cost, (), numbers, report=report, advised=advised
+                "worse_than_constant",
+                comparison,
+                cost,
+                (),
+                numbers,
+                report=report,
+                advised=advised,
             )
             return
 

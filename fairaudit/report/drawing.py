@@ -55,11 +55,19 @@ def file_spec(chart: Chart) -> Spec:
     return {
         "$schema": SCHEMA,
         "description": chart.alt,
-        "title": {"text": chart.title, "fontSize": 15, "offset": 12},
+        "title": {
+            "text": chart.title,
+            "fontSize": 15,
+            "offset": 12,
+        },
         "columns": 2,
         "concat": parts,
         "resolve": {"scale": {"color": "shared", "shape": "shared"}},
-        "config": {**_theme(_FILE_INK, _FILE_FONT), "background": "white", "padding": 12},
+        "config": {
+            **_theme(_FILE_INK, _FILE_FONT),
+            "background": "white",
+            "padding": 12,
+        },
     }
 
 
@@ -167,8 +175,17 @@ def _domain(chart: Chart, panel: Panel) -> tuple[float, float]:
 
 def _theme(ink: str, font: str) -> Spec:
     """Vega-Lite's config: colours of text and grid from ``ink``, on a transparent background."""
-    words: Mapping[str, object] = {"labelColor": ink, "titleColor": ink, "labelFontSize": 12}
-    lines = {"gridColor": ink, "gridOpacity": 0.15, "domainColor": ink, "tickColor": ink}
+    words: Mapping[str, object] = {
+        "labelColor": ink,
+        "titleColor": ink,
+        "labelFontSize": 12,
+    }
+    lines = {
+        "gridColor": ink,
+        "gridOpacity": 0.15,
+        "domainColor": ink,
+        "tickColor": ink,
+    }
     return {
         "background": "transparent",
         "font": font,

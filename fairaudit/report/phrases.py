@@ -298,7 +298,11 @@ def said(finding: Finding) -> Finding:
     phrase = phrases()[finding.code]
     opening = phrase.opening.format(**words)
     text = f"{opening}{phrase.text.format(**words, **numbers)}."
-    said_of = {"question": phrase.question, "opening": opening, "text": text}
+    said_of = {
+        "question": phrase.question,
+        "opening": opening,
+        "text": text,
+    }
     return finding.model_copy(update=said_of)
 
 

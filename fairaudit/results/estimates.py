@@ -40,10 +40,38 @@ def _to_digits(value: float, rounding: str) -> float:
     return float(exact.quantize(step, rounding=rounding))
 
 
-Figure = Annotated[float, PlainSerializer(rounded, return_type=float, when_used="json")]
-LowEnd = Annotated[float, PlainSerializer(rounded_down, return_type=float, when_used="json")]
-HighEnd = Annotated[float, PlainSerializer(rounded_up, return_type=float, when_used="json")]
-EpsilonFigure = Annotated[float, PlainSerializer(rounded_up, return_type=float, when_used="json")]
+Figure = Annotated[
+    float,
+    PlainSerializer(
+        rounded,
+        return_type=float,
+        when_used="json",
+    ),
+]
+LowEnd = Annotated[
+    float,
+    PlainSerializer(
+        rounded_down,
+        return_type=float,
+        when_used="json",
+    ),
+]
+HighEnd = Annotated[
+    float,
+    PlainSerializer(
+        rounded_up,
+        return_type=float,
+        when_used="json",
+    ),
+]
+EpsilonFigure = Annotated[
+    float,
+    PlainSerializer(
+        rounded_up,
+        return_type=float,
+        when_used="json",
+    ),
+]
 
 
 class Part(BaseModel):
@@ -144,9 +172,17 @@ class Interval(Part):
         if self.value is None:
             return NOTHING
         if self.ends is None:
-            return Interval(value=factor * self.value, low=None, high=None)
+            return Interval(
+                value=factor * self.value,
+                low=None,
+                high=None,
+            )
         low, high = sorted(factor * end for end in self.ends)
-        return Interval(value=factor * self.value, low=low, high=high)
+        return Interval(
+            value=factor * self.value,
+            low=low,
+            high=high,
+        )
 
 
 NOTHING = Interval(value=None, low=None, high=None)

@@ -130,7 +130,11 @@ def write_result(directory: Path, result: JobResult) -> None:
         if array.dtype.char not in _STORABLE:
             raise ValueError(f"array {name!r} of type {array.dtype} cannot be stored")
         # In row order and the machine's byte order, as it will be read back.
-        arrays[name] = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
+        arrays[name] = np.asarray(
+            array,
+            dtype=array.dtype.newbyteorder("="),
+            order="C",
+        )
     facts = canonical_json(dict(result.facts))
     metadata = {
         "format": _FORMAT,

@@ -125,7 +125,11 @@ def _privacy(spec: MethodSpec, target: float | None) -> ArmPrivacy:
         reason = "trained by the user's own code without privacy"
     if not spec.trainer:
         reason = "a given table; how it was made is not known"
-    return ArmPrivacy(guarantee=spec.guarantee, reason=reason, target_epsilon=target)
+    return ArmPrivacy(
+        guarantee=spec.guarantee,
+        reason=reason,
+        target_epsilon=target,
+    )
 
 
 def _declared(name: str) -> Declared:

@@ -100,7 +100,11 @@ def main(parent: int, answer: str) -> NoReturn:
         parent: Id of the process that asks.
         answer: Where the answer is put.
     """
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(
+        target=_end_with,
+        args=(parent,),
+        daemon=True,
+    ).start()
     content = sys.stdin.buffer.read()
     request: Request = pickle.loads(content)
     untouched: Request = pickle.loads(content)  # the user's code may change what it is handed
@@ -160,10 +164,7 @@ def _declared(function: Callable[..., object], name: str) -> Declared:
 
 
 def _trained(
-    function: Callable[..., object],
-    request: Request,
-    data: TrainingData,
-    untouched: Request,
+    function: Callable[..., object], request: Request, data: TrainingData, untouched: Request
 ) -> Trained:
     """Train by the user's function; probabilities ``[n, Y]`` of the rows of ``request.test``.
 

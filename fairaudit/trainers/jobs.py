@@ -51,10 +51,7 @@ def _search(
     assert arm.search is not None
 
     def train_at(
-        number: int,
-        settings: Mapping[str, float],
-        fit: Int64,
-        validation: Int64,
+        number: int, settings: Mapping[str, float], fit: Int64, validation: Int64
     ) -> Trained:
         """One try: trained on rows ``fit [n]``, predictions for the rows ``validation [m]``."""
         request = _request(plan, job, arm, prepared, fit, validation)
@@ -63,7 +60,11 @@ def _search(
 
     try_ranges = part_of(arm.search.capability, "try_ranges")
     arrays, tried = try_ranges(arm, job.seed, prepared, train_at)
-    return arrays, {"event": None, "claimed": [None], **tried}
+    return arrays, {
+        "event": None,
+        "claimed": [None],
+        **tried,
+    }
 
 
 def _train(

@@ -120,15 +120,7 @@ def _is_reordered(
 
 def _behind(arm: Arm, audit: Audit) -> Interval | None:
     """The accuracy that a trainer's own reference lacks beside ours, where that is shown."""
-    own, ours = (
-        predictions(
-            audit.plan,
-            key,
-            0,
-            audit.results,
-        )
-        for key in (arm.key, REFERENCE)
-    )
+    own, ours = (predictions(audit.plan, key, 0, audit.results) for key in (arm.key, REFERENCE))
     shared = evaluation(audit.dataset, audit.dataset.groupings[0])
     compared = compare(shared, arm.key, REFERENCE, own, ours)
     lacking = compared.overall.estimates.get("privacy_cost")

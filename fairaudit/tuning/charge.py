@@ -55,7 +55,16 @@ def search_around(draft: ArmDraft, trials: int, goal: Goal) -> FromEpsilon:
         coordinates = _coordinates(draft, settings)
         forms = _forms(draft, settings, coordinates, base)
         by_threshold = draft.spec.scales_by_threshold
-        return Tuning(trials, goal, settings, coordinates, forms, 0.0, None, by_threshold)
+        return Tuning(
+            trials,
+            goal,
+            settings,
+            coordinates,
+            forms,
+            0.0,
+            None,
+            by_threshold,
+        )
 
     return sought
 
@@ -120,7 +129,11 @@ def _forms(
         form_settings = {**settings, **values}
         if has_noise and base is not None:
             form_settings["noise_multiplier"] = draft.spec.mechanism.calibrated(
-                form_settings, draft.steps_per_epoch, epochs, delta=draft.delta, target=base
+                form_settings,
+                draft.steps_per_epoch,
+                epochs,
+                delta=draft.delta,
+                target=base,
             )
         event = event_of(form_settings, epochs)
         # Choices are charged one by one; over a range the event must be the same at both ends.
@@ -192,12 +205,7 @@ def charged_search(
         for shape in SHAPES:  # the first that meets the target
             selection = Selection(float(trials), shape)
             try:
-                base = base_epsilon(
-                    selection,
-                    lambda base: sought(base).events,
-                    delta,
-                    target,
-                )
+                base = base_epsilon(selection, lambda base: sought(base).events, delta, target)
                 break
             except PrivacyError:
                 if shape == SHAPES[-1]:

@@ -106,7 +106,11 @@ def validation_coins(rows: int) -> NDArray[np.int64]:
 
 
 def released_score(
-    rule: Score, noise_std: float, model: Sanitised, prepared: SeedData, divided: Division
+    rule: Score,
+    noise_std: float,
+    model: Sanitised,
+    prepared: SeedData,
+    divided: Division,
 ) -> float:
     """A candidate's score on the validation rows, with noise of its own.
 
@@ -122,9 +126,4 @@ def released_score(
     noise = noise_stream(0, "query", "score", 1).fill(
         torch.empty(1, rule.counts, dtype=torch.float64)
     )
-    return rule.release(
-        correct,
-        groups,
-        noise_std,
-        noise[0].numpy(),
-    )
+    return rule.release(correct, groups, noise_std, noise[0].numpy())

@@ -272,14 +272,7 @@ class Tuning(Search):
         values = {
             name: c.default
             if is_default
-            else c.at(
-                numpy_stream(
-                    seed,
-                    "candidates",
-                    number,
-                    name,
-                ).random()
-            )
+            else c.at(numpy_stream(seed, "candidates", number, name).random())
             for name, c in self.coordinates.items()
         }
         form = self.forms[tuple(values[name] for name, c in self.coordinates.items() if c.choices)]

@@ -55,12 +55,7 @@ def section(report: Report) -> Section | None:
         Heading("What charging the search costs"),
         *_charge(report, tuning),
     )
-    return Section(
-        "tuning",
-        title,
-        blocks,
-        brief=(Text(title), costs),
-    )
+    return Section("tuning", title, blocks, brief=(Text(title), costs))
 
 
 def _at_default(report: Report, tuned: Comparison) -> Comparison | None:

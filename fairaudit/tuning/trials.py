@@ -253,15 +253,7 @@ def score(
         missing=grouping.missing,
     )
     groups = grouping.groups[prepared.encoded.split.train[division.validation]]
-    exact = [
-        rule.release(
-            row,
-            groups,
-            0.0,
-            None,
-        )
-        for row in correct
-    ]
+    exact = [rule.release(row, groups, 0.0, None) for row in correct]
     if tuning.score_noise == 0.0:
         return exact, exact
     # The counts of every candidate, noised at once: a row for each, from a stream of its own.

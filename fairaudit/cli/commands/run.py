@@ -44,7 +44,11 @@ def run(given: Given) -> None:
     splitting = twin_seconds(prepared.plan, cores)
     screen.lines(
         plan_lines(
-            prepared.plan, seconds=seconds, cores=cores, reading=reading, splitting=splitting
+            prepared.plan,
+            seconds=seconds,
+            cores=cores,
+            reading=reading,
+            splitting=splitting,
         )
     )
     screen.lines(rule_lines(prepared.rules))
