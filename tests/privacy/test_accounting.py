@@ -7,6 +7,7 @@ import json
 import logging
 import math
 import re
+from functools import partial
 
 import pytest
 
@@ -231,8 +232,9 @@ def test_no_noise_costs_everything_and_no_step_costs_nothing():
         assert epsilon(event(92, 1840, 0.0), 1e-6, accountant) == math.inf
         assert epsilon(event(92, 1840, 1.0, 0.0), 1e-6, accountant) == math.inf
         assert epsilon(event(92, 0, 1.0), 1e-6, accountant) == 0.0
-    both = [(event(92, 1840, sigma), 1) for sigma in (0.0, 1.0)]
-    assert composed_epsilon(both, 1e-6) == math.inf
+    for of_noise in (partial(event, 92, 1840), partial(Gaussian, "minimiser")):
+        both = [(of_noise(sigma), 1) for sigma in (1.0, 0.0)]
+        assert composed_epsilon(both, 1e-6) == math.inf
 
 
 @pytest.mark.parametrize(
