@@ -1,6 +1,9 @@
-"""The arms of an audit.
+"""The arms of an audit: which numbers each trains with, and what it guarantees.
 
-Which numbers each trains with, and what it guarantees, before any training.
+Both are known before any training. A *reference* is a method without privacy that others are
+measured against. A *form* of a method is its default, or one of its variants (published forms that
+are kept for reproduction). A *target* is the epsilon that an arm's noise is calibrated to.
+C is the clipping bound; methods that *scale by C/Z* shrink every gradient by C over a threshold Z.
 """
 
 import math
@@ -30,19 +33,21 @@ from fairaudit.privacy.accounting import calibrate
 from fairaudit.privacy.selection import SelectionEvent
 from fairaudit.report.facts import ArmPlan, ArmPrivacy, Schedule
 
-SELF_CHECK = "self-check"
+SELF_CHECK = "self-check"  # follows "#" in the key of an arm that checks another one
 LARGEST_STEP = 1e30  # of a step that is scaled by a threshold; beyond it float32 overflows
 LARGEST_COUNT_NOISE = 0.5  # sigma_c / qN, the noise in one step of log Z; beyond it exp() runs away
 
 
 class Arm(ArmPlan):
-    """An arm with what trains it.
+    """One trained configuration of the audit, with what only its training needs to know.
 
     Args:
-        search: How its settings are sought at each seed; None: ``settings`` are its own.
-        charge: What a charged search releases; ``privacy.event`` is then one training of it.
-        also_beside: Keys of other arms that its cost is measured against, after ``reference``.
-        supports_no_noise: Code that options name, which can be asked to train without its noise.
+        search: How its settings are sought at each seed; None: ``settings`` are fixed.
+        charge: What a charged search releases; ``privacy.event`` is then one training of it. None:
+            no search, or one that is not charged.
+        also_beside: Keys of other arms that its cost is measured against, beside ``reference``.
+        supports_no_noise: It is trained by code of the user's own that says of itself that it can
+            train without its noise.
     """
 
     search: Search | None = None
@@ -54,24 +59,28 @@ class Arm(ArmPlan):
 
     @property
     def trials(self) -> int:
-        """Trainings at each seed."""
+        """Trainings at each seed: the candidates of a search, else 1."""
         return 1 if self.search is None else self.search.trials
 
     @property
     def has_noisy_steps(self) -> bool:
-        """Whether it trains by steps that noise is added to."""
+        """Whether it trains by steps, with noise in each (a noise multiplier above 0)."""
         return find(self.method).without_noise(self.settings) is not None
 
     @property
     def has_twins(self) -> bool:
-        """Whether it can be trained without noise, and its steps alone, to split its cost."""
+        """Whether twins of it can be trained, which split its cost into parts.
+
+        The engine trains them of arms that are measured against plain SGD; code of the user's own
+        only if it says that it can.
+        """
         if self.supports_no_noise:
-            return "#" not in self.key
+            return "#" not in self.key  # a self-check's difference is not split
         return self.reference == REFERENCE and self.has_noisy_steps
 
 
 def make_schedule(numbers: SettingsResolver) -> Schedule:
-    """How long to train: the options, else the rules.
+    """The steps and epochs of every arm, from the options or else by rule.
 
     Raises:
         ConfigError: A batch larger than the training split.
@@ -94,9 +103,15 @@ def make_schedule(numbers: SettingsResolver) -> Schedule:
 def make_arms(
     numbers: SettingsResolver, schedule: Schedule, delta: float, *, own_module: bool = False
 ) -> tuple[Arm, ...]:
-    """The references, then every method in every asked form and at every asked epsilon.
+    """All arms of the audit: references, then each method in each asked form at each target.
 
-    ``own_module``: what is trained is a module that the layer table lacks.
+    Self-checks and arms of the user's own code are among them.
+
+    Args:
+        numbers: The options, and the rules for what they leave open.
+        schedule, delta: Shared by all arms.
+        own_module: The model has layers that the engine's layer table lacks; its guarantee then
+            depends on the user's own code.
 
     Raises:
         ConfigError: Unknown method, variant or setting.
@@ -111,8 +126,8 @@ def make_arms(
         refuse(config)
     chosen = chosen_methods(numbers)
     references = dict.fromkeys([REFERENCE, *(spec.reference for spec in chosen if spec.reference)])
-    made = _Making(numbers, schedule, delta, own_module)
-    arms = [made.arm(find(name), None, None) for name in references]
+    maker = _ArmMaker(numbers, schedule, delta, own_module)
+    arms = [maker.arm(find(name), None, None) for name in references]
     targets: tuple[float | None, ...] = (
         config.epsilon if config.noise_multiplier is None else (None,)
     )
@@ -123,9 +138,9 @@ def make_arms(
     for target in targets:
         for spec in chosen:
             if spec.method_set and target != targets[0]:
-                continue  # no epsilon to sweep
+                continue  # it has no epsilon: one arm serves all targets
             forms = [None, *(v.name for v in spec.variants if v.name in config.variant)]
-            arms += [made.arm(spec, form, target) for form in forms]
+            arms += [maker.arm(spec, form, target) for form in forms]
             if config.self_check and not spec.control_of and not spec.method_set:
                 arms.append(self_check(arms[-len(forms)]))  # of the method itself, its first form
     for arms_of_capability in added("arms"):
@@ -133,7 +148,7 @@ def make_arms(
     by_key = {arm.key: arm for arm in arms}
     by_rule = []
     for arm in arms:
-        # A control takes the steps of the arm that it copies, by rule where that one does.
+        # A control takes the step size of the arm that it reads: by rule if that one has it so.
         copied = by_key[arm.source] if arm.source is not None else arm
         source_settings = numbers.config.settings.get(copied.method, {})
         is_given = numbers.config.learning_rate is not None or "learning_rate" in source_settings
@@ -143,8 +158,8 @@ def make_arms(
 
 
 @dataclass(frozen=True, slots=True)
-class _Making:
-    """What arms are made of: numbers, schedule, delta, and whether a module of the user's own."""
+class _ArmMaker:
+    """Makes arms of methods; its fields are the arguments of :func:`make_arms`."""
 
     numbers: SettingsResolver
     schedule: Schedule
@@ -157,17 +172,27 @@ class _Making:
         form: str | None,
         target: float | None,
     ) -> Arm:
-        """A method in one form at one epsilon; None: by the given noise."""
+        """The arm of a method in one form at one target.
+
+        Args:
+            spec: The method.
+            form: The variant's name; None: the default form.
+            target: Epsilon that the noise must meet; None: the noise is given, or there is none.
+
+        Raises: as :meth:`settings`.
+        """
         config = self.numbers.config
         suffix = ""
-        # A method that only its set asks for has no epsilon to sweep.
+        # The target is part of the key where there are several. A method that only its set asks for
+        # has none.
         if target is not None and len(config.epsilon) > 1 and not spec.method_set:
             suffix = f"@{target:g}"
         variant = next((v for v in spec.variants if v.name == form), None)
         if spec.gaussian and target is None and config.epsilon:
-            target = config.epsilon[0]  # a gradient's noise multiplier says nothing about it
+            # --noise-multiplier is about gradients; this method adds noise to something else.
+            target = config.epsilon[0]
         if "noise_multiplier" in self.numbers.own(spec):
-            target = None  # the method's own noise speaks louder than the audit's target
+            target = None  # noise that --settings gives this method replaces the audit's target
 
         resolved = partial(self.settings, spec, variant)
         length = self.schedule.steps_per_epoch, self.schedule.epochs
@@ -236,10 +261,10 @@ class _Making:
     def settings(
         self, spec: MethodSpec, variant: Variant | None, target: float | None
     ) -> dict[str, float]:
-        """The arm's numbers, noise that meets the target included.
+        """The arm's numbers by name, with the noise multiplier that meets the target.
 
         Args:
-            spec, variant: The method, and its published form or None.
+            spec, variant: The method, and its variant; None: the default form.
             target: Epsilon that the noise must meet; None: the noise is given.
 
         Raises:
@@ -284,18 +309,21 @@ class _Making:
 def _refuse_noisy_counts(
     spec: MethodSpec, settings: Mapping[str, float], schedule: Schedule
 ) -> None:
-    """A threshold that scales every gradient must not follow the noise of its counts.
+    """Refuse side queries whose noise is large beside the expected batch.
 
-    Methods whose threshold does not scale bound by themselves what a noised count can do.
+    Such a query counts records, and the threshold that scales every gradient follows the count; it
+    would follow noise. Methods whose threshold does not scale gradients limit by themselves what a
+    noised count can do, and are not refused.
 
     Raises:
-        PrivacyError: The noise of a count is large beside the expected batch.
+        PrivacyError: A noise multiplier of a count over the expected batch size is above
+            ``LARGEST_COUNT_NOISE``.
     """
     if not spec.scales_by_threshold:
         return
     expected = schedule.expected_batch_size
     for name in spec.side_queries.values():
-        spread = settings[name] / expected
+        spread = settings[name] / expected  # of a noised count over the batch
         if spread <= LARGEST_COUNT_NOISE:
             continue
         # The schedule rounds a batch down to N / ceil(N / batch); the one named must survive that.
@@ -315,11 +343,17 @@ def _refuse_noisy_counts(
 def _settings(
     numbers: SettingsResolver, spec: MethodSpec, beside: tuple[str, ...]
 ) -> dict[str, float]:
-    """The arm's numbers: its own setting, else the shared option, else the rule.
+    """The arm's numbers by name, without its noise multiplier.
 
-    A control takes the settings of the method that it controls, a reference those of its method;
-    ``beside`` names a variant's own. Where gradients are scaled by C/Z, a step by rule or for all
-    methods is made longer for it; one that is given for this method stands as it is.
+    Each is what ``--settings`` says for the method (or for the one that it is a control or the
+    reference of), else the option for all methods, else the default by rule. Where gradients are
+    scaled by C/Z, the learning rate is multiplied by Z/C to make up for it, unless it was given
+    for this method.
+
+    Args:
+        numbers: The options, and the rules for what they leave open.
+        spec: The method.
+        beside: Names of the settings that only its variant has.
 
     Raises:
         ConfigError: A number out of its range, or given twice; a step that float32 cannot hold.
@@ -371,7 +405,10 @@ def _settings(
 
 
 def self_check(arm: Arm) -> Arm:
-    """A second private arm, measured against the first: its gap must be consistent with zero."""
+    """A second arm as the given private one, measured against it: its gap must be near zero.
+
+    It has samples and noise of its own, so it tells how far equal trainings differ by chance.
+    """
     changed = {
         "key": f"{arm.key}#{SELF_CHECK}",
         "reference": arm.key,

@@ -1,6 +1,8 @@
-"""Which methods an audit trains.
+"""Which methods an audit trains: those of ``--method`` whose needs data, model and options meet.
 
-Those asked for, as far as data, model and the other options admit them.
+A *control* (``MethodSpec.control_of``) is a method that reads what another method released, so it
+is trained after that one. A *set* (``MethodSpec.method_set``, as ``ablation``) is a name of
+``--method`` that stands for several methods without privacy, which ``all`` leaves out.
 """
 
 from typing import NamedTuple
@@ -12,20 +14,25 @@ from fairaudit.methods.defaults import PublicSizes
 from fairaudit.methods.spec import MethodSpec, Need
 from fairaudit.planning.settings import SettingsResolver
 
-EVERY_METHOD = "all"
-RECORDS_PER_TEACHER = 100
+EVERY_METHOD = "all"  # of --method
+RECORDS_PER_TEACHER = 100  # at least, of PATE
 CONVEX = "logistic"
 
 
 class Lacking(NamedTuple):
-    """A need that is not met: what to say, and what to do about it."""
+    """Why a method cannot be trained, and what the user can do about it.
+
+    Args:
+        reason: A clause that follows the method's name in a sentence.
+        remedy: The hint of the error.
+    """
 
     reason: str
     remedy: str
 
 
 def unmet(spec: MethodSpec, sizes: PublicSizes) -> Lacking | None:
-    """The first need of ``spec`` that data and model do not meet, or None."""
+    """The first need of the method that data and model do not meet; None where they meet all."""
     if Need.CONVEX_MODEL in spec.needs and sizes.model != CONVEX:
         return Lacking(
             f"needs a convex model, and the model is {sizes.model}", f"use --model {CONVEX}"
@@ -44,12 +51,20 @@ def unmet(spec: MethodSpec, sizes: PublicSizes) -> Lacking | None:
 
 
 def chosen_methods(numbers: SettingsResolver) -> list[MethodSpec]:
-    """The private methods asked for, once each; a control brings the method that it reads."""
+    """The private methods that ``--method`` asks for, once each, controls last.
+
+    A control brings the method that it reads along. A method that only ``all`` asks for and that
+    cannot be trained is left out and noted in ``numbers.omitted``.
+
+    Raises:
+        ConfigError: A method that is named cannot be trained, or no method has a variant of
+            ``--variant``.
+    """
     config, sets = numbers.config, method_sets()
     specs = {}
     for name in config.method:
         spec = None if name == EVERY_METHOD or name in sets else find(name)
-        if spec is not None and spec.reference is not None:
+        if spec is not None and spec.reference is not None:  # else it is a reference: not private
             specs[spec.name] = spec
             lacking = _lacking(numbers, spec)
             if lacking:
@@ -61,7 +76,7 @@ def chosen_methods(numbers: SettingsResolver) -> list[MethodSpec]:
         if spec.method_set or spec.capability or spec.reference is None:
             continue
         lacking = _lacking(numbers, spec)
-        if lacking:  # the plan says so
+        if lacking:  # a notice of the plan says so
             numbers.omitted[spec.name] = f"it {lacking.reason}"
         else:
             specs.setdefault(spec.name, spec)
@@ -80,12 +95,16 @@ def chosen_methods(numbers: SettingsResolver) -> list[MethodSpec]:
 
 
 def method_sets() -> set[str]:
-    """Names that stand for several methods, beside ``all``."""
+    """Names of ``--method`` that stand for several methods, ``all`` aside."""
     return {spec.method_set for spec in catalog().values()} - {""}
 
 
 def _lacking(numbers: SettingsResolver, spec: MethodSpec) -> Lacking | None:
-    """The first need of the method that is not met: of data and model, or noise of its own."""
+    """Why the method cannot be trained by this audit; None where it can.
+
+    It may not go with another option (a capability says so), lack something of data and model, or
+    have no noise: ``--noise-multiplier`` sets that of gradients, and it releases something else.
+    """
     for unsuited in added("unsuited"):
         why: tuple[str, str] | None = unsuited(spec, numbers.config)
         if why is not None:

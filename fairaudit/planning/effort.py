@@ -1,9 +1,10 @@
-"""How much work a plan is.
+"""How much work a plan is, counted from public sizes and never by a clock: equal plans count alike.
 
-Counted from public sizes, never by a clock, so that equal plans count alike.
+``--diagnostics auto`` takes the readings of checkpoints where they are cheap beside the training,
+which these counts decide; ``plan`` estimates its time by them.
 
-The unit is a multiplication of a record by a weight on its way forward; everything else is what it
-amounts to, as ``benchmarks/diagnostics_cost.py`` measures it beside counts.
+The unit is one multiplication of a record's value by a weight in a forward pass. All other work is
+expressed in it, by constants that ``benchmarks/diagnostics_cost.py`` compares with measured times.
 """
 
 from dataclasses import dataclass
@@ -15,25 +16,27 @@ from fairaudit.methods.catalog import find
 from fairaudit.planning.arms import Arm
 from fairaudit.report.facts import Schedule
 
-STEP = 1.2e6  # what a step costs whatever its size: calls, noise, the update
-RECORD = 2_500.0  # a record in a step, weights aside
-VMAP_FACTOR = 30.0  # one weight of a model outside the layer table takes as many
+STEP = 1.2e6  # of a step, whatever its size: calls, noise, the update
+RECORD = 2_500.0  # of a record in a step, weights aside
+# Of a weight, where the layer table lacks the model and torch.func.vmap gives its gradients.
+VMAP_FACTOR = 30.0
 INPUTS = 100  # a table's usual width once encoded; the plan does not encode
-CHECKPOINT = 2e8  # of a checkpoint, whatever its size
-PASSES = 1.4  # gradients of all training records at a checkpoint
+CHECKPOINT = 2e8  # of a checkpoint, whatever the model and the batch
+PASSES = 1.4  # passes over all training records that their gradients at a checkpoint amount to
 CURVATURE_RECORDS = 20_000.0  # gradients of a record that a checkpoint's curvature amounts to
-BATCHES = 72  # at a checkpoint: those of a pilot and the most that it can ask for
-BATCH_RECORDS = 1_500.0  # gradients of one record that the curvature along a batch's amounts to
-MOST = 0.5  # of the training's work, which readings may take unasked
+BATCHES = 72  # drawn at a checkpoint at most: those of a pilot and what it can ask for
+BATCH_RECORDS = 1_500.0  # gradients of a record that the curvature along a batch's step amounts to
+MOST = 0.5  # largest share of the training's work that `--diagnostics auto` lets readings take
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """The work of one seed of an audit.
+    """The work of one seed of an audit, in multiplications (see the module).
 
     Args:
         training: Of all steps of the arms, searches included.
-        twins: Of all twins that could be trained: the arms without noise, and their steps alone.
+        twins: Of all twins that could be trained: two for each arm that has them, the arm without
+            noise and its steps alone.
         full: Of the readings of checkpoints that ``--diagnostics full`` takes.
     """
 
@@ -43,15 +46,16 @@ class Effort:
 
     @property
     def beside_readings(self) -> float:
-        """What readings are held against: the arms, with and without noise.
+        """The work that readings are compared with: the arms', and one noiseless twin of each.
 
-        Whether twins are trained does not move it, so that an arm is the same with and without.
+        It does not depend on whether ``--twins`` trains them: the level of diagnostics is part of
+        a job's id, and ``--twins`` must not change an arm's training.
         """
         return self.training + self.twins / 2
 
     @property
     def reads_all(self) -> bool:
-        """Whether everything can be read unasked."""
+        """Whether ``--diagnostics auto`` means ``full``: readings are cheap enough."""
         return self.full < MOST * self.beside_readings
 
 
@@ -62,29 +66,33 @@ def effort(
     facts: ModelFacts,
     model: str,
 ) -> Effort:
-    """Count the work of a plan; an arm counts once for every repeat, seeds are alike.
+    """Count the work of one seed of a plan; each repeat of an arm counts.
 
     Args:
         config: The options.
         arms, schedule: What is trained.
-        facts, model: Of the model.
+        facts: What is known of the model's size and of how its gradients are computed.
+        model: Its resolved name.
     """
-    products = 0.0  # multiplications of a record on its way, those of a linear model aside
+    # Multiplications in a record's forward pass. A linear model on a table stays at 0: RECORD
+    # holds its few.
+    products = 0.0
     if facts.gradients == BY_VMAP:
         products = VMAP_FACTOR * (facts.parameters or 0)
     elif facts.products is not None:
         products = facts.products
     elif model == "mlp":
         products = sum(a * b for a, b in pairwise((INPUTS, *config.hidden)))
-    record = RECORD + products
-    step = STEP + schedule.expected_batch_size * record
-    passes = PASSES * schedule.n_public * record
+    record = RECORD + products  # of one record in a step
+    step = STEP + schedule.expected_batch_size * record  # of one step
+    passes = PASSES * schedule.n_public * record  # of all records' gradients at a checkpoint
     # The curvature of a linear model is known in closed form.
     is_closed = model in LINEAR and facts.gradients == BY_TABLE
     if is_closed:
         curvature = 0.0
     else:
         curvature = record
+    # Of one checkpoint; a private arm's reading also looks at all gradients and at drawn batches.
     reference_reading = CHECKPOINT + CURVATURE_RECORDS * curvature
     private_reading = reference_reading + passes + BATCHES * (step + BATCH_RECORDS * curvature)
     checkpoints = len(schedule.kept(config.diagnostics_every))
@@ -106,11 +114,11 @@ def effort(
 
 
 def choose_level(effort: Effort, *, searches: bool = False) -> tuple[str, str]:
-    """The level of ``--diagnostics auto``, and the rule that it follows from in words.
+    """The level that ``--diagnostics auto`` means (``basic`` or ``full``), and why, in words.
 
     Args:
-        effort: Of the plan.
-        searches: Every arm tries several settings, of which no readings are taken.
+        effort: The work of the plan.
+        searches: Settings are searched for, and no readings are taken of a search's trainings.
     """
     if searches:
         return "basic", "basic (readings are of one setting, and a search tries several)"

@@ -17,7 +17,7 @@ from fairaudit.results.jobs import JobResult
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What is known of an audit; each stage makes a copy that knows more.
+    """What is known of an audit at one stage; every stage returns a copy with more fields filled.
 
     Args:
         resolved: The options.
@@ -27,9 +27,11 @@ class Audit:
         failures: Job id -> one line, for jobs that ended without a result.
         comparisons: What was measured, by arm and grouping.
         studies: What capabilities measured, by name.
-        inputs: What workers read of the table, once one needs it.
-        rules: Gates, known to fit the plan.
-        baseline: The report that changes are measured from.
+        inputs: What workers read of the table, encoded when the first of them needs it; None where
+            nothing is to be trained.
+        rules: Gates, already checked to name arms and groups of the plan.
+        baseline: The earlier report that rules with ``.delta`` compare with; None without
+            ``--baseline``.
         seconds: Stage -> wall time in s.
     """
 

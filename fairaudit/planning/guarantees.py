@@ -1,4 +1,9 @@
-"""What an arm guarantees, by what one training of it releases, or a whole search."""
+"""What an arm guarantees, and what its epsilon leaves out.
+
+An *own module* is a user's model with layers that the engine's layer table lacks. Its per-record
+gradients come of running the user's own code, so its guarantee rests on a condition: that this code
+keeps nothing of what it reads.
+"""
 
 from collections.abc import Iterator
 
@@ -26,13 +31,19 @@ def of_one_training(
     *,
     own_module: bool = False,
 ) -> ArmPrivacy:
-    """The guarantee of a method that releases ``event``, at ``delta``.
+    """The guarantee of one training of a method.
 
-    ``own_module``: what is trained is a module that the layer table lacks.
+    Args:
+        spec: The method.
+        event: What the training releases; None: nothing is protected, and there is no epsilon.
+        delta: At which epsilon is computed.
+        target: Epsilon that the noise was calibrated to; None: the noise was given.
+        own_module: An own module is trained, see above.
     """
     if event is None:
         reason = "noise multiplier 0: not private" if spec.is_private else "not private"
         return ArmPrivacy(guarantee=Guarantee.NONE, reason=reason)
+    # Of a third-party method it depends on whether its code passed `methods --check` here.
     guarantee = as_checked(spec) if home_of(spec) else spec.guarantee
     if own_module:
         guarantee = guarantee.of_own_module()
@@ -64,14 +75,17 @@ def not_covered(
     *,
     own_module: bool,
 ) -> Iterator[str]:
-    """What an established epsilon leaves out; what is fitted is known once rows are encoded.
+    """What an arm's epsilon leaves out, item by item, in words.
+
+    Scales and levels that an encoding fits to training rows are not among them: they are known only
+    once rows are encoded, and the report adds them.
 
     Args:
-        spec: The method.
+        spec: The arm's method.
         config: The options.
-        source: The arm whose releases it reads, or None.
-        search: For its settings, or None.
-        own_module: What is trained is a module that the layer table lacks.
+        source: Key of the arm whose releases this one reads; None: it reads none.
+        search: For the arm's settings; None: they are fixed.
+        own_module: An own module is trained, see above.
     """
     yield from spec.unprotected
     if own_module:

@@ -1,4 +1,9 @@
-"""Config and data to a frozen plan: which trainings, with which numbers, at which epsilon."""
+"""Options and data to a frozen plan: which trainings, with which numbers, at which epsilon.
+
+Capabilities may train something *beside* a plan, as a plan of its own: a *way* (an ordinary audit
+of the same arms at default settings, beside a search), or a *study* (trainings of their own making,
+as those for membership attacks). Neither changes the plan's own jobs.
+"""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -34,11 +39,11 @@ class Job:
 
     Args:
         id: Hash of everything that its result depends on, and of nothing else.
-        arm: Key.
+        arm: The arm's key.
         seed: Audit seed.
         repeats: Private runs trained as stacked replicates.
-        source_id: Id of the job whose result it reads, or None.
-        way: Of ``Plan.beside`` that it belongs to; "": of the plan itself.
+        source_id: Id of the job whose result it reads; None: it reads none.
+        way: Name in ``Plan.beside`` of the plan that it belongs to; "": the plan itself.
         is_twins: It trains the arm's twins, and not the arm.
     """
 
@@ -52,16 +57,17 @@ class Job:
 
     @property
     def name(self) -> str:
-        """Its arm, as readers know it."""
+        """What messages call it: the arm's key, and what is special about this training of it."""
         if self.is_twins:
             return f"{self.arm} without noise"
         return key_of(self.arm, self.way)
 
     def of_twins(self, reference: "Job") -> "Job":
-        """The job of the arm's twins, which take the reference's place where they are that model.
+        """The job that trains the twins of this job's arm at the same seed.
 
         Args:
-            reference: Plain SGD at this seed.
+            reference: The job of plain SGD at this seed. It enters the id, since the steps alone
+                are not trained where they would be the reference's.
         """
         identity = {"twins_of": self.id, "reference": reference.id}
         return replace(self, id=job_id(identity), is_twins=True)
@@ -77,12 +83,12 @@ class Plan:
         training: What every arm shares: model, schedule, delta, and the rules that set them.
         arms: The reference first.
         jobs: Seed-major, so that a seed's encoding is reused.
-        twins: Jobs of the arms' twins that are wanted so far, which split the arms' costs.
+        twins: Jobs of the twins that are wanted so far, which split their arms' costs into parts.
         notices: Warnings of the plan itself.
         model_facts: What is known of the model.
         unread: Given settings that nothing trained reads, by method and setting, and why.
-        study: Capability whose trainings these are; "": those of an ordinary audit.
-        beside: What capabilities train beside it, by name.
+        study: Capability whose study this plan is (see the module); "": an ordinary audit.
+        beside: Plans that capabilities train beside it, by name.
     """
 
     config: AuditConfig
@@ -99,7 +105,7 @@ class Plan:
 
     @property
     def effort(self) -> Effort:
-        """The work of one of its seeds."""
+        """The work of one of its seeds; what is trained beside it does not count."""
         return effort(
             self.config,
             self.arms,
@@ -110,7 +116,7 @@ class Plan:
 
     @property
     def every_job(self) -> tuple[Job, ...]:
-        """Its jobs, those of twins and those beside it, seed by seed."""
+        """All jobs to train, seed by seed: its own, those of twins, those of plans beside it."""
         jobs = [*self.jobs, *self.twins]
         for plan in self.beside.values():
             jobs += plan.jobs
@@ -118,17 +124,17 @@ class Plan:
 
     @property
     def trials(self) -> int:
-        """Trainings of an arm at each seed."""
+        """Trainings of an arm at each seed: the candidates of a search, 1 without a search."""
         return max(arm.trials for arm in self.arms)
 
     @property
     def trainings(self) -> int:
-        """How many models all of them train, those without noise and of capabilities aside."""
+        """Trainings in all, ways included; twins and studies are not counted."""
         return len(self.jobs) * self.trials + sum(len(way.jobs) for way in self.ways.values())
 
     @property
     def ways(self) -> "dict[str, Plan]":
-        """Ordinary audits of the same arms beside it, by the way of theirs that names tell."""
+        """The ways beside it, by name: ordinary audits of the same arms at default settings."""
         return {name: plan for name, plan in self.beside.items() if not plan.study}
 
     def arm(self, key: str) -> Arm:
@@ -136,7 +142,13 @@ class Plan:
         return next(a for a in self.arms if a.key == key)
 
     def splitting(self, keys: Collection[str]) -> "Plan":
-        """The plan with the twins of these arms, where they have some, and of those before."""
+        """The plan with twins for these arms as well, which split their costs into parts.
+
+        Twins that it has stay; arms that can have none are passed over.
+
+        Args:
+            keys: Of arms.
+        """
         arms = {job.arm for job in self.twins}
         arms |= {arm.key for arm in self.arms if arm.has_twins and arm.key in keys}
         references = {job.seed: job for job in self.jobs if job.arm == REFERENCE}
@@ -148,15 +160,17 @@ class Plan:
 
 
 def narrowed(plan: Plan, looks: Mapping[str, int]) -> Plan:
-    """The part of a plan that some arms need, over its first seeds; jobs keep their ids.
+    """The part of a plan that trains some of its arms at its first seeds.
+
+    Jobs keep their ids, so that what this part trained is found when more of the plan is trained.
 
     Args:
         plan: The whole.
-        looks: Key of an arm -> how many seeds, at most those of the plan; what it is measured
-            against and what it reads come along.
+        looks: Key of an arm -> how many seeds it is trained at, at most those of the plan. The arms
+            that it is measured against or reads are trained at as many.
     """
     seeds = max(looks.values())
-    counts: dict[str, int] = {}
+    counts: dict[str, int] = {}  # key of an arm -> seeds
     waiting = [(REFERENCE, seeds), *looks.items()]
     while waiting:
         key, count = waiting.pop()
@@ -190,7 +204,7 @@ def make_plan(
 
     Args:
         config, dataset: The options and the checked data of the audit.
-        own_model: What a worker found a user's own model to be.
+        own_model: What a worker found out about a user's own model; None: a model of the program.
 
     Raises:
         ConfigError: Unknown method, variant or setting; delta not below 1/N.
@@ -221,15 +235,17 @@ def plan_trainings(
     study: str = "",
     takes_part: Callable[[Arm], bool] = lambda arm: True,
 ) -> Plan:
-    """Plan the trainings of these options, and none beside them.
+    """Plan the arms and jobs of these options, without plans beside them and without twins.
 
     Args:
         config, dataset, own_model: As of :func:`make_plan`.
-        study: Capability that they are of.
-        takes_part: Whether an arm is trained.
+        study: Capability whose study is planned; "": an ordinary audit.
+        takes_part: ``arm -> whether the plan keeps it``.
+
+    Raises: as :func:`make_plan`.
     """
     n_public = config.n_public or training_size(dataset, config.split)
-    fitted, groups = n_public, 1
+    fitted, groups = n_public, 1  # records that train: a search keeps some apart for scores
     for kept_apart in added("kept_apart"):
         fitted -= kept_apart(config, n_public)
     if dataset.groupings:
@@ -289,9 +305,13 @@ def plan_trainings(
 
 
 def _jobs(plan: Plan) -> tuple[Job, ...]:
-    """Every arm at every seed; a job's id is a hash of all that its training depends on."""
+    """The jobs of a plan: every arm at every seed.
+
+    A job's id is a hash of all that its training depends on, so a finished training is found by it.
+    """
     config, training = plan.config, plan.training
-    # Every option without a mark changes trainings; the others do so by what stands beside it.
+    # An option whose type has no mark (`Effect`) changes trainings as it stands. Those that only
+    # plan a training enter by what the plan made of them, below; the rest change none.
     data = config.model_dump(mode="json", exclude=marked(type(config), *Effect))
     pool = pool_digest(config)
     code = {modules: code_digest(modules) for modules in set(map(_modules, plan.arms))}
@@ -329,7 +349,8 @@ def _jobs(plan: Plan) -> tuple[Job, ...]:
                 identity["search"] = arm.search.to_json()
             if arm.key in outside:
                 identity |= outside[arm.key]
-                identity["is_first"] = seed == config.seed  # there it may be trained twice
+                # At the first seed the user's own code may be run twice, to see if it repeats.
+                identity["is_first"] = seed == config.seed
             ids[arm.key] = job_id(identity)
             jobs.append(
                 Job(
@@ -344,7 +365,10 @@ def _jobs(plan: Plan) -> tuple[Job, ...]:
 
 
 def _modules(arm: Arm) -> frozenset[str]:
-    """Where an arm's trainer and its method's own diagnostics are."""
+    """Modules of the arm's trainer and of its method's own readings.
+
+    A digest of their code enters the ids of the arm's jobs.
+    """
     objects = (arm.trainer, find(arm.method).readings)
     return frozenset(name.partition(":")[0] for name in objects if name)
 
@@ -354,27 +378,29 @@ def _epsilon_of_everything(
     seeds: int,
     delta: float,
 ) -> float | None:
-    """Epsilon of publishing every private model of the audit.
+    """Epsilon of publishing every private model of the audit; None where that is not accounted for.
 
-    Arms of one seed whose first repeat trains on one Poisson sample are one joint release per step;
-    all other runs have samples of their own and compose.
+    That is so without a private arm and with a search. Arms of one seed whose first repeat trains
+    on the same Poisson samples make one joint release per step; all other runs have samples of
+    their own and compose.
     """
     private = [(arm, arm.privacy.event) for arm in arms if arm.privacy.event is not None]
-    # Candidates of one number share their batches over the arms, and a search cannot be split in
-    # steps.
+    # The k-th candidates of all arms train on the same samples, but a search is charged as a whole
+    # and not by steps: there is no joint event of several searches.
     if not private or any(arm.search for arm in arms):
         return None
     shared = [e for arm, e in private if arm.shares_samples and isinstance(e, SampledGaussian)]
     runs: list[tuple[PrivacyEvent, int]] = [(joint(shared), seeds)] if shared else []
     for arm, event in private:
-        alone = (arm.repeats - arm.shares_samples) * seeds  # the first repeat is in the joint one
+        # Runs with samples of their own: the first repeat of an arm that shares is in the joint.
+        alone = (arm.repeats - arm.shares_samples) * seeds
         if alone:
             runs.append((event, alone))
     return composed_epsilon(runs, delta)
 
 
 def _notices(numbers: SettingsResolver, arms: tuple[Arm, ...]) -> Iterator[Notice]:
-    """Methods left out, epsilons that differ, and too few seeds."""
+    """Notices of a plan: methods that ``all`` left out, unequal epsilons, too few seeds."""
     for name, why in numbers.omitted.items():
         yield Notice("method_left_out", f"{name} is left out: {why}", level="notice")
     shown = {}

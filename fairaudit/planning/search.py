@@ -1,4 +1,8 @@
-"""An arm whose settings are sought at each seed: what a plan knows of its search."""
+"""What a plan knows of the search (``--tune``) for an arm's settings, without the code of it.
+
+At each seed a search trains several candidates, each with settings of its own around the *default
+setting*, and keeps the best by a score. A *charged* search has an epsilon for all of that.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -13,13 +17,13 @@ from fairaudit.report.facts import ArmPrivacy
 
 @dataclass(frozen=True, slots=True)
 class ArmDraft:
-    """What a search is built of before its noise is known.
+    """What a search is built of before the noise of its trainings is known.
 
     Args:
         spec: The method.
-        resolved: From the epsilon of one training to the default setting, noise included; None: the
-            noise is given.
-        sizes: What the ends of ranges may depend on.
+        resolved: ``(epsilon of one training) -> the arm's default setting``, with the noise
+            multiplier that meets this epsilon; with the noise of the options where it is None.
+        sizes: Public sizes, which the ends of searched ranges may depend on.
         steps_per_epoch, epochs: The schedule.
         delta: In (0, 1).
     """
@@ -33,13 +37,15 @@ class ArmDraft:
 
 
 class Search(ABC):
-    """How one arm's settings are sought; the capability that trains it knows more.
+    """How one arm's settings are sought: the part that planning reads.
+
+    The capability that trains the candidates has its own subclass.
 
     Args:
         capability: Name of the capability that searches.
-        uncovered: What its epsilon leaves out.
-        trials: Trainings at each seed.
-        settings: The default setting.
+        uncovered: What the arm's epsilon leaves out of the choice of settings, in words.
+        trials: Trainings (candidates) at each seed.
+        settings: The default setting, name -> number.
     """
 
     capability: ClassVar[str]
@@ -50,7 +56,7 @@ class Search(ABC):
     @property
     @abstractmethod
     def mean_length(self) -> float:
-        """How long a training takes in the mean, in the default setting's epochs."""
+        """Expected epochs of a candidate over the epochs of the default setting; 1: they agree."""
 
     @abstractmethod
     def guarantee(
@@ -59,15 +65,24 @@ class Search(ABC):
         charge: SelectionEvent | None,
         delta: float,
     ) -> ArmPrivacy:
-        """What the search guarantees, from what one of its trainings does and what is charged."""
+        """The privacy guarantee of the arm's released model, the search for its settings included.
+
+        Args:
+            one: The guarantee of one training at the default setting.
+            charge: What the search releases, as :class:`Sought` has it.
+            delta: In (0, 1).
+        """
 
     @abstractmethod
     def to_json(self) -> dict[str, object]:
-        """All that its trainings and their chances follow from, JSON-ready."""
+        """Everything that its trainings and their chances of being kept depend on, JSON-ready.
+
+        It is part of the ids of the arm's jobs.
+        """
 
 
 class Sought(NamedTuple):
-    """A search, and what it releases: None where its trainings do so under no guarantee."""
+    """A search, and what it releases; the latter is None where its trainings have no guarantee."""
 
     search: Search
     charge: SelectionEvent | None

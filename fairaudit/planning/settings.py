@@ -1,6 +1,6 @@
-"""Where the numbers of an audit's methods come from: given, else by rule.
+"""Where the numbers of an audit's methods come from: given by an option, else by a default rule.
 
-In their ranges, and read.
+Given settings are checked: they exist, lie in their ranges, and some training reads them.
 """
 
 from collections.abc import Iterable
@@ -12,18 +12,18 @@ from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import SCHEDULE_RULES, PublicSizes
 from fairaudit.methods.spec import MethodSpec
 
-Place = tuple[str, str]  # method, setting
+Place = tuple[str, str]  # a setting of a method: (method, setting)
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsResolver:
-    """Where an arm's numbers come from: the options, else the rules; remembers what was decided.
+    """Looks up numbers in the options and the default rules, and remembers what was decided.
 
     Args:
         config: The options.
-        sizes: What a rule may read.
-        origins: Setting -> the rule that set it.
-        omitted: Method that `all` left out -> why.
+        sizes: Public sizes of data and model, all that a default rule may read.
+        origins: Setting -> the words of the rule that set it; filled by use, for the report.
+        omitted: Method that ``--method all`` leaves out -> why; filled by the choice of methods.
     """
 
     config: AuditConfig
@@ -32,15 +32,15 @@ class SettingsResolver:
     omitted: dict[str, str] = field(default_factory=dict)
 
     def by_rule(self, name: str) -> float:
-        """The documented default of that name."""
+        """The default of a schedule's number (``batch_size``, ``epochs``), noted in ``origins``."""
         self.origins[name] = SCHEDULE_RULES[name].text
         return SCHEDULE_RULES[name].value(self.sizes)
 
     def default(self, spec: MethodSpec, name: str) -> float:
-        """The documented default of a method's setting.
+        """The default of a method's setting for these sizes, noted in ``origins``.
 
         Raises:
-            ConfigError: It has none.
+            ConfigError: The setting has no default, and has to be given.
         """
         rule = spec.known_settings[name].default
         if rule is None:
@@ -52,7 +52,11 @@ class SettingsResolver:
         return rule.value(self.sizes)
 
     def own(self, spec: MethodSpec) -> dict[str, float]:
-        """Settings that name the method, over those of what it controls or is the reference of."""
+        """The numbers of ``--settings`` for the method, name -> value.
+
+        A control, an ablation and a reference first take those of the method that they belong to
+        (``spec.model``); settings that name them replace these.
+        """
         merged: dict[str, float] = {}
         for key in (spec.model, spec.name):
             for name, values in self.config.settings.items():
@@ -61,10 +65,12 @@ class SettingsResolver:
         return merged
 
     def checked(self, spec: MethodSpec, name: str, value: float) -> float:
-        """The value, where it lies in the setting's range: a NaN would come out as epsilon 0.
+        """The value as a float, once it is known to lie in the setting's range.
+
+        NaN lies in none: a training with it would come out at epsilon 0.
 
         Raises:
-            ConfigError: It does not; the message names the range.
+            ConfigError: It lies outside; the message names the range.
         """
         setting = spec.known_settings[name]
         if not setting.admits(value, self.sizes):
@@ -76,8 +82,12 @@ class SettingsResolver:
 
 
 def check_settings(numbers: SettingsResolver) -> None:
-    """Every given setting exists and lies in its range, whether or not its method is trained."""
-    seen: dict[tuple[str, str], str] = {}
+    """Refuse a given setting that does not exist or is out of its range, its method trained or not.
+
+    Raises:
+        ConfigError: That, or one setting is given twice, under two names of its method.
+    """
+    seen: dict[tuple[str, str], str] = {}  # canonical method, setting -> the method's name as given
     for name, values in numbers.config.settings.items():
         spec = find(name)
         model = find(spec.model) if spec.model else spec
@@ -99,17 +109,20 @@ def check_settings(numbers: SettingsResolver) -> None:
 def unread_settings(
     numbers: SettingsResolver, trained: Iterable[tuple[str, Iterable[str]]]
 ) -> dict[Place, str]:
-    """Given settings that nothing reads, by method and setting as given, and why.
+    """Settings of ``--settings`` that no training of the plan reads.
 
     Args:
-        numbers: Resolves the settings that were asked for.
-        trained: Method of each arm, and names of the numbers that it has.
+        numbers: Holds the settings that were given.
+        trained: Of each arm, its method's name and the names of its settings.
+
+    Returns:
+        (method as given, setting) -> why nothing reads it.
     """
     read: set[Place] = set()
     for method, settings in trained:
         spec = find(method)
         names = {*settings, *spec.conversions}
-        if spec.control_of:
+        if spec.control_of:  # it scales its step by the threshold of the method that it controls
             names.add("threshold")
         for name in names:
             read.add((spec.name, name))
