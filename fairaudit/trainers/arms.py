@@ -1,4 +1,10 @@
-"""Code of the user's own as methods and arms; it is imported in a process of its own alone."""
+"""The user's own training code as methods and arms of an audit.
+
+``--trainer`` names functions that train a model; ``--synthesizer`` names functions that make a
+synthetic table, and ``--synthetic`` a table that was made elsewhere: our reference method is then
+trained on the table. The user's modules are never imported in this process: what a function
+declares is asked for in a process of its own.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -18,15 +24,18 @@ from fairaudit.trainers.child import Declared, Request
 from fairaudit.trainers.process import answer_of
 from fairaudit.trainers.study import NAME
 
-REFERENCE_OF = "-reference"  # what a trainer trains without privacy
-GIVEN = "synthetic"  # the arm of a table that was given
+REFERENCE_OF = "-reference"  # ends the name of a method: what a trainer trains without privacy
+GIVEN = "synthetic"  # the method and arm of the table that --synthetic names
 
 
 def methods(config: AuditConfig) -> Iterator[MethodSpec]:
-    """The methods that options name: each trainer after its own reference, each synthesizer.
+    """Describe as methods the trainers, synthesizers and the given table that options name.
+
+    Each trainer comes after its own reference, what it trains without privacy; with
+    ``--reference sgd`` it has none.
 
     Raises:
-        ConfigError: A name that is none; an option that does not go with them.
+        ConfigError: A name is not ``module:function``; another option does not go with such code.
     """
     code = (*config.trainer, *config.synthesizer)
     if code and config.noise_multiplier is not None:
@@ -52,7 +61,14 @@ def methods(config: AuditConfig) -> Iterator[MethodSpec]:
 
 
 def _method(name: str, code: str, reference: str | None) -> MethodSpec:
-    """The description of code of the user's own; without a reference it has no privacy either."""
+    """Describe the user's code as a method.
+
+    Args:
+        name: Of the method.
+        code: ``module:function``; "" for a table that was given.
+        reference: The method that its cost is measured against; None: the method described is a
+            trainer's own reference, which has no privacy.
+    """
     return MethodSpec(
         name=name,
         summary=f"{code or 'a given table'}, not of this program",
@@ -62,7 +78,7 @@ def _method(name: str, code: str, reference: str | None) -> MethodSpec:
         settings={},
         reference=reference,
         reference_of=None if reference else name.removesuffix(REFERENCE_OF),
-        part="without_noise",
+        part="without_noise",  # the part of its cost that is there without noise
         capability=NAME,
     )
 
@@ -72,7 +88,14 @@ def arms(
     targets: Sequence[float | None],
     reference: Arm,
 ) -> Iterator[Arm]:
-    """Every method of these at every epsilon that it is asked for, after its reference.
+    """The arms of the user's code: each method at each target epsilon, after its reference.
+
+    A trainer's own reference and a given table are asked for no epsilon: each is one arm.
+
+    Args:
+        config: The options.
+        targets: The target epsilons of the audit; None stands for a given noise multiplier.
+        reference: The arm of plain SGD, whose settings are those of training on a table.
 
     Raises:
         ConfigError: A function that cannot be called, or not as the options ask.
@@ -80,9 +103,10 @@ def arms(
     for spec in admit_outside(config):
         declared = _declared(spec.trainer)
         search = None
-        for search_ranges in added("search_ranges"):  # one capability searches, or none
+        # At most one capability searches settings; it gives None without --tune.
+        for search_ranges in added("search_ranges"):
             search = search_ranges(config, declared.settings)
-        is_table = spec.trainer not in config.trainer
+        is_table = spec.trainer not in config.trainer  # a synthesizer's, or given
         if config.tune is not None and (is_table or not declared.settings):
             raise ConfigError(
                 f"--tune: {spec.trainer or GIVEN} declares no settings",
@@ -103,7 +127,8 @@ def arms(
             capability=spec.capability,
             search=search,
         )
-        if spec.reference is None or not spec.trainer:  # no code that an epsilon is asked of
+        # A trainer's own reference, or a given table: asked for no epsilon.
+        if spec.reference is None or not spec.trainer:
             yield arm
             continue
         for target in targets:
@@ -119,7 +144,10 @@ def arms(
 
 
 def _privacy(spec: MethodSpec, target: float | None) -> ArmPrivacy:
-    """What is asked of the trainer; nothing is proved of it. None: no privacy is asked for."""
+    """The privacy of an arm as planned: what its code is asked for, of which nothing is proved.
+
+    ``target``: the epsilon that is asked for; None: none is.
+    """
     reason = f"{spec.trainer} is asked for it; what it does is its own"
     if target is None:
         reason = "trained by the user's own code without privacy"
@@ -133,7 +161,13 @@ def _privacy(spec: MethodSpec, target: float | None) -> ArmPrivacy:
 
 
 def _declared(name: str) -> Declared:
-    """The settings and abilities that a trainer declares, read in another process."""
+    """The settings and abilities that the function ``module:function`` declares.
+
+    They are read in another process. A given table has no function (""), and declares nothing.
+
+    Raises:
+        ConfigError: No such module is found, or the function cannot be imported or called.
+    """
     if not name:
         return Declared({}, supports_no_noise=False)
     path = name.partition(":")[0]
@@ -143,15 +177,15 @@ def _declared(name: str) -> Declared:
             hint="run where it lies, or name its folder in PYTHONPATH",
         )
     try:
-        return _asked(name, code_digest([path]))
+        return _ask_declared(name, code_digest([path]))
     except OwnCodeError as error:
         hint = error.hint or f"python -c 'import {path}' shows where"
         raise ConfigError(f"{name}: {error.message}", hint) from error
 
 
 @lru_cache
-def _asked(name: str, digest: str) -> Declared:
-    """What a function says of itself, as long as its code is the same."""
+def _ask_declared(name: str, digest: str) -> Declared:
+    """Ask a function in its own process what it declares; kept while its code's digest is equal."""
     return answer_of(Request(name), Declared)
 
 
@@ -160,7 +194,11 @@ def identity(
     arm: Arm,
     delta: float,
 ) -> dict[str, object]:
-    """What a training of the user's code depends on beside that code, for its job's id."""
+    """What a training of the user's code depends on beside that code.
+
+    It enters the job's id, so that a job is trained anew where any of it has changed. ``asked`` is
+    epsilon and delta, None without privacy; ``table`` is the digest of the table that was given.
+    """
     target = arm.privacy.target_epsilon
     table = None
     if config.synthetic is not None:
@@ -178,7 +216,10 @@ def identity(
 
 
 def _libraries(module: str) -> dict[str, str]:
-    """Versions of the distributions that a module imports, or the code beside it."""
+    """Distribution -> version, of all that a module and the user's code that it imports import.
+
+    The version is "" where it is not known. A given table has no module (""), and no libraries.
+    """
     if not module:
         return {}
     homes = packages_distributions()

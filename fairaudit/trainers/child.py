@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
     Features = NDArray[np.float32] | pd.DataFrame
 
-Claimed = Mapping[str, object] | None
+Claimed = Mapping[str, object] | None  # the fields of a `Privacy`; None: nothing is claimed
 
-SUM_TOLERANCE = 1e-3  # of a row's probabilities from 1, as of given predictions
+# How far a row's probabilities may sum from 1; the same is allowed of predictions that are given.
+SUM_TOLERANCE = 1e-3
 _MIB = 2**20
 _CALL = "it is called with three arguments, docs/trainers.md; with settings with four"
 _TABLE = "a synthesizer returns a DataFrame with the columns of the table that it is given"
@@ -94,11 +95,14 @@ class Declared(NamedTuple):
 
 
 def main(parent: int, answer: str) -> NoReturn:
-    """Read a request from standard input, answer it, and end with all that was started.
+    """Read a pickled request from standard input, write the answer to a file, and exit at once.
+
+    The answer is a pickled ``Trained``, ``Synthesised`` or ``Declared``, or the ``OwnCodeError``
+    that says why there is none.
 
     Args:
-        parent: Id of the process that asks.
-        answer: Where the answer is put.
+        parent: Id of the process that asks; this one ends when it does.
+        answer: Path of the file to write.
     """
     threading.Thread(
         target=_end_with,
@@ -133,7 +137,11 @@ def main(parent: int, answer: str) -> NoReturn:
 
 
 def _function(request: Request) -> Callable[..., object]:
-    """The user's function that the request names, as "module:function"."""
+    """Import the user's function that the request names as ``module:function``.
+
+    Raises:
+        OwnCodeError: The import fails, or no such function is there.
+    """
     path, _, attribute = request.trainer.partition(":")
     module = _called(importlib.import_module, f"module {path!r}", request, path)
     function: Callable[..., object] | None = getattr(module, attribute, None)
@@ -144,7 +152,11 @@ def _function(request: Request) -> Callable[..., object]:
 
 
 def _declared(function: Callable[..., object], name: str) -> Declared:
-    """The function's setting ranges and abilities; refused if it cannot be called as expected."""
+    """What the function declares: ranges of its settings, and whether it can train without noise.
+
+    Raises:
+        OwnCodeError: A setting is no ``Range``; it does not take the arguments of the contract.
+    """
     ranges = {}
     for setting, ends in (getattr(function, "settings", None) or {}).items():
         if not isinstance(ends, Range):
@@ -154,7 +166,7 @@ def _declared(function: Callable[..., object], name: str) -> Declared:
     count = "three"
     if ranges:
         arguments, count = (*arguments, {}), "four"
-    with contextlib.suppress(ValueError):  # one whose signature is not told
+    with contextlib.suppress(ValueError):  # code in C may have no signature that could be checked
         try:
             inspect.signature(function).bind(*arguments)
         except TypeError as error:
@@ -166,9 +178,17 @@ def _declared(function: Callable[..., object], name: str) -> Declared:
 def _trained(
     function: Callable[..., object], request: Request, data: TrainingData, untouched: Request
 ) -> Trained:
-    """Train by the user's function; probabilities ``[n, Y]`` of the rows of ``request.test``.
+    """Train by the user's function, and predict the rows of ``request.test``.
 
-    ``untouched`` holds the same request: the function may have written over its data.
+    Args:
+        function: The user's.
+        request: What it is handed.
+        data: The request's training data.
+        untouched: The same request once more, whose rows are predicted: the function may have
+            written over its own.
+
+    Raises:
+        OwnCodeError: The user's code raised an error, or returned no usable predictor.
     """
     arguments: list[object] = [data, request.privacy, request.seed]
     if getattr(function, "settings", None):
@@ -191,7 +211,11 @@ def _trained(
 
 
 def _synthesised(made: object) -> Synthesised:
-    """The user's synthetic table with what it claims of its privacy."""
+    """What a synthesizer returned as a table, with the privacy that it claims for it.
+
+    Raises:
+        OwnCodeError: It is no DataFrame that can be read.
+    """
     import pandas as pd
 
     if not isinstance(made, pd.DataFrame):
@@ -200,7 +224,7 @@ def _synthesised(made: object) -> Synthesised:
     try:
         table = pa.Table.from_pandas(made, preserve_index=False)
     except (pa.ArrowException, ValueError, TypeError) as error:
-        raise OwnCodeError(f"its table cannot be read: {_said(error)}", _TABLE) from error
+        raise OwnCodeError(f"its table cannot be read: {_error_line(error)}", _TABLE) from error
     return Synthesised(table, _claim(claimed))
 
 
@@ -210,7 +234,17 @@ def _called(
     request: Request,
     *arguments: object,
 ) -> object:
-    """What the user's code returns; whatever it raises is told with its own traceback."""
+    """Call the user's code and return what it returns.
+
+    Args:
+        function: What is called.
+        name: Of it, for a message.
+        request: What the training is handed: a hint may name its hidden column.
+        arguments: Of the function.
+
+    Raises:
+        OwnCodeError: The code raised whatever error, whose own traceback this one carries.
+    """
     try:
         return function(*arguments)
     except BaseException as error:
@@ -222,10 +256,10 @@ def _called(
         # From the user's first frame on, without this program's.
         inner = error.__traceback__.tb_next if error.__traceback__ else None
         trace = "".join(traceback.format_exception(type(error), error, inner))
-        raise OwnCodeError(f"{name} raised {_said(error)}", hint, trace) from error
+        raise OwnCodeError(f"{name} raised {_error_line(error)}", hint, trace) from error
 
 
-def _said(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     """An error in one line, with where it was raised."""
     line = str(error).strip().partition("\n")[0]
     text = (f"{type(error).__name__}: {line}" if line else type(error).__name__)[:200]
@@ -241,7 +275,19 @@ def _predicted(
     request: Request,
     classes: int,
 ) -> NDArray[np.float32]:
-    """Checked probabilities ``[n, Y]``, float32, each row's most probable class kept."""
+    """The user's probabilities ``[n, Y]`` of some rows, checked and as float32.
+
+    The most probable class of each row stays the same when numbers are rounded to float32.
+
+    Args:
+        predict: The user's ``predict_proba``.
+        features: Of the n rows.
+        request: What the training was handed, for messages.
+        classes: Y, how many there are.
+
+    Raises:
+        OwnCodeError: It raised an error, or what it returned are no such probabilities.
+    """
     assert features is not None
     rows = len(features)
     output = _called(predict, f"predict_proba of {request.trainer}", request, features)
@@ -271,7 +317,7 @@ def _predicted(
 
 
 def _claim(claimed: object) -> Claimed:
-    """The epsilon and delta that the trainer claims; None for no claim or an infinite epsilon."""
+    """The fields of the ``Privacy`` that is claimed; None for no claim or an infinite epsilon."""
     if claimed is None:
         return None
     if not isinstance(claimed, Privacy):
@@ -280,7 +326,10 @@ def _claim(claimed: object) -> Claimed:
 
 
 def _end_with(parent: int) -> None:
-    """End all that was started here when whoever asked is gone."""
+    """Wait until the process ``parent`` has ended, then kill this one and all of its group.
+
+    So no training outlives the audit that asked for it.
+    """
     while os.getppid() == parent:
         time.sleep(1.0)
     os.killpg(0, signal.SIGKILL)

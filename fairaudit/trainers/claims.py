@@ -29,7 +29,7 @@ ONE_TABLE = (
 
 
 def limitations(plan: Plan) -> Iterator[tuple[str, str]]:
-    """What is not known of arms that the user's own code trained."""
+    """What a report says is not known of arms that the user's code trains, as code and text."""
     keys = ", ".join(arm.key for arm in plan.arms if arm.capability == NAME)
     if keys:
         yield "own_trainer", NOT_CHECKED.format(who=keys)
@@ -43,9 +43,10 @@ def privacy(
     plan: Plan,
     results: Mapping[str, JobResult],
 ) -> ArmPrivacy:
-    """What is claimed over all trainings that finished; of a reference nothing.
+    """An arm's privacy after training: what was planned, with what its finished trainings claim.
 
-    A search is not charged, so nothing is claimed of the model that it chooses.
+    A reference or a given table, which no epsilon is asked of, keeps what was planned. A search is
+    not charged, so nothing is claimed of the model that it chooses.
     """
     target = arm.privacy.target_epsilon
     if target is None:
@@ -68,7 +69,11 @@ def _claim(
     plan: Plan,
     results: Mapping[str, JobResult],
 ) -> ClaimFacts:
-    """The largest that any training claims; nothing where one of them claims nothing."""
+    """The largest epsilon and the largest delta that any finished training of the arm claims.
+
+    Both are None unless every training claims something. ``trainings`` counts all of them,
+    ``claiming`` those that claim.
+    """
     claims = []
     for result in finished(plan, arm.key, results).values():
         of_seed = result.facts["claimed"]
@@ -81,6 +86,7 @@ def _claim(
         delta = max(claim["delta"] for claim in made)
 
     def said(name: str) -> str:
+        """What the claims say in that field of text, each text once; "" for nothing."""
         return "; ".join(dict.fromkeys(claim[name] for claim in made if claim[name]))
 
     return ClaimFacts(

@@ -42,7 +42,7 @@ class Privacy:
     accountant: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what is no claim."""
+        """Make epsilon and delta floats; refuse one out of range, or a text that is not a line."""
         for name in ("epsilon", "delta"):
             value = getattr(self, name)
             number = math.nan if isinstance(value, bool | str) else float(value)
@@ -96,7 +96,7 @@ class Range:
     log: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what is no range."""
+        """Refuse ends that do not ascend or are not finite, and a log scale that starts at 0."""
         if not -math.inf < self.low < self.high < math.inf or (self.log and self.low <= 0.0):
             raise ValueError(f"{self} is no range")
 
@@ -108,8 +108,8 @@ class Predictor(Protocol):
     """
 
     def predict_proba(self, features: NDArray[np.float32] | pd.DataFrame, /) -> ArrayLike:
-        """Probabilities [n, Y] in the order of ``TrainingData.classes``.
+        """Probabilities [n, Y] of n rows, whose features are encoded as in training.
 
-        For features as in training.
+        Columns are in the order of ``TrainingData.classes``.
         """
         ...

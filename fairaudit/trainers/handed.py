@@ -15,7 +15,12 @@ _LARGEST_SEED = 2**31  # what numpy, torch and scikit-learn all take
 
 
 def run_seed(job: Job, arm: Arm, repeat: int) -> int:
-    """The audit's seed, so that arms of one seed are paired; other repeats draw anew."""
+    """The seed that the user's code is given for one repeat of a job, counted from 0.
+
+    The first repeat gets the audit's own seed, so that all arms of one seed are paired. Further
+    repeats get seeds of their own, and so does a self-check, the arm with "#" in its key. Of a
+    search ``repeat`` is the number of the candidate.
+    """
     if not repeat and "#" not in arm.key:
         return job.seed
     return seed_of(job.seed, "init", arm.key, repeat) % _LARGEST_SEED
@@ -26,9 +31,9 @@ def asked_of(
     job: Job,
     arm: Arm,
 ) -> Privacy | None:
-    """What the code is asked for; None: to train without privacy.
+    """The privacy that the user's code is asked for in a job; None: to train without privacy.
 
-    A twin is asked for an infinite epsilon.
+    A twin, the arm's training once more without noise, is asked for an infinite epsilon.
     """
     target = arm.privacy.target_epsilon
     if target is None:
@@ -37,7 +42,10 @@ def asked_of(
 
 
 def with_groups(table: pa.Table, grouping: Grouping) -> pa.Table:
-    """The table with each row's group as a column, where it has none of that name."""
+    """The table with each row's group in a column more; as it is where it has that column.
+
+    A row that has no group has no value there.
+    """
     if grouping.name in table.column_names:
         return table
     missing = None

@@ -24,11 +24,16 @@ from fairaudit.trainers.synthetic import train_on_table
 def train(
     plan: Plan, job: Job, arm: Arm, prepared: SeedData
 ) -> tuple[dict[str, Array], dict[str, object]]:
-    """Arrays and facts of a job that the user's own code trains.
+    """Train one job of the user's own code, at one seed: a trainer, a search of it, or a table.
 
     Args:
         plan, job, arm: The audit's plan, the job to train and its arm.
         prepared: The seed's data.
+
+    Returns:
+        Arrays and facts as a ``JobResult`` holds them. Arrays of the arm without its noise, where
+        the job is of twins, are under ``without_noise.NAME``. The fact ``claimed`` has what each
+        training claims of its privacy, None for nothing.
 
     Raises:
         OwnCodeError: It failed, exceeded a limit, or predicted what is no probability.
@@ -40,6 +45,7 @@ def train(
     else:
         arrays, facts = _train(plan, job, arm, prepared)
     if job.is_twins:
+        # There is no twin of the steps alone, for the steps of the user's code are not seen.
         return named(WITHOUT_NOISE, arrays), {**facts, STEP_FACT: StepTwin.NONE}
     return arrays, facts
 
@@ -47,13 +53,21 @@ def train(
 def _search(
     plan: Plan, job: Job, arm: Arm, prepared: SeedData
 ) -> tuple[dict[str, Array], dict[str, object]]:
-    """Try settings in the declared ranges at one seed: arrays and facts of the best."""
+    """Train candidates with settings in the declared ranges at one seed, and weigh the best.
+
+    Returns:
+        Arrays of every candidate, with ``weights``: 1 for the one of the best score, else 0. Facts
+        of the search. Nothing is claimed of the model that is kept, for its search is not charged.
+    """
     assert arm.search is not None
 
     def train_at(
         number: int, settings: Mapping[str, float], fit: Int64, validation: Int64
     ) -> Trained:
-        """One try: trained on rows ``fit [n]``, predictions for the rows ``validation [m]``."""
+        """Train candidate ``number`` (the default is 0) on the training rows at ``fit [n]``.
+
+        It predicts the test rows, then the training rows at ``validation [m]``.
+        """
         request = _request(plan, job, arm, prepared, fit, validation)
         tried = replace(request, settings=settings, seed=run_seed(job, arm, number))
         return answer_of(tried, Trained)
@@ -70,7 +84,13 @@ def _search(
 def _train(
     plan: Plan, job: Job, arm: Arm, prepared: SeedData
 ) -> tuple[dict[str, Array], dict[str, object]]:
-    """Train each repeat at one seed: probabilities ``[R, n, Y]``, training counts, and facts."""
+    """Train each of R repeats at one seed.
+
+    Returns:
+        Arrays: ``probabilities`` [R, n, Y] of the test rows, and training rows by group. Facts:
+        ``claimed``, what each repeat claims of its privacy; at the first seed ``differs_by``, the
+        largest difference of a probability between two trainings that were handed the same.
+    """
     places, nothing = np.arange(len(prepared.encoded.split.train)), np.empty(0, np.int64)
     request = _request(plan, job, arm, prepared, places, nothing)
     runs = []
@@ -82,7 +102,8 @@ def _train(
         **training_counts(prepared),
     }
     facts: dict[str, object] = {"event": None, "claimed": [run.claimed for run in runs]}
-    if job.seed == plan.config.seed and not job.is_twins:  # is it deterministic?
+    # At the first seed the same is trained twice, to see whether the code is deterministic.
+    if job.seed == plan.config.seed and not job.is_twins:
         again = answer_of(replace(request, seed=run_seed(job, arm, 0)), Trained)
         facts["differs_by"] = float(np.abs(again.test - runs[0].test).max(initial=0.0))
     return arrays, facts
@@ -106,7 +127,7 @@ def _request(
     config, dataset, encoded = plan.config, prepared.dataset, prepared.encoded
     split, grouping = encoded.split, dataset.groupings[0]
     rows = split.train[fit]
-    hidden = ""
+    hidden = ""  # the group's column where rows lack it, so that an error about it can say why
     if config.raw:
         table = dataset.features
         if config.trainer_groups:
@@ -139,6 +160,7 @@ def _request(
 
 
 def _channels_first(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Images [n, H, W, C] as [n, C, H, W], as the user's code gets them; other rows unchanged."""
     if rows.ndim == 4:
         return np.ascontiguousarray(np.moveaxis(rows, -1, 1))
     return rows

@@ -1,4 +1,8 @@
-"""Trainings of the user's own code -> what they show beside their costs."""
+"""Finished trainings of the user's own code -> what they show beside their costs.
+
+Whether the code looks deterministic, claims more than it was asked for, heeds ``privacy``, keeps
+the order of the classes, predicts as well as ours without privacy, and whom a table leaves out.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -20,11 +24,11 @@ from fairaudit.trainers.claims import privacy
 from fairaudit.trainers.study import NAME, OwnArm, SyntheticGroup, Trainers
 
 Float64 = NDArray[np.float64]
-BEHIND = 0.01  # of accuracy: less is no matter between kinds of model
+BEHIND = 0.01  # of accuracy: a smaller lack may come of another kind of model
 
 
 def measure(audit: Audit) -> Trainers | None:
-    """What a report holds of them; None where no code of the user's was asked for."""
+    """What a report holds of the arms of the user's code; None where the audit has none."""
     plan, results = audit.plan, audit.results
     arms: list[OwnArm] = []
     groups: list[SyntheticGroup] = []
@@ -33,6 +37,7 @@ def measure(audit: Audit) -> Trainers | None:
             continue
         done = finished(plan, arm.key, results)
         differences = [result.facts.get("differs_by") for result in done.values()]
+        # The first seed alone has it: what was trained there twice.
         known = [value for value in differences if isinstance(value, float)]
         facts = OwnArm(
             arm=arm.key,
@@ -43,7 +48,7 @@ def measure(audit: Audit) -> Trainers | None:
             behind=_behind(arm, audit) if arm.reference is None else None,
         )
         arms.append(facts)
-        groups += _of_tables(arm, list(done.values()), audit)
+        groups += _table_groups(arm, list(done.values()), audit)
     if not arms:
         return None
     return Trainers(
@@ -75,7 +80,11 @@ def _same_as(
     plan: Plan,
     results: Mapping[str, JobResult],
 ) -> str:
-    """An arm of the same code that was asked for other privacy and predicts the same."""
+    """The key of an arm of the same code that predicts exactly the same at every shared seed.
+
+    The other arm was asked for another epsilon or none, so the code does not heed ``privacy``. ""
+    for no such arm, and for an arm that is a reference or a self-check ("#" in its key).
+    """
     target = arm.privacy.target_epsilon
     if target is None or "#" in arm.key:
         return ""
@@ -99,9 +108,15 @@ def _is_reordered(
     references: Mapping[int, JobResult],
     dataset: Dataset,
 ) -> bool:
-    """Whether another order of its columns is half as good as our model at every seed.
+    """Whether an arm would predict well, at every seed, were its classes in another order.
 
-    As good as the largest class is nothing; half as good is half-way from there to our model.
+    It then returns probabilities in an order that is not that of ``data.classes``. As they stand
+    they must predict worse than the largest class for every row would, and in the best order reach
+    at least half-way from there to our reference's accuracy.
+
+    Args:
+        done, references: Results by seed, of the arm and of our reference.
+        dataset: The data.
     """
     seeds = sorted(done.keys() & references.keys())
     for seed in seeds:
@@ -119,7 +134,10 @@ def _is_reordered(
 
 
 def _behind(arm: Arm, audit: Audit) -> Interval | None:
-    """The accuracy that a trainer's own reference lacks beside ours, where that is shown."""
+    """How much less accurate a trainer's own reference is than ours, with its 95 % interval.
+
+    None where the interval's lower end is below ``BEHIND``, or there is no interval.
+    """
     own, ours = (predictions(audit.plan, key, 0, audit.results) for key in (arm.key, REFERENCE))
     shared = evaluation(audit.dataset, audit.dataset.groupings[0])
     compared = compare(shared, arm.key, REFERENCE, own, ours)
@@ -130,7 +148,7 @@ def _behind(arm: Arm, audit: Audit) -> Interval | None:
 
 
 def _confusion(result: JobResult, dataset: Dataset) -> Float64:
-    """Share of test rows by predicted and true class, [Y, Y]."""
+    """Shares of a seed's test rows by predicted and true class, [Y, Y], of the first repeat."""
     n = len(dataset.classes)
     truth = dataset.labels[result.arrays["test_rows"].astype(np.int64)]
     predicted = result.arrays["probabilities"][0].argmax(-1)
@@ -143,14 +161,20 @@ def _confusion(result: JobResult, dataset: Dataset) -> Float64:
     return table
 
 
-def _of_tables(
+def _table_groups(
     arm: Arm,
     done: Sequence[JobResult],
     audit: Audit,
 ) -> Iterator[SyntheticGroup]:
-    """Shares and rates of each group in the synthetic rows beside the real ones.
+    """Each group's share of the rows and rate of the positive class: synthetic beside real rows.
 
-    A group whose size in the real rows may not be told is left out.
+    Shares are means over seeds; rates are over the rows of all seeds. A group that is hidden by
+    ``suppress_below`` is left out; nothing comes of an arm that trains on no table.
+
+    Args:
+        arm: The arm.
+        done: Its result at each seed.
+        audit: For the data and the options.
     """
     dataset, positive = audit.dataset, audit.dataset.positive
     for grouping in dataset.groupings:
@@ -159,8 +183,9 @@ def _of_tables(
             counts_of = result.facts.get("synthetic", {})
             assert isinstance(counts_of, Mapping)
             tables.append(counts_of.get(grouping.name))
+        # The arm trains on no table, or the groups are of two columns, which a table does not have.
         if not tables or None in tables:
-            continue  # groups that are made of two columns
+            continue
         counts = np.array(tables)  # [seeds, (real, synthetic), K, Y]
         sizes = counts.sum(-1)
         shares = (sizes / sizes.sum(-1, keepdims=True)).mean(0)
@@ -187,4 +212,5 @@ def _of_tables(
 
 
 def _number(value: float) -> float | None:
+    """The number; None for NaN, which a report may not hold."""
     return None if np.isnan(value) else float(value)

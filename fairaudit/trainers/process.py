@@ -26,11 +26,11 @@ Answer = TypeVar("Answer", Trained, Synthesised, Declared)
 
 
 def answer_of(request: Request, kind: type[Answer]) -> Answer:
-    """What the user's own code answers, in a process of its own.
+    """Have a request answered by the user's own code, in a process of its own.
 
     Args:
-        request: What it is handed.
-        kind: Of what the request asks for.
+        request: What the code is handed.
+        kind: The type of the answer that the request asks for.
 
     Raises:
         OwnCodeError: It failed, exceeded a limit, or gave back what cannot be used.
@@ -63,7 +63,19 @@ def _run(
     answer: Path,
     printed: Path,
 ) -> tuple[int, bool]:
-    """Exit code of the process that answers a request, and whether it was ended for its time."""
+    """Start the process that answers a request, and wait until it has ended or its time is up.
+
+    Args:
+        request: Given to it on standard input, pickled.
+        answer: File that it writes its answer to.
+        printed: File that gets all that it prints.
+
+    Returns:
+        Its exit code, and whether it was killed because it exceeded the request's timeout.
+
+    Raises:
+        OwnCodeError: No process can be started.
+    """
     paths = json.dumps([*sys.path, os.getcwd()])
     command = [sys.executable, "-c", _START, paths, str(os.getpid()), str(answer)]
     late = False

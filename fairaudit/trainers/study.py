@@ -19,18 +19,19 @@ _MOST_ROWS = 24
 
 
 class OwnArm(Part):
-    """One arm.
+    """What is seen of one arm that the user's own code trains.
 
     Args:
-        arm: Key.
+        arm: Its key.
         differs_by: The largest difference of a probability between two trainings with one seed;
-            None where there was one alone.
-        beyond: What it claims beyond what it was asked for, in words; or "".
-        same_as: Another arm of the code, without privacy or at another epsilon, that predicts the
-            same at every seed; or "".
-        is_reordered: With its classes in another order it would predict well, at every seed.
-        behind: Of what it trains without privacy, the accuracy that it lacks beside ``sgd``; None
-            for others, and where it is not told to be more than a point.
+            None where only one was trained.
+        beyond: The epsilon or delta that it claims beyond what it was asked for, in words; or "".
+        same_as: Key of another arm of the same code, without privacy or at another epsilon, that
+            predicts the same at every seed; or "".
+        is_reordered: Whether it would predict well at every seed, were its classes in another
+            order.
+        behind: How much less accurate than ``sgd`` it is, where it is what the code trains without
+            privacy; None for other arms, and where that is not shown to be a point or more.
     """
 
     arm: str
@@ -45,12 +46,13 @@ class SyntheticGroup(Part):
     """A group in an arm's synthetic tables beside the real training rows, means over seeds.
 
     Args:
-        arm, grouping, group: Where: an arm's table, and a group of a grouping.
-        real_share, share: Of the rows.
-        real_rate, rate: Of the positive class among the group's rows; None without such a class, or
-            without rows.
-        missing_at: Seeds at which the table has no row of the group.
-        missing_classes: Classes that the group has in the real rows, and at some seed not here.
+        arm, grouping, group: Whose table, and which group of which grouping.
+        real_share, share: The group's share of the real rows, and of the synthetic ones.
+        real_rate, rate: Share of the positive class among the group's rows, real and synthetic;
+            None without such a class, or without rows.
+        missing_at: Number of seeds at which the table has no row of the group.
+        missing_classes: Classes that the group has in the real rows, but not in the table of some
+            seed.
     """
 
     arm: str
@@ -65,20 +67,25 @@ class SyntheticGroup(Part):
 
 
 class Trainers(Study):
-    """Everything that is read of them beside costs."""
+    """What a report holds of the arms of the user's own code, beside their costs."""
 
     arms: tuple[OwnArm, ...]
     groups: tuple[SyntheticGroup, ...]
 
 
 def warnings(study: Trainers) -> Iterator[ReportWarning]:
-    """Whether code is deterministic, claims too much, heeds privacy, and leaves groups out."""
+    """The report's warnings about the user's own code, in the order of the arms.
+
+    A notice says whether code looks deterministic. Warnings are of code that claims more than it
+    was asked for, does not heed ``privacy``, returns classes in another order, predicts worse than
+    ``sgd`` without privacy, or makes tables that lack a group or a class of it.
+    """
     for arm in study.arms:
-        if arm.differs_by is not None:
+        if arm.differs_by is not None:  # trained twice, at the first seed
             beginning = f"{arm.arm} was trained twice at the first seed: "
             code, fix = "trainer_deterministic", ""
             message = f"{beginning}the same predictions, so it looks deterministic"
-            if arm.differs_by:  # of probabilities
+            if arm.differs_by:  # not 0
                 code = "trainer_not_deterministic"
                 message = f"{beginning}probabilities differ by up to {arm.differs_by:.2g}"
                 fix = "draw everything from the seed that it is given, as long as it is audited"
@@ -119,7 +126,7 @@ def _warning(
     fix: str,
     level: Literal["warning", "notice"] = "warning",
 ) -> ReportWarning:
-    """A warning of the report about one arm."""
+    """A warning of the report about one arm; ``fix`` says what to do, "" for nothing."""
     return ReportWarning(
         code=code,
         level=level,
@@ -129,10 +136,17 @@ def _warning(
     )
 
 
-def knob(compared: Sequence[Comparison]) -> Knob | None:
-    """What to change of an arm: less noise, where noise is most of the loss.
+def advised_knob(compared: Sequence[Comparison]) -> Knob | None:
+    """What to change so that an arm of the user's code costs less, by the larger part of its cost.
 
-    Where most is there without, other settings, if both that part and the whole cost are told.
+    A cost has two parts, what is there without noise and what noise adds. The first comparison of
+    which something was split decides: by its detected gap or cost, else by its loss over all rows.
+
+    Returns:
+        ``own noise``, less noise (a larger epsilon, more rows), where noise is the larger part.
+        ``own settings``, other settings of the code, where the part without noise is larger and
+        both it and the gap or cost are detected. None, nothing, where they are not, or where no
+        cost was split.
     """
     for comparison in compared:
         split = detected_split(comparison)
@@ -143,13 +157,14 @@ def knob(compared: Sequence[Comparison]) -> Knob | None:
         part = split.largest()
         if part.name != "without_noise":
             return "own noise"
-        is_told = bool(split.a) or split.metric in comparison.paid
-        return "own settings" if is_told and part.is_above else None
+        # A split names groups where it is of a detected gap; `paid` lists the detected costs.
+        is_detected = bool(split.a) or split.metric in comparison.paid
+        return "own settings" if is_detected and part.is_above else None
     return None
 
 
 def section(report: Report) -> Section | None:
-    """The groups of synthetic tables; None where there is no such table."""
+    """The section on groups in synthetic tables beside real rows; None where there is no table."""
     study = Trainers.of(report)
     if study is None or not study.groups:
         return None

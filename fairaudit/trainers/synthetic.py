@@ -30,21 +30,25 @@ from fairaudit.trainers.process import answer_of
 def train_on_table(
     plan: Plan, job: Job, arm: Arm, prepared: SeedData
 ) -> tuple[dict[str, Array], dict[str, object]]:
-    """Our model, trained on a synthetic table and tested on the real rows.
+    """Train our model on a synthetic table, and predict the real test rows.
 
-    It is the method of the reference, which takes no noise of its own. Scales and levels are
-    learned from the table, as from the training rows for the reference.
+    It is trained by the reference's method, plain SGD, without noise. Scales and levels of inputs
+    are learned from the table, as they are from the training rows for the reference.
+
+    Args:
+        plan, job, arm: The audit's plan, the job to train and its arm.
+        prepared: The seed's real data.
 
     Returns:
         Arrays as of every job. Facts: ``claimed``, what the code says of the table's privacy, and
-        ``synthetic``, by grouping the counts [K, Y] of the real training rows and of the table.
+        ``synthetic``: grouping -> the counts [K, Y] of the real training rows and of the table.
 
     Raises:
         OwnCodeError: The code failed, or made no such table.
         DataError: The table that was given cannot be used.
     """
     dataset, encoded = prepared.dataset, prepared.encoded
-    real = _whole(dataset, plan.config.group)
+    real = _with_groups_and_label(dataset, plan.config.group)
     table, claimed = _table(
         plan,
         job,
@@ -114,7 +118,7 @@ def _counts(
     k: int,
     n_classes: int,
 ) -> list[list[int]]:
-    """Rows by group and class, [K, Y]."""
+    """Numbers of rows by group and class, [K, Y]; ``k`` is K, the number of groups."""
     table = np.bincount(groups * n_classes + labels, minlength=k * n_classes)
     return [[int(rows) for rows in of_group] for of_group in table.reshape(k, n_classes)]
 
@@ -125,10 +129,14 @@ def _table(
     arm: Arm,
     rows: pa.Table,
 ) -> Synthesised:
-    """The synthetic table, as it was given or is made of the training rows."""
+    """The synthetic table with its claim: read as it was given, or made by the user's code.
+
+    ``rows``: the real training rows, from which code makes a table.
+    """
     config = plan.config
     if not arm.trainer:
         assert config.synthetic is not None
+        # All of its columns are read alike: no group, label or declared column is taken out.
         alone: dict[str, object] = {
             "data": config.synthetic,
             "group": (),
@@ -145,6 +153,7 @@ def _table(
     request = Request(
         trainer=arm.trainer,
         data=rows.to_pandas(),
+        # A synthesizer's twin is made without privacy; an infinite epsilon is for trainers.
         privacy=None if job.is_twins else asked_of(plan, job, arm),
         seed=run_seed(job, arm, 0),
         memory=config.trainer_memory,
@@ -153,8 +162,11 @@ def _table(
     return answer_of(request, Synthesised)
 
 
-def _whole(dataset: Dataset, columns: Sequence[str]) -> pa.Table:
-    """Every row with its groups and its label, as text."""
+def _with_groups_and_label(dataset: Dataset, columns: Sequence[str]) -> pa.Table:
+    """The features of every real row with its groups and its label as columns of text.
+
+    ``columns``: names of the groupings that are columns; others are made of two of them.
+    """
     table = dataset.features
     for grouping in dataset.groupings:
         if grouping.name in columns:
@@ -166,10 +178,11 @@ def _whole(dataset: Dataset, columns: Sequence[str]) -> pa.Table:
 
 
 def _features(table: pa.Table, real: pa.Table) -> pa.Table:
-    """The real rows' features and the table's under them.
+    """The features of the real rows, then those of the synthetic table, as one table.
 
     Raises:
-        DataError: Columns that are not there, of another type, or with levels that are in no row.
+        DataError: The synthetic table has no rows; it lacks a column, or has one of another type,
+            with missing values where the real column has none, or with a level of no real row.
     """
     if not table.num_rows:
         raise DataError("it has no rows")
@@ -205,10 +218,16 @@ def _places(
     names: tuple[str, ...],
     missing: int | None,
 ) -> Int64:
-    """Each row's place among these names, ``[N]``.
+    """For each row, the place in ``names`` of what it holds in a column, ``[N]``.
+
+    Args:
+        table: The synthetic table.
+        column: Its column of a label or of groups.
+        names: The classes or groups of the real rows.
+        missing: The place of a row without a value; None: such a row is refused.
 
     Raises:
-        DataError: A row that has none of them.
+        DataError: The column is not there, or a row holds none of the names.
     """
     if column not in table.column_names:
         raise DataError(f"it lacks the column {quoted(column)}")
