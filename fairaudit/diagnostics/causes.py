@@ -1,5 +1,9 @@
 """Why a group pays: every reading of the checkpoints of one training, taken after it.
 
+A checkpoint is a step that training kept: the R replicates' parameters before it, and the values
+that its rule had released. What clipping and noise of that step cost each group is split into terms
+(``risk_terms``; docs/methods.md 8): expectations over Poisson batches, which are drawn here anew.
+
 Nothing is drawn from a noise stream: the rule meets the very values that the step released. Batches
 and signs come from streams of their own, the same for every arm of a seed, so that arms are
 compared on them.
@@ -41,7 +45,8 @@ DRAWN = ("r_direction", "r_magnitude_effective")  # what the number of batches i
 MOST_BYTES = 2**28  # of their gradients, which are all held at once
 # Wanted standard errors, as a share of the part or of all parts: the larger.
 OF_PART, OF_ALL = 0.1, 0.01
-# Of these batches, behind the covariance in R_clip, which is small beside its first order.
+# So many of these batches are also summed with random signs, for the covariance in R_clip; few are
+# enough, for it is small beside the first order.
 PROBES = 4
 HESSIAN_RECORDS = 1024  # stratified by group; gradients are taken over all records
 
@@ -52,6 +57,10 @@ def read(
     trained: TrainedReplicates,
 ) -> dict[str, Tensor]:
     """What each checkpoint's step did to each group, series by name.
+
+    Args:
+        method, task: The method, and the training that it made.
+        trained: Its result, which holds the checkpoints.
 
     Returns:
         Series name -> [C, R, ...] float64 for C checkpoints; empty where nothing was kept, or where
@@ -73,7 +82,7 @@ def _stacked(readings: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 
 class StepTerms(NamedTuple):
-    """What the parts of one replicate's step were taken from."""
+    """What the terms of one replicate's step were computed from; capabilities read more of it."""
 
     batches: Batches
     means: Means
@@ -108,7 +117,7 @@ class CauseReading:
         )
 
     def at(self, checkpoint: Checkpoint) -> dict[str, Tensor]:
-        """All series of one step, [R, ...] each."""
+        """All series of one step, [R, ...] each; of a plain step those of curvature and records."""
         landscapes = []
         of_replicates = []
         for theta in checkpoint.parameters:
@@ -129,7 +138,7 @@ class CauseReading:
         return series
 
     def is_plain(self, checkpoint: Checkpoint) -> bool:
-        """Nothing is clipped and no noise is added: the reference, of which every term is zero."""
+        """Whether nothing is clipped or noised, as in the reference: then every term is zero."""
         return bool(torch.isinf(checkpoint.sensitivity).all())
 
     def _terms(
@@ -138,7 +147,7 @@ class CauseReading:
         landscapes: list[Landscape],
         trace: Tensor,
     ) -> tuple[dict[str, Tensor], list[StepTerms]]:
-        """The step's parts, [R, ...] each, and what they come from.
+        """The terms of one step, and what they were computed from.
 
         Two sets of Poisson batches are drawn, each from a random stream of its own: a pilot, which
         says how many batches are needed and what a typical shrinkage is, and the batches over which
@@ -147,7 +156,10 @@ class CauseReading:
         Args:
             checkpoint: The step.
             landscapes: The loss around the parameters, one of each replicate.
-            trace: Of each group's Hessian, a row for each replicate.
+            trace: Trace of each group's Hessian and, last, of all records', [R, K + 1].
+
+        Returns:
+            Name -> [R, ...], and one ``StepTerms`` for each replicate.
         """
         reader = StepReader(self.method, self.task, checkpoint)
         moments = reader.moments()
@@ -155,6 +167,7 @@ class CauseReading:
         means = [self._means(moments, r) for r in range(self.task.repeats)]
 
         def measured(batches: Batches, r: int) -> dict[str, Tensor]:
+            """The terms of replicate ``r``, as expectations over these batches."""
             forms = Forms.of(quadratic_forms(landscapes[r], vectors(batches, means[r])), batches)
             terms = dict(risk_terms(batches, means[r], forms, samplings[r]))
             terms["r_noise"] = noise_term(trace[r], samplings[r])
@@ -178,7 +191,7 @@ class CauseReading:
         return {**_stacked(of_replicates), "clipped_share": moments.clipped}, steps
 
     def _sampling(self, checkpoint: Checkpoint, replicate: int) -> Sampling:
-        """How a step at a checkpoint samples, and the noise's standard deviation on its mean."""
+        """A step's size, its sampling, and the standard deviation of the noise on its mean."""
         task = self.task
         expected = task.n_public / task.steps_per_epoch
         sigma = task.settings.get("noise_multiplier", 0.0)
@@ -191,7 +204,11 @@ class CauseReading:
         )
 
     def _means(self, moments: Moments, replicate: int) -> Means:
-        """Mean gradients ``[K + 1, P]`` by group, then over all, and their sums over n."""
+        """A replicate's gradients over all training records.
+
+        The means of every group and, last, of all records, and the sums over records divided by the
+        public N, before and after the rule scales them.
+        """
         group = torch.cat([moments.group[replicate], moments.whole[replicate].unsqueeze(0)])
         total, processed = moments.total[replicate], moments.processed[replicate]
         return Means(
@@ -214,6 +231,9 @@ class CauseReading:
             moments: Of all training records.
             label: Of the random stream that they are drawn from.
             count: M, how many; the first ``PROBES`` are also read with random signs.
+
+        Returns:
+            One for each replicate, without ``typical``.
         """
         task, n_records = self.task, self.task.pool.n_records
         expected = task.n_public / task.steps_per_epoch
@@ -270,7 +290,7 @@ def batches_needed(pilot: Sequence[Mapping[str, Tensor]], parameters: int) -> in
         parameters: P.
 
     Returns:
-        8 to 64, or as few as 256 MiB of gradients leave room for.
+        8 to 64; less than 64 where 256 MiB hold no more batches' gradients.
     """
     batches = float(LEAST)
     for terms in pilot:
@@ -290,7 +310,8 @@ def batches_needed(pilot: Sequence[Mapping[str, Tensor]], parameters: int) -> in
 def angle_turned(batches: Batches, means: Means) -> Tensor:
     """Degrees by which clipping turns the batch's gradient away from each group's, [K].
 
-    A mean over the batches; the groups' gradients are those of the whole training split.
+    A mean over the batches, below 0 where it turns towards the group's; the groups' gradients are
+    those of the whole training split.
     """
     group = means.group[:-1]
     before = cosine(batches.plain.unsqueeze(1), group)  # [M, K]

@@ -1,4 +1,8 @@
-"""Any records' gradients at a checkpoint, through the rule and released values of its step."""
+"""Any records' gradients at a checkpoint, through the rule and released values of its step.
+
+"Plain" is a gradient of the loss; "processed" is one of the method's own objective, times the
+factor that the clipping rule gives the record.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,11 +25,11 @@ MOST_BYTES = 2**31  # of kept parameters
 
 
 def refuse_too_many(count: int, parameters: int) -> None:
-    """Stop before training rather than out of memory after hours.
+    """Refuse more checkpoints than memory holds: before training rather than after hours.
 
     Args:
         count: Checkpoints.
-        parameters: Numbers kept at each, over all replicates.
+        parameters: Numbers kept at each, over all replicates; 4 bytes each.
 
     Raises:
         TrainingError: They would take more than 2 GiB.
@@ -42,10 +46,10 @@ class Sums(NamedTuple):
     """Weighted sums of the gradients of some records, for W rows of weights.
 
     Args:
-        plain: Of the loss, as they are, [W, R, P].
-        processed: Of the objective, as scaled by the rule.
-        scale, unclipped: Of each record, [R, B]; ``unclipped`` is the rule's factor of a zero
-            gradient.
+        plain: Sums of the plain gradients, [W, R, P].
+        processed: Sums of the processed gradients, [W, R, P].
+        scale: The rule's factor of each record, [R, B].
+        unclipped: The factor that it would give a zero gradient of the record's group, [R, B].
     """
 
     plain: Tensor
@@ -59,9 +63,9 @@ class Moments:
     """First moments of the gradients of the whole training split at one checkpoint, float64.
 
     Args:
-        group: g_a, [R, K, P]; NaN for an absent group.
+        group: g_a, means of each group's plain gradients, [R, K, P]; NaN for an absent group.
         whole: Mean over all records, [R, P].
-        total, processed: Sums over all records, of g_i and of the processed gradients, [R, P].
+        total, processed: Sums over all records, of plain and of processed gradients, [R, P].
         clipped: Share of each group's records whose factor is smaller than that of a zero gradient,
             [R, K].
     """
@@ -88,6 +92,7 @@ class StepReader:
         self.network.theta.copy_(checkpoint.parameters)
         self.objective: Objective[Any] = method.objective(task)
         self.rule: ClippingRule[Any] = method.rule(task)
+        # Whether training held the rule's factors to the sensitivity that it claims.
         self.is_limited = claims_sensitivity(method.release(task))
         self.most_rows = 4  # rows of weights that one call of sums may ask for
         self.tape = method.tape(self.objective)(
@@ -97,7 +102,12 @@ class StepReader:
         )
 
     def sums(self, records: Tensor, weights: Sequence[Tensor]) -> Sums:
-        """Weighted sums over records [B] of the training pool, each row of weights [B]."""
+        """Weighted sums of some records' gradients.
+
+        Args:
+            records: Their numbers in the training pool, [B].
+            weights: Rows [B], at most ``most_rows`` of them; one sum is made for each.
+        """
         if self.task.repeats == 1:
             index = records
         else:
@@ -125,7 +135,7 @@ class StepReader:
         return Sums(self._weighted(rows), processed, scale, unclipped)
 
     def moments(self) -> Moments:
-        """Group means and totals over the whole training split."""
+        """Means of each group and totals, over the whole training split."""
         pool = self.task.pool
         groups = pool.groups[: pool.n_records]
         shape = (self.task.repeats, pool.n_groups)
@@ -172,10 +182,15 @@ class StepReader:
         return 1.0
 
     def _weighted(self, rows: Sequence[Tensor]) -> Tensor:
+        """Sums [W, R, P] of the gradients of the last backward pass, for W rows of weights [R, B].
+
+        They are copies: the tape writes the next sums over its own.
+        """
         assert len(rows) <= self.most_rows
         return torch.stack([row.clone() for row in self.tape.sums(rows)])
 
     def _lead(self, values: Tensor) -> Tensor:
+        """With the replicate axis that the tape leaves out where there is one replicate."""
         if self.task.repeats == 1:
             return values.unsqueeze(0)
         return values
@@ -186,5 +201,5 @@ def poisson_batch(
     records: int,
     sample_rate: float,
 ) -> Tensor:
-    """One Poisson sample of 0..records-1, ascending, [B]."""
+    """One Poisson sample of the record numbers 0..records-1, ascending, [B]."""
     return torch.from_numpy(np.flatnonzero(stream.random(records) < sample_rate))

@@ -1,4 +1,4 @@
-"""Curvature of each group's mean loss: forms v^T H v and traces.
+"""Curvature of each group's mean loss: forms v^T H v and traces of its Hessian H.
 
 One answer per group and one for the whole, in the last place. Raw data: never private. Nothing here
 draws from a noise stream, and training does not know of it.
@@ -24,7 +24,7 @@ COLUMN_NUMBERS = 2**24  # held at once for traces of records
 NUMBERS_AT_ONCE = 2**18  # inputs of one graph: what a module's activations take is not known
 
 
-# First and second derivative of an elementwise function by its output.
+# First and second derivative of an activation, as functions of its output y.
 CURVES: dict[type[Layer], Callable[[Tensor], tuple[Tensor, Tensor]]] = {
     Tanh: lambda y: (1.0 - y * y, -2.0 * y * (1.0 - y * y)),
     Sigmoid: lambda y: (y * (1.0 - y), y * (1.0 - y) * (1.0 - 2.0 * y)),
@@ -101,7 +101,8 @@ def traces(
 
     Args:
         landscape: Model, parameters, records.
-        of_records: As of :func:`traces_of_records`.
+        of_records: tr H_i of every record, [n], as of :func:`traces_of_records`; None where they
+            are not known.
         seed: The audit seed; no training draws from the probes' stream.
 
     Source: Hutchinson 1990.
@@ -124,8 +125,8 @@ def traces_of_records(landscape: Landscape) -> Tensor | None:
 
     None where the model is no chain of linear layers and activations of ``CURVES``.
 
-    A layer's parameters move its outputs z by (x, 1) times as much: the trace over them is
-    |x|^2 + 1 times the trace over z.
+    A linear layer's outputs z are linear in its parameters, with its input x (and 1 for the bias)
+    as the coefficients: the trace over the parameters is |x|^2 + 1 times the trace over z.
     """
     layers = landscape.layers()
     if layers is None or not all(type(one) is Linear or type(one) in CURVES for one in layers):
@@ -143,7 +144,7 @@ def _traces_of_chain(
     layers: Sequence[Layer],
     rows: slice,
 ) -> Tensor:
-    """tr H_i of some records, [n].
+    """tr H_i of the records of a slice, [n], in one pass from the last layer to the first.
 
     The loss's Hessian in the outputs z of a layer is kept as sum_j w_j c_j c_j^T + diag(bend), and
     carried from the last layer down: ``weights`` [n, J], ``columns`` [n, J, width] and ``bend``

@@ -79,11 +79,11 @@ class GroupedRecords:
 
     @property
     def n_groups(self) -> int:
-        """K."""
+        """K, absent groups included."""
         return len(self.counts)
 
     def pieces(self, rows_at_once: int) -> Iterator[tuple[int, slice]]:
-        """Slices of at most so many rows, each of one group, with the group's number."""
+        """Group number and slice of rows, of one group and at most so many rows each."""
         for group, (first, end) in enumerate(itertools.pairwise(self.edges)):
             for start in range(first, end, rows_at_once):
                 yield group, slice(start, min(start + rows_at_once, end))
@@ -142,6 +142,7 @@ class Landscape:
     records: GroupedRecords
 
     def __post_init__(self) -> None:
+        """Detach the parameters, and give the records' features their type."""
         object.__setattr__(self, "theta", self.theta.detach().contiguous())
         if self.records.features.dtype != self.theta.dtype:
             features = self.records.features.to(self.theta.dtype)
@@ -153,7 +154,7 @@ class Landscape:
         return len(self.theta)
 
     def layers(self) -> list[Layer] | None:
-        """The engine's layers over ``theta``; None where it has no table entry for one of them."""
+        """The model as the engine's layers over ``theta``; None where the engine lacks one."""
         try:
             return bind(flatten(self.module), self.theta.unsqueeze(0))
         except TrainingError:

@@ -1,4 +1,7 @@
-"""What training is watched for: curves by group and epoch, and the lengths of its steps."""
+"""What training is watched for: curves by group and epoch, and the lengths of its steps.
+
+The training loop shows an observer every step and keeps the named readings that it returns.
+"""
 
 from collections.abc import Mapping
 
@@ -20,10 +23,16 @@ def cosine(a: Tensor, b: Tensor) -> Tensor:
 
 
 class FactorOfStep(Observer):
-    """``factor`` of every step, [R]: how long the rule makes it, clipping aside."""
+    """How much longer or shorter the clipping rule makes each step than plain SGD's.
+
+    The factor is what the rule gives a gradient that it does not clip: 1 for most rules, C/Z for
+    those that scale all gradients (``global``, ``global-adapt``). A twin of the training takes
+    plain steps times these factors, so that the cost of shorter steps is known apart from that of
+    clipping (docs/methods.md 7.1).
+    """
 
     def observe(self, view: StepView) -> Mapping[str, Tensor]:
-        """What the rule says of it."""
+        """The rule's one factor of this step for each replicate, as ``factor``, [R]."""
         return {"factor": view.step_factor()}
 
 
@@ -40,12 +49,14 @@ class EpochCurves(Observer):
     """
 
     def __init__(self) -> None:
+        # Steps not yet in the sums: logits, targets, (norm, factor, factor of a zero gradient) of
+        # each record, and groups.
         self._stash: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
         self._rows = 0
         self._sums: Tensor | None = None
 
     def observe(self, view: StepView) -> Mapping[str, Tensor]:
-        """Nothing until the epoch ends, then its means."""
+        """The epoch's means after its last step; empty after every other step."""
         if view.present is None:
             group = view.group
         else:  # padding in a group of its own, K, which is dropped
@@ -87,7 +98,8 @@ class EpochCurves(Observer):
         self._stash, self._rows = [], 0
         loss = -(torch.log_softmax(logits, -1) * targets).sum(-1)
         norms, scale, unclipped = factors.unbind(-1)
-        clipped = (scale < unclipped * (1 - 1e-4)).to(scale.dtype)  # the guard on norms is no clip
+        # Rules are handed norms rounded up by 1e-5; what that alone scales down is no clip.
+        clipped = (scale < unclipped * (1 - 1e-4)).to(scale.dtype)
         values = torch.stack(
             (
                 torch.ones_like(loss),

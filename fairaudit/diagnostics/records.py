@@ -1,4 +1,4 @@
-"""What goes with a costly record: its input's norm and its closeness to the boundary.
+"""What the papers find in records that pay more: long inputs, and closeness to the boundary.
 
 Raw data: never private. Source: Tran et al. 2021, sec. 5 and 6.
 """
@@ -17,7 +17,8 @@ ROWS_AT_ONCE = 4096  # in one forward pass
 def record_means(landscape: Landscape) -> dict[str, Tensor]:
     """Means over every group's records and, last, over all, [K + 1] float64 each.
 
-    ``input_norm``, and ``closeness``: 1 - sum f^2, in [0, 1 - 1/Y].
+    ``input_norm``, and ``closeness`` to the decision boundary: 1 - sum f^2 over the Y softmax
+    outputs f, from 0 (the model is certain) to 1 - 1/Y.
     """
     records = landscape.records
     network = stack([copy.deepcopy(landscape.module).to(landscape.theta)])

@@ -4,6 +4,11 @@ For theta' = theta - eta (gbar_B + psi) the expected change of a group's loss, t
 the change that the unclipped step would bring, plus R_clip, plus R_noise. R_clip splits further by
 what clipping does to the length of the batch's gradient (magnitude) and to its angle (direction).
 
+g_B is the gradient of a Poisson batch and gbar_B the same after the method's rule has scaled each
+record's (processed); both are sums divided by the expected batch size qN. psi is the noise. g_a is
+the mean gradient of group a, H_a the Hessian of its mean loss, rho = ||gbar_B|| / ||g_B|| the
+shrinkage. Where results have K + 1 places, the last is of all records together.
+
 Source: Tran et al. 2021, Thm 2; Esipova et al. 2023, Prop. 1 and 2, with the sign of R_noise and
 the scale of its std corrected (the noise on the average has std sigma s / qN).
 """
@@ -22,8 +27,9 @@ class Batches:
     Args:
         plain: g_B, sums over the batch divided by qN, [M, P].
         clipped: gbar_B, likewise.
-        probes: Rademacher sums of g_i minus their mean over each of the first S batches, [S, P].
-        clipped_probes: The same signs on the processed gradients.
+        probes: Sums over each of the first S batches of g_i less its mean over all records, each
+            times a random sign (Rademacher), [S, P].
+        clipped_probes: The same of processed gradients, with the same signs.
         unclipped: u, the rule's factor of a gradient that it does not clip; C/Z of a rule that
             scales all.
         typical: A shrinkage that does not depend on these batches, near theirs; see
@@ -39,14 +45,14 @@ class Batches:
 
     @property
     def kept(self) -> Tensor:
-        """Batches at which every term is defined, [M]: both gradients vanish, or neither does."""
+        """Whether every term is defined at a batch, [M]: both gradients vanish, or neither does."""
         before, after = (torch.linalg.vector_norm(v, dim=1) > 0 for v in (self.plain, self.clipped))
         same: Tensor = before == after
         return same
 
     @property
     def shrinkage(self) -> Tensor:
-        """rho = ||gbar_B|| / ||g_B||, [M]; 1 for an empty batch, which contributes zeros."""
+        """rho = ||gbar_B|| / ||g_B||, [M]; 1 where either vanishes, as for an empty batch."""
         before, after = self.plain.norm(dim=1), self.clipped.norm(dim=1)
         return torch.where(
             (before > 0) & (after > 0),
@@ -55,7 +61,7 @@ class Batches:
         )
 
     def typical_shrinkage(self) -> float | None:
-        """Their mean shrinkage, None where there is none; for other batches' ``typical``."""
+        """Mean shrinkage of the batches kept, for other batches' ``typical``; None if none is."""
         usable = self.shrinkage[self.kept]
         if len(usable):
             return float(usable.mean())
@@ -79,7 +85,10 @@ class Means:
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """v^T H_a v for every group and everybody, [..., K + 1]: of the batches' and means' vectors."""
+    """v^T H_a v for every group and everybody, [..., K + 1].
+
+    v is each vector of ``Batches`` of the same name, or ``Means.plain`` and ``Means.clipped``.
+    """
 
     plain: Tensor
     clipped: Tensor
@@ -90,7 +99,7 @@ class Forms:
 
     @classmethod
     def of(cls, flat: Tensor, batches: Batches) -> "Forms":
-        """From the forms of :func:`vectors`, [2 M + 2 S + 2, K + 1]."""
+        """Sort the forms [2 M + 2 S + 2, K + 1] of the vectors of :func:`vectors` by their kind."""
         m, s = len(batches.plain), len(batches.probes)
         plain, clipped, probes, clipped_probes, rest = torch.split(
             flat,
@@ -132,7 +141,7 @@ class Sampling:
 
 
 def vectors(batches: Batches, means: Means) -> Tensor:
-    """All vectors whose forms the terms need, [2 M + 2 S + 2, P]."""
+    """All vectors whose forms v^T H v the terms need, [2 M + 2 S + 2, P], as one array."""
     pair = torch.stack([means.plain, means.clipped])
     return torch.cat(
         [
@@ -158,7 +167,7 @@ def risk_terms(
     """
     eta, rho, keep = sampling.learning_rate, batches.shrinkage.unsqueeze(1), batches.kept
     linear = first_order(batches, means)
-    square = _products(
+    square = _by_part(
         rho**2,
         batches.unclipped**2,
         forms.plain,
@@ -174,37 +183,43 @@ def risk_terms(
 
 
 def first_order(batches: Batches, means: Means) -> Mapping[str, Tensor]:
-    """What each part of clipping takes from <g_a, step>, per batch, [M, K + 1] each.
+    """The first order of each part of clipping, per batch: what it takes from <g_a, g_B>.
 
-    Their mean over all batches is wanted, and that of <g_a, g_B> is known: <g_a, g_D>, also of the
-    processed gradients. With ``typical`` in place of the batch's own shrinkage a part is linear in
-    the two, so what it then misses that mean by is taken off. This moves no expectation, since
-    ``typical`` is fixed before the batches are drawn, and leaves of the spread over batches what
-    the shrinkage's own spread makes of it. Where a batch is dropped the means of the others are not
-    known: nothing is taken off.
+    Only the mean over batches is wanted, and a control variate lessens its error: the expectations
+    of <g_a, g_B> and <g_a, gbar_B> are known, <g_a, g_D> and <g_a, gbar_D> of all records. With
+    ``typical`` in place of the batch's own shrinkage a part is linear in these two products, so
+    that what it then misses its expectation by is known, and is taken off. This moves no
+    expectation, for ``typical`` is fixed before the batches are drawn; of the spread over batches
+    it leaves what the shrinkage's own spread makes. Nothing is taken off without ``typical``, and
+    where a batch is not kept, for then the expectation over the others is not known.
+
+    Returns:
+        ``magnitude``, ``magnitude_effective`` and ``direction``, [M, K + 1] each.
     """
     rho, typical = batches.shrinkage.unsqueeze(1), batches.typical
     on_plain = batches.plain @ means.group.T  # [M, K + 1]
     on_clipped = batches.clipped @ means.group.T
-    on_batches = _products(rho, batches.unclipped, on_plain, on_clipped)
+    on_batches = _by_part(rho, batches.unclipped, on_plain, on_clipped)
     if typical is None or not bool(batches.kept.all()):
         return on_batches
     off_plain = on_plain - means.plain @ means.group.T
     off_clipped = on_clipped - means.clipped @ means.group.T
-    off_batches = _products(rho.new_tensor(typical), batches.unclipped, off_plain, off_clipped)
+    off_batches = _by_part(rho.new_tensor(typical), batches.unclipped, off_plain, off_clipped)
     return {part: value - off_batches[part] for part, value in on_batches.items()}
 
 
-def _products(
+def _by_part(
     rho: Tensor,
     unclipped: float,
     plain: Tensor,
     clipped: Tensor,
 ) -> dict[str, Tensor]:
-    """What each part of clipping takes, from numbers ``plain`` of g_B and ``clipped`` of gbar_B.
+    """Split a number's change by clipping, ``plain`` of g_B less ``clipped`` of gbar_B, into parts.
 
-    The numbers [...] are either products with a vector and the factors rho and u, or quadratic
-    forms v^T H v and the factors squared.
+    Args:
+        rho: Shrinkage, or its square where the numbers are quadratic forms.
+        unclipped: u, the rule's factor of a gradient that it does not clip, or its square likewise.
+        plain, clipped: Products with one vector, or forms v^T H v, [...].
     """
     return {
         "magnitude": (1 - rho) * plain,
@@ -238,12 +253,15 @@ def clip_term(
 
 
 def noise_term(traces: Tensor, sampling: Sampling) -> Tensor:
-    """R_noise = + (eta^2 / 2) Tr(H_a) (sigma s / qN)^2, [K + 1]."""
+    """R_noise = + (eta^2 / 2) Tr(H_a) (sigma s / qN)^2, [K + 1], from the traces of H_a [K + 1]."""
     return traces * (sampling.learning_rate * sampling.noise_std) ** 2 / 2
 
 
 def mean_and_error(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Over the first axis [M, ...]: mean and its standard error; NaN where there are too few."""
+    """Mean over the first axis [M, ...], and its standard error.
+
+    The mean is NaN where M is 0, the error where M is 0 or 1.
+    """
     count = len(values)
     if not count:
         nothing = torch.full(

@@ -1,31 +1,36 @@
 """Membership inference by group: what a trained model tells of who was in its training rows.
 
-Every seed is a target, the others are its shadow models. With phi_is the log odds of record i's
-true class under the model of seed s, and b_is whether that model trained on it, the score of i at
-target s is the log likelihood ratio of two normals,
+An arm is trained once at each of S seeds, every time on another random half of the n rows. The rows
+that a model trained on are its members, the others its outsiders. Each model in turn is the target;
+those of the other seeds are its shadow models. An attacker accuses a row of being a member where
+its score exceeds a threshold.
+
+With phi_is the log odds of record i's true class under the model of seed s, and b_is whether that
+model trained on it, the score of i at target s is the log likelihood ratio of two normals,
 
     log N(phi_is; out_i + D_i, d_in) - log N(phi_is; out_i, d_out),
 
-all of it from the other seeds: d_in and d_out are the deviations of phi from a record's own means
-with and without it, pooled over all records; D_i is the difference of these means, drawn towards
-its mean over all records by as much as chance explains of its spread; out_i is the mean without the
-record that fits all of its shadows given D_i. Source: Carlini et al. 2022, section V, the online
-attack with one variance for all. They train hundreds of shadows; at sixteen a record's own
-difference is mostly chance, and the attack that takes it as it is finds less (docs/leakage.md). The
-target's own model is in none of these, and no membership of it is.
+all of it from the other seeds: d_in and d_out are the standard deviations of phi from a record's
+own means with and without it, pooled over all records; D_i is the difference of these means, drawn
+towards its mean over all records by as much as chance explains of its spread; out_i is the mean
+without the record that fits all of its shadows given D_i. Source: Carlini et al. 2022, section V,
+the online attack with one variance for all. They train hundreds of shadows; at sixteen a record's
+own difference is mostly chance, and the attack that takes it as it is finds less (docs/leakage.md).
+Neither the target's own model nor its membership enters any of these.
 
-Of n non-members' scores the j-th largest is exceeded by a new non-member's with chance j / (n + 1)
-exactly. So an attacker accuses outsiders at the rate a, and not these rows alone, where his
-threshold is the j-th and (j + 1)-th largest in the shares that make j / (n + 1) average a, ties
-broken by coins. Without a leak the true positive rate then is a at every size of a group.
+Of n outsiders' scores the j-th largest is exceeded by a new outsider's with chance j / (n + 1)
+exactly. So the threshold is the j-th or, at random, the (j + 1)-th largest, in the shares that make
+the chance a on average; ties are broken by coins. Then new outsiders, and not these rows alone, are
+accused at the rate a, and without a leak the true positive rate is a whatever a group's size.
 
 One threshold for all groups accuses members and outsiders of a group alike more often where its
-scores spread more. So groups are compared by how much more often members are accused there:
-``leakage_advantage``.
+scores spread more. So by that threshold groups are compared in how much more often members are
+accused than outsiders: ``leakage_advantage``.
 
-Intervals take of test records what two targets share; the rest is in the differences between
-targets. Targets also share their shadows, which moves the area under the curve of a group alone by
-half of what is left: simulated in ``benchmarks/leakage.py``.
+An influence is what one row contributes to a number; variances are sums of squared influences.
+Intervals count what rows do to two targets alike; what they do to one target is in the differences
+between targets. Targets also share their shadows, which moves the area under the curve of a group
+alone by half of what is left: simulated in ``benchmarks/leakage.py``.
 """
 
 from dataclasses import replace
@@ -39,17 +44,20 @@ from fairaudit.metrics.registry import WITHIN
 from fairaudit.metrics.tables import metric_table
 from fairaudit.metrics.within_model import PROBABILITY_FLOOR, Bools, Float64, Int64, SeedScores
 
-LEAST_TARGETS = 8  # of seven shadows, one record in 64 has none of a side
+LEAST_TARGETS = 8  # models of an arm: of seven shadows, one record in 64 has all on one side
 _LEAST_VARIANCE = 1e-24  # models that are all alike leave none
-_AROUND = 0.5  # of a rate, to either side: where its slope is read
-# The rates of false accusations within a group, and of one threshold for all.
+_AROUND = 0.5  # slopes are read from 1 - so much to 1 + so much times a rate of false accusations
+# Rate of false accusations by one threshold for all groups; WITHIN has those within a group.
 GLOBAL_RATE = 0.05
 _OF_ONE_THRESHOLD = ("leakage_tpr_global", "leakage_fpr_global")
+# The M metrics, in the order of every array [M, ...] below.
 METRICS_OF_LEAKAGE = ("leakage_auc", *WITHIN, *_OF_ONE_THRESHOLD, "leakage_advantage")
 
 
 def log_odds(probabilities: Float64 | NDArray[np.float32], labels: Int64) -> Float64:
-    """Log odds of the true class, ``log p_y - log sum of the others``, exact for p_y near 1, too.
+    """Log odds of each record's true class: log p_y less the log of the other classes' sum.
+
+    The sum, in place of 1 - p_y, keeps them exact where p_y is near 1.
 
     Args:
         probabilities: ``[n, Y]``.
@@ -69,18 +77,21 @@ def log_odds(probabilities: Float64 | NDArray[np.float32], labels: Int64) -> Flo
 
 
 def likelihood_ratios(confidence: Float64, member: Bools) -> Float64:
-    """Scores of every record at every target; larger where it rather was a member.
+    """The attack's score of every record at every target: larger where it rather was a member.
+
+    It is the log likelihood ratio that the module's docstring defines.
 
     Args:
-        confidence: phi, ``[S, n]``.
-        member: b, ``[S, n]``.
+        confidence: phi, log odds of the true class, ``[S, n]``.
+        member: b, whether each model trained on each record, ``[S, n]``.
 
     Returns:
-        ``[S, n]``; NaN where all shadows of a record are on one side.
+        ``[S, n]``; NaN where a record was a member, or an outsider, of all shadows of the target.
     """
     phi = confidence - confidence.mean(axis=0)  # no score depends on it, and squares stay small
     ins, outs = _Side.of(phi, member), _Side.of(phi, ~member)
     with np.errstate(invalid="ignore", divide="ignore"):
+        # Variance that chance alone gives to the difference of a record's two means.
         chance = ins.variance / ins.shadows + outs.variance / outs.shadows
         # Drawn towards their mean over records, by the share of their spread that is chance.
         difference, has_both = ins.mean - outs.mean, np.isfinite(chance)
@@ -105,11 +116,12 @@ def likelihood_ratios(confidence: Float64, member: Bools) -> Float64:
 
 
 class _Side(NamedTuple):
-    """The shadows of each target that trained on a record, or those that did not.
+    """For every target and record the shadows that trained on it, or those that did not.
 
     Args:
-        mean, shadows: Of each record's phi, and how many they are, ``[S, n]``.
-        variance: About these means, pooled over records, ``[S, 1]``.
+        mean: Of the record's phi over these shadows, ``[S, n]``; not finite where there are none.
+        shadows: How many they are, ``[S, n]``.
+        variance: Of phi about these means, pooled over records, ``[S, 1]``.
     """
 
     mean: Float64
@@ -118,7 +130,12 @@ class _Side(NamedTuple):
 
     @classmethod
     def of(cls, phi: Float64, side: Bools) -> "_Side":
-        """From phi and membership ``[S, n]``: at every target all seeds of the side but its own."""
+        """One side of every target, over all seeds but the target's own.
+
+        Args:
+            phi: Log odds of the true class, ``[S, n]``.
+            side: Whether each seed's model is on this side for each record, ``[S, n]``.
+        """
         # Sums over all seeds, less the target's own.
         seen = np.where(side, phi, 0.0)
         count = side.sum(axis=0) - side
@@ -137,7 +154,7 @@ class _Side(NamedTuple):
 
 
 def area(members: Float64, outsiders: Float64) -> tuple[float, Float64, Float64]:
-    """The chance that a member's score exceeds an outsider's, and each record's placement.
+    """The chance that a member's score exceeds an outsider's, and each record's part in it.
 
     Ties count half.
 
@@ -149,13 +166,13 @@ def area(members: Float64, outsiders: Float64) -> tuple[float, Float64, Float64]
         The area under the ROC curve; the share of outsiders below each member, ``[n1]``; the share
         of members above each outsider, ``[n0]``. Source: DeLong, DeLong and Clarke-Pearson 1988.
     """
-    below = _below(members, outsiders)
-    above = 1.0 - _below(outsiders, members)
+    below = _share_below(members, outsiders)
+    above = 1.0 - _share_below(outsiders, members)
     return float(below.mean()), below, above
 
 
-def _below(scores: Float64, among: Float64) -> Float64:
-    """The share of ``among`` ``[m]`` below each score ``[n]``, ties counting half."""
+def _share_below(scores: Float64, among: Float64) -> Float64:
+    """For each of n scores the share of the m others, ``among``, below it; ties count half."""
     ordered = np.sort(among)
     twice_rank = np.searchsorted(
         ordered,
@@ -170,12 +187,17 @@ def _below(scores: Float64, among: Float64) -> Float64:
 
 
 def accused(members: Float64, outsiders: Float64, rate: float) -> Float64:
-    """Chance with which each member is accused where outsiders are at that rate, ``[n1]``.
+    """Chance that each member is accused by the threshold that accuses outsiders at that rate.
+
+    It is between 0 and 1 where the threshold, or a tie with it, is decided by a coin.
 
     Args:
-        members: Scores, ``[n1]``.
-        outsiders: Non-members' scores, which set the threshold, ``[n0]``.
-        rate: Of false accusations.
+        members: Their scores, ``[n1]``.
+        outsiders: Their scores, which set the threshold, ``[n0]``.
+        rate: Chance that a new outsider is accused.
+
+    Returns:
+        ``[n1]``; the mean is the true positive rate.
     """
     # Between the lower-th and the next largest score, in the share that makes the rate exact.
     place = rate * (len(outsiders) + 1)
@@ -193,12 +215,14 @@ def accused(members: Float64, outsiders: Float64, rate: float) -> Float64:
 
 
 def _exceeds(scores: Float64, falling: Float64, j: int) -> Float64:
-    """Chance ``[n]`` that each score exceeds the j-th largest of others; coins break ties.
+    """Chance ``[n]`` that each score exceeds the j-th largest of others.
+
+    A score that equals it takes its place at random among all that are equal.
 
     Args:
         scores: ``[n]``.
         falling: The others, largest first.
-        j: From 1; none exceeds the 0th, all exceed one beyond the last.
+        j: Counted from 1; no score exceeds the 0th, and every score one beyond the last.
     """
     if j < 1 or j > len(falling):
         return np.full(len(scores), float(j > 0))
@@ -214,11 +238,11 @@ def _exceeds(scores: Float64, falling: Float64, j: int) -> Float64:
 
 
 def wrongly_accused(outsiders: Float64, rate: float) -> Float64:
-    """Chance with which each non-member is accused by the threshold of all the others.
+    """Chance that each outsider is accused by the threshold that the other outsiders set, ``[n0]``.
 
     Args:
-        outsiders: Scores, ``[n0]``.
-        rate: Of false accusations; the chances' mean.
+        outsiders: Their scores, ``[n0]``.
+        rate: Of false accusations, which is the mean of these chances.
     """
     ordered, accusations = np.sort(outsiders), rate * len(outsiders)
     above = len(outsiders) - np.searchsorted(ordered, outsiders, "right")
@@ -230,11 +254,11 @@ def wrongly_accused(outsiders: Float64, rate: float) -> Float64:
 
 
 class Attack(NamedTuple):
-    """One arm as an attacker sees it: its models on all rows of the audit.
+    """What an attack on one arm starts from: its S models, on all n rows of the audit.
 
     Args:
-        confidence: Log odds of the true class, ``[S, n]``.
-        member: Who was trained on, ``[S, n]``.
+        confidence: Log odds of each row's true class under each model, ``[S, n]``.
+        member: Whether each model trained on each row, ``[S, n]``.
     """
 
     confidence: Float64
@@ -242,12 +266,12 @@ class Attack(NamedTuple):
 
 
 class _Target(NamedTuple):
-    """The scores of the rows at one target.
+    """One attacked model: the scores of the rows at it, and the metrics that they give.
 
     Args:
-        score: ``[n]``.
-        member: Who was trained on, ``[n]``.
-        groups: ``[n]``, of K.
+        score: Larger where a row rather was a member, ``[n]``.
+        member: Whether the model trained on each row, ``[n]``.
+        groups: Of each row, 0 to K - 1, ``[n]``.
         n_groups: K.
     """
 
@@ -257,16 +281,21 @@ class _Target(NamedTuple):
     n_groups: int
 
     def inside(self, k: int) -> Bools:
-        """The rows of group k, ``[n]``; all of them where k is K."""
+        """Whether each row is of group k, ``[n]``; K stands for all rows."""
         if k == self.n_groups:
             return np.ones(len(self.groups), dtype=np.bool_)
         inside: Bools = self.groups == k
         return inside
 
     def values(self, factor: float) -> Float64:
-        """Every metric with its false accusation rates times ``factor``, ``[M, K + 1]``.
+        """Every metric where the rates of false accusations are ``factor`` times the usual ones.
 
-        For slopes alone: the area has no rate, so its row is 0.
+        Two such arrays give the slopes that :meth:`scores` takes. The area under the curve has no
+        such rate, so its values here are 0.
+
+        Returns:
+            ``[M, K + 1]``, the last column over all rows; NaN for a group without members or
+            without outsiders.
         """
         score, member = self.score, self.member
         values = np.full((len(METRICS_OF_LEAKAGE), self.n_groups + 1), np.nan)
@@ -283,17 +312,19 @@ class _Target(NamedTuple):
         return values
 
     def scores(self, slopes: Float64) -> list[SeedScores]:
-        """The metrics with every record's influence.
+        """Every metric at this target, with each row's influence on it.
 
-        A record's is its part of a mean; a non-member's also moves the threshold, and with it a
-        rate by the slope of that rate, ``[M, K + 1]``. Of a threshold for all groups that part is
-        counted for the record's own group.
+        A row influences the means that it is part of. An outsider also moves the threshold, and
+        with it a rate by that rate's slope. The threshold for all groups moves every group's rates;
+        of that an outsider's influence counts what it does to its own group.
 
         Args:
-            slopes: Of each metric in the rate of false accusations, over all targets.
+            slopes: Of each metric in its rate of false accusations, mean over targets,
+                ``[M, K + 1]``.
 
         Returns:
-            For each of M metrics its values by group, the last of all rows, with the influences.
+            For each of the M metrics its values by group and, last, over all rows, with the
+            influences of the rows.
         """
         score, member = self.score, self.member
         n, m = len(score), len(METRICS_OF_LEAKAGE)
@@ -309,21 +340,21 @@ class _Target(NamedTuple):
             # Influences on the number of all rows, or on that of the record's own group.
             influence = whole if k == self.n_groups else within
             values[0, k], below, above = area(score[ins], score[outs])
-            influence[0, ins], influence[0, outs] = _parts(below), _parts(above)
+            influence[0, ins], influence[0, outs] = _influences(below), _influences(above)
             for at, rate in enumerate(WITHIN.values(), start=1):  # the area is metric 0
                 chance = accused(score[ins], score[outs], rate)
                 wrongly = wrongly_accused(score[outs], rate)
                 values[at, k] = chance.mean()
-                influence[at, ins] = _parts(chance)
-                influence[at, outs] = -slopes[at, k] * _parts(wrongly)
+                influence[at, ins] = _influences(chance)
+                influence[at, outs] = -slopes[at, k] * _influences(wrongly)
             chance = accused(score[ins], everyone, GLOBAL_RATE)
             wrongly = wrongly_of_all[inside[~member]]
-            moved = _parts(wrongly) * len(wrongly) / len(everyone)
+            moved = _influences(wrongly) * len(wrongly) / len(everyone)
             tpr, fpr, advantage = range(1 + len(WITHIN), m)
             values[tpr, k], values[fpr, k] = chance.mean(), wrongly.mean()
             values[advantage, k] = values[tpr, k] - values[fpr, k]
-            influence[tpr, ins], influence[tpr, outs] = _parts(chance), -slopes[tpr, k] * moved
-            influence[fpr, outs] = _parts(wrongly) - slopes[fpr, k] * moved
+            influence[tpr, ins], influence[tpr, outs] = _influences(chance), -slopes[tpr, k] * moved
+            influence[fpr, outs] = _influences(wrongly) - slopes[fpr, k] * moved
             influence[advantage] = influence[tpr] - influence[fpr]
         within, whole = np.nan_to_num(within), np.nan_to_num(whole)
         all_rows = np.ones(n, dtype=np.bool_)
@@ -333,19 +364,23 @@ class _Target(NamedTuple):
 def attack_tables(
     private: Attack, baseline: Attack | None, groups: Int64, n_groups: int
 ) -> tuple[dict[str, MetricTable], EvaluatedRecords]:
-    """A table for every metric of leakage: of an arm, and of its reference and the change if any.
+    """Attack every model of an arm and of its reference, and reduce each metric to a table.
 
     Arms are paired: a seed's membership is the same in both.
 
     Args:
         private: The arm.
-        baseline: Its reference on the same rows and seeds, or None.
+        baseline: Its reference on the same rows and seeds; None for an arm that has none.
         groups: Of the rows, ``[n]``.
         n_groups: K.
+
+    Returns:
+        Metric -> table, and the index of the rows that were scored at any target. With a reference
+        there is ``reference.METRIC`` for it and ``change.METRIC`` for arm less reference.
     """
     arms = [private] if baseline is None else [private, baseline]
     scores = [likelihood_ratios(*arm) for arm in arms]
-    usable = np.isfinite(scores[0])  # which shadows there are is the same for both
+    usable = np.isfinite(scores[0])  # by memberships, which are the same in both arms
     rows = [np.flatnonzero(use) for use in usable]
     records = EvaluatedRecords.of(rows, groups, n_groups)
     of_arms: list[list[list[SeedScores]]] = []  # by arm, seed and metric
@@ -381,7 +416,7 @@ def attack_tables(
     return tables, records
 
 
-def _parts(chance: Float64) -> Float64:
-    """What each of some records contributes to their mean."""
-    parts: Float64 = (chance - chance.mean()) / len(chance)
-    return parts
+def _influences(chance: Float64) -> Float64:
+    """Influence of each of n records on the mean of these chances, ``[n]``; they sum to 0."""
+    influences: Float64 = (chance - chance.mean()) / len(chance)
+    return influences

@@ -1,4 +1,8 @@
-"""Trainings on random halves -> what they leak, by group, in the report's types."""
+"""Trainings on random halves -> what they leak, by group, in the report's types.
+
+"Members" are rows that a model trained on. A number is "gated" where it rests on enough rows and
+seeds for rules to judge it.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -34,12 +38,17 @@ ESTIMAND = (
 def measure_leakage(
     plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]
 ) -> tuple[Measured, ...]:
-    """What models of random halves tell of who was trained on; a seed without a result is left out.
+    """Attack the models of every arm, and measure the success by every grouping.
+
+    A seed at which the arm or its reference has no result is left out.
 
     Args:
-        plan: Of these trainings.
-        dataset: Groups.
+        plan: Of the trainings on random halves.
+        dataset: The audit's, for its groupings.
         results: Job id -> result.
+
+    Returns:
+        One for each grouping and arm.
     """
     measured = []
     for grouping in dataset.groupings:
@@ -51,16 +60,16 @@ def measure_leakage(
             trained = []
             for done in by_arm:
                 trained.append([done[seed] for seed in seeds])
-            measured.append(_attacked(arm, grouping, trained))
+            measured.append(_measure_arm(arm, grouping, trained))
     return tuple(measured)
 
 
-def _attacked(
+def _measure_arm(
     arm: Arm,
     grouping: Grouping,
     trained: Sequence[Sequence[JobResult]],
 ) -> Measured:
-    """One arm by one grouping, beside its reference where it has one.
+    """How well the attack does on one arm, by group, beside the arm's reference if it has one.
 
     Args:
         arm: The attacked arm.
@@ -69,7 +78,7 @@ def _attacked(
     """
     n_seeds = len(trained[0])
     if n_seeds < LEAST_TARGETS:
-        return _nothing(
+        return _unmeasured(
             arm, grouping, f"{numbered(n_seeds, 'model')} to attack; {LEAST_TARGETS} are needed"
         )
     rows: NDArray[np.int64] = trained[0][0].arrays["rows"].astype(np.int64)
@@ -97,8 +106,8 @@ def _attacked(
     for k in range(len(cut.names)):
         members = float(attacks[0].member[:, groups == k].sum(axis=1).mean())
         members_of_all += members
-        measures.append(_measure(k, cut, tables, members))
-    measures.append(_measure(len(cut.names), cut, tables, members_of_all))
+        measures.append(_measure_group(k, cut, tables, members))
+    measures.append(_measure_group(len(cut.names), cut, tables, members_of_all))
     gaps: list[Gap] = []
     for name, table in tables.items():
         if "no gap" not in spec_of(name).needs:
@@ -112,7 +121,13 @@ def _measured(
     measures: Sequence[GroupMeasure],
     gaps: Iterable[Gap],
 ) -> Measured:
-    """What was found by group and, last, of all rows."""
+    """The result for one arm by one grouping.
+
+    Args:
+        arm, grouping: Which.
+        measures: Numbers of each group and, last, of all rows.
+        gaps: Between the groups.
+    """
     return Measured(
         arm=arm.key,
         reference=arm.reference or "",
@@ -124,12 +139,16 @@ def _measured(
     )
 
 
-def _measure(
+def _measure_group(
     k: int, cut: GroupSelection, tables: Mapping[str, MetricTable], members: float
 ) -> GroupMeasure:
     """All numbers of group k, or of all rows where k is K.
 
-    ``members``: how many of its rows a model is trained on, in the mean.
+    Args:
+        k: The group.
+        cut: The K groups with their numbers of rows.
+        tables: Metric -> its values at every target.
+        members: How many rows of the group a model is trained on, mean over models.
     """
     group, reason = "", ""
     if k < len(cut.names):
@@ -138,7 +157,7 @@ def _measure(
     estimates, ungated = {}, {}
     for name, table in tables.items():
         number = estimate(reading(table, cut, k))
-        if number.ends is None:  # too few rows: a rate at 1 % of fifty rows is none
+        if number.ends is None:  # nor is its value told: a rate at 1 % of fifty rows is none
             number = undefined(number.reason, number.unit, number.n_test)
         estimates[name] = number
         too_few = too_few_for_gates(table, cut, [k])
@@ -155,8 +174,8 @@ def _measure(
     )
 
 
-def _nothing(arm: Arm, grouping: Grouping, reason: str) -> Measured:
-    """Too few models were trained: every group and number is named, nothing is known."""
+def _unmeasured(arm: Arm, grouping: Grouping, reason: str) -> Measured:
+    """The result where too few models were trained: every number is undefined for this reason."""
     sides = ("", "reference.", "change.") if arm.reference else ("",)
     estimates = {}
     for side in sides:
@@ -178,7 +197,10 @@ def _nothing(arm: Arm, grouping: Grouping, reason: str) -> Measured:
 
 
 def measure(audit: Audit) -> Leakage | None:
-    """What a report holds of the attacked trainings; None where there are none."""
+    """What a report holds of membership inference; None where ``--leakage`` was not asked for.
+
+    ``audit``: with the results of the trainings on random halves.
+    """
     plan, dataset = audit.plan.beside.get(NAME), audit.dataset
     if plan is None:
         return None

@@ -16,8 +16,15 @@ def on_everyone(
 ) -> dict[str, Array]:
     """How sure models are of the true class of every row of the audit, and which rows they learned.
 
+    It is all that the attack reads of a training.
+
+    Args:
+        task, trained: The training, and its R models.
+        prepared: The rows of this seed: members as its training rows, all others as test rows.
+
     Returns:
-        ``rows`` [n] int64, ascending; ``member`` [n] bool; ``confidence`` [R, n] float64, log odds.
+        ``rows`` [n] int64, row numbers, ascending; ``member`` [n] bool, whether each was trained
+        on; ``confidence`` [R, n] float64, log odds of its true class.
 
     Raises:
         DivergedError: Predictions that are not finite.

@@ -23,14 +23,17 @@ FIRST_SEED = 1_000_000
 def plan_beside(
     plan: Plan, dataset: Dataset, own_model: ModelFacts | None = None
 ) -> dict[str, Plan]:
-    """The trainings whose models are attacked; none where ``--leakage`` was not given.
+    """The plan of the trainings whose models are attacked, beside the audit's own.
 
     Args:
         plan: Of the audit.
         dataset, own_model: From which it was made.
 
+    Returns:
+        It under its name, ``leakage``; empty where ``--leakage`` was not given.
+
     Raises:
-        ConfigError: Other options, or too few rows, do not go together with it.
+        ConfigError: Other options, or too few rows, do not go together with ``--leakage``.
     """
     config = plan.config
     refuse_leakage(config)
@@ -54,7 +57,7 @@ def refuse_leakage(config: AuditConfig) -> None:
     """
     if not config.leakage:
         return
-    # It admits them, too; they were admitted when the audit was planned: nothing changes.
+    # The call also registers such methods; the audit's plan did so before, so nothing changes.
     if admit_outside(config):
         raise ConfigError(
             "--leakage attacks methods of this program, not code or tables of your own",
@@ -68,7 +71,7 @@ def refuse_leakage(config: AuditConfig) -> None:
 
 
 def leakage_config(config: AuditConfig, dataset: Dataset, delta: float) -> AuditConfig:
-    """The options of these trainings: those of the audit, sized for half of the rows.
+    """The options of the attacked trainings: the audit's, with sizes and noise for half the rows.
 
     One model of each seed and nothing beside it: an attack reads no twins and no diagnostics.
 
@@ -101,24 +104,29 @@ def leakage_config(config: AuditConfig, dataset: Dataset, delta: float) -> Audit
 
 
 def is_attacked(arm: Arm, config: AuditConfig) -> bool:
-    """Whether an arm takes part: one that somebody may ship, whose pool is of other rows."""
+    """Whether an arm's models are attacked.
+
+    They are where somebody may ship them, and where they learn from members alone.
+    """
     spec = find(arm.method)
-    # Such a pool is taken from the audit's rows: those whom the attack counts as outsiders.
+    # A pool for a student (PATE) is taken from rows that the attack would count as outsiders.
     from_rows = Need.PUBLIC_POOL in spec.needs and config.public_data is None
+    # With a source it is a control that reads another arm's thresholds; with a set, an ablation.
     return arm.source is None and not spec.method_set and not from_rows
 
 
 def not_attacked(planned: Sequence[Arm], attacked: Sequence[Arm]) -> Iterator[Notice]:
-    """A notice of the arms that take no part though they could be shipped; none without such arms.
+    """One notice that names the arms which could be shipped and yet are not attacked, if any.
 
     Args:
         planned: Arms of the audit.
-        attacked: Those of them that are trained to be attacked.
+        attacked: Arms that are trained to be attacked.
     """
     keys = {arm.key for arm in attacked}
     pools = []
     for arm in planned:
         is_of_pool = Need.PUBLIC_POOL in find(arm.method).needs
+        # Nobody ships a control, which has a source, or a self-check, whose key has a "#".
         if is_of_pool and arm.key not in keys and arm.source is None and "#" not in arm.key:
             pools.append(arm.key)
     if pools:

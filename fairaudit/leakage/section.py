@@ -1,4 +1,8 @@
-"""Membership inference: how well an attacker tells who was trained on, by group."""
+"""Membership inference: how well an attacker tells who was trained on, by group.
+
+Members are rows that a model trained on, outsiders rows that it did not. At a rate of false
+accusations of 5 % the attacker accuses 5 % of the outsiders.
+"""
 
 import math
 
@@ -71,12 +75,12 @@ def section(report: Report) -> Section | None:
         "leakage",
         title,
         blocks,
-        brief=(Text(_line(leakage, models)),),
+        brief=(Text(_sentence(leakage, models)),),
     )
 
 
 def _within_groups(report: Report, leakage: Leakage) -> Table:
-    """What the attack finds in each group, and the most that epsilon lets any attack find."""
+    """The table of what the attack finds in each group, beside the most that epsilon allows."""
     rows: list[tuple[Cell, ...]] = []
     for comparison, group in every_group(leakage.comparisons):
         ceiling = _ceiling(leakage, comparison.arm)
@@ -97,7 +101,7 @@ def _within_groups(report: Report, leakage: Leakage) -> Table:
 
 
 def _scope(leakage: Leakage) -> list[str]:
-    """Sentences on what the attack can and cannot show: epsilons, and where it has no power."""
+    """Sentences on what the attack can show: each arm's epsilon, and where it has little power."""
     sentences, weak = [], []
     for arm in leakage.arms:
         if arm.epsilon is None:
@@ -118,7 +122,7 @@ def _scope(leakage: Leakage) -> list[str]:
 
 
 def _gaps(leakage: Leakage) -> Table:
-    """Gaps between groups, and the smallest that this many rows and models would have found."""
+    """The table of gaps between groups, each beside the smallest that would have been detected."""
     rows: list[tuple[Cell, ...]] = []
     for comparison in leakage.comparisons:
         arm, grouping = plain(comparison.arm), plain(comparison.grouping)
@@ -134,7 +138,7 @@ def _gaps(leakage: Leakage) -> Table:
                 if gap.direction:
                     read += f", {plain(gap.direction, 60)}"
             elif gap.size.excludes_zero:
-                # Off zero by itself, but not once all that is compared is counted.
+                # The interval for this metric's pairs excludes zero, that for all comparisons not.
                 read += " among all that is compared"
             detectable = with_unit(gap.minimum_detectable, "fraction")
             rows.append(
@@ -151,8 +155,11 @@ def _gaps(leakage: Leakage) -> Table:
     return table(head, rows, most=_MOST_ROWS)
 
 
-def _line(leakage: Leakage, models: int) -> str:
-    """One line for a terminal, the references last."""
+def _sentence(leakage: Leakage, models: int) -> str:
+    """What a terminal shows of the section: members found in up to four groups of each arm.
+
+    ``models``: how many were trained of each method.
+    """
     texts = []
     for comparison in sorted(leakage.comparisons, key=lambda c: not c.reference):
         ceiling = _ceiling(leakage, comparison.arm)
@@ -171,14 +178,15 @@ def _line(leakage: Leakage, models: int) -> str:
 
 
 def told_rate(value: float) -> str:
-    """A ceiling in per cent, rounded up."""
+    """The most that any attack can find, in per cent; rounded up, for it is an upper bound."""
+    # A tenth of a per cent is the last digit; less than 1e-9 of it is rounding, not a value above.
     return f"{math.ceil(1000 * value - 1e-9) / 10:g} %"
 
 
 def _ceiling(leakage: Leakage, key: str) -> float | None:
-    """The most of its members that any attack finds at ``ACCUSED``; None where nothing bounds it.
+    """The most members that any attack finds where 5 % of outsiders are accused, as a share.
 
-    ``key``: of the arm.
+    None where no epsilon bounds it. ``key``: of the arm.
     """
     arm = leakage.arm(key)
     if arm:
@@ -186,4 +194,4 @@ def _ceiling(leakage: Leakage, key: str) -> float | None:
     return None
 
 
-SECTIONS = {"gates": section}
+SECTIONS = {"gates": section}  # it stands before the core section of that name

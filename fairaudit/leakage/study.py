@@ -1,4 +1,8 @@
-"""What membership inference found, as a report holds it."""
+"""What membership inference found, as a report holds it.
+
+A recipe is an arm of the audit, trained anew on random halves of its rows, with settings and noise
+for that many. The ceiling is what its epsilon allows any attack to find.
+"""
 
 from collections.abc import Iterator
 from functools import partial
@@ -21,7 +25,8 @@ class AttackedArm(Part):
         reference: Of the arm that it stands beside, or None.
         epsilon: Of one such model, None where none is proved: of its own events, on half of the
             rows.
-        ceiling: The most that any attacker can do on such a model; empty where nothing is proved.
+        ceiling: The most that any attacker can find, at each rate of false accusations that is
+            measured within a group; empty where nothing is proved.
         models_planned, models_finished: Each is a target, and a shadow of the others.
         failed: Trainings without a result.
         trainings: Digest of all that the finished trainings follow from.
@@ -37,7 +42,10 @@ class AttackedArm(Part):
     trainings: str
 
     def at_most(self, rate: float) -> float | None:
-        """The largest true positive rate at that false positive rate; None where there is none."""
+        """The share of members that any attack finds at most, at that rate of false accusations.
+
+        None where nothing is proved, or the ceiling is not known at this rate.
+        """
         return next(
             (f.true_positive_rate for f in self.ceiling if f.false_positive_rate == rate), None
         )
@@ -62,12 +70,15 @@ class Leakage(Study):
 
     @property
     def trainings(self) -> dict[str, str]:
-        """Recipe -> digest of all that its finished models follow from."""
+        """Key of each recipe -> digest of all that its finished models follow from.
+
+        Where it is equal in two reports, the same models were attacked.
+        """
         return {arm.arm: arm.trainings for arm in self.arms}
 
     @property
     def unfinished(self) -> dict[str, str]:
-        """Recipes of which models have no result, and how many."""
+        """Key of each recipe that lacks models -> words that say how many have no result."""
         unfinished = {}
         for arm in self.arms:
             if arm.failed:
@@ -76,7 +87,7 @@ class Leakage(Study):
         return unfinished
 
     def arm(self, key: str) -> AttackedArm | None:
-        """The recipe of that key, None where it was not attacked."""
+        """The recipe of that arm's key; None where the arm was not attacked."""
         return next((arm for arm in self.arms if arm.arm == key), None)
 
 
@@ -91,9 +102,10 @@ PHRASES = {
 
 
 def findings(report: Report) -> Iterator[Finding]:
-    """Every interval of an attack's success that lies above the ceiling as a whole.
+    """A finding for every rate whose whole interval lies above what the arm's epsilon allows.
 
-    Only numbers within a group at a fixed rate have a ceiling, and only where epsilon is proved.
+    Such a rate says that the method or its inputs leak more than is proved. Only the rates within a
+    group have a ceiling, and only where epsilon is proved.
     """
     leakage = Leakage.of(report)
     if leakage is None:

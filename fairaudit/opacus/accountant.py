@@ -31,13 +31,15 @@ class Accountant:
     steps: int = 0
 
     def event(self) -> SampledGaussian | None:
-        """What the steps so far released; None where nothing is claimed."""
+        """What the steps so far released; None without noise, where nothing is claimed."""
         if self.planned is None:
             return None
         return replace(self.planned, steps=self.steps)
 
     def epsilon(self, delta: float | None = None) -> float:
-        """Epsilon of the steps so far, for adding or removing one record; inf without noise.
+        """Epsilon of the steps so far, for adding or removing one record.
+
+        Without noise it is 0 before the first step and inf after it.
 
         Args:
             delta: In (0, 1), in place of the target's.

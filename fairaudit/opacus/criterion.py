@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fairaudit.errors import TrainingError
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs, targets) -> loss
 
 
 class CheckedCriterion:
@@ -19,7 +19,7 @@ class CheckedCriterion:
 
     Args:
         criterion: Of outputs [B, ...] and targets [B, ...].
-        ghost: Opacus' criterion of ghost clipping, or None.
+        ghost: Opacus' criterion of ghost clipping, which then computes the loss; else None.
         reduction: ``mean`` or ``sum``.
         checked: Called with the number of records of each batch that passed.
     """
@@ -45,10 +45,14 @@ class CheckedCriterion:
         return taken(outputs, targets)
 
     def _watch(self, outputs: Tensor, targets: Tensor) -> None:
-        """Compare the first gradient that arrives; of ghost clipping the second is scaled."""
+        """Have the first gradient that arrives at the outputs checked in the backward pass.
+
+        Ghost clipping has a second backward pass, whose gradients are scaled and are not checked.
+        """
         waiting = [self._alone(outputs.detach(), targets)]  # taken by the first gradient
 
         def arrived(gradient: Tensor) -> None:
+            """Check the first gradient [B, ...] and report how many records passed."""
             if waiting:
                 self._refuse_mixing(gradient, waiting.pop())
                 self._checked(len(gradient))
@@ -62,7 +66,7 @@ class CheckedCriterion:
         batched, expected = batched[usable], expected[usable]
         if not expected.numel():
             return
-        room = torch.finfo(expected.dtype).eps ** 0.5
+        room = torch.finfo(expected.dtype).eps ** 0.5  # for rounding: half of the digits
         largest = float(expected.abs().max())
         if not torch.allclose(
             batched,
@@ -78,11 +82,15 @@ class CheckedCriterion:
             )
 
     def _alone(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """What each record alone adds to the gradient at its output, ``[B, ...]``."""
+        """The gradient at each record's output if the loss is the mean (sum) of single losses.
+
+        It is computed from each record by itself, ``[B, ...]``.
+        """
         if not len(outputs):
             return outputs
 
         def loss(output: Tensor, target: Tensor) -> Tensor:
+            """The criterion of a batch of this one record."""
             return self.criterion(output.unsqueeze(0), target.unsqueeze(0)).sum()
 
         gradient = torch.func.grad(loss)

@@ -1,4 +1,9 @@
-"""The step of fairaudit's engine as an Opacus optimizer: Opacus computes the records' gradients."""
+"""The step of fairaudit's engine as an Opacus optimizer: Opacus computes the records' gradients.
+
+Some rules ask about a batch before they scale its gradients: for a noised count, which moves a
+threshold or bounds, and which the accountant charges with the step. Opacus may cut a batch into
+parts (``BatchMemoryManager``), each with a backward pass of its own; together they are one step.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -22,23 +27,27 @@ from fairaudit.privacy.noise import GaussianNoise
 
 
 class Streams(NamedTuple):
-    """Where a training's noise is drawn from: that of gradients, and that of questions."""
+    """Where a training's noise is drawn from: on its gradients, and on what its rule asks."""
 
     noise: GaussianNoise
     query: GaussianNoise
 
 
 class PoissonBatches(Sampler[list[int]]):
-    """The engine's Poisson samples as a batch sampler: a coin of exactly 1 / steps_per_epoch.
+    """The engine's Poisson samples as a batch sampler of a PyTorch loader.
+
+    Every record joins every batch with probability exactly 1 / steps_per_epoch. The sampler also
+    knows which batches were dealt, so that each step can be held to be of the next of them.
 
     Args:
         stream: Draws the samples.
-        records: In the data set.
+        records: Number of records in the data set.
         steps_per_epoch: Batches of one iteration, empty ones included.
-        ahead: Whether processes draw batches before they are asked for.
+        ahead: Whether the loader's worker processes draw batches before the loop asks for them.
     """
 
-    begun: Callable[[], object] = staticmethod(lambda: None)  # called when an iteration begins
+    # Called when an iteration begins; the optimizer puts its own function here.
+    begun: Callable[[], object] = staticmethod(lambda: None)
 
     def __init__(
         self,
@@ -63,10 +72,10 @@ class PoissonBatches(Sampler[list[int]]):
             yield batch
 
     def take(self, records: int) -> None:
-        """Use up the loader's next batch; a step of another size is refused.
+        """Take the next dealt batch as that of a step of so many records.
 
         Raises:
-            ConfigError: No batch of so many records is the next.
+            ConfigError: No batch was dealt, or the next is of another size, or one was skipped.
         """
         # Without processes that draw ahead, a second batch is dealt only after the first's step.
         skipped = len(self.dealt) > 1 and not self.ahead
@@ -80,7 +89,7 @@ class PoissonBatches(Sampler[list[int]]):
 
 
 class _Part(NamedTuple):
-    """Records of a batch: norms and groups [1, B], gradients [B, P_j] of each parameter."""
+    """A batch, or a part of it: norms and groups [1, B], gradients [B, P_j] of each parameter."""
 
     norms: Tensor
     group: Tensor
@@ -92,7 +101,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
 
     :func:`make_private` makes it. ``accountant`` says what its steps cost. Where a batch comes in
     parts (``BatchMemoryManager``), a rule that asks about the batch keeps the records' gradients
-    until its last.
+    until its last part.
 
     Args:
         optimizer: The PyTorch optimizer, which moves the parameters along released gradients.
@@ -143,7 +152,10 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         self._forget()
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Opacus' schedulers would reach neither the rule nor the accountant."""
+        """Refuse another noise multiplier or clipping bound, as Opacus' schedulers would set.
+
+        They would reach neither the rule nor the accountant.
+        """
         # The first assignment, Opacus' own, and one of the same value pass.
         if (
             name in ("noise_multiplier", "max_grad_norm")
@@ -157,13 +169,13 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
     def set_groups(self, group: Tensor) -> None:
         """Say the group of each record of this batch, or part of a batch, before its backward pass.
 
-        A method that does not read groups is not told.
+        For a method that does not read groups nothing is done.
 
         Args:
             group: Whole numbers [B] in 0..K-1, in the order of the batch.
 
         Raises:
-            ConfigError: Not that.
+            ConfigError: Other numbers, or not one for each record.
         """
         if not self.arm.reads_groups:
             return
@@ -182,12 +194,21 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         self._group = group.to(self._device, torch.int64)
 
     def describe(self) -> dict[str, Tensor]:
-        """The rule's state by name, [1, ...] each, as a threshold or bounds; all of it released."""
+        """The rule's state by name, as a threshold or bounds, [1, ...] each.
+
+        All of it was released, so that it may be shown.
+        """
         described: dict[str, Tensor] = self._rule.part.describe(self._rule.released)
         return described
 
     def pre_step(self, closure: Callable[[], float] | None = None) -> bool:
-        """Release the step's gradient into ``p.grad``; False after a part that is not the last.
+        """Take a batch, or a part of it, and after the last part release the step's gradient.
+
+        Opacus' ``step`` calls it in place of its own clipping and noise.
+
+        Returns:
+            Whether the released gradient is in ``p.grad``, so that the PyTorch optimizer may move;
+            False after a part that is not the last.
 
         Args:
             closure: Not read: ``step`` has called it.
@@ -213,7 +234,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         return last
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Refused: noise that a training goes on with, and its steps, are nowhere saved.
+        """Refuse it: the state of the noise's streams, and the steps taken, are nowhere saved.
 
         Raises:
             ConfigError: Always.
@@ -224,21 +245,21 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         )
 
     def _forget(self) -> None:
-        """Nothing of a batch that broke off reaches the next: a record would be in it twice."""
-        self._waiting: list[_Part] = []
-        self._sums: Tensor | None = None
-        self._sensitivity: Tensor | None = None
+        """Drop what is left of a batch that broke off: in the next, a record could count twice."""
+        self._waiting: list[_Part] = []  # parts of this step's batch that are not scaled yet
+        self._sums: Tensor | None = None  # of the scaled ones, [1, P]; None before the first
+        self._sensitivity: Tensor | None = None  # of this step, [1]
         self._records = 0  # of this step's batch so far
         self._checked: int | None = None  # records of the loss that waits for its step
         self._step_skip_queue.clear()
         self._batches.dealt.clear()
 
     def passed(self, records: int) -> None:
-        """Note that the loss of so many records is made of each record's own."""
+        """Note that the loss of so many records was checked; the criterion calls it."""
         self._checked = records
 
     def _admit(self, records: int, last: bool) -> None:
-        """Count a part of the batch, and charge the step with its last.
+        """Count a part of the batch, of so many records, and charge the step with its last part.
 
         Raises:
             ConfigError: Its loss was not checked, or the batch is not the loader's next.
@@ -257,7 +278,10 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             self.accountant.charge()
 
     def _gather(self, last: bool) -> None:
-        """Take a part of the batch from the backward pass, and scale what can be scaled."""
+        """Take a part of the batch from the backward pass, and scale it if the rule can.
+
+        A rule that asks about the batch scales all parts after the last.
+        """
         part = self._part()
         self._admit(part.norms.shape[1], last)
         self._waiting.append(part)
@@ -265,7 +289,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             self._scale()
 
     def _part(self) -> _Part:
-        """The records that the backward pass left; zero where not finite (rule R6)."""
+        """The gradients that the backward pass left; 0 for records whose own is not finite."""
         gradients = []
         for p in self.params:
             flat = self._get_flat_grad_sample(p)
@@ -291,7 +315,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         )
 
     def _groups(self, records: int) -> Tensor:
-        """The groups that were set for so many records, [1, B]; zeros for a rule that reads none.
+        """The groups that were set for so many records, [1, B]; zeros if the method reads none.
 
         They serve one batch: the next must be set anew.
 
@@ -311,7 +335,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         return group.unsqueeze(0)
 
     def _scale(self) -> None:
-        """Scale the parts that wait, by one question about all of them, and add them to the sum."""
+        """Scale the parts that wait and add them to the sum; the rule asks about them at once."""
         norms = torch.cat([part.norms for part in self._waiting], 1)
         group = torch.cat([part.group for part in self._waiting], 1)
         factors, self._sensitivity = scaled(self._rule, norms, group)
@@ -325,12 +349,12 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         self._waiting.clear()
 
     def _add(self, parts: list[Tensor]) -> None:
-        """Add a scaled sum, one tensor [P_j] for each parameter."""
+        """Add a sum of scaled gradients to the step's, one tensor [P_j] for each parameter."""
         flat = torch.cat(parts).unsqueeze(0)
         self._sums = flat if self._sums is None else self._sums.add_(flat)
 
     def _close(self) -> None:
-        """Noise, once, then the divisor: released to ``p.grad``; the rule moves on."""
+        """Close the step: add noise once, divide by qN, write ``p.grad``, move the rule's state."""
         assert self._sums is not None
         assert self._sensitivity is not None
         released = self._release(
@@ -351,7 +375,10 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
 
 
 class GhostOptimizer(RuleOptimizer):
-    """The same with ghost clipping: factors are asked for between Opacus' two backward passes.
+    """The same with ghost clipping, which never holds the records' gradients.
+
+    Opacus' first backward pass gives their norms, :meth:`factors` the factor of each, and the
+    second pass the sum of the scaled gradients.
 
     A rule that asks about the batch has to see all of it, so such a batch cannot come in parts.
     """
@@ -359,7 +386,9 @@ class GhostOptimizer(RuleOptimizer):
     _made = False  # whether there are factors that no step has used
 
     def factors(self, norms: Tensor) -> Tensor:
-        """Each record's factor [B], from the norms of the records' gradients [B].
+        """Each record's factor [B], from the norms [B] of the records' gradients.
+
+        Opacus asks for them between its two backward passes.
 
         Raises:
             ConfigError: Two backward passes for one step; a part of a batch for a rule that asks
@@ -394,6 +423,7 @@ class GhostOptimizer(RuleOptimizer):
         return factor[0]
 
     def _forget(self) -> None:
+        """Drop what is left of a batch that broke off, its factors too."""
         super()._forget()
         self._made = False
 

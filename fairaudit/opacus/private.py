@@ -185,8 +185,12 @@ def make_private(
 def _trainer(method: str, groups: int) -> GradientMethod:
     """The trainer of a method whose step is a rule and a noised sum, so that any loop can take it.
 
+    Args:
+        method: Name, or ``module:ATTRIBUTE``.
+        groups: How many the user said that there are.
+
     Raises:
-        ConfigError: Another method; the message says what it is.
+        ConfigError: Another method (the message says why), or too few groups for it.
     """
     admit((method,))
     spec = find(method)
@@ -227,7 +231,7 @@ def _trainer(method: str, groups: int) -> GradientMethod:
 def _check_loop(
     model: nn.Module, optimizer: torch.optim.Optimizer, loader: DataLoader[Any]
 ) -> list[nn.Parameter]:
-    """Refuse what cannot be made private; the parameters that are trained.
+    """The parameters that are trained; refuses what cannot be made private.
 
     Raises:
         ConfigError: Model, optimizer or loader is private already, or not of the kind that can be.
@@ -270,6 +274,7 @@ def _check_loop(
 
 
 def _records(loader: DataLoader[Any]) -> int:
+    """How many records the loader's data set has."""
     return len(loader.dataset)  # type: ignore[arg-type]
 
 
@@ -278,10 +283,12 @@ def _schedule(
     epochs: int,
     n_public: int | None,
 ) -> Schedule:
-    """As an audit's plan: steps of an epoch are N over the batch size, rounded up.
+    """How long the training is, as an audit plans it.
+
+    An epoch has as many steps as N over the batch size, rounded up.
 
     Args:
-        loader: Without a batch size it says itself how many batches an epoch has.
+        loader: One without a batch size (its batch sampler is the user's) gives its own length.
         epochs: Passes.
         n_public: N; None: the number of records, which is then public.
 
@@ -311,7 +318,15 @@ def _arm(
     schedule: Schedule,
     groups: int,
 ) -> Arm:
-    """The arm that a plan would hold for these options: its numbers, noise and guarantee."""
+    """The arm that an audit's plan would hold for these options: its numbers, noise and guarantee.
+
+    Args:
+        model: Read for modules that Opacus or PyTorch did not write: the guarantee then says so.
+        method: Name, or ``module:ATTRIBUTE``.
+        options: As of an audit: epsilon or noise, delta, bound, and the method's other numbers.
+        schedule: How long the training is.
+        groups: K.
+    """
     config = resolve_config(
         {
             **options,
@@ -341,7 +356,10 @@ def _task(
     groups: int,
     classes: int,
 ) -> Task:
-    """What a method's rule is made from: its numbers and public facts, without a record."""
+    """What a method's rule is made from: its numbers and public facts, without a record.
+
+    What neither a rule nor ``facts`` reads is left empty.
+    """
     none = torch.zeros(0, dtype=torch.int64)
     pool = TrainingPool(
         torch.zeros(0, 1),
