@@ -1,4 +1,8 @@
-"""What a method is given and what it gives back."""
+"""What a method is given (:class:`Task`) and what it gives back (:class:`TrainedReplicates`).
+
+In shapes R is the number of replicates, the repeats of one seed that are trained side by side; N of
+training records, P of trained parameters, K of groups, Y of classes, T of steps.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
 
 
 def _cpu() -> torch.device:
+    """The default device of a task, imported late so that this file can be read without torch."""
     from fairaudit.engine.devices import CPU
 
     return CPU
@@ -35,7 +40,8 @@ class PublicPool:
 
     Args:
         features: [m, d], encoded like the training records.
-        groups: [m] int64 in 0..K-1, or None where they are not known; for readings only.
+        groups: [m] int64 in 0..K-1, or None where they are not known. They are for diagnostics:
+            no method trains on them.
     """
 
     features: InputRows
@@ -43,40 +49,49 @@ class PublicPool:
 
 
 class Predictor(Protocol):
-    """R models that predict: an engine's network, or models of another make."""
+    """R trained models that predict: the engine's network, or for instance logistic regressions."""
 
     @property
     def theta(self) -> Tensor:
-        """Parameters, [R, P]."""
+        """Parameters of every model, [R, P]."""
 
     @property
     def n_parameters(self) -> int:
-        """P."""
+        """P, the number of parameters of one model."""
 
     def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
-        """[R, n, Y] float32 for features [n, d] of records of those groups [n]."""
+        """Each model's class probabilities of n records, [R, n, Y] float32.
+
+        Args:
+            features: Encoded inputs, [n, d].
+            groups: Each record's group, [n], for models that standardise inputs by group.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One job for a method.
+    """One training that a method is asked for: one arm at one seed, with all its repeats.
 
     Args:
-        arm: Key; names the noise streams.
+        arm: The arm's key. It names the noise streams, so that no two arms share noise.
         seed: Audit seed.
-        repeats: R.
-        settings: The arm's numbers.
-        optimizer: Name.
-        model: A fresh start of this seed's model; every call gives the same parameters.
+        repeats: R, the runs to train side by side.
+        settings: The arm's numbers by the setting's name, for instance ``learning_rate``.
+        optimizer: Its name in ``engine.optimizers.OPTIMIZERS``.
+        model: The seed's initial model: every arm of a seed starts from the same parameters.
         pool: Training records.
-        steps_per_epoch, epochs: The schedule.
-        n_public: N.
-        sampling: Label of each repeat's sampling stream, [R]; equal labels share a stream.
-        source: Released series of the arm that this one controls, name -> [T, R'].
-        budget: Bytes of activations kept; performance only.
-        public: The student pool, for a method that needs one.
-        checkpoints: Steps that a method which trains by steps keeps for readings after training.
-        records: Id of every training record, [N]: the same whatever other records there are.
+        steps_per_epoch, epochs: The schedule: q is 1 / steps_per_epoch, T the product of both.
+        n_public: N, as it is public.
+        sampling: Label of each repeat's sampling stream, [R]. Equal labels draw equal batches, also
+            in different arms.
+        source: Series read from another training that this one follows, name -> [T, R'] for its R'
+            repeats; empty for a method that follows none.
+        budget: Bytes of activations to keep at most. It changes the speed and no result.
+        public: The student pool; None for a method that needs none.
+        checkpoints: Steps whose parameters and released values are to be kept, so that diagnostics
+            can read them after training; for methods that train by steps.
+        records: Id of every training record, [N], which no other record can change; None where no
+            method asks for ids.
         device: Where a method that trains by steps computes; its records and readings stay on the
             CPU.
     """
@@ -100,7 +115,7 @@ class Task:
     checkpoints: Collection[int] = ()
 
     def facts(self) -> PublicFacts:
-        """What may be known of a training before its first batch."""
+        """The public numbers (N, qN, K, Y), all that a rule or release may know beforehand."""
         import torch
 
         from fairaudit.engine.rules import PublicFacts
@@ -116,14 +131,15 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class TrainedReplicates:
-    """R trained copies.
+    """The R replicates of a task after training, and what was kept on the way.
 
     Args:
-        network: The replicates.
-        trace: Readings over time.
-        event: What training did, counted as it went, or None where nothing is claimed.
-        checkpoints: The steps that the task asked for.
-        kept: Raw intermediate values, name -> tensor, for the readings after training; never
+        network: The trained models.
+        trace: Series of readings over the steps.
+        event: What the training released, counted as it went and compared with the plan; None where
+            no guarantee is claimed.
+        checkpoints: The steps that the task asked to keep.
+        kept: Raw intermediate values, name -> tensor, for the diagnostics after training; never
             stored.
     """
 
@@ -135,11 +151,11 @@ class TrainedReplicates:
 
     @property
     def parameters(self) -> Tensor:
-        """[R, P], on the CPU."""
+        """Parameters of every replicate, [R, P], on the CPU."""
         return self.network.theta.cpu()
 
     def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
-        """What every replicate predicts: features [n, d], groups [n] -> [R, n, Y]."""
+        """Every replicate's class probabilities: features [n, d] and groups [n] -> [R, n, Y]."""
         return self.network.probabilities(features, groups)
 
 
@@ -149,7 +165,13 @@ def diverged(
     learning_rate: float,
     model: str,
 ) -> DivergedError:
-    """The error of a training whose parameters or predictions are not finite."""
+    """The error to raise for a training that diverged; its hint proposes a tenth of the step.
+
+    Args:
+        arm, seed: Which training.
+        learning_rate: The one that it used.
+        model: What is huge or not finite, a plural noun: ``parameters`` or ``predictions``.
+    """
     return DivergedError(
         f"{arm} diverged at seed {seed}: its {model} are huge or not finite",
         hint=f"use a smaller step, e.g. --learning-rate {learning_rate / 10:.2g}",
@@ -157,11 +179,15 @@ def diverged(
 
 
 class Method(ABC):
-    """A way to train; its privacy events stand in the catalog, which needs no data and no torch."""
+    """A way to train.
+
+    What it releases is described apart, in its :class:`MethodSpec`, so that epsilon is known
+    without data and without torch.
+    """
 
     @abstractmethod
     def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:
-        """Train ``task.repeats`` replicates.
+        """Train ``task.repeats`` replicates; observers read each step and change nothing in it.
 
         Raises:
             TrainingError: Diverged, or a layer that is not supported.
@@ -170,15 +196,19 @@ class Method(ABC):
     def fit_all(
         self, tasks: Sequence[Task], observers: Sequence[Observer] = ()
     ) -> list[TrainedReplicates | None]:
-        """Train several tasks of one seed as :meth:`fit` trains each; None for one that diverged.
+        """Train several tasks of one seed, each as :meth:`fit` trains it, for a search.
+
+        Here one task is trained after the other; a subclass may train them side by side.
 
         Args:
-            tasks: Of one model and one pool, of one repeat each; they may differ in numbers, length
-                and streams.
-            observers: Of every one; they keep nothing between steps and read each replicate alone.
+            tasks: All with one model and one pool, each with one repeat; they may differ in
+                settings, epochs and streams.
+            observers: Read every task. They must keep nothing between steps and read each replicate
+                by itself, because they may meet several tasks as the replicates of one training.
 
         Returns:
-            In their order. Where nobody observes, readings over time may be left out.
+            One result per task, in the order of the tasks; None for a task that diverged. Without
+            observers the traces may be empty.
 
         Raises:
             TrainingError: A layer that is not supported.

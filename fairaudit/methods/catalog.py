@@ -1,7 +1,9 @@
 """The list of methods, without torch: `plan`, `methods` and the report read only this.
 
-Beside our own stand those of plugins, and code that options name, of which ``module:function`` is
-all that is known.
+Beside the built-in methods it holds those of capabilities, of installed plugins (entry points), of
+modules that ``--method package.module:ATTRIBUTE`` names, and the code that options such as
+``--trainer module:function`` name, of which nothing but that name is known. Where code from outside
+is defined, ``module:NAME``, is called its home.
 """
 
 import importlib
@@ -40,7 +42,7 @@ __all__ = [
 ]
 
 GROUP = "fairaudit.methods"  # of entry points
-_HOMES: dict[str, str] = {}  # third-party method -> module:ATTRIBUTE
+_HOMES: dict[str, str] = {}  # name of a method from outside -> its home, module:NAME
 
 BUILT_IN: tuple[MethodSpec, ...] = (
     SGD,
@@ -64,7 +66,9 @@ BUILT_IN: tuple[MethodSpec, ...] = (
 def catalog() -> dict[str, MethodSpec]:
     """Every method's description by its name.
 
-    The built-in ones, those of capabilities, then those of the entry points `fairaudit.methods`.
+    First the built-in methods, then those of capabilities, then those of the entry points
+    `fairaudit.methods`. Every call returns the same dict, to which :func:`admit` and
+    :func:`admit_outside` add.
 
     Raises:
         ConfigError: An entry point cannot be imported, is not a MethodSpec, or takes a name that is
@@ -74,7 +78,7 @@ def catalog() -> dict[str, MethodSpec]:
     for specs in added("methods"):
         methods.update({spec.name: spec for spec in specs})
     for additions in added("additions"):
-        for name, addition in additions.items():
+        for name, addition in additions.items():  # variants and readings of methods above
             methods[name] = methods[name].extended(addition)
     for point in entry_points(group=GROUP):
         where = f"entry point {point.name!r} of group {GROUP}"
@@ -99,14 +103,15 @@ def catalog() -> dict[str, MethodSpec]:
 
 
 def home_of(spec: MethodSpec) -> str:
-    """``module:ATTRIBUTE`` where a third-party method is defined, or "" for one of our own."""
+    """``module:NAME`` where a method from outside is defined; "" for a method of this program."""
     return _HOMES.get(spec.name, "")
 
 
 def find(name: str) -> MethodSpec:
-    """The method of that name or alias.
+    """The method of that name, alias or home (``module:NAME``) in the catalog.
 
-    Imports nothing beyond the catalog, for names come from files.
+    It imports nothing for an unknown name: names may come from a file, such as a stored report, and
+    reading a file must run no code. :func:`admit` imports what the user named.
 
     Raises:
         ConfigError: Unknown name.
@@ -119,19 +124,20 @@ def find(name: str) -> MethodSpec:
 
 
 def admit(names: Iterable[str]) -> None:
-    """Import those that are ``package.module:ATTRIBUTE``.
+    """Import the methods that are named ``package.module:ATTRIBUTE`` and add them to the catalog.
 
-    From then on they are found like all others.
+    From then on :func:`find` finds them like all others. Names without a colon are passed over.
 
     Raises:
-        ConfigError: A module that holds no new method there.
+        ConfigError: The module cannot be imported, the attribute is no MethodSpec, or another
+            method has its name.
     """
     for name in names:
         path, colon, attribute = name.partition(":")
         if not colon:
             continue
         methods = catalog()
-        _find_beside()
+        _import_from_current_folder()
         try:
             spec = getattr(importlib.import_module(path), attribute, None)
         except BaseException as error:
@@ -154,17 +160,18 @@ def admit(names: Iterable[str]) -> None:
 
 
 def admit_outside(config: AuditConfig) -> tuple[MethodSpec, ...]:
-    """Let the methods of code that options name be found like all others; none is imported.
+    """Add to the catalog the code that options name (``--trainer``, ``--synthesizer``).
 
-    A second call with the same options changes nothing, so whoever needs these methods calls it.
+    No such code is imported. A second call with the same options changes nothing, so everybody who
+    needs these methods may call it.
 
     Returns:
-        Them; empty where the options name no code.
+        The descriptions that were added; empty where the options name no code.
 
     Raises:
-        ConfigError: A name that is none, or two of one module's name and function.
+        ConfigError: An option's value names no function, or two trainers would get one name.
     """
-    _find_beside()
+    _import_from_current_folder()
     methods = catalog()
     admitted: dict[str, MethodSpec] = {}
     for outside in added("outside"):
@@ -181,8 +188,8 @@ def admit_outside(config: AuditConfig) -> tuple[MethodSpec, ...]:
     return tuple(admitted.values())
 
 
-def _find_beside() -> None:
-    """Look for modules in the current folder, too: an installed command does not."""
+def _import_from_current_folder() -> None:
+    """Let imports look in the current folder, too, which an installed command does not do."""
     folder = os.getcwd()
     if folder not in sys.path:
         sys.path.insert(0, folder)

@@ -1,9 +1,8 @@
-"""Which methods of somebody else passed ``fairaudit methods --check`` on this machine.
+"""Which third-party methods passed ``fairaudit methods --check``, with which code, on this machine.
 
-And with which code.
-
-The record is one small file per code in the user's cache. An audit trains the same whether it is
-there or not; the report says of the arm which of the two it found.
+The record of a pass is one small file in the user's cache, named by a hash of the method's code. An
+audit trains the same whether the file is there or not; the report calls the arm's epsilon checked
+or unchecked.
 """
 
 import hashlib
@@ -19,9 +18,12 @@ from fairaudit.methods.spec import Guarantee, MethodSpec
 
 
 def as_checked(spec: MethodSpec) -> Guarantee:
-    """What stands beside the epsilon of a third-party method that claims one."""
+    """The guarantee to state for a third-party method that claims an epsilon.
+
+    CHECKED where its present code is on record as having passed the checks, else UNCHECKED.
+    """
     try:
-        passed = json.loads(_record(spec).read_bytes())["code"] == _code(spec)
+        passed = json.loads(_record_path(spec).read_bytes())["code"] == _code_identity(spec)
     except (OSError, ValueError, TypeError, KeyError):
         passed = False
     if passed:
@@ -30,23 +32,28 @@ def as_checked(spec: MethodSpec) -> Guarantee:
 
 
 def remember(spec: MethodSpec) -> None:
-    """Record that this code passed; another edit, or another version of this program, did not.
+    """Record that the method passed the checks with its present code.
+
+    After an edit of that code, or in another version of this program, the record counts no more.
 
     Raises:
         OutputError: The cache cannot be written.
     """
-    path = _record(spec)
+    path = _record_path(spec)
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {
         "method": spec.name,
-        "code": _code(spec),
+        "code": _code_identity(spec),
         "fairaudit": __version__,
     }
     write_atomically(path, json.dumps(content, indent=1).encode())
 
 
-def _code(spec: MethodSpec) -> str:
-    """Identity of all that the method is made of, what it says of itself included."""
+def _code_identity(spec: MethodSpec) -> str:
+    """Hash of the method's name, of this program's version and of all code that it consists of.
+
+    That is the modules of its description, trainer, readings and variants, and what these import.
+    """
     objects = (
         home_of(spec),
         spec.trainer,
@@ -57,6 +64,7 @@ def _code(spec: MethodSpec) -> str:
     return hashlib.sha256(f"{__version__}\n{spec.name}\n{code}".encode()).hexdigest()
 
 
-def _record(spec: MethodSpec) -> Path:
+def _record_path(spec: MethodSpec) -> Path:
+    """Where the record for the method's present code lies, whether or not it exists."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "fairaudit" / "checks" / f"{_code(spec)[:24]}.json"
+    return cache / "fairaudit" / "checks" / f"{_code_identity(spec)[:24]}.json"

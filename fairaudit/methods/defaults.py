@@ -11,23 +11,24 @@ from dataclasses import dataclass
 
 from fairaudit.errors import ConfigError
 
-NETWORK_GRADIENT = 10.0  # two layers of 256 units start with gradients of 5 to 10
-BORNE = 0.7  # nats by which all noise of a training may move a logit
+NETWORK_GRADIENT = 10.0  # norm: two layers of 256 units start with gradients of 5 to 10
+BORNE = 0.7  # nats by which all noise of a training may move a logit: the step is set by that
 
 
 @dataclass(frozen=True, slots=True)
 class PublicSizes:
-    """What a rule may read.
+    """What a rule for a default may read: public numbers, known before a record is drawn.
 
     Args:
         n_public: N, training records.
-        columns: Raw feature columns.
-        model: Its name.
-        groups: K, groups of the first grouping, the level of rows without one included.
-        pool: Records of the student pool.
-        noise_multiplier: sigma of the arm if it released gradients alone; 0 where none has noise.
-        steps: T of that arm.
-        expected_batch_size: qN, the same.
+        columns: Raw feature columns; pixels of an image.
+        model: The model's name.
+        groups: K, groups of the first grouping, the level of rows without a group included.
+        pool: Records of the student pool; 0 without one.
+        noise_multiplier: sigma of a method that meets the target by releasing gradients alone; 0
+            where no arm has noise.
+        steps: T, its steps.
+        expected_batch_size: qN, its expected batch size.
     """
 
     n_public: int
@@ -46,11 +47,13 @@ class PublicSizes:
 
     @property
     def longest_gradient(self) -> float:
-        """A typical record's longest gradient: clipped to it, hardly any gradient is.
+        """Norm of a typical record's longest gradient: a bound C at it clips hardly any gradient.
 
-        A standardised numeric column and a one-hot encoded categorical column each add about 1 to
-        the expected squared norm of an input and the bias adds 1; at the outputs it is at most
-        sqrt(2).
+        For a linear model the gradient's norm is that of the input times that of the error at the
+        outputs. A standardised numeric column and a one-hot encoded categorical column each add
+        about 1 to the expected squared norm of an input, the bias adds 1, and the error at the
+        outputs has norm sqrt(2) at most. For networks it is a constant, and for a CNN it grows with
+        the number of pixels.
         """
         if self.is_linear:
             return math.sqrt(2.0 * (self.columns + 1.0))
@@ -60,20 +63,28 @@ class PublicSizes:
 
     @property
     def noise_spread(self) -> float:
-        """sigma sqrt(T) / (qN): the noise of all steps together, in clipping bounds."""
+        """sigma sqrt(T) / (qN): std of the sum of all steps' noise, in units of the clipping bound.
+
+        0 where no arm has noise.
+        """
         return self.noise_multiplier * math.sqrt(self.steps) / self.expected_batch_size
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A default: its value for given sizes, and the words that the report prints for it."""
+    """A default or the end of a range that follows from public sizes.
+
+    Args:
+        text: The words that the report prints for it.
+        value: The number for given sizes.
+    """
 
     text: str
     value: Callable[[PublicSizes], float]
 
 
 def power_of_two(value: float, low: int, high: int) -> int:
-    """The power of two nearest to ``value`` on a log scale, within [low, high]."""
+    """The power of two nearest to ``value`` on a log scale, cut to [low, high]."""
     return int(min(max(2 ** round(math.log2(max(value, 1.0))), low), high))
 
 
@@ -93,7 +104,7 @@ class Search:
 
     @property
     def text(self) -> str:
-        """Where that is, in words."""
+        """The range or the choices in words, for a listing of the settings."""
         if self.choices:
             return f"{', '.join(f'{factor:g}' for factor in self.choices)} times the default"
         return f"{self.low_factor:g} to {self.high_factor:g} times the default"
@@ -124,7 +135,7 @@ class Setting:
     search: Search | None = None
 
     def admits(self, value: float, sizes: PublicSizes) -> bool:
-        """Whether the value lies in the range; NaN does not."""
+        """Whether the value may be given: in the range, whole if it must be; NaN may not."""
         if self.or_zero and value == 0:
             return True
         if self.whole and value != round(value, 0):
@@ -132,34 +143,40 @@ class Setting:
         return self.low <= value <= self.highest(sizes)
 
     def highest(self, sizes: PublicSizes) -> float:
-        """The largest value for given sizes."""
+        """The largest value that may be given, which may follow from the sizes by a rule."""
         if isinstance(self.high, Rule):
             return self.high.value(sizes)
         return self.high
 
     def range(self, sizes: PublicSizes | None = None) -> str:
-        """The range in words; without sizes, what its end depends on is named."""
+        """The range in words, for messages and listings.
+
+        An upper end that follows from the sizes is a number where they are given, with its rule
+        behind it, and else the rule's words.
+        """
         if not isinstance(self.high, Rule):
-            high = _end(self.high)
+            high = _number_text(self.high)
         elif sizes is None:
             high = self.high.text
         else:
-            high = f"{_end(self.high.value(sizes))} ({self.high.text})"
+            high = f"{_number_text(self.high.value(sizes))} ({self.high.text})"
         kind = f"{'0 or ' if self.or_zero else ''}a {'whole ' if self.whole else ''}number"
-        return f"{kind} from {_end(self.low)} to {high}"
+        return f"{kind} from {_number_text(self.low)} to {high}"
 
 
-def _end(value: float) -> str:
+def _number_text(value: float) -> str:
+    """The end of a range as text: whole numbers with thousands separators, others as they are."""
     if value == int(value):
         return f"{int(value):,}"
     return f"{value:g}"
 
 
-def _step(sizes: PublicSizes) -> float:
-    """Without noise twice the inverse of the loss's smoothness; noise makes it shorter.
+def _default_step(sizes: PublicSizes) -> float:
+    """The default step size: 4 / G^2, or less where the noise would move a logit too far.
 
-    With gradients of norm G a softmax regression has smoothness G^2 / 4 at most. All noise of a
-    training together moves a logit by about step * C * s * G, s the noise spread.
+    With gradients of norm G a softmax regression has smoothness G^2 / 4 at most, of which the first
+    is the inverse. All noise of a training together moves a logit by about step * C * s * G, with s
+    the noise spread; the step is shortened until that is BORNE.
     """
     bound = sizes.longest_gradient
     if sizes.is_linear:
@@ -190,7 +207,7 @@ LEARNING_RATE = Setting(
     default=Rule(
         "2 / (columns + 1) for linear models, 0.04 for networks; with noise no more than "
         "0.35 / ((columns + 1) s) or 0.07 / (C s), s = sigma sqrt(steps) / (qN)",
-        _step,
+        _default_step,
     ),
     search=WIDE,
 )
@@ -272,20 +289,28 @@ SCHEDULE_RULES: dict[str, Rule] = {
 
 
 def effective_step(step: float, threshold: float, bound: float) -> float:
-    """The step with which a method that scales by C/Z goes as far as ``step`` does without."""
+    """The step size for a method that multiplies gradients by C/Z: ``step`` times Z/C.
+
+    Its parameters then move as far as those of a method that scales nothing do at ``step``.
+
+    Args:
+        step: Step size of the methods that do not scale.
+        threshold: Z.
+        bound: C.
+    """
     return step * threshold / bound
 
 
 def default_delta(n_public: int) -> float:
-    """The largest power of ten that is at most 1 / (10 N)."""
+    """The delta of an audit that names none: the largest power of ten up to 1 / (10 N)."""
     return float(f"1e{math.floor(-math.log10(10.0 * n_public) + 1e-12)}")
 
 
 def refuse_large_delta(delta: float, n_public: int) -> None:
-    """Stop where delta is not below 1/N.
+    """Stop where delta is not below 1/N, for then a mechanism may publish a whole record.
 
     Raises:
-        ConfigError: It is not; the hint names the default.
+        ConfigError: Delta is 1/N or more; the hint names the default.
     """
     if not delta < 1.0 / n_public:
         raise ConfigError(

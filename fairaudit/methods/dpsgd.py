@@ -24,8 +24,8 @@ DPSGD = MethodSpec(
 
 
 class DpSgd(GradientMethod):
-    """Flat clipping. Source: Abadi et al. 2016; docs/methods.md 3.1."""
+    """Flat clipping and Gaussian noise. Source: Abadi et al. 2016; docs/methods.md 3.1."""
 
     def rule(self, task: Task) -> FlatClip:
-        """Down to C."""
+        """The clipping rule: a gradient longer than C, ``max_grad_norm``, is shortened to C."""
         return FlatClip(task.settings["max_grad_norm"])

@@ -1,4 +1,7 @@
-"""DPSGD-F: a clipping bound for each group, from noised counts of the records that are clipped."""
+"""DPSGD-F: a clipping bound for each group, from noised counts of the records that are clipped.
+
+In shapes R is the number of replicates, B of records in a batch, K of groups.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ DPSGD_F = MethodSpec(
 
 @dataclass(frozen=True, slots=True)
 class GroupBoundState:
-    """Bounds C_k [R, K], released, and qN [R], public."""
+    """The rule's state: the bounds C_k [R, K], which follow from releases, and qN [R], public."""
 
     bound: Tensor
     expected_batch_size: Tensor
@@ -74,27 +77,27 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
     max_grad_norm: float  # C0, the bound of a group that nothing sets apart
     count_noise_multiplier: float  # sigma_1, in records
     largest_bound_ratio: float  # kappa: C_k is at most kappa * C0
-    against_batch: (
-        bool  # shares are compared with the batch's share, or with their mean over groups
-    )
+    # True: a group's clipped share is compared with the batch's; False: with the mean over groups.
+    against_batch: bool
     noise_multiplier: float  # sigma of the gradient; for the trace alone
 
     query_name: ClassVar[str] = "count"
 
     @property
     def query_noise_multiplier(self) -> float:
-        """sigma_1."""
+        """sigma_1, in records: the query has sensitivity 1, for a record adds 1 to one count."""
         return self.count_noise_multiplier
 
     def init(self, replicates: int, facts: PublicFacts) -> GroupBoundState:
-        """C0 for every group."""
+        """The state before the first step: the bound C0 for every group."""
         bound = facts.expected_batch_size.new_full((replicates, facts.n_groups), self.max_grad_norm)
         return GroupBoundState(bound, facts.expected_batch_size)
 
     def query(self, state: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
-        """One cell of 2K for each record: its group, clipped (first K) or not, [R, B, 2K].
+        """What each record adds to the 2K counts, [R, B, 2K]: a 1 in one cell.
 
-        A record that is not finite has norm 0 and counts as not clipped.
+        Cell k is for a record of group k that is clipped (norm above C0), cell K + k for another
+        one. A record that is not finite has norm 0 and counts as not clipped.
         """
         n_groups = state.bound.shape[1]
         cell = group.where(norms > self.max_grad_norm, group + n_groups)
@@ -102,7 +105,11 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
         return rows.scatter_(2, cell.unsqueeze(-1), 1.0)
 
     def update(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
-        """C_k = C0 min(1 + r_k / rho, kappa), ``[R, K]``, from the noised counts ``[R, 2 K]``."""
+        """The state with this step's bounds, from the noised counts ``answer [R, 2 K]``.
+
+        C_k = C0 min(1 + r_k / rho, kappa) with r_k the clipped share of group k and rho what it is
+        compared with, see ``against_batch``.
+        """
         clipped, others = answer.floor().clamp_min_(0.0).chunk(2, 1)
         count = clipped + others
         share = clipped / count.clamp_min(1.0)  # 0 where nothing was counted
@@ -116,15 +123,19 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
         return replace(state, bound=(1.0 + ratio).clamp_(max=highest).mul_(self.max_grad_norm))
 
     def sensitivity(self, released: GroupBoundState) -> Tensor:
-        """The largest bound of all groups."""
+        """The largest bound of all groups, [R]."""
         return released.bound.amax(1)
 
     def scale(self, released: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
-        """min(1, C_k / norm), k the record's group."""
+        """Each record's factor, min(1, C_k / norm) with k its group, [R, B]."""
         return released.bound.gather(1, group).div(norms).clamp_(max=1.0)
 
     def describe(self, released: GroupBoundState) -> dict[str, Tensor]:
-        """C_k, and the noise over it: the multiplier that a record of group k effectively has."""
+        """Two series for the trace, [R, K] each: the bounds C_k, and sigma max_j C_j / C_k.
+
+        The second is the noise multiplier that a record of group k faces in effect, because the
+        noise is set by the largest bound and the record is clipped to its group's.
+        """
         largest = released.bound.amax(1, keepdim=True)
         return {
             "group_bound": released.bound,
@@ -135,10 +146,14 @@ class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
 class DpSgdF(GradientMethod):
     """A clipping bound for each group. Source: Xu et al. 2021, Alg. 2; docs/methods.md 3.5."""
 
+    # The class of the rule, in whose place published forms have another.
     clip: ClassVar[type[GroupAdaptiveClip]] = GroupAdaptiveClip
 
     def rule(self, task: Task) -> GroupAdaptiveClip:
-        """C_k by the group's noised share of clipped records."""
+        """The clipping rule: a bound C_k for each group, from its noised share of clipped records.
+
+        ``max_grad_norm`` is C0.
+        """
         settings = task.settings
         return self.clip(
             max_grad_norm=settings["max_grad_norm"],

@@ -1,4 +1,7 @@
-"""The control of global-adapt: flat clipping at the threshold that it settled on."""
+"""The control of global-adapt: flat clipping at the threshold Z that global-adapt settled on.
+
+In symbols C is global-adapt's clipping bound ``max_grad_norm`` and eta the learning rate.
+"""
 
 from __future__ import annotations
 
@@ -39,16 +42,19 @@ class DpSgdMatched(DpSgd):
     """
 
     def rule(self, task: Task) -> FlatClip:
-        """Down to the settled threshold."""
+        """The clipping rule: flat clipping with the settled threshold Z as its bound."""
         return FlatClip(self._settled(task))
 
     def learning_rate(self, task: Task) -> float:
-        """The effective step of global-adapt: eta C / Z."""
+        """The effective step of global-adapt, which scales gradients by C / Z: eta C / Z."""
         return task.settings["learning_rate"] * task.settings["max_grad_norm"] / self._settled(task)
 
     @staticmethod
     def _settled(task: Task) -> float:
-        """Geometric mean of the source's thresholds over its last steps, when they have settled."""
+        """Z: the geometric mean of global-adapt's thresholds over the last SETTLED of the steps.
+
+        Its first steps are left out, in which the threshold still moves from its start.
+        """
         import torch
 
         thresholds = torch.from_numpy(task.source["threshold"]).double()

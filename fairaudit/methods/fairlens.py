@@ -1,4 +1,9 @@
-"""FairLens: what is differentiated beside the plain loss; how it is privatised is DP-SGD's."""
+"""FairLens: DP-SGD whose loss has a penalty on the groups' distances to the decision boundary.
+
+With f_c the model's probability of class c, s = 1 - sum_c f_c^2 says how close a record is to the
+boundary: 0 where one class is certain, largest where all are equally likely. In shapes R is the
+number of replicates, B of records in a batch, K of groups, Y of classes.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +69,13 @@ FAIRLENS = MethodSpec(
 
 @dataclass(frozen=True, slots=True)
 class GroupStatistics:
-    """Running noised counts and sums of s, and the weights they give; all [R, K], all released."""
+    """The objective's state, per group and all released, [R, K] each.
+
+    Args:
+        counts: Running noised counts of records.
+        sums: Running noised sums of s.
+        weights: The penalty weights w_k that follow from both.
+    """
 
     counts: Tensor
     sums: Tensor
@@ -96,21 +107,25 @@ class FairLens(Objective[GroupStatistics]):
 
     @property
     def query_noise_multiplier(self) -> float:
-        """Noise std of the one row that holds counts and sums."""
+        """Noise multiplier of the query; one row holds counts and sums, so its sensitivity is 1."""
         return self.noise_multiplier
 
     @property
     def largest(self) -> float:
-        """s_max, the largest s: that of equal probabilities."""
+        """s_max = 1 - 1/Y, the largest value of s, which equal probabilities have."""
         return 1.0 - 1.0 / self.n_classes
 
     def init(self, replicates: int, facts: PublicFacts) -> GroupStatistics:
-        """Nothing known yet: no penalty."""
+        """The state before the first step: all zero, so there is no penalty yet."""
         nothing = facts.expected_batch_size.new_zeros(replicates, facts.n_groups)
         return GroupStatistics(nothing, nothing.clone(), nothing.clone())
 
     def query(self, state: GroupStatistics, logits: Tensor, group: Tensor) -> Tensor:
-        """(onehot, s / s_max * onehot) / sqrt(2), [R, B, 2K]: one row for both statistics."""
+        """What each record adds to the counts and sums, [R, B, 2K]: one row for both statistics.
+
+        The row is (onehot, s / s_max * onehot) / sqrt(2) with the one-hot code of its group, so
+        that its norm is at most 1.
+        """
         n_groups = state.counts.shape[1]
         probabilities = logits.softmax(-1)
         s = (1.0 - probabilities.square().sum(-1)) / self.largest
@@ -125,7 +140,10 @@ class FairLens(Objective[GroupStatistics]):
         )
 
     def update(self, state: GroupStatistics, answer: Tensor) -> GroupStatistics:
-        """Running statistics from the noised sums ``[R, 2 K]``, then the weights of this step."""
+        """The state with this step's noised ``answer [R, 2 K]``: running statistics, then weights.
+
+        The factors undo the query's division by sqrt(2) and by s_max.
+        """
         counts, sums = (answer * math.sqrt(2.0)).chunk(2, 1)
         running = replace(
             state,
@@ -135,7 +153,7 @@ class FairLens(Objective[GroupStatistics]):
         return replace(running, weights=self.weights(running.counts, running.sums))
 
     def weights(self, counts: Tensor, sums: Tensor) -> Tensor:
-        """w_k, from noised counts n_k and noised sums of s, [R, K] each."""
+        """The penalty weight w_k of every group, from running counts and sums of s, [R, K] each."""
         # Shares p_k: noise may make a count negative, and a share too small to divide by.
         present = counts.clamp_min(0.0)
         share = present / present.sum(1, keepdim=True).clamp_min(self.smallest_count)
@@ -153,7 +171,11 @@ class FairLens(Objective[GroupStatistics]):
 
     @property
     def running_noise(self) -> float:
-        """Noise std that a running count settles at, in records."""
+        """Standard deviation of the noise on a running count, in records, after many steps.
+
+        A step adds noise of sqrt(2) times the multiplier, the sqrt(2) from the query's rows; the
+        decaying sum of squares is 1 / (1 - decay^2).
+        """
         return self.noise_multiplier * math.sqrt(2.0 / max(1.0 - self.decay**2, 1e-6))
 
     def output_gradient(
@@ -163,7 +185,11 @@ class FairLens(Objective[GroupStatistics]):
         targets: Tensor,
         group: Tensor,
     ) -> Tensor:
-        """(f - y) + gamma2 w_a ds/dz, ds/dz = -2 f (f - sum_c f_c^2), ``[(R,) B, Y]``."""
+        """Gradient of each record's own objective at its logits z, ``[(R,) B, Y]``.
+
+        (f - y) + gamma2 w_a ds/dz with y the target, a the record's group, and
+        ds/dz = -2 f (f - sum_c f_c^2).
+        """
         f = logits.softmax(-1)
         if group.dim() == 2:  # else one replicate, whose tensors have no axis for it
             table = released.weights
@@ -174,15 +200,21 @@ class FairLens(Objective[GroupStatistics]):
         return (f - targets).addcmul(weight, slope, value=self.gamma2)
 
     def describe(self, released: GroupStatistics) -> dict[str, Tensor]:
-        """w_k of this step."""
+        """The series for the trace: this step's weights w_k, [R, K]."""
         return {"group_penalty_weight": released.weights}
 
 
 class FairLensDecoupled(DpSgd):
-    """Flat clipping of a penalised loss. Source: Tran et al. 2021, eq. (6); docs/methods.md 3.7."""
+    """Flat clipping of a penalised loss, decoupled: no record's gradient reads another record.
+
+    Source: Tran et al. 2021, eq. (6); docs/methods.md 3.7.
+    """
 
     def objective(self, task: Task) -> FairLens:
-        """The penalty, its group statistics released with noise in proportion to the gradient's."""
+        """Cross-entropy and penalty; the noise multiplier of its query is a multiple of sigma.
+
+        A multiple of the gradient's, so that a target epsilon is met by one scale of all noise.
+        """
         settings = task.settings
         return FairLens(
             gamma2=settings["gamma2"],

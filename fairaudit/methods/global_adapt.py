@@ -1,4 +1,9 @@
-"""DPSGD-Global-Adapt: global scaling whose threshold follows a noised count."""
+"""DPSGD-Global-Adapt: global scaling whose threshold follows a noised count.
+
+In symbols C is the clipping bound ``max_grad_norm``, Z the threshold, tau the tolerance, eta_Z the
+threshold's learning rate and qN the expected batch size; R is the number of replicates, B of
+records in a batch.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +56,13 @@ GLOBAL_ADAPT = MethodSpec(
 
 @dataclass(frozen=True, slots=True)
 class ThresholdState:
-    """Threshold Z, its last noised exceedance share, and qN; all [R], all released or public."""
+    """The rule's state, [R] each, all released or public.
+
+    Args:
+        threshold: Z of this step.
+        exceeding: Noised share of records whose norm exceeded tau Z, of this step's query.
+        expected_batch_size: qN.
+    """
 
     threshold: Tensor
     exceeding: Tensor
@@ -60,10 +71,12 @@ class ThresholdState:
 
 @dataclass(frozen=True, slots=True)
 class GlobalAdaptiveClip(ClippingRule[ThresholdState]):
-    """Scale every gradient by C/Z, or down to C if longer than Z; Z follows the noised count.
+    """Scale every gradient by C/Z, or down to C if longer than Z; Z follows a noised count.
+
+    The count is of records whose norm exceeds tau Z; Z grows where many do, and else shrinks.
 
     Equal to flat clipping at Z with the step times C/Z, which is why `dpsgd-matched` is its
-    control. The count is divided by qN, not by the realised batch size as published.
+    control. The count is divided by qN; the published form divides by the realised batch size.
 
     Source: Esipova et al. 2023, Alg. 2; docs/methods.md 3.3. Guarantee: scale * norm <=
     max_grad_norm for
@@ -83,40 +96,44 @@ class GlobalAdaptiveClip(ClippingRule[ThresholdState]):
 
     @property
     def query_noise_multiplier(self) -> float:
-        """sigma_c."""
+        """sigma_c, in records: the count has sensitivity 1."""
         return self.count_noise_multiplier
 
     def init(self, replicates: int, facts: PublicFacts) -> ThresholdState:
-        """Z at its start; it never falls below C, the precondition of the published algorithm."""
+        """The state before the first step: Z at its start, or C if that is more.
+
+        Z never falls below C, for then C/Z would lengthen gradients; the published algorithm
+        presupposes it.
+        """
         start = facts.each(self.threshold).clamp_min(self.max_grad_norm)
         expected = facts.expected_batch_size
         return ThresholdState(start, expected.new_zeros(replicates), expected)
 
     def query(self, state: ThresholdState, norms: Tensor, group: Tensor) -> Tensor:
-        """1 for a record whose norm exceeds tau Z, [R, B, 1]."""
+        """What each record adds to the count, [R, B, 1]: 1 where its norm exceeds tau Z, else 0."""
         return (
             (norms > self.tolerance * state.threshold.unsqueeze(-1)).to(norms.dtype).unsqueeze(-1)
         )
 
     def update(self, state: ThresholdState, answer: Tensor) -> ThresholdState:
-        """Keep the noised share of exceeding records."""
+        """The state with the noised count ``answer [R, 1]`` as a share of the expected batch."""
         return replace(state, exceeding=answer[:, 0] / state.expected_batch_size)
 
     def sensitivity(self, released: ThresholdState) -> Tensor:
-        """C, whatever Z is."""
+        """C for every replicate, [R]: no scaled gradient is longer, whatever Z is."""
         return released.threshold.new_full(released.threshold.shape, self.max_grad_norm)
 
     def scale(self, released: ThresholdState, norms: Tensor, group: Tensor) -> Tensor:
-        """C / max(norm, Z)."""
+        """Each record's factor, C / max(norm, Z), [R, B]."""
         return self.max_grad_norm / norms.maximum(released.threshold.unsqueeze(-1))
 
     def step(self, released: ThresholdState) -> ThresholdState:
-        """Z exp(-eta_Z + share), within [C, ceiling]."""
+        """The next step's state: Z exp(-eta_Z + share), kept within [C, ceiling]."""
         moved = released.threshold * (released.exceeding - self.threshold_learning_rate).exp()
         return replace(released, threshold=moved.clamp(self.max_grad_norm, self.ceiling))
 
     def describe(self, released: ThresholdState) -> dict[str, Tensor]:
-        """Z of this step."""
+        """The series for the trace: Z of this step, [R]."""
         return {"threshold": released.threshold}
 
 
@@ -126,10 +143,11 @@ class GlobalAdapt(GradientMethod):
     Source: Esipova et al. 2023, Alg. 2; docs/methods.md 3.3.
     """
 
+    # The class of the rule, in whose place published forms have another.
     clip: ClassVar[type[GlobalAdaptiveClip]] = GlobalAdaptiveClip
 
     def rule(self, task: Task) -> ClippingRule[Any]:
-        """The clipping rule of a training: factor C / max(norm, Z)."""
+        """The clipping rule of a training: factor C / max(norm, Z), with Z adapted at each step."""
         return self.clip(
             max_grad_norm=task.settings["max_grad_norm"],
             threshold=task.settings["threshold"],

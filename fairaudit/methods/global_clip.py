@@ -1,4 +1,8 @@
-"""DPSGD-Global: global scaling with a fixed threshold."""
+"""DPSGD-Global: global scaling with a fixed threshold.
+
+In symbols C is the clipping bound ``max_grad_norm`` and Z the threshold; R is the number of
+replicates, B of records in a batch.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ GLOBAL = MethodSpec(
 
 @dataclass(frozen=True, slots=True)
 class GlobalClip(ClippingRule["Tensor"]):
-    """Scale every gradient by C/Z; drop those longer than Z.
+    """Scale every gradient by C/Z; drop those longer than Z. The state is the sensitivity, C.
 
     Source: Bu et al. 2021; docs/methods.md 3.2. Guarantee: scale * norm <= max_grad_norm for every
     norm.
@@ -39,15 +43,15 @@ class GlobalClip(ClippingRule["Tensor"]):
     threshold: float  # Z >= C, public
 
     def init(self, replicates: int, facts: PublicFacts) -> Tensor:
-        """C, constant over steps."""
+        """The state, [R]: C, constant over steps."""
         return facts.expected_batch_size.new_full((replicates,), self.max_grad_norm)
 
     def sensitivity(self, released: Tensor) -> Tensor:
-        """C."""
+        """C for every replicate, [R]."""
         return released
 
     def scale(self, released: Tensor, norms: Tensor, group: Tensor) -> Tensor:
-        """C/Z within Z, else 0."""
+        """Each record's factor, [R, B]: C/Z where its norm is at most Z, else 0."""
         return (norms <= self.threshold).to(norms.dtype).mul_(self.max_grad_norm / self.threshold)
 
 
@@ -55,5 +59,5 @@ class Global(GradientMethod):
     """Global scaling. Source: Bu et al. 2021; docs/methods.md 3.2."""
 
     def rule(self, task: Task) -> ClippingRule[Any]:
-        """C/Z within Z, else nothing."""
+        """The clipping rule: factor C/Z for gradients up to Z, which drops longer ones."""
         return GlobalClip(task.settings["max_grad_norm"], task.settings["threshold"])

@@ -1,7 +1,8 @@
-"""Methods that train by gradient steps: a rule, a release, and nothing else to tell them apart.
+"""The base of all methods that train by gradient steps.
 
-What a step is made of is imported when one is trained, so that the files of methods, which hold
-what each is beside its rule, can be read without torch.
+They differ in the objective, the clipping rule, the release and the step size, and in nothing else.
+The engine is imported only where something is trained, so that the methods' files, which import
+this one, can be read without torch.
 """
 
 from __future__ import annotations
@@ -21,28 +22,35 @@ if TYPE_CHECKING:
     from fairaudit.engine.rules import ClippingRule, Objective
     from fairaudit.engine.stacked import Stacked
 
-LARGEST_PARAMETER = 1e8  # inputs are standardised: beyond it nothing was learned
+LARGEST_PARAMETER = 1e8  # inputs are standardised: beyond it a training has diverged
 
 
 class GradientMethod(Method):
-    """Trains through the engine's loop; a method says how to scale and how to release."""
+    """Trains through the engine's loop; a subclass gives at least the clipping rule."""
 
     def objective(self, task: Task) -> Objective[Any]:
-        """What is differentiated."""
+        """What is differentiated; by default each record's cross-entropy alone."""
         return Erm()
 
     def tape(self, objective: Objective[Any]) -> TapeMaker:
-        """How a batch goes through the network."""
+        """What makes the tape: the forward pass of a batch, its gradients' norms and their sums.
+
+        By default the engine's own choice for the network.
+        """
         from fairaudit.engine.replicates import tape_of
 
         return tape_of
 
     @abstractmethod
     def rule(self, task: Task) -> ClippingRule[Any]:
-        """How each record's gradient is scaled."""
+        """The clipping rule: how each record's gradient is scaled, and the sensitivity of that."""
 
     def release(self, task: Task) -> Release | UnprovenRelease:
-        """Gaussian noise from the arm's own stream."""
+        """What makes the step's gradient of the sum of scaled gradients.
+
+        By default it adds Gaussian noise from the arm's own stream, ``noise_multiplier`` times the
+        sensitivity, and divides by qN.
+        """
         from fairaudit.engine.release import GaussianRelease
         from fairaudit.privacy.noise import noise_stream
 
@@ -50,11 +58,15 @@ class GradientMethod(Method):
         return GaussianRelease(task.settings["noise_multiplier"], noise)
 
     def learning_rate(self, task: Task) -> float:
-        """Step size."""
+        """Step size of the optimizer."""
         return task.settings["learning_rate"]
 
     def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:
-        """Train all repeats side by side from this seed's one start."""
+        """Train all repeats side by side as replicates, from the seed's one initial model.
+
+        Raises:
+            DivergedError: A parameter is huge or not finite.
+        """
         from fairaudit.engine.devices import working_on
         from fairaudit.engine.loop import train
 
@@ -70,15 +82,17 @@ class GradientMethod(Method):
     def fit_all(
         self, tasks: Sequence[Task], observers: Sequence[Observer] = ()
     ) -> list[TrainedReplicates | None]:
-        """Small models of one length side by side where the method's parts can, others in turn.
+        """As :meth:`Method.fit_all`, with small models side by side, as replicates of one training.
 
-        What goes side by side follows from public numbers, never from time or load, for the two
-        ways differ by the rounding of their sums.
+        Side by side go tasks of equally many epochs whose objectives, rules and releases can be
+        joined; others are trained in turn. Which ones do follows from public numbers, never from
+        time or load: the sums of the two ways are rounded differently, and a run must give the same
+        numbers again.
         """
         from fairaudit.engine.abreast import at_once
         from fairaudit.engine.replicates import stack
 
-        has_own_way = type(self).fit is not GradientMethod.fit
+        has_own_way = type(self).fit is not GradientMethod.fit  # that cannot be joined here
         if len(tasks) == 1 or has_own_way:
             return super().fit_all(tasks, observers)
         size = at_once(stack([tasks[0].model]), tasks[0].n_public / tasks[0].steps_per_epoch)
@@ -103,9 +117,11 @@ class GradientMethod(Method):
     def _abreast(
         self, tasks: Sequence[Task], observers: Sequence[Observer]
     ) -> list[TrainedReplicates | None] | None:
-        """One training of them all, taken apart again; None where one cannot stand for all.
+        """Train the tasks as the replicates of one training, and take its result apart by task.
 
-        In the list a None stands for a model that diverged.
+        Returns:
+            One result per task, in their order, with None for a task that diverged. None in place
+            of the list where the tasks cannot be joined, so that the caller trains them in turn.
         """
         from fairaudit.engine.abreast import abreast
         from fairaudit.engine.devices import working_on
@@ -138,7 +154,11 @@ class GradientMethod(Method):
         task: Task,
         observers: Sequence[Observer],
     ) -> tuple[Stacked, Training]:
-        """The stacked network and the training that the method's parts make of a task."""
+        """The replicates' network, at its start, and the training that this method makes of a task.
+
+        The training joins the method's objective, rule and release with the task's schedule,
+        sampling streams and optimizer.
+        """
         from fairaudit.engine.loop import Training
         from fairaudit.engine.optimizers import OPTIMIZERS
         from fairaudit.engine.replicates import stack
@@ -172,9 +192,10 @@ class GradientMethod(Method):
 
 
 def _is_sound(network: Stacked) -> bool:
-    """Whether something was learned. Reads released values only (rule R9).
+    """Whether the training did not diverge: no parameter is beyond LARGEST_PARAMETER, or NaN.
 
-    Records that overflow count as zero, so an exploded model may stand still at huge finite
-    parameters.
+    Huge finite parameters count as diverged, too: records whose gradients overflow count as zero,
+    so an exploded model may stand still there. The check costs no privacy, because parameters are
+    released values (rule R9).
     """
     return bool((network.theta.abs() <= LARGEST_PARAMETER).all())

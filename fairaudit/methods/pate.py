@@ -79,8 +79,11 @@ _OF_SUMS = {
 }
 
 
-def _clean(kind: str) -> MethodSpec:
-    """The description of a PATE form's reference: the same votes without noise."""
+def _reference_spec(kind: str) -> MethodSpec:
+    """The description of a form's non-private reference, a student of the votes without noise.
+
+    ``kind``: ``hard`` or ``soft``, as of :func:`_private_spec`.
+    """
     return MethodSpec(
         name=f"pate-{kind}-clean",
         summary=f"reference of pate-{kind}: a student of the same votes, without noise",
@@ -96,8 +99,13 @@ def _clean(kind: str) -> MethodSpec:
     )
 
 
-def _noised(kind: str, label: str) -> MethodSpec:
-    """The description of a PATE form; ``label`` says what the student learns."""
+def _private_spec(kind: str, label: str) -> MethodSpec:
+    """The description of a private form of PATE.
+
+    Args:
+        kind: ``hard`` or ``soft``; it names the method, its reference and its trainer.
+        label: What the student learns of a record, in words.
+    """
     return MethodSpec(
         name=f"pate-{kind}",
         summary=f"teachers on disjoint records vote; a student on public records learns {label}",
@@ -114,7 +122,7 @@ def _noised(kind: str, label: str) -> MethodSpec:
     )
 
 
-PATE_HARD_CLEAN = _clean("hard")
-PATE_HARD = _noised("hard", "the winning class of the noised votes")
-PATE_SOFT_CLEAN = _clean("soft")
-PATE_SOFT = _noised("soft", "the noised shares of the votes, projected to the simplex")
+PATE_HARD_CLEAN = _reference_spec("hard")
+PATE_HARD = _private_spec("hard", "the winning class of the noised votes")
+PATE_SOFT_CLEAN = _reference_spec("soft")
+PATE_SOFT = _private_spec("soft", "the noised shares of the votes, projected to the simplex")

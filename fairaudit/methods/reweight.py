@@ -1,4 +1,7 @@
-"""Flat clipping, then a weight of the record's group, from noised group counts."""
+"""Flat clipping, then a weight of the record's group, from noised group counts.
+
+In shapes R is the number of replicates, B of records in a batch, K of groups.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ REWEIGHT = MethodSpec(
 
 @dataclass(frozen=True, slots=True)
 class GroupWeightState:
-    """Weights theta_k [R, K], released, and qN [R], public."""
+    """The rule's state: weights theta_k [R, K], which follow from releases, and qN [R], public."""
 
     weight: Tensor
     expected_batch_size: Tensor
@@ -70,42 +73,53 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
 
     @property
     def query_noise_multiplier(self) -> float:
-        """sigma_1."""
+        """sigma_1, in records: the query has sensitivity 1, for a record adds 1 to one count."""
         return self.count_noise_multiplier
 
     def init(self, replicates: int, facts: PublicFacts) -> GroupWeightState:
-        """The first step's weights: 1 for every group, ``[R, K]``."""
+        """The state before the first step: weight 1 for every group, ``[R, K]``."""
         return GroupWeightState(
             facts.expected_batch_size.new_ones(replicates, facts.n_groups),
             facts.expected_batch_size,
         )
 
     def query(self, state: GroupWeightState, norms: Tensor, group: Tensor) -> Tensor:
-        """The record's group, one cell of K, [R, B, K]."""
+        """What each record adds to the counts of the groups, [R, B, K]: a 1 in its group's cell."""
         rows = norms.new_zeros(*norms.shape, state.weight.shape[1])
         return rows.scatter_(2, group.unsqueeze(-1), 1.0)
 
     def update(self, state: GroupWeightState, answer: Tensor) -> GroupWeightState:
-        """theta_k = min((qN / K) / max(count, b_min), theta_max)."""
+        """The state with this step's weights, from the noised counts ``answer [R, K]``.
+
+        theta_k = min((qN / K) / max(count, b_min), theta_max), where qN / K is the expected count
+        of groups of equal size.
+        """
         even = state.expected_batch_size.unsqueeze(1) / answer.shape[1]
         weight = even / answer.clamp_min(self.smallest_count)
         return replace(state, weight=weight.clamp_(max=self.largest_weight))
 
     def sensitivity(self, released: GroupWeightState) -> Tensor:
-        """C times the largest weight of all groups."""
+        """C times the largest weight of all groups, [R]."""
         return released.weight.amax(1) * self.max_grad_norm
 
     def scale(self, released: GroupWeightState, norms: Tensor, group: Tensor) -> Tensor:
-        """theta_k min(1, C / norm), k the record's group."""
+        """Each record's factor, theta_k min(1, C / norm) with k its group, [R, B]."""
         clipped = norms.new_full((), self.max_grad_norm).div(norms).clamp_(max=1.0)
         return clipped.mul_(released.weight.gather(1, group))
 
     def step_factor(self, released: GroupWeightState, facts: PublicFacts) -> Tensor:
-        """1: weights inverse to the groups' shares have that mean over records."""
+        """How much longer than one of plain SGD a step is without clipping: 1 for all, [R].
+
+        Weights that are inverse to the groups' shares have mean 1 over records.
+        """
         return released.weight.new_ones(len(released.weight))
 
     def describe(self, released: GroupWeightState) -> dict[str, Tensor]:
-        """theta_k, and the noise over it: the multiplier that a record of group k in effect has."""
+        """Two series for the trace, [R, K] each: the weights, and sigma max_j theta_j / theta_k.
+
+        The second is the noise multiplier that a record of group k faces in effect, because the
+        noise is set by the largest weight.
+        """
         largest = released.weight.amax(1, keepdim=True)
         return {
             "group_weight": released.weight,
@@ -116,10 +130,11 @@ class ReweightedClip(ClippingRule[GroupWeightState]):
 class Reweight(GradientMethod):
     """A weight for each group. Source: Xu et al. 2021, Alg. 3; docs/methods.md 3.6."""
 
+    # The class of the rule, in whose place a published form has another.
     clip: ClassVar[type[ReweightedClip]] = ReweightedClip
 
     def rule(self, task: Task) -> ReweightedClip:
-        """The rule that weights records by theta_k, from the group's noised count."""
+        """The clipping rule: clip to C, then weigh by theta_k, from the group's noised count."""
         settings = task.settings
         return self.clip(
             max_grad_norm=settings["max_grad_norm"],

@@ -29,11 +29,11 @@ class Sgd(GradientMethod):
     """The non-private reference: same start, same batches, no clipping, no noise."""
 
     def rule(self, task: Task) -> NoClip:
-        """Gradients as they are."""
+        """The clipping rule of no clipping: every gradient has factor 1."""
         return NoClip()
 
     def release(self, task: Task) -> ExactRelease:
-        """No noise."""
+        """What closes a step: the sum of gradients over qN, without noise."""
         from fairaudit.engine.release import ExactRelease
 
         return ExactRelease()

@@ -1,6 +1,7 @@
 """What can be said of a method before it trains: the types of the catalog's entries.
 
-What a method releases, and the noise with which it meets a target, follow from its numbers alone.
+What a method releases (its privacy event), and the noise multiplier with which it meets a target
+epsilon, follow from its settings and the schedule alone, without data.
 """
 
 import math
@@ -19,19 +20,22 @@ REFERENCE = "sgd"
 
 @dataclass(frozen=True, slots=True)
 class SampledMechanism:
-    """A gradient and side queries on each step's Poisson sample.
+    """Each step releases a gradient, and answers to side queries, about one Poisson sample.
 
     Args:
         side_queries: Query name -> the setting that holds its noise multiplier.
-        relative_queries: Query name -> the setting that holds its noise multiplier over the
-            gradient's.
+        relative_queries: Query name -> the setting that holds the ratio of its noise multiplier to
+            the gradient's.
     """
 
     side_queries: Mapping[str, str]
     relative_queries: Mapping[str, str]
 
     def event(self, settings: Settings, steps_per_epoch: int, epochs: int) -> SampledGaussian:
-        """One joint release per step. Source: docs/methods.md 2.1."""
+        """The privacy event of one run, with one joint release of gradient and queries per step.
+
+        Source: docs/methods.md 2.1.
+        """
         sigma = settings["noise_multiplier"]
         releases = [NoisyRelease("gradient", sigma)]
         for query, name in self.relative_queries.items():
@@ -49,10 +53,11 @@ class SampledMechanism:
         delta: float,
         target: float,
     ) -> float:
-        """The gradient's noise multiplier with which one run costs at most ``target``.
+        """The gradient's noise multiplier with which one run costs at most epsilon ``target``.
 
         Raises:
-            PrivacyError: No noise beside the queries' own meets it.
+            PrivacyError: The side queries alone cost more than the target, or a relative query has
+                no noise.
         """
         side = tuple(settings[name] for name in self.side_queries.values())
         # Noise multiplier of the gradient and the queries in proportion to it, taken together.
@@ -72,18 +77,21 @@ class SampledMechanism:
 
 @dataclass(frozen=True, slots=True)
 class GaussianMechanism:
-    """Gaussian releases about all records at once.
+    """Gaussian releases about all records at once, not about samples of them.
 
     Args:
-        released: What is released.
-        count: The setting that holds how often, or None for once.
+        released: What is released, a name for the event.
+        count: The setting that holds how many releases a run makes; None: it makes one.
     """
 
     released: str
     count: str | None = None
 
     def event(self, settings: Settings, steps_per_epoch: int, epochs: int) -> Gaussian:
-        """Nothing is sampled, so the schedule does not enter. Source: docs/methods.md 2.4."""
+        """The privacy event of one run; nothing is sampled, so the schedule does not enter.
+
+        Source: docs/methods.md 2.4.
+        """
         return Gaussian(self.released, settings["noise_multiplier"], self._count(settings))
 
     def calibrated(
@@ -95,10 +103,14 @@ class GaussianMechanism:
         delta: float,
         target: float,
     ) -> float:
-        """The least noise over sensitivity, of each release, that meets ``target``."""
+        """The smallest noise multiplier of each release with which a run costs epsilon ``target``.
+
+        The schedule does not enter; the arguments are those of :class:`SampledMechanism`.
+        """
         return calibrate_gaussian(self._count(settings), delta, target)
 
     def _count(self, settings: Settings) -> int:
+        """How many releases one run makes."""
         if self.count is None:
             return 1
         return int(settings[self.count])
@@ -122,12 +134,12 @@ class Guarantee(StrEnum):
 
     @property
     def has_epsilon(self) -> bool:
-        """Whether an epsilon stands beside it that this program accounts for."""
+        """Whether an arm of this guarantee has an epsilon that this program accounted for."""
         return self not in (Guarantee.CLAIMED, Guarantee.NOT_ESTABLISHED, Guarantee.NONE)
 
     @property
     def is_proved(self) -> bool:
-        """Whether this program proves it, of an own module on its condition."""
+        """Whether this program proves it; where a user's own module is trained, on a condition."""
         return self in (Guarantee.ESTABLISHED, Guarantee.CONDITIONAL)
 
     @property
@@ -136,7 +148,10 @@ class Guarantee(StrEnum):
         return self in (Guarantee.CONDITIONAL, Guarantee.CHECKED_CONDITIONAL)
 
     def of_own_module(self) -> "Guarantee":
-        """What it comes to where a user's own module is trained."""
+        """The guarantee where the model is a user's own module: with the condition on that module.
+
+        One that has no form with that condition stays as it is.
+        """
         conditional = {
             Guarantee.ESTABLISHED: Guarantee.CONDITIONAL,
             Guarantee.CHECKED: Guarantee.CHECKED_CONDITIONAL,
@@ -145,7 +160,7 @@ class Guarantee(StrEnum):
 
 
 class Need(StrEnum):
-    """What data or model must offer for a method to apply."""
+    """What the data or the model must have so that a method can train."""
 
     GROUP_LABELS = "group labels"
     CONVEX_MODEL = "convex model"
@@ -228,23 +243,26 @@ class MethodSpec:
             by Z/C.
         reads_groups: Group labels enter training (disparate treatment).
         reference: Method its cost is measured against, or None for a reference itself.
-        reference_of: The method whose settings this reference takes, or None.
+        reference_of: The method whose reference this is and whose settings it takes, or None.
         settings_of: The method whose settings an ablation takes, or None.
-        control_of: The method whose series it reads, or None.
-        source_series: Name of the series that ``control_of`` hands over.
+        control_of: The method of which this one is a control: it takes that method's settings and
+            reads a series of its run at the same seed; or None.
+        source_series: Name of the series that is read of the run of ``control_of``.
         method_set: The name by which ``--method`` asks for it and for others at once that take a
             method apart, without noise and guarantee; `all` leaves them out. "" for other methods.
         readings: ``module:function`` that reads a finished training for the report, or "".
         meanings: What each of these readings is, by name, with its unit.
         columns: What the values of a reading are called, where they are not one of each group.
         unprotected: What its guarantee leaves out beside what every guarantee does.
-        part: What its cost without noise is called, one of ``metrics.registry.PARTS``; of one that
-            trains by steps, beyond the length of its steps.
+        part: What the part of its cost is called that remains without noise, one of
+            ``metrics.registry.PARTS``; for a method that trains by steps, less the part that the
+            length of its steps has.
         part_words: The same in words.
         variants: Published forms.
         is_normalised: Its gradients are all as long as the clipping bound, so that another bound is
             another step and nothing else.
-        capability: Whose, where options name the code that trains; "" for what the engine trains.
+        capability: Name of the capability that runs the code, where options name the code that
+            trains; "" for the methods of this program and of plugins.
     """
 
     name: str
@@ -278,7 +296,10 @@ class MethodSpec:
     capability: str = ""
 
     def extended(self, addition: MethodAddition) -> "MethodSpec":
-        """The method with what a capability adds to it."""
+        """A copy of the method with what a capability adds to it.
+
+        The addition's readings replace the method's; its variants, meanings and columns join them.
+        """
         return replace(
             self,
             variants=self.variants + addition.variants,
@@ -289,7 +310,10 @@ class MethodSpec:
 
     @property
     def search(self) -> dict[str, Search]:
-        """Where tuning looks, by the setting's name; ``epochs``, too, where it trains by steps."""
+        """Where tuning looks, by the setting's name; settings that it leaves alone are absent.
+
+        A method that trains by steps has a range of ``epochs``, too, which is no setting.
+        """
         places = {}
         for name, setting in self.settings.items():
             if setting.search is not None:
@@ -300,27 +324,34 @@ class MethodSpec:
 
     @property
     def is_private(self) -> bool:
-        """Whether the default form has an epsilon."""
+        """Whether the default form claims a proof of its epsilon; a third-party method may, too."""
         return self.guarantee is Guarantee.ESTABLISHED
 
     @property
     def model(self) -> str | None:
-        """The method whose settings it takes, or None."""
+        """Name of the method whose settings this ablation, control or reference takes, or None."""
         return self.settings_of or self.control_of or self.reference_of
 
     @property
     def trains_by_steps(self) -> bool:
-        """Whether it goes through the gradient loop, on Poisson samples."""
+        """Whether it trains through the engine's loop of gradient steps, on Poisson samples.
+
+        Those with a release about all records at once do not, nor their references, nor code that
+        options name.
+        """
         return self.gaussian is None and self.reference_of is None and not self.capability
 
     @property
     def all_needs(self) -> tuple[Need, ...]:
-        """``needs``, and group labels where it reads them."""
+        """``needs``, preceded by group labels where the method reads them."""
         return (*((Need.GROUP_LABELS,) if self.reads_groups else ()), *self.needs)
 
     @property
     def known_settings(self) -> dict[str, Setting]:
-        """Numbers that the method or one of its variants reads, in any convention, by name."""
+        """Every setting that a user may give for the method, by name.
+
+        Those of the method, of its variants, and those that a conversion turns into one of them.
+        """
         known = dict(self.settings)
         for variant in self.variants:
             known |= variant.settings
@@ -330,15 +361,15 @@ class MethodSpec:
 
     @property
     def mechanism(self) -> SampledMechanism | GaussianMechanism:
-        """How its numbers turn into an event, and a target into noise."""
+        """How settings turn into a privacy event, and a target epsilon into a noise multiplier."""
         return self.gaussian or SampledMechanism(self.side_queries, self.relative_queries)
 
     def without_noise(self, settings: Mapping[str, float]) -> dict[str, float] | None:
-        """The settings of the arm's noise-free twin: no noise on gradients or side queries.
+        """The settings of the arm's noise-free twin: noise multiplier 0 of gradient and queries.
 
         Returns:
-            None where there is no noise to take away, or where the reference is that twin, as it is
-            of what does not train by steps.
+            None where no such twin is trained: there is no noise to take away, or the method does
+            not train by steps, so that its reference is that twin already.
         """
         if not self.trains_by_steps or settings.get("noise_multiplier", 0.0) <= 0:
             return None
@@ -347,7 +378,7 @@ class MethodSpec:
     def events(
         self, settings: Mapping[str, float], steps_per_epoch: int, epochs: int
     ) -> PrivacyEvent | None:
-        """What one run releases; no data argument, so epsilon is known before training.
+        """The privacy event of one run; it needs no data, so epsilon is known before training.
 
         Returns:
             None for a method without a guarantee, or at noise multiplier 0.

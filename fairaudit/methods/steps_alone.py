@@ -1,4 +1,10 @@
-"""The steps of another training, taken by plain SGD: no clipping, no weights, no penalty, no noise.
+"""The twin that takes an arm's steps alone: plain SGD with the lengths of the arm's steps.
+
+A private method's cost is split into what the length of its steps, its clipping and its noise do.
+For the first part plain SGD trains with the arm's batches and learning rate, without clipping,
+weights, penalty or noise, and multiplies all gradients of a step by the factor that the arm's rule
+gives a gradient that it does not clip. The factors [T, R], of T steps and R replicates, are a
+series of the arm's training without noise.
 
 Source: docs/methods.md 7.1.
 """
@@ -20,8 +26,8 @@ if TYPE_CHECKING:
     from fairaudit.engine.release import ExactRelease
     from fairaudit.methods.base import Task
 
-FACTOR = "factor"  # series of a task's source: the factor of each step, [T, R]
-SAME = 1e-6  # relative: a difference of rounding
+FACTOR = "factor"  # name of that series in a task's source
+SAME = 1e-6  # relative: a smaller difference is one of rounding
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,10 @@ class StepFactors(ClippingRule[int]):
     factors: Tensor  # [T, R]
 
     def beside(self, others: Sequence[SideQuery[Any]]) -> Self | None:
-        """The factors of all, side by side."""
+        """One rule for the replicates of this and of all others; None where one is of another kind.
+
+        The factors of all stand side by side.
+        """
         import torch
 
         factors = [self.factors]
@@ -42,27 +51,27 @@ class StepFactors(ClippingRule[int]):
         return replace(self, factors=torch.cat(factors, 1))
 
     def init(self, replicates: int, facts: PublicFacts) -> int:
-        """No step taken."""
+        """The state at the start: 0 steps taken."""
         return 0
 
     def step(self, released: int) -> int:
-        """One more."""
+        """The next state: one step more."""
         return released + 1
 
     def sensitivity(self, released: int) -> Tensor:
-        """Unbounded."""
+        """Infinite for every replicate, [R]: nothing is clipped, and nothing private is claimed."""
         return self.factors.new_full((self.factors.shape[1],), math.inf)
 
     def scale(self, released: int, norms: Tensor, group: Tensor) -> Tensor:
-        """The step's factor for every record."""
+        """Each record's factor, [R, B]: the step's own for all records."""
         return self.factors[released].to(norms).unsqueeze(-1).expand_as(norms)
 
 
 class StepsAlone(GradientMethod):
-    """Another method's batches, rate and factors, and nothing else of it.
+    """Plain SGD with another method's batches, learning rate and factors.
 
     Args:
-        method: The other; the task is one of its own, with ``FACTOR`` in its source.
+        method: That method. The task to fit is one of its own, with ``FACTOR`` in its source.
     """
 
     def __init__(self, method: Method) -> None:
@@ -70,27 +79,32 @@ class StepsAlone(GradientMethod):
         self.method = method
 
     def rule(self, task: Task) -> StepFactors:
-        """One factor for all records of a step."""
+        """The rule that multiplies all gradients of a step by the step's factor."""
         import torch
 
         return StepFactors(torch.from_numpy(task.source[FACTOR]))
 
     def release(self, task: Task) -> ExactRelease:
-        """No noise."""
+        """What closes a step: the sum of gradients over qN, without noise."""
         from fairaudit.engine.release import ExactRelease
 
         return ExactRelease()
 
     def learning_rate(self, task: Task) -> float:
-        """The other's."""
+        """The learning rate that the other method uses in this task."""
         return self.method.learning_rate(task)
 
     def takes_steps_of(self, task: Task, rate: float) -> bool:
-        """Whether plain SGD at that rate takes the same steps, but for rounding."""
+        """Whether plain SGD at learning rate ``rate``, without factors, takes the same steps.
+
+        Rounding is no difference. On the reference's batches the twin would then be the reference,
+        so it need not be trained.
+        """
         from fairaudit.engine.optimizers import OPTIMIZERS
 
         factors = task.source[FACTOR].astype("float64")
         ratio = self.learning_rate(task) / rate
+        # Where steps are proportional to gradients, factor and rate may make up for each other.
         if OPTIMIZERS[task.optimizer].is_proportional:
             return bool((abs(factors * ratio - 1.0) < SAME).all())
         return bool((abs(factors - 1.0) < SAME).all()) and abs(ratio - 1.0) < SAME

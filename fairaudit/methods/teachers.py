@@ -1,5 +1,9 @@
 """PATE: teachers on disjoint records label a public pool by noised votes for a student.
 
+A query is a record of the student pool that the teachers vote on; a teacher's shard is its part of
+the training records. In shapes m is the number of queries, R of replicates (one student for each
+draw of the noise), Y of classes, d of inputs, T of teachers, B of records in a batch.
+
 Source: Papernot et al. 2017, 2018; Tran and Fioretto 2023; docs/methods.md 5.
 """
 
@@ -32,23 +36,25 @@ from fairaudit.privacy.events import Gaussian
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream, seed_of
 
-RELEASED = "votes"
+RELEASED = "votes"  # what is released, by the name that the privacy event has for it
 # One record sits in one teacher; its vote may leave one cell for another.
 VOTE_SENSITIVITY = math.sqrt(2.0)
-LONGEST = 1e4  # no encoded record is longer; one that is must not stop a teacher from being solved
-INPUTS = BoundedInputs(LONGEST, 1.0)
-BATCH = 32  # of networks; a teacher holds a few hundred records
-QUERIES_AT_ONCE = 4096  # by all networks
+# Norm to which inputs are clipped. No usual record is longer; one that is must not stop a teacher
+# from being solved.
+LONGEST = 1e4
+INPUTS = BoundedInputs(LONGEST, 1.0)  # of the models with a convex loss
+BATCH = 32  # batch size of networks; a teacher holds a few hundred records
+QUERIES_AT_ONCE = 4096  # that all networks answer in one pass
 
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """How long and how far.
+    """The schedule of a plain gradient descent, see :func:`descend`.
 
     Args:
-        steps: Of every replicate.
+        steps: How many, of every replicate.
         learning_rate: Step size.
-        penalty: lambda of lambda/2 |theta|^2.
+        penalty: lambda of lambda/2 |theta|^2, which is added to the loss.
     """
 
     steps: int
@@ -63,16 +69,17 @@ def descend(
 ) -> None:
     """Train ``network`` in place on the mean cross-entropy of the drawn records.
 
-    Replicates that diverge are left as they are: where each has records of its own, to stop for one
-    would tell of its records.
+    Replicates that diverge do not stop the others: teachers have records of their own, and to stop
+    for one of them would reveal something about its records.
 
     Args:
         network: R replicates.
-        draw: The next batch, inputs [R, B, ...] and targets [R, B, Y]; targets of 0 for no record.
+        draw: Returns the next batch, inputs [R, B, ...] and targets [R, B, Y]; a row of targets
+            that are all 0 stands for no record.
         descent: Schedule.
     """
     tape = tape_of(network)
-    single = network.replicates == 1
+    single = network.replicates == 1  # whose tensors the tape wants without the axis R
     for _ in range(descent.steps):
         x, targets = draw()
         logits = tape.forward(x[0] if single else x)
@@ -87,10 +94,10 @@ def descend(
 
 
 def refuse_diverged(network: Stacked, descent: Descent) -> None:
-    """Stop where what was released made a replicate diverge.
+    """Stop where a student diverged; students read released labels only, so this reveals nothing.
 
     Raises:
-        DivergedError: Parameters that are not finite.
+        DivergedError: A replicate's parameters are not finite.
     """
     if not torch.isfinite(network.theta).all():
         raise DivergedError(
@@ -100,13 +107,15 @@ def refuse_diverged(network: Stacked, descent: Descent) -> None:
 
 
 class Pate(Method):
-    """What both kinds of label share. A repeat is a draw of the noise; teachers are trained once.
+    """What the forms with hard and with soft labels share; they differ in ``labels``.
 
-    A record's teacher depends on its own id alone, each teacher on its own records alone: one
-    record moves one vote per query. The inputs' encoding is fitted on the pool, never on the
-    teachers' records, for what is fitted across shards would let one record move every vote.
+    A repeat is a draw of the noise; teachers are trained once. A record's teacher depends on its
+    own id alone, each teacher on its own records alone: one record moves one vote per query. The
+    inputs' encoding is fitted on the pool, never on the teachers' records, for what is fitted
+    across shards would let one record move every vote.
     """
 
+    # Whether labels are distributions: no probability is negative, and they sum to 1.
     keeps_the_simplex: ClassVar[bool] = True
 
     def labels(self, task: Task, votes: Tensor, noise: Tensor) -> Tensor:
@@ -114,7 +123,11 @@ class Pate(Method):
         raise NotImplementedError
 
     def fit(self, task: Task, observers: Sequence[Observer]) -> TrainedReplicates:
-        """Teachers, votes, then a student per draw; a reference has no noise multiplier."""
+        """Train teachers, count their votes, then train a student for each draw of the noise.
+
+        The method's reference has no noise multiplier: its students see the votes as they are, and
+        its event is None. Votes and queries are kept for the diagnostics.
+        """
         queried = queries(task)
         votes = collect_votes(task, queried)
         multiplier = task.settings.get("noise_multiplier", 0.0)
@@ -133,7 +146,7 @@ class PateHard(Pate):
     """The student sees the class with the most noised votes; ties go to the lowest class."""
 
     def labels(self, task: Task, votes: Tensor, noise: Tensor) -> Tensor:
-        """One-hot."""
+        """The winner of each query's noised votes as a one-hot label, ``[R, m, Y]``."""
         winner = (votes + noise).argmax(-1)
         return torch.nn.functional.one_hot(winner, votes.shape[-1]).double()
 
@@ -142,7 +155,11 @@ class PateSoft(Pate):
     """The student sees the noised shares of the votes, projected to the simplex."""
 
     def labels(self, task: Task, votes: Tensor, noise: Tensor) -> Tensor:
-        """Shares ``[R, m, Y]``; unprojected they may be negative, the loss unbounded below."""
+        """The noised shares of the votes, ``[R, m, Y]``, projected to the nearest distribution.
+
+        A published form leaves the projection out (``keeps_the_simplex``): then shares may be
+        negative, and the student's loss unbounded below.
+        """
         shares = (votes + noise) / task.settings["teachers"]
         if self.keeps_the_simplex:
             return project_to_simplex(shares)
@@ -150,23 +167,26 @@ class PateSoft(Pate):
 
 
 def vote_noise(task: Task) -> float:
-    """Standard deviation of the noise on each count, in votes: sigma of the paper."""
+    """Standard deviation of the noise on each count of votes: noise multiplier x sensitivity."""
     return task.settings["noise_multiplier"] * VOTE_SENSITIVITY
 
 
 def is_convex(task: Task) -> bool:
-    """Whether students minimise a convex loss, exactly."""
+    """Whether the model is one linear layer with bias: then the loss is convex.
+
+    Teachers and students of it are solved exactly; networks are trained by steps.
+    """
     layers = flatten(task.model)
     return len(layers) == 1 and type(layers[0]) is torch.nn.Linear and layers[0].bias is not None
 
 
 def queries(task: Task) -> Tensor:
-    """The pool records that are labelled, [m, d]."""
+    """Inputs of the queries, the records of the student pool that are labelled, [m, d]."""
     return torch.from_numpy(_pool(task).features[query_rows(task).numpy()])
 
 
 def query_rows(task: Task) -> Tensor:
-    """Which records of the pool are labelled, [m]: all, or a draw of the seed."""
+    """Indices of the queries in the student pool, ascending, [m]: all, or drawn by the seed."""
     available, queries = len(_pool(task).features), int(task.settings["queries"])
     assert queries <= available, f"{queries} queries planned, {available} records in the pool"
     order = numpy_stream(task.seed, "split", "queries").permutation(available)
@@ -180,8 +200,13 @@ def assign_teachers(
 ) -> NDArray[np.int64]:
     """Each record's teacher, [N] in 0..teachers-1, from its own id and the seed alone.
 
-    Cutting a permutation into equal blocks would move most records to other teachers when one is
-    added.
+    So a record that is added or removed leaves every other record with its teacher. Cutting a
+    permutation into equal blocks would move most of them to other teachers.
+
+    Args:
+        records: Ids of the training records, [N].
+        teachers: How many.
+        seed: Audit seed, the hash's key.
     """
     key = seed_of(seed, "split", "teachers").to_bytes(8, "little")
     digests = (
@@ -200,9 +225,13 @@ def assign_teachers(
 
 
 def collect_votes(task: Task, queried: Tensor) -> Tensor:
-    """How many teachers vote for each class, [m, Y] float64.
+    """Train the teachers and count their votes for each class, [m, Y] float64.
 
-    A teacher without records votes class 0.
+    A teacher without records votes for class 0.
+
+    Args:
+        task: Training records with their ids, model and settings.
+        queried: Inputs of the queries, [m, d].
     """
     assert task.records is not None, "PATE needs ids of the training records"
     teachers = int(task.settings["teachers"])
@@ -219,7 +248,7 @@ def collect_votes(task: Task, queried: Tensor) -> Tensor:
 
 
 def _count(votes: Tensor, winners: Tensor) -> None:
-    """Add votes for the classes [m, k] of some queries, in place [m, Y]."""
+    """Add the votes of k teachers on m queries, class indices [m, k], to ``votes [m, Y]``."""
     votes.scatter_add_(
         1,
         winners,
@@ -228,15 +257,17 @@ def _count(votes: Tensor, winners: Tensor) -> None:
 
 
 def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor:
-    """One student per row of targets [R, m, Y], all from one start and on one order of batches.
+    """R students, one for each set of labels, all from one start and on one order of batches.
+
+    Where the loss is convex they are its exact minimisers.
 
     Args:
         task: Model, schedule and penalty.
-        queried: Records of the student pool [m, d].
-        targets: Their labels, as each draw of noise on the votes gives them.
+        queried: Inputs of the queries, [m, d].
+        targets: Labels of the queries for each student, [R, m, Y].
 
     Raises:
-        DivergedError: Of networks, not of a convex loss, which is minimised.
+        DivergedError: A student that is a network diverged.
     """
     penalty = task.settings["student_penalty"]
     if is_convex(task):
@@ -258,7 +289,7 @@ def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor:
 
 
 def project_to_simplex(shares: Tensor) -> Tensor:
-    """The nearest distribution to each row, [..., Y]. Source: Duchi et al. 2008."""
+    """The distribution nearest to each row in L2, [..., Y]. Source: Duchi et al. 2008."""
     ordered = shares.sort(-1, descending=True).values
     excess = ordered.cumsum(-1) - 1.0
     position = torch.arange(
@@ -271,6 +302,7 @@ def project_to_simplex(shares: Tensor) -> Tensor:
 
 
 def _pool(task: Task) -> PublicPool:
+    """The task's student pool, which every task of PATE has."""
     assert task.public is not None, "PATE needs a student pool"
     return task.public
 
@@ -281,9 +313,16 @@ def _linear_votes(
     shards: Sequence[Tensor],
     votes: Tensor,
 ) -> None:
-    """One teacher after the other, each with its own shard; adds to ``votes [m, Y]``.
+    """Solve teachers with a convex loss, each on its own shard, and add to ``votes [m, Y]``.
 
-    Padding shards to one length would let a record's presence reach the rounding of other teachers.
+    One is solved after the other: stacked shards would be padded to one length, which would let a
+    record's presence reach the rounding of other teachers.
+
+    Args:
+        task: Training records and penalty.
+        queried: Inputs of the queries, [m, d].
+        shards: Indices of each teacher's training records; empty for one without records.
+        votes: What the votes are added to, in place.
     """
     pool = INPUTS(queried, torch.zeros(len(queried), dtype=torch.int64))
     for shard in shards:
@@ -302,7 +341,11 @@ def _network_votes(
     shards: Sequence[Tensor],
     votes: Tensor,
 ) -> None:
-    """Stacked teachers, each with its own shard and stream of batches; adds to ``votes [m, Y]``."""
+    """Train teachers that are networks as stacked replicates, and add to ``votes [m, Y]``.
+
+    Each has batches of its own shard, drawn by a stream of its own. The arguments are those of
+    :func:`_linear_votes`.
+    """
     teachers = len(shards)
     streams = [
         numpy_stream(
@@ -316,8 +359,11 @@ def _network_votes(
     network = stack([task.model] * teachers, task.seed)
 
     def draw() -> tuple[Tensor, Tensor]:
-        """A batch for every teacher from its own shard, ``[T, B, ...]``, inputs cut to LONGEST."""
-        # At first the null record behind all others, which a teacher without records keeps.
+        """A batch for every teacher from its own shard: inputs ``[T, B, ...]``, targets.
+
+        A teacher without records gets rows without a record.
+        """
+        # At first all are the null record behind the others, which stands for no record.
         rows = torch.full((teachers, BATCH), task.pool.n_records)
         for number, shard in enumerate(shards):
             if len(shard):
@@ -340,8 +386,8 @@ def _network_votes(
         draw,
         Descent(steps, task.settings["learning_rate"], task.settings["teacher_penalty"]),
     )
-    # A teacher that diverged votes as one without records does: by its own shard, and stopping
-    # would tell.
+    # A teacher that diverged votes for class 0, as one without records does: to stop the training
+    # would reveal something about its records.
     finite = network.theta.isfinite().all(1)
     empty = torch.tensor([len(shard) == 0 for shard in shards]) | ~finite
     for start in range(0, len(queried), QUERIES_AT_ONCE):
