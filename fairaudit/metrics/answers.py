@@ -1,6 +1,8 @@
 """Whether a private model still gives a group every answer that its reference gives it.
 
-Source: docs/methods.md 6.5.
+An answer is a predicted class. One that the arm predicts for a group less than a fifth as often as
+the reference does is doubtful; whether it counts as lost is decided in ``analysis/family.py``,
+together with every other difference that a report tells of. Source: docs/methods.md 6.5.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +17,8 @@ from fairaudit.metrics.tables import metric_table
 from fairaudit.metrics.within_model import ClassMetric, EvaluatedSeed, LabelOutcome
 from fairaudit.results.estimates import ClassShare
 
-KEPT = 0.2  # of the reference's share of a class: a class with less is lost
+KEPT = 0.2  # a class is doubtful where the arm's share is below this part of the reference's
+# Of a target class: the share of rows for which the model predicts it. No metric of a report.
 PREDICTED = MetricSpec(
     name="predicted",
     words="share predicted as a class",
@@ -31,15 +34,22 @@ def doubtful_classes(
     outcome: LabelOutcome,
     cut: GroupSelection,
 ) -> Iterator[ClassShare]:
-    """The classes that a group is predicted as less than a fifth as often as by the reference.
+    """Find each group's classes that the arm predicts less than a fifth as often as the reference.
+
+    The point estimates decide here; the intervals go along, so that the report can judge later
+    whether the class is lost (``is_lost`` is None until then).
 
     Args:
-        ours, theirs: The arm and its reference, seed by seed.
-        records, outcome: The index of their rows, and which classes there are.
+        ours, theirs: The arm and its reference, seed by seed, on the same test rows.
+        records: The index of these rows.
+        outcome: Which classes there are.
         cut: The groups in these rows.
+
+    Yields:
+        One ``ClassShare`` for each such group and class.
     """
-    shares = []
-    n_answers = np.zeros(len(cut.names) + 1, dtype=np.int64)
+    shares = []  # of each class three tables: the arm's share, the reference's, their contrast
+    n_answers = np.zeros(len(cut.names) + 1, dtype=np.int64)  # classes that a group is predicted as
     for target in range(outcome.n_classes):
         metric = ClassMetric(PREDICTED.name, PREDICTED, target)
         private, reference, kept = (Influences(records) for _ in range(3))

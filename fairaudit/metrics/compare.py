@@ -1,4 +1,10 @@
-"""One arm against its reference: what privacy costs each group, and how sure that is."""
+"""One arm against its reference: what privacy costs each group, and how sure that is.
+
+A table (``MetricTable``) holds one metric's values at every seed for the K groups and, last, for
+all test rows. Names in a report: ``M`` is a metric of the arm, ``reference.M`` that of its
+reference, ``change.M`` the difference; a cost (``privacy_cost``) is a change for the worse, and
+``privacy_cost.PART`` one of the parts that twins split it into.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +53,8 @@ class Twin:
     """A model between an arm and its reference, which splits the arm's cost.
 
     Args:
-        part: What its cost against the model before it is called, of ``registry.PARTS``.
+        part: The name, of ``registry.PARTS``, of the part of the cost that lies between the model
+            before it (the reference, or the twin before) and this one.
         predictions: Seed by seed; a seed that it lacks leaves the parts without a value.
     """
 
@@ -74,7 +81,11 @@ class Evaluation:
     estimand: str
 
     def records(self, predictions: Sequence[Predictions]) -> EvaluatedRecords:
-        """The index of all test rows."""
+        """Index the records that were tested at any seed, sorted by group.
+
+        Args:
+            predictions: Of one arm, one for each seed.
+        """
         return EvaluatedRecords.of(
             [p.rows for p in predictions],
             self.grouping.groups,
@@ -82,7 +93,12 @@ class Evaluation:
         )
 
     def selection(self, records: EvaluatedRecords, seeds: int) -> GroupSelection:
-        """The groups as they are in these records."""
+        """The groups with their distinct test records, from which follows which may be compared.
+
+        Args:
+            records: The index of the tested records.
+            seeds: How many seeds were measured.
+        """
         names, missing = self.grouping.names, self.grouping.missing
         is_one = self.estimand == ONE_MODEL
         return GroupSelection(
@@ -102,16 +118,18 @@ def compare(
     baseline: Sequence[Predictions],
     twins: Sequence[Twin] = (),
 ) -> Measured:
-    """Everything that is known about an arm's cost, by group.
+    """Measure an arm against its reference: costs, metrics of both, their changes, gaps of each.
 
-    Arms are paired by seed; a seed that either arm lacks is left out, and ``n_seeds`` says so.
-    Absolute values and maxima are taken after averaging over seeds. Source: docs/methods.md 6.1.
+    Arms are paired by seed; a seed that either arm lacks is left out, and ``n_seeds`` says so. If
+    they share no seed, every number is undefined. Absolute values and maxima are taken after
+    averaging over seeds. Source: docs/methods.md 6.1.
 
     Args:
         evaluation: What both are measured on.
         arm, reference: Arm keys.
         private, baseline: Their predictions, seed by seed, on the same rows in the same order.
-        twins: Models between both, the reference's next first; the last is the arm without noise.
+        twins: Models between both, in order from the reference to the arm; the last is the arm
+            without noise. Empty: costs are not split.
     """
     of_seed = {p.seed: p for p in baseline}
     private = sorted((p for p in private if p.seed in of_seed), key=lambda p: p.seed)
@@ -121,7 +139,7 @@ def compare(
             f"seed {a.seed}: the arms were tested on different rows"
         )
     if not baseline:
-        return _nothing(evaluation, arm, reference)
+        return _without_seeds(evaluation, arm, reference)
     records, outcome = evaluation.records(baseline), evaluation.outcome
     cut = evaluation.selection(records, len(baseline))
     ours = evaluated(private, evaluation.labels, records, outcome)
@@ -177,9 +195,18 @@ def _part_tables(
     evaluation: Evaluation,
     records: EvaluatedRecords,
 ) -> dict[str, MetricTable]:
-    """Every cost's parts, which sum to it at each seed. ``ends``: the arm and its reference.
+    """Tables of the parts of every cost, which sum to the cost at each seed.
 
-    Of three parts step and noise also stand together.
+    From the reference to the arm, each twin's cost against the model before it is one part; the
+    last part, that of the noise, is the arm's cost against the last twin. With two twins there is
+    also one table for the parts of step and noise together, which is the cost less the clipping's
+    part. If a twin lacks any seed, no part has a value.
+
+    Args:
+        twins: In order from the reference to the arm, at least one.
+        baseline: The reference's predictions at the seeds that are compared.
+        ends: The arm and its reference, evaluated at these seeds.
+        evaluation, records: What all are measured on, and the index of the tested records.
     """
     outcome, (arm, reference) = evaluation.outcome, ends
     tables: dict[str, MetricTable] = {}
@@ -214,13 +241,19 @@ def _part_tables(
 def measure_reference(
     evaluation: Evaluation, arm: str, predictions: Sequence[Predictions]
 ) -> Measured:
-    """The within-model metrics of one arm by itself; no cost, no change.
+    """Measure one model by itself: its metrics, their gaps, its costs against a constant model.
 
-    Arguments as ``compare``.
+    For a reference, and for given predictions without a baseline. Without a seed every number is
+    undefined.
+
+    Args:
+        evaluation: What it is measured on.
+        arm: Its key.
+        predictions: Seed by seed.
     """
     predictions = sorted(predictions, key=lambda p: p.seed)
     if not predictions:
-        return _nothing(evaluation, arm, "")
+        return _without_seeds(evaluation, arm, "")
     records, outcome = evaluation.records(predictions), evaluation.outcome
     cut = evaluation.selection(records, len(predictions))
     seeds = evaluated(predictions, evaluation.labels, records, outcome)
@@ -246,7 +279,17 @@ def _against_constant(
     seeds: Sequence[EvaluatedSeed],
     records: EvaluatedRecords,
 ) -> dict[str, MetricTable]:
-    """Every cost against the model that predicts the training rows' class shares."""
+    """Tables of the costs against a constant model, so that a useless model can be warned of.
+
+    The constant model predicts the class shares of the training rows for everybody. Empty where
+    the training classes are not known.
+
+    Args:
+        evaluation: What the models are measured on.
+        predictions: Of the model, seed by seed.
+        seeds: The same, evaluated.
+        records: The index of the tested records.
+    """
     constant = []
     for p in predictions:
         if p.train_classes is None:
@@ -273,16 +316,22 @@ def _comparison(
     alone: Mapping[str, MetricTable],
     train: Float64,
 ) -> Measured:
-    """Numbers and gaps of all tables; ``train``: training rows by group and in all, ``[K + 1]``.
+    """Reduce tables to the numbers of every group and the gaps between groups.
 
-    ``alone`` are tables of groups by themselves, of which no gap is told.
+    Args:
+        evaluation: Names the grouping and what the intervals are about.
+        arms: Key of the arm, key of its reference ("" for none).
+        cut: The groups in the tested records.
+        tables: Name -> table, of which numbers and gaps are made.
+        alone: Name -> table, of which numbers alone are made: costs against a constant model.
+        train: Training rows by group and in all, ``[K + 1]``.
     """
     shown, gaps, divided_by = {}, list[Gap](), {}
     for name, table in (*tables.items(), *alone.items()):
         shown[name] = replace(table, one_model=cut.one_model)
         if name not in alone:
             gaps += gaps_of(shown[name], cut)
-        if table.divisor is not None:
+        if table.divisor is not None:  # an impact ratio: whose rate the others are divided by
             divided_by[name] = cut.names[table.divisor]
     groups = [
         _measure(
@@ -308,17 +357,21 @@ def _comparison(
 def _measure(
     k: int, cut: GroupSelection, tables: Mapping[str, MetricTable], train: Float64
 ) -> GroupMeasure:
-    """All numbers of group k, or of all test rows where k is K; ``train`` is ``[K + 1]``."""
+    """All numbers of group k, or of all test rows where k is K, and whether gates may read them.
+
+    ``train``: training rows by group and in all, ``[K + 1]``.
+    """
     group, reason = "", cut.too_few_seeds
     if k < len(cut.names):
         group, reason = cut.names[k], cut.too_few(k) or reason
     estimates, ungated = {}, {}
     for name, table in tables.items():
-        if name.startswith("change."):  # told as gaps alone
+        if name.startswith("change."):  # a report holds the gaps of a change alone
             continue
         estimates[name] = estimate(reading(table, cut, k))
         if why := too_few_for_gates(table, cut, [k]):
             ungated[name] = why
+    # Where no positive class is known, plain names such as ``tpr`` stand there with the reason.
     sides = ("", "reference.") if "reference.accuracy" in tables else ("",)
     for side in sides:
         for spec in within_model():
@@ -335,8 +388,11 @@ def _measure(
     )
 
 
-def _nothing(evaluation: Evaluation, arm: str, reference: str) -> Measured:
-    """No seed finished: every group and number is named, nothing is known."""
+def _without_seeds(evaluation: Evaluation, arm: str, reference: str) -> Measured:
+    """The comparison where no seed finished: every group and number is named, none has a value.
+
+    ``reference`` is "" for a model that is measured by itself.
+    """
     named = [spec.name for spec in within_model() if spec.needs_a_class]
     keys = [*evaluation.outcome.metrics, *named]
     if reference:
@@ -365,26 +421,28 @@ NO_PROBABILITIES = "predictions are labels; this needs probabilities"
 
 
 def of_labels(comparison: Measured) -> Measured:
-    """The comparison with every number that needs probabilities made undefined.
+    """The comparison of models whose predictions are labels.
 
-    And its gaps gone.
+    Numbers that need probabilities (a loss, an AUC) become undefined, and their gaps are left out.
     """
     groups = []
     for measure in (*comparison.by_group, comparison.overall):
         estimates = dict(measure.estimates)
         for name, old in estimates.items():
-            if not _of_classes(name):
+            if not _needs_labels_alone(name):
                 estimates[name] = undefined(NO_PROBABILITIES, old.unit, old.n_test)
-        ungated = {name: measure.ungated[name] for name in filter(_of_classes, measure.ungated)}
+        ungated = {
+            name: measure.ungated[name] for name in filter(_needs_labels_alone, measure.ungated)
+        }
         groups.append(measure.model_copy(update={"estimates": estimates, "ungated": ungated}))
     update = {
         "overall": groups[-1],
         "by_group": tuple(groups[:-1]),
-        "gaps": tuple(gap for gap in comparison.gaps if _of_classes(gap.metric)),
+        "gaps": tuple(gap for gap in comparison.gaps if _needs_labels_alone(gap.metric)),
     }
     return comparison.model_copy(update=update)
 
 
-def _of_classes(metric: str) -> bool:
-    """Whether the predicted classes alone say it."""
+def _needs_labels_alone(metric: str) -> bool:
+    """Whether the metric follows from predicted classes, without their probabilities."""
     return "probabilities" not in spec_of(metric).needs

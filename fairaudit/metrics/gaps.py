@@ -1,4 +1,9 @@
-"""Gaps between groups: which may be compared, and which gap an audit of this size would find."""
+"""Gaps between groups: which may be compared, and which gap an audit of this size would find.
+
+Groups have indices ``0..K - 1``; index K stands for all test rows. A *reason* says why a number has
+no interval or no value, and is "" where it has both. A number is *gated* where rules in CI
+(``fairaudit.gate``) may decide by it; one with a reason never is.
+"""
 
 import math
 from collections.abc import Sequence
@@ -28,6 +33,10 @@ def minimum_detectable(spread: Spread, pairs: int = 1) -> float | None:
     A gap is found when it exceeds the half-width h of its interval, so this is ``h + t_.80 SE`` at
     Satterthwaite's degrees of freedom. ``t_.975 SE`` in place of h finds only .72 of such gaps at 5
     seeds where both variances are equal; this finds .79 to .80. Source: docs/methods.md 6.7.
+
+    Args:
+        spread: The gap with its variances.
+        pairs: How many gaps share the 5 % of the interval (Bonferroni).
     """
     if spread.reason:
         return None
@@ -67,7 +76,7 @@ class GroupSelection:
     one_model: bool = False
 
     def too_few(self, k: int) -> str:
-        """Why group k takes no part in maxima, or ""; K stands for all rows."""
+        """Why group k is left out of the largest gap and of gates, or ""; never for all rows, K."""
         n = int(self.counts[k])
         if k == len(self.names):
             return ""
@@ -84,18 +93,18 @@ class GroupSelection:
 
     @property
     def eligible(self) -> list[int]:
-        """Groups that take part in maxima."""
+        """Indices of the groups that are large enough to take part in the largest gap."""
         return [k for k in range(len(self.names)) if not self.too_few(k)]
 
     @property
     def pairs(self) -> int:
-        """How many pairs of these share the 5 % of an interval."""
+        """How many pairs the eligible groups make, which share the 5 % (Bonferroni); at least 1."""
         k = len(self.eligible)
         return max(1, k * (k - 1) // 2)
 
     @property
     def too_few_seeds(self) -> str:
-        """Why nothing is gated at all, or ""."""
+        """Why no number of any group is gated, or "": intervals of few seeds are too uncertain."""
         n = self.n_seeds
         if self.one_model:
             return ""
@@ -108,11 +117,21 @@ def reading(
     a: int,
     b: int | None = None,
 ) -> Spread:
-    """A contrast whose reason also says where too few records leave no honest interval."""
+    """The value of group a, or a minus b, with its variances and the reason for no interval.
+
+    The reason adds to :func:`contrast`'s where too few records leave no honest interval.
+
+    Args:
+        table: The metric.
+        cut: The groups and their sizes.
+        a: Group index; K for all test rows.
+        b: Likewise, or None for the value of a alone.
+    """
     spread = contrast(table, a, b)
     if a == len(cut.names) and "groups" in spec_of(table.name).needs:
         return replace(spread, reason=NO_OVERALL_RATIO)
     if spread.reason:
+        # A group without records is a better reason than "undefined at every seed".
         empty = next((k for k in (a, b) if k is not None and not cut.counts[k]), None)
         if empty is None:
             return spread
@@ -125,9 +144,14 @@ def reading(
 
 
 def _too_thin(table: MetricTable, cut: GroupSelection, k: int) -> str:
-    """A rate needs records of its class; a loss has no floor, so a small group has no interval."""
+    """Why group k (K: all rows) has too few records for an interval of this metric, or "".
+
+    A rate of one class needs some records of that class. A loss has no floor under its variance, so
+    in a small group its interval would be too narrow.
+    """
     n, of_group = int(table.counts[k]), int(cut.counts[k])
     where = f" in group {cut.names[k]!r}" if k < len(cut.names) else ""
+    # Fewer than the group has: a rate that rests on a part of it, as tpr on the positives.
     if n < of_group and n < LEAST_OF_CLASS:
         return f"rests on {numbered(n, 'test record')}{where}; {LEAST_OF_CLASS} are needed"
     spec = spec_of(table.name)
@@ -139,8 +163,8 @@ def _too_thin(table: MetricTable, cut: GroupSelection, k: int) -> str:
 def gaps_of(table: MetricTable, cut: GroupSelection) -> list[Gap]:
     """Every gap of one metric: pairs, each group against all rows, and the largest.
 
-    An absent group has no gap. ``simultaneous`` shares the 5 % among the pairs of groups that are
-    large enough; with two groups it equals ``absolute``.
+    A group without test records has no gap. A gap's ``simultaneous`` interval shares the 5 % among
+    the pairs of groups that are large enough; with two groups it equals ``absolute``, the gap's own.
     """
     whole = len(cut.names)
     present = [k for k in range(whole) if cut.counts[k]]
@@ -164,8 +188,12 @@ def _gap(
     a: int,
     b: int,
 ) -> Gap:
-    """The gap between groups ``a`` and ``b``, or between ``a`` and all rows where b is K."""
-    spread, pairs = reading(table, cut, a, b), cut.pairs  # pairs of the groups large enough
+    """The gap between groups ``a`` and ``b``, or between ``a`` and all rows where b is K.
+
+    A group that is too small takes no part in the family of pairs, so it has no simultaneous
+    interval; the gap's own interval remains.
+    """
+    spread, pairs = reading(table, cut, a, b), cut.pairs
     small = cut.too_few(a) or cut.too_few(b)
     reason = (
         small
@@ -206,7 +234,11 @@ def _gap(
 
 
 def _largest(table: MetricTable, cut: GroupSelection) -> Gap:
-    """The largest gap between groups that are large enough."""
+    """The largest gap between groups that are large enough, the larger value first.
+
+    A group whose value is undefined at some seed is left out; since its gap could be the largest,
+    the result then has no interval. With fewer than two groups left it has no value either.
+    """
     pairs = cut.pairs
     left_out = [k for k in cut.eligible if np.isnan(table.by_seed[:, k]).any()]
     usable = [k for k in cut.eligible if k not in left_out]
@@ -287,7 +319,10 @@ def too_few_for_gates(
     cut: GroupSelection,
     groups: Sequence[int],
 ) -> str:
-    """Why gates do not read this metric for these groups, or "" (K stands for all rows)."""
+    """Why gates do not read this metric for these groups, or ""; index K stands for all rows.
+
+    It names the first group with fewer records than the metric's ``least_gated``.
+    """
     spec = spec_of(table.name)
     small = [k for k in groups if table.counts[k] < spec.least_gated]
     if not small:
@@ -304,12 +339,15 @@ def direction(
     b: str | None,
     value: float,
 ) -> str:
-    """Whom a resolved difference is to the disadvantage of, in words.
+    """Say in words which group a difference disfavours, as ``worse for F``.
+
+    For a metric of which more is not better or worse in itself (a selection rate): who has the
+    lower value. Only for a difference whose interval excludes zero.
 
     Args:
         metric: Of the gap.
         a, b: The groups; b is None for all rows.
-        value: Of a minus that of b.
+        value: The value of a minus that of b.
     """
     spec = spec_of(metric)
     if spec.is_judged:

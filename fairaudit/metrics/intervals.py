@@ -85,9 +85,10 @@ class EvaluatedRecords:
         )
 
     def count(self, mask: NDArray[np.bool_] | None = None) -> Int64:
-        """Distinct records per group and in all, ``[K + 1]``.
+        """How many distinct records each group has and, last, how many there are, ``[K + 1]``.
 
-        Only where ``mask`` ``[U]`` is true, if it is given.
+        Args:
+            mask: Which records to count, ``[U]``; None: all.
         """
         groups = self.groups if mask is None else self.groups[mask]
         per_group = np.bincount(groups, minlength=self.n_groups)
@@ -106,10 +107,11 @@ class MetricTable:
         by_seed: ``[S, K + 1]``; NaN where undefined.
         covariance: Test-record covariances ``[2, K + 1, K + 1]``, the floor on their diagonals:
             that of the mean over seeds, and that of two seeds. NaN where no honest ones exist.
-        counts: Distinct records support each value, ``[K + 1]``.
+        counts: Distinct records that each value rests on, ``[K + 1]``.
         reason: Why there is no value or no interval, or "".
         one_model: The interval is about this one model on new people, not about its training.
-        divisor: The group whose value every other is divided by, for a ratio; else None.
+        divisor: Index of the group whose value every other is divided by, for an impact ratio;
+            None for any other metric.
         bounds: Where every value lies. Intervals end there: nothing beyond it could be true.
     """
 
@@ -130,12 +132,12 @@ class Spread:
 
     Args:
         by_seed: Y_s, ``[S]``; NaN where undefined.
-        value: D, their mean where defined; NaN where there is none.
+        value: D, the mean of the Y_s that are defined; NaN where none is.
         seed_variance: V_seed; NaN for one seed, 0 where one model is what is measured.
-        shared_variance: V_shared.
-        record_variance: V_rec, the same or larger.
-        n_test: Distinct records support it.
-        n_min: In the smaller of its groups.
+        shared_variance: V_shared, of the test records that seeds share; V_rec for a group alone.
+        record_variance: V_rec, of all that test records contribute.
+        n_test: Distinct records that it rests on.
+        n_min: Those in the smaller of its groups.
         unit: Of Y.
         bounds: Where D lies.
         reason: Why it is undefined or without interval, or "".
@@ -164,9 +166,9 @@ class Spread:
         """Half of the interval, ``sqrt(t^2 V_seed + z^2 V_shared)``; NaN where there is none.
 
         Args:
-            pairs: How many share the 5 % (Bonferroni).
-            conservative: V_rec in place of V_shared, so that what is in V_seed counts twice: for
-                decisions that should err on one side where seeds are skewed.
+            pairs: How many contrasts share the 5 % (Bonferroni).
+            conservative: V_rec in place of V_shared, so that what V_seed holds of test records
+                counts twice: for decisions that should err on one side where seeds are skewed.
         """
         if self.reason:
             return math.nan
@@ -180,10 +182,14 @@ def half_width(
     seeds: int,
     pairs: float = 1,
 ) -> float:
-    """``sqrt(t^2 seed_variance + z^2 record_variance)`` of ``seeds`` seeds.
+    """Half of a 95 % interval: ``sqrt(t^2 seed_variance + z^2 record_variance)``.
 
-    For one of ``pairs`` that share the 5 %. Fewer than one count as one: where every difference
-    of a report is told, no other is left to share with.
+    Args:
+        seed_variance: V_seed.
+        record_variance: Of the test records, V_shared or V_rec.
+        seeds: S, for the S - 1 degrees of freedom of t.
+        pairs: How many numbers share the 5 % (Bonferroni), not always a whole number. Below 1, as
+            where all others are detected and leave their shares to the last, it counts as 1.
     """
     t, z = quantiles(1 - 0.025 / max(1.0, pairs), max(1, seeds - 1))
     return math.sqrt(t**2 * seed_variance + z**2 * record_variance)
@@ -198,17 +204,21 @@ def quantiles(level: float, degrees: float) -> tuple[float, float]:
 
 
 def floor_variance(counts: Int64) -> Float64:
-    """Variance that "no disagreement seen" still leaves, ``2 / (n + 2)^2``. For fractions only."""
+    """Variance that "no disagreement seen" in n records still leaves, ``2 / (n + 2)^2``.
+
+    For fractions only; elementwise over ``counts``, the n, ``[K + 1]``.
+    """
     return np.asarray(2.0 / (counts + 2.0) ** 2, dtype=np.float64)
 
 
 def steadiness(covariance: Float64, seeds: int) -> Float64:
     """Correlation of a record's influences at two seeds on each value, ``[K + 1]``, from 0 to 1.
 
-    1 where no record contributes, for then nothing says that seeds differ in it.
+    The variance's floor counts by it, for what differs between seeds is in V_seed already. It is 1
+    where no record contributes, for then nothing says that seeds differ.
 
     Args:
-        covariance: As of :meth:`Influences.covariance`.
+        covariance: ``[2, K + 1, K + 1]``, as of :meth:`Influences.covariance`.
         seeds: S.
     """
     of_mean, of_two_seeds = np.diagonal(
@@ -235,7 +245,7 @@ class Influences:
         records: The index of all test rows.
 
     Attributes:
-        support: Records that it rests on at any seed, ``[U]``.
+        support: Whether the metric rests on each record at any seed, ``[U]``.
     """
 
     def __init__(self, records: EvaluatedRecords) -> None:
@@ -250,11 +260,11 @@ class Influences:
     def add(self, place: Int64, score: SeedScores) -> None:
         """Add one seed; for a mean the influences are ``(d_i - m_k) / n_k``.
 
-        A record tested at several seeds adds up here, before anything is squared: it is the
-        cluster.
+        The influences of a record that several seeds tested are summed here, before anything is
+        squared: the record is the cluster.
 
         Args:
-            place: Of each row among the records, ``[n]``; no record twice.
+            place: Where each test row lies among the records, ``[n]``; no record twice.
             score: The metric on these rows.
         """
         self._values.append(score.values)
@@ -271,15 +281,16 @@ class Influences:
 
     @property
     def by_seed(self) -> Float64:
-        """``[S, K + 1]``."""
+        """The metric at each seed for every group and, last, for all rows, ``[S, K + 1]``."""
         return np.array(self._values)
 
     def covariance(self) -> Float64:
-        """Of the mean over seeds, and of two seeds, without floors: ``[2, K + 1, K + 1]``.
+        """Two covariance matrices of the K + 1 values, from test records: ``[2, K + 1, K + 1]``.
 
-        Both are sums over pairs of seeds (s, t) of sum_i psi_si psi_ti: over all S^2 pairs for the
-        mean, over the S (S - 1) pairs of two seeds for what the seeds share. One seed has no second
-        to share with; there both are that seed's own.
+        The first is of the mean over seeds (its diagonal is V_rec), the second between two seeds
+        (V_shared), both without floors. Both are means over pairs of seeds (s, t) of
+        sum_i psi_si psi_ti: the first over all S^2 pairs, the second over the S (S - 1) pairs of
+        two different seeds. One seed has no second to share with; there both are that seed's own.
         """
         s = len(self._values)
         everything = _products(
@@ -323,12 +334,12 @@ def contrast(
     a: int,
     b: int | None = None,
 ) -> Spread:
-    """Value a, or value a minus value b, with its variances.
+    """The value of group a, or that of a minus that of b, with its variances.
 
     Args:
         table: The metric.
         a: Group index; K for all test rows.
-        b: Group index, K for all test rows, or None for value a alone.
+        b: Group index, K for all test rows, or None for the value of a alone.
     """
     y, cov, n = table.by_seed, table.covariance, table.counts
     least, most = table.bounds
@@ -338,7 +349,7 @@ def contrast(
         whole = len(n) - 1
         values = y[:, a] - y[:, b]
         records = cov[:, a, a] - 2 * cov[:, a, b] + cov[:, b, b]
-        n_test = n[whole] if whole in (a, b) else n[a] + n[b]  # all rows hold the group's
+        n_test = n[whole] if whole in (a, b) else n[a] + n[b]  # all rows include the group's
         n_min = min(n[a], n[b])
     seeds = values.tolist()
     defined = [v for v in seeds if not math.isnan(v)]
@@ -370,7 +381,10 @@ def contrast(
 
 
 def _seed_variance(values: list[float], mean: float) -> float:
-    """V_seed, the variance of a mean over seeds; fsum makes it independent of the seeds' order."""
+    """V_seed, the variance of the mean of ``values``, one a seed; NaN for a single seed.
+
+    fsum makes it independent of the seeds' order.
+    """
     s = len(values)
     if s < 2:
         return math.nan
@@ -385,7 +399,11 @@ def _why_undefined(
 ) -> str:
     """Why a number has no value or no interval; "" where it has both.
 
-    ``one_model``: the interval is about this one model, so one seed is enough.
+    Args:
+        missing: At how many seeds it is undefined.
+        seeds: How many seeds there are.
+        record_variance: V_rec, NaN where there is none.
+        one_model: The interval is about this one model, so one seed is enough.
     """
     if missing == seeds:
         return "undefined at every seed"
@@ -397,15 +415,18 @@ def _why_undefined(
 
 
 def estimate(spread: Spread, pairs: int = 1) -> Estimate:
-    """D with its interval, or with the reason why it has none."""
+    """The contrast D with its 95 % interval, or with the reason why it has none.
+
+    ``pairs``: how many contrasts share the 5 %.
+    """
     return _around(spread, spread.value, spread.half_width(pairs), signed=True)
 
 
 def absolute(spread: Spread, pairs: int = 1) -> Estimate:
-    """|D|, taken after averaging over seeds, with its interval.
+    """The size |D| of a contrast, taken after averaging over seeds, with its interval.
 
-    It begins at |D| - h where the signed interval excludes 0, else at 0. Source: docs/methods.md
-    6.5.
+    With h half of the signed interval, it runs from |D| - h, or 0 if that is below, to |D| + h.
+    ``pairs``: how many contrasts share the 5 %. Source: docs/methods.md 6.5.
     """
     return _around(
         spread,
@@ -418,9 +439,12 @@ def absolute(spread: Spread, pairs: int = 1) -> Estimate:
 def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
     """The largest |D| of several pairs, with an interval that allows for having looked at all.
 
+    If any pair has no interval, the result is the pair with the largest |D| by itself; the caller
+    then takes its interval away.
+
     Args:
-        spreads: Every pair, all with intervals.
-        pairs: K(K-1)/2, the number of quantiles that Bonferroni shares the 5 % among.
+        spreads: Every pair.
+        pairs: How many pairs share the 5 % (Bonferroni).
     """
     values = np.array([abs(s.value) for s in spreads])
     halves = np.array([s.half_width(pairs) for s in spreads])
@@ -450,9 +474,13 @@ def _around(
     *,
     signed: bool,
 ) -> Estimate:
-    """The estimate ``value +- half``, within the metric's bounds; NaN is undefined.
+    """The estimate ``value +- half`` of a contrast, cut at the bounds of the metric.
 
-    ``signed``: a difference; else a size, which lies between 0 and the largest bound.
+    Args:
+        spread: The contrast, for all else that an estimate holds.
+        value: D or |D|; NaN makes the estimate undefined.
+        half: Half of its interval; NaN where there is none.
+        signed: It is D; else it is |D|, which lies between 0 and the largest bound.
     """
     if math.isnan(value):
         return undefined(spread.reason, spread.unit, n_test=spread.n_test)
@@ -478,22 +506,24 @@ def _around(
 def _within(
     low: float, value: float, high: float, bounds: tuple[float, float]
 ) -> tuple[float, float]:
-    """The ends, cut at the bounds; a value that rounding leaves beyond one stays in.
+    """Cut the ends of an interval at the bounds, but never so far that they leave out the value.
 
-    NaN stays NaN: of numbers that compare with nothing, max and min return the first.
+    Rounding can put a value just beyond a bound. An end that is NaN stays NaN, since max and min
+    return their first argument when it compares with nothing.
     """
     return max(float(low), min(bounds[0], value)), min(float(high), max(bounds[1], value))
 
 
 def among(one: Estimate, n_joint: float) -> Estimate:
-    """The estimate with an interval that holds for ``n_joint`` of its kind at once (Bonferroni).
+    """The estimate with its interval widened to hold for ``n_joint`` numbers at once (Bonferroni).
 
-    At most 5 % of audits have one of the many whose interval misses the truth, so whichever a
-    sentence picks, it is wrong in at most 5 %. Source: docs/methods.md 6.5.
+    At most 5 % of audits have any of the many whose interval misses the truth, so whichever a
+    sentence picks, it is wrong in at most 5 %. An estimate without an interval comes back
+    unchanged. Source: docs/methods.md 6.5.
     """
     if one.value is None or one.low is None or one.high is None:
         return one
-    # Never narrower than it was: that of a largest gap already allows for all of its pairs.
+    # Never narrower than it was: the interval of a largest gap already allows for all its pairs.
     half = half_width(
         (one.training_sd or 0.0) ** 2,
         (one.records_sd or 0.0) ** 2,

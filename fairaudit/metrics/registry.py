@@ -1,9 +1,11 @@
-"""Every metric that a report may hold.
+"""Every metric that a report may hold: its names, what it needs, how it is computed and read.
 
-Its names, what it needs, how it is computed, how it is read.
+Tables, gaps, rules, the comparison of reports, pages and the built reference read this list, so
+adding a metric is one entry here, and adding a cost is one, too.
 
-Tables, gaps, rules, the comparison of reports, pages and the reference read this list, so adding a
-metric is one entry here, and adding a cost is one, too.
+A report writes more names than the registry has: ``change.M`` and ``reference.M`` of a metric M,
+``M[2]`` of class 2, ``COST.PART`` of a part of a cost, ``COST.constant`` of a cost against a
+constant model.
 """
 
 import math
@@ -17,18 +19,19 @@ if TYPE_CHECKING:
 Unit = Literal["fraction", "ratio", "nats"]
 # What a metric may read of one model's test rows: the fields and properties of EvaluatedRows.
 Compute = Callable[["EvaluatedRows"], "Ratio | SeedScores"]
-# Records, of which half are no members, and five per cent of those two or three.
+# Records of a group that the attack on membership needs for an interval: half of them are no
+# members, and 5 % of those 50, as many as it may accuse falsely, are two or three.
 LEAST_FOR_LEAKAGE = 100
 UNDERTRAINED_BY = 0.01  # accuracy below the scikit-learn baseline from which costs cannot be read
-# metric of an attack within a group -> rate of false accusations
+# metric of an attack within a group -> false positive rate at which it is read
 WITHIN = {"leakage_tpr": 0.05, "leakage_tpr_at_1": 0.01}
-LEAST_AT_ONE = 1_000  # of which half, 500, are no members
+LEAST_AT_ONE = 1_000  # the same at 1 %: half, 500, are no members, and 1 % of those are five
 
-# What a cost is made of, from the reference to the method: of one that trains by steps their
-# length, what else it does to gradients, and the noise; of others what they do without noise, and
-# the noise.
+# The parts of a cost, in order from the reference to the method. A method that trains by steps has
+# three: the length of its steps, what else it does to gradients, the noise. Any other has two: what
+# it does without noise, and the noise.
 STEP, STEP_AND_CLIPPING, NOISE = "step", "step_and_clipping", "noise"
-STEP_AND_NOISE = "step_and_noise"  # of the three parts two, paired at each seed
+STEP_AND_NOISE = "step_and_noise"  # two of three parts as one number, with its own interval
 PARTS = {
     STEP: "of the length of the steps, without clipping or noise",
     "clipping": "of clipping, without any noise",
@@ -39,7 +42,7 @@ PARTS = {
     NOISE: "of the noise alone",
     STEP_AND_NOISE: "of the length of the steps and the noise, without that of clipping",
 }
-# A cost against the model that predicts the classes' shares in the training rows for everybody.
+# Names a cost against the model that predicts the training rows' class shares for everybody.
 CONSTANT = "constant"
 
 
@@ -63,18 +66,17 @@ class MetricSpec:
             together have none. ``reference``: it compares two models. ``no gap``: its difference
             between groups says nothing.
         study: Capability of whose own trainings it is; a report holds it apart.
-        is_judged: A difference is worse for somebody; else it is higher or lower, and whom it harms
-            depends on what the outcome means to them.
+        is_judged: Whether a difference is worse for one group; else it is only higher or lower, and
+            whom it harms depends on what the outcome means to them.
         least_records: Distinct test records of a group below which it has no interval, beyond what
             is asked of every metric.
         least_gated: Such records below which gates do not read it.
         no_interval: Why it has no interval, or "".
-        rests_on: Metrics before it in the list; it rests on the fewest records that any of them
-            does.
+        rests_on: Metrics before it in the list. It then counts as many records as the one of them
+            that rests on the fewest, in place of its own.
         header: Of a column; "" for the name in words.
-        is_in_summary: The console shows it where predictions are scored.
-        cost_of: The metric of one model by how much which is worse than under the reference; "" for
-            no cost.
+        is_in_summary: Whether the console shows it where predictions are scored.
+        cost_of: For a cost, the metric that it is the worsening of, against the reference; else "".
     """
 
     name: str
@@ -106,22 +108,22 @@ class MetricSpec:
 
     @property
     def needs_a_class(self) -> bool:
-        """Whether it has no value where no class is singled out."""
+        """Whether it is about one class, so that without a positive class it may have no value."""
         return bool(self.needs & {"positive", "favourable", "score"})
 
     @property
     def noun(self) -> str:
-        """One value of it, with its article."""
+        """One value of it in a sentence, with its article."""
         return "a loss" if self.unit == "nats" else f"the {self.words}"
 
     @property
     def counted(self) -> str:
-        """What it is counted in on a page: ``points``, ``nats``."""
+        """The unit that a page counts it in: ``points`` (hundredths of a fraction), ``nats``."""
         return "points" if self.unit == "fraction" else self.unit
 
     @property
     def rise(self) -> float:
-        """The sign of a change that is for the worse."""
+        """The sign of a change for the worse, 1 or -1; a cost is the change times this."""
         return 1.0 if self.worst == "highest" else -1.0
 
 
@@ -131,9 +133,13 @@ def cost_of(
     words: str,
     header: str = "",
 ) -> MetricSpec:
-    """How much worse a computed metric is than under the reference.
+    """Make the entry of a cost: how much worse a metric is than under the reference.
 
-    It rests on the same records.
+    It rests on the same records as the metric does, and is positive for the worse.
+
+    Args:
+        metric: A metric that has ``compute``.
+        name, words, header: Of the cost.
     """
     return replace(
         metric,
@@ -300,13 +306,19 @@ METRICS: dict[str, MetricSpec] = {
 
 
 def base_metric(name: str) -> str:
-    """``change.tpr[2]`` -> ``tpr``; ``privacy_cost.noise`` -> ``privacy_cost``."""
+    """The registry's name of a metric that a report writes with prefix, class or part.
+
+    ``change.tpr[2]`` -> ``tpr``; ``privacy_cost.noise`` -> ``privacy_cost``.
+    """
     stem, _, last = name.rpartition(".")
     return base_metric(stem) if last in PARTS or last == CONSTANT else last.partition("[")[0]
 
 
 def part_of(name: str) -> str:
-    """``noise`` of ``privacy_cost.noise``; "" for a whole cost and any other metric."""
+    """The part of a cost that a name ends in: ``noise`` of ``privacy_cost.noise``.
+
+    "" for a whole cost and any other metric.
+    """
     last = name.rpartition(".")[2]
     return last if last in PARTS else ""
 
@@ -321,21 +333,24 @@ def spec_of(name: str) -> MetricSpec:
 
 
 def costs() -> tuple[str, ...]:
-    """The metrics that say what a private model costs beside its reference."""
+    """Names of the metrics that say what a private model costs beside its reference."""
     return tuple(name for name, spec in METRICS.items() if spec.cost_of)
 
 
 def beside_constant() -> tuple[str, ...]:
-    """The costs that a constant model can be set beside: of one class it has all or nothing."""
+    """Names of the costs that are also measured against a constant model.
+
+    Not those about one class, for which it selects everybody or nobody.
+    """
     of_a_class = frozenset({"positive", "favourable"})
     return tuple(name for name in costs() if not METRICS[name].needs & of_a_class)
 
 
 def within_model() -> Iterator[MetricSpec]:
-    """The metrics of one model by itself; the others compare two."""
+    """The metrics of one model by itself, without costs and without those of a capability."""
     return (spec for spec in METRICS.values() if not (spec.study or "reference" in spec.needs))
 
 
 def of_study(name: str) -> Iterator[MetricSpec]:
-    """The metrics of membership inference."""
+    """The metrics that only the capability of that name measures, as ``leakage``."""
     return (spec for spec in METRICS.values() if spec.study == name)

@@ -1,4 +1,8 @@
-"""Is the reference trained well enough? Another library's model as the yardstick."""
+"""Is the reference trained well enough? Another library's model as the yardstick.
+
+A reference that is clearly worse than logistic regression is undertrained, and then what private
+training loses beside it says little.
+"""
 
 import warnings
 
@@ -18,15 +22,15 @@ def logistic_baseline(
     """Accuracy of scikit-learn's logistic regression on the same split.
 
     Args:
-        train: ``[n, d]``, or images ``[n, H, W, C]``, of which every k-th is used where they are
-            many.
+        train: ``[n, d]``, or images ``[n, H, W, C]``, of which every k-th is used where they have
+            more than ``MOST_PIXELS`` numbers in all.
         train_labels: ``[n]``.
         test: ``[m, ...]``.
         test_labels: ``[m]``.
         n_classes: Y; a training split with one class only predicts that class.
 
     Returns:
-        ``accuracy`` on the test rows, a fraction; ``train_rows`` used.
+        ``accuracy`` on the test rows, a fraction; ``train_rows``, how many rows were fitted.
     """
     from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes 1.1 s to import
     from sklearn.linear_model import LogisticRegression

@@ -32,18 +32,21 @@ def both_tables(
     records: EvaluatedRecords,
     outcome: LabelOutcome,
 ) -> tuple[Tables, Tables, Tables]:
-    """Three tables for each metric: of an arm, of its reference and of the change between them.
+    """Three tables for each metric M: of an arm, of its reference and of the change between them.
 
     Args:
-        ours, theirs: The arm and its reference, as of :func:`evaluated`.
-        records: The index of their rows.
+        ours, theirs: The arm and its reference, seed by seed, as of :func:`evaluated`.
+        records: The index of their test rows.
         outcome: Which classes count.
+
+    Returns:
+        Three dictionaries by name: ``M``, ``reference.M``, ``change.M`` (arm minus reference).
     """
     arm_tables: Tables = {}
     reference_tables: Tables = {}
     changed: Tables = {}
-    # One metric at a time: the influences of all would not fit. Those that others rest on come
-    # first, for their tables are read again.
+    # One metric at a time: the influences of all would not fit into memory. Metrics that others
+    # rest on come first, for `_add_table` reads their tables.
     for metric in outcome.measured:
         first, second, change = (Influences(records) for _ in range(3))
         for a, b, place in zip(ours, theirs, records.places, strict=True):
@@ -54,22 +57,22 @@ def both_tables(
         # Adding up left the rows that both rest on at the same seed; the change of two means over
         # seeds rests on every row that each of them rests on at any seed.
         change.support = first.support & second.support
-        _add(arm_tables, "", metric, first, outcome)
-        _add(reference_tables, "reference.", metric, second, outcome)
-        _add(changed, "change.", metric, change, outcome)
+        _add_table(arm_tables, "", metric, first, outcome)
+        _add_table(reference_tables, "reference.", metric, second, outcome)
+        _add_table(changed, "change.", metric, change, outcome)
     return arm_tables, reference_tables, changed
 
 
 def own_tables(
     seeds: Sequence[EvaluatedSeed], records: EvaluatedRecords, outcome: LabelOutcome
 ) -> Tables:
-    """One table per metric of one arm. Arguments as of :func:`both_tables`."""
+    """Tables of one arm by itself, by metric. Arguments as of :func:`both_tables`."""
     tables: Tables = {}
     for metric in outcome.measured:
         influences = Influences(records)
         for seed, place in zip(seeds, records.places, strict=True):
             influences.add(place, seed.score(metric))
-        _add(tables, "", metric, influences, outcome)
+        _add_table(tables, "", metric, influences, outcome)
     return tables
 
 
@@ -81,23 +84,28 @@ def costs_between(
     part: str = "",
     apart: tuple[Sequence[EvaluatedSeed], Sequence[EvaluatedSeed]] | None = None,
 ) -> Tables:
-    """Every cost: what ``later`` does worse than ``earlier``. Source: docs/methods.md 6.1.
+    """Tables of every cost by name: by how much ``later`` is worse than ``earlier``.
+
+    Source: docs/methods.md 6.1.
 
     Args:
-        later, earlier: Seed by seed, in the order of ``records``.
+        later, earlier: Two models seed by seed, in the order of ``records``: an arm and its
+            reference, or two neighbours among arm, twins and reference.
         records, outcome: As of :func:`both_tables`.
-        part: ``privacy_cost.PART`` is what the costs are named then.
-        apart: A later and an earlier model between both, whose own difference is left out.
+        part: Ends the names of the costs, as ``privacy_cost.PART``; "" for whole costs.
+        apart: Two further models (later, earlier), whose difference is subtracted at each seed:
+            those between which the part lies that is not to be counted.
     """
     tables: Tables = {}
     for metric in outcome.paid:
-        change = _change(metric, later, earlier, records, apart)
+        change = _influences_of_change(metric, later, earlier, records, apart)
         counts = records.count(change.support)
         for name in metric.spec.rests_on:
             of_class = ClassMetric(name, METRICS[name], outcome.scored or 0)
-            support = _change(of_class, later, earlier, records).support
+            support = _influences_of_change(of_class, later, earlier, records).support
             counts = np.minimum(counts, records.count(support))
-        # Made as a change of the metric, which has the floor and bounds of a cost; then renamed.
+        # Made as a change of the metric, for which `metric_table` has the floor and bounds of a
+        # cost; then renamed.
         table = metric_table(f"change.{metric.spec.name}", change, counts)
         name = f"{metric.name}.{part}" if part else metric.name
         table = replace(
@@ -105,20 +113,23 @@ def costs_between(
             name=name,
             by_seed=metric.spec.rise * table.by_seed,
         )
-        if later is earlier:  # one model, so the change is 0 for whoever else is tested
+        if later is earlier:  # the same model, so the change is 0 for any other test records too
             table = replace(table, covariance=np.zeros_like(table.covariance))
         tables[name] = table
     return tables
 
 
-def _change(
+def _influences_of_change(
     metric: ClassMetric,
     later: Sequence[EvaluatedSeed],
     earlier: Sequence[EvaluatedSeed],
     records: EvaluatedRecords,
     apart: tuple[Sequence[EvaluatedSeed], Sequence[EvaluatedSeed]] | None = None,
 ) -> Influences:
-    """``later`` minus ``earlier``, without what those that are ``apart`` differ by."""
+    """What each test record contributes to a metric's change from ``earlier`` to ``later``.
+
+    ``apart``: two further models (later, earlier) whose difference is subtracted, or None.
+    """
     change = Influences(records)
     for seed, place in enumerate(records.places):
         score = later[seed].score(metric).minus(earlier[seed].score(metric))
@@ -135,10 +146,10 @@ def evaluated(
     records: EvaluatedRecords,
     outcome: LabelOutcome,
 ) -> list[EvaluatedSeed]:
-    """The test rows of an arm, seed by seed.
+    """Set an arm's predictions beside the true labels and groups, seed by seed, for the metrics.
 
     Args:
-        predictions: In the order of ``records``.
+        predictions: One for each seed, in the order of ``records``.
         labels: Of the whole data set, ``[N]``.
         records: The index of these predictions' rows.
         outcome: Which classes count.
@@ -158,17 +169,24 @@ def evaluated(
     return seeds
 
 
-def _add(
+def _add_table(
     tables: Tables,
     prefix: str,
     metric: ClassMetric,
     influences: Influences,
     outcome: LabelOutcome,
 ) -> None:
-    """Add the table of one metric, named with the prefix "", ``reference.`` or ``change.``.
+    """Make the table of one metric and put it into ``tables`` under its name with the prefix.
 
-    A metric that is made of others (an average over rates) counts the fewest records that any of
-    them rests on: of the same class where it is of one, else of the positive or scored class.
+    A metric that ``rests_on`` others (as AUC on both rates) counts the fewest records that any of
+    them rests on: of its own class where it is about one, else of the positive or scored class.
+
+    Args:
+        tables: Are added to; they hold those of the metrics that it rests on.
+        prefix: "", ``reference.`` or ``change.``.
+        metric: The metric and its class.
+        influences: Of all seeds.
+        outcome: Which class is positive or scored.
     """
     counts = influences.records.count(influences.support)
     if metric.spec.rests_on:
@@ -185,7 +203,8 @@ def metric_table(name: str, influences: Influences, counts: Int64) -> MetricTabl
     """One metric over all seeds, with the floor of its variance and its bounds.
 
     Args:
-        name: Of the metric, with ``change.`` for that between two arms.
+        name: Of the metric; that of a difference between two models begins with ``change.``, which
+            gives it the bounds of a difference.
         influences: Of all seeds.
         counts: Distinct records behind each value, ``[K + 1]``.
     """
@@ -208,18 +227,20 @@ def metric_table(name: str, influences: Influences, counts: Int64) -> MetricTabl
 def impact_ratio(
     selection: MetricTable, name: str, eligible: Sequence[int]
 ) -> tuple[MetricTable, Float64]:
-    """Selection rate over that of the most selected group, with the delta method's Jacobian.
+    """Each group's selection rate divided by that of the most selected group (four-fifths rule).
 
-    The most selected group is chosen once, on the mean over seeds, among the eligible groups.
-    Taking the largest biases the ratio downward where groups are nearly equal.
+    Its variances follow by the delta method. The most selected group is chosen once, on the mean
+    over seeds, among the eligible groups. Taking the largest biases the ratio downward where groups
+    are nearly equal.
 
     Args:
         selection: Selection rate of one arm.
         name: Name of the ratio.
-        eligible: Groups that may be what the others are compared with.
+        eligible: Indices of the groups that are large enough to be the most selected one.
 
     Returns:
-        The table, and d(ratio) / d(rate), ``[K + 1, K + 1]``.
+        The table, undefined with a reason where there is no ratio; and the delta method's Jacobian
+        d(ratio) / d(rate), ``[K + 1, K + 1]``, for :func:`impact_change`.
     """
     rates = selection.by_seed
     usable = [k for k in eligible if np.isfinite(rates[:, k]).all()]
@@ -254,7 +275,7 @@ def _no_ratio(
     name: str,
     reason: str,
 ) -> tuple[MetricTable, Float64]:
-    """A ratio that is undefined at every seed, with the reason, and covariances of 0."""
+    """A table of ratios that are undefined at every seed, with the reason, and a Jacobian of 0."""
     table = replace(
         selection,
         name=name,
@@ -268,7 +289,14 @@ def _no_ratio(
 def impact_change(
     tables: dict[str, MetricTable], eligible: Sequence[int]
 ) -> dict[str, MetricTable]:
-    """Impact ratio of both arms and its change, each arm against its own most selected group."""
+    """Tables of the impact ratio of an arm, of its reference and of the change, by name.
+
+    Each arm's rates are divided by that of its own most selected group.
+
+    Args:
+        tables: Those of the selection rate: plain, ``reference.`` and ``change.``.
+        eligible: Indices of the groups that are large enough to be the most selected one.
+    """
     private, to_private = impact_ratio(tables["selection_rate"], "impact_ratio", eligible)
     reference, to_reference = impact_ratio(
         tables["reference.selection_rate"], "reference.impact_ratio", eligible

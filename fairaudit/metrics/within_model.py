@@ -1,5 +1,9 @@
 """Within-model metrics of every group at one seed, and what each test record contributes to them.
 
+Shapes: n test rows of a seed, K groups (K + 1 where the last place stands for all rows), P private
+runs, Y classes. The *scored* class is the one whose probability ranks the rows, the *target* the
+class that a rate (as tpr) is about, the *favourable* class the outcome that people want.
+
 Rates are ratios of sums over records, so a record's influence on one is its linearised share; for
 AUC it is DeLong's placement value. Influences are what :mod:`fairaudit.metrics.intervals` needs.
 """
@@ -37,9 +41,8 @@ class Predictions:
         probabilities: ``[P, n, Y]``, P private runs of this seed (1 for the reference).
         train_count: Training rows of each group, ``[K]``.
         train_classes: Training rows of each class, ``[Y]``; None where they are not known.
-        weights: Of the runs, ``[P]``, sum 1: those of a search count as often as it would release
-            them.
-            None: all alike.
+        weights: Of the runs, ``[P]``, sum 1. Where the runs are a search's candidates, a weight is
+            the probability that the search releases that one. None: all alike.
     """
 
     seed: int
@@ -52,9 +55,8 @@ class Predictions:
 
 def predicted_class(probabilities: NDArray[np.float32]) -> NDArray[np.int64]:
     """The most probable class of each record, ``[P, n]``; a tie goes to the lower class index."""
-    if (
-        probabilities.shape[-1] == 2
-    ):  # a comparison is ten times faster than argmax over two columns
+    # With two classes a comparison is ten times faster than argmax.
+    if probabilities.shape[-1] == 2:
         upper: NDArray[np.int64] = (probabilities[..., 1] > probabilities[..., 0]).astype(np.int64)
         return upper
     classes: NDArray[np.int64] = np.argmax(probabilities, axis=-1)
@@ -100,7 +102,8 @@ class LabelOutcome:
     Args:
         n_classes: Y.
         positive: Index of the class that is true or false, or None where none is known.
-        favourable: Index of the class that counts as selected; None: that which the rate is about.
+        favourable: Index of the class that counts as selected; None: the class which the rate is
+            about.
     """
 
     n_classes: int
@@ -109,7 +112,7 @@ class LabelOutcome:
 
     @property
     def targets(self) -> tuple[int, ...]:
-        """Classes whose rates are measured, one against the rest: the positive one, else all."""
+        """Classes whose rates are measured, each against the rest: the positive one, else all."""
         return tuple(range(self.n_classes)) if self.positive is None else (self.positive,)
 
     def selected(self, target: int) -> int:
@@ -123,9 +126,10 @@ class LabelOutcome:
 
     @property
     def answer(self) -> int | None:
-        """Of two classes the one that rates lost are about; of more there is one for each class.
+        """Of two classes the one whose lost rates count as costs; None where there are more.
 
-        The favourable one, else the positive one, else the later.
+        The favourable one, else the positive one, else the later. With more classes each has a cost
+        of its own.
         """
         if self.n_classes != 2:
             return None
@@ -135,7 +139,11 @@ class LabelOutcome:
 
     @property
     def paid(self) -> Iterator["ClassMetric"]:
-        """Every cost by its name, with the metric that it is of."""
+        """Every cost that can be measured: its name, the metric that it is the worsening of, class.
+
+        A cost that ranks rows needs a scored class. The cost of a rate is about ``answer`` with two
+        classes, and there is one for each of more; the selection rate's only exists with two.
+        """
         for name in costs():
             spec = METRICS[METRICS[name].cost_of]
             if "positive" not in spec.needs:
@@ -149,9 +157,10 @@ class LabelOutcome:
 
     @property
     def measured(self) -> Iterator["ClassMetric"]:
-        """Every computed metric; those about one class once for each target.
+        """Every metric that is computed from rows; one about a class once for each of ``targets``.
 
-        Neighbours in the registry that are about one class stand together for each class.
+        In the registry's order, except that neighbours which are about one class stay together:
+        all of class 0, then all of class 1.
         """
         computed = [
             spec
@@ -170,16 +179,16 @@ class LabelOutcome:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """Names of what is measured."""
+        """Names of the metrics that are measured, as a report writes them."""
         return tuple(metric.name for metric in self.measured)
 
 
 class ClassMetric(NamedTuple):
-    """A computed metric, and the class that it is about.
+    """A metric that is computed from rows, and the class that it is about.
 
     Args:
-        name: ``tpr``, or ``tpr[2]`` of class 2 where no class is positive.
-        spec: Its entry in the registry.
+        name: ``tpr``, or ``tpr[2]`` of class 2 where no class is positive; or that of its cost.
+        spec: The metric's entry in the registry.
         target: The class; -1 for a metric that is about none.
     """
 
@@ -204,7 +213,10 @@ class SeedScores(NamedTuple):
     support: Bools
 
     def minus(self, other: "SeedScores", times: float = 1.0) -> "SeedScores":
-        """The change from so many times ``other`` on the same rows; exactly 0 where both agree."""
+        """These scores minus ``times`` those of another model on the same rows.
+
+        It rests on the rows that both rest on.
+        """
         return SeedScores(
             self.values - times * other.values,
             self.within - times * other.within,
@@ -218,7 +230,7 @@ class EvaluatedSeed:
     """The test rows of an arm at one seed, once for each private run.
 
     Args:
-        runs: Those that count.
+        runs: Those whose weight is above 0.
         weights: Of the runs, sum 1; None: all alike.
     """
 
@@ -234,7 +246,7 @@ class EvaluatedSeed:
         n_groups: int,
         outcome: LabelOutcome,
     ) -> "EvaluatedSeed":
-        """The rows of every run.
+        """Set the predictions of every run that has a weight beside labels and groups.
 
         Args:
             predictions: Of the arm at this seed.
@@ -244,14 +256,14 @@ class EvaluatedSeed:
             outcome: Which classes count.
         """
         probabilities, weights = predictions.probabilities, predictions.weights
-        # Of a search's candidates those that are never kept are not measured.
+        # Candidates that a search never releases have weight 0 and are not measured.
         if weights is not None:
             probabilities, weights = probabilities[weights > 0.0], weights[weights > 0.0]
         of_rows = labels, groups, n_groups, outcome
         return cls(tuple(EvaluatedRows.of(run, *of_rows) for run in probabilities), weights)
 
     def score(self, metric: ClassMetric) -> SeedScores:
-        """One metric, averaged over the runs."""
+        """One metric, averaged over the runs by their weights."""
         runs = [run.score(metric) for run in self.runs]
         if len(runs) == 1:
             return runs[0]
@@ -288,7 +300,7 @@ class EvaluatedRows:
         predicted: Index of the most probable class, ``[n]``.
         correct: 1.0 where that is the true one, else 0.0; NaN where an output is not finite,
             ``[n]``.
-        target: The class that a metric is about which needs ``positive``; -1 for any other metric.
+        target: The class that the metric being computed is about; -1 for a metric about none.
     """
 
     probabilities: NDArray[np.float32]
@@ -322,7 +334,10 @@ class EvaluatedRows:
         )
 
     def score(self, metric: ClassMetric) -> SeedScores:
-        """One metric of these rows."""
+        """One metric of these rows, with what each row contributes to it.
+
+        A metric given as numerator and denominator is the ratio of their sums over a group.
+        """
         assert metric.spec.compute is not None
         result = metric.spec.compute(replace(self, target=metric.target))
         if isinstance(result, SeedScores):
@@ -332,34 +347,38 @@ class EvaluatedRows:
 
     @property
     def everyone(self) -> Float64:
-        """1.0 for every row."""
+        """1.0 for every row, ``[n]``: the denominator of a mean over rows."""
         return np.ones(len(self.labels))
 
     @property
     def loss(self) -> Float64:
-        """Cross-entropy in nats."""
+        """Cross-entropy of each row in nats, ``[n]``."""
         loss: Float64 = record_loss(self.probabilities[None], self.labels)[0]
         return loss
 
     @property
     def truth(self) -> Bools:
-        """Whether ``target`` is the true class."""
+        """Whether ``target`` is the true class of each row, ``[n]``."""
         truth: Bools = self.labels == self.target
         return truth
 
     @property
     def chosen(self) -> Float64:
-        """1.0 where ``target`` is predicted; NaN as in ``correct``."""
+        """1.0 where ``target`` is predicted, else 0.0; NaN as in ``correct``, ``[n]``."""
         return self._where_known(self.predicted == self.target)
 
     @property
     def selected(self) -> Float64:
-        """1.0 where the favourable class is predicted, or ``target`` where none is named."""
+        """1.0 where the favourable class is predicted, or ``target`` where none is named, ``[n]``.
+
+        0.0 elsewhere, NaN as in ``correct``.
+        """
         return self._where_known(self.predicted == self.outcome.selected(self.target))
 
     def auc(self) -> SeedScores:
-        """Area under the ROC curve of the scored class.
+        """Area under the ROC curve of the scored class against the rest.
 
+        NaN for a group that lacks one of both, and everywhere if a probability is not finite.
         Source: DeLong et al. 1988 (placement values).
         """
         score, truth = (
@@ -406,6 +425,7 @@ class EvaluatedRows:
         return SeedScores(np.append(per_group, overall), nothing, nothing, everyone)
 
     def _where_known(self, holds: Bools) -> Float64:
+        """1.0 where ``holds``, else 0.0; NaN where the model's output is not finite, ``[n]``."""
         return np.where(np.isnan(self.correct), np.nan, holds)
 
 
@@ -415,7 +435,16 @@ def _ratio(
     groups: Int64,
     n_groups: int,
 ) -> SeedScores:
-    """Ratio of sums by group, ``[K + 1]``; influence of i: (num_i - ratio den_i) / sum(den)."""
+    """The ratio of two sums over each group and over all rows, with each row's influence on it.
+
+    Row i has the influence (num_i - ratio den_i) / sum(den). It is NaN where the denominators of a
+    group sum to 0, as a true positive rate without positives.
+
+    Args:
+        numerator, denominator: What each row adds to the sums, ``[n]``.
+        groups: Of the rows, ``[n]``.
+        n_groups: K.
+    """
     top = _sums(numerator, groups, n_groups)
     bottom = _sums(denominator, groups, n_groups)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -437,7 +466,8 @@ def _ratio(
     within = inverse[groups] * (numerator - value[groups] * denominator)
     whole = inverse[-1] * (numerator - value[-1] * denominator)
     if np.isnan(numerator).any():
-        # A broken record makes its group's value NaN, which is what says that there is no interval.
+        # A record with NaN already makes its group's value NaN, so there is no interval; its
+        # influence must not spread to others.
         within, whole = np.nan_to_num(within, nan=0.0), np.nan_to_num(whole, nan=0.0)
     return SeedScores(
         np.where(
@@ -452,6 +482,7 @@ def _ratio(
 
 
 def _sums(values: Float64, groups: Int64, n_groups: int) -> Float64:
+    """Sums of ``values`` ``[n]`` over each group and, last, over all rows, ``[K + 1]``."""
     per_group = np.bincount(groups, values, n_groups)
     return np.append(per_group, per_group.sum())
 
@@ -462,9 +493,15 @@ def _placements(
     truth: Bools,
     influence: Float64,
 ) -> float:
-    """AUC of the rows in ``order`` ``[m]`` (ascending score); scores and truth are ``[n]``.
+    """The AUC of some of the rows by DeLong's placement values; NaN if they are of one class.
 
-    Writes their influences, returns NaN if undefined.
+    The placement of a positive is the share of negatives with a lower score, that of a negative the
+    share of positives with a higher one; ties count half.
+
+    Args:
+        order: Indices of these rows by ascending score, ``[m]``.
+        score, truth: Of all rows, ``[n]``: probability of the class, whether it is the true one.
+        influence: Of all rows on the AUC, ``[n]``; is written at these rows.
     """
     s, t = score[order], truth[order]
     positives = int(t.sum())
