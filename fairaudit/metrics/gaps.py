@@ -164,7 +164,7 @@ def gaps_of(table: MetricTable, cut: GroupSelection) -> list[Gap]:
     """Every gap of one metric: pairs, each group against all rows, and the largest.
 
     A group without test records has no gap. A gap's ``simultaneous`` interval shares the 5 % among
-    the pairs of groups that are large enough; with two groups it equals ``absolute``, the gap's own.
+    the pairs of groups that are large enough; with two groups it equals ``absolute``, its own.
     """
     whole = len(cut.names)
     present = [k for k in range(whole) if cut.counts[k]]
