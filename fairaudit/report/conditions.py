@@ -1,5 +1,11 @@
 """Report -> findings: which conditions hold of which arm. No sentence is made here.
 
+A finding has a code, as ``gap``, for which ``phrases`` has the sentence. An arm is one trained
+configuration, a comparison is one arm against its reference, cut by one grouping. A number is
+detected if its interval excludes zero beside all others that the report tells of;
+``comparison.paid`` names the costs over all rows that are detected. A measure is a cost that
+findings are about. A knob is what an advice is about, as "bound up" for a larger clipping bound.
+
 Source: docs/methods.md 6.5 (what counts as detected), 7.2 (health).
 """
 
@@ -31,32 +37,39 @@ from fairaudit.report.safe_names import group_text
 from fairaudit.report.verdicts import severity
 from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
 
-RISES_BY = 0.01  # of the loss, relative: less is the noise of batches
+RISES_BY = 0.01  # of the training loss, relative: a smaller rise is the noise of batches
 MOST = 0.5  # share of a cost from which a part is most of it
 LITTLE_CLIPPED = 0.05  # share of records: another clipping bound changes little
-BEYOND = 1.5  # times the rule's value: a setting is another than the rule's
-RISK = "excess_risk"  # which shows what accuracy, in steps of a row, does not
-# advice on an option -> what contradicts it, which is given instead
+BEYOND = 1.5  # times the rule's value, from which a setting counts as another than the rule's
+RISK = "excess_risk"  # the loss added, which shows what accuracy, in steps of a row, does not
+# A knob -> the knob for another arm that contradicts it: then only the latter is advised.
 GIVES_WAY: Mapping[Knob, Knob] = {"bound up": "bound by rule", "step down": "step by rule"}
 RULE_CODES = ("rule_failed", "rule_open", "rules_met")
 
 
 def with_findings(report: Report) -> Report:
-    """The report with its findings, which follow from everything else in it."""
-    findings_so_far = list(_health(report))
+    """The report with its findings, which follow from everything else in it.
+
+    They stand in this order: rules, health, then by arm lost classes, gaps, parts; controls; those
+    of capabilities (folders that can be taken out).
+    """
+    findings_so_far = list(_health_findings(report))
     for arm, comparison in shipped(report):
-        findings_so_far += _of_answers(report, arm, comparison)
-        findings_so_far += _of_gaps(report, comparison)
-        findings_so_far += _of_parts(report, arm, comparison)
-    findings_so_far += _of_controls(report)
+        findings_so_far += _lost_class_findings(report, arm, comparison)
+        findings_so_far += _gap_findings(report, comparison)
+        findings_so_far += _part_findings(report, arm, comparison)
+    findings_so_far += _control_findings(report)
     for more in added("findings"):
         findings_so_far += more(report)
-    findings = tuple(map(said, _in_accord(findings_so_far)))
+    findings = tuple(map(said, _without_opposed_advice(findings_so_far)))
     return with_rules(report.model_copy(update={"findings": findings}))
 
 
-def _in_accord(findings: list[Finding]) -> Iterator[Finding]:
-    """The findings without the advice that another arm's contradicts: options are for all arms."""
+def _without_opposed_advice(findings: list[Finding]) -> Iterator[Finding]:
+    """The findings, some without their advice: where the advice for another arm contradicts it.
+
+    An option is set for all arms at once, so both cannot be followed.
+    """
     knobs = {finding.advice.knob for finding in findings if finding.advice}
     for finding in findings:
         if finding.advice and GIVES_WAY.get(finding.advice.knob) in knobs:
@@ -65,25 +78,31 @@ def _in_accord(findings: list[Finding]) -> Iterator[Finding]:
 
 
 def asking_why(report: Report) -> set[str]:
-    """The arms of which harm is told: a cost, a gap, ill health or a rule that fails."""
+    """Keys of the arms with detected harm: a cost, a gap, ill health or a failed rule.
+
+    ``--twins auto`` trains the twins of these arms, which split the harm into its parts.
+    """
     codes = {code for code, phrase in phrases().items() if phrase.asks_why}
     arms = {finding.arm for finding in report.findings if finding.code in codes}
     return arms | {comparison.arm for comparison in report.costs if comparison.paid}
 
 
 def with_rules(report: Report) -> Report:
-    """The report with what its gates say of each arm before all other findings."""
-    of_rules = [said(finding) for finding in _of_rules(report)]
+    """The report with findings on its gates put first, in place of any that it had on them.
+
+    So it serves a report whose rules were judged after its other findings were made.
+    """
+    of_rules = [said(finding) for finding in _rule_findings(report)]
     others = [finding for finding in report.findings if finding.code not in RULE_CODES]
     return report.model_copy(update={"findings": (*of_rules, *others)})
 
 
 def shipped(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
-    """Arms whose model somebody might use, with their comparisons.
+    """(arm, comparison) of arms whose model somebody might use, where groups could be compared.
 
-    A control copies another arm, and what is compared with a private arm checks the audit. A
-    trainer of the user's own is what they ask about. Where nothing else has an established
-    guarantee, whatever was compared takes its place.
+    Left out are references, controls (``source``: they copy another arm) and arms compared with a
+    private arm, which check the audit. Of the rest only arms with an epsilon, or that train by code
+    of the user's own, are given; where there is none of these, all.
     """
     compared = {arm.key for arm in report.arms if arm.reference is not None}
     usable, proved = {}, []
@@ -100,8 +119,11 @@ def shipped(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
                 yield usable[key], comparison
 
 
-def _of_rules(report: Report) -> Iterator[Finding]:
-    """Every rule that does not pass for an arm, beside its worst number; else that all do."""
+def _rule_findings(report: Report) -> Iterator[Finding]:
+    """For each arm the rules that do not pass, with their worst number; else one "rules_met".
+
+    Nothing of an arm that no rule is about.
+    """
     codes = {"fail": "rule_failed", "inconclusive": "rule_open"}
     for arm in report.arms:
         is_judged = False
@@ -132,22 +154,26 @@ def _of_rules(report: Report) -> Iterator[Finding]:
             yield Finding(code="rules_met", arm=arm.key)
 
 
-def _of_answers(
+def _lost_class_findings(
     report: Report,
     arm: ArmFacts,
     comparison: Comparison,
 ) -> Iterator[Finding]:
-    """Groups that only one answer is left for, classes that a group lost, and what is not known."""
+    """Classes that a group is hardly predicted as any more, though the reference predicts them.
+
+    ``one_answer`` where all classes but one are lost, ``class_lost`` for one of several,
+    ``answer_unknown`` where the estimate says so and its interval does not.
+    """
     answers = {group.group: group.value("one_answer") for group in comparison.by_group}
     classes = [label_class.name for label_class in report.data.label.classes]
-    named = set()  # groups with one answer left, which is said once and not for every class lost
+    named = set()  # groups with one class left, which is said once and not for every class lost
     for share in sorted(comparison.doubtful, key=lambda share: -(share.reference.value or 0.0)):
         numbers = {"share": interval_of(share.private), "reference": interval_of(share.reference)}
-        code, reason, advised = "class_lost", "", _remedy(report, arm)
+        code, reason, advised = "class_lost", "", _advice_for(report, arm)
         if not share.is_lost:
             code, reason, advised = "answer_unknown", "there is no interval", None
             if share.rows_needed is not None:
-                numbers["rows"] = _alone(share.rows_needed)
+                numbers["rows"] = _bare_number(share.rows_needed)
                 reason = f"about {share.rows_needed:,} test rows of {share.group} would tell"
         elif answers.get(share.group) == 1:
             if share.group in named:
@@ -168,10 +194,11 @@ def _of_answers(
         yield finding.model_copy(update={"answer": answer})
 
 
-def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
-    """Every measure in which two groups are told apart, the largest gap first.
+def _gap_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
+    """Every measure in which two groups are detected to differ, the largest gap first.
 
-    Of the others what is paid over all rows; where there is no gap, what can be excluded.
+    Then, of measures without such a gap, the detected costs over all rows. Where no gap is detected
+    at all, for each measure how large a gap could be, or why that is not known.
     """
     gaps = []
     for metric in measures(comparison):
@@ -184,7 +211,7 @@ def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
         key=lambda gap: (spec_of(gap.metric).unit != "fraction", -abs(gap.signed.value or 0.0))
     )
     for gap in detected:
-        yield _of_gap(report, comparison, gap)
+        yield _gap_finding(report, comparison, gap)
     apart = {gap.metric for gap in detected}
     for metric in measures(comparison):
         if metric in comparison.paid and metric not in apart:
@@ -226,9 +253,9 @@ def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
             report=report,
         )
         least_found, bound = gap.minimum_detectable, gap.size.high
-        # One above the bound is excluded already.
+        # A gap above the bound is excluded already, so that "would have found it" is no news.
         if least_found is not None and bound is not None and least_found <= bound:
-            least = {"least": _alone(least_found)}
+            least = {"least": _bare_number(least_found)}
             yield _finding(
                 "least_found",
                 comparison,
@@ -239,8 +266,8 @@ def _of_gaps(report: Report, comparison: Comparison) -> Iterator[Finding]:
             )
 
 
-def _of_gap(report: Report, comparison: Comparison, gap: Gap) -> Finding:
-    """Two groups that are told apart, the one that pays more first."""
+def _gap_finding(report: Report, comparison: Comparison, gap: Gap) -> Finding:
+    """The finding on two groups that are detected to differ, the one that pays more first."""
     code, *groups = code_of_gap(comparison, gap)
     cost_a, cost_b = (cost_of(comparison, group, gap.metric) for group in groups)
     numbers = {
@@ -248,7 +275,7 @@ def _of_gap(report: Report, comparison: Comparison, gap: Gap) -> Finding:
         "cost_a": cost_a,
         "cost_b": cost_b,
     }
-    if code in ("gap_gained", "rate_gap_risen"):
+    if code in ("gap_gained", "rate_gap_risen"):  # of those sentences write what is gained
         del numbers["cost_a"], numbers["cost_b"]
         numbers |= {"gain_a": cost_a.scaled(-1), "gain_b": cost_b.scaled(-1)}
     return _finding(
@@ -261,12 +288,16 @@ def _of_gap(report: Report, comparison: Comparison, gap: Gap) -> Finding:
     )
 
 
-def _of_parts(
+def _part_findings(
     report: Report,
     arm: ArmFacts,
     comparison: Comparison,
 ) -> Iterator[Finding]:
-    """Where most of the first detected gap comes from, else of the first detected cost."""
+    """Which part makes most of the first detected gap, else of the first detected cost.
+
+    A part is the length of the steps, clipping, noise or what stands for them in other methods.
+    Nothing where the cost was not split, or no part is both detected and at least half of it.
+    """
     split = detected_split(comparison)
     if split is None:
         return
@@ -286,12 +317,15 @@ def _of_parts(
                 numbers,
                 report=report,
                 reason=find(arm.method).part_words,
-                advised=_remedy(report, arm),
+                advised=_advice_for(report, arm),
             )
 
 
 def detected_split(comparison: Comparison) -> Split | None:
-    """The parts of the first detected gap among the measures, else of the first detected cost."""
+    """The parts of the first detected gap among the measures, else of the first detected cost.
+
+    None where neither is detected, or costs were not split.
+    """
     for metric in measures(comparison):
         gap = detected_gap(comparison, metric)
         if gap is not None:
@@ -304,12 +338,18 @@ def detected_split(comparison: Comparison) -> Split | None:
     return None
 
 
-def _of_controls(report: Report) -> Iterator[Finding]:
-    """Every method that is trained beside its control, by their gaps."""
+def _control_findings(report: Report) -> Iterator[Finding]:
+    """A finding for each method trained beside its control, by whether their gaps differ.
+
+    A method that scales gradients by a threshold clips less than DP-SGD. Its control is DP-SGD that
+    clips as little, so a smaller gap than the control's is an advantage of the method itself.
+    Nothing where neither gap is detected.
+    """
     first = report.data.groupings[0].name
     by_arm = {c.arm: c for c in report.costs if c.grouping == first}
     methods = {arm.key: arm.method for arm in report.arms}
     for control in report.arms:
+        # The method that is copied, and its control, whose clipping matches it.
         copied, matched = by_arm.get(control.source or ""), by_arm.get(control.key)
         if copied is None or matched is None:
             continue
@@ -343,9 +383,9 @@ def _of_controls(report: Report) -> Iterator[Finding]:
         yield finding.model_copy(update={"reference": control.key})
 
 
-def _health(report: Report) -> Iterator[Finding]:
-    """What must be known of an arm before any cost: is it of privacy, or of its settings?"""
-    yield from _of_reference(report)
+def _health_findings(report: Report) -> Iterator[Finding]:
+    """Findings on trainings that went wrong: their costs may be due to settings, not to privacy."""
+    yield from _undertrained_reference(report)
     first = report.data.groupings[0].name
     arms = {arm.key: arm for arm in report.arms}
     checked = set()
@@ -355,12 +395,12 @@ def _health(report: Report) -> Iterator[Finding]:
             continue
         if arm.key not in checked:  # once, beside however many references it stands
             checked.add(arm.key)
-            yield from _against_constant(report, arm, comparison)
-            yield from _of_loss(report, arm, comparison)
-        yield from _self_check(report, arm, comparison)
+            yield from _worse_than_constant(report, arm, comparison)
+            yield from _rising_loss(report, arm, comparison)
+        yield from _failed_self_check(report, arm, comparison)
 
 
-def _of_reference(report: Report) -> Iterator[Finding]:
+def _undertrained_reference(report: Report) -> Iterator[Finding]:
     """A finding if the reference predicts worse than scikit-learn's baseline on the same rows."""
     check = report.sklearn_baseline
     reference, baseline = check.reference_accuracy, check.baseline_accuracy
@@ -372,23 +412,26 @@ def _of_reference(report: Report) -> Iterator[Finding]:
                     arm=arm.key,
                     measure="accuracy",
                     unit="fraction",
-                    numbers={"own": _alone(reference), "other": _alone(baseline)},
+                    numbers={"own": _bare_number(reference), "other": _bare_number(baseline)},
                     reason=check.baseline,
-                    advice=_remedy(report, arm),
+                    advice=_advice_for(report, arm),
                 )
 
 
-def _against_constant(
+def _worse_than_constant(
     report: Report,
     arm: ArmFacts,
     comparison: Comparison,
 ) -> Iterator[Finding]:
-    """Not shown to be better than predicting the training rows' shares, in the first such cost."""
+    """A finding if the model is worse than predicting the training rows' class shares for all.
+
+    Over all rows and by the estimate; of several costs (accuracy, loss) the first that is worse.
+    """
     for cost in beside_constant():
         worse = comparison.overall.estimates.get(f"{cost}.{CONSTANT}")
         if worse is not None and worse.value is not None and worse.value > 0:
             numbers = {"worse": interval_of(worse)}
-            advised = _remedy(report, arm)
+            advised = _advice_for(report, arm)
             yield _finding(
                 "worse_than_constant",
                 comparison,
@@ -401,7 +444,7 @@ def _against_constant(
             return
 
 
-def _of_loss(
+def _rising_loss(
     report: Report,
     arm: ArmFacts,
     comparison: Comparison,
@@ -412,8 +455,8 @@ def _of_loss(
         return
     first, last = fmean(losses[: len(losses) // 2]), fmean(losses[-(len(losses) // 4) :])
     if last > first * (1 + RISES_BY):
-        numbers = {"first": _alone(first), "last": _alone(last)}
-        advised = _remedy(report, arm)
+        numbers = {"first": _bare_number(first), "last": _bare_number(last)}
+        advised = _advice_for(report, arm)
         yield _finding(
             "loss_rises",
             comparison,
@@ -426,7 +469,7 @@ def _of_loss(
 
 
 def _training_losses(report: Report, key: str) -> list[float]:
-    """Loss of the records seen, by epoch, over all groups; empty where it was not read."""
+    """Mean loss of training records over all groups, by epoch [E]; [] where it was not read."""
     curves = [curve for curve in report.diagnostics.arms.get(key, ()) if curve.name == "loss"]
     sizes: dict[str, float | None] = {}
     for comparison in report.comparisons:
@@ -445,12 +488,15 @@ def _training_losses(report: Report, key: str) -> list[float]:
     return losses
 
 
-def _self_check(
+def _failed_self_check(
     report: Report,
     arm: ArmFacts,
     comparison: Comparison,
 ) -> Iterator[Finding]:
-    """An arm compared with another run of itself, as ``--self-check`` adds, must show no gap."""
+    """A finding if an arm compared with another run of itself shows a gap.
+
+    ``--self-check`` adds such comparisons. Their true gap is 0, so the intervals are too narrow.
+    """
     private_references = [
         candidate
         for candidate in report.arms
@@ -482,7 +528,15 @@ def _finding(
     reason: str = "",
     advised: Advice | None = None,
 ) -> Finding:
-    """A finding about one comparison; its sentence is looked up by ``code`` later."""
+    """A finding about one measure of one comparison; its sentence is looked up by ``code`` later.
+
+    Args:
+        code, groups, numbers, reason: As of :class:`Finding`.
+        comparison: The one that it is about.
+        measure: Name of the cost, as ``tpr_cost[2]`` for the class of index 2.
+        report: Holds the comparison, and says what the classes are called.
+        advised: What to do about it, None for nothing.
+    """
     label = report.data.label
     place = measure.partition("[")[2].removesuffix("]")
     answer = ""  # the class that a rate is about
@@ -506,48 +560,51 @@ def _finding(
     )
 
 
-def _alone(value: float | None) -> Interval:
+def _bare_number(value: float | None) -> Interval:
+    """A number as findings hold one, without an interval."""
     return Interval(value=value, low=None, high=None)
 
 
-def _remedy(report: Report, arm: ArmFacts) -> Advice | None:
-    """What to change of an arm, one thing for all that is wrong with it."""
-    knob = _knob(report, arm)
+def _advice_for(report: Report, arm: ArmFacts) -> Advice | None:
+    """The advice for an arm, the same beside all of its findings; None where no option helps."""
+    knob = _knob_for(report, arm)
     if knob is None:
         return None
     return advice(knob, arm)
 
 
-def _knob(report: Report, arm: ArmFacts) -> Knob | None:
-    """By what most of its gap comes from, else most of its cost; None where no option helps.
+def _knob_for(report: Report, arm: ArmFacts) -> Knob | None:
+    """What to change of an arm so that the largest part of its harm becomes smaller.
 
-    Where neither is detected, by the largest part of the loss as it was estimated.
+    The harm is its first detected gap, else its first detected cost, else its added loss as it was
+    estimated; where none of these was split, the noise is taken for the cause. A reference has no
+    privacy to pay for, so there advice is against undertraining. None where no option helps.
     """
     compared = [comparison for comparison in report.costs if comparison.arm == arm.key]
-    if arm.capability:
+    if arm.capability:  # code of the user's own trains it, and has options of its own
         knob: Knob | None = part_of(arm.capability, "knob")(compared)
         return knob
     if arm.reference is None:
-        return _against_undertraining(report, arm)
+        return _knob_against_undertraining(report, arm)
     splits = list(map(detected_split, compared))
     splits += [split_cost(comparison, comparison.overall, RISK) for comparison in compared]
     for split in splits:
         if split is not None:
-            return _against(report, arm, split.largest(step_by_rule=arm.step_by_rule).name)
-    return _against_noise(report, arm)
+            return _knob_for_part(report, arm, split.largest(step_by_rule=arm.step_by_rule).name)
+    return _knob_against_noise(report, arm)
 
 
-def _against_undertraining(report: Report, arm: ArmFacts) -> Knob | None:
-    """What would train a reference better, by its step and how its training loss went.
+def _knob_against_undertraining(report: Report, arm: ArmFacts) -> Knob | None:
+    """What would train a reference better, by its learning rate and how its training loss went.
 
-    Nothing where its loss rises at a step that the rule or a search has set.
+    None where the loss rises at a learning rate that the rule or a search has set.
     """
     if "penalty" in arm.settings:
         return "penalty down"
     if "teachers" in arm.settings:
         return "teachers down"
     step = arm.settings.get("learning_rate", 0.0)
-    rule = LEARNING_RATE.default.value(_sizes(report)) if LEARNING_RATE.default else step
+    rule = LEARNING_RATE.default.value(_public_sizes(report)) if LEARNING_RATE.default else step
     is_given = not arm.step_by_rule and report.settings_tried is None
     losses = _training_losses(report, arm.key)
     if is_given and not rule / BEYOND <= step <= rule * BEYOND:
@@ -557,17 +614,17 @@ def _against_undertraining(report: Report, arm: ArmFacts) -> Knob | None:
     return "step down" if is_given else None
 
 
-def _against(report: Report, arm: ArmFacts, part: str) -> Knob | None:
-    """The option to change that makes this part of a cost smaller; None if there is none.
+def _knob_for_part(report: Report, arm: ArmFacts, part: str) -> Knob | None:
+    """What to change so that this part of a cost becomes smaller; None where nothing would do it.
 
-    A rule has weighed the step, and a search step and bound, against the noise: then only a larger
-    epsilon makes the step's part smaller.
+    Where a rule set the learning rate, or a search that and the clipping bound, the value already
+    balances the parts: then only a larger epsilon makes the step's part smaller.
 
     Args:
         report, arm: The arm, and the report that holds it.
         part: A name of ``registry.PARTS``.
     """
-    is_weighed = report.settings_tried is not None
+    is_weighed = report.settings_tried is not None  # by a search
     if part == "partition":
         return "teachers down" if "teachers" in arm.settings else None
     if part == "regularisation":
@@ -575,19 +632,20 @@ def _against(report: Report, arm: ArmFacts, part: str) -> Knob | None:
     if part in (STEP, STEP_AND_CLIPPING):
         if is_weighed or arm.step_by_rule:
             return "epsilon up"
-        step, _ = _beside_rule(report, arm)
+        step, _ = _step_and_bound_over_rules(report, arm)
+        # Near the rule's length a step is as long as this epsilon lets it be.
         return "epsilon up" if 1 <= step <= BEYOND else "step by rule"
     if part == "clipping":
         is_bounded = "max_grad_norm" in arm.settings and not find(arm.method).is_normalised
-        clips_much = _clipped(report, arm.key) > LITTLE_CLIPPED
+        clips_much = _clipped_share(report, arm.key) > LITTLE_CLIPPED
         return "bound up" if is_bounded and clips_much and not is_weighed else None
     # NOISE and STEP_AND_NOISE; of a method from outside whatever else it calls its part.
-    return _against_noise(report, arm)
+    return _knob_against_noise(report, arm)
 
 
-def _against_noise(report: Report, arm: ArmFacts) -> Knob:
-    """The option to change that makes the part smaller that the noise adds."""
-    step, bound = _beside_rule(report, arm)
+def _knob_against_noise(report: Report, arm: ArmFacts) -> Knob:
+    """What to change so that noise adds less: a bound or step above the rule's, else epsilon."""
+    step, bound = _step_and_bound_over_rules(report, arm)
     if report.settings_tried is not None:
         return "epsilon up"
     if bound > BEYOND and not find(arm.method).is_normalised:
@@ -597,21 +655,25 @@ def _against_noise(report: Report, arm: ArmFacts) -> Knob:
     return "epsilon up"
 
 
-def _beside_rule(report: Report, arm: ArmFacts) -> tuple[float, float]:
-    """The arm's step and clipping bound over what the rules would set; 1 where there is none."""
+def _step_and_bound_over_rules(report: Report, arm: ArmFacts) -> tuple[float, float]:
+    """Learning rate and clipping bound of an arm, each divided by what its rule would set.
+
+    Both are 1 where the arm lacks the settings, so that nothing is said against them.
+    """
     sigma, bound = (arm.settings.get(name) for name in ("noise_multiplier", "max_grad_norm"))
     step = arm.settings.get("learning_rate")
     rules = LEARNING_RATE.default, MAX_GRAD_NORM.default
     if sigma is None or bound is None or step is None or rules[0] is None or rules[1] is None:
         return 1.0, 1.0
-    if find(arm.method).scales_by_threshold:  # whose step was made longer by Z/C
+    # Its gradients are scaled by C/Z: what compares with the rule is the step that moves as far.
+    if find(arm.method).scales_by_threshold:
         step *= bound / arm.settings["threshold"]
-    sizes = _sizes(report, sigma)
+    sizes = _public_sizes(report, sigma)
     return step / rules[0].value(sizes), bound / rules[1].value(sizes)
 
 
-def _sizes(report: Report, sigma: float = 0.0) -> PublicSizes:
-    """The public sizes that rules for default settings read, with noise multiplier ``sigma``."""
+def _public_sizes(report: Report, sigma: float = 0.0) -> PublicSizes:
+    """The public sizes that rules for default settings read, at the noise multiplier ``sigma``."""
     training, images = report.training, report.data.images
     columns = len(report.data.features)
     if images is not None:
@@ -627,8 +689,11 @@ def _sizes(report: Report, sigma: float = 0.0) -> PublicSizes:
     )
 
 
-def _clipped(report: Report, key: str) -> float:
-    """The largest share of a group's records that was clipped last; 1 where it was not read."""
+def _clipped_share(report: Report, key: str) -> float:
+    """The share of records clipped at the last reading, of the group where it is largest.
+
+    1 where it was not read, so that advice on the clipping bound stays possible.
+    """
     for curve in report.diagnostics.arms.get(key, ()):
         if curve.name == "clipped" and curve.values:
             shares = [value for value in curve.values[-1] if value is not None]

@@ -58,7 +58,7 @@ Cell: TypeAlias = Words | Quantity | int | float | None
 
 
 def bare(value: float | None, scale: Scale = OWN_UNIT) -> Quantity:
-    """A cell's number without an interval; a dash where it is undefined."""
+    """A cell with a number that has no interval; it is written as a dash where it is None."""
     return Quantity(
         Interval(
             value=value,
@@ -71,7 +71,7 @@ def bare(value: float | None, scale: Scale = OWN_UNIT) -> Quantity:
 
 
 def words_of(cell: Cell) -> Words:
-    """A cell in words: a count with commas, other numbers at six digits, a dash for nothing."""
+    """A cell in words: a count with commas, other numbers at six digits, a dash for None."""
     match cell:
         case None:
             return UNKNOWN
@@ -86,7 +86,7 @@ def words_of(cell: Cell) -> Words:
 
 
 def runs_of(cell: Cell) -> tuple[Inline, ...]:
-    """A cell in words, mark by mark."""
+    """A cell as a sequence of plain text and marks, which a renderer writes one after another."""
     words = words_of(cell)
     if isinstance(words, str):
         return (words,)
@@ -221,7 +221,7 @@ def table(
 
 
 def figures(*charts: Chart | None) -> tuple[Figures, ...]:
-    """The charts that there are as one block, or no block."""
+    """One block with the charts that are not None; () where all of them are."""
     present = tuple(filter(None, charts))
     if present:
         return (Figures(present),)
@@ -229,7 +229,7 @@ def figures(*charts: Chart | None) -> tuple[Figures, ...]:
 
 
 def bullets(items: Sequence[Words]) -> tuple[Bullets, ...]:
-    """A list, or no block where there is nothing to list."""
+    """One block with the items as a list; () where there are none."""
     if items:
         return (Bullets(tuple(items)),)
     return ()

@@ -71,7 +71,7 @@ class LabelFacts(Part):
 
     @property
     def is_assumed(self) -> bool:
-        """Whether nobody said that people want the favourable class."""
+        """Whether the favourable class is a guess: nobody said that people want it."""
         return self.favourable_origin == ASSUMED
 
 
@@ -145,9 +145,10 @@ class Schedule(Part):
         return self.steps_per_epoch * self.epochs
 
     def kept(self, every: int | None) -> tuple[int, ...]:
-        """Steps kept for readings after training.
+        """The steps whose parameters are kept, so that they can be read after training.
 
-        Every so many, or eight from the first to the last.
+        Args:
+            every: Every how many steps; None: eight steps spread from the first to the last.
         """
         if every is not None:
             return tuple(range(0, self.steps, every))
@@ -205,17 +206,20 @@ class Epsilon(Part):
 
     @property
     def headline(self) -> float | None:
-        """By PLD; by RDP where a search is charged, which no PLD accountant knows."""
+        """The epsilon that a report leads with: by PLD, else by RDP; None where neither is known.
+
+        Only RDP can charge a search for settings.
+        """
         if self.pld is None:
             return self.rdp
         return self.pld
 
 
 class AttackFacts(Part):
-    """The most that an attacker can do who knows all but whether a record was trained on.
+    """What a guarantee leaves to an attacker who knows all but whether a record was trained on.
 
-    Of people who were not he accuses the share ``false_positive_rate``, of those who were at most
-    ``true_positive_rate``.
+    If he accuses the share ``false_positive_rate`` of records that were not, he accuses at most
+    ``true_positive_rate`` of those that were.
     """
 
     false_positive_rate: Figure
@@ -270,7 +274,7 @@ class ArmPrivacy(Part):
 
     @property
     def headline(self) -> float | None:
-        """The epsilon to tell; None where nothing is claimed."""
+        """The one epsilon that stands for the arm, of one run; None where none is accounted for."""
         if self.epsilon is None:
             return None
         return self.epsilon.headline
@@ -334,9 +338,10 @@ class ArmFacts(ArmPlan):
 
 
 class Way(Part):
-    """An ordinary audit of the same arms beside the report's, under names that tell the way.
+    """The arms of the report trained and compared once more in another manner.
 
-    ``dpsgd:default`` and ``dpsgd:default@3`` of the way ``default``.
+    The way ``default`` trains them at default settings, beside a search for settings. Its name
+    enters the arms' keys: ``dpsgd:default@3`` of ``dpsgd@3``.
     """
 
     name: str
@@ -359,22 +364,22 @@ class Study(Part):
 
     @property
     def settings_tried(self) -> int | None:
-        """In every arm at each seed, of which the report gives the expectation; None: one."""
+        """How many settings were tried for every arm at each seed; None: it is no search."""
         return None
 
     @property
     def trainings(self) -> dict[str, str]:
-        """Arm -> digest of all that its finished trainings follow from."""
+        """Key of an arm -> digest of everything that the study's trainings of it depend on."""
         return {}
 
     @property
     def unfinished(self) -> dict[str, str]:
-        """Arms of which trainings have no result, and how many."""
+        """Key of an arm -> how many of the study's trainings of it have no result, in words."""
         return {}
 
     @classmethod
     def of(cls, report: "HasStudies") -> Self | None:
-        """The one of this kind in a report; None where it was not asked for."""
+        """The study of this class that a report holds; None where it holds none."""
         for study in report.studies.values():
             if isinstance(study, cls):
                 return study
@@ -382,11 +387,11 @@ class Study(Part):
 
 
 class HasStudies(Protocol):
-    """A report."""
+    """A report, as :meth:`Study.of` reads it: the module of ``Report`` imports this one."""
 
     @property
     def studies(self) -> Mapping[str, Study]:
-        """By capability."""
+        """Name of a capability -> what it measured."""
         ...
 
 

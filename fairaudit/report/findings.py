@@ -8,14 +8,15 @@ from fairaudit.results.estimates import Interval, Part
 
 Unit = Literal["fraction", "ratio", "nats", ""]
 
+# What an advice is about: an option, or a number of the arm's own, and whether to raise it.
 Knob = Literal[
     "seeds up",
-    "own settings",
-    "own noise",
+    "own settings",  # inside a trainer that is code of the user's
+    "own noise",  # of such a trainer: a larger epsilon, or more rows
     "search wider",
-    "bound by rule",
+    "bound by rule",  # the clipping bound
     "bound up",
-    "step by rule",
+    "step by rule",  # the learning rate
     "step down",
     "epochs up",
     "teachers down",
@@ -34,7 +35,7 @@ Question = Literal[
 
 
 class Advice(Part):
-    """What to change, and in which direction; ``text`` names the option."""
+    """What to change, and in which direction; ``text`` says so in words, naming the option."""
 
     knob: Knob
     text: str
@@ -46,14 +47,14 @@ class Finding(Part):
     Args:
         code: Which condition holds; ``fairaudit.report.phrases`` has the sentence of each.
         arm, reference, grouping: Whose comparison; "" where it is about no comparison.
-        groups: It is about, the one that pays more first.
+        groups: The groups that it is about, the one that pays more first.
         measure: Metric that the numbers are of, "" for none.
-        of: What is lost of, in words, as ``accuracy``.
-        unit: What they are counted in.
+        of: What the numbers are a loss of, in words, as ``accuracy``.
+        unit: What the numbers are counted in.
         numbers: By name, with their intervals.
         answer: The class that it is about, "" for none.
         reason: Why something is not known, or a name that the sentence needs.
-        question: That it answers.
+        question: The question of a reader that it answers.
         opening: How the sentence begins, which findings of one code about the same groups share.
         text: The sentence.
         advice: What to do about it, None for nothing.

@@ -1,4 +1,10 @@
-"""The gap that stands for a comparison, and on which scale a cost is written."""
+"""The gap that stands for a comparison, and on which scale a cost is written.
+
+A comparison is one arm against its reference, cut by one grouping. It holds gaps of every metric:
+one of kind ``pair`` for every two groups, a against b, and one of kind ``max``, the largest of
+them. A gap is detected if its interval excludes zero beside all others that the report tells of. A
+measure is a cost, or of several classes the cost for one of them, as ``tpr_cost[2]``.
+"""
 
 from collections.abc import Sequence
 
@@ -14,7 +20,10 @@ _MOST_SHOWN = 6  # measures in a table or chart
 
 
 def main_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
-    """The gap that stands for the comparison: the only pair's, else the largest over all groups."""
+    """The gap that stands for the comparison: the only pair's, else the largest over all groups.
+
+    None where the metric has no gap.
+    """
     pairs, largest = [], None
     for gap in comparison.gaps:
         if gap.metric == metric and gap.kind == "pair":
@@ -27,7 +36,7 @@ def main_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
 
 
 def named_gaps(comparison: Comparison, metric: str = COST) -> list[Gap]:
-    """The pairs that ``compare`` asked for, unless one already stands for the comparison."""
+    """The gaps of the pairs that ``--compare`` named before training, without the main gap."""
     named = [gap for gap in comparison.gaps if gap.named and gap.metric == metric]
     main = main_gap(comparison, metric)
     return [gap for gap in named if gap is not main]
@@ -36,8 +45,8 @@ def named_gaps(comparison: Comparison, metric: str = COST) -> list[Gap]:
 def detected_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
     """The gap that sentences explain; None where no two groups are detected to differ.
 
-    The one that stands for the comparison if it is detected, else a pair that was asked for, else
-    the largest pair that is: of three groups the largest gap may be open and another one not.
+    It is the first detected one of: the main gap, the pairs that ``--compare`` named, all pairs by
+    falling size. Of three groups the largest gap may be undetected and a smaller one detected.
     """
     pairs = [gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "pair"]
     pairs.sort(key=lambda gap: -abs(gap.signed.value or 0.0))
@@ -69,7 +78,7 @@ def detected_pair(comparison: Comparison) -> tuple[str, str] | None:
 
 
 def cost_of(comparison: Comparison, group: str, metric: str) -> Interval:
-    """A group's number of a metric; without a value where it was not measured."""
+    """A group's number of a metric, with its interval; the value is None where none was measured."""
     for measure in comparison.by_group:
         if measure.group == group:
             return interval_of(measure.estimates.get(metric))
@@ -77,7 +86,11 @@ def cost_of(comparison: Comparison, group: str, metric: str) -> Interval:
 
 
 def code_of_gap(comparison: Comparison, gap: Gap) -> tuple[str, str, str]:
-    """The code of the finding on two groups that are told apart, and both, the worse off first."""
+    """Code of the finding on two groups that are detected to differ, the worse off, the other.
+
+    The code is ``gap`` for a cost and ``rate_gap`` for the fall of a rate; where even the worse off
+    group gains, so that nobody pays, it is ``gap_gained`` or ``rate_gap_risen``.
+    """
     first, second = gap.a, gap.b
     if (gap.signed.value or 0.0) < 0:
         first, second = second, first
@@ -93,16 +106,19 @@ def code_of_gap(comparison: Comparison, gap: Gap) -> tuple[str, str, str]:
 
 
 def is_rate(metric: str) -> bool:
-    """Whether it is how much a rate of one class falls, which is no price that rows pay."""
+    """Whether a cost is the fall of a rate of one class (as the true positive rate).
+
+    Then a sentence says that the rate falls, not that rows pay.
+    """
     return bool(spec_of(metric).needs & {"positive", "favourable"})
 
 
 def reading(gap: Gap, direction: str) -> str:
-    """What the gap's interval says, in words; "" where there is no gap.
+    """What the gap's interval says, in words; "" where the gap was not measured.
 
     Args:
         gap: Between two groups.
-        direction: Of the difference, in words, where one is detected.
+        direction: The words where a difference is detected, as ``F pays more than M``.
     """
     if gap.absolute.value is None:
         return ""
@@ -117,7 +133,10 @@ def reading(gap: Gap, direction: str) -> str:
 
 
 def with_unit(value: float | None, unit: str) -> str:
-    """A number of a report for a reader: fractions in points, losses in nats."""
+    """A number with its unit, for a sentence: fractions in points, losses in nats, else bare.
+
+    A dash where it is None.
+    """
     if value is None:
         return UNKNOWN
     if unit == "nats":
@@ -133,21 +152,29 @@ def with_unit(value: float | None, unit: str) -> str:
 
 
 def is_detected(gap: Gap) -> bool:
-    """Whether a sentence may say that the two groups of a gap differ."""
+    """Whether a sentence may say that the two groups of a gap differ.
+
+    Only gaps of costs are judged beside all others of the report; of another metric the gap's own
+    interval decides, whose ``direction`` is "" where it includes zero.
+    """
     if gap.detected is None:
         return bool(gap.direction)
     return gap.detected
 
 
 def cost_names(comparison: Comparison) -> list[str]:
-    """The costs that are known of a comparison; of several classes those of a class for each."""
+    """The measures that a comparison has, parts of costs aside, in the order of the registry."""
     names = sorted(comparison.overall.estimates, key=lambda name: (len(name), name))
     whole = [name for name in names if not part_of(name)]
     return [name for cost in costs() for name in whole if name.partition("[")[0] == cost]
 
 
 def measures(comparison: Comparison) -> list[str]:
-    """The primary measures: every cost; of those by class the detected, else the most open one."""
+    """The measures that findings are about.
+
+    A cost that exists for each class counts by its classes whose gap is detected; where there is
+    none, by the class whose gap may be the largest, as the upper end of its interval says.
+    """
     names = []
     known = dict.fromkeys(gap.metric for gap in comparison.gaps if not part_of(gap.metric))
     for cost in costs():
@@ -167,8 +194,11 @@ def measures(comparison: Comparison) -> list[str]:
 
 
 def shown_costs(report: Report) -> list[str]:
-    """The measures that tables and charts have room for: those by class as the summary has them."""
-    told: set[str] = set()
+    """The measures that tables and charts have room for, at most six.
+
+    Of measures by class only those that findings of some comparison are about.
+    """
+    told: set[str] = set()  # what findings are about
     for comparison in report.costs:
         told |= set(measures(comparison))
     names = [name for name in all_costs(report) if name in told or "[" not in name]
@@ -176,7 +206,7 @@ def shown_costs(report: Report) -> list[str]:
 
 
 def all_costs(report: Report) -> list[str]:
-    """The cost measures that any comparison of the report has."""
+    """The measures that any comparison of the report has."""
     names: dict[str, None] = {}
     for comparison in report.costs:
         names |= dict.fromkeys(cost_names(comparison))
@@ -184,7 +214,7 @@ def all_costs(report: Report) -> list[str]:
 
 
 def cost_title(metric: str, label: LabelFacts) -> str:
-    """What is lost by this measure, with its unit."""
+    """The title of a column or chart: what is lost by this measure, with its unit."""
     words = measure_text(metric, label).replace("true positive rate", "tpr")
     lost = "added" if spec_of(metric).unit == "nats" else "lost"
     return f"{plain(words)} {lost} ({spec_of(metric).counted})"
@@ -198,15 +228,18 @@ def measure_text(metric: str, label: LabelFacts) -> str:
     target = metric.partition("[")[2].removesuffix("]")
     if target.isdecimal():
         return f"recall of {label.classes[int(target)].name}"
+    # Where nobody said which class people want, it is not called selected.
     if "favourable" in spec.needs and label.is_assumed:
         return f"share predicted {label.favourable}"
     return spec.words.partition(" (")[0]
 
 
 def metric_text(metric: str, classes: Sequence[str]) -> str:
-    """A metric with the name of its class: ``change.tpr[2]`` -> ``tpr[2] (square)``.
+    """A metric by the name that rules use, and its class: ``change.tpr[2]`` -> ``tpr[2] (square)``.
 
-    The name that rules use, and the class that it counts.
+    Args:
+        metric: A name of a gap; ``change.`` says that it is how much privacy widens the gap.
+        classes: Names of the classes, by their index.
     """
     name = metric.removeprefix("change.")
     number = name.partition("[")[2].removesuffix("]")
@@ -216,7 +249,7 @@ def metric_text(metric: str, classes: Sequence[str]) -> str:
 
 
 def scale_of(metric: str) -> Scale:
-    """How a metric is written where fractions are in points: a loss stays in nats."""
+    """How numbers of a metric are written: fractions in points, others in their own unit."""
     if spec_of(metric).unit == "fraction":
         return POINTS
     return OWN_UNIT

@@ -41,9 +41,9 @@ class SklearnBaseline(Part):
 
     @property
     def reading(self) -> str:
-        """Where the reference stands beside the other model, in words.
+        """How the reference's accuracy compares with the baseline's, in words.
 
-        "" where either is not known.
+        "" where either accuracy is not known.
         """
         if self.reference_accuracy is None or self.baseline_accuracy is None:
             return ""

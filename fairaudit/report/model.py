@@ -1,4 +1,10 @@
-"""The report: the one artefact of an audit. Field names are the JSON's names."""
+"""The report: the one artefact of an audit. Field names are the JSON's names.
+
+An arm is one trained configuration, a comparison is one arm against its reference (a model without
+privacy), cut by one grouping of the rows. A study is what a capability, a folder of the program
+that can be taken out, measured on trainings beside the audit's. It may hold ways: the arms of the
+audit trained once more in another manner, as at default settings beside a search for settings.
+"""
 
 import json
 from typing import Annotated, Any, Literal
@@ -36,14 +42,21 @@ SCHEMA_VERSION = 1
 VOLATILE = ("artifacts", "command", "created_utc", "environment", "execution", "timing")
 
 
-def _study(content: Any) -> Study:  # noqa: ANN401 (of a file, or of an audit)
-    """The study of a file, by the name of its capability."""
+def _checked_study(content: Any) -> Study:  # noqa: ANN401 (of a file, or of an audit)
+    """One value of ``Report.studies``: a study of an audit as it is, one of a file as its class.
+
+    The class belongs to a capability, so that pydantic cannot know it: ``name`` says which it is.
+
+    Raises:
+        ValueError: No capability of that name is installed.
+    """
     if isinstance(content, Study):
         return content
     types = dict(parts("study"))
     name = content.get("name") if isinstance(content, dict) else None
     if name not in types:
         raise ValueError(f"no capability {name!r} here")
+    # As JSON, for strict validation of Python values refuses the lists that stand for tuples.
     study: Study = types[name].model_validate_json(json.dumps(content), strict=True)
     return study
 
@@ -51,7 +64,7 @@ def _study(content: Any) -> Study:  # noqa: ANN401 (of a file, or of an audit)
 # What a capability measured, whichever it is.
 StudyField = Annotated[
     SerializeAsAny[Study],
-    BeforeValidator(_study),
+    BeforeValidator(_checked_study),
     WithJsonSchema({"type": "object", "required": ["comparisons", "name"]}),
 ]
 
@@ -95,7 +108,11 @@ class Report(Part):
 
     @property
     def test_rows(self) -> str:
-        """``test rows``, and how those of several splits are counted."""
+        """The words for a count of test rows; those of several splits are counted once each.
+
+        There is one split where predictions were given or a column says which rows are test rows;
+        else there is one for each seed.
+        """
         splits = 1
         if not (self.training is None or self.data.split.given):
             splits = self.training.seeds
@@ -104,16 +121,19 @@ class Report(Part):
         return f"test rows (distinct, over {splits:,} splits)"
 
     def name_of(self, grouping: str, group: str) -> str:
-        """A group for a reader, with its grouping where there are several."""
+        """A group's name for a reader, with its grouping if the report has several.
+
+        "" for all rows, which are no group.
+        """
         if len(self.data.groupings) == 1 or not group:
             return group_text(grouping, group)
         return f"{plain(grouping)} = {plain(group)}"
 
     @property
     def settings_tried(self) -> int | None:
-        """At each seed in every arm, of which it gives the expectation.
+        """How many settings a search tried for every arm at each seed; None without a search.
 
-        None where settings were fixed.
+        With a search a number of an arm is the expectation over which of the tried models is kept.
         """
         for study in self.studies.values():
             if study.settings_tried is not None:
@@ -122,7 +142,7 @@ class Report(Part):
 
     @property
     def every_arm(self) -> tuple[ArmFacts, ...]:
-        """The arms, then those of the ways beside them."""
+        """The arms of the audit, then the arms of every way."""
         arms = list(self.arms)
         for way in self._ways:
             arms += way.arms
@@ -138,22 +158,23 @@ class Report(Part):
 
     @property
     def privacy(self) -> dict[str, ArmPrivacy]:
-        """What is guaranteed of every arm, those of the ways beside them aside."""
+        """Key of every arm of the audit -> what one trained model of it guarantees."""
         return {arm.key: arm.privacy for arm in self.arms}
 
     @property
     def every_guarantee(self) -> dict[str, ArmPrivacy]:
-        """What is guaranteed of every arm, those of the ways beside them last."""
+        """The same as ``privacy`` of every arm, those of ways included."""
         return {arm.key: arm.privacy for arm in self.every_arm}
 
     @property
     def has_failures(self) -> bool:
-        """Whether a planned training has no result, be it beside a search or to be attacked."""
+        """Whether a planned training has no result: of an arm, of a way or of a study."""
         lost = [*(arm.failed for arm in self.every_arm)]
         return any(lost) or any(study.unfinished for study in self.studies.values())
 
     @property
     def _ways(self) -> tuple[Way, ...]:
+        """The ways of all studies: the arms trained once more, as at default settings."""
         ways: list[Way] = []
         for study in self.studies.values():
             ways += study.ways
@@ -161,7 +182,10 @@ class Report(Part):
 
     @property
     def all_comparisons(self) -> tuple[Comparison, ...]:
-        """The comparisons of the audit, then those of its studies (as leakage)."""
+        """The comparisons of the audit, then what its studies measured (as membership attacks).
+
+        Unlike ``every_comparison`` it holds none of a way.
+        """
         comparisons = list(self.comparisons)
         for study in self.studies.values():
             comparisons += study.comparisons
@@ -169,11 +193,15 @@ class Report(Part):
 
     @property
     def costs(self) -> tuple[Comparison, ...]:
-        """The comparisons of an arm with another; a reference by itself has no cost."""
+        """The comparisons of an arm with its reference; a model measured by itself has no cost."""
         return tuple(c for c in self.comparisons if c.reference)
 
     def trainings(self, study: str = "") -> dict[str, str]:
-        """Arm -> digest of all that its trainings follow from; of those of a study."""
+        """Key of an arm -> digest of everything that its trainings depend on (data, options, code).
+
+        Args:
+            study: The study whose own trainings are meant; "": those of the audit and of ways.
+        """
         if study:
             return self.studies[study].trainings
         return {arm.key: arm.trainings for arm in self.every_arm}
@@ -184,7 +212,15 @@ class Report(Part):
         *keys: str,
         study: str = "",
     ) -> bool:
-        """Whether these arms are the very same trainings, or given predictions, in both reports."""
+        """Whether these arms are the very same trainings, or given predictions, in both reports.
+
+        Then no number of theirs has changed between the reports, whatever its interval.
+
+        Args:
+            other: The report to compare with.
+            keys: The arms.
+            study: As of :meth:`trainings`.
+        """
         ours, theirs = self.trainings(study), other.trainings(study)
         return all(ours.get(key) and ours.get(key) == theirs.get(key) for key in keys)
 

@@ -19,7 +19,7 @@ def number(value: float | None, decimals: int = 3) -> str:
     if value is None:
         return UNKNOWN
     text = f"{value:.{decimals}f}"
-    if float(text) == 0:
+    if float(text) == 0:  # no -0.000
         return text.removeprefix("-")
     return text
 
@@ -71,7 +71,7 @@ GATED = Scale(1.0, figure, exact=shown_up)
 
 
 def gated(unit: str, decimals: int = 2) -> Scale:
-    """How a number of a gate is written: fractions in points, with so many decimals of them."""
+    """How the numbers of a gate, in this unit, are written; ``decimals`` are those of points."""
     if unit == "fraction":
         return Scale(100.0, partial(number, decimals=decimals), suffix=" points")
     if unit == "nats":
@@ -112,14 +112,14 @@ def written(
 
 
 def value_alone(estimate: Interval, scale: Scale) -> str:
-    """The number without its interval."""
+    """The number without its interval, with the scale's suffix; a dash where it is undefined."""
     if estimate.value is None:
         return UNKNOWN
     return _digits(estimate, scale)(scale.factor * estimate.value) + scale.suffix
 
 
 def interval_alone(estimate: Interval, scale: Scale) -> str:
-    """The interval without its number, as ``[low, high]`` on this scale."""
+    """The interval without its number, as ``[low, high]`` on this scale; a dash without one."""
     if estimate.ends is None:
         return UNKNOWN
     digits = _digits(estimate, scale)
@@ -128,18 +128,19 @@ def interval_alone(estimate: Interval, scale: Scale) -> str:
 
 
 def _digits(estimate: Interval, scale: Scale) -> Callable[[float], str]:
+    """The function that writes numbers of this estimate: exact ones may have another."""
     if scale.exact is not None and estimate.is_exact:
         return scale.exact
     return scale.digits
 
 
 def method_of(key: str) -> str:
-    """The method, with its variant, of an arm of a sweep: ``dpsgd`` of ``dpsgd@3``."""
+    """An arm's key without its epsilon: the method, with its variant; ``dpsgd`` of ``dpsgd@3``."""
     return key.partition("@")[0]
 
 
 def listed(keys: Iterable[str]) -> str:
-    """Arms in their order, those of one method together: ``sgd, dpsgd@1 @3 @8``."""
+    """Keys of arms as one text, those of one method together: ``sgd, dpsgd@1 @3 @8``."""
     epsilons: dict[str, list[str]] = {}
     for key in keys:
         method = method_of(key)
@@ -148,7 +149,7 @@ def listed(keys: Iterable[str]) -> str:
 
 
 def versus(comparison: Comparison) -> str:
-    """The arm, and its reference where that is not the usual one."""
+    """The arm of a comparison, and its reference where that is not ``sgd``."""
     arm = plain(comparison.arm)
     if comparison.reference == REFERENCE:
         return arm
@@ -156,13 +157,16 @@ def versus(comparison: Comparison) -> str:
 
 
 def change_text(group: GroupMeasure, metric: str) -> str:
-    """A metric of both models of a comparison: ``0.813 → 0.801``."""
+    """A metric of the reference, then of the arm that is compared with it: ``0.813 → 0.801``."""
     before, after = group.value(f"reference.{metric}"), group.value(metric)
     return f"{number(before)} → {number(after)}"
 
 
 def attack_sentence(privacy: Mapping[str, ArmPrivacy]) -> str:
-    """What the guarantees of these arms mean for a person's record; "" where none is proved."""
+    """How many members the guarantees of these arms let a membership attack find.
+
+    "" where no guarantee is proved.
+    """
     attacks = {}
     for key, facts in privacy.items():
         if facts.guarantee is Guarantee.ESTABLISHED and facts.attack:
@@ -171,10 +175,17 @@ def attack_sentence(privacy: Mapping[str, ArmPrivacy]) -> str:
 
 
 def spoken_rates(attacks: Mapping[str, Sequence[AttackFacts]]) -> str:
-    """The same of rates by arm; arms whose rates are shown alike stand together."""
+    """The sentence on how many members an attack can find at most, at each rate of false alarms.
+
+    Arms whose rates are written alike stand together.
+
+    Args:
+        attacks: Key of an arm -> what its guarantee allows, at the same false alarms for every arm.
+            Empty: the sentence is "".
+    """
     alike: dict[str, list[str]] = {}
     for key, rates in attacks.items():
-        alike.setdefault(_main_and_others(map(_shown, rates)), []).append(key)
+        alike.setdefault(_main_and_others(map(_percent_up, rates)), []).append(key)
     if not alike:
         return ""
     first = next(iter(attacks.values()))
@@ -189,14 +200,19 @@ def spoken_rates(attacks: Mapping[str, Sequence[AttackFacts]]) -> str:
 
 
 def _main_and_others(texts: Iterable[str]) -> str:
+    """The first text, and the others in brackets behind it."""
     main, *others = texts
     if others:
         return f"{main} ({', '.join(others)})"
     return main
 
 
-def _shown(rate: AttackFacts) -> str:
-    """Per cent, rounded up to two digits: no attacker is made to look weaker than he may be."""
+def _percent_up(rate: AttackFacts) -> str:
+    """The share of members that are found, in per cent, rounded up to two significant digits.
+
+    So no attacker is made to look weaker than he may be.
+    """
     percent = 100 * rate.true_positive_rate
     unit = 10.0 ** (math.floor(math.log10(percent)) - 1)
+    # 1e-9: a number of two digits stays as it is, though the division is inexact.
     return f"{min(100.0, math.ceil(percent / unit - 1e-9) * unit):.3g} %"

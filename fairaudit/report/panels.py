@@ -60,7 +60,7 @@ class Chart:
 
 
 def labels(names: Sequence[str], limit: int = LABEL_LIMIT) -> dict[str, str]:
-    """Name -> short visible text; two names never share one, however much they look alike."""
+    """Name -> visible text of at most about ``limit`` characters, which no two names share."""
     label_of: dict[str, str] = {}
     taken: set[str] = set()
     for name in dict.fromkeys(names):

@@ -1,4 +1,10 @@
-"""Each cost in its parts: the length of the steps, what else a method does, and its noise."""
+"""Each cost in its parts: the length of the steps, what else a method does, and its noise.
+
+A private training is repeated as twins: without its noise, and as plain SGD with steps of the same
+length. A part is the cost of one of them against the one before, so the parts sum to the cost.
+``registry.PARTS`` names them: ``step``, then ``clipping`` (or what stands for it in other methods)
+and ``noise``; or ``step_and_clipping`` and ``noise``. ``step_and_noise`` is the sum of two parts.
+"""
 
 from dataclasses import dataclass
 
@@ -20,7 +26,7 @@ class SplitPart:
     Args:
         name: Of ``registry.PARTS``.
         number: How large it is.
-        is_above: Whether it is told from zero, and above it.
+        is_above: Whether its interval lies above zero, so that the part is called present.
     """
 
     name: str
@@ -36,7 +42,7 @@ class Split:
         metric: Name of the cost, as ``privacy_cost``.
         a, b: The groups of a gap, the one that pays more first; "" for a cost.
         total: The number.
-        known: From the reference to the method; of three parts step and noise also together.
+        known: All of them, in the order of ``registry.PARTS``; ``step_and_noise`` among them.
     """
 
     metric: str
@@ -47,13 +53,15 @@ class Split:
 
     @property
     def parts(self) -> tuple[SplitPart, ...]:
-        """Those that sum to the number; the noise is the last."""
+        """The parts that sum to the total, so without ``step_and_noise``; the noise is the last."""
         return tuple(part for part in self.known if part.name != STEP_AND_NOISE)
 
     def asked(self, *, step_by_rule: bool) -> tuple[SplitPart, ...]:
-        """The parts that somebody can act on by an option.
+        """The parts to look for the main cause among, so that advice can name an option for it.
 
-        By rule a step is short because of the noise, so the noise has what that costs, too.
+        Args:
+            step_by_rule: Whether a rule set the learning rate from the noise. Then a short step is
+                due to the noise, and both count as one part, ``step_and_noise``.
         """
         parts = {part.name: part for part in self.known}
         together = parts.pop(STEP_AND_NOISE, None)
@@ -64,10 +72,7 @@ class Split:
         return tuple(parts.values())
 
     def largest(self, *, step_by_rule: bool = False) -> SplitPart:
-        """Of those that somebody can act on, the one with the largest value.
-
-        ``step_by_rule``: as of :meth:`asked`.
-        """
+        """The part with the largest value among those of :meth:`asked`, whose argument it takes."""
         return max(
             self.asked(step_by_rule=step_by_rule),
             key=lambda part: part.number.value or 0.0,
@@ -75,13 +80,13 @@ class Split:
 
 
 def part_names(comparison: Comparison) -> list[str]:
-    """The parts that costs of a comparison are in; none where nothing was split."""
+    """Names of the parts that the costs of a comparison were split into; [] where no twin ran."""
     estimates = comparison.overall.estimates
     return [part for part in PARTS if f"privacy_cost.{part}" in estimates]
 
 
 def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> Split | None:
-    """A group's cost in its parts (step, clipping, noise); None where it was not split."""
+    """A group's cost of this metric in its parts; None where it was not measured or not split."""
     names, estimates = part_names(comparison), group.estimates
     if not names or metric not in estimates:
         return None
@@ -99,10 +104,10 @@ def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> Spli
 
 
 def split_gap(comparison: Comparison, metric: str, pair: Gap) -> Split | None:
-    """A cost's gap between the two groups of ``pair`` in its parts, as a positive number.
+    """A cost's gap between the two groups of ``pair`` in its parts; the total is positive.
 
-    A part is told from zero by an interval that holds for all pairs of groups together, for which
-    pair is looked at was chosen by its gap.
+    Intervals hold for all pairs of groups together, because this pair was chosen by its gap. None
+    where the gap of this metric, or one of its parts, was not measured.
     """
     pairs = {}
     for gap in comparison.gaps:  # the metrics have the groups in whichever order
@@ -117,18 +122,21 @@ def split_gap(comparison: Comparison, metric: str, pair: Gap) -> Split | None:
         of_part = pairs.get(f"{metric}.{name}")
         if of_part is None:
             return None
-        estimate = _shared(of_part, is_negative=is_negative)
+        estimate = _with_shared_interval(of_part, is_negative=is_negative)
         is_above = bool(of_part.direction) and _is_above(estimate)
         parts.append(SplitPart(name, interval_of(estimate), is_above))
     worse_off, better_off = whole_gap.a, whole_gap.b
     if is_negative:
         worse_off, better_off = better_off, worse_off
-    total = interval_of(_shared(whole_gap, is_negative=is_negative))
+    total = interval_of(_with_shared_interval(whole_gap, is_negative=is_negative))
     return Split(metric, worse_off, better_off, total, tuple(parts))
 
 
-def _shared(gap: Gap, *, is_negative: bool) -> Estimate:
-    """The signed gap, or its negative, with the interval that holds for all pairs of groups."""
+def _with_shared_interval(gap: Gap, *, is_negative: bool) -> Estimate:
+    """The signed gap, or its negative, with the interval that holds for all pairs of groups.
+
+    ``gap.simultaneous`` has that interval for the gap's size, where its lower end is cut at 0.
+    """
     estimate, shared = gap.signed, gap.simultaneous
     value, low, high = estimate.value, estimate.low, estimate.high
     if value is None:
@@ -151,4 +159,5 @@ def _shared(gap: Gap, *, is_negative: bool) -> Estimate:
 
 
 def _is_above(estimate: Estimate) -> bool:
+    """Whether the interval lies above zero; not where there is no interval."""
     return estimate.low is not None and estimate.low > 0

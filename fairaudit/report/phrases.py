@@ -1,4 +1,7 @@
-"""How each finding is said: one sentence for each code, one phrase for each advice."""
+"""How each finding is said: one sentence for each code, one phrase for each advice.
+
+Conditions decide which findings hold and name each by a code, as ``gap``; here codes become words.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +17,7 @@ from fairaudit.results.estimates import Comparison, Gap, Interval
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """One code.
+    """How the findings of one code are said.
 
     Args:
         when: The condition, in words.
@@ -24,7 +27,7 @@ class Phrase:
             interval with their unit, ``plain`` for no unit, ``bare`` for neither unit nor
             interval, ``rate``, ``value``, ``high`` and ``percent``.
         opening: What stands before it, once for all findings of the code about the same groups.
-        question: That it answers.
+        question: The question of a reader that it answers.
         asks_why: Whether it tells of harm, so that a reader asks where that comes from; then
             ``--twins auto`` trains what splits the arm's cost.
     """
@@ -274,7 +277,7 @@ class _Number:
 
 
 def phrases() -> dict[str, Phrase]:
-    """The phrase of each finding's code: those of the core, then of capabilities."""
+    """Code of a finding -> its phrase: those of the core, then of folders that can be taken out."""
     by_code = dict(PHRASES)
     for more in added("phrases"):
         by_code |= more
@@ -282,14 +285,14 @@ def phrases() -> dict[str, Phrase]:
 
 
 def direction(comparison: Comparison, gap: Gap) -> str:
-    """How the finding on two groups that are told apart begins: ``F pays more than M``."""
+    """How the finding on two groups that are detected to differ begins: ``F pays more than M``."""
     code, first, second = code_of_gap(comparison, gap)
     a, b = (group_text(comparison.grouping, group) for group in (first, second))
     return PHRASES[code].opening.format(a=a, b=b).removesuffix(": ")
 
 
 def said(finding: Finding) -> Finding:
-    """The finding with its sentence, and the question that it answers."""
+    """The finding with its sentence and its question, both by the phrase of its code."""
     groups = [group_text(finding.grouping, group) for group in finding.groups]
     words = {"reason": plain(finding.reason, 300), "of": plain(finding.of)}
     words["answer"] = plain(finding.answer, 80)
@@ -307,7 +310,13 @@ def said(finding: Finding) -> Finding:
 
 
 def advice(knob: Knob, arm: ArmFacts, reason: str = "") -> Advice:
-    """What to do, with the names of the arm's own settings."""
+    """The advice to turn this knob, in words that name the arm's method, trainer and numbers.
+
+    Args:
+        knob: What to change, and in which direction.
+        arm: The arm that it is given for.
+        reason: For ``search wider``: the setting and value around which to search.
+    """
     value = 0.0
     if knob in _OWN_NUMBERS:
         name, factor = _OWN_NUMBERS[knob]

@@ -1,6 +1,7 @@
 """Names from a file as safe text: column values are hostile input."""
 
 NAME_LIMIT = 40  # characters of a name in a sentence or a cell
+# Names of groups that say nothing without their column.
 _BARE = frozenset({"true", "false", "yes", "no", "y", "n"})
 
 
@@ -16,7 +17,7 @@ def plain(name: str, limit: int = NAME_LIMIT) -> str:
 
 
 def group_text(grouping: str, group: str) -> str:
-    """A group for a reader; with its column where the name alone says nothing, as ``sex = 0``."""
+    """A group's name for a reader, after that of its column where it says nothing: ``sex = 0``."""
     says_nothing = group.lower() in _BARE or not any(map(str.isalpha, group))
     if group and grouping and says_nothing:
         return f"{plain(grouping)} = {plain(group)}"
@@ -24,10 +25,7 @@ def group_text(grouping: str, group: str) -> str:
 
 
 def visible(text: str) -> str:
-    """The text in one line.
-
-    With every character that steers, hides or breaks text as ``U+XXXX``.
-    """
+    """The text in one line; characters that steer, hide or break text become ``U+XXXX``."""
     if not text.isprintable():
         shown = []
         for character in text:

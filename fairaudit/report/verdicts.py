@@ -17,12 +17,12 @@ _SEVERITY: tuple[Outcome, ...] = ("pass", "inconclusive", "fail")
 
 
 def severity(outcome: Outcome) -> int:
-    """How bad an outcome is: a failure is worse than what cannot be told."""
+    """The rank of an outcome: 0 for pass, 1 for inconclusive, 2 for fail, which is the worst."""
     return _SEVERITY.index(outcome)
 
 
 def worst(outcomes: Iterable[Outcome]) -> Outcome:
-    """The worst outcome; none at all is inconclusive."""
+    """The worst outcome; of none it is inconclusive, so that a rule about nothing cannot pass."""
     return max(outcomes, key=severity, default="inconclusive")
 
 
@@ -73,9 +73,9 @@ class GateRecord(Part):
 
 
 def verdicts(gates: Sequence[GateRecord]) -> dict[str, Outcome]:
-    """What all rules together say of each arm that they judge.
+    """Key of an arm -> the worst outcome of all rules about it; an arm without a rule is missing.
 
-    In the order in which they are met.
+    The arms stand in the order in which the rules first name them.
     """
     outcomes_of: dict[str, list[Outcome]] = {}
     for gate in gates:
