@@ -78,7 +78,7 @@ def detected_pair(comparison: Comparison) -> tuple[str, str] | None:
 
 
 def cost_of(comparison: Comparison, group: str, metric: str) -> Interval:
-    """A group's number of a metric, with its interval; the value is None where none was measured."""
+    """A group's number of a metric, with its interval; its value None where not measured."""
     for measure in comparison.by_group:
         if measure.group == group:
             return interval_of(measure.estimates.get(metric))
