@@ -1,7 +1,8 @@
 """What every executor offers: numbered workers, each with one task at a time.
 
 An executor carries tasks to workers and answers back; it knows nothing of trainings, keeps nothing
-and writes nothing. So the ledger of a run is one directory, that of the process which asked.
+and writes nothing. So everything that a run leaves is in one directory, written by the process that
+started it.
 """
 
 from collections.abc import Sequence
@@ -31,7 +32,7 @@ class Raised:
     """The task raised.
 
     Args:
-        error: The error if it is one of ours, else None: any other type may not survive the trip.
+        error: The error if it is a FairauditError, else None: any other type may not be picklable.
         report: The worker's traceback.
     """
 
@@ -44,7 +45,7 @@ class WorkerBug(Exception):
 
 
 class Executor(Protocol[Task, Answer]):
-    """Workers that turn tasks into answers; leave the ``with`` block and they are gone."""
+    """Workers that turn tasks into answers; they end with the ``with`` block."""
 
     def __enter__(self) -> Self:
         """Get ready for tasks."""
@@ -72,5 +73,10 @@ class Executor(Protocol[Task, Answer]):
         ...
 
     def wait(self) -> Sequence[tuple[int, Answer | Raised | Died]]:
-        """Block until a busy worker answers or dies, or one that was not idle before is."""
+        """Block until a busy worker answers or dies, or a worker that was starting is idle.
+
+        Returns:
+            (number of the worker, its answer) of each that answered or died; empty where one has
+            only become idle.
+        """
         ...

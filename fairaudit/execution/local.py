@@ -42,16 +42,18 @@ PRELOAD = (
     "fairaudit.execution.scheduler",  # what a task is made of
     "fairaudit.execution.worker",
 )
-# A numpy.py that merely lies in the current folder is not what workers are to import.
+# Workers must not import a numpy.py that happens to lie in the current folder.
 _SAFE_PATH = {"PYTHONSAFEPATH": "1"}
 # OpenMP and BLAS read these once, when they are loaded.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 _AT_START = {**ONE_THREAD, **_SAFE_PATH}
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
-_STARTING = threading.RLock()  # two threads at once would each put the other's values back for good
+# Held while this process's environment or main module is changed for a start: of two threads at
+# once, one would restore the other's temporary values for good.
+_STARTING = threading.RLock()
 
-# glibc gives freed blocks of the size of a batch back to the kernel, and faults them in again at
-# the next step: most of the time of a small step. Parameter of mallopt -> bytes.
+# glibc returns freed blocks of the size of a batch to the kernel and has to map them again at the
+# next step, which takes most of the time of a small step. Parameter of mallopt -> bytes.
 _MALLOC_THRESHOLDS = {
     -3: 2**30,
     -1: 2**31 - 1,
@@ -61,18 +63,24 @@ _MALLOC_THRESHOLDS = {
 
 @dataclass(frozen=True, slots=True)
 class _Worker:
+    """A worker as the parent holds it."""
+
     process: ForkServerProcess
-    tasks: Connection
-    parent_pipe: Connection
+    tasks: Connection  # tasks go in, answers come out
+    parent_pipe: Connection  # its other end, in the worker, says when the parent is gone
 
 
 def warm_up(preload: Sequence[str] = PRELOAD) -> None:
-    """Start the fork server now, so that its imports overlap with what the parent does next."""
+    """Start the fork server, unless it runs, so that its imports overlap with the parent's work.
+
+    ``preload``: modules that the server imports, and the workers forked from it then have.
+    """
     forkserver.set_forkserver_preload([*preload, "fairaudit.execution.parent_watch"])
     with _STARTING, environment(_AT_START):
         # first: starting it unblocks SIGINT, which the next line blocks
         resource_tracker.ensure_running()
-        # A folder of multiprocessing's own would stay where this process is killed.
+        # Its socket is put into a folder that is removed even if this process is killed;
+        # multiprocessing's own folder would stay.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # not even in imports
         try:
             with _no_main_module(), temporary_files_in(scratch()):
@@ -88,16 +96,18 @@ def available_cores() -> int:
         cores = len(os.sched_getaffinity(0))
     try:
         quota, period = map(int, _CPU_QUOTA.read_text(encoding="ascii").split())
-    except (OSError, ValueError):  # of one that is not limited the quota is "max"
+    except (OSError, ValueError):  # no cgroup, or no limit (the quota is then "max")
         return cores
     return max(1, min(cores, quota // period))
 
 
 class Pool(Generic[Task, Answer]):
-    """Workers that turn tasks into answers; leave the ``with`` block and they are gone.
+    """Numbered worker processes of this machine, each with one task at a time (an ``Executor``).
+
+    They end with the ``with`` block.
 
     Args:
-        serve: Picklable; runs in the workers, once per task.
+        serve: ``task -> answer``, picklable; runs in the workers.
         size: Number of workers; a process starts when its first task is given.
         preload: What the fork server imports, if it is not running yet.
     """
@@ -138,7 +148,11 @@ class Pool(Generic[Task, Answer]):
         return tuple(sorted(self._idle))
 
     def give(self, number: int, task: Task) -> None:
-        """Hand an idle worker its next task."""
+        """Hand an idle worker its next task; its process is started where it has none.
+
+        Raises:
+            TrainingError: No process could be started.
+        """
         worker = self._idle.pop(number)
         if worker is None:
             warm_up(self._preload)  # `_fork` alone would start a server that sees Ctrl-C
@@ -159,7 +173,10 @@ class Pool(Generic[Task, Answer]):
         return [(number, self._receive(number, worker)) for number, worker in answered]
 
     def _receive(self, number: int, worker: _Worker) -> Answer | Raised | Died:
-        """The worker's answer, after which it is idle; of a dead worker how it died."""
+        """The answer of a worker that has one, or ``Died``; the worker is idle then.
+
+        A dead worker's process is replaced when its number is given another task.
+        """
         answer: Answer | Raised | Died
         try:
             answer = worker.tasks.recv()
@@ -173,9 +190,10 @@ class Pool(Generic[Task, Answer]):
 
 
 def _fork(serve: Callable[[Task], Answer]) -> _Worker:
-    """Start a worker process; tasks go to it and answers come back through one pipe.
+    """Start a worker process, in which ``serve`` computes the answer to every task.
 
-    ``serve`` computes the answer to a task, in the worker.
+    Tasks go to it and answers come back through one pipe. The worker reads from a second one, which
+    closes with this process.
     """
     context = multiprocessing.get_context("forkserver")
     near, far = context.Pipe()
@@ -204,7 +222,7 @@ def _fork(serve: Callable[[Task], Answer]) -> _Worker:
 
 
 def _close_worker(worker: _Worker) -> str:
-    """Free what belonged to a worker, and say what it died of."""
+    """Wait for a worker's end and close its pipes; return what it died of, in words."""
     worker.parent_pipe.close()
     worker.tasks.close()
     worker.process.join()
@@ -220,13 +238,20 @@ def _work(
     tasks: Connection,
     parent_pipe: Connection,
 ) -> None:
-    """The life of a worker.
+    """Runs in the worker process: answer tasks until the parent closes the pipe.
 
-    Without memory for its own needs it dies, which costs a task, not the run.
+    Where there is no memory for the loop itself the process ends with an exit code, which costs the
+    task and not the run.
+
+    Args:
+        serve: ``task -> answer``.
+        tasks: Where tasks come from and answers go to.
+        parent_pipe: Nothing is ever sent through it; it closes when the parent is gone.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the group; the parent decides
 
     def end_with_parent() -> None:
+        """Block until the parent is gone, then end this process."""
         with contextlib.suppress(EOFError, OSError):
             parent_pipe.recv()
         os._exit(0)
@@ -249,16 +274,16 @@ def _work(
 
 
 def answer_of(serve: Callable[[Task], Answer], task: Task) -> Answer | Raised:
-    """What a worker answers, whatever the task does to it."""
+    """``serve(task)``; where that raises, whatever it raises, a ``Raised`` with the traceback."""
     try:
         return serve(task)
-    except BaseException as error:  # the border of the process: what is not sent is lost
+    except BaseException as error:  # an error that is not sent to the parent would be lost
         expected = error if isinstance(error, FairauditError) else None
         return Raised(expected, "".join(traceback.format_exception(error)))
 
 
 def configure_worker() -> None:
-    """Make this process a worker: one thread, whoever started its server, and freed memory kept."""
+    """Make this process a worker: it computes with one thread and keeps freed memory."""
     os.environ.update(ONE_THREAD)
     torch = sys.modules.get("torch")  # if not imported yet, the environment above decides
     if torch is not None:
@@ -269,7 +294,10 @@ def configure_worker() -> None:
 
 
 def keep_freed_memory() -> None:
-    """Raise glibc's thresholds; elsewhere there is nothing to raise."""
+    """Make glibc keep freed blocks for the next step (``_MALLOC_THRESHOLDS`` says why).
+
+    With another C library nothing is done.
+    """
     if not sys.platform.startswith("linux"):
         return
     try:
@@ -282,7 +310,7 @@ def keep_freed_memory() -> None:
 
 @contextlib.contextmanager
 def environment(values: Mapping[str, str]) -> Iterator[None]:
-    """Variables for the processes started meanwhile; this one gets its own back."""
+    """Set environment variables for processes started in the ``with`` block; restore them after."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -297,9 +325,10 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_main_module() -> Iterator[None]:
-    """Hide the user's script: a new process would import it, and run it once more.
+    """Hide the user's script, ``__main__``, while a process is started in the ``with`` block.
 
-    With this, a script that calls ``run_audit`` needs no ``if __name__ == "__main__"``.
+    The new process would import the script, which runs it once more. So a script that calls
+    ``run_audit`` needs no ``if __name__ == "__main__"``.
     """
     with _STARTING:
         main = sys.modules["__main__"]

@@ -1,6 +1,6 @@
-"""Asks a worker what a user's own model is, before anything is planned around it.
+"""Finds out, in a worker, what a user's own model is: a plan needs its size and kind of gradients.
 
-The model is code that imports torch; neither it nor torch is loaded where the audit is planned.
+The model is code that imports torch, and the process that plans an audit loads neither.
 """
 
 import functools
@@ -15,10 +15,10 @@ from fairaudit.execution.local import Pool
 
 
 def examine(config: AuditConfig, inputs: Shared[Inputs]) -> ModelFacts:
-    """Make the model once, on the first seed's records, and say what it is.
+    """Have a worker make the model of ``--model`` for the first seed's records, and describe it.
 
     Args:
-        config: The options.
+        config: The options, whose model is a user's factory.
         inputs: The data.
 
     Raises:
@@ -26,7 +26,7 @@ def examine(config: AuditConfig, inputs: Shared[Inputs]) -> ModelFacts:
         TrainingError: A layer that cannot be private; per-sample gradients that are wrong.
         WorkerBug: Anything else.
     """
-    with Pool(functools.partial(_ask, inputs), 1) as pool:
+    with Pool(functools.partial(_examine_here, inputs), 1) as pool:
         pool.give(0, config)
         ((_, answer),) = pool.wait()
     if isinstance(answer, Died):
@@ -38,8 +38,8 @@ def examine(config: AuditConfig, inputs: Shared[Inputs]) -> ModelFacts:
     return answer
 
 
-def _ask(inputs: Shared[Inputs], config: AuditConfig) -> ModelFacts:
-    """Facts of the user's model, asked in a worker."""
+def _examine_here(inputs: Shared[Inputs], config: AuditConfig) -> ModelFacts:
+    """Runs in the worker: import torch, make the model, and describe it."""
     from fairaudit.execution.model_setup import examine_model  # loads torch
 
     return examine_model(config, inputs)

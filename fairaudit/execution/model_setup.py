@@ -1,4 +1,9 @@
-"""Where a training starts: a seed's fresh model, and what a user's own model is found to be."""
+"""The model that a training starts from, and what is found out about a user's own model.
+
+Records are ``(d,)``, or images ``(H, W, C)``. A *factory* is a function of the user's own, named
+``package.module:function``, that makes a module. The engine computes per-record gradients by a
+*table of layers*; a module with other layers is run one record at a time.
+"""
 
 from collections.abc import Sequence
 
@@ -31,7 +36,7 @@ CHECKED_RECORDS = 8  # on which a user's own model is compared with autograd
 
 
 def start_model(config: AuditConfig, pool: TrainingPool, seed: int) -> nn.Module:
-    """A fresh start of that seed; images come channels last and models read them channels first."""
+    """The model of the options with its initial parameters at that seed, for the pool's records."""
     shape = pool.shape
     name = resolve_model(config.model, shape if len(shape) == 3 else None)
     return fresh_model(
@@ -53,7 +58,14 @@ def fresh_model(
     *,
     stream: int,
 ) -> nn.Module:
-    """A model of a resolved name for records of a shape, its start drawn from a stream.
+    """A model with fresh parameters.
+
+    Args:
+        name: Resolved name, or a user's factory.
+        shape: Of one record. A model of images gets a layer in front that puts channels first.
+        classes: Number of outputs.
+        hidden, activation: Of ``mlp``.
+        stream: Number of the random stream that the parameters are drawn from.
 
     Raises:
         ConfigError: A factory that cannot be used.
@@ -77,7 +89,9 @@ def fresh_model(
 
 
 def examine_model(config: AuditConfig, inputs: Shared[Inputs]) -> ModelFacts:
-    """What a user's own model is, made on the first seed's records; nothing is trained.
+    """Make a user's own model for the first seed's records, check it and say what it is.
+
+    Nothing is trained. It is run on ``CHECKED_RECORDS`` records and compared with autograd.
 
     Raises:
         ConfigError: The factory or its model cannot be used.
@@ -90,7 +104,7 @@ def examine_model(config: AuditConfig, inputs: Shared[Inputs]) -> ModelFacts:
     few = pool.gather(torch.arange(min(CHECKED_RECORDS, pool.n_records)), None).inputs.contiguous()
     check_outputs(config.model, model, few, pool.n_classes)
     check_model(model, few, pool.n_classes)
-    with faults():  # a description of its own making
+    with faults():  # the digest runs the module's own __repr__, which may raise
         identity = model_digest(config.model, model)
     return ModelFacts(
         parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),

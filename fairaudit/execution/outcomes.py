@@ -1,4 +1,7 @@
-"""What trained models predict of the test rows."""
+"""What trained models predict of the test rows, as arrays of a job's result.
+
+Shapes: R trained models (repeats), n rows, d inputs, Y classes, K groups.
+"""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -20,7 +23,7 @@ class Predicts(Protocol):
     """R models that predict."""
 
     def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
-        """Features [n, d] of records of groups [n] -> [R, n, Y]."""
+        """Class probabilities [R, n, Y] for features [n, d]; groups [n] are the records' groups."""
 
 
 def outcome(
@@ -28,7 +31,14 @@ def outcome(
     trained: Predicts,
     prepared: SeedData,
 ) -> dict[str, Array]:
-    """``probabilities`` of the test rows, and how many training rows each group has.
+    """Arrays of a finished training: ``probabilities`` [R, n, Y] of the test rows, and group sizes.
+
+    The sizes are those of :func:`training_counts`.
+
+    Args:
+        task: What was trained; named in the error.
+        trained: The R models.
+        prepared: The seed's data.
 
     Raises:
         DivergedError: Predictions that are not finite.
@@ -52,7 +62,7 @@ def on_test(
     prepared: SeedData,
     repeats: int,
 ) -> NDArray[np.float32]:
-    """What R models predict of the test rows, ``[R, n, Y]``."""
+    """Class probabilities of the test rows by R = ``repeats`` models, ``[R, n, Y]``."""
     rows = prepared.encoded.split.test
     test = np.empty(
         (
@@ -70,7 +80,10 @@ def on_test(
 def training_counts(
     prepared: SeedData, places: NDArray[np.int64] | None = None
 ) -> dict[str, Array]:
-    """Training rows of each group, ``[K]`` per grouping; of some places among them, or of all."""
+    """How many training rows each group has: ``train_count.G`` [K] for the G-th grouping.
+
+    ``places``: positions among the training rows, to count these alone; None: all are counted.
+    """
     rows = prepared.encoded.split.train
     if places is not None:
         rows = rows[places]
@@ -84,12 +97,17 @@ def training_counts(
 def predictions(
     trained: Predicts, prepared: SeedData, features: InputRows, rows: NDArray[np.int64]
 ) -> Iterator[tuple[slice, NDArray[np.float32]]]:
-    """Places among rows of the dataset and [R, n, Y] there.
+    """Predict rows: in one piece, or piece by piece where their inputs are not in memory.
 
-    In pieces where inputs are not in memory.
+    Args:
+        trained: R models.
+        prepared: The seed's data, which has the rows' groups.
+        features: Inputs of the rows, [n, ...].
+        rows: Their indices in the dataset, [n].
 
-    Callers write a piece in place: one that is kept would stop the memory of the next from being
-    used again.
+    Yields:
+        Where a piece lies among the rows, and its probabilities [R, n of the piece, Y]. Copy them
+        out before the next: a piece that is kept stops its memory from being used again.
     """
     size = max(1, len(rows)) if isinstance(features, np.ndarray) else ROWS_AT_ONCE
     groups = prepared.dataset.groupings[0].groups

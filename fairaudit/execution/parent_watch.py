@@ -1,8 +1,9 @@
-"""Imported by the fork server alone: what it and its children say where their parent was cut short.
+"""Keeps the fork server and its workers from printing a traceback when their parent has died.
 
 A parent that is killed or interrupted while it starts a worker closes the pipe before the worker
 has read what to do, or before the fork server has read what to fork. Both would print a traceback
-after the last word of the run; there is nothing in it that anybody could act on.
+that nobody can act on, after the last line of the run. Only the fork server imports this module;
+the workers that it forks have it.
 """
 
 import sys
@@ -14,8 +15,8 @@ def say(
     error: BaseException,
     trace: TracebackType | None,
 ) -> None:
-    """Print every error but that of a message that broke off."""
-    # The last one, whose end is missing, by name: nothing here may import pickle.
+    """``sys.excepthook``: print an error, unless it is that a message from the parent broke off."""
+    # UnpicklingError (a message without its end) is known by name: nothing here may import pickle.
     if not issubclass(kind, (EOFError, ConnectionError)) and kind.__name__ != "UnpicklingError":
         sys.__excepthook__(kind, error, trace)
 

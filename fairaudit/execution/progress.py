@@ -1,4 +1,4 @@
-"""What execution tells whoever watches: plain events, no drawing."""
+"""Events by which a run tells a listener (a callable) how far it is; nothing here draws."""
 
 import sys
 from collections.abc import Callable
@@ -52,9 +52,9 @@ Listener = Callable[[ProgressEvent], None]
 
 
 def show_progress(event: ProgressEvent) -> None:
-    """A listener that writes a line for every training to stderr.
+    """A listener that writes a line to stderr for every training; other events are ignored.
 
-    As scripts and notebooks show it.
+    It is for scripts and notebooks: the terminal's commands have a progress bar.
     """
     if isinstance(event, JobFinished):
         where = f"{event.finished}/{event.total} {event.arm}, seed {event.seed}"
@@ -64,7 +64,7 @@ def show_progress(event: ProgressEvent) -> None:
 
 
 def usual() -> Listener:
-    """Who watches where nobody is named: in a notebook a line for every training, else nobody."""
+    """The default listener: :func:`show_progress` in a notebook, else :func:`silent`."""
     if "ipykernel" in sys.modules:
         return show_progress
     return silent

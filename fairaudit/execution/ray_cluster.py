@@ -41,14 +41,15 @@ Shared = TypeVar("Shared")
 Task = TypeVar("Task")
 Answer = TypeVar("Answer")
 
-_ATTEMPTS = 3  # to start a worker, when none has started since
+_ATTEMPTS = 3  # failed starts of workers in a row, after which the cluster is given up
+# Packages whose version decides the bits of a result.
 _DECIDE_BITS = ("fairaudit", "numpy", "scipy", "scikit-learn", "torch")
 # Read when Ray is imported: no statistics leave the machine, and its warning of a change to come
 # stays quiet.
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-# Likewise: a cluster of one machine listens on the loopback address, not on every network, and to
-# who knows its token, which Ray would else write into the home directory. Ray keeps the first token
-# of a process.
+# Likewise, for a cluster that is started on this machine alone: it listens on the loopback address,
+# not on every network, and asks for a token, which Ray would else write into the home directory.
+# Ray keeps the first token of a process.
 _ALONE = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_AUTH_MODE": "token",
@@ -73,7 +74,7 @@ class Request:
 
 
 def require_ray() -> None:
-    """Refuse early, before any data are read.
+    """Refuse ``--executor ray`` without Ray, before any data are read.
 
     Raises:
         ConfigError: Ray is not installed.
@@ -83,13 +84,16 @@ def require_ray() -> None:
 
 
 class Cluster(Generic[Shared, Task, Answer]):
-    """An executor on Ray; leave the ``with`` block and its workers, or its own cluster, are gone.
+    """Numbered workers on a Ray cluster, each with one task at a time (an ``Executor``).
+
+    After the ``with`` block its workers are gone, and Ray too where this started it.
 
     Args:
-        serve: Runs in the workers, once per task; its module is installed on every node.
+        serve: ``(shared, task) -> answer``, runs in the workers; its module is installed on every
+            node.
         shared: The first argument of every call.
-        tasks: How many there are: no more workers are started.
-        request: Where, and what each worker needs.
+        tasks: Number of tasks there will be: no more workers than these are started.
+        request: Which cluster, and what each worker needs.
     """
 
     def __init__(
@@ -104,7 +108,7 @@ class Cluster(Generic[Shared, Task, Answer]):
         self._tasks = tasks
         self._request = request
         self._idle: dict[int, _Actor] = {}
-        # The awaited answer, or the awaited greeting -> number, actor.
+        # Ray's handle of the awaited answer (or greeting) -> worker's number, its actor.
         self._busy: dict[object, tuple[int, _Actor]] = {}
         self._starting: dict[object, tuple[int, _Actor]] = {}
         self._failed_starts = 0
@@ -143,7 +147,15 @@ class Cluster(Generic[Shared, Task, Answer]):
         self._busy[actor.answer.remote(task)] = number, actor
 
     def wait(self) -> list[tuple[int, Answer | Raised | Died]]:
-        """Block until a worker answers, dies or has started; it is idle then, or starts again."""
+        """Block until a worker answers, dies or has started.
+
+        Returns:
+            (number, answer) of each that answered or died; empty where one has only started. A
+            worker that died is started again.
+
+        Raises:
+            ConfigError: Workers do not start, or a node has other versions.
+        """
         ready, _ = self._ray.wait([*self._busy, *self._starting])
         for call in ready:
             if call in self._starting:
@@ -151,7 +163,7 @@ class Cluster(Generic[Shared, Task, Answer]):
         return [self._receive(call) for call in ready if call in self._busy]
 
     def _receive(self, call: object) -> tuple[int, Answer | Raised | Died]:
-        """The actor's number and answer; a dead actor is replaced."""
+        """Number and answer of the worker whose call has ended; a dead one is started again."""
         number, actor = self._busy.pop(call)
         try:
             answer: Answer | Raised | Died = self._ray.get(call)
@@ -163,12 +175,20 @@ class Cluster(Generic[Shared, Task, Answer]):
         return number, answer
 
     def _start(self, number: int) -> None:
-        """Ask for a worker; it gets tasks when there was room for it, and none before."""
+        """Ask Ray for worker ``number``. It gets tasks once it has started, when there is room."""
         actor = self._actors.remote(self._serve, self._stored)
         self._starting[actor.greeting.remote()] = number, actor
 
     def _greet(self, call: object) -> None:
-        """Take a started actor into use, unless its node has other versions than this machine."""
+        """Make a started worker idle; one that failed to start is asked for again.
+
+        Args:
+            call: Handle of its greeting, which holds its node's versions.
+
+        Raises:
+            ConfigError: Its node has other versions than this machine, so that numbers could
+                differ, or ``_ATTEMPTS`` starts in a row failed.
+        """
         number, actor = self._starting.pop(call)
         try:
             theirs: Mapping[str, str] = self._ray.get(call)
@@ -193,13 +213,17 @@ class Cluster(Generic[Shared, Task, Answer]):
         self._idle[number] = actor
 
     def _open(self) -> None:
-        """Connect to Ray, hand it the shared data and start as many actors as are useful."""
+        """Connect to Ray, store the shared data there, and ask for as many workers as are useful.
+
+        Raises:
+            ConfigError: Ray is not installed, or the cluster cannot be used.
+        """
         require_ray()
-        # Ray prints what happens to its nodes.
+        # Ray prints news of its nodes, and standard output belongs to the report.
         self._closing.enter_context(redirect_stdout(sys.stderr))
         address = self._request.address
         if address not in (None, "auto"):
-            _knock(address)
+            _refuse_unreachable(address)
         alone = _ALONE if address is None else {}
         self._closing.enter_context(environment({**_QUIET, **alone}))
         self._ray = importlib.import_module("ray")
@@ -222,7 +246,7 @@ class Cluster(Generic[Shared, Task, Answer]):
         address = self._request.address
         settings: dict[str, object] = {"address": address}
         if address is None:
-            private = scratch() / "ray"  # Ray opens its own to everybody
+            private = scratch() / "ray"  # Ray's default folder is readable by everybody
             self._closing.callback(shutil.rmtree, private, ignore_errors=True)
             needed = math.ceil((self._request.workers or 0) * self._request.cpus)
             cores = max(available_cores(), needed)
@@ -230,7 +254,7 @@ class Cluster(Generic[Shared, Task, Answer]):
             settings["_temp_dir"] = str(private)
         self._closing.callback(self._ray.shutdown)
         try:
-            with _own_signal_handlers():
+            with _signal_handlers_kept():
                 self._ray.init(
                     **settings,
                     log_to_driver=False,
@@ -243,7 +267,11 @@ class Cluster(Generic[Shared, Task, Answer]):
             ) from error
 
     def _room(self) -> int:
-        """How many workers fit into the cluster as it is now."""
+        """How many workers fit into the cluster as it is now, at least 1.
+
+        Raises:
+            ConfigError: Not one does.
+        """
         offered = self._ray.cluster_resources()
         needed = {"CPU": self._request.cpus, "GPU": self._request.gpus}
         room = min(int(offered.get(name, 0) / amount) for name, amount in needed.items() if amount)
@@ -257,39 +285,48 @@ class Cluster(Generic[Shared, Task, Answer]):
 
 
 class _Method(Protocol):
-    def remote(self, *arguments: object) -> object: ...
+    """A method of an actor."""
+
+    def remote(self, *arguments: object) -> object:
+        """Call it in the actor; returns Ray's handle of the answer at once."""
+        ...
 
 
 class _Actor(Protocol):
-    """What Ray makes of a :class:`_Worker`."""
+    """A :class:`_Worker` in another process, as Ray hands it to this one."""
 
     greeting: _Method
     answer: _Method
 
 
 class _Worker(Generic[Shared, Task, Answer]):
-    """The life of a worker, in an actor."""
+    """A worker: an object that lives in a process of the cluster (a Ray actor)."""
 
     def __init__(
         self,
         serve: Callable[[Shared, Task], Answer],
         shared: Shared,
     ) -> None:
-        signal.signal(
-            signal.SIGINT, signal.SIG_IGN
-        )  # Ctrl-C reaches the whole group; the parent decides
+        # Ctrl-C reaches the whole process group; the parent decides what it means.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         configure_worker()
         self._serve = partial(serve, shared)
 
     def greeting(self) -> dict[str, str]:
+        """The versions on its node; the answer also says that the worker has started."""
         return _versions()
 
     def answer(self, task: Task) -> Answer | Raised:
+        """The answer to a task, or what it raised."""
         return answer_of(self._serve, task)
 
 
-def _knock(address: str) -> None:
-    """Refuse an address where nobody listens; Ray would wait for minutes and log all the while."""
+def _refuse_unreachable(address: str) -> None:
+    """Refuse an address HOST:PORT where nobody listens; Ray would wait for minutes and log.
+
+    Raises:
+        ConfigError: Nobody does, or it is no such address.
+    """
     host, _, port = address.rpartition(":")
     try:
         if not host or "/" in host or not port.isdigit():
@@ -303,7 +340,7 @@ def _knock(address: str) -> None:
 
 
 def _versions() -> dict[str, str]:
-    """What decides the bits of a result, as it is installed here."""
+    """Python and the packages that decide the bits of a result -> version here, or "missing"."""
     versions = {"python": ".".join(map(str, sys.version_info[:2]))}
     for name in _DECIDE_BITS:
         try:
@@ -314,6 +351,7 @@ def _versions() -> dict[str, str]:
 
 
 def _last_line(error: BaseException) -> str:
+    """The last line of an error's text, shortened; the error's type where it has no text."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if lines:
         return lines[-1][:200]
@@ -321,8 +359,11 @@ def _last_line(error: BaseException) -> str:
 
 
 @contextmanager
-def _own_signal_handlers() -> Iterator[None]:
-    """Ray takes SIGTERM for itself; what it means here was decided before."""
+def _signal_handlers_kept() -> Iterator[None]:
+    """Put this process's signal handlers back after the ``with`` block: Ray replaces SIGTERM's.
+
+    In another thread than the main one, none can be set, by Ray neither.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,6 +1,8 @@
-"""The run directory: finished jobs in ``<out>/jobs``, used by one run at a time.
+"""The run directory ``<out>/jobs``: it keeps finished trainings, and one run at a time uses it.
 
-It is checked before any training, so that hours of work never end at a read-only folder.
+It holds a file for each finished job, a log of each training that failed in code of the user's own,
+``run.json`` (the *manifest*: which data the trainings are of) and ``lock``. It is checked before
+any training, so that hours of work never end at a read-only folder.
 """
 
 import contextlib
@@ -50,11 +52,11 @@ class RunDir:
         return self.out / JOBS
 
     def load(self, job_id: str) -> JobResult | None:
-        """The stored result, or None when the job is not done."""
+        """The stored result; None where there is none, or its file is damaged."""
         return read_result(self.jobs, job_id)
 
     def keep(self, result: JobResult) -> JobResult:
-        """Store a result and read it back: what counts is what the next run will find.
+        """Store a result, read it back and return what was read: what the next run will find.
 
         Raises:
             OutputError: The disk is full, or does not keep what it was given.
@@ -70,9 +72,10 @@ class RunDir:
         return kept
 
     def logged(self, job_id: str, error: FairauditError) -> FairauditError:
-        """The error; what a trainer of the user's own left to say is put into a file.
+        """The error as it is to be reported.
 
-        Which it then names.
+        What a trainer of the user's own printed before it failed is written to the job's log, which
+        the error's hint then names; any other error is returned as it is.
 
         Raises:
             OutputError: The disk is full.
@@ -86,10 +89,7 @@ class RunDir:
 
 
 class Kept(NamedTuple):
-    """Finished trainings in a run directory.
-
-    Their size in bytes, with what else they left there.
-    """
+    """How many finished trainings a run directory holds, and bytes of their files and of logs."""
 
     trainings: int
     size: int
@@ -97,15 +97,15 @@ class Kept(NamedTuple):
 
 @contextlib.contextmanager
 def open_rundir(plan: Plan) -> Iterator[RunDir]:
-    """Make, check and lock the plan's run directory for the time of a run.
+    """Make, check and lock the plan's run directory for the time of a run (the ``with`` block).
 
-    Reports that lie beside it are not touched. Without ``resume``, finished jobs are forgotten.
+    Reports that lie beside it are not touched. Without ``resume``, finished trainings are deleted.
 
     Raises:
         OutputError: Not writable, in use by another run, not a run directory, or of other data.
     """
     config, rundir = plan.config, RunDir(plan.config.out)
-    with _held(rundir) as lock:
+    with _locked(rundir) as lock:
         refuse_other_data(config)
         try:
             _clear(rundir, with_trainings=not config.resume)
@@ -121,7 +121,7 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
 
 
 def refuse_unusable_rundir(out: Path) -> None:
-    """Find out early whether a run could keep its trainings there; nothing is left in the folder.
+    """Refuse an output folder in which a run could not keep its trainings; nothing is left in it.
 
     Raises:
         OutputError: Not writable, or not a run directory.
@@ -133,14 +133,14 @@ def refuse_unusable_rundir(out: Path) -> None:
 
 
 def refuse_other_data(config: AuditConfig) -> None:
-    """Refuse a folder with trainings of other data, unless they are to be forgotten.
+    """Refuse to resume in a folder that holds trainings of other data, so that none are mixed up.
 
-    Data of one name may follow each other there: the next version of a file, or the same table in
-    another format. Nothing is mixed, since a training is found by its data's digest, and nothing is
-    deleted.
+    Data are told apart by their name alone (:func:`data_name`): the next version of a file, or the
+    same table in another format, may use the same folder. A training is found by the digest of its
+    data, so those of both versions stay apart.
 
     Raises:
-        OutputError: It does.
+        OutputError: The folder holds trainings of data of another name.
     """
     manifest = _read_manifest(config.out / JOBS)
     if config.resume and manifest.get("name", data_name(config.data)) != data_name(config.data):
@@ -151,16 +151,16 @@ def refuse_other_data(config: AuditConfig) -> None:
 
 
 def kept_trainings(out: Path) -> Kept:
-    """What the run directory of that output holds now."""
+    """What the run directory in the output folder ``out`` holds now."""
     files = _trainings(out / JOBS)
     return Kept(sum(map(is_job_file, files)), sum(path.stat().st_size for path in files))
 
 
 def clean(out: Path) -> Kept:
-    """Remove the finished trainings of a run directory; reports and anything else stay.
+    """Remove the finished trainings and logs of a run directory; reports and other files stay.
 
-    Only what is named like a training or its log is removed, and no link. The lock stays too: a run
-    that starts at this moment must find the one that is held here.
+    Only what is named like a training or its log is removed, and no link. The lock file stays: a
+    run that starts at this moment must meet the lock that is held here.
 
     Returns:
         What was removed.
@@ -171,7 +171,7 @@ def clean(out: Path) -> Kept:
     rundir = RunDir(out)
     if not is_plain_file(rundir.jobs / _LOCK):
         raise OutputError(f"{out} holds no finished trainings", hint="name the --out of a run")
-    with _held(rundir):
+    with _locked(rundir):
         kept = kept_trainings(out)
         try:
             _clear(rundir, with_trainings=True)
@@ -181,8 +181,17 @@ def clean(out: Path) -> Kept:
 
 
 @contextlib.contextmanager
-def _held(rundir: RunDir) -> Iterator[int]:
-    """The lock of the directory; the kernel drops it when its holder dies, however it dies."""
+def _locked(rundir: RunDir) -> Iterator[int]:
+    """Make the run directory where it is missing, and hold its lock for the ``with`` block.
+
+    The kernel drops the lock when this process dies, however it dies.
+
+    Yields:
+        Descriptor of the lock file.
+
+    Raises:
+        OutputError: Another run holds the lock, or the directory cannot be used.
+    """
     jobs = rundir.jobs
     try:
         # Reports are not private: opening a new folder to others is a choice.
@@ -223,7 +232,11 @@ def _held(rundir: RunDir) -> Iterator[int]:
 
 
 def _refuse_foreign(jobs: Path) -> None:
-    """A run writes to a folder of its own, and to nothing that a link leads to."""
+    """Refuse a ``jobs`` folder that is no run directory, or a link where a run would write.
+
+    Raises:
+        OutputError: The folder or its lock file is a link, or it has files and no lock file.
+    """
     if jobs.is_symlink() or (jobs / _LOCK).is_symlink():
         linked = jobs if jobs.is_symlink() else jobs / _LOCK
         raise OutputError(f"{linked} is a link", hint="remove it, or choose another --out")
@@ -232,7 +245,7 @@ def _refuse_foreign(jobs: Path) -> None:
 
 
 def _clear(rundir: RunDir, *, with_trainings: bool) -> None:
-    """Delete what crashed runs left, and on request what they finished."""
+    """Delete temporary files of crashed runs; ``with_trainings``: trainings, logs, manifest too."""
     remove_temporaries(rundir.out)
     remove_temporaries(rundir.jobs)
     if with_trainings:
@@ -242,7 +255,7 @@ def _clear(rundir: RunDir, *, with_trainings: bool) -> None:
 
 
 def _trainings(jobs: Path) -> list[Path]:
-    """Finished trainings and logs of failed ones, by their names; a link is none."""
+    """Files of finished trainings and logs of failed ones, known by their names; links are not."""
     kept = []
     for path in jobs.glob("*"):
         of_job = job_path(jobs, path.stem)
@@ -252,7 +265,7 @@ def _trainings(jobs: Path) -> list[Path]:
 
 
 def _read_manifest(jobs: Path) -> dict[str, object]:
-    """The manifest; empty where there is none, or none that can be read."""
+    """The content of ``run.json``; empty where there is none that can be read."""
     path = jobs / _MANIFEST
     try:
         manifest = json.loads(read_file(path, LARGEST_REPORT, follow=False))

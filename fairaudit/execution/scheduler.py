@@ -1,4 +1,4 @@
-"""Plan to results: every job that has no file yet is trained by a worker and leaves one.
+"""Plan to results: workers train every job that has no result file yet, and each leaves one.
 
 Workers answer with results and share no directory with this process, which alone writes. The file
 is the result: a finished job is read back from it whether it was trained now, before a crash, or by
@@ -25,7 +25,7 @@ from fairaudit.planning.plan import Job, Plan
 from fairaudit.results.jobs import JobResult
 
 RUN_JOB = "fairaudit.execution.worker:run_job"
-_ATTEMPTS = 3  # of a job whose worker dies
+_ATTEMPTS = 3  # trainings of a job whose worker dies, before it counts as failed
 
 Train = Callable[
     [
@@ -40,11 +40,11 @@ Train = Callable[
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What the plan came to.
+    """What became of every job of a plan.
 
     Args:
-        by_job: Job id -> result, in the order of the plan.
-        failures: Job id -> what became of it, of the other jobs, same order.
+        by_job: Job id -> result, of the jobs that were finished, in the order of the plan.
+        failures: Job id -> how it failed, of all others, in the order of the plan.
     """
 
     by_job: Mapping[str, JobResult]
@@ -56,7 +56,7 @@ class Execution:
     """How to run a plan; nothing here can change a result.
 
     Args:
-        inputs: What workers read; the same numbers, however it comes to them.
+        inputs: The data, as workers read them.
         workers: Trainings at a time, None for as many as there is room for.
         train: ``module:function`` of type `Train`.
         preload: Modules that local workers find imported.
@@ -71,14 +71,14 @@ class Execution:
 
 
 class TrainingTask(NamedTuple):
-    """What a worker needs to know beyond the plan: its job, and the result that the job reads."""
+    """A worker's task: its job, and the result that the job reads (None: it reads none)."""
 
     job: Job
     source: JobResult | None
 
 
 class WorkerAnswer(NamedTuple):
-    """A worker's answer, and how long it took in s."""
+    """A worker's answer: the job's result, and the wall time of its training in s."""
 
     result: JobResult
     seconds: float
@@ -87,11 +87,17 @@ class WorkerAnswer(NamedTuple):
 def execute(
     plan: Plan, rundir: RunDir, execution: Execution, *, listener: Listener = silent
 ) -> Results:
-    """Train what is not finished, on every core or on a cluster, and read everything back.
+    """Train every job that is not finished, on this machine or on a cluster; return all results.
 
-    The order is the plan's, a worker staying with its seed so that an encoding is made once. A
-    job whose worker dies is tried three times. Leaving early, by any exception, ends the workers
-    at once and keeps every finished file.
+    Jobs are handed out in the plan's order, but a worker stays with its seed, so that the seed's
+    data are encoded once. A job whose worker dies is tried three times. Any exception ends the
+    workers at once; every result that was finished by then is kept.
+
+    Args:
+        plan: What to train.
+        rundir: Where results are, and where new ones are kept.
+        execution: How to run it.
+        listener: Told of every job that ends.
 
     Raises:
         ConfigError: The cluster cannot be used.
@@ -102,7 +108,7 @@ def execute(
     listener(JobsFound(total=len(board.jobs), finished=len(board.done)))
     if not board.waiting:
         return board.results()
-    serve = functools.partial(_train, plan, execution.train)
+    serve = functools.partial(_train_timed, plan, execution.train)
     inputs, workers = execution.inputs, execution.workers
     executor: Executor[TrainingTask, WorkerAnswer]
     if execution.cluster is not None:
@@ -127,7 +133,10 @@ def execute(
 
 @dataclass(slots=True)
 class _Board:
-    """Which jobs wait, run, are done or have failed; keys are job ids in the order of the plan."""
+    """Which jobs wait, run, are done or have failed.
+
+    Keys are job ids, in the order of the plan, where nothing else is said.
+    """
 
     rundir: RunDir
     listener: Listener
@@ -136,12 +145,12 @@ class _Board:
     done: dict[str, JobResult]
     running: dict[int, Job] = field(default_factory=dict)  # worker number -> its job
     failed: dict[str, JobFailed] = field(default_factory=dict)
-    deaths: Counter[str] = field(default_factory=Counter)
+    deaths: Counter[str] = field(default_factory=Counter)  # how often a job's worker has died
     last_seed: dict[int, int] = field(default_factory=dict)  # worker number -> seed it has encoded
 
     @classmethod
     def of(cls, plan: Plan, rundir: RunDir, listener: Listener) -> Self:
-        """The board at the start, with what earlier runs finished."""
+        """The board at the start of a run: jobs whose results are stored are done, others wait."""
         jobs, waiting, done = {}, {}, {}
         for job in plan.every_job:
             jobs[job.id] = job
@@ -153,7 +162,11 @@ class _Board:
         return cls(rundir, listener, jobs, waiting, done)
 
     def take(self, worker: int) -> TrainingTask | None:
-        """The next job for that worker: of its own seed, else of a seed nobody is at, else any."""
+        """Take the next job for a worker off the waiting ones; None where none can start yet.
+
+        A job can start when the result that it reads is there. One of the worker's own seed comes
+        first, then one of a seed that no other worker has encoded, then any.
+        """
         ready = []
         for job in self.waiting.values():
             if job.source_id is None or job.source_id in self.done:
@@ -162,7 +175,7 @@ class _Board:
             return None
         last = self.last_seed.pop(worker, None)
         others = self.last_seed.values()
-        # Ties: the plan's order.
+        # min() keeps the plan's order among equals.
         job = min(ready, key=lambda job: (job.seed != last, job.seed in others))
         del self.waiting[job.id]
         self.running[worker] = job
@@ -170,10 +183,14 @@ class _Board:
         return TrainingTask(job, self.done[job.source_id] if job.source_id else None)
 
     def settle(self, worker: int, answer: WorkerAnswer | Raised | Died) -> None:
-        """Enter what became of a worker's job.
+        """Record what became of the job that a worker had: done, waiting again, or failed.
 
-        One at which its worker died is tried again, for it may have been killed by mistake, but not
-        for ever.
+        A job whose worker died waits again, up to ``_ATTEMPTS`` times. A failed training does not
+        stop the others.
+
+        Raises:
+            FairauditError: An error that is not of this training alone, which ends the run.
+            WorkerBug: The job raised something else than a FairauditError.
         """
         job = self.running.pop(worker)
         if isinstance(answer, WorkerAnswer):
@@ -208,7 +225,7 @@ class _Board:
         return self.fail(job, logged)
 
     def fail(self, job: Job, error: FairauditError) -> None:
-        """Record a failure, and that of the jobs which would have read its result."""
+        """Record that a job failed, and with it the jobs that would have read its result."""
         self.failed[job.id] = JobFailed(job.name, job.seed, str(error))
         self.listener(self.failed[job.id])
         orphans = [waiting for waiting in self.waiting.values() if waiting.source_id == job.id]
@@ -218,7 +235,10 @@ class _Board:
             self.fail(orphan, TrainingError(because))
 
     def fails_alike(self, job: Job, error: FairauditError) -> bool:
-        """Whether another seed of its arm ended in this error, and none ended well."""
+        """Whether the same arm failed with this error at another seed too, and succeeded at none.
+
+        Then the user's own code is at fault, and training the other seeds is pointless.
+        """
         if any(self.jobs[job_id].name == job.name for job_id in self.done):
             return False
         for failure in self.failed.values():
@@ -228,27 +248,31 @@ class _Board:
         return False
 
     def results(self) -> Results:
-        """Everything in the order of the plan, whatever the order of completion was."""
+        """Results and failures in the order of the plan, whatever order the jobs ended in."""
         return Results(
             {job_id: self.done[job_id] for job_id in self.jobs if job_id in self.done},
             {job_id: self.failed[job_id] for job_id in self.jobs if job_id in self.failed},
         )
 
 
-def _train(
+def _train_timed(
     plan: Plan,
     train: str,
     inputs: Shared[Inputs],
     training: TrainingTask,
 ) -> WorkerAnswer:
-    """In a worker process: train one job by ``train`` ("module:function"), and time it."""
+    """Runs in a worker: train one job by ``train`` ("module:function", see `Train`), and time it.
+
+    Raises:
+        TrainingError: Out of memory, or as that function says.
+    """
     start = time.perf_counter()
     module, _, function = train.partition(":")
     run: Train = getattr(importlib.import_module(module), function)
     try:
         result = run(plan, training.job, training.source, inputs)
     except (MemoryError, RuntimeError) as error:
-        # PyTorch has no class of its own for it on a CPU.
+        # PyTorch raises a plain RuntimeError where a CPU's memory does not suffice.
         if isinstance(error, RuntimeError) and "not enough memory" not in str(error):
             raise
         raise TrainingError(

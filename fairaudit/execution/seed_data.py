@@ -1,4 +1,8 @@
-"""One seed's data in a worker: split and encoded when a job of the seed comes."""
+"""One seed's data in a worker: split, encoded, and kept for the next jobs of the same seed.
+
+The *student pool* is PATE's: public records, or half of the test rows, that its student learns
+from.
+"""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -24,7 +28,11 @@ from fairaudit.planning.plan import Plan
 class SeedData(NamedTuple):
     """One seed's data, ready to train on.
 
-    ``public`` for a method whose student learns from a pool.
+    Args:
+        dataset: All rows.
+        encoded: Its split, and the inputs of training and test rows.
+        pool: The training rows, where the engine draws batches from.
+        public: The student pool; None for a method without one.
     """
 
     dataset: Dataset
@@ -35,12 +43,14 @@ class SeedData(NamedTuple):
 
 @dataclass(frozen=True)
 class _Key:
+    """What a seed's data depend on beside the seed, as a key of the cache."""
+
     inputs: Shared[Inputs]
     config: AuditConfig
     study: str
 
     def __hash__(self) -> int:
-        return hash(self.inputs)  # options have none
+        return hash(self.inputs)  # options hold dicts, which have no hash
 
 
 def prepare_seed(
@@ -50,12 +60,12 @@ def prepare_seed(
     *,
     by_pool: bool,
 ) -> SeedData:
-    """A seed's split and encoding.
+    """Split and encode the rows for a seed; the last two results are kept in the process.
 
     Args:
         plan, seed: The plan of the audit, and the seed to prepare.
         inputs: The data.
-        by_pool: Encode by what the student pool shows, not the training rows.
+        by_pool: Scales and levels are fitted on the student pool, not on the training rows.
 
     Raises:
         OutputError: The disk is full.
@@ -65,6 +75,7 @@ def prepare_seed(
 
 @lru_cache(maxsize=2)  # jobs come seed by seed; more would cost memory where records are images
 def _prepared(key: _Key, seed: int, by_pool: bool) -> SeedData:
+    """The work of :func:`prepare_seed`, with arguments that a cache can compare."""
     inputs = key.inputs.value
     draw = part_of(key.study, "rows") if key.study else draw_split
     split = draw(inputs.dataset, key.config.split, seed)
@@ -79,33 +90,34 @@ def prepare_rows(
     by_pool: bool,
     queries: int = 0,
 ) -> SeedData:
-    """The encoding of a split.
+    """Encode the rows of a split, and put the training rows where the engine draws batches from.
 
     Args:
         inputs: All rows.
         config: The options.
         split: Training and test rows of the seed.
         by_pool: As of :func:`prepare_seed`.
-        queries: Records that the pool must have, where there are so many.
+        queries: Least size of a student pool that is taken from the test rows, where there are that
+            many.
 
     Raises:
         OutputError: The disk is full.
     """
     dataset, encoder, pool_encoder = inputs
     images, public = dataset.image_shape, None
-    # A model that knows no neighbourhood is given images as rows of numbers.
+    # A model without convolutions is given images as rows of numbers.
     is_flat = images is not None and not sees_images(resolve_model(config.model, images))
     if by_pool:
         assert pool_encoder is not None, "the data were shared for methods without a student pool"
         encoded, students, of_students = pool_encoder.encode(split, queries)
         if is_flat:
-            students = _rows(students)
+            students = _flattened(students)
         groups = None if of_students is None else torch.from_numpy(of_students)
         public = PublicPool(students, groups)
     else:
         encoded = encoder.encode(split)
     if is_flat:
-        encoded = replace(encoded, train=_rows(encoded.train), test=_rows(encoded.test))
+        encoded = replace(encoded, train=_flattened(encoded.train), test=_flattened(encoded.test))
     first, train, rows = dataset.groupings[0], encoded.split.train, encoded.train
     pool = TrainingPool(
         rows if isinstance(rows, DecodedRows) else torch.from_numpy(rows[:]),
@@ -117,6 +129,6 @@ def prepare_rows(
     return SeedData(dataset, encoded, pool, public)
 
 
-def _rows(records: InputRows) -> NDArray[np.float32]:
+def _flattened(records: InputRows) -> NDArray[np.float32]:
     """Records [n, ...] as rows of numbers [n, d]."""
     return records[:].reshape(len(records), -1)

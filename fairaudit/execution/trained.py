@@ -1,4 +1,4 @@
-"""What trains an arm, and a trained model that always answers."""
+"""Which object trains an arm, and models of a search, which answer even where training diverged."""
 
 import importlib
 from collections.abc import Mapping
@@ -13,15 +13,15 @@ from fairaudit.methods.catalog import find
 from fairaudit.planning.arms import Arm
 from fairaudit.privacy.events import PrivacyEvent
 
-DIVERGED: Literal["diverged"] = "diverged"
+DIVERGED: Literal["diverged"] = "diverged"  # in place of the event of a training that diverged
 
 
 class Sanitised:
-    """A trained model that always says something.
+    """A candidate of a search as a model whose probabilities are always finite.
 
-    The same of every class, where it says nothing finite.
-
-    One that diverged says so of every record. To leave it out, or to stop, would tell that it did.
+    Where the trained model's are not, every class gets the same; so it is for all records of a
+    training that diverged (``trained`` is None). Whether a candidate diverges depends on the
+    records: leaving it out, or stopping, would release that.
     """
 
     def __init__(self, trained: TrainedReplicates | None, n_classes: int) -> None:
@@ -29,13 +29,13 @@ class Sanitised:
 
     @property
     def event(self) -> PrivacyEvent | Literal["diverged"] | None:
-        """What its training did, counted as it went; not known where it stopped half-way."""
+        """The privacy event that its training counted; None without noise, else ``DIVERGED``."""
         if self.trained is None:
             return DIVERGED
         return self.trained.event
 
     def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
-        """Each record by itself: [1, n, Y]."""
+        """Class probabilities [1, n, Y] of features [n, d], all finite."""
         same = torch.full(
             (
                 1,
@@ -52,7 +52,7 @@ class Sanitised:
 
 
 class Kept(NamedTuple):
-    """What a search for release keeps: one training's settings and model, and nothing else."""
+    """The one training that ``release`` keeps of a search: its settings, epochs and model."""
 
     settings: Mapping[str, float]
     epochs: int
@@ -68,7 +68,7 @@ def method_of(arm: Arm) -> Method:
 
 
 def noiseless(arm: Arm, task: Task) -> Task:
-    """The same training without its noise."""
+    """The task of the same training with all noise multipliers at 0."""
     settings = find(arm.method).without_noise(task.settings)
     assert settings is not None, f"{arm.key} has no noise to take away"
     return replace(task, settings=settings)

@@ -1,7 +1,9 @@
-"""An arm's twins at one seed, which split its cost: without noise, then its steps alone.
+"""An arm's two twins at one seed, which split its cost into step, clipping and noise.
 
-Both have the arm's start, batches, rate and optimizer, and neither is private.
-Source: docs/methods.md 7.1.
+The first trains as the arm does but without noise. The second takes its *steps alone*: plain SGD
+whose gradients are multiplied, at every step, by the factor that the first twin's clipping rule
+gives a gradient that it does not clip. Both have the arm's start, batches, learning rate and
+optimizer, and neither is private. Source: docs/methods.md 7.1.
 """
 
 import contextlib
@@ -31,13 +33,18 @@ def train_twins(
     prepared: SeedData,
     reference_rate: float,
 ) -> tuple[dict[str, Array], dict[str, object]]:
-    """The arrays ``without_noise.NAME`` and ``step.NAME``, and what became of the second twin.
+    """Train an arm's twins at one seed.
 
     Args:
-        arm: With noisy steps.
+        arm: An arm that trains by steps with noise.
         method, task: How the arm trains.
         prepared: The seed's data.
-        reference_rate: Step size of plain SGD in this audit.
+        reference_rate: Learning rate of plain SGD (the reference) in this audit.
+
+    Returns:
+        The twins' part of :class:`JobResult`. Arrays: ``without_noise.NAME`` of the first twin and
+        ``step.NAME`` of the second, where it was trained. Facts: under ``step`` the
+        :class:`StepTwin` that says what became of the second.
     """
     task = replace(task, checkpoints=())
     if arm.search is not None:
@@ -52,11 +59,12 @@ def train_twins(
     if stepping is None:
         return arrays, {STEP_FACT: StepTwin.NONE}
     alone, kind = StepsAlone(method), StepTwin.NONE
-    # On the reference's batches, at its length of step, the steps alone are the reference.
+    # With the reference's batches and its length of step, the steps alone are the reference, which
+    # is trained already.
     has_its_batches = set(task.sampling) == {"shared"}
     if has_its_batches and alone.takes_steps_of(stepping, reference_rate):
         return arrays, {STEP_FACT: StepTwin.REFERENCE}
-    with contextlib.suppress(DivergedError):  # no clipping holds it
+    with contextlib.suppress(DivergedError):  # without clipping it may diverge
         arrays |= named(STEP_FACT, outcome(stepping, alone.fit(stepping, []), prepared))
         kind = StepTwin.TRAINED
     return arrays, {STEP_FACT: kind}
@@ -68,11 +76,15 @@ def steps_of(
     task: Task,
     without: TrainedReplicates,
 ) -> Task | None:
-    """The task of the steps alone; None where their length cannot be told from clipping.
+    """The task of the second twin, which takes the steps alone; None where there is no such twin.
+
+    There is none where the length of a step and clipping cannot be told apart: the method makes all
+    gradients equally long, does not train by steps of the engine, or has a factor that is not
+    finite.
 
     Args:
-        arm, method, task: How it trains.
-        without: Trained without noise, its factors observed.
+        arm, method, task: How the arm trains.
+        without: The first twin, with the factor of each of its steps in its trace.
     """
     if find(arm.method).is_normalised or not isinstance(method, GradientMethod):
         return None
@@ -83,5 +95,5 @@ def steps_of(
 
 
 def named(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays under ``PREFIX.NAME``."""
+    """The same arrays, each under the name ``PREFIX.NAME``."""
     return {f"{prefix}.{name}": values for name, values in arrays.items()}

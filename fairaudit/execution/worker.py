@@ -1,6 +1,7 @@
-"""One job in one process: its seed's split, encoding and start; training; predictions.
+"""One job in one worker process: split and encode its seed's rows, train, predict the test rows.
 
-No model leaves.
+What leaves the process is a :class:`JobResult` of arrays (name -> array) and facts (JSON-ready); no
+model does.
 """
 
 import hashlib
@@ -46,21 +47,22 @@ def run_job(
     source: JobResult | None,
     inputs: Shared[Inputs],
 ) -> JobResult:
-    """Train one arm at one seed and keep what it predicts.
+    """Train one arm at one seed, and return its predictions, readings and facts.
 
     Args:
         plan: The frozen plan.
         job: The arm and seed to train.
-        source: The result of ``job.source_id``, for a control.
+        source: The result of ``job.source_id``, whose released series a control reads; None for a
+            job that reads none.
         inputs: The data.
 
     Raises:
-        TrainingError: Diverged.
+        TrainingError: The training diverged, or the user's own code or model failed.
     """
-    plan = plan.beside.get(job.way, plan)
+    plan = plan.beside.get(job.way, plan)  # a job of a plan beside the audit's is trained by that
     began = time.perf_counter()
-    # Gradients of records that are surely right fade below float32's normal range, where a
-    # processor takes several times as long; the reference of an image audit took twice the time.
+    # Gradients of records that are predicted well become denormal float32 numbers, which a
+    # processor handles several times more slowly; they are taken for 0.
     torch.set_flush_denormal(True)
     # Methods that options name are not in the catalog of this process yet.
     admit(plan.config.method)
@@ -78,7 +80,7 @@ def run_job(
         np.int64
     )
     common: dict[str, Array] = {"test_rows": split.test, "train_classes": counts}
-    if arm.capability:
+    if arm.capability:  # code of the user's own trains it
         arrays, of_training = part_of(arm.capability, "train")(plan, job, arm, prepared)
     else:
         task = task_of(
@@ -102,7 +104,8 @@ def run_job(
             arrays, of_training = part_of(plan.study, "outcome")(task, trained, prepared), {}
             common = {}  # a study keeps rows of its own choice
         else:
-            arrays, of_training = _training(plan, arm, method, task, prepared)
+            arrays, of_training = _train_and_read(plan, arm, method, task, prepared)
+    # `first` [N]: of each row the index of its first identical row; None where that is not known.
     encoded, first = prepared.encoded, prepared.dataset.duplicate_of
     facts: dict[str, object] = {
         "n_train": len(encoded.split.train),
@@ -117,14 +120,22 @@ def run_job(
     return JobResult(job.id, {**common, **arrays}, facts)
 
 
-def _training(
+def _train_and_read(
     plan: Plan,
     arm: Arm,
     method: Method,
     task: Task,
     prepared: SeedData,
 ) -> tuple[dict[str, Array], dict[str, object]]:
-    """Arrays and facts of one training, and what was read of it."""
+    """Train an arm as the plan has it, and read what ``--diagnostics`` asks for.
+
+    Returns:
+        The training's part of :class:`JobResult`: arrays (probabilities of test rows, readings,
+        traces over steps) and facts.
+
+    Raises:
+        TrainingError: The training diverged, or the method does not say what a reading of its is.
+    """
     observers: list[Observer] = []
     if plan.config.diagnostics != "off":
         observers.append(EpochCurves())
@@ -138,7 +149,7 @@ def _training(
     if plan.config.diagnostics != "off" and spec.readings:
         module, _, name = spec.readings.partition(":")
         read_by_method = getattr(importlib.import_module(module), name)(method, task, trained)
-    # Asked of methods from outside.
+    # A third-party method must say what each of its readings is; ours are known to.
     unsaid = sorted(read_by_method.keys() - spec.meanings.keys()) if home_of(spec) else []
     if unsaid:
         raise TrainingError(
@@ -153,8 +164,9 @@ def _training(
         arrays["cause_steps"] = np.asarray([c.step for c in trained.checkpoints], dtype=np.int64)
     series = trained.trace.stacked()
     name = "group_noise_multiplier"
-    if name in series and trained.event is not None:  # a rule treats groups unlike
-        arrays[f"reading.{name}"] = series[name][1].double().numpy().mean((0, 1))  # of [T, R, K]
+    if name in series and trained.event is not None:  # the rule clips groups differently
+        # [K], the mean over steps and repeats of [T, R, K].
+        arrays[f"reading.{name}"] = series[name][1].double().numpy().mean((0, 1))
     for name, (steps, values) in series.items():
         arrays[f"trace.{name}"] = values.to(torch.float32).contiguous().numpy()
         arrays[f"trace_steps.{name}"] = np.asarray(steps, dtype=np.int64)
@@ -163,6 +175,8 @@ def _training(
         "params_sha256": hashlib.sha256(trained.parameters.numpy().tobytes()).hexdigest(),
         "parameters": trained.network.n_parameters,
     }
+    # Whether the reference is undertrained is judged beside scikit-learn's logistic regression,
+    # which is no yardstick for a network on images.
     if arm.method == REFERENCE and (
         prepared.dataset.image_shape is None or plan.training.model in LINEAR
     ):
@@ -182,7 +196,7 @@ def _training(
 
 
 def _assert_as_planned(arm: Arm, trained: TrainedReplicates) -> None:
-    """The plan's epsilon holds for what the plan says; training says what it did."""
+    """Assert that the training released what the plan computed the arm's epsilon for."""
     assert trained.event == arm.privacy.event or not arm.privacy.event, (
         f"{arm.key} did {trained.event}, planned {arm.privacy.event}"
     )
@@ -195,7 +209,14 @@ def task_of(
     prepared: SeedData,
     source: JobResult | None,
 ) -> Task:
-    """The task (data, settings, streams) that an arm trains at one seed.
+    """The task (data, settings, streams) that an arm's method trains at one seed.
+
+    Args:
+        plan: Of the job; its schedule and options.
+        job: The arm's job at that seed.
+        arm: What is trained.
+        prepared: The seed's data.
+        source: Result of the arm that a control reads; None: it reads none.
 
     Raises:
         TrainingError: The user's own model cannot be made.
