@@ -19,15 +19,17 @@ from fairaudit.data.source import DataSource
 from fairaudit.errors import DataError
 
 NPZ = ".npz"
+# Endings of array names that name a side of a given split, as in ``x_train``.
 _SIDES = ("train", "test", "val", "validation")
-_KINDS = "biufUS"  # of a column; numbers and text
-_DAMAGE = (
+_KINDS = "biufUS"  # numpy's kinds of numbers and text, which a column can hold
+_DAMAGE = (  # what reading a damaged or hostile archive raises
     *(zipfile.BadZipFile, zlib.error, ValueError, EOFError),
     *(OSError, NotImplementedError, RuntimeError, MemoryError, SyntaxError),
 )
 _HARMLESS = 2**30  # bytes; what unpacks to less is read, however small the file
-_MOST_PACKED = 100  # data of people pack to a tenth; a thousandth is a bomb
-Parts = list[NDArray[Any]]  # of one column: a single array, or one for each side
+# Bytes that one byte of the file may unpack to: real data reach some 10, a zip bomb 1,000.
+_MOST_PACKED = 100
+Parts = list[NDArray[Any]]  # the arrays of one column: a single one, or one for each side
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,18 +47,19 @@ class Archive(DataSource):
     notices: tuple[Notice, ...]
 
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
-        """Those columns in that order."""
+        """The named columns in that order, and the notices of reading the archive."""
         return self.table.select(list(columns)), self.notices
 
     def digest(self) -> str:
-        """Of the file."""
+        """The sha256 of the archive's bytes, in hexadecimal."""
         return digest_of(self.path)
 
 
 def open_archive(path: Path, options: ImageOptions) -> Archive:
-    """Read the arrays of an archive.
+    """Read an archive into a table: one array of images, the others as columns beside it.
 
     ``x_train`` and ``x_test`` are one column ``x``, and a column ``split`` tells the two apart.
+    Other arrays that cannot be a column are left out with a notice.
 
     Args:
         path: The file.
@@ -66,7 +69,7 @@ def open_archive(path: Path, options: ImageOptions) -> Archive:
         DataError: Not an archive, no or several arrays of images, one of another type or shape, or
             a column of another length.
     """
-    columns, sides = _columns(_arrays(path))
+    columns, sides = _group_by_column(_arrays(path))
     images = [name for name, parts in columns.items() if parts[0].ndim in (3, 4)]
     if len(images) != 1:
         raise DataError(
@@ -152,8 +155,14 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _columns(arrays: Mapping[str, NDArray[Any]]) -> tuple[dict[str, Parts], list[str]]:
-    """Arrays by column, and the sides where names say train and test."""
+def _group_by_column(arrays: Mapping[str, NDArray[Any]]) -> tuple[dict[str, Parts], list[str]]:
+    """Put ``x_train`` and ``x_test`` together as the parts of one column ``x``.
+
+    Returns:
+        Column -> its parts, one for each side; and the names of the sides in that order. Where the
+        names do not tell train from test, every array is a column of one part, and no side is
+        given.
+    """
     named: dict[str, dict[str, NDArray[Any]]] = {}
     for name, values in arrays.items():
         column, _, side = name.rpartition("_")

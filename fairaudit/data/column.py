@@ -1,7 +1,8 @@
-"""A column as a model reads it: its constants, made once, stored in a model's recipe as they are.
+"""How a column becomes model inputs: its constants, stored in a released model's recipe.
 
-They are declared (:func:`declared_column`) or fitted to training rows (``data/fit.py``), and make
-the values of a record inputs (``data/encode.py``), in training as in prediction.
+The constants (centre, spread, levels) are declared (:func:`declared_column`) or fitted to training
+rows (``data/fit.py``). ``data/encode.py`` applies them to the values of a record, in training as in
+prediction. One column makes one or more inputs; an input is one number that the model reads.
 """
 
 from typing import Annotated, Literal
@@ -16,7 +17,7 @@ MISSING_INPUT = "(missing)"
 
 
 class Part(BaseModel):
-    """What is stored of a released model; frozen, and nothing else is taken."""
+    """Base of what a released model's recipe stores: frozen, finite, without unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -26,9 +27,11 @@ class NumberColumn(Part):
 
     Args:
         inputs: Names of the input and, where there is one, of the indicator of missing values.
-        spread: 0 where every value is the same; then so is the input.
-        range: What may occur; None: it is not declared.
-        outside: What becomes of other values.
+        centre, spread: Subtracted, then divided by. A spread of 0 means that every training value
+            is the same; the input is then always 0.
+        fill: Stands in for a missing value, on the scale of x.
+        range: Lowest and highest value that is declared; None where the column is not declared.
+        outside: What becomes of a value outside the range: the nearer end of it, or missing.
     """
 
     kind: Literal["number"]
@@ -42,7 +45,7 @@ class NumberColumn(Part):
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """What was learned of training rows for this column, in words; empty if it was declared."""
+        """Statistics of training rows that these constants hold, in words; () if declared."""
         if self.range is not None:
             return ()
         learned = (f"mean and standard deviation of {self.name}",)
@@ -52,14 +55,18 @@ class NumberColumn(Part):
 
 
 class CategoryColumn(Part):
-    """A category: its levels, an unlisted text and a missing value each set an input to a value.
+    """A category: every value sets one input of the column to a number; the others stay 0.
+
+    A value has a code: its index in ``levels``, then one code for any unlisted text and, last, one
+    for a missing value.
 
     Args:
-        levels: Sorted, or as declared.
-        inputs: Names.
-        places, values: Which input, to what: ``[levels + 2]``, the last two as above.
-        merged: Rare levels that share an input.
-        declared: The levels are publicly known, and not those that rows hold.
+        levels: The distinct values, sorted or as declared.
+        inputs: Names of the inputs.
+        places, values: For each code, ``[levels + 2]``: the index of the input that it sets, and
+            the number that it sets it to; 0 sets nothing.
+        merged: How many rare levels share one input.
+        declared: Whether the levels are declared as publicly known, not read from rows.
     """
 
     kind: Literal["category"]
@@ -72,8 +79,8 @@ class CategoryColumn(Part):
     declared: bool
 
     @model_validator(mode="after")
-    def _fits(self) -> "CategoryColumn":
-        """Two entries follow the levels: an unlisted text and a missing value; all are inputs."""
+    def _check_places(self) -> "CategoryColumn":
+        """Check, called by pydantic, that every code has a value and a place among the inputs."""
         entries = len(self.levels) + 2
         if len(self.places) != entries or len(self.values) != entries:
             raise ValueError("places and values are not as many as levels")
@@ -83,7 +90,7 @@ class CategoryColumn(Part):
 
     @property
     def learned(self) -> tuple[str, ...]:
-        """What was learned of rows, in words."""
+        """What these constants hold of rows, in words; () where the levels are declared."""
         if self.declared:
             return ()
         return (f"levels of {self.name}",)
@@ -93,7 +100,7 @@ Column = NumberColumn | CategoryColumn
 
 
 def declared_column(name: str, declared: DeclaredColumn) -> Column:
-    """The constants that a declaration makes; no row is handed in."""
+    """Make a column's constants from its declaration alone, so that they tell nothing of rows."""
     if isinstance(declared, DeclaredCategory):
         return category_column(name, declared.categories, declared=declared)
     indicator = (f"{name}={MISSING_INPUT}",) if declared.missing is not None else ()
@@ -118,28 +125,30 @@ def category_column(
     missing: bool = False,
     declared: DeclaredCategory | None = None,
 ) -> CategoryColumn:
-    """Two levels in one input, others one-hot.
+    """Lay out a category's inputs: one 0/1 input for two levels, else one input for each level.
 
     Args:
         name: The column.
-        levels: Its levels.
-        kept: Those that have an input of their own; None: all.
-        rare: Those that share one.
-        missing: Whether a missing value has an input.
-        declared: What is publicly known of it; then this says whether it has.
+        levels: All its levels.
+        kept: Indices of the levels that have an input of their own; None: all of them.
+        rare: Indices of the levels that share the input ``(other)``; None: there are none.
+        missing: Whether a missing value has an input of its own.
+        declared: The declaration of a declared column. It then decides about missing values: they
+            count as a level that it names, else have an input; ``missing`` is not read.
     """
     n = len(levels)
     kept = np.arange(n) if kept is None else kept
     merged = 0 if rare is None else len(rare)
-    # Of each level, of an unlisted text, of a missing value. The value 0 at place 0 sets nothing.
+    # Entries for each level, then an unlisted text and a missing value. Value 0 sets nothing.
     places, values = np.zeros(n + 2, np.int64), np.zeros(n + 2)
     if len(kept) == 2 and not merged:
         inputs = [f"{name}={levels[int(kept[1])]}"]
-        values[:] = 0.5  # a level that training rows did not show is neither
+        values[:] = 0.5  # a level that training rows did not show is halfway
         values[kept] = (0.0, 1.0)
     else:
         inputs = [f"{name}={levels[int(level)]}" for level in kept]
-        if merged:  # a level that training rows did not show is with the rare, or nowhere
+        # A level that training rows did not show goes with the rare ones, or else sets no input.
+        if merged:
             places[:], values[:] = len(inputs), 1.0
             inputs.append(f"{name}=(other)")
         places[kept], values[kept] = np.arange(len(kept)), 1.0

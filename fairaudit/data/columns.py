@@ -1,6 +1,7 @@
-"""Columns as few plain kinds.
+"""Arrow's dozens of column types reduced to a few plain ones, and columns as codes of their values.
 
-What Arrow offers in dozens of types, made numbers and text.
+A plain column (:func:`plain_table`) holds numbers, text, truth values or images, and null where a
+value is missing. A level is a distinct value of a column, known by its name as text.
 """
 
 from dataclasses import dataclass
@@ -18,8 +19,8 @@ Kind = Literal["number", "category", "image", "empty", "unsupported"]
 Float64 = NDArray[np.float64]
 Int32 = NDArray[np.int32]
 
-FEW_VALUES = 20
-NOT_TEXT = "bytes that are not text"
+FEW_VALUES = 20  # a column of more is not suggested as a label or group
+NOT_TEXT = "bytes that are not text"  # the reason why a column is left out
 LARGEST = 1e100  # a larger number counts as infinite, so that the square of any other is finite
 # Text without its annotation arrives as bytes; whether it is text shows when it is read.
 _TEXTS = (
@@ -73,12 +74,16 @@ class Codes:
         return np.bincount(self.codes, minlength=self.width)[:-1].astype(np.int64)
 
     def take(self, rows: Int64) -> "Codes":
-        """The same column on some rows; values that no longer occur stay listed."""
+        """The same column on some rows, ``[n]``; ``values`` keeps those that no longer occur."""
         return Codes(self.codes[rows], self.values, self.kind)
 
 
 def kind_of(arrow_type: pa.DataType) -> Kind:
-    """What a column of that type is to the audit."""
+    """What the audit takes a column of an Arrow type for.
+
+    Text, bytes and truth values are a ``category``; Arrow's null type, of a column without any
+    value, is ``empty``; dates and nested types are ``unsupported``.
+    """
     t = pa.types
     if shape_of(arrow_type) is not None:
         return "image"
@@ -96,10 +101,11 @@ def kind_of(arrow_type: pa.DataType) -> Kind:
 
 
 def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice, ...]]:
-    """The table as numbers, text, truth values and images; empty text is missing.
+    """Bring every column to a plain type; empty text, NaN and infinities become missing.
 
     Returns:
-        The columns that can be used, column -> reason for the others, and what to say.
+        The table of the columns that can be used; column -> reason for those left out; a notice of
+        infinite values, or ().
     """
     kept: dict[str, pa.ChunkedArray] = {}
     dropped: dict[str, str] = {}
@@ -110,12 +116,12 @@ def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice
             dropped[name] = NOT_TEXT
             continue
         if pa.types.is_large_string(column.type):
-            column = _without(column, pc.equal(column, ""))
+            column = _blanked(column, pc.equal(column, ""))
         if pa.types.is_floating(column.type):
             beyond = pc.greater(pc.abs(column), LARGEST)
             if pc.any(beyond).as_py():
                 too_large.append(name)
-                column = _without(column, beyond)
+                column = _blanked(column, beyond)
         kept[name] = column
     if not too_large:
         return pa.table(kept), dropped, ()
@@ -134,13 +140,13 @@ def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice
     )
 
 
-def _without(column: pa.ChunkedArray, which: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column with some of its values missing."""
-    return pc.if_else(which, pa.scalar(None, column.type), column)
+def _blanked(column: pa.ChunkedArray, where: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column with null where the truth values ``where`` are true."""
+    return pc.if_else(where, pa.scalar(None, column.type), column)
 
 
 def encode_codes(column: pa.ChunkedArray) -> Codes:
-    """Distinct values of a plain column and the code of each row, in order of appearance."""
+    """Code each row of a plain column by its value, in order of appearance; images by a hash."""
     kind = kind_of(column.type)
     if kind == "empty":
         return Codes(
@@ -156,7 +162,7 @@ def encode_codes(column: pa.ChunkedArray) -> Codes:
 
 
 def few_valued(table: pa.Table) -> tuple[str, ...]:
-    """Columns of 2 to 20 values that could be a label or a group; images are none."""
+    """Names of the columns of 2 to 20 values, to suggest as a label or group; never images."""
     names = []
     for name in table.column_names:
         column = table.column(name)
@@ -171,7 +177,7 @@ def encode_levels(column: pa.ChunkedArray) -> Levels:
 
 
 def sorted_levels(codes: Codes) -> Levels:
-    """The levels behind codes, those that occur only, sorted."""
+    """Turn codes in order of appearance into sorted levels, without values that no row has."""
     order = np.asarray(pc.sort_indices(codes.values).to_numpy(zero_copy_only=False), dtype=np.int64)
     order = order[codes.counts()[order] > 0]
     rank = np.full(codes.width, -1, np.int64)
@@ -180,9 +186,10 @@ def sorted_levels(codes: Codes) -> Levels:
 
 
 def levels_in_use(levels: Levels, rows: Int64) -> Levels:
-    """The column on ``rows`` ``[n]``, renumbered over the levels that occur there."""
+    """The column on ``rows`` ``[n]`` alone, recoded to the levels that occur there."""
     used = np.unique(levels.codes[rows])
     used = used[used >= 0]
+    # The new code of each old one; a missing value's -1 reads the last entry, which is -1.
     place = np.full(
         len(levels.names) + 1,
         -1,
@@ -203,7 +210,10 @@ def level_names(values: pa.Array) -> list[str]:
 
 
 def type_of_names(arrow_type: pa.DataType) -> str:
-    """Arrow's name of the type into which the names of a column's values are read back."""
+    """The type, by Arrow's name, in which level names of a column are read back as its values.
+
+    A released model predicts labels in it: a column of integers gets integers back.
+    """
     if pa.types.is_integer(arrow_type) or pa.types.is_boolean(arrow_type):
         return str(arrow_type)
     if pa.types.is_floating(arrow_type):
@@ -217,7 +227,10 @@ def numeric_values(column: pa.ChunkedArray) -> Float64:
 
 
 def listed_codes(column: pa.ChunkedArray, levels: tuple[str, ...]) -> Int64:
-    """Level of each row, ``[N]``: ``len(levels)`` if it is none of them, one more if missing."""
+    """Index in ``levels`` of each row's value, ``[N]``.
+
+    A value that is not listed has the code ``len(levels)``, a missing one the next.
+    """
     codes = encode_codes(column)
     place = {level: code for code, level in enumerate(levels)}
     places = [place.get(name, len(levels)) for name in level_names(codes.values)]
@@ -229,7 +242,11 @@ def within(
     limits: tuple[float, float],
     outside: Literal["clip", "missing"],
 ) -> tuple[Float64, NDArray[np.bool_]]:
-    """Numbers within a range, and which of them were not, ``[n]`` each."""
+    """Clip numbers to a range, or make those outside it missing (NaN).
+
+    Returns:
+        The numbers, ``[n]``; and whether each lay outside, ``[n]``.
+    """
     low, high = limits
     beyond = (values < low) | (values > high)
     if outside == "missing":
@@ -249,7 +266,7 @@ def _plain_type(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
         return _plain_type(column.cast(arrow_type.value_type))
     if t.is_floating(arrow_type) or t.is_decimal(arrow_type) or t.is_uint64(arrow_type):
         numbers = column.cast(pa.float64(), safe=False)
-        return _without(numbers, pc.is_nan(numbers))  # how many writers spell a missing number
+        return _blanked(numbers, pc.is_nan(numbers))  # how many writers spell a missing number
     if kind_of(arrow_type) == "category" and not t.is_boolean(arrow_type):
         try:
             return column.cast(pa.large_string())

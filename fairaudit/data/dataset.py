@@ -16,14 +16,14 @@ from fairaudit.data.column import Column
 UInt8 = NDArray[np.uint8]
 Shape = tuple[int, int, int]  # height, width, channels
 
-MISSING = "(missing)"  # the name of the level that holds rows without a group
-ALL_ROWS = "(all)"  # what rows are counted under when no group is given
-SPLIT = "split"  # the column that train and test parts of a source become
-_KEY_BYTES = 16  # of an image's hash, by which duplicates are found
+MISSING = "(missing)"  # name of the group of rows without a value in the group column
+ALL_ROWS = "(all)"  # name of the only group when no group column is given
+SPLIT = "split"  # the column that says which side of a given split a row is on
+_KEY_BYTES = 16  # of an image's hash, by which equal images are found
 
 
 def image_column(pixels: UInt8) -> pa.ChunkedArray:
-    """The column of some images ``[N, H, W, C]``, C-contiguous; nothing is copied."""
+    """Make pixels ``[N, H, W, C]``, C-contiguous, one Arrow column of images; nothing is copied."""
     shape = pixels.shape[1:]
     storage = pa.FixedSizeListArray.from_arrays(pa.array(pixels.reshape(-1)), int(np.prod(shape)))
     kind = pa.fixed_shape_tensor(pa.uint8(), shape)
@@ -41,7 +41,7 @@ def shape_of(arrow_type: pa.DataType) -> Shape | None:
 
 
 def image_columns(schema: pa.Schema) -> tuple[str, ...]:
-    """The columns of images in a table that was read."""
+    """Names of the columns that hold decoded images."""
     return tuple(field.name for field in schema if shape_of(field.type) is not None)
 
 
@@ -53,7 +53,7 @@ def pixels_of(column: pa.ChunkedArray) -> UInt8:
 
 
 def image_keys(column: pa.ChunkedArray) -> pa.Array:
-    """A key of 16 bytes per image, the same for equal images, ``[N]``."""
+    """A hash of 16 bytes of each image, ``[N]``, by which equal images are found."""
     keys = [hashlib.blake2b(image, digest_size=_KEY_BYTES).digest() for image in pixels_of(column)]
     return pa.array(keys, pa.binary(_KEY_BYTES))
 
@@ -96,13 +96,16 @@ class Grouping:
     missing: int | None = None
 
     def counts(self, rows: Int64 | NDArray[np.bool_]) -> dict[str, int]:
-        """How many of some rows each group has, where it has any."""
+        """Group name -> its number of ``rows`` (indices, or a mask ``[N]``), without zeros."""
         counts = np.bincount(self.groups[rows], minlength=len(self.names)).tolist()
         return {name: count for name, count in zip(self.names, counts, strict=True) if count}
 
 
 def first_grouping(groupings: Sequence[Grouping], n_rows: int) -> Grouping:
-    """What rows are counted and stratified by; without a group all are of one."""
+    """The grouping by which rows are stratified and counted by group.
+
+    Without any grouping it is one whose only group ``(all)`` holds all rows.
+    """
     if groupings:
         return groupings[0]
     return Grouping("", np.zeros(n_rows, np.int64), (ALL_ROWS,))
@@ -124,12 +127,11 @@ class Dataset:
         classes: Class names, ``[Y]``.
         label: Name of the label column.
         label_origin: ``given``, ``declared in the file``, ``by its name``.
-        label_type: Arrow's name of the type that predictions of the label have.
+        label_type: Arrow's name of the type in which a released model predicts the label.
         positive: Index of the class that rates are about, or None where none is known.
         groupings: The first steers stratification, balance and the methods that read groups.
         split: Per row 0 train, 1 test when ``--split-column`` gives it, else None.
-        rows_read: Rows in the file;
-        columns_read: columns in the file.
+        rows_read, columns_read: Rows and columns of the file.
         dropped_rows: reason -> group name -> count (first grouping).
         missing: column -> group name -> count of missing values (first grouping).
         dropped_columns: column -> reason.
@@ -141,7 +143,8 @@ class Dataset:
         favourable_origin: Who said so; see :class:`fairaudit.data.infer.LabelColumn`.
         declared: feature column -> what is publicly known of it; nothing is learned of these.
         outside: column -> group name -> count of values that are not as declared (first grouping).
-        unpredicted: grouping name -> group name -> rows that given predictions lack.
+        unpredicted: grouping name -> group name -> rows without a prediction, where predictions are
+            given and not made by an audit.
     """
 
     name: str
@@ -177,19 +180,19 @@ class Dataset:
 
     @property
     def first_grouping(self) -> Grouping:
-        """What splits are stratified by, and most methods read."""
+        """The grouping that splits are stratified by and most methods read; one group if none."""
         return first_grouping(self.groupings, self.n_rows)
 
     @property
     def positive_class(self) -> str | None:
-        """Name of the class that rates are about."""
+        """Name of the class that rates are about, None where none is known."""
         if self.positive is None:
             return None
         return self.classes[self.positive]
 
     @property
     def favourable_class(self) -> str | None:
-        """Name of the outcome that people want."""
+        """Name of the outcome that people want, None where none is known."""
         if self.favourable is None:
             return None
         return self.classes[self.favourable]
@@ -204,7 +207,7 @@ class Dataset:
 
     @property
     def n_raw_inputs(self) -> int:
-        """Columns, or pixels times channels."""
+        """Values of a row before encoding: columns, or pixels times channels of an image."""
         if self.image_shape is None:
             return int(self.features.num_columns)
         return math.prod(self.image_shape)

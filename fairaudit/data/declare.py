@@ -15,14 +15,18 @@ from fairaudit.errors import DataError, numbered
 def lay_over(
     table: pa.Table, declared: Mapping[str, DeclaredColumn]
 ) -> tuple[pa.Table, dict[str, Int64]]:
-    """The table as declared; each value becomes what it does by itself, whatever other rows hold.
+    """Make every value of a declared column one that is declared, or missing.
+
+    A number outside its range is clipped or missing; a text that is not listed counts as missing.
+    What becomes of a value depends on no other row, so it says nothing of other records.
 
     Args:
         table: Columns in plain types.
-        declared: Of some or all of them.
+        declared: Column -> its declaration, for some or all of them.
 
     Returns:
-        The table, and column -> rows whose value was not one that is declared.
+        The table; and column -> indices of the rows whose value was not a declared one, without
+        columns that have no such row.
 
     Raises:
         DataError: A column holds something else than what is declared.
@@ -41,7 +45,7 @@ def lay_over(
             if kind_of(column.type) == "image":
                 raise DataError(f"column {quoted(name)} is declared a category and holds images")
             codes = listed_codes(column, declaration.categories)
-            # A code past the categories: of a value that is not listed, then of a missing one.
+            # Codes past the categories: one of any value that is not listed, then the missing one.
             beyond = codes == len(declaration.categories)
             is_gap = codes >= len(declaration.categories)
             if declaration.missing is not None:
@@ -63,9 +67,13 @@ def declaration_notices(
     *,
     asked: bool,
 ) -> Iterator[Notice]:
-    """A notice of features that are not declared although others are.
+    """Notices of features that are not declared although others are, and of undeclared values.
 
-    And how many values are not as declared.
+    Args:
+        columns: Names of the features.
+        declared: Feature -> its declaration.
+        outside: Feature -> group -> how many of its values were not as declared.
+        asked: Whether the user declared columns at all.
     """
     lacking = [name for name in columns if name not in declared]
     if asked and lacking:

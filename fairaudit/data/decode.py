@@ -33,7 +33,7 @@ FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
 MAX_PIXELS = 64_000_000
 MAX_BYTES = 8 * 2**30  # of all images together
 MAX_SIDE = 4096  # of --resize
-_GREY_MODES = frozenset({"1", "L", "LA", "La"})
+_GREY_MODES = frozenset({"1", "L", "LA", "La"})  # Pillow's modes without colour
 _DEEP_MODES = ("I", "F")  # more than eight bits per channel
 _DAMAGE = (  # what Pillow's readers raise on hostile bytes
     *(OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError),
@@ -47,7 +47,7 @@ class ImageOptions:
 
     Args:
         size: Height and width to scale to, or None to take images as they are.
-        channels: ``auto``: grey where every image is.
+        channels: ``grey``, ``rgb``, or ``auto``: grey where every image is, else colour.
     """
 
     size: tuple[int, int] | None = None
@@ -55,7 +55,7 @@ class ImageOptions:
 
     @classmethod
     def of(cls, resize: str | None, channels: Channels) -> Self:
-        """How images are read by the options of these names.
+        """Make the options from the texts of ``--resize`` (None: not given) and ``--channels``.
 
         Raises:
             ConfigError: ``resize`` is not HEIGHTxWIDTH.
@@ -77,7 +77,9 @@ class ImageOptions:
 def decode_files(
     n_images: int, files: Iterable[tuple[str, bytes]], options: ImageOptions
 ) -> pa.ChunkedArray:
-    """The column of some images; a grey one among colours is colour.
+    """Decode image files, which must have one size, into one column of images.
+
+    Where some are in colour, grey ones get three equal channels.
 
     Args:
         n_images: How many there are.
@@ -108,7 +110,9 @@ def decode_files(
 
 
 def decode_image(name: str, content: bytes, options: ImageOptions) -> UInt8:
-    """The pixels of one file, ``[H, W, 1]`` or ``[H, W, 3]``; transparency is left out.
+    """Decode one file to pixels, ``[H, W, 1]`` or ``[H, W, 3]``; transparency is left out.
+
+    It is scaled and made grey or colour as the options say.
 
     Raises:
         DataError: Damaged, of an unknown kind, too large, or of more than eight bits.
@@ -124,7 +128,9 @@ def decode_image(name: str, content: bytes, options: ImageOptions) -> UInt8:
                 if image.mode.startswith(_DEEP_MODES):
                     raise _unusable(name, "has more than 8 bits per channel")
                 image.load()
-                is_turned = image.format == "TIFF" or "exif" in image.info  # asking costs a copy
+                is_turned = (
+                    image.format == "TIFF" or "exif" in image.info
+                )  # turning copies any image
                 turned = ImageOps.exif_transpose(image) if is_turned else image
                 colour = options.channels == "rgb" or turned.mode not in _GREY_MODES
                 mode = "RGB" if colour and options.channels != "grey" else "L"
@@ -142,15 +148,19 @@ def decode_image(name: str, content: bytes, options: ImageOptions) -> UInt8:
 
 
 def _unusable(name: str, why: str) -> DataError:
+    """The error that an image cannot be used, for the caller to raise."""
     return DataError(f"image {quoted(name)} {why}", "repair or remove it")
 
 
 def fitted(pixels: UInt8, options: ImageOptions) -> UInt8:
-    """Pixels that came without files, in the size and the channels asked for.
+    """Scale images that are decoded already to the size and the channels asked for.
 
     Args:
         pixels: ``[N, H, W, C]``, C being 1 or 3.
         options: How images are read.
+
+    Returns:
+        Pixels of that size and those channels; the given ones where they have them already.
     """
     channels = {
         "auto": pixels.shape[3],
@@ -164,6 +174,7 @@ def fitted(pixels: UInt8, options: ImageOptions) -> UInt8:
     from PIL import Image
 
     def change(image: UInt8) -> UInt8:
+        """Convert and scale one image ``[H, W, C]``."""
         picture = Image.fromarray(image.squeeze(2) if image.shape[2] == 1 else image)
         picture = picture.convert("L" if channels == 1 else "RGB")
         picture = picture.resize(size[::-1], Image.Resampling.BILINEAR)
@@ -174,6 +185,10 @@ def fitted(pixels: UInt8, options: ImageOptions) -> UInt8:
 
 def refuse_too_large(n_images: int, shape: tuple[int, ...]) -> None:
     """Refuse images that together do not fit a machine's memory.
+
+    Args:
+        n_images: How many there are.
+        shape: Of one image.
 
     Raises:
         DataError: Over 8 GiB of pixels.

@@ -1,4 +1,8 @@
-"""Raw columns to model inputs, learned from one seed's training rows only."""
+"""Raw columns to model inputs, by constants that are fitted to one seed's training rows only.
+
+A table is laid out once as records of bytes (``data/records.py``), one per row: its numbers, then
+the code of each category. For every seed the records are decoded to inputs ``[n, d]``, float32.
+"""
 
 import tempfile
 from collections import Counter
@@ -30,11 +34,12 @@ class _Numbers:
     """How the k numbers of a record are standardised: ``(x - centre) / spread``.
 
     Args:
-        block: Where they are.
-        inputs: Input of each, ``[k]``.
+        block: Where they are in a record.
+        inputs: Index of the input that each becomes, ``[k]``.
         centre, spread: ``[k, 1]``; the spread of a constant is infinite, so that it becomes 0.
-        fill: What a missing value becomes, ``[k, 1]``.
-        gaps: Places of the numbers that have an indicator of missing values; it is the next input.
+        fill: The input that a missing value becomes, ``[k, 1]``.
+        gaps: Which of the k numbers have an indicator of missing values; it is the input after the
+            number's own.
     """
 
     block: Block
@@ -51,7 +56,7 @@ class _Numbers:
         columns: Sequence[NumberColumn],
         starts: Sequence[int],
     ) -> "_Numbers":
-        """The block's numbers as constants ``[columns, 1]``; ``starts``: the first input of each.
+        """Stack the constants of the number columns; ``starts``: index of each one's first input.
 
         A column with one value has spread 0: divided by infinity, it becomes 0.
         """
@@ -70,13 +75,13 @@ class _Numbers:
             np.array(starts, np.intp),
             centre,
             spread,
-            _limited((fill - centre) / spread),
+            _clip_outliers((fill - centre) / spread),
             np.array(gaps, np.intp),
         )
 
     def decode(self, rows: UInt8, out: Float32) -> None:
-        """Write the inputs of some records ``[n, width]`` into ``out``."""
-        # A line per number, so that the loops below are long.
+        """Write the inputs of the numbers of records ``[n, width]`` into ``out`` ``[n, d]``."""
+        # [k, n]: numpy is faster over long rows, and there are more records than numbers.
         x = np.array(
             self.block.of(rows).T,
             np.float64,
@@ -85,7 +90,7 @@ class _Numbers:
         missing = np.isnan(x)
         x -= self.centre
         x /= self.spread
-        _limited(x)
+        _clip_outliers(x)
         np.copyto(x, self.fill, where=missing)
         out[:, self.inputs] = x.T
         out[:, self.inputs[self.gaps] + 1] = missing[self.gaps].T
@@ -93,14 +98,16 @@ class _Numbers:
 
 @dataclass(frozen=True, slots=True)
 class _Codes:
-    """How a record's categories are expanded: every code sets one input.
+    """How the categories of a record are expanded: every code sets one input to a value.
+
+    The codes of all categories follow each other in two look-ups, ``inputs`` and ``values``.
 
     Args:
-        block: Where they are.
-        used: Places in it of those that have an input.
-        offsets: Where each one's codes begin in the two look-ups.
-        inputs: Of each code.
-        values: What it sets the input to.
+        block: Where the categories are in a record.
+        used: Which categories of the block have an input.
+        offsets: Where the codes of each of these begin in the look-ups.
+        inputs: Index of the input that each code sets.
+        values: What each code sets that input to.
     """
 
     block: Block
@@ -116,7 +123,7 @@ class _Codes:
         columns: Sequence[CategoryColumn],
         starts: Sequence[int],
     ) -> "_Codes":
-        """The block's categories, and the first input of each."""
+        """Make the look-ups of category columns; ``starts``: index of each one's first input."""
         used, offsets = [], []
         inputs: list[int] = []
         values: list[float] = []
@@ -135,7 +142,10 @@ class _Codes:
         )
 
     def decode(self, rows: UInt8, out: Float32) -> None:
-        """Write the inputs of some records ``[n, width]`` into ``out``, C-contiguous."""
+        """Write the inputs of the categories of records ``[n, width]`` into ``out`` ``[n, d]``.
+
+        ``out`` is C-contiguous, as it is written through a flat view.
+        """
         places = self.block.of(rows)[:, self.used].astype(np.intp) + self.offsets
         flat = self.inputs.take(places)
         flat += (np.arange(len(rows)) * out.shape[1])[:, None]
@@ -143,14 +153,14 @@ class _Codes:
 
 
 class Recipe:
-    """One seed's columns, laid out for decoding many records at once.
+    """One seed's constants of all columns, arranged to decode many records at once.
 
     Args:
-        layout: Of the records.
-        columns: In column order.
+        layout: Where each column is in a record.
+        columns: The constants, in column order.
 
     Attributes:
-        width: d, inputs of a record.
+        width: d, the number of inputs of a record.
     """
 
     def __init__(self, layout: Layout, columns: Sequence[Column]) -> None:
@@ -168,19 +178,19 @@ class Recipe:
         )
 
     def decode(self, rows: UInt8, out: Float32) -> None:
-        """Write the inputs of records ``[n, width]`` into zeros ``[n, d]``, C-contiguous."""
+        """Write the inputs of records ``[n, width]`` into C-contiguous zeros ``out`` ``[n, d]``."""
         self._numbers.decode(rows, out)
         self._codes.decode(rows, out)
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedRows:
-    """Inputs of some rows, made when they are asked for; indexed like an array of rows.
+    """Inputs of some rows, decoded when they are asked for; indexed like an array ``[n, d]``.
 
     Args:
-        records: All rows.
-        rows: Numbers of the rows to decode, ``[n]``.
-        recipe: How.
+        records: All rows of the table.
+        rows: Indices of those that this holds, ``[n]``.
+        recipe: How a record is decoded.
     """
 
     records: Records
@@ -196,23 +206,24 @@ class DecodedRows:
         return len(self.rows)
 
     def __getitem__(self, index: slice | Int64) -> Float32:
-        """Those rows' inputs ``[n, *shape]``, float32 and C-contiguous."""
+        """The inputs of those rows, decoded now: ``[m, d]``, float32 and C-contiguous."""
         rows = self.part(index)
         out = np.zeros(rows.shape, np.float32)
         rows.fill(slice(None), out)
         return out
 
     def part(self, index: slice | Int64) -> "DecodedRows":
-        """Those rows, still to be made."""
+        """A selection of these rows, of which nothing is decoded yet."""
         return replace(self, rows=self.rows[index])
 
     def fill(self, index: slice | Int64, out: Float32) -> None:
-        """Write the inputs of n of the rows into zeros ``[n, d]``, C-contiguous."""
+        """Decode the rows at ``index`` into C-contiguous zeros ``out`` ``[m, d]``."""
         for piece, chunk in self.records.chunks(self.rows[index]):
             self.recipe.decode(chunk, out[piece])
 
 
-def _limited(values: Float64) -> Float64:
+def _clip_outliers(values: Float64) -> Float64:
+    """Clip standardised values to the limit either way, in place, and return them."""
     return np.clip(values, -STANDARDISED_LIMIT, STANDARDISED_LIMIT, out=values)
 
 
@@ -225,7 +236,7 @@ class Encoder(Protocol):
     """A dataset prepared once, to be encoded for many seeds."""
 
     def encode(self, split: Split) -> Encoded:
-        """The inputs of one seed, float32 and C-contiguous."""
+        """Fit to the training rows of one seed and encode all its rows; float32, C-contiguous."""
 
 
 def make_encoder(
@@ -233,9 +244,13 @@ def make_encoder(
     options: EncodingOptions,
     spool: Spool | None = None,
 ) -> Encoder:
-    """The encoder that fits the dataset's features.
+    """The encoder for the dataset's features: of images or of a table.
 
-    Records of a table go to the spool, or to their own.
+    Args:
+        dataset: All rows.
+        options: How they are encoded.
+        spool: The file that a table's records are written to, so that other processes can map them;
+            None: one of their own in the temporary folder.
     """
     if dataset.image_shape is not None:
         return ImageEncoder(dataset, options.pixel_range)
@@ -246,7 +261,7 @@ def make_encoder(
 
 
 def pixel_values(pixel_range: str) -> Float32:
-    """What each of the 256 values of a pixel is to a model: ``symmetric`` in -1..1, or in 0..1."""
+    """Look-up ``[256]`` from a pixel's byte to its input: -1..1 for ``symmetric``, else 0..1."""
     values = np.arange(256, dtype=np.float64) / 255
     if pixel_range == "symmetric":
         values = 2 * values - 1
@@ -292,8 +307,9 @@ class TableEncoder:
 
     Args:
         records: All rows.
-        merge_rare: As above.
-        in_memory: Inputs of more bytes are made when they are read; the same bits.
+        merge_rare: Share of training rows below which a level is rare.
+        in_memory: Bytes up to which the inputs of a seed are decoded at once and kept; larger ones
+            are decoded when they are read, to the same bits.
     """
 
     def __init__(
@@ -302,7 +318,7 @@ class TableEncoder:
         self._records, self._merge_rare, self._in_memory = records, merge_rare, in_memory
 
     def encode(self, split: Split) -> Encoded:
-        """The inputs of one seed, float32 and C-contiguous."""
+        """Fit constants to one seed's training rows, and encode these and its test rows by them."""
         columns = fit(self._records, split.train, self._merge_rare)
         recipe = Recipe(self._records.layout, columns)
         train = DecodedRows(self._records, split.train, recipe)
@@ -337,5 +353,5 @@ class TableEncoder:
 
 
 def encode(dataset: Dataset, split: Split, options: EncodingOptions) -> Encoded:
-    """The inputs of one seed; for several seeds keep an encoder."""
+    """Encode one seed; for several seeds one keeps an encoder (:func:`make_encoder`)."""
     return make_encoder(dataset, options).encode(split)

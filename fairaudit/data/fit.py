@@ -1,6 +1,8 @@
-"""What one seed's training rows teach about each column: nothing here sees any other row.
+"""The constants of each column, fitted to one seed's training rows: no other row's value is read.
 
-Of a declared column they teach nothing, and its values are not looked at.
+The constants of a declared column come from its declaration, and its values are not read. Where
+``merge_rare`` is 0, two things come from all rows, as the records' fields list them: the levels of
+a category, and whether a column has missing values.
 """
 
 from collections.abc import Iterator
@@ -29,8 +31,8 @@ def fit(
     """Every column's constants, in column order.
 
     Args:
-        records: The table.
-        rows: Training rows.
+        records: All rows of the table.
+        rows: Indices of the training rows.
         merge_rare: Share below which levels are merged; 0 takes lists of levels and of columns with
             missing values from all rows.
     """
@@ -39,11 +41,14 @@ def fit(
     for number, values in _training_values(records, rows):
         columns[number] = _fit_number(fields[number], values, from_all_rows=from_all_rows)
     block = records.layout.codes
-    counts = {}  # how often each code of a category occurs, [levels + 2]
+    # Of each category whose levels come from training rows: how often each code occurs there.
+    counts = {}  # column -> [levels + 2], the last two of unlisted and of missing values
     for number in block.fields:
         if fields[number].declared is None and not from_all_rows:
             counts[number] = np.zeros(len(fields[number].levels) + 2, np.int64)
-    chunks = records.chunks(rows) if counts else ()  # no pass over the rows for nothing
+    chunks = (
+        records.chunks(rows) if counts else ()
+    )  # without such a category the rows need not be read
     for _, chunk in chunks:
         codes = block.of(chunk)
         for place, number in enumerate(block.fields):
@@ -56,7 +61,7 @@ def fit(
             of_field = counts[number]
             of_levels = of_field[: len(field.levels)]
             rare = (of_levels > 0) & (of_levels < merge_rare * int(of_field.sum()))
-            if rare.sum() < 2:  # one alone keeps its own input
+            if rare.sum() < 2:  # a single rare level would share its input with none
                 rare[:] = False
             columns[number] = category_column(
                 field.name,
@@ -75,7 +80,10 @@ def fit(
 
 
 def _training_values(records: Records, rows: Int64) -> Iterator[tuple[int, Float64]]:
-    """Each number's values on some rows, ``[n]``; as many columns a pass as memory allows."""
+    """The index and the values on some rows, ``[n]``, of each number column that is not declared.
+
+    A pass over the records collects as many columns as ``FIT_BYTES`` holds.
+    """
     block = records.layout.numbers
     at_once = max(1, FIT_BYTES // (8 * max(1, len(rows))))
     for first in range(0, len(block.fields), at_once):
@@ -90,10 +98,15 @@ def _training_values(records: Records, rows: Int64) -> Iterator[tuple[int, Float
 
 
 def _fit_number(field: Field, train: Float64, *, from_all_rows: bool) -> NumberColumn:
-    """Mean, standard deviation and median (for gaps) of a column's training values, ``[n]``.
+    """Fit mean, standard deviation and median to a number's training values, ``[n]``.
 
-    ``from_all_rows``: whether gaps get an indicator is read from the whole column, not from this
-    split.
+    A missing value (NaN) becomes the median. The spread is 0 where all values are equal or missing.
+
+    Args:
+        field: The column.
+        train: Its training values.
+        from_all_rows: Whether the column gets an indicator of missing values if any row lacks one,
+            and not only if a training row does.
     """
     gaps = np.isnan(train)
     has_indicator = field.gaps if from_all_rows else bool(gaps.any())

@@ -27,7 +27,7 @@ class ImageFolder(DataSource):
     Args:
         root: The folder.
         files: Path below it of each row's image.
-        columns: What is known of each image.
+        columns: The metadata beside the images, one row for each image.
         options: How images are read.
         notices: What listing the files showed.
     """
@@ -39,7 +39,7 @@ class ImageFolder(DataSource):
     notices: tuple[Notice, ...]
 
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
-        """Those columns in that order; images are decoded where asked for.
+        """The named columns in that order, and notices; images are decoded where asked for.
 
         Raises:
             DataError: An image that cannot be read, or that has another size than the first.
@@ -52,7 +52,7 @@ class ImageFolder(DataSource):
         return table.select(list(columns)), self.notices
 
     def digest(self) -> str:
-        """Over the names and contents of all files that are read, sorted by name."""
+        """The sha256 over names and contents of all files that are read, sorted by name."""
         whole = hashlib.sha256()
         for name in sorted({*self.files, METADATA}):
             content = hashlib.sha256(self._content(name)).hexdigest()
@@ -60,8 +60,8 @@ class ImageFolder(DataSource):
         return whole.hexdigest()
 
     def _content(self, name: str) -> bytes:
-        """A file's bytes, none where it cannot be read."""
-        try:  # pathlib takes as long as the reading
+        """A file's bytes; none where it cannot be read, which decoding then refuses by its name."""
+        try:  # os.path, as pathlib would take as long as the reading
             with open(os.path.join(self.root, name), "rb") as file:
                 return file.read()
         except OSError:
@@ -69,7 +69,10 @@ class ImageFolder(DataSource):
 
 
 def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
-    """List the images of a folder with metadata, and what these say of each.
+    """List the images of a folder and read its metadata; the images are opened later.
+
+    The metadata's column ``label`` is declared to be the label. Images without a row there are left
+    out with a notice.
 
     Raises:
         DataError: Metadata without a column of paths, or of a path that is no image of the folder.
@@ -114,7 +117,7 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
 def _images_below(root: Path) -> set[str]:
     """Paths of all images below the root, none hidden.
 
-    A link to a folder is not entered; one to a file may lead anywhere.
+    A link to a folder is not entered; a link to a file counts as the file, wherever that is.
     """
     files = set()
     for folder, folders, names in os.walk(root):

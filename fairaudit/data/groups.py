@@ -1,4 +1,8 @@
-"""Group columns to groupings: levels, bins for numbers, intersections, a level for the missing."""
+"""Group columns to groupings: levels, bins for numbers, intersections, a level for the missing.
+
+A grouping cuts the rows into groups. Rows without a value form a last group, the missing level,
+which is shown and never judged; the other groups are the named ones.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,7 +66,11 @@ def make_groupings(
     Args:
         table: Its group columns are read.
         config: Names the group columns and how numbers are cut into bins.
-        by_label: The classes as groups, after those that were named; None where not asked for.
+        by_label: The grouping by the classes of the label, which comes after the others; None where
+            it is not asked for.
+
+    Returns:
+        The groupings, the intersection of all last where asked for; and notices about them.
 
     Raises:
         ConfigError: ``bin`` on a column that is no group, a bad bin, ``intersect`` of one group.
@@ -77,7 +85,7 @@ def make_groupings(
         raise ConfigError("--intersect needs two or more group columns")
     groupings, notices = [], []
     for name in columns:
-        grouping, notes = _grouping(
+        grouping, notes = _grouping_of_column(
             name,
             table.column(name),
             config.bin.get(name),
@@ -104,24 +112,28 @@ def make_groupings(
             # A name that holds the sign itself is quoted, so that no two cells read alike.
             names.append(" x ".join(repr(name) if " x " in name else name for name in parts))
         levels = levels_in_use(Levels(codes, tuple(names)), np.arange(len(codes)))
-        groupings.append(_with_missing(" x ".join(g.name for g in groupings), levels))
+        groupings.append(_grouping_of_levels(" x ".join(g.name for g in groupings), levels))
     for grouping in groupings:
         _check_size(grouping)
     return tuple(groupings), tuple(notices)
 
 
 def label_grouping(name: str, label: LabelColumn) -> Grouping:
-    """The classes as groups; rows without a label, which no audit uses, have the missing level.
+    """The classes of the label as groups.
+
+    Rows without a label get the missing level; an audit leaves them out later.
 
     Args:
         name: The label's column.
         label: Its classes.
     """
-    return _with_missing(name, Levels(label.codes, label.classes))
+    return _grouping_of_levels(name, Levels(label.codes, label.classes))
 
 
 def named_pairs(texts: Sequence[str], groupings: Sequence[Grouping]) -> tuple[NamedPair, ...]:
-    """The pairs of groups that ``compare`` names, each in the first grouping that has both.
+    """The pairs of groups that the texts of ``--compare`` name, such as ``2,8``.
+
+    A pair is taken from the first grouping that has both groups.
 
     Raises:
         ConfigError: Not two names, or no grouping has both.
@@ -143,7 +155,7 @@ def restrict(grouping: Grouping, rows: Int64) -> Grouping:
     """The grouping on ``rows`` ``[n]``, without the levels that no longer occur.
 
     Raises:
-        DataError: One group is left.
+        DataError: Fewer than two named groups are left.
     """
     used = levels_in_use(Levels(grouping.groups, grouping.names), rows)
     missing = None
@@ -154,10 +166,17 @@ def restrict(grouping: Grouping, rows: Int64) -> Grouping:
     return restricted
 
 
-def _grouping(
+def _grouping_of_column(
     name: str, column: pa.ChunkedArray, spec: str | None
 ) -> tuple[Grouping, list[Notice]]:
-    """A group of each row from a column, numbers cut into bins, and what must be said of it."""
+    """The grouping by one column, and notices about it.
+
+    Args:
+        name: The column's name.
+        column: Its values.
+        spec: How its numbers are cut into bins, as in :func:`_binned`; None: at the quartiles if
+            there are more than 20 distinct numbers, else not at all.
+    """
     kind = kind_of(column.type)
     if spec is not None and kind != "number":
         raise ConfigError(f"--bin: group column {quoted(name)} does not hold numbers")
@@ -177,7 +196,7 @@ def _grouping(
         levels = sorted_levels(codes)
     else:
         levels = _binned(name, numeric_values(column), spec)
-    grouping = _with_missing(name, levels)
+    grouping = _grouping_of_levels(name, levels)
     if grouping.missing is not None:
         count = int((grouping.groups == grouping.missing).sum())
         message = (
@@ -188,9 +207,13 @@ def _grouping(
     return grouping, notices
 
 
-def _with_missing(name: str, levels: Levels) -> Grouping:
-    """The missing level last; a value that is spelled like it means the same."""
+def _grouping_of_levels(name: str, levels: Levels) -> Grouping:
+    """Make a grouping of levels, with the missing level last if some row lacks a value.
+
+    A value that is itself spelled ``(missing)`` counts as missing.
+    """
     named = [i for i, level in enumerate(levels.names) if level != MISSING]
+    # The group of each code: the missing one, which code -1 reads as the last entry, unless named.
     place = np.full(
         len(levels.names) + 1,
         len(named),
@@ -205,7 +228,7 @@ def _with_missing(name: str, levels: Levels) -> Grouping:
 
 
 def _check_size(grouping: Grouping) -> None:
-    """Refuse a column with fewer than two groups or with more than ``MAX_GROUPS``."""
+    """Refuse a grouping of fewer than two named groups or of more than ``MAX_GROUPS``."""
     named = len(grouping.names) - (grouping.missing is not None)
     if named < 2:
         problem = "has one value in all rows" if named else "is missing in all rows"
@@ -217,7 +240,16 @@ def _check_size(grouping: Grouping) -> None:
 
 
 def _binned(name: str, values: NDArray[np.float64], spec: str) -> Levels:
-    """Numbers ``[N]`` cut at edges, each bin closed at its lower end, or at inner quantiles."""
+    """Cut numbers ``[N]`` into bins, each of which holds its lower edge; NaN is missing.
+
+    Args:
+        name: The column, for messages.
+        values: The numbers.
+        spec: The inner edges, such as ``18,30,60``, or ``q4`` for the quartiles.
+
+    Returns:
+        The bins as levels, those that hold a row.
+    """
     if spec[:1] == "q":
         count = int(spec[1:]) if spec[1:].isdecimal() else 0
         if not 2 <= count <= MAX_QUANTILES:

@@ -1,4 +1,7 @@
-"""Columns that only tell rows apart: keys, running numbers, unique text."""
+"""Ids: columns that only tell rows apart, as keys, running numbers and unique text do.
+
+A model could learn rows by heart from them, and groups by them would hold a row each.
+"""
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,7 +29,10 @@ _ID_MAX_SPREAD = 1.1  # range over number of values: running numbers have few ho
 
 
 def is_id_name(name: str) -> bool:
-    """Whether the name is that of a key: ``id``, ``customerId``, ``row_idx``, ``Unnamed: 0``."""
+    """Whether a column is named like a key: ``id``, ``customerId``, ``row_idx``, ``Unnamed: 0``.
+
+    A name that is blank counts, too: writers leave the column of row numbers without one.
+    """
     parts = words(name)
     if not parts:
         return not name.strip()
@@ -40,15 +46,21 @@ def is_id_name(name: str) -> bool:
 def looks_like_id(name: str, codes: Codes, rows: int) -> bool:
     """Whether a column only tells rows apart.
 
-    Floats are measurements, never ids. Integers must be named like a key, number the rows, or be a
-    thousand and all different.
+    Numbers with fractions are measurements, never ids. Whole numbers are an id if they number the
+    rows, or are a thousand or more and all different; text is one if nearly every row has another.
+    A column that is named like a key is one if half of its values differ, or over a thousand do.
+
+    Args:
+        name: The column's name.
+        codes: Its values.
+        rows: How many rows there are.
     """
     counts = codes.counts()
     present, distinct = int(counts.sum()), int((counts > 0).sum())
     if distinct < 2 or pa.types.is_boolean(codes.values.type):
         return False
     is_text = codes.kind == "category"
-    # floor() has no answer beyond 2^53
+    # Integers are not asked for fractions: Arrow's floor() refuses those beyond 2^53.
     if not is_text and not pa.types.is_integer(codes.values.type):
         is_number = codes.kind == "number"
         if not is_number or pc.any(pc.not_equal(codes.values, pc.floor(codes.values))).as_py():

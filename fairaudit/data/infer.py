@@ -28,8 +28,9 @@ class LabelChoice:
     Args:
         column: Its name.
         origin: ``given``, ``declared in the file`` or :data:`BY_NAME`.
-        declared: ``positive`` and ``favourable`` as the data declare them.
-        declared_by: Where they do, or "".
+        declared: The values ``positive`` and ``favourable``, as the data declare them of this
+            column.
+        declared_by: Where the data declare them, in words for a report; "" if they do not.
     """
 
     column: str
@@ -49,8 +50,9 @@ class LabelColumn:
             of three or more the favourable one, or None.
         favourable: Index of the outcome that people want. Where nobody said, the positive class is
             assumed to be it.
-        favourable_origin: ``given``, where it is declared, ``assumed``, or "" without one.
-        notices: What to say about it.
+        favourable_origin: Who said so: ``given`` (an option), where the data declare it,
+            ``assumed``, or "" where no outcome is favourable.
+        notices: What the reader of a report is told about the label.
     """
 
     codes: Int64
@@ -67,7 +69,7 @@ def choose_label(
     declared_by: str,
     config: AuditConfig,
 ) -> LabelChoice:
-    """The label column by the rules of the module.
+    """Find the label column: given, else declared by the data, else by its name.
 
     Raises:
         DataError: No such column, none is named, or it is also a group.
@@ -111,9 +113,9 @@ def given_label(
     declared: Mapping[str, str],
     declared_by: str,
 ) -> LabelChoice:
-    """A label that was named, with what the data declare of it.
+    """The choice of a column that is named as the label, with what the data declare of its values.
 
-    Not what they declare of another.
+    Where the data declare another column to be the label, their declaration is left out.
     """
     if declared.get("label", column) != column:
         return LabelChoice(column, "given")
@@ -186,7 +188,7 @@ def _class_of(
     classes: tuple[str, ...],
     choice: LabelChoice,
 ) -> int:
-    """The class that a value names, by its spelling."""
+    """Index of the class that an option's value spells; ConfigError where it spells none."""
     index = same_class(wanted, classes)
     if index is None:
         raise ConfigError(
@@ -196,8 +198,8 @@ def _class_of(
     return index
 
 
-def _spelling(value: str) -> str:
-    """What two spellings of one class have in common: case, blanks, ``1.0`` for ``1``."""
+def _normalised(value: str) -> str:
+    """The common form of one class's spellings: no case, no outer blanks, ``1`` for ``1.0``."""
     plain = value.strip().casefold()
     if plain.removesuffix(".0").lstrip("-").isdigit():
         return plain.removesuffix(".0")
@@ -205,10 +207,13 @@ def _spelling(value: str) -> str:
 
 
 def same_class(value: str, classes: Sequence[str]) -> int | None:
-    """The class that a value spells, or None: ``1.0`` is ``1``, ``True`` is ``true``."""
+    """Index of the class that a value spells; ``1.0`` is ``1``, ``True`` is ``true``.
+
+    None where no class has that spelling, or several do and none exactly.
+    """
     if value in classes:
         return classes.index(value)
-    spelled = [_spelling(name) for name in classes]
-    if spelled.count(_spelling(value)) == 1:
-        return spelled.index(_spelling(value))
+    spelled = [_normalised(name) for name in classes]
+    if spelled.count(_normalised(value)) == 1:
+        return spelled.index(_normalised(value))
     return None

@@ -123,7 +123,8 @@ def describe(
 
     Args:
         config: The options.
-        judge: Raises what a plan would; None where nobody plans.
+        judge: Is called with the options and the dataset and raises what would keep an audit from
+            starting, as planning it does; None: only the data are looked at.
 
     Raises:
         DataError, ConfigError: Only where the file itself cannot be read or a named column is
@@ -160,14 +161,14 @@ def describe(
         digest=checked.digest,
         rows=checked.table.num_rows,
         columns=len(checked.source.schema.names),
-        schema=_schema(checked, dataset, config),
+        schema=_column_summaries(checked, dataset, config),
         label=label,
         label_origin=dataset.label_origin if dataset else "given" if label else "",
         positive=dataset.positive_class if dataset else None,
         favourable=dataset.favourable_class if dataset else None,
         favourable_origin=dataset.favourable_origin if dataset else "",
         few_valued=few_valued(checked.table),
-        groupings=_groupings(checked, dataset, config),
+        groupings=_grouping_summaries(checked, dataset, config),
         would_run=would_run,
         problem=problem,
         hint=hint,
@@ -175,10 +176,13 @@ def describe(
     )
 
 
-def _schema(
+def _column_summaries(
     checked: CheckedTable, dataset: Dataset | None, config: AuditConfig
 ) -> tuple[ColumnSummary, ...]:
-    """What each column is taken for, in the table's order; without a dataset as asked for."""
+    """One summary per column of the file, in its order.
+
+    Without a dataset (an audit would refuse the data) roles are only those that options give.
+    """
     reasons = dataset.dropped_columns if dataset else checked.dropped
     roles: dict[str | None, str] = dict.fromkeys(reasons, "dropped")
     if dataset:
@@ -212,10 +216,13 @@ def _schema(
     return tuple(summaries)
 
 
-def _groupings(
+def _grouping_summaries(
     checked: CheckedTable, dataset: Dataset | None, config: AuditConfig
 ) -> tuple[GroupingSummary, ...]:
-    """Groups over usable rows; over all rows and without rates where there is no label."""
+    """Sizes and positive rates of the groups asked for, over usable rows.
+
+    Without a dataset they are over all rows and have no rates; () where no grouping can be made.
+    """
     try:
         groupings = dataset.groupings if dataset else make_groupings(checked.table, config)[0]
     except FairauditError:

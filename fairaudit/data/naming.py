@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from fairaudit.errors import did_you_mean
 
-SHOWN_CHARACTERS = 60
+SHOWN_CHARACTERS = 60  # of a name in a message; a hostile file's may have any length
 SHOWN_NAMES = 12
 TYPED_CHARACTERS = 200
 
@@ -20,7 +20,10 @@ def quoted(name: str) -> str:
 
 
 def typed(word: str) -> str:
-    """A name as one types it in a shell, so that a hint can be copied."""
+    """A name as one types it in a shell, so that a hint can be copied.
+
+    One that is too long or not printable is shown as :func:`quoted` shows it.
+    """
     if word.isprintable() and len(word) <= TYPED_CHARACTERS:
         return shlex.quote(word)
     return quoted(word)
@@ -37,7 +40,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
-    """The did-you-mean hint for a name, with long and hostile names made showable."""
+    """The hint for a mistyped name: the nearest of ``names``, or all, made safe to show."""
     return did_you_mean(quoted(name)[1:-1], [quoted(k)[1:-1] for k in names])
 
 

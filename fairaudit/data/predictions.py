@@ -1,4 +1,8 @@
-"""A table of given predictions: what was true, what some models said of it, and groups."""
+"""A table of given predictions: the true label, what models predicted for it, and groups.
+
+A record is what was predicted; the table has a row for each record at each seed (training run of
+the model). A table without seeds has one row for each record.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,10 +22,11 @@ from fairaudit.data.tabular import read_checked
 from fairaudit.errors import ConfigError, DataError, numbered
 
 SEED_COLUMN = "seed"  # taken for what it says unless it is used for something else
-_SAME_ROWS = (
+_SAME_ROWS = (  # the hint where seeds do not match row by row
     "give every seed the same rows in the same order, or name what identifies a row: "
     "--row-column COL"
 )
+# Why records are left out, as keys of ``Dataset.dropped_rows``.
 UNLABELLED, UNPREDICTED = "label missing", "prediction missing"
 _LEFT_OUT = {
     UNLABELLED: "their counts are in the report; a gate that they could turn does not pass",
@@ -34,13 +39,13 @@ SUM_TOLERANCE = 1e-3  # of a row's probabilities from 1; rounded tables are off 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the N rows of a table are cut.
+    """Which seed and which record each of the N rows of a table belongs to.
 
     Args:
-        seed: Place of each row's seed, [N] in 0..S-1.
-        record: Which record each row is, [N] in 0..n-1: the same in every seed.
-        first: First row of each record, [n].
-        names: Of the seeds, [S].
+        seed: Index in ``names`` of each row's seed, [N] in 0..S-1.
+        record: Index of each row's record, [N] in 0..n-1; a record has one index at all seeds.
+        first: The first row of each record, [n].
+        names: Names of the seeds, [S].
     """
 
     seed: Int64
@@ -49,10 +54,17 @@ class Layout:
     names: tuple[str, ...]
 
     def places(self, used: Int64) -> tuple[Int64, ...]:
-        """Rows of the table that hold some records, of each seed ``[n]`` in the records' order.
+        """For each seed, the rows of the table that hold its predictions of some records.
+
+        Args:
+            used: Indices of the records, ascending.
+
+        Returns:
+            An array for each seed, in the order of the records; it is shorter than ``used`` where
+            the seed lacks some.
 
         Raises:
-            DataError: A seed has none of them.
+            DataError: A seed has none of the records.
         """
         places = []
         for seed, name in enumerate(self.names):
@@ -65,14 +77,15 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """Given predictions on one set of rows.
+    """Given predictions beside the labels and groups of the records that they are of.
 
     Args:
-        dataset: The rows with labels and groups; it has no features.
-        predictions: Of each seed, ``[n, Y]``.
-        baseline: Likewise of what they are compared with, ``()`` where nothing is given.
-        rows: Of each seed, which rows of the dataset its predictions are on, [n].
-        are_labels: Some are labels only, so nothing that needs probabilities is known.
+        dataset: The records with labels and groups, one per row; it has no features.
+        predictions: For each seed, the probabilities of the Y classes, ``[n, Y]``.
+        baseline: The same of the model to compare with; ``()`` where none is given.
+        rows: For each seed, the rows of the dataset that its predictions are on, [n].
+        are_labels: Whether some predictions are classes, stored as probabilities of 0 and 1; then
+            no metric that needs probabilities is known.
     """
 
     dataset: Dataset
@@ -83,7 +96,7 @@ class Scored:
 
     @property
     def same_rows(self) -> bool:
-        """Whether all models are on all rows."""
+        """Whether the predictions of every seed are on all rows of the dataset."""
         return all(len(rows) == self.dataset.n_rows for rows in self.rows)
 
 
@@ -96,8 +109,8 @@ def load_scored(
 ) -> Scored:
     """Read a table of predictions; rows without a label or a prediction are left out and counted.
 
-    What a model does not predict is left out for all of them, so that they are compared on the same
-    rows; gates about a group that lacks some do not pass.
+    A record without a prediction at one seed or of one model is left out for all, so that they are
+    compared on the same records; gates about a group that lacks some do not pass.
 
     Args:
         config: Its ``label`` names what was true; ``group`` and the options of groups apply.
@@ -137,7 +150,7 @@ def load_scored(
     records = table.take(layout.first)
     choice = given_label(config.label, checked.source.declared, checked.source.declared_by)
     label = read_label(records, choice, config)
-    read = [_read(table, columns, label) for columns in predicted_in]
+    read = [_read_predictions(table, columns, label) for columns in predicted_in]
     lacking = np.zeros(table.num_rows, np.bool_)
     for values, _ in read:
         lacking |= np.isnan(values).any(axis=1)
@@ -201,16 +214,32 @@ def load_scored(
     )
 
 
-def _read(
+def _read_predictions(
     table: pa.Table, columns: Sequence[str], label: LabelColumn
 ) -> tuple[NDArray[np.float64], bool]:
-    """Probabilities ``[N, Y]`` in float64, NaN where missing, and whether they stand for labels."""
+    """Read one model's predictions, as classes or as probabilities.
+
+    Args:
+        table: All rows.
+        columns: A column of classes or of the positive class's probability, or one of probabilities
+            for each class.
+        label: The true label, whose classes they predict.
+
+    Returns:
+        Probabilities ``[N, Y]`` in float64, NaN where missing; and whether the column held classes,
+        of which each became a probability of 1.
+
+    Raises:
+        DataError: The columns hold neither.
+    """
     if len(columns) == 1:
         levels = encode_levels(table.column(columns[0]))
         # A column of many values holds no classes; looking each of them up would take a while.
         few = levels.names[: _SPELLINGS * len(label.classes) + 1]
         predicted = [same_class(level, label.classes) for level in few]
-        certain = np.full((len(few) + 1, len(label.classes)), np.nan)  # the last: no prediction
+        certain = np.full(
+            (len(few) + 1, len(label.classes)), np.nan
+        )  # the last row, which code -1 reads, is NaN: no prediction
         for code, place in enumerate(predicted):
             certain[code] = np.arange(len(label.classes)) == place
         if None not in predicted:
@@ -223,7 +252,9 @@ def _read(
             )
     values = np.stack([numeric_values(table.column(column)) for column in columns], axis=1)
     if len(columns) == 1 and len(label.classes) == 2:
-        values = np.concatenate([1 - values, values], axis=1)  # given is the positive class's
+        values = np.concatenate(
+            [1 - values, values], axis=1
+        )  # as for class 1; turned round if positive is 0
         if label.positive == 0:
             values = values[:, ::-1]
     if values.shape[1] != len(label.classes):
@@ -247,17 +278,18 @@ def _lay_out(
     seed_column: str | None,
     row_column: str | None,
 ) -> Layout:
-    """The seeds of a table by its column of them; one seed where there is none.
+    """Find which seed and which record each row is; a table without seeds is one seed.
 
     Args:
         table: Rows of all seeds.
-        fixed: Columns that say the same of a row in every seed.
-        predicted: Columns of predictions.
+        fixed: Columns that must say the same of a record at every seed: the label and the groups.
+        predicted: Columns of predictions. A column ``seed`` that is one of these or of ``fixed`` is
+            not taken for the seeds.
         seed_column, row_column: As of :func:`load_scored`.
 
     Raises:
-        DataError: No such column; a row without a seed; rows that are not the same in all seeds.
-        ConfigError: A column of rows without one of seeds.
+        DataError: No such column; a row without a seed; records that differ between seeds.
+        ConfigError: ``row_column`` in a table without seeds.
     """
     for column in (seed_column, row_column):
         if column is not None and column not in table.column_names:
@@ -277,15 +309,15 @@ def _lay_out(
             rows,
             ("",),
         )
-    seeds = _whole(table, seed_column)
+    seeds = _complete_levels(table, seed_column)
     if row_column is not None:
-        names_of_rows = _whole(table, row_column).codes
+        names_of_rows = _complete_levels(table, row_column).codes
     else:  # its place among the rows of its seed
         order = np.argsort(seeds.codes, kind="stable")
         starts = np.searchsorted(seeds.codes[order], seeds.codes)
         names_of_rows = np.empty_like(order)
         names_of_rows[order] = np.arange(len(order)) - starts[order]
-    # A row at a seed as one number.
+    # A record at a seed as one number, which may occur once.
     cells = np.unique(names_of_rows * len(seeds.names) + seeds.codes)
     if len(cells) < table.num_rows:
         twice = numbered(table.num_rows - len(cells), "row")
@@ -315,8 +347,8 @@ def _lay_out(
     return layout
 
 
-def _whole(table: pa.Table, column: str) -> Levels:
-    """A column that says something of every row."""
+def _complete_levels(table: pa.Table, column: str) -> Levels:
+    """The levels of a column; DataError where a row has no value in it."""
     levels = encode_levels(table.column(column))
     lacking = int((levels.codes < 0).sum())
     if lacking:

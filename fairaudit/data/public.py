@@ -1,6 +1,7 @@
-"""What a worker reads.
+"""What a worker reads: the dataset and its encoders, one of them fitted to PATE's student pool.
 
-The student pool of PATE, and an encoding that is learned from that alone.
+The student pool is the set of records, taken as public, on which PATE's teachers vote and from
+which its student learns: those of ``--public-data``, else half of the test rows of the seed.
 """
 
 import sys
@@ -31,9 +32,9 @@ class Inputs(NamedTuple):
     Args:
         dataset: Labels, groups and split; its features only for a trainer that wants them as they
             were read.
-        encoder: Makes a seed's inputs.
-        pool_encoder: Makes those of a method whose student learns from a pool; None where none
-            does.
+        encoder: Makes a seed's inputs, fitted to its training rows.
+        pool_encoder: Makes them for methods that have a student pool, fitted to that pool; None
+            where no method has one.
     """
 
     dataset: Dataset
@@ -42,12 +43,12 @@ class Inputs(NamedTuple):
 
 
 class PoolEncoded(NamedTuple):
-    """One seed's inputs, learned from the student pool.
+    """One seed's inputs, encoded by constants of the student pool.
 
     Args:
-        encoded: Training and test rows; pool rows of the audited table are not among the latter.
-        pool: [m, d].
-        groups: [m], or None where they are not known.
+        encoded: Training and test rows; test rows that are in the pool are not among the latter.
+        pool: Inputs of the pool's records, [m, d].
+        groups: Their groups by the first grouping, [m]; None where they are not known.
     """
 
     encoded: Encoded
@@ -79,7 +80,8 @@ def load_public(dataset: Dataset, config: AuditConfig) -> tuple[pa.Table, Int64 
 
     Returns:
         m rows, columns and types as in the audited table; and their groups by the first grouping,
-        [m], or None where the file has no such column or others.
+        [m], or None where these are not known: the file lacks the column, or a value in it, or has
+        another group there, or the groups are bins of numbers.
 
     Raises:
         DataError: A file that cannot be read, or that lacks a feature of the audited table.
@@ -128,7 +130,7 @@ def share_inputs(
     Args:
         dataset: All rows.
         config: The options.
-        by_pool: A method learns from a student pool.
+        by_pool: Whether a method learns from a student pool.
 
     Raises:
         DataError, OutputError: When it is made: as :func:`load_public`; the disk is full.
@@ -136,6 +138,7 @@ def share_inputs(
     spool = Spool(config.out)
 
     def make() -> Inputs:
+        """Encode the dataset's records into the spool and put together what workers need."""
         # Features come from the encoder's records; the table itself stays with this process.
         bare = replace(dataset, features=dataset.features.schema.empty_table())
         encoder = make_encoder(dataset, config.encoding, spool)
@@ -155,9 +158,9 @@ class PoolEncoder:
     Args:
         encoder: Of the audited rows, then the public ones; it must take its lists of levels from
             the rows that it is fitted on.
-        audited: Groups of the audited rows, [N].
-        public: Which rows are the pool, and their groups where those are known; None where the pool
-            is half of the test rows.
+        audited: Groups of the audited rows by the first grouping, [N].
+        public: With ``--public-data``, the encoder's rows that are the pool, and their groups or
+            None; None as a whole where the pool is half of the test rows.
     """
 
     def __init__(
@@ -175,7 +178,10 @@ class PoolEncoder:
         config: AuditConfig,
         spool: Spool | None = None,
     ) -> Self:
-        """The encoder of the audited table and any public one. Raises: as :func:`load_public`."""
+        """Prepare the audited rows and, below them, those of ``--public-data`` if it is given.
+
+        Raises: as :func:`load_public`.
+        """
         combined, public = dataset, None
         if config.public_data is not None:
             rows, groups = load_public(dataset, config)
@@ -188,7 +194,12 @@ class PoolEncoder:
         return cls(encoder, dataset.groupings[0].groups, public)
 
     def encode(self, split: Split, least: int = 0) -> PoolEncoded:
-        """The inputs of one seed; ``least``: as of :func:`halve`."""
+        """Fit to the student pool, and encode it and the rows of one seed.
+
+        Args:
+            split: Training and test rows of the seed.
+            least: As of :func:`halve`; it is not read with ``--public-data``.
+        """
         if self._public is None:
             pool, test = halve(split, least)
             groups: Int64 | None = self._audited[pool]
@@ -200,8 +211,8 @@ class PoolEncoder:
         train = len(split.train)
         encoded = Encoded(
             split=Split(split.seed, split.train, test),
-            train=_part(fitted.test, slice(train)),
-            test=_part(fitted.test, slice(train, None)),
+            train=_selected(fitted.test, slice(train)),
+            test=_selected(fitted.test, slice(train, None)),
             names=fitted.names,
             fitted=(),
             merged=fitted.merged,
@@ -210,20 +221,23 @@ class PoolEncoder:
         return PoolEncoded(encoded, fitted.train, groups)
 
 
-def _part(rows: InputRows, piece: slice) -> InputRows:
-    """Those rows; made later where the others are."""
+def _selected(rows: InputRows, piece: slice) -> InputRows:
+    """A slice of inputs; it is decoded on demand if they are."""
     if isinstance(rows, DecodedRows):
         return rows.part(piece)
     return rows[piece]
 
 
 def halve(split: Split, least: int = 0) -> tuple[Int64, Int64]:
-    """Half of the test rows for the student, by the seed's draw.
+    """Draw half of a seed's test rows for the student pool; the same half at every call.
 
-    And the rows that stay for testing.
+    Args:
+        split: The rows of the seed.
+        least: Records that the student needs. The pool is larger than half of the test rows where
+            half are too few, up to all of them.
 
-    ``least``: Records that the student needs; more than half where there are no more test rows than
-        that.
+    Returns:
+        The rows of the pool, and those that are left to test on; each ascending.
     """
     order = numpy_stream(split.seed, "split", "student pool").permutation(len(split.test))
     half = min(max(len(split.test) // 2, least), len(split.test))

@@ -23,11 +23,11 @@ from fairaudit.errors import DataError
 
 _TEXTS = frozenset({".csv", ".tsv", ".tab", ".txt"})
 _FORMATS = _TEXTS | {".parquet", ".pq", ".parq", ".feather", ".arrow", ".ipc"}
-_MAGIC = (
+_MAGIC = (  # first bytes of a file, and its format whatever its name
     (b"PAR1", "parquet"),
     (b"ARROW1", "feather"),
 )
-# "?" is a value: files differ.
+# Texts of a CSV that mean a missing value. "?" does so in some files only, so it is a value.
 _NULLS = [
     "",
     "NA",
@@ -40,6 +40,7 @@ _NULLS = [
     "NULL",
 ]
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
+# What a file's schema may declare, under ``fairaudit.label`` and so on.
 _DECLARABLE = ("label", "positive", "favourable")
 _HEADER_BYTES = 1 << 16  # enough to tell a format and a first line
 # Its CSV reader would take SIGINT and SIGTERM for itself, and lose one at its last moment.
@@ -94,7 +95,7 @@ def open_source(path: Path) -> Source:
             delimiter = max(",;\t|", key=re.sub(r'"[^"]*"', "", lines[0]).count)
             with pacsv.open_csv(
                 str(path),
-                parse_options=_fields(delimiter),
+                parse_options=_parse_options(delimiter),
                 convert_options=pacsv.ConvertOptions(check_utf8=False),
             ) as reader:
                 schema = reader.schema
@@ -120,14 +121,14 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
         DataError: Damaged content, or no rows.
     """
     with explained(source.path):
-        # Nested and dotted names share prefixes in Parquet, so more may come back than was asked.
+        # Parquet matches nested columns by prefix and may give more than is asked; select() below.
         if source.format == "parquet":
             table = pq.ParquetFile(source.path).read(columns=list(columns))
         elif source.format == "feather":
             with pa.memory_map(str(source.path)) as stream:
                 table = paipc.open_file(stream).read_all()
         else:
-            fields = _fields(source.delimiter)
+            fields = _parse_options(source.delimiter)
             convert = pacsv.ConvertOptions(
                 include_columns=list(columns), null_values=_NULLS, strings_can_be_null=True
             )
@@ -148,7 +149,7 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
     return table, ()
 
 
-def _fields(delimiter: str) -> pacsv.ParseOptions:
+def _parse_options(delimiter: str) -> pacsv.ParseOptions:
     return pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
 
 
@@ -164,7 +165,11 @@ def digest_of(path: Path) -> str:
 
 
 def _first_bytes(path: Path) -> bytes:
-    """The file's first bytes, which tell its format; a missing or empty file is refused."""
+    """The file's first bytes, which tell its format.
+
+    Raises:
+        DataError: The file is missing, cannot be read or is empty.
+    """
     try:
         with path.open("rb") as stream:
             head = stream.read(_HEADER_BYTES)
@@ -184,7 +189,10 @@ def _first_bytes(path: Path) -> bytes:
 
 
 def _mixed_types(table: pa.Table) -> tuple[Notice, ...]:
-    """One notice for columns that are mostly numbers and yet text because of some other values."""
+    """A notice of text columns of which at least half of the distinct values are numbers, or ().
+
+    A few words among numbers, such as ``unknown``, are what usually makes a column text.
+    """
     mixed = []
     for name in table.column_names:
         column = table.column(name)
@@ -207,7 +215,10 @@ def _mixed_types(table: pa.Table) -> tuple[Notice, ...]:
 
 @contextmanager
 def explained(path: Path) -> Iterator[None]:
-    """Arrow's own messages quote rows; say what is wrong without them."""
+    """Turn what reading the file raises within the block into a DataError that quotes no row.
+
+    Arrow's own messages would show people's data.
+    """
     try:
         yield
     except (pa.ArrowException, MemoryError, OSError, UnicodeError) as error:

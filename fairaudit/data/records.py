@@ -1,8 +1,6 @@
-"""A table's features as records of bytes.
+"""A table's features as records: all values of a row side by side, as bytes of one width.
 
-Everything about a row side by side, for any number of rows.
-
-A batch of a training reads a few rows out of millions. Side by side they cost one look-up each, in
+A batch of a training reads a few rows out of millions. As records they cost one look-up each, in
 memory or in a mapped file. A record holds what no seed changes, numbers as they were read and the
 codes of categories; what a seed learns of its training rows is applied when the record is read.
 """
@@ -22,7 +20,7 @@ from fairaudit.data.dataset import Int64
 UInt8 = NDArray[np.uint8]
 
 CHUNK_ROWS = 16_384  # rows that are handled at once: few enough for a processor's cache
-NOTHING: Mapping[str, DeclaredColumn] = {}  # is declared of any column
+NOTHING: Mapping[str, DeclaredColumn] = {}  # the default: no column is declared
 _ALIGNMENT = 8  # bytes, so that every number of a record lies where a processor wants it
 
 
@@ -32,7 +30,7 @@ class Field:
 
     Args:
         name: Column.
-        kind: What it is.
+        kind: ``number``, stored as it is, or ``category``, stored as a code.
         gaps: Whether a value is missing in some row.
         levels: Of a category, sorted or as declared. A value that is none of them has the code
             ``len(levels)``, a missing one the next.
@@ -52,7 +50,7 @@ class Block:
 
     Args:
         fields: Their indices in the column order, ascending.
-        type: numpy's name of it.
+        type: numpy's name of the type.
         start: First byte in the record.
     """
 
@@ -62,11 +60,11 @@ class Block:
 
     @property
     def stop(self) -> int:
-        """One past the last byte."""
+        """One past the last byte in the record."""
         return self.start + np.dtype(self.type).itemsize * len(self.fields)
 
     def of(self, rows: UInt8) -> NDArray[np.generic]:
-        """The values in records ``[n, width]``, a view ``[n, len(fields)]``."""
+        """A view of the block's values in records ``[n, width]``: ``[n, len(fields)]``."""
         return rows[:, self.start : self.stop].view(self.type)
 
 
@@ -86,7 +84,7 @@ class Layout:
 
     @classmethod
     def of(cls, fields: Sequence[Field]) -> "Layout":
-        """The layout of those fields; the same for the same fields."""
+        """The layout of fields; it depends on nothing else, so a released model finds it again."""
         places = range(len(fields))
         categories = tuple(i for i in places if fields[i].kind == "category")
         numbers = Block(
@@ -100,7 +98,7 @@ class Layout:
 
     @property
     def width(self) -> int:
-        """Bytes of a record."""
+        """Bytes of a record, at least one, rounded up to the alignment."""
         return -(-max(self.codes.stop, 1) // _ALIGNMENT) * _ALIGNMENT
 
 
@@ -117,22 +115,25 @@ class Records:
     table: UInt8
 
     def take(self, rows: Int64) -> UInt8:
-        """Some records, ``[n, width]``."""
+        """The records of those rows, ``[n, width]``, copied."""
         return np.take(self.table, rows, axis=0)
 
     def chunks(self, rows: Int64) -> Iterator[tuple[slice, UInt8]]:
-        """Some records piece by piece, with the place of each piece in ``rows``."""
+        """The records of those rows piece by piece: a slice of ``rows``, and its records."""
         for start in range(0, len(rows), CHUNK_ROWS):
             piece = slice(start, start + CHUNK_ROWS)
             yield piece, self.take(rows[piece])
 
 
 class RecordWriter:
-    """Looks at every column once, then gives the records from the first row to the last.
+    """Codes every category once, then gives the records from the first row to the last.
 
     Args:
         features: The columns.
-        declared: What is publicly known of some of them; they hold nothing else.
+        declared: Declarations of some of them, whose values are all declared ones already.
+
+    Attributes:
+        layout: Where each column is in a record.
     """
 
     def __init__(

@@ -1,5 +1,6 @@
 """Which rows and which feature columns an audit uses, and what becomes of the others.
 
+A gap is a missing value. A leak is a single column that gives the label or a group away.
 The columns are looked at one after the other, twice: for what is missing, then, on the rows that
 stay, for what the values are worth. So a table needs the memory of one column, however many it has.
 """
@@ -22,7 +23,8 @@ from fairaudit.errors import DataError, numbered
 
 MAX_LEVELS = 1_000  # of a category that is a feature: each is an input
 LEAK_ACCURACY = 0.99  # from which a single column gives the label or a group away
-# With 99 % of one class, guessing is right as often: most of the guess's errors must be gone too.
+# With 99 % of one class, always guessing it is right as often. So a leak must also leave at most
+# this share of the errors of that guess.
 LEAK_ERRORS_LEFT = 0.25
 _LEAK_ROWS = 100_000  # looked at, at most
 _LEAK_BINS = 256  # quantile bins of a number, at most
@@ -64,18 +66,20 @@ def leaks(
     target = labels[sample]
     groups = {grouping.name: grouping.groups[sample] for grouping in groupings}
     for name, codes in columns:
-        place = np.arange(codes.width, dtype=np.int64)  # by size, where values have an order
+        place = np.arange(
+            codes.width, dtype=np.int64
+        )  # code -> rank; numbers are ranked by size here
         if codes.kind != "category" and len(codes.values):
             place[pc.sort_indices(codes.values).to_numpy(zero_copy_only=False)] = place[:-1].copy()
         level = place[codes.codes]
         could_be_a_copy = codes.width - 1 <= int(target.max(initial=0)) + 1
-        wrong, left = _errors(level, target, codes)
+        wrong, left = _error_shares(level, target, codes)
         if left <= LEAK_ERRORS_LEFT and (could_be_a_copy or wrong < 1 - LEAK_ACCURACY):
             message = f"column {quoted(name)} alone predicts the label {quoted(label)}"
             fix = f"if it is known only afterwards: --drop {typed(name)}"
             yield Notice("feature_predicts_label", message, fix)
         for grouping, group in groups.items():
-            wrong, left = _errors(level, group, codes)
+            wrong, left = _error_shares(level, group, codes)
             if grouping != name and wrong < 1 - LEAK_ACCURACY and left <= LEAK_ERRORS_LEFT:
                 message = f"column {quoted(name)} alone determines the group {quoted(grouping)}"
                 fix = f"a model that must not see the group needs --drop {typed(name)}"
@@ -83,9 +87,9 @@ def leaks(
 
 
 def mixed_in(hashes: NDArray[np.uint64], codes: NDArray[np.integer]) -> NDArray[np.uint64]:
-    """64 bits per row that tell which rows are equal, one more column mixed into them, ``[N]``.
+    """Mix one more column's codes into a hash of 64 bits per row, ``[N]``, to find equal rows by.
 
-    So it needs no more memory for more columns. Of ten million different rows some two are taken
+    So more columns need no more memory. Of ten million different rows some two are taken
     for equal with a chance of 3 in a million.
     """
     mixed = codes.astype(np.uint64) * _MIX ^ hashes
@@ -97,7 +101,7 @@ def mixed_in(hashes: NDArray[np.uint64], codes: NDArray[np.integer]) -> NDArray[
 
 
 def first_alike(hashes: NDArray[np.uint64]) -> Int64:
-    """For each row the index of the first that equals it, ``[N]``."""
+    """For each row the index of the first row of the same hash, ``[N]``: its own if it is new."""
     _, first, inverse = np.unique(
         hashes,
         return_index=True,
@@ -106,17 +110,21 @@ def first_alike(hashes: NDArray[np.uint64]) -> Int64:
     return first[inverse].astype(np.int64, copy=False)
 
 
-def _errors(
+def _error_shares(
     level: Int64,
     target: Int64,
     codes: Codes,
 ) -> tuple[float, float]:
-    """Share of rows that a column predicts wrongly; and per error of guessing the commonest class.
+    """How wrong a column is about a target if each of its levels predicts its commonest class.
 
     Args:
-        level: Of each row, ``[n]``, numbers by size, missing the last.
-        target: Class of each row, ``[n]``.
+        level: Level of each row, ``[n]``; numbers are ranked by size, the missing value is last.
+        target: Class or group of each row, ``[n]``.
         codes: The column.
+
+    Returns:
+        Wrong rows as a share of all; and as a share of those that are wrong when the commonest
+        class is guessed everywhere. 0 and 1 where there is one class, so that nothing leaks.
     """
     n, n_classes = len(target), int(target.max(initial=0)) + 1
     guess_errors = n - int(np.bincount(target, minlength=1).max())
@@ -146,7 +154,8 @@ class Chosen:
         dropped: reason -> group -> count.
         missing: column -> group -> count.
         reasons: column -> why it is dropped.
-        duplicate_of: Of each used row the first that is alike: features, groups and label.
+        duplicate_of: For each used row, the place in ``used`` of the first row with the same
+            features, groups and label.
     """
 
     used: Int64
@@ -164,18 +173,20 @@ def choose_rows(
     config: AuditConfig,
     group_columns: pa.Table,
 ) -> Chosen:
-    """Rows with a label, thinned by the policy for missing values; columns that are left of them.
+    """Choose the rows that have a label and, with ``--missing drop``, no gap, and their features.
+
+    A column is no feature if it is empty, constant or an id, unless it is declared.
 
     Args:
         table: The columns that may be features.
         label: Of all rows.
         groupings: Of all rows.
-        config: The policy.
-        group_columns: Those that are no features, all rows: part of a record too.
+        config: What to do with missing values, and which columns are declared.
+        group_columns: Group columns that are no features, all rows: duplicates agree in them, too.
 
     Raises:
-        DataError: Nothing is left; missing values where they are an error; a column of a thousand
-            texts.
+        DataError: Nothing is left; missing values where they are an error; a category of more than
+            a thousand levels.
     """
     counted = first_grouping(groupings, table.num_rows)
     is_labelled = label.codes >= 0
@@ -183,7 +194,7 @@ def choose_rows(
     dropped = {}
     if len(labelled) < table.num_rows:
         dropped["label missing"] = counted.counts(~is_labelled)
-    gaps, reasons = _gaps(table, labelled, groupings, config)
+    gaps, reasons = _find_gaps(table, labelled, groupings, config)
     missing = {name: counted.counts(labelled[gap]) for name, gap in gaps.items()}
     used = labelled
     if missing and config.missing == "error":
@@ -233,10 +244,21 @@ def choose_rows(
     )
 
 
-def _gaps(
+def _find_gaps(
     table: pa.Table, labelled: Int64, groupings: Sequence[Grouping], config: AuditConfig
 ) -> tuple[dict[str, NDArray[np.bool_]], dict[str, str]]:
-    """Where columns or groups lack a value, ``[n]`` each, and why no model can use others."""
+    """Look for missing values, and for columns that no model can use.
+
+    Args:
+        table: The columns that may be features, all rows.
+        labelled: Rows with a label, ``[n]``.
+        groupings: Of all rows.
+        config: Which columns are declared, and whether the last grouping is the intersection.
+
+    Returns:
+        Column or grouping -> which labelled rows lack its value, ``[n]``, for those with gaps; and
+        column -> why it is left out.
+    """
     gaps, reasons = {}, {}
     for name in table.column_names:
         codes = encode_codes(table.column(name)).take(labelled)
@@ -248,7 +270,7 @@ def _gaps(
             reasons[name] = "looks like an id"
         elif lacks.any():
             gaps[name] = lacks
-    # The intersection, which is the last, lacks a value where one of the others does.
+    # Not the intersection, which is the last: it lacks a value where one of the others does.
     for grouping in groupings[: len(groupings) - config.intersect]:
         if grouping.missing is not None:
             lacks = grouping.groups[labelled] == grouping.missing
@@ -258,7 +280,7 @@ def _gaps(
 
 
 def sampled(table: pa.Table, chosen: Chosen) -> Iterator[tuple[str, Codes]]:
-    """The feature columns on the rows on which leaks are looked for."""
+    """Name and codes of each feature column, on the rows of :func:`leak_sample`."""
     rows = pa.array(chosen.used[leak_sample(len(chosen.used))])
     for name in chosen.columns:
         yield name, encode_codes(table.column(name).take(rows))

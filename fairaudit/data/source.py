@@ -16,7 +16,8 @@ class DataSource(ABC):
     Args:
         format: ``csv``, ``parquet``, ``feather``, ``image folder`` or ``npz``.
         schema: Columns and their types as stored.
-        declared: ``label``, ``positive`` and ``favourable`` as the data declare them.
+        declared: ``label``, ``positive`` and ``favourable`` -> the column or value that the data
+            declare as such; without what they do not declare.
         declared_by: How a report speaks of that declaration, or "".
         image: The column of images, None in a table without.
     """
@@ -29,7 +30,7 @@ class DataSource(ABC):
 
     @abstractmethod
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
-        """Those columns in that order, images decoded, and what to say about them.
+        """The named columns in that order, images decoded, and notices about them.
 
         Raises:
             DataError: Damaged content, no rows, an unreadable image.

@@ -28,7 +28,8 @@ from fairaudit.data.readers import (
 from fairaudit.data.source import DataSource
 from fairaudit.errors import DataError
 
-_BYTES = "bytes"
+_BYTES = "bytes"  # the field of a struct that holds an image file
+# First bytes of image files.
 _IMAGE_FILES = (b"\x89PNG", b"\xff\xd8\xff", b"BM", b"GIF8", b"RIFF", b"II*\x00", b"MM\x00*")
 
 
@@ -45,7 +46,7 @@ class TableFiles(DataSource):
     options: ImageOptions
 
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
-        """These columns of all files, one file's rows below another's.
+        """The named columns of all files, one file's rows below another's, and notices.
 
         Raises:
             DataError: Damaged content, no rows, types that do not join, an unreadable image.
@@ -72,7 +73,7 @@ class TableFiles(DataSource):
         return whole, tuple(dict.fromkeys(notices))
 
     def digest(self) -> str:
-        """Of the only file's content, else of all names and contents in order."""
+        """The sha256 of the only file's content, else over all names and contents in order."""
         if len(self.files) == 1:
             return digest_of(self.files[0].path)
         whole = hashlib.sha256()
@@ -88,7 +89,7 @@ def open_data(path: Path, options: ImageOptions, dropped: Sequence[str] = ()) ->
     Args:
         path: A file or a folder.
         options: How images are read.
-        dropped: Columns that are not read.
+        dropped: Columns that are not read, so images are not looked for in them.
 
     Raises:
         DataError: Missing, unreadable, or neither a table nor images.
@@ -133,7 +134,7 @@ def open_data(path: Path, options: ImageOptions, dropped: Sequence[str] = ()) ->
 
 
 def _image_column(source: Source, dropped: Sequence[str]) -> str | None:
-    """The column of a Parquet file that holds image files, by its first value; None without.
+    """The column of a Parquet file that holds image files, by its first value; None if none does.
 
     They are stored as bytes, or in structs with a field ``bytes``.
 

@@ -3,6 +3,10 @@
 N, the number of training rows, enters the sampling rate and every divisor as a public constant, so
 it is allocated first (in all, per group, per class in the group, each by largest remainder) and
 only then does a seed decide which rows they are.
+
+Groups are those of the first grouping, K of them. ``balance`` draws all groups to one size before
+the split; ``keep`` thins the training rows of some groups after it; a given split, from a column of
+the file, takes the place of the drawn one.
 """
 
 from dataclasses import dataclass
@@ -21,10 +25,10 @@ SIDES = ("train", "test")
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """What every seed has in common, K groups.
+    """How many rows of each of the K groups are used where; the same at every seed.
 
     Args:
-        pool: Rows before the split, after balancing, ``[K]``.
+        pool: Training and test rows together, after ``balance`` and before ``keep``, ``[K]``.
         test: Test rows, ``[K]``.
         kept: Training rows after ``keep``, ``[K]``.
     """
@@ -39,7 +43,7 @@ def training_size(dataset: Dataset, options: SplitOptions) -> int:
 
     Raises:
         ConfigError: ``keep`` names no group or is no share, ``balance`` without a group.
-        DataError: No row is left to train or to test on.
+        DataError: No row is left to train or to test on, or ``balance`` meets an empty group.
     """
     return int(group_sizes(dataset, options).sum())
 
@@ -86,11 +90,10 @@ def draw_split(dataset: Dataset, options: SplitOptions, seed: int) -> Split:
 
 
 def leakage_rows(dataset: Dataset, options: SplitOptions) -> Int64:
-    """The rows ``[n]`` of an audit of membership.
+    """The rows ``[n]``, ascending, that an audit of membership attacks: members and non-members.
 
-    All but those that ``balance`` and ``keep`` take out, once.
-
-    A given split is not followed: who was trained on must be chance alone.
+    ``balance`` and ``keep`` take out the same rows at every seed, all others are in. A given split
+    is not followed, as chance alone must decide who is trained on.
 
     Raises: as :func:`training_size`.
     """
@@ -99,16 +102,20 @@ def leakage_rows(dataset: Dataset, options: SplitOptions) -> Int64:
         counts = _sizes(dataset, options).pool
         rows = _draw(rows, groups, counts, numpy_stream(0, "membership", "balance"))
     if options.keep:
-        counts = _kept(dataset, options, group_counts(dataset, rows))
+        counts = _thinned_counts(dataset, options, group_counts(dataset, rows))
         rows = _draw(rows, groups, counts, numpy_stream(0, "membership", "keep"))
     return rows.astype(np.int64)
 
 
 def draw_members(dataset: Dataset, options: SplitOptions, seed: int) -> Split:
-    """Who is trained on at one seed of an audit of membership: every row by a fair coin of its own.
+    """Draw by a fair coin for each row who is trained on at one seed of an audit of membership.
 
-    No count is fixed, in all or in a group: a row's membership must tell nothing of another's, or
-    the most that a guarantee leaves to an attacker would not hold for him who sees the others.
+    No count is fixed, in all or in a group. A row's membership then tells nothing of another's,
+    as an attacker may know who else is a member: the bound that epsilon puts on his success needs
+    that.
+
+    Returns:
+        The members as training rows and the others as test rows.
 
     Raises: as :func:`training_size`.
     """
@@ -123,11 +130,11 @@ def largest_remainder(total: int, sizes: Int64) -> Int64:
     Ties go to the first; exact integer arithmetic, so every machine agrees.
 
     Args:
-        total: At most ``sizes.sum()``.
-        sizes: ``[K]``.
+        total: How many to share out; at most ``sizes.sum()``.
+        sizes: Rows of each part, ``[K]``.
 
     Returns:
-        ``[K]``, each within 1 of its exact share.
+        Its share for each part, ``[K]``, within 1 of the exact one.
     """
     rows = int(sizes.sum())
     if rows == 0:
@@ -139,35 +146,38 @@ def largest_remainder(total: int, sizes: Int64) -> Int64:
 
 
 def group_counts(dataset: Dataset, rows: Int64 | NDArray[np.bool_]) -> Int64:
-    """How many of some rows each group of the first grouping has, ``[K]``."""
+    """Rows of each group of the first grouping among ``rows`` (indices, or a mask), ``[K]``."""
     first = dataset.first_grouping
     return np.bincount(first.groups[rows], minlength=len(first.names)).astype(np.int64)
 
 
 def _sizes(dataset: Dataset, options: SplitOptions) -> _Sizes:
-    """How many rows of each group are in the pool, in the test part and kept for training."""
+    """Allocate the pool, the test rows and the training rows to the groups, before any is drawn."""
     if dataset.split is None:
         pool = group_counts(dataset, np.arange(dataset.n_rows))
         if options.balance:
-            pool = _balanced(dataset, pool)
+            pool = _balanced_counts(dataset, pool)
         n = int(pool.sum())
-        # A row at least on either side.
+        # At least one row on either side.
         test = largest_remainder(min(max(round(options.test_size * n), 1), n - 1), pool)
     else:
         train = group_counts(dataset, dataset.split == 0)
         test = group_counts(dataset, dataset.split == 1)
         if options.balance:
-            train, test = _balanced(dataset, train), _balanced(dataset, test)
+            train, test = _balanced_counts(dataset, train), _balanced_counts(dataset, test)
         pool = train + test
-    kept = _kept(dataset, options, pool - test)
+    kept = _thinned_counts(dataset, options, pool - test)
     if not kept.sum() or not test.sum():
         side = "train" if not kept.sum() else "test"
         raise DataError(f"no row is left to {side} on ({int(pool.sum())} usable)")
     return _Sizes(pool, test, kept)
 
 
-def _balanced(dataset: Dataset, counts: Int64) -> Int64:
-    """Counts ``[K]``: every named group at the smallest's size, 0 for rows without a group."""
+def _balanced_counts(dataset: Dataset, counts: Int64) -> Int64:
+    """Cut the counts ``[K]`` of all named groups to that of the smallest, for ``balance``.
+
+    The missing level, of rows without a group, gets 0.
+    """
     if not dataset.groupings:
         raise ConfigError("balance needs a group")
     grouping = dataset.groupings[0]
@@ -182,8 +192,8 @@ def _balanced(dataset: Dataset, counts: Int64) -> Int64:
     return np.where(named, smallest, 0).astype(np.int64)
 
 
-def _kept(dataset: Dataset, options: SplitOptions, train: Int64) -> Int64:
-    """Training rows by group, ``[K]``, of which ``--keep`` keeps a share of some groups."""
+def _thinned_counts(dataset: Dataset, options: SplitOptions, train: Int64) -> Int64:
+    """Training rows of each group, ``[K]``, after ``--keep`` has thinned the groups it names."""
     if not options.keep:
         return train
     names = dataset.first_grouping.names if dataset.groupings else ()
@@ -201,7 +211,14 @@ def _kept(dataset: Dataset, options: SplitOptions, train: Int64) -> Int64:
 def draw_stratified(
     dataset: Dataset, pool: Int64, wanted: Int64, stream: np.random.Generator
 ) -> Int64:
-    """``wanted[k]`` rows of each group, its classes by largest remainder, ascending."""
+    """Draw ``wanted[k]`` rows of each group k, each class in proportion, from ``pool``; ascending.
+
+    Args:
+        dataset: Its first grouping and its labels are the strata.
+        pool: Indices of the rows to draw from.
+        wanted: Rows of each group, ``[K]``.
+        stream: What they are drawn by.
+    """
     n_classes = len(dataset.classes)
     cells = dataset.first_grouping.groups * n_classes + dataset.labels
     counts = np.bincount(cells[pool], minlength=len(wanted) * n_classes)
@@ -221,11 +238,13 @@ def _draw(
     wanted: Int64,
     stream: np.random.Generator,
 ) -> Int64:
-    """``wanted[c]`` of the rows of each cell c, at random without replacement, ascending.
+    """Draw ``wanted[c]`` rows of each cell c, at random without replacement; ascending.
 
     Args:
-        rows: Indices to draw from.
-        cells: Cell of every row of the dataset, ``[N]``.
+        rows: Indices of the rows to draw from.
+        cells: Cell (group, or group and class) of every row of the dataset, ``[N]``.
+        wanted: Rows of each cell; a cell that has fewer gives all.
+        stream: What they are drawn by.
     """
     shuffled = stream.permutation(rows)
     cell = cells[shuffled]

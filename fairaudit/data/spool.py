@@ -1,7 +1,9 @@
-"""What several processes read, or is too large for memory: in a file without a name, and mapped.
+"""Arrays that several processes read, or that are too large for memory: a nameless file, mapped.
 
-The file has no entry in any folder, so nothing is left of it whatever its process dies of. What is
-mapped costs memory only as long as nobody else wants it.
+The file has no entry in any folder, so nothing is left of it whatever its process dies of. Pages
+that are mapped from it are given up by the system when memory is short. A parent process writes the
+arrays of a value to such a :class:`Spool`; pickling a :class:`Shared` value for a worker sends the
+rest of it and where the arrays lie, and the worker maps them.
 """
 
 import mmap
@@ -25,10 +27,10 @@ Value = TypeVar("Value")
 
 
 class _Descriptor(Protocol):
-    """What a worker is handed in place of a descriptor of its parent."""
+    """What a starting worker is handed in place of a file descriptor of its parent."""
 
     def detach(self) -> int:
-        """The worker's own."""
+        """Take over the worker's own descriptor of the same file."""
 
 
 class Spool:
@@ -43,12 +45,12 @@ class Spool:
         there = next(folder for folder in (out, *out.absolute().parents) if folder.is_dir())
         self._folder = there if os.access(there, os.W_OK) else Path(tempfile.gettempdir())
         self._end = 0
-        # Each map with its first byte in the file; kept, so that no address is given again.
+        # Where in the file each map begins, and the map; kept, so that no address is used again.
         self._maps: list[tuple[int, mmap.mmap]] = []
 
     @cached_property
     def _file(self) -> BinaryIO:
-        """The temporary file, without a name, closed with this object."""
+        """The file, made on first use and closed when this object goes."""
         try:
             file: BinaryIO = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115 (lives as long as this)
         except OSError as error:
@@ -61,10 +63,10 @@ class Spool:
         blocks: Iterator[NDArray[np.uint8]],
         width: int,
     ) -> NDArray[np.uint8]:
-        """Blocks of rows ``[n, width]`` as one table, mapped.
+        """Write blocks of rows ``[n, width]`` to the file and map them as one table ``[N, width]``.
 
         Args:
-            blocks: At least one byte in all, for nothing cannot be mapped.
+            blocks: At least one byte in all, as zero bytes cannot be mapped.
             width: Bytes of a row.
 
         Raises:
@@ -73,12 +75,14 @@ class Spool:
         try:
             for block in blocks:
                 self._file.write(block.data)
-            return np.frombuffer(self._map(), np.uint8).reshape(-1, width)
+            return np.frombuffer(self._map_written(), np.uint8).reshape(-1, width)
         except OSError as error:
             raise output_error(self._folder, error) from error
 
     def place_of(self, buffer: pickle.PickleBuffer) -> slice:
-        """Where bytes are in the file; what is not there yet is put there.
+        """The bytes of the file that hold an array's buffer, as a slice.
+
+        An array that is mapped from the file lies there already; another is written to it.
 
         Raises: as :meth:`keep_rows`.
         """
@@ -89,16 +93,16 @@ class Spool:
                 first = start + content.ctypes.data - whole.ctypes.data
                 return slice(first, first + len(content))
         start = self._end
-        if len(content):  # nothing cannot be mapped
+        if len(content):  # zero bytes cannot be mapped
             self.keep_rows(iter([content]), 1)
         return slice(start, start + len(content))
 
     def fileno(self) -> int:
-        """Its descriptor."""
+        """The file's descriptor."""
         return self._file.fileno()
 
-    def _map(self) -> mmap.mmap:
-        """A read-only map of what was written since the last map."""
+    def _map_written(self) -> mmap.mmap:
+        """Map what was written since the last map, for reading only."""
         self._file.flush()
         start, self._end = self._end, self._file.tell()
         mapped = mmap.mmap(
@@ -108,7 +112,7 @@ class Spool:
             access=mmap.ACCESS_READ,
         )
         self._maps.append((start, mapped))
-        self._end += -self._end % mmap.ALLOCATIONGRANULARITY  # where the next map may begin
+        self._end += -self._end % mmap.ALLOCATIONGRANULARITY  # a map may begin only at a multiple
         self._file.seek(self._end)
         return mapped
 
@@ -116,12 +120,13 @@ class Spool:
 class Shared(Generic[Value]):
     """A value whose arrays the processes of this machine share: each maps one file without a name.
 
-    A worker that is being started is handed the file's descriptor; to another machine the arrays go
-    along.
+    Pickled for a worker that this process starts, it is the file's descriptor and the arrays'
+    places; pickled for another machine, it holds the arrays.
 
     Args:
-        make: The value, made when it is first asked for.
-        spool: Where its arrays go for other processes, unless they lie there already.
+        make: Makes the value when it is first asked for.
+        spool: The file that its arrays are written to for other processes, unless they lie there
+            already; None: the value is pickled whole.
     """
 
     def __init__(
@@ -133,7 +138,7 @@ class Shared(Generic[Value]):
 
     @cached_property
     def value(self) -> Value:
-        """The value; its arrays may be mapped and cannot be written then."""
+        """The value, made once; its arrays may be mapped and are then read-only."""
         return self._make()
 
     @cached_property
@@ -148,24 +153,34 @@ class Shared(Generic[Value]):
         return head, places
 
     def __reduce__(self) -> tuple[Callable[..., "Shared[Value]"], tuple[object, ...]]:
+        """How pickle takes it: the function that restores it elsewhere, and its arguments."""
+        # A descriptor can be handed over only to a process that is being started.
         if self._spool is None or get_spawning_popen() is None:
-            return _carried, (self.value,)
-        return _mapped, (*self._pickled, DupFd(self._spool.fileno()))
+            return _restore_carried, (self.value,)
+        return _restore_mapped, (*self._pickled, DupFd(self._spool.fileno()))
 
 
-def _carried(value: Value) -> Shared[Value]:
+def _restore_carried(value: Value) -> Shared[Value]:
+    """The shared value in a process that got all of it pickled."""
     return Shared(lambda: value)
 
 
-def _mapped(
+def _restore_mapped(
     head: bytes,
     places: list[slice],
     descriptor: _Descriptor,
 ) -> Shared[Value]:
-    """What another process pickled to the file, its arrays mapped rather than copied, made once."""
+    """The shared value in a worker, which maps its arrays from the file of the parent.
+
+    Args:
+        head: The pickle without the arrays.
+        places: Where in the file each array lies.
+        descriptor: The file.
+    """
     file = descriptor.detach()
 
     def make() -> Value:
+        """Map the file and unpickle the value over it; called once, when the value is needed."""
         content = memoryview(mmap.mmap(file, 0, access=mmap.ACCESS_READ))
         value: Value = pickle.loads(head, buffers=[content[place] for place in places])
         os.close(file)

@@ -30,6 +30,7 @@ from fairaudit.data.source import DataSource
 from fairaudit.data.sources import open_data
 from fairaudit.errors import ConfigError, DataError, numbered
 
+# Reasons why a column is no feature, as a report gives them.
 BY_OPTION, BESIDE_IMAGES = "dropped by option", "beside the images"
 UNSUPPORTED = "nested or unsupported type"
 _TRAIN_WORDS = frozenset({"train", "training", "0", "false"})
@@ -43,7 +44,7 @@ class CheckedTable:
     Args:
         source: The data.
         digest: sha256 of their content.
-        table: Columns in plain types, ``contrast`` applied.
+        table: Columns in plain types; those of ``contrast`` hold a value and ``not`` that value.
         dropped: column -> reason.
         notices: What reading it showed.
     """
@@ -66,7 +67,9 @@ def load_dataset(config: AuditConfig) -> Dataset:
 
 
 def read_checked(config: AuditConfig) -> CheckedTable:
-    """The file's columns but those dropped by option, in plain types.
+    """Read the file's columns, but those dropped by option, in plain types.
+
+    ``contrast`` makes a column two-valued: one value against all others.
 
     Raises:
         DataError, ConfigError: As :func:`load_dataset`.
@@ -116,7 +119,10 @@ def read_checked(config: AuditConfig) -> CheckedTable:
 
 
 def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
-    """The dataset behind a checked table. Raises: as :func:`load_dataset`."""
+    """Make the dataset: find label, groups and features, and leave out rows that cannot be used.
+
+    Raises: as :func:`load_dataset`.
+    """
     table = checked.table
     choice = choose_label(table, checked.source.declared, checked.source.declared_by, config)
     label = read_label(table, choice, config)
@@ -124,6 +130,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
     all_groupings, group_notices = make_groupings(table, config, by_label)
     split = _read_split(table, config.split_column)
     features, reasons = _feature_names(table, choice, config)
+    # Group columns that are neither features nor the label: equal rows are equal in them, too.
     beside = []
     for name in dict.fromkeys(config.group):
         if name not in (*features, choice.column):
@@ -182,8 +189,8 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         classes=classes,
         label=choice.column,
         label_origin=choice.origin,
-        positive=_among(classes, label, label.positive),
-        favourable=_among(classes, label, label.favourable),
+        positive=_index_in_use(classes, label, label.positive),
+        favourable=_index_in_use(classes, label, label.favourable),
         favourable_origin=label.favourable_origin,
         groupings=groupings,
         split=None if split is None else split[used],
@@ -192,7 +199,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         dropped_rows=rows.dropped,
         missing=rows.missing,
         dropped_columns=reasons,
-        duplicate_rows=_doubled(rows),
+        duplicate_rows=_count_duplicates(rows),
         duplicate_of=rows.duplicate_of,
         notices=notices,
         declared=declared,
@@ -229,7 +236,10 @@ def _check_names(names: Sequence[str], config: AuditConfig) -> None:
 
 
 def _read_split(table: pa.Table, column: str | None) -> Int64 | None:
-    """0 train, 1 test per row of the file, ``[N]``, from the given column."""
+    """Which side of a given split each row is on, ``[N]``: 0 train, 1 test.
+
+    None without a column of that (``--split-column``).
+    """
     if column is None:
         return None
     levels, name = encode_levels(table.column(column)), quoted(column)
@@ -250,7 +260,10 @@ def _read_split(table: pa.Table, column: str | None) -> Int64 | None:
 def _feature_names(
     table: pa.Table, choice: LabelChoice, config: AuditConfig
 ) -> tuple[list[str], dict[str, str]]:
-    """Columns that may be features, and why the others are not (label, groups and split aside)."""
+    """Names of the columns that may be features; and column -> why it is none.
+
+    Reasons leave out the label, the split and groups, whose part is known.
+    """
     not_features = {choice.column, config.split_column}
     not_features |= set() if config.group_as_feature else set(config.group)
     images = image_columns(table.schema)
@@ -271,18 +284,28 @@ def _feature_names(
     return features, reasons
 
 
-def _among(
+def _index_in_use(
     classes: tuple[str, ...],
     label: LabelColumn,
     of_label: int | None,
 ) -> int | None:
-    """A class of the whole label among those in use, or None."""
+    """New index of a class of the label once classes without a usable row are gone.
+
+    Args:
+        classes: Names of the classes that are left.
+        label: The label over all rows.
+        of_label: Index of the class there, or None.
+
+    Returns:
+        Its index in ``classes``; None where there was none or it is gone.
+    """
     if of_label is None or label.classes[of_label] not in classes:
         return None
     return classes.index(label.classes[of_label])
 
 
-def _doubled(rows: Chosen) -> int:
+def _count_duplicates(rows: Chosen) -> int:
+    """How many used rows repeat an earlier one."""
     return int((rows.duplicate_of != np.arange(len(rows.used))).sum())
 
 
@@ -305,7 +328,7 @@ def _row_notices(
         if why == BESIDE_IMAGES and SPLIT in names:
             fix = f"a split that the data bring is used with --split-column {SPLIT}"
         notices.append(Notice("columns_dropped", message, fix, "notice"))
-    doubled = _doubled(rows)
+    doubled = _count_duplicates(rows)
     if doubled:
         message = f"duplicates of an earlier row: {doubled:,} of {numbered(n_rows, 'row')}"
         fix = "epsilon protects a row, not a person who has several"

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from fairaudit.errors import OutputError
 
+# What a file is called while it is written.
 TEMPORARY = re.compile(r"\.fairaudit-[0-9a-f]+\.tmp")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -29,6 +30,7 @@ def write_atomically(
 
     Args:
         path: Where the file shall be; its directory exists.
+        content: What it shall hold.
         mode: Permissions of a new file before the umask, as for ``os.open``.
 
     Raises:
@@ -49,8 +51,9 @@ def appearing(
 
     Args:
         path, mode: As of :func:`write_atomically`.
-        lasting: As that one writes. Else it is for what can be made again: not forced to the disk,
-            so a power cut may leave damage.
+        lasting: Whether the file is forced to the disk, to survive a power cut, and may replace
+            nothing but a plain file. Without it, for what can be made again, a power cut may leave
+            a damaged file.
 
     Raises:
         OutputError: The directory is not writable, or the disk is full.
@@ -58,7 +61,7 @@ def appearing(
     if lasting and os.path.lexists(path) and not is_plain_file(path):
         raise OutputError(f"{path} exists and is no plain file", hint="name another file")
     # The same directory, because a rename is atomic only within one file system.
-    temporary = _temporary(path.parent)
+    temporary = _temporary_name(path.parent)
     try:
         try:
             with open(
@@ -90,7 +93,10 @@ def appearing(
 
 
 def remove_temporaries(directory: Path) -> None:
-    """Delete what killed writers left; call it only under the lock of the run directory."""
+    """Delete unfinished files of killed writers; call it only under the run directory's lock.
+
+    Without the lock it could delete a file that another run is writing.
+    """
     for path in directory.iterdir():
         if TEMPORARY.fullmatch(path.name) and is_plain_file(path):
             path.unlink(missing_ok=True)
@@ -105,9 +111,9 @@ def is_plain_file(path: Path) -> bool:
 
 
 def refuse_unusable(out: Path) -> None:
-    """Find out whether files can be written to a folder, or the folder be made.
+    """Refuse an output folder to which no file can be written, or that cannot be made.
 
-    Nothing is left there.
+    It is tried with a file that is removed again, so that a long run does not fail at its end.
 
     Raises:
         OutputError: It is a file or lies below one, a link to nowhere, or not writable.
@@ -119,7 +125,7 @@ def refuse_unusable(out: Path) -> None:
         if not nearest.is_dir():
             problem = "is a link to nowhere" if nearest.is_symlink() else "is not a folder"
             raise OutputError(f"{nearest} {problem}", hint="choose another --out")
-        probe = _temporary(nearest)
+        probe = _temporary_name(nearest)
         os.close(
             os.open(
                 probe,
@@ -133,7 +139,7 @@ def refuse_unusable(out: Path) -> None:
 
 
 def output_error(path: Path, error: OSError) -> OutputError:
-    """The one line that a user sees when the output cannot be written."""
+    """The error, of one line and a hint, that a user sees when the output cannot be written."""
     if error.errno in _FULL:
         return OutputError(
             f"no space left to write {path}", hint="free some space, or choose another --out"
@@ -144,5 +150,6 @@ def output_error(path: Path, error: OSError) -> OutputError:
     return OutputError(f"cannot write {path}: {reason}", hint="choose another --out")
 
 
-def _temporary(folder: Path) -> Path:
+def _temporary_name(folder: Path) -> Path:
+    """A path for an unfinished file, which nobody else uses and ``TEMPORARY`` matches."""
     return folder / f".fairaudit-{secrets.token_hex(8)}.tmp"

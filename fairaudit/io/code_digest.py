@@ -1,4 +1,7 @@
-"""Which code a result was made by, read from its files: nothing is imported, so a plan can ask."""
+"""Which code a result was made by, read from its files: nothing is imported, so a plan can ask.
+
+The digest of that code enters the identity of a job, so that changed code trains anew.
+"""
 
 import ast
 import hashlib
@@ -13,9 +16,7 @@ _INSTALLED = {"site-packages", "dist-packages"}
 
 
 def code_digest(modules: Iterable[str]) -> str:
-    """Identity of the code of modules.
-
-    Their files, and those of the modules that they are built from.
+    """Hash the files of modules and of the code that they import.
 
     Imports are followed into a module's own package (of this one: into its own folder), into code
     that is not installed and into this package's methods; other libraries and the standard library
@@ -28,30 +29,35 @@ def code_digest(modules: Iterable[str]) -> str:
         64 hexadecimal digits, the same wherever the files lie.
     """
     content = hashlib.sha256()
-    for name, path in sorted(_closure(modules).items()):
+    for name, path in sorted(_files_reached(modules).items()):
         content.update(f"{name}\n".encode())
         content.update(hashlib.sha256(path.read_bytes()).digest())
     return content.hexdigest()
 
 
 def imported_libraries(modules: Iterable[str]) -> frozenset[str]:
-    """Top-level names of libraries that modules import, or the code beside them."""
-    files = _closure(modules)
+    """Top-level names of the libraries that modules import, themselves or by code of their own.
+
+    Their versions are what a result depends on beside the code.
+    """
+    files = _files_reached(modules)
     own_packages = {name.partition(".")[0] for name in files} | {_PACKAGE}
     names = {
-        each.partition(".")[0] for name, path in files.items() for each in _imported(name, path)
+        each.partition(".")[0]
+        for name, path in files.items()
+        for each in _imported_names(name, path)
     }
     return frozenset(names - own_packages - sys.stdlib_module_names)
 
 
 def has_file(module: str) -> bool:
-    """Whether a module is found, as an import would find it, in a file."""
+    """Whether an import would find a module, in a file; it is not imported."""
     importlib.invalidate_caches()
-    return _file(module) is not None
+    return _file_of(module) is not None
 
 
-def _closure(modules: Iterable[str]) -> dict[str, Path]:
-    """Module name -> its file, for these modules and all that they import of code like theirs."""
+def _files_reached(modules: Iterable[str]) -> dict[str, Path]:
+    """Module name -> its file, for modules and the imports that :func:`code_digest` follows."""
     roots = set(modules)
     packages = {name.partition(".")[0] for name in roots} - {_PACKAGE}
     packages |= {name.rpartition(".")[0] for name in roots if name.startswith(f"{_PACKAGE}.")}
@@ -59,7 +65,7 @@ def _closure(modules: Iterable[str]) -> dict[str, Path]:
     seen, waiting = set[str](), list(roots)
     while waiting:
         name = waiting.pop()
-        path = None if name in seen else _file(name)
+        path = None if name in seen else _file_of(name)
         seen.add(name)
         if path is None:
             continue
@@ -74,18 +80,22 @@ def _closure(modules: Iterable[str]) -> dict[str, Path]:
             is_followed = top in packages or (_INSTALLED.isdisjoint(path.parts) and not is_listed)
         if name in roots or is_followed:
             files[name] = path
-            waiting += _imported(name, path)
+            waiting += _imported_names(name, path)
     return files
 
 
-def _file(name: str) -> Path | None:
-    """The file of a module, or None: of the standard library, a name inside a module, not there."""
+def _file_of(name: str) -> Path | None:
+    """The file of a module.
+
+    None for a module of the standard library or without a file, and for a name that is no module,
+    such as a function of one.
+    """
     top, *parts = name.split(".")
     if top in sys.stdlib_module_names:
         return None
     try:
         spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):  # of a module that was made by hand
+    except (ImportError, ValueError):  # its entry in sys.modules was made by hand
         return None
     if spec is None:
         return None
@@ -102,8 +112,11 @@ def _file(name: str) -> Path | None:
     return None
 
 
-def _imported(name: str, path: Path) -> Iterator[str]:
-    """What a file may import, each with the packages that it lies in."""
+def _imported_names(name: str, path: Path) -> Iterator[str]:
+    """Names of all modules that the file of module ``name`` may import, and of their packages.
+
+    ``from a import b`` names ``a.b``, which may be no module. Only Python source is read.
+    """
     yield from _with_parents(name)
     if path.suffix != ".py":
         return
@@ -129,5 +142,6 @@ def _imported(name: str, path: Path) -> Iterator[str]:
 
 
 def _with_parents(name: str) -> Iterator[str]:
+    """``a``, ``a.b``, ``a.b.c`` for ``a.b.c``: an import runs the packages around a module."""
     parts = name.split(".")
     return (".".join(parts[: count + 1]) for count in range(len(parts)))

@@ -1,4 +1,4 @@
-"""Names of a package that are imported when somebody asks for them."""
+"""Names of a package that are imported when they are first used, so that it loads fast."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -13,6 +13,7 @@ def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
     """
 
     def find(name: str) -> object:
+        """What the package has under a name; its home is imported."""
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(homes[name]), name)

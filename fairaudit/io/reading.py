@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairaudit.errors import ConfigError
 
-LARGEST_REPORT = 128 * 2**20  # bytes; of an audit of a hundred arms it has ten million
+LARGEST_REPORT = 128 * 2**20  # bytes; a report of a hundred arms has ten million
 LARGEST_OPTIONS = 16 * 2**20
 
 
@@ -21,9 +21,9 @@ def read_file(
     """The content of a regular file; a pipe or a device is neither waited for nor read.
 
     Args:
-        path: Of the file.
-        most: Bytes that it may have.
-        follow: Whether it may be a link.
+        path: The file.
+        most: How many bytes it may have.
+        follow: Whether the path may be a link.
 
     Raises:
         OSError: It cannot be read, is no regular file, or is larger.

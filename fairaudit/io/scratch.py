@@ -14,6 +14,7 @@ from fairaudit.errors import OutputError
 _PREFIX = "fairaudit-own-"
 # The address of a socket has 104 bytes on macOS and 108 on Linux; multiprocessing adds two names, C
 # a zero.
+# So the folder's path may have this many bytes.
 _LONGEST = 104 - len("/pymp-abcdefgh/listener-abcdefgh") - 1
 _SHORT = Path("/tmp")
 
@@ -22,7 +23,7 @@ _SHORT = Path("/tmp")
 def scratch() -> Path:
     """This process's folder, for its owner only; short enough for the sockets of multiprocessing.
 
-    It stays where the process is killed.
+    It is made once and removed when the process ends, but stays if the process is killed.
 
     Raises:
         OutputError: There is no place for temporary files.
@@ -39,14 +40,14 @@ def scratch() -> Path:
             f"no temporary folder can be made: {reason}",
             hint="set TMPDIR to a folder that can be written",
         ) from error
-    # After what multiprocessing does at its end, for it wants to remove its own folder itself.
+    # The priority is lower than multiprocessing's, which removes its own folder inside this one.
     Finalize(None, shutil.rmtree, (folder,), {"ignore_errors": True}, exitpriority=-1000)
     return folder
 
 
 @contextlib.contextmanager
 def temporary_files_in(folder: Path) -> Iterator[None]:
-    """Let the standard library make its temporary files there meanwhile."""
+    """Let ``tempfile``, and libraries that use it, put temporary files there within the block."""
     before = tempfile.tempdir
     tempfile.tempdir = str(folder)
     try:

@@ -4,6 +4,9 @@ Damped Newton in float64, R problems at once.
 
     J_r(theta) = (1/n_r) sum_i sum_c t_ric loss_c(theta; x_ri) + (lambda/2) |theta|^2
 
+Shapes: R problems, n records, d inputs, Y classes. A solution theta has H rows of d weights: H is 1
+for two classes (the score of class 1; class 0 scores 0) and Y for more.
+
 The constant input, where there is one, is penalised like the others: J is lambda-strongly convex
 only then, and both the sensitivity of the minimiser and the theorems on students need that.
 """
@@ -43,14 +46,14 @@ class LogisticProblems:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Of one solution: a row for two classes, one for each class of more; columns d."""
+        """(H, d), the shape of one problem's solution."""
         classes = self.targets.shape[-1]
         return 1 if classes == 2 else classes, self.features.shape[-1]
 
     def pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """Inputs and targets of as many records at once as there is room for.
+        """Inputs [(R,) m, d] and targets [R, m, Y] of the records, some at a time to save memory.
 
-        The targets are divided by the divisor already, so that sums over pieces are means.
+        The targets are divided by the divisor already, so that sums over all pieces are means.
         """
         records = self.targets.shape[1]
         divisor = records if self.divisor is None else self.divisor
@@ -61,12 +64,12 @@ class LogisticProblems:
             yield self.features[..., piece, :], self.targets[:, piece] / max(divisor, 1.0)
 
     def part(self, rows: Tensor) -> "LogisticProblems":
-        """The problems of those indices."""
+        """The problems of those indices, to go on with the unsolved ones alone."""
         features = self.features if self.features.dim() == 2 else self.features[rows]
         return replace(self, features=features, targets=self.targets[rows])
 
     def gradient(self, theta: Tensor) -> Tensor:
-        """Gradient of the penalised loss at ``theta [R, H, d]``, of the same shape."""
+        """Gradient of each problem's penalised loss J at ``theta`` [R, H, d], of the same shape."""
         total = self.penalty * theta
         for features, targets in self.pieces():
             mass = targets.sum(-1, keepdim=True)
@@ -79,7 +82,11 @@ class LogisticProblems:
         return total
 
     def newton_step(self, theta: Tensor, gradient: Tensor) -> Tensor:
-        """H^-1 gradient, the Newton step of each problem, ``[R, H, d]``."""
+        """The Newton step of each problem: inverse Hessian at theta times gradient, [R, H, d].
+
+        Raises:
+            TrainingError: A Hessian is not positive definite, so the loss is not convex.
+        """
         steps = []
         for r, slope in enumerate(gradient):
             hessian = theta.new_zeros(slope.numel(), slope.numel())
@@ -113,10 +120,11 @@ def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
         start: [R, H, d] to start from, zero by default.
 
     Returns:
-        [R, H, d] float64; H is 1 for two classes (the score of class 1) and Y for more.
+        The minimisers, [R, H, d] float64.
 
     Raises:
-        TrainingError: A gradient's norm stays above TOLERANCE; nothing may be released then.
+        TrainingError: Too many parameters; a loss that is not convex; or a gradient's norm stays
+            above TOLERANCE, and nothing may be released, as sensitivity is that of the minimiser.
     """
     height, width = problems.shape
     if height * width > MOST_PARAMETERS:
@@ -177,8 +185,9 @@ def losses(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def hessian_traces(features: Tensor, theta: Tensor) -> Tensor:
-    """Trace of every record's Hessian, [R, n]: p (1 - p) |x|^2, or (1 - sum p^2) |x|^2.
+    """Trace of the Hessian of every record's loss, [R, n], at solutions [R, H, d].
 
+    It is p (1 - p) |x|^2 for two classes and (1 - sum p^2) |x|^2 for more.
     Source: docs/methods.md 4.3, 8.6.
     """
     p = torch.softmax(scores(features, theta), -1)
@@ -187,7 +196,13 @@ def hessian_traces(features: Tensor, theta: Tensor) -> Tensor:
 
 
 def _curvature(x: Tensor, mass: Tensor, theta: Tensor) -> Tensor:
-    """The records' part of the Hessian, [H d, H d]: x [n, d], mass [n], theta [H, d]."""
+    """Hessian of some records' losses, without the penalty, for one problem: [H d, H d].
+
+    Args:
+        x: Inputs, [n, d].
+        mass: Weight of each record, the sum of its targets over classes, [n].
+        theta: Where it is taken, [H, d].
+    """
     logits = x @ theta.T
     if len(theta) == 1:
         p = torch.sigmoid(logits[:, 0])
@@ -205,7 +220,7 @@ def _curvature(x: Tensor, mass: Tensor, theta: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class BoundedInputs:
-    """Inputs of norm at most ``sqrt(norm^2 + intercept^2)``: clipped, then the constant appended.
+    """Makes inputs of norm at most ``sqrt(norm^2 + intercept^2)``: clips, then appends a constant.
 
     Appending first would scale each record's constant by its own norm; clipping to the norm and
     then claiming it of the longer row would under-noise by up to 41 %. Source: docs/methods.md 4.2.
@@ -213,7 +228,8 @@ class BoundedInputs:
     Args:
         norm: R, or infinity for no clipping.
         intercept: b, the constant; 0 for none.
-        means, deviations: Per group [K, d], subtracted and divided by before clipping, or None.
+        means, deviations: Of each group [K, d], subtracted and divided by before clipping; None to
+            leave inputs as they are.
     """
 
     norm: float
@@ -222,9 +238,13 @@ class BoundedInputs:
     deviations: Tensor | None = None
 
     def __call__(self, features: Tensor, groups: Tensor) -> Tensor:
-        """[n, d] of records of those groups -> [n, d (+ 1)] float64; 0 where a row is not finite.
+        """Bounded inputs of records, [n, d] or with the constant [n, d + 1], float64.
 
-        The one more is the constant, where there is one.
+        A record with a value that is not finite has zeros in place of its own inputs.
+
+        Args:
+            features: Inputs of the records, [n, d].
+            groups: Their groups, [n]; read only where there are means.
         """
         width = features.shape[1]
         constant = self.intercept != 0.0
@@ -238,7 +258,7 @@ class BoundedInputs:
         return out
 
     def _clip(self, x: Tensor, groups: Tensor) -> None:
-        """Standardise rows ``[n, d]`` by group and cut them to the longest norm, in place."""
+        """Standardise rows ``[n, d]`` by group and clip each to the norm bound, in place."""
         lengths = x.norm(dim=1, keepdim=True)  # finite where the row is
         spoilt = ~torch.isfinite(lengths[:, 0])
         if spoilt.any():
@@ -254,11 +274,11 @@ class BoundedInputs:
 
 @dataclass(frozen=True, slots=True)
 class LogisticModels:
-    """R logistic regressions.
+    """R trained logistic regressions.
 
     Args:
-        weights: [R, H, d] float64; H is 1 for two classes.
-        inputs: What they see of a record.
+        weights: [R, H, d] float64.
+        inputs: Bounds the inputs of a record before the models read them.
     """
 
     weights: Tensor
@@ -266,16 +286,16 @@ class LogisticModels:
 
     @property
     def theta(self) -> Tensor:
-        """[R, P]."""
+        """All parameters of each model, [R, P]."""
         return self.weights.flatten(1)
 
     @property
     def n_parameters(self) -> int:
-        """P."""
+        """P, the parameters of one model."""
         return self.theta.shape[1]
 
     def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
-        """[n, d] of records of those groups -> [R, n, Y] float32, in chunks."""
+        """Class probabilities [R, n, Y], float32, of records [n, d] of ``groups`` [n]."""
         parts = []
         for start in range(0, max(len(features), 1), _ROWS_AT_ONCE):
             rows = slice(start, start + _ROWS_AT_ONCE)

@@ -1,7 +1,8 @@
 """Models by name, which know nothing of privacy: our factories, and a user's own.
 
-Ours draw their start from one named stream. A user's is code that this program did not write, found
-by name and called with two facts.
+A start is the values that parameters have before training. Ours are drawn from one named stream. A
+user's factory is code that this program did not write, found by its name ``package.module:factory``
+and called with the shape of an input and the number of classes.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ from fairaudit.errors import ConfigError, FairauditError, did_you_mean, said
 from fairaudit.io.code_digest import code_digest
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
-_CALL = (
+_CALL = (  # the hint where a user's factory fails
     "it is called as factory(input_shape, classes), with (d,) for tables and (C, H, W) for images"
 )
 
@@ -43,11 +44,11 @@ def make_model(
 
     Args:
         name: One of MODELS.
-        inputs: d, or (H, W, C) for cnn.
-        classes: Y.
+        inputs: The shape of a record: d, or (H, W, C) for cnn.
+        classes: Y, the number of classes.
         hidden: Widths of the mlp.
         activation: ``tanh`` or ``relu``.
-        seed: Of the init stream.
+        seed: Of the stream that draws the start.
 
     Raises:
         ConfigError: Unknown name.
@@ -81,7 +82,7 @@ def make_model(
 
 
 def start(model: nn.Module, generator: torch.Generator) -> None:
-    """Draw every layer as PyTorch does, U(-1/sqrt(fan_in), 1/sqrt(fan_in)), from ``generator``."""
+    """Draw all parameters as PyTorch does, from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), in place."""
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Conv2d):
             bound = 1.0 / math.sqrt(module.weight[0].numel())
@@ -90,15 +91,15 @@ def start(model: nn.Module, generator: torch.Generator) -> None:
 
 
 def own_model(name: str, shape: Shape, classes: int) -> nn.Module:
-    """The module that the user's factory ``package.module:factory`` makes.
+    """Import the user's factory ``package.module:factory`` and make its module.
 
-    Its start is drawn from the global generators.
+    Its start is drawn from the global generators, which the caller has seeded.
 
     Args:
         name: Of the factory.
         shape: Of a record, (d,) or (H, W, C): images are channels last in this program and channels
             first for the factory.
-        classes: Y.
+        classes: Y, the number of classes.
 
     Raises:
         ConfigError: The factory cannot be found, or does not make a module.
@@ -140,16 +141,16 @@ def check_outputs(
     records: Tensor,
     classes: int,
 ) -> None:
-    """Whether a module reads records and puts out one number per class.
+    """Refuse a user's module that cannot read records or puts out another shape than [n, Y].
 
     Args:
-        name: Of the factory.
+        name: Of the factory, for messages.
         module: Reads inputs as they are encoded.
-        records: A few of them.
-        classes: Y.
+        records: Inputs of a few records, n of them, to try it on.
+        classes: Y, the number of classes.
 
     Raises:
-        ConfigError: It does not.
+        ConfigError: It is refused.
     """
     try:
         with torch.no_grad():
@@ -171,7 +172,10 @@ def check_outputs(
 
 
 def digest(name: str, module: nn.Module) -> str:
-    """Identity of a model: the code behind it, its layers, and the values that it starts from."""
+    """Hash a user's model: the code behind it, its layers, and the values that it starts from.
+
+    It enters the identity of a job, so that a changed model trains anew.
+    """
     # Where the factory is, and every class of layer that is not PyTorch's.
     modules = {name.partition(":")[0], *(type(layer).__module__ for layer in module.modules())}
     code = code_digest({path for path in modules if not path.startswith("torch.")})
@@ -185,6 +189,7 @@ def digest(name: str, module: nn.Module) -> str:
 
 
 def _user_error(problem: str, error: BaseException, hint: str) -> ConfigError:
+    """The error to raise for what a user's code raised; Ctrl-C is raised on as it is."""
     if isinstance(error, KeyboardInterrupt):
         raise error
     return ConfigError(f"{problem} {said(error)}", hint=hint)
