@@ -1,4 +1,9 @@
-"""Rules of a gate, held against one arm at a level of its own: which numbers, and what they say."""
+"""Rules of a gate, tested for one arm at a one-sided level: which numbers, and with what outcome.
+
+A rule is a failing condition, as ``privacy_cost_gap > 2pt``; it may be about several numbers, one
+for each group or pair of groups. A number passes where its limit at the level keeps the rule,
+breaks the rule where the limit on its other side breaks it, and is undecided between.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -12,16 +17,16 @@ from fairaudit.gate.targets import Target, TargetReading, find_targets
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import NOTHING, Comparison, Estimate
 
-_OF_ONE_MODEL = ("epsilon", "epsilon_rdp", "delta")
-_ORDER: tuple[Outcome, ...] = ("passes", "undecided", "breaks")
+_OF_ONE_MODEL = ("epsilon", "epsilon_rdp", "delta")  # the exact numbers that a rule may be about
+_ORDER: tuple[Outcome, ...] = ("passes", "undecided", "breaks")  # the best first
 
 
 def refuse_unfit(rules: Sequence[GateRule]) -> None:
-    """Refuse rules that no test at a level can be made of.
+    """Refuse rules that cannot be tested for one arm at a level.
 
     Raises:
-        ConfigError: There is no rule, or one of them has no interval, names an arm or needs a
-            baseline.
+        ConfigError: There is no rule; or one needs a baseline, is about a plain number without an
+            interval, names an arm, or is not about a single private model.
     """
     if not rules:
         raise ConfigError(
@@ -52,14 +57,15 @@ def refuse_unfit(rules: Sequence[GateRule]) -> None:
 def numbers_of(
     rules: Sequence[GateRule], report: Report, arm: str, level: float
 ) -> tuple[TestedNumber, ...]:
-    """Every number of every rule for one arm, with what it says at that level.
+    """Test every number that the rules are about, for the arm of that key, one-sided at ``level``.
 
-    At least one for each rule.
+    A rule that finds no number to judge gives one without a value, which is undecided, so that the
+    arm cannot pass.
     """
     numbers = []
     for rule in rules:
         targets: list[Target] = []
-        for part in _parts(rule, report, arm):
+        for part in _by_pair(rule, report, arm):
             targets += find_targets(part, report).judged
         if not targets:
             why = "no group, or no two groups, with enough test rows"
@@ -77,12 +83,12 @@ def numbers_of(
 
 
 def outcome_of(numbers: Sequence[TestedNumber]) -> Outcome:
-    """The worst: to pass, all must."""
+    """The outcome of an arm: the worst of its numbers, for it passes only where all of them do."""
     return max((number.outcome for number in numbers), key=_ORDER.index)
 
 
 def is_hopeless(numbers: Sequence[TestedNumber]) -> bool:
-    """Whether a number is missing: more seeds would not make it appear."""
+    """Whether some number has no limit to test, which more seeds would not change."""
     return any(number.bound is None for number in numbers)
 
 
@@ -91,7 +97,10 @@ def left_out(
     report: Report,
     arm: str,
 ) -> tuple[str, ...]:
-    """Groups that no rule judges because they are too small, with the reason."""
+    """Groups that no rule about groups judges because they are too small, each with the reason.
+
+    Each is a line ``GROUPING = GROUP: REASON``; they are sorted.
+    """
     reasons = {
         f"{comparison.grouping} = {group.group}: {comparison.note_on(group)}"
         for rule in rules
@@ -102,16 +111,16 @@ def left_out(
     return tuple(sorted(reasons))
 
 
-def _parts(
+def _by_pair(
     rule: GateRule,
     report: Report,
     arm: str,
 ) -> Iterator[GateRule]:
-    """The rule for this arm; if it is on the largest of several gaps, a rule for each pair.
+    """The rule for this arm; if it is about the largest of several gaps, a rule for each pair.
 
-    To say that the largest keeps a limit is to say that each does, each by its own interval. A rule
-    that is not on a gap, or names its two groups, stays one rule; so does one by a grouping that
-    the arm has no comparison for, and the search for its numbers then says why there are none.
+    The largest gap keeps a limit where each gap does, each by its own interval. A rule that is not
+    about a gap, or names its groups, stays one rule. So does one by a grouping for which the arm
+    has no comparison: the search for its numbers then says why there are none.
     """
     rule = replace(rule, arm=arm)
     if rule.metric.kind != "gap":
@@ -133,9 +142,10 @@ def _comparisons(
     report: Report,
     arm: str,
 ) -> Iterator[Comparison]:
-    """The arm's comparisons by the rule's grouping, or by every grouping if it names none.
+    """The arm's comparisons by the rule's grouping, or by every grouping if the rule names none.
 
-    One for each reference; a comparison without one measures the arm alone and is left out.
+    There is one for each reference of the arm. A comparison without a reference measures the arm
+    alone and is left out.
     """
     for comparison in report.comparisons:
         named = rule.group is None or comparison.grouping == rule.group.grouping
@@ -144,15 +154,16 @@ def _comparisons(
 
 
 def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
-    """The outcome for one number at a one-sided ``level``, with the bounds that decide it.
+    """Test one number, the target, at a one-sided ``level``.
 
-    ``bound`` must keep the rule for a pass; a rule that ``other_bound`` breaks is given up. Both
-    are None where there is no interval; ``reason`` then says why, and is "" elsewhere.
+    The result has the two limits that decide: ``bound``, at the level, must keep the rule for a
+    pass; ``other_bound``, the 95 % limit on the other side, breaks the rule where it is beyond.
+    Both are None where the number has no interval: then it is undecided, and ``reason`` says why.
     """
     reading, estimate = target.reading, target.reading.number
     value, bound, futility, reason = estimate.value, None, None, reading.reason
     outcome: Outcome = "undecided"
-    if not reason and estimate.is_exact and value is not None:
+    if not reason and estimate.is_exact and value is not None:  # as an epsilon is
         bound = futility = value
         outcome = "breaks" if rule.fails(value) else "passes"
     elif not reason:
@@ -184,7 +195,10 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
 
 
 def _number(target: Target) -> Number | None:
-    """A mean with its variances over seeds and records; None where it has no interval."""
+    """The target's mean over seeds with its variances, which its limits are made of.
+
+    None where it has no interval, as with fewer than two seeds.
+    """
     estimate = target.reading.number
     if not isinstance(estimate, Estimate) or estimate.value is None or estimate.ends is None:
         return None

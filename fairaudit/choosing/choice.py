@@ -1,4 +1,8 @@
-"""What `choose` found: the part of a report that only a choice has."""
+"""What `choose` found: the part of a report that only a choice has.
+
+A choice tests arms: an arm is a method at an epsilon. Each test is one look, at a number of seeds;
+an arm that stays undecided gets another look, with more of them.
+"""
 
 import math
 from typing import Literal
@@ -11,21 +15,22 @@ Status = Literal["recommended", "none passes", "undecided"]
 
 
 class TestedNumber(Part):
-    """One number that a rule was held against at one look.
+    """One number that was tested against a rule at one look.
 
     Args:
-        rule: Its text.
-        metric: What it is about.
-        limit: Its number.
-        reference, grouping, group: Where the number stands; ``group`` is "" for all rows.
+        rule: The rule's text.
+        metric: Name of what the rule is about.
+        limit: The number that the rule names.
+        reference, grouping, group: Whose number it is: against which reference, of which group;
+            ``group`` is "" for all rows.
         unit: ``fraction``, ``ratio``, ``nats``, or "" for an epsilon.
         value: Mean over seeds, None where it is undefined.
-        bound: The one-sided limit at the test's level, on the side that fails: it must keep the
-            rule.
+        bound: The one-sided limit of the number at the test's level, on the side where the rule
+            fails: it must keep the rule for a pass. None where there is no interval.
         other_bound: The one-sided 95 % limit on the other side: where it breaks the rule, no more
-            seeds are tried.
-        outcome: What the rule says.
-        reason: Why it says nothing, or "".
+            seeds are tried. None where there is no interval.
+        outcome: Whether the number passes, breaks the rule, or neither yet.
+        reason: Why the number cannot be judged, or "".
     """
 
     rule: str
@@ -43,20 +48,20 @@ class TestedNumber(Part):
 
 
 class Tested(Part):
-    """One arm at one look, in the order in which they were looked at.
+    """What one look at one arm found.
 
     Args:
-        method: With its variant.
-        arm: Its key.
+        method: Name of the method, with its variant.
+        arm: Key of the arm.
         target_epsilon: As asked for.
-        epsilon: As reached: PLD, or RDP where the search for settings is charged.
-        look: The first is 1.
-        seeds: So many were trained.
-        outcome: The worst of its numbers.
-        numbers: All of them.
-        left_out: Groups too small to be judged.
+        epsilon: As reached: by PLD, or by RDP where the search for settings is charged.
+        look: Number of the look at this arm; the first is 1.
+        seeds: How many were trained.
+        outcome: The worst outcome of its numbers.
+        numbers: Every number that a rule is about.
+        left_out: Groups too small to be judged, with the reason.
         gap, cost, accuracy: With 95 % intervals, for readers; ``cost`` is that of the group that
-        pays most, ``cost_group``.
+            pays most, ``cost_group``.
         trainings: A digest of all that the trainings follow from.
     """
 
@@ -77,10 +82,10 @@ class Tested(Part):
 
     @property
     def distance(self) -> tuple[bool, float]:
-        """How far it is from passing: (whether it breaks a rule, half-widths beyond the limit).
+        """How far the arm is from passing, to find the nearest of several: smaller is nearer.
 
-        Smaller is nearer. The half-widths are those of the number that is farthest beyond, infinite
-        where one has no interval.
+        First whether it breaks a rule, then how far beyond a rule's limit its farthest number has
+        its bound, in half-widths of that number's interval; infinite where one has no interval.
         """
         far = 0.0
         for number in self.numbers:
@@ -96,7 +101,8 @@ class Tested(Part):
 class OfMethod(Part):
     """What became of one method: its arm of the smallest epsilon that passes, and why it ended.
 
-    ``arm`` and ``target_epsilon`` are None where none passes.
+    ``arm`` and ``target_epsilon`` are None where none passes. ``ended`` says in words why no
+    smaller epsilon was tested.
     """
 
     method: str
@@ -109,18 +115,18 @@ class Choice(Study):
     """The answer of `fairaudit choose`; its trainings are the report's own.
 
     Args:
-        rules: As they were given -> in words.
-        level: Of each test, one-sided.
+        rules: The rules as they were given -> in words.
+        level: One-sided level of each test.
         looks: Seeds at each look.
         status: ``recommended``; ``none passes``: every method breaks a rule at its largest epsilon;
             ``undecided``: no method passes, and at least one might.
-        arm: That is recommended, or None.
-        nearest: The arm that came nearest to passing, where none does.
+        arm: Key of the arm that is recommended, or None.
+        nearest: Key of the arm that came nearest to passing, where none does; else None.
         answer: In one sentence.
         methods: In the order of the command.
         tests: In the order in which they were made.
         promise, conditions: What is promised, and on which conditions.
-        failed: Trainings that ended without a model, by arm and seed.
+        failed: Trainings that ended without a model: arm, seed and message of each.
     """
 
     name: str = "choosing"
@@ -140,14 +146,17 @@ class Choice(Study):
 
     @property
     def told(self) -> "Tested":
-        """The last look at the arm that is recommended, else at the nearest."""
+        """The last look at the arm that the answer is about: recommended, else the nearest."""
         return self.last(self.arm or self.nearest or "")
 
     def last(self, arm: str) -> Tested:
-        """The last look at an arm."""
+        """The last look at the arm of that key, which was tested."""
         return next(test for test in reversed(self.tests) if test.arm == arm)
 
     def ended_at(self, method: OfMethod) -> Tested:
-        """The last look at the smallest epsilon that passes, else at the one that ended it."""
+        """The last look at a method's smallest epsilon that passes; if none, at its last epsilon.
+
+        Where none passes, its last epsilon is the one that ended the method.
+        """
         of_method = [test for test in self.tests if test.method == method.method]
         return self.last(method.arm or of_method[-1].arm)

@@ -1,4 +1,8 @@
-"""A choice: plan once, look with more and more seeds at fewer and fewer arms, answer."""
+"""A choice: plan once, look with more and more seeds at fewer and fewer arms, answer.
+
+An arm is a method at an epsilon. A look is an audit of some arms with a number of seeds; what it
+says of one arm is a test of the rules.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +29,7 @@ from fairaudit.report.reproduce import FRAME, reproduce_command
 from fairaudit.report.write import write_report
 from fairaudit.results.estimates import interval_of
 
-_MANY_LOOKS = 1000  # of seeds; each doubling costs level
+_MANY_LOOKS = 1000  # the most seeds of a look: each doubling is one look more, which costs level
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class Candidates:
 
     @property
     def course(self) -> Course:
-        """At its start."""
+        """The course of the tests at its start, with every method at its largest epsilon."""
         return Course(
             {name: [arm.key for arm in arms] for name, arms in self.families.items()}, self.looks
         )
@@ -56,17 +60,17 @@ class Candidates:
         key: str,
         level: float,
     ) -> Tested:
-        """What the look says of one arm, with the figures that a reader wants beside it.
+        """Test one arm by the report of a look, and add the figures that a reader wants beside.
 
         Args:
             prepared: The audit, for its rules.
             report: Of the look.
             key: Of the arm.
-            level: Of each test, one-sided.
+            level: One-sided level of each test.
         """
         name, arm = next((n, a) for n, arms in self.families.items() for a in arms if a.key == key)
         facts = next(facts for facts in report.arms if facts.key == key)
-        # Of the grouping that steers, against its own reference.
+        # By the first grouping, against the method's own reference.
         first = next(c for c in report.costs if c.arm == key)
         numbers = numbers_of(prepared.rules, report, key, level)
         gap = main_gap(first)
@@ -101,7 +105,13 @@ class Candidates:
         tests: Sequence[Tested],
         failed: tuple[str, ...],
     ) -> Choice:
-        """The answer after these tests, and everything that led to it."""
+        """The answer, and everything that led to it.
+
+        Args:
+            course: After the last look.
+            tests: All that were made, in their order.
+            failed: Trainings that ended without a model, a line for each.
+        """
         last = {test.arm: test for test in tests}  # arm -> its last look
         # Of each method that passed somewhere, the smallest epsilon: the last that passed.
         passing = [last[arms[-1]] for arms in course.passed.values() if arms]
@@ -160,12 +170,17 @@ def candidates(
 ) -> Candidates:
     """Read the table and decide which arms are candidates, with how many seeds at each look.
 
+    Args:
+        resolved: The options, with where each value comes from.
+        seeds_max: Seeds of the last look.
+        listener: Who watches.
+
     Raises:
         FairauditError: As of an audit; or a rule or method that nothing can be chosen by.
     """
     refuse_unfit(parse_rules(resolved.config.fail_on))
     first = resolved.config.seeds
-    if resolved.origins["seeds"] == DEFAULT:
+    if resolved.origins["seeds"] == DEFAULT:  # not given
         first = min(FIRST_LOOK, seeds_max)
     if not LEAST_SEEDS <= first <= seeds_max <= _MANY_LOOKS:
         raise ConfigError(
@@ -187,11 +202,11 @@ def choose(
     on_look: Callable[[Tested], None] = lambda test: None,
     command: Sequence[str] = (),
 ) -> Report:
-    """Look until every method has ended; write the report of all that was trained.
+    """Test arms, look after look, until every method has ended; write the report of all trainings.
 
-    The choice is one of its studies. A look is an audit of the arms that are still in play, with
-    more seeds; finished trainings are kept, so a choice that was stopped goes on where it was, and
-    comes to the same end.
+    The report holds the choice as one of its studies. A look is an audit of the arms that are still
+    in play, with more seeds; finished trainings are kept, so a choice that was stopped goes on
+    where it was, and comes to the same end.
 
     Args:
         found: What :func:`candidates` decided.
@@ -239,9 +254,9 @@ def choose(
 
 
 def exit_code(choice: Choice) -> int:
-    """The command's exit code: 0 for a recommendation.
+    """The command's exit code: 0 where an arm is recommended.
 
-    4 none, and a training failed; 3 none: nothing passes, or it is undecided.
+    Where none is: 4 if a training failed, else 3, for nothing passes or it is undecided.
     """
     if choice.status == "recommended":
         return EXIT_OK
@@ -249,7 +264,11 @@ def exit_code(choice: Choice) -> int:
 
 
 def _refuse_options(resolved: ResolvedConfig) -> None:
-    """Options of `run` that would say something else here than they do there."""
+    """Refuse options of `run` that do not go with a choice.
+
+    Raises:
+        ConfigError: Such an option was given.
+    """
     config = resolved.config
     if config.noise_multiplier is not None:
         raise ConfigError(
@@ -276,9 +295,9 @@ def _refuse_options(resolved: ResolvedConfig) -> None:
 
 
 def _families(plan: Plan) -> dict[str, list[Arm]]:
-    """Each method in each form, by falling epsilon.
+    """The arms that can be chosen: method with its variant -> its arms, the largest epsilon first.
 
-    A control and a check of the audit are no candidates.
+    References, controls and self-checks are left out.
 
     Raises:
         ConfigError: A form without an established guarantee was asked for, or no candidate is left.
@@ -310,10 +329,14 @@ def _families(plan: Plan) -> dict[str, list[Arm]]:
 
 
 def _allowed(families: Mapping[str, Sequence[Arm]], prepared: Audit) -> dict[str, list[Arm]]:
-    """Without the arms that break a rule about epsilon or delta: known, so nothing is tested.
+    """The families without the arms that break a rule about epsilon or delta.
+
+    Both are known before training, so such a rule needs no test. A method that has no arm left is
+    left out.
 
     Raises:
-        ConfigError: No arm is left, or such a rule is on an own module that is not trusted.
+        ConfigError: No arm is left; or there is such a rule, and a guarantee rests on a module of
+            the user's own without ``--trust-module``.
     """
     rules = [rule for rule in prepared.rules if rule.metric.kind == "arm"]
     if rules and not prepared.plan.config.trust_module:
@@ -331,6 +354,7 @@ def _allowed(families: Mapping[str, Sequence[Arm]], prepared: Audit) -> dict[str
         spent = {"epsilon": epsilon.headline, "epsilon_rdp": epsilon.rdp}
         for rule in rules:
             value = spent.get(rule.metric.key, prepared.plan.training.delta)
+            # None: the arm has no epsilon by that accountant.
             if value is None or rule.fails(value):
                 return False
         return True
@@ -349,6 +373,7 @@ def _allowed(families: Mapping[str, Sequence[Arm]], prepared: Audit) -> dict[str
 
 
 def _target(arm: Arm) -> float:
+    """The epsilon that a candidate's noise is calibrated to."""
     assert arm.privacy.target_epsilon is not None, "a candidate is calibrated"
     return arm.privacy.target_epsilon
 
@@ -362,15 +387,15 @@ def _look(
     *,
     split: Sequence[str] = (),
 ) -> Report:
-    """The report of one audit: of some arms, each with its own number of seeds.
+    """Train some arms, each at its own number of seeds, and report them as one audit.
 
     Args:
         prepared: The whole audit.
         rundir: Keeps finished trainings.
-        looks: Arm -> seeds.
+        looks: Key of an arm -> its seeds.
         listener: Who watches the trainings.
         command: As typed, for the report.
-        split: Arms for which trainings beside them then split the costs that were detected.
+        split: Arms whose detected costs are split into parts, by trainings that come afterwards.
     """
     plan = narrowed(prepared.plan, looks)
     resolved = replace(
@@ -388,9 +413,10 @@ def _look(
 
 
 def _reproduce(resolved: ResolvedConfig, looks: Sequence[int]) -> str:
-    """The command of the choice: that of an audit, with another name and numbers of seeds.
+    """The command or the Python call that makes this choice again, for the report.
 
-    ``--seeds`` is that of the first look, where it was given; ``--seeds-max`` is left out at 20.
+    It is an audit's, with another name and numbers of seeds: ``--seeds`` is that of the first look,
+    where it was given; ``--seeds-max`` is left out where it is the default.
     """
     seeds_are_given = resolved.origins["seeds"] != DEFAULT
     config = resolved.config.model_copy(

@@ -12,7 +12,8 @@ from fairaudit.config.options import OF_OTHER_CODE
 _SEEDS_MAX = typer.Option(
     help="Seeds of the last look, where it still cannot be told.", metavar="N"
 )
-# Of `run`'s options: those that no choice can be made with, and what another default is said of.
+# Of `run`'s options: those that no choice can be made with, which `--help` leaves out; and the help
+# of those that have another default here.
 _UNLISTED = {
     "noise_multiplier",
     "tune_privacy",

@@ -16,7 +16,10 @@ from fairaudit.report.safe_names import plain
 
 
 def course_lines(pool: Candidates, cores: int) -> Iterator[str]:
-    """Methods with their epsilons in the order of the tests, the looks, how long it may take."""
+    """Lines before the first look: each method's epsilons in the order of the tests, and the looks.
+
+    With the looks stands how long the first one and all of them may take on so many cores.
+    """
     plan = pool.prepared.plan
     for name, arms in pool.families.items():
         targets = " then ".join(f"{arm.privacy.target_epsilon:g}" for arm in arms)
@@ -35,7 +38,7 @@ def course_lines(pool: Candidates, cores: int) -> Iterator[str]:
 
 
 def look_line(test: Tested) -> str:
-    """One line for the terminal: what one look at one arm has shown."""
+    """One line for the terminal: the outcome of one look at one arm, with a number that decided."""
     # A number that made the outcome: the worst of all numbers is the test's.
     first = next(number for number in test.numbers if number.outcome == test.outcome)
     outcome = OUTCOMES[test.outcome]
@@ -46,7 +49,7 @@ def look_line(test: Tested) -> str:
 
 
 def answer_lines(report: Report) -> Iterator[str]:
-    """The section of the report that holds the answer, as far as a terminal has room for it."""
+    """The answer as lines: the short form of the report's section, then trainings that failed."""
     answer = section(report)
     assert answer is not None
     assert answer.brief is not None
@@ -59,7 +62,7 @@ def answer_lines(report: Report) -> Iterator[str]:
 
 
 def choice_command(choice: Choice) -> str:
-    """The answer as a workflow command: a notice of a recommendation, an error where there is none.
+    """The answer as a line that GitHub shows beside a job: a notice, or an error for no arm.
 
     Source: GitHub, workflow commands for GitHub Actions.
     """

@@ -33,14 +33,14 @@ def choose_epsilon(
     Args:
         data: As of :func:`fairaudit.run_audit`.
         fail_on: The rules, as failing conditions: ``privacy_cost_gap > 2pt``, or several.
-        group, label, method, model: As there.
+        group, label, method, model, listener: As of :func:`fairaudit.run_audit`.
         seeds_max: Seeds of the last look; ``seeds`` are those of the first, 10 unless given.
-        listener: As there.
         on_look: Called with every test as it is made.
-        options: As there, ``epsilon`` with all that are to be tested.
+        options: As of :func:`fairaudit.run_audit`; ``epsilon`` is all that are to be tested.
 
     Raises:
-        FairauditError: As there; a rule or a method that nothing can be chosen by.
+        FairauditError: As of :func:`fairaudit.run_audit`; a rule or a method that nothing can be
+            chosen by.
     """
     if fail_on:
         options["fail_on"] = fail_on

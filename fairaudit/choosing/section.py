@@ -101,7 +101,7 @@ def section(report: Report) -> Section | None:
 
 
 def _tests(choice: Choice) -> Iterator[tuple[Cell, ...]]:
-    """A row for every number that a test read, in the order of the tests."""
+    """Rows of the table of tests: one for each number of each test, in the order of the tests."""
     for place, test in enumerate(choice.tests, start=1):
         for number in test.numbers:
             where = ""
@@ -124,7 +124,11 @@ def _tests(choice: Choice) -> Iterator[tuple[Cell, ...]]:
 
 
 def number_text(number: TestedNumber) -> str:
-    """A number with the limit that decides about it: the other one where the rule is broken."""
+    """One tested number in words: its value, the one-sided limit that decides, the rule's limit.
+
+    What decides is the limit at the test's level; where the rule is broken, the 95 % limit on the
+    other side.
+    """
     where = ""
     if number.group:
         where = f" ({number.group})"
@@ -142,7 +146,7 @@ def number_text(number: TestedNumber) -> str:
 
 
 def shown(number: TestedNumber, value: float) -> str:
-    """A value in the unit in which people read it."""
+    """A value of a tested number, or its limit, in the unit in which people read it."""
     if number.unit == "nats":
         return f"{value:.3g} nats"
     if number.unit != "fraction":

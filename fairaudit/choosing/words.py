@@ -32,7 +32,10 @@ def answer(status: Status, test: Tested) -> str:
 
 
 def ended(stopped: Tested | None) -> str:
-    """Why a method was not tested at a smaller epsilon; None: there was none."""
+    """Why a method was tested at no smaller epsilon.
+
+    ``stopped``: the last look at the arm that ended the method; None: all of its epsilons passed.
+    """
     if stopped is None:
         return "passes at every epsilon that was asked for"
     open_ones = [number for number in stopped.numbers if number.outcome == stopped.outcome]
@@ -48,7 +51,14 @@ def conditions(
     looks: Sequence[int],
     tests: Sequence[Tested],
 ) -> Iterator[str]:
-    """How the error is shared, and whom the promise leaves out."""
+    """Sentences on how the error is shared among tests, and on groups that the promise leaves out.
+
+    Args:
+        level: One-sided level of each test.
+        methods: How many.
+        looks: Seeds at each look.
+        tests: All that were made.
+    """
     sizes = ", ".join(map(str, looks))
     yield (
         f"The {100 * ALPHA:g} % are shared by {numbered(methods, 'method')} and "
