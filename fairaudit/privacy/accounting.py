@@ -1,4 +1,9 @@
-"""Events to epsilon and back; the only importer of dp_accounting, lazily: it takes 2 s to load."""
+"""Events to epsilon and back, by the library dp_accounting.
+
+PLD is accounting by privacy loss distributions, RDP by Renyi divergences. A charge is all that both
+need of an event: so many equal Gaussian releases on Poisson samples. sigma is a noise multiplier.
+The library is imported where it is called, for that takes 2 s; only this file and selection.py may.
+"""
 
 import logging
 import math
@@ -12,21 +17,24 @@ from fairaudit.errors import PrivacyError
 from fairaudit.privacy.events import Gaussian, NoisyRelease, PrivacyEvent, SampledGaussian, shown_up
 
 Accountant = Literal["pld", "rdp"]
-_OfLibrary = Any  # dp_accounting has no types
+_OfLibrary = Any  # an object of dp_accounting, which has no types
 
 SMALLEST_DELTA = 1e-10  # below it the accountant's own rounding is as large as delta
 SMALLEST_SIGMA, LARGEST_SIGMA = 0.02, 1e4
 TOLERANCE = 2e-3  # a calibrated epsilon lies within this fraction below its target
 
-_INTERVAL = 1e-4  # privacy losses are rounded up to multiples of it
-_COARSE = 10  # a search may round this much more
-CURVE_DELTA = 1e-6  # at which the epsilon is read that a curve's range follows from
-LARGEST_CURVE = 300.0  # beyond it exp(epsilon) is no bound on anything, and overflows
+_INTERVAL = 1e-4  # nats: privacy losses are rounded up to multiples of it
+_COARSE = 10  # times that interval where only an approximate answer is needed
+CURVE_DELTA = 1e-6  # the epsilon at this delta sets the range of a privacy curve
+LARGEST_CURVE = 300.0  # beyond this epsilon exp(epsilon) bounds nothing, and overflows
 _PLD_LIMIT = 1e6  # an RDP epsilon beyond it means no protection; PLD would only overflow on it
 
 
 class _Charge(NamedTuple):
-    """``steps`` Poisson-sampled Gaussians: all that an accountant needs to know."""
+    """``steps`` Gaussian releases of noise multiplier ``sigma``: all that an accountant needs.
+
+    The sampling rate is 1 / steps_per_epoch; 1 means that nothing is sampled. sigma 0 is no noise.
+    """
 
     steps_per_epoch: int
     sigma: float
@@ -67,12 +75,13 @@ def composed_epsilon(events_with_counts: Iterable[tuple[PrivacyEvent, int]], del
 
 
 class PrivacyCurve(NamedTuple):
-    """Epsilon -> the least delta that is proved beside it; never too small.
+    """What is proved of a mechanism at every epsilon, not at one delta alone.
 
     Args:
-        delta: For adding and for removing a record.
-        least, most: Between which epsilons it is of use; ``least`` is 0 where it knows no negative
-            ones.
+        delta: From an epsilon to the least delta that is proved for it, never too small; for adding
+            and for removing a record.
+        least, most: The range of epsilons in which the curve is of use; ``least`` is 0 where it
+            knows no negative ones.
     """
 
     delta: Callable[[float], float]
@@ -81,15 +90,15 @@ class PrivacyCurve(NamedTuple):
 
 
 def privacy_curve(event: PrivacyEvent) -> PrivacyCurve | None:
-    """The whole curve of one run; None where nothing is proved."""
+    """The curve of one run by PLD; None without noise, or where epsilon is above LARGEST_CURVE."""
     charges = _charges([(event, 1)])
     if any(charge.sigma == 0.0 for charge in charges):
         return None
-    size = _rdp(charges, CURVE_DELTA)  # epsilon, about
+    size = _rdp(charges, CURVE_DELTA)  # a rough epsilon, which sets the range and the rounding
     if size > LARGEST_CURVE:
         return None
-    # Rounding losses up adds to delta with the number of steps; so many digits leave rates right to
-    # 1e-4.
+    # Rounding losses up makes delta too large, the more so the more steps there are. This interval
+    # leaves an attacker's rates (tradeoff.py) right to 1e-4.
     interval = _COARSE * _interval(size) * min(1.0, math.sqrt(1e3 / max(c.steps for c in charges)))
     composed = _composed(charges, interval)
     most = 2.0 * size + 5.0
@@ -101,10 +110,10 @@ def privacy_curve(event: PrivacyEvent) -> PrivacyCurve | None:
 
 
 def joint(events: Sequence[SampledGaussian]) -> SampledGaussian:
-    """The one event of arms that train side by side on the same Poisson sample.
+    """One event for several arms that train side by side on the same Poisson samples.
 
-    Each step then says everything about one sample, so its releases add up inside the step. That
-    also covers an arm that reads what another one released.
+    Each of its steps releases what the steps of all arms release, about one sample. That also
+    covers an arm that reads what another one released.
 
     Raises:
         ValueError: No event, or events whose steps differ: they cannot share a sample.
@@ -185,9 +194,11 @@ def calibrate_gaussian(count: int, delta: float, target_epsilon: float) -> float
 
 
 def checked_delta(delta: float) -> float:
-    """Delta, where it can be accounted for.
+    """Return delta unchanged, or refuse one that cannot be accounted for.
 
-    Raises: as :func:`epsilon`; ValueError outside (0, 1).
+    Raises:
+        ValueError: Delta outside (0, 1).
+        PrivacyError: Delta below SMALLEST_DELTA.
     """
     if not 0.0 < delta < 1.0:
         raise ValueError(f"delta must lie between 0 and 1, not {delta}")
@@ -201,13 +212,17 @@ def checked_delta(delta: float) -> float:
 
 
 def _charges(events_with_counts: Iterable[tuple[PrivacyEvent, int]]) -> tuple[_Charge, ...]:
-    """What is charged, equal mechanisms merged, so that equal questions meet in the cache."""
+    """The charges of events, each released ``count`` times; empty where no step is taken.
+
+    They are sorted, and those of equal rate and sigma are merged, so that equal questions find the
+    same entry in the cache of :func:`_epsilon`.
+    """
     steps: Counter[tuple[int, float]] = Counter()
     for event, count in events_with_counts:
         # The inverse of an inverse is off by a bit or two; no accountant sees the 12th digit.
         sigma = float(f"{event.effective_noise_multiplier:.12g}")
         if isinstance(event, Gaussian):
-            rate = 1
+            rate = 1  # steps per epoch, the inverse of the sampling rate
         else:
             rate = event.steps_per_epoch
         if event.steps * count > 0:
@@ -228,10 +243,11 @@ def _epsilon(
     delta: float,
     accountant: Accountant,
 ) -> float:
-    """Epsilon of composed (sampled) Gaussians at ``delta``: 0 for none, infinite without noise.
+    """Epsilon of the composed charges at ``delta``: 0 without charges, infinite without noise.
 
-    PLD is exact up to discretisation, on the safe side. It is asked only where RDP's bound, which
-    says how fine to discretise, lies above 0 and below ``_PLD_LIMIT``; elsewhere that bound stands.
+    PLD is exact but for rounding privacy losses up, which is on the safe side. It is asked only
+    where RDP's bound, which says how finely to round, lies above 0 and below ``_PLD_LIMIT``;
+    elsewhere RDP's bound is the answer.
     """
     if not charges:
         return 0.0
@@ -249,18 +265,19 @@ def _epsilon(
     if accountant == "rdp" or not 0.0 < by_rdp < _PLD_LIMIT:
         return by_rdp
     value = _pld(charges, delta, _interval(by_rdp))
-    # RDP is far off where noise is tiny or steps are few; the interval chosen by it was too wide.
+    # RDP is far too large where noise is tiny or steps are few; then the interval chosen by it was
+    # too wide, and PLD is asked again with a finer one.
     if value < 0.25 * by_rdp:
         value = _pld(charges, delta, _interval(value))
     return value
 
 
 def _interval(size: float) -> float:
-    """The discretisation for an epsilon of about that size.
+    """The interval, in nats, to which PLD rounds privacy losses for an epsilon of about ``size``.
 
-    The usual one between 1 and 7. Finer below, where rounding up T small losses would show; coarser
-    above, where the distribution would fill the memory. In powers of two, so that neighbours share
-    it.
+    It is ``_INTERVAL`` for an epsilon between 1 and 7; finer below, where the rounding of many
+    small losses would show; coarser above, where the distribution would fill the memory. It moves
+    in powers of two, so that similar questions share the cached distributions.
     """
     if size < 1.0:
         relative = size
@@ -300,12 +317,12 @@ def _pld(
     delta: float,
     interval: float,
 ) -> float:
-    """Epsilon by privacy loss distributions, discretised at ``interval``."""
+    """Epsilon by privacy loss distributions whose losses are rounded up to ``interval`` nats."""
     return float(_composed(charges, interval).get_epsilon_for_delta(delta))
 
 
 def _composed(charges: tuple[_Charge, ...], interval: float) -> _OfLibrary:
-    """The composed privacy loss distribution of all charges (the library's own type)."""
+    """The privacy loss distribution (of the library's type) of one or more charges together."""
     whole = None
     for charge in charges:
         if charge.steps_per_epoch == 1:  # full batches: one Gaussian, exactly
@@ -323,7 +340,7 @@ def _composed(charges: tuple[_Charge, ...], interval: float) -> _OfLibrary:
 
 @lru_cache(maxsize=32)
 def _one_step(steps_per_epoch: int, sigma: float, interval: float) -> _OfLibrary:
-    """The privacy loss of one step: what ``PLDAccountant`` builds, kept between compositions."""
+    """The privacy loss distribution of one step, cached, as the library's accountant builds it."""
     with quiet():
         from dp_accounting.pld import privacy_loss_distribution  # lazily: 2 s
 
@@ -339,27 +356,34 @@ def _total_sigma(
     delta: float,
     target: float,
 ) -> float:
-    """sigma_total: the multiplier of one Gaussian per step that meets the target.
+    """sigma_total: the noise multiplier of one Gaussian per step that meets the target epsilon.
 
-    The coarse search's answer is corrected by secants on logarithms of the fine accountant.
+    It starts from :func:`_coarse_sigma` and corrects it by the secant method on log(sigma) and
+    log(epsilon), at full precision.
+
+    Raises:
+        PrivacyError: Even LARGEST_SIGMA costs more than the target.
     """
-    sigma, slope = _searched(steps_per_epoch, steps, delta, target)
+    sigma, slope = _coarse_sigma(steps_per_epoch, steps, delta, target)
     seen: tuple[float, float] | None = None  # logarithms of the last sigma and its epsilon
     for _ in range(30):
         # Few digits: the last ones of an accountant change with the libraries, and bits of noise
         # with them.
         sigma = min(rounded_up(sigma, digits=6), LARGEST_SIGMA)
         value = _epsilon((_Charge(steps_per_epoch, sigma, steps),), delta, "pld")
+        # At the floor less noise is not tried, however far below the target epsilon lies. Elsewhere
+        # 1e-6 leaves room for the accountant's last digits.
         at_the_floor = sigma <= SMALLEST_SIGMA and value <= target
         if at_the_floor or (1.0 - TOLERANCE) * target <= value <= (1.0 - 1e-6) * target:
             return sigma
         if sigma == LARGEST_SIGMA and value > target:
             break
-        # Where all that the steps reveal lies within delta, so small a target has no noise of its
-        # own.
+        # All that the steps reveal lies within delta: this noise is enough, and an epsilon of 0 has
+        # no logarithm to go on from.
         if value == 0.0:
             return sigma
         point = (math.log(sigma), math.log(value))
+        # The slope is held between plausible values, lest the accountant's rounding mislead it.
         if seen and abs(point[0] - seen[0]) > 1e-4:
             slope = _bounded(
                 (point[1] - seen[1]) / (point[0] - seen[0]),
@@ -377,16 +401,17 @@ def _total_sigma(
     )
 
 
-def _searched(
+def _coarse_sigma(
     steps_per_epoch: int,
     steps: int,
     delta: float,
     target: float,
 ) -> tuple[float, float]:
-    """Where a coarse accountant meets the target, and d log(epsilon) / d log(sigma) there.
+    """About the noise multiplier that meets the target, and d log(epsilon) / d log(sigma) there.
 
-    Secants on logarithms, from the central limit mu = q sqrt(T (exp(1/sigma^2) - 1)). They need not
-    converge: the caller goes on from wherever they end, with the fine accountant.
+    The secant method on logarithms, with coarsely rounded privacy losses, which is faster. It
+    starts from the central limit mu = q sqrt(T (exp(1/sigma^2) - 1)). It need not converge: the
+    caller goes on from wherever it ends, at full precision.
 
     Source: Bu et al. 2020.
     """
@@ -400,7 +425,7 @@ def _searched(
     interval = _COARSE * _interval(target)
 
     def excess(log_sigma: float) -> float:
-        """Log of epsilon over the target, whose root is the noise multiplier sought."""
+        """log(epsilon / target) at that noise multiplier; 0 at the one that is sought."""
         charge = _Charge(steps_per_epoch, math.exp(log_sigma), steps)
         return math.log(
             max(
@@ -416,7 +441,7 @@ def _searched(
 
     low, high = math.log(SMALLEST_SIGMA), math.log(LARGEST_SIGMA)
     point = _bounded(math.log(guess), low, high)
-    value, slope = excess(point), -1.5  # a usual slope, until two points tell it
+    value, slope = excess(point), -1.5  # a usual slope, until two points give one
     for _ in range(60):
         if abs(value) < 2e-4:
             break
@@ -433,7 +458,7 @@ def _searched(
         if next_point == point:  # the target lies beyond a limit of sigma
             break
         then = excess(next_point)
-        # Closer points tell no slope: the accountant's rounding is as large as their difference.
+        # Closer points give no slope: the accountant's rounding is as large as their difference.
         if abs(next_point - point) > 1e-3:
             slope = _bounded(
                 (then - value) / (next_point - point),
@@ -459,14 +484,18 @@ def rounded_up(value: float, digits: int) -> float:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Hold back log lines on orders that are left out: that only loosens (docs/methods.md 2.2)."""
+    """Inside the block dp_accounting's log lines are held back.
+
+    They say that some Renyi orders are left out, which only makes a bound looser.
+    """
     logger = logging.getLogger("absl")
-    logger.addFilter(_nothing)
+    logger.addFilter(_let_none_pass)
     try:
         yield
     finally:
-        logger.removeFilter(_nothing)
+        logger.removeFilter(_let_none_pass)
 
 
-def _nothing(record: logging.LogRecord) -> bool:
+def _let_none_pass(record: logging.LogRecord) -> bool:
+    """A filter of a logger: False, so that the line is dropped."""
     return False

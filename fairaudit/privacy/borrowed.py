@@ -1,4 +1,4 @@
-"""The global generators, lent to code that knows no other: at a named state, and put back."""
+"""The global random generators, seeded for code that knows no other, and put back afterwards."""
 
 import hashlib
 import random
@@ -11,10 +11,11 @@ import torch
 
 @contextmanager
 def global_stream(*labels: int) -> Iterator[None]:
-    """Inside the block, foreign code's draws follow from ``labels`` alone, on every device.
+    """Inside the block, draws from global generators follow from ``labels`` alone.
 
-    Those of PyTorch, NumPy and Python. For starts and dropout masks of models that this program did
-    not write; no noise of a release is drawn from it.
+    These are the generators of PyTorch on every device, of NumPy and of Python; after the block
+    they are in the state that they had before. For starting parameters and dropout masks of models
+    that this program did not write; no noise of a release is drawn from them.
     """
     digest = hashlib.sha256(repr(labels).encode()).digest()
     python_state, numpy_state = random.getstate(), np.random.get_state()

@@ -1,4 +1,8 @@
-"""What was released about the training records, as frozen data that an accountant can read."""
+"""What was released about the training records, as frozen data that an accountant can read.
+
+An event is a :class:`SampledGaussian` (a training by steps on Poisson samples) or a
+:class:`Gaussian` (releases about all records). Accountants read the same properties of both.
+"""
 
 import math
 from dataclasses import asdict, dataclass
@@ -8,9 +12,10 @@ MOST_DECIMALS = 6  # of an epsilon that people read
 
 
 def shown_up(epsilon: float) -> str:
-    """An epsilon for people, rounded up: 3.0049 is shown as 3.01, so that none is understated.
+    """An epsilon as text, rounded up: 3.0049 is shown as 3.01, so that none is understated.
 
-    Two decimals, or two digits of a small number: 0.01 for 0.005 would be twice the truth.
+    It has two decimals; a number below 0.1 has two significant digits (0.01 for 0.005 would be
+    twice the truth), up to 6 decimals. "infinite" where the number is not finite.
     """
     exact = Decimal(repr(float(epsilon)))
     if not exact.is_finite():
@@ -63,7 +68,10 @@ class SampledGaussian:
 
     @property
     def effective_noise_multiplier(self) -> float:
-        """sigma_eff, the multiplier of the one Gaussian that is as revealing; 0 without noise."""
+        """sigma_eff: the noise multiplier of the one Gaussian that reveals as much as a whole step.
+
+        0 where any of the releases carries no noise.
+        """
         if any(r.noise_multiplier == 0.0 for r in self.releases):
             return 0.0
         return 1.0 / math.sqrt(sum(r.noise_multiplier**-2 for r in self.releases))
@@ -88,22 +96,22 @@ class Gaussian:
 
     @property
     def steps(self) -> int:
-        """The releases, one after the other."""
+        """``count``: each release counts as one step, as accountants read sampled events."""
         return self.count
 
     @property
     def sample_rate(self) -> float:
-        """1: every record is in every release."""
+        """1: every record enters every release."""
         return 1.0
 
     @property
     def releases(self) -> tuple[NoisyRelease, ...]:
-        """What each release says."""
+        """What one step releases: this release alone."""
         return (NoisyRelease(self.name, self.noise_multiplier),)
 
     @property
     def effective_noise_multiplier(self) -> float:
-        """The multiplier of one release, as it is of one step of a sampled event."""
+        """The noise multiplier of one step, that is of one release and not of all ``count``."""
         return self.noise_multiplier
 
 
@@ -111,7 +119,7 @@ PrivacyEvent = SampledGaussian | Gaussian
 
 
 def event_to_json(event: PrivacyEvent) -> dict[str, object]:
-    """The event as JSON-ready data."""
+    """The event's fields as JSON-ready data, with its kind, "gaussian" or "sampled-gaussian"."""
     fields = asdict(event)
     if isinstance(event, Gaussian):
         return {"kind": "gaussian", **fields}

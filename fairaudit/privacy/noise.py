@@ -1,4 +1,7 @@
-"""The only place where noise is drawn: standard normals from one named stream per replicate."""
+"""The only place where noise is drawn: standard normals from one named stream per replicate.
+
+Replicates are trainings of one model side by side; row r of a noise tensor belongs to replicate r.
+"""
 
 import math
 from collections.abc import Sequence
@@ -31,7 +34,10 @@ def draw_tail(stream: np.random.Generator) -> float:
 
 
 class _Stream:
-    """One replicate's noise; tails come of a generator apart, so that they move no other value."""
+    """One replicate's noise from its seed.
+
+    Values beyond TAIL are redrawn from a second generator, so that a redraw shifts no other value.
+    """
 
     __slots__ = ("_bulk", "_tail")
 
@@ -49,7 +55,7 @@ class _Stream:
             self._redraw(row.view(-1).numpy())
 
     def _redraw(self, values: NDArray[np.floating]) -> None:
-        """What lies beyond TAIL on either side anew: most often one value of many thousands."""
+        """Redraw, in place, each value beyond TAIL on either side; 7 in a million are."""
         for place in ((values > TAIL) | (values < -TAIL)).nonzero()[0].tolist():
             values[place] = math.copysign(draw_tail(self._tail), values[place])
 
@@ -57,12 +63,12 @@ class _Stream:
 class _SecureStream:
     """One replicate's noise from a key stream, by uniforms of 53 bits.
 
-    Values reach up to 12, so no tail is to be mended.
+    Values reach up to 12 standard deviations, so no tail has to be redrawn.
 
-    Each value is half the sum of four normals, two pairs by Box and Muller. A float that came of
-    one or two uniforms can be told from one that cannot have, which gives away what it was added
-    to; of four there are 2**159 candidates. Source: Holohan and Braghin 2021, "Secure random
-    sampling in differential privacy", n = 2; what Opacus does in its secure mode.
+    Each value is half the sum of four normals, two pairs by Box and Muller. A value made of one or
+    two uniforms takes only some of all floats, so that a sum with it can give away what it was
+    added to; of four uniforms there are 2**159 candidates. Source: Holohan and Braghin 2021,
+    "Secure random sampling in differential privacy", n = 2; what Opacus does in its secure mode.
     """
 
     __slots__ = ("_words",)
@@ -71,15 +77,15 @@ class _SecureStream:
         self._words = KeyStream().words
 
     def fill(self, row: Tensor) -> None:
-        """Overwrite a contiguous row on the CPU."""
+        """Overwrite a contiguous row ``[n]`` on the CPU with normal numbers."""
         for part in torch.split(row.view(-1), AT_ONCE):
             part.copy_(self._normals(len(part)))
 
     def _normals(self, size: int) -> Tensor:
         """Standard normals, [size] float64.
 
-        A pair of Box and Muller sums to r (cos a + sin a) = r sqrt(2) cos(a - pi / 4), and a less
-        pi / 4 is as even as a: one cosine of an even angle makes the sum of two normals.
+        A pair of Box and Muller sums to r (cos a + sin a) = r sqrt(2) cos(a - pi / 4). The angle
+        a - pi / 4 is as uniform as a, so r sqrt(2) cos(a) has the law of the sum of two normals.
         """
         words = self._words(4 * size) >> np.uint64(11)
         uniform = torch.from_numpy(words.view(np.int64)).double()
@@ -90,7 +96,7 @@ class _SecureStream:
 
 
 class GaussianNoise:
-    """Standard normals, each replicate from a generator of its own.
+    """A source of standard normals in which each replicate has a generator of its own.
 
     A replicate's numbers depend on its own seed and on the shapes asked for, never on how many
     replicates stand beside it. They are drawn on the CPU whatever the device, so that a run does
@@ -98,8 +104,8 @@ class GaussianNoise:
 
     Args:
         seeds: One seed per replicate, ``[R]``; they must differ in their last 32 bits, which are
-            all that PyTorch's generator reads. Inside :func:`from_operating_system` they decide
-            nothing.
+            all that PyTorch's generator reads. Inside ``from_operating_system`` (streams.py) no
+            number follows from them.
 
     Raises:
         ValueError: Two replicates would draw the same noise; their difference would carry none.
@@ -116,10 +122,12 @@ class GaussianNoise:
 
     @classmethod
     def of_all(cls, parts: Sequence["GaussianNoise"]) -> "GaussianNoise":
-        """The replicates of all parts side by side, each with its own stream, from its beginning.
+        """One source for the replicates of all parts, in their order.
+
+        Each replicate draws what it would have drawn in its own part.
 
         Args:
-            parts: Of which nothing has been drawn.
+            parts: Sources from which nothing has been drawn yet.
 
         Raises:
             ValueError: Two replicates would draw the same noise.
@@ -131,10 +139,10 @@ class GaussianNoise:
         """Overwrite ``out`` with fresh standard normals and return it.
 
         Args:
-            out: ``[R, ...]``, floating point; row r is drawn from generator r.
+            out: ``[R, ...]``, floating point, on any device; row r is drawn from generator r.
 
         Raises:
-            ValueError: ``out`` has not one row per replicate.
+            ValueError: ``out`` does not have one row per replicate.
         """
         shape, replicates = out.shape, len(self._streams)
         if not shape or shape[0] != replicates:
@@ -172,7 +180,7 @@ def noise_stream(
         purpose: ``noise`` for gradients, ``query`` for side queries.
         arm_key: The arm's key: arms that shared noise would reveal the difference of their sums.
         repeats: R, private runs trained side by side; more of them change none of the others.
-        first: Number of the first of them, where others have been drawn before.
+        first: Number of the first repeat, where earlier ones were drawn by another call.
     """
     return GaussianNoise(
         [

@@ -2,8 +2,12 @@
 
 A search draws K, then releases the best by its score of K independent draws of one mechanism: a
 candidate from a public prior, its training on the fit rows, its score on the validation rows. That
-K is random is what makes the search cheap: a fixed K lets its best tell that the K-1 others were
+K is random is what makes the search cheap: the best of a fixed K tells that the K-1 others were
 worse. It is charged by Renyi divergences. docs/tuning.md 3.
+
+K is the number of tries. A record is in the fit rows or in the validation rows, and the search has
+an epsilon for either. The base is the epsilon that each candidate's training is calibrated to; it
+is smaller than the search's. Divergences are arrays of one value, in nats, for each of ``ORDERS``.
 """
 
 import math
@@ -18,34 +22,37 @@ from fairaudit.errors import PrivacyError
 from fairaudit.privacy.accounting import checked_delta, quiet, rounded_up
 from fairaudit.privacy.events import Gaussian, PrivacyEvent, shown_up
 
-# Those that the RDP accountant asks for by itself.
+# Renyi orders: those that the library's RDP accountant uses by default.
 ORDERS: tuple[float, ...] = (
     *(1 + tenths / 10.0 for tenths in range(1, 100)),
     *map(float, range(11, 64)),
     *(128.0, 256.0, 512.0, 1024.0),
 )
-_ALMOST_ZERO = 1e-300  # a delta so small that no divergence is taken for none
+_ALMOST_ZERO = 1e-300  # a delta so small that even a tiny divergence gives an epsilon above 0
 Float64 = NDArray[np.float64]
-SCORE = "score"
+SCORE = "score"  # name of its release
 _LESS = "use a larger --epsilon, a smaller --tune, or --tune-privacy uncharged"
-# A base meets its target from below to within this fraction; its own noise to 0.2 %.
+# A search's epsilon lies within this fraction below its target; that of a training within 0.2 %.
 TOLERANCE = 5e-3
 _DIGITS = 4  # of a base: arms of one schedule then ask for the same noise, which is computed once
-_NEAR = 0.02  # of logarithms: closer a base is not sought where a smaller one cannot be met
-_SMALLEST, _LARGEST = 1e-3, 1e6  # of a base, and of a score's noise multiplier
+# Where no noise meets the smaller bases, the search for a base ends once log(base) is this close.
+_NEAR = 0.02
+_SMALLEST, _LARGEST = 1e-3, 1e6  # the smallest base, the largest noise multiplier of a score
 
 
 def renyi_divergences(event: PrivacyEvent) -> Float64:
-    """Renyi divergences of one run at ``ORDERS``, for adding or removing a record.
+    """Renyi divergences ``[len(ORDERS)]`` of one run, for adding or removing a record.
 
-    Infinite without noise.
+    They are infinite without noise.
     """
     sigma = event.effective_noise_multiplier
     if sigma == 0.0:
         return np.full(len(ORDERS), math.inf)
     if isinstance(event, Gaussian) or event.steps_per_epoch == 1:
         return np.asarray(ORDERS) * (event.steps / (2.0 * sigma**2))
-    return np.asarray(_sampled(event.steps_per_epoch, float(f"{sigma:.12g}"))) * event.steps
+    return (
+        np.asarray(_step_divergences(event.steps_per_epoch, float(f"{sigma:.12g}"))) * event.steps
+    )
 
 
 def epsilon_of_divergences(divergences: Float64, delta: float) -> float:
@@ -66,8 +73,8 @@ def delta_of_divergences(divergences: Float64, epsilon: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def _sampled(steps_per_epoch: int, sigma: float) -> tuple[float, ...]:
-    """Renyi divergences at ``ORDERS`` of one step on a Poisson sample, by the library."""
+def _step_divergences(steps_per_epoch: int, sigma: float) -> tuple[float, ...]:
+    """Renyi divergences at ``ORDERS`` of one step on a Poisson sample, found by the library."""
     values = []
     with quiet():
         import dp_accounting  # lazily: 2 s
@@ -77,8 +84,9 @@ def _sampled(steps_per_epoch: int, sigma: float) -> tuple[float, ...]:
             1.0 / steps_per_epoch, dp_accounting.GaussianDpEvent(sigma)
         )
         for order in ORDERS:
-            # An accountant tells an epsilon, not the divergence that it comes of; at one order each
-            # follows from the other. Source: Canonne, Kamath and Steinke 2020, Proposition 12.
+            # The library's accountant gives an epsilon and not the divergence behind it; at one
+            # order each follows from the other. Source: Canonne, Kamath and Steinke 2020,
+            # Proposition 12.
             value = float(rdp.RdpAccountant([order]).compose(step).get_epsilon(_ALMOST_ZERO))
             beside = math.log1p(-1.0 / order) - math.log(_ALMOST_ZERO * order) / (order - 1.0)
             values.append(max(0.0, value - beside))
@@ -91,7 +99,7 @@ class Selection:
 
     Args:
         mean: Of K, above 1.
-        shape: eta; 0 is the logarithmic distribution, 1 the geometric one.
+        shape: eta, at least 0; 0 is the logarithmic distribution, 1 the geometric one.
 
     Source: Papernot and Steinke 2022, Definition 1.
     """
@@ -110,7 +118,7 @@ class Selection:
 
     @cached_property
     def gamma(self) -> float:
-        """The parameter of the distribution that gives it its mean."""
+        """The distribution's parameter gamma, in (0, 1), that gives the mean; by bisection."""
         low, high = -60.0, 0.0  # of log(gamma); the mean falls as gamma grows
         for _ in range(200):
             middle = 0.5 * (low + high)
@@ -120,7 +128,7 @@ class Selection:
         return math.exp(0.5 * (low + high))
 
     def _mean(self, gamma: float) -> float:
-        """Mean tries of the truncated negative binomial (eta, gamma); eta is ``shape``."""
+        """Mean of the truncated negative binomial with this shape and that gamma."""
         if gamma >= 1.0:  # the limit of both formulas
             return 1.0
         if self.shape == 0.0:
@@ -128,7 +136,7 @@ class Selection:
         return self.shape * (1.0 - gamma) / (gamma * -math.expm1(self.shape * math.log(gamma)))
 
     def tries(self, most: int) -> Float64:
-        """P(min(K, most) = k) for k = 1..most, ``[most]``."""
+        """P(min(K, most) = k) for k = 1..most, ``[most]``; the last is P(K >= most)."""
         k = np.arange(1, most + 1)
         log_ratio = math.log1p(-self.gamma)
         if self.shape == 0.0:
@@ -143,8 +151,8 @@ class Selection:
         return probabilities
 
     def draw(self, stream: np.random.Generator) -> int:
-        """K of one search, however large: by inversion of one uniform of the stream."""
-        # What lies beyond is less than a uniform's last bit.
+        """Draw K, the number of tries of one search, by inversion of one uniform of the stream."""
+        # The probability of more tries than this is below a uniform number's last bit.
         most = math.ceil((45.0 + 10.0 * self.shape) / self.gamma)
         reached = np.cumsum(self.tries(most)[:-1])
         return (
@@ -161,17 +169,16 @@ class Selection:
     def chances(self, n: int) -> Float64:
         """Probability that the j-th best of n candidates is the best of K of them, ``[n]``.
 
-        K is cut at n, and the K are drawn without replacement: the expectation of a search over
-        which candidates it draws, and how many, given n that were trained.
+        An audit trains n candidates and weights them by these, which gives the expectation over
+        searches: over K, cut at n, and over which K of the n are drawn, without replacement.
         """
         return self.tries(n) @ best_of_some(n)
 
     def divergences(self, base: Float64) -> Float64:
-        """Renyi divergences of the best of K draws, from those of one draw, at ``ORDERS``.
+        """Renyi divergences of the best of K draws at ``ORDERS``, from those of one draw, ``base``.
 
-        Source: Papernot and Steinke 2022, Theorem 2, its second order chosen best; divergences grow
-        with
-        the order, so a larger order's bound holds as well.
+        Source: Papernot and Steinke 2022, Theorem 2, with the second order that gives the least
+        bound. Divergences grow with the order, so the bound of a larger order holds as well.
         """
         orders = np.asarray(ORDERS)
         second = np.min((1.0 - 1.0 / orders) * base - math.log(self.gamma) / orders)
@@ -180,18 +187,21 @@ class Selection:
         return least
 
     def epsilon(self, events: Sequence[PrivacyEvent], delta: float) -> float:
-        """Epsilon of the best of K draws for a record that every draw may read.
+        """Epsilon of the best of K draws, for a record that every draw may read.
 
         Args:
-            events: What a draw may release: one for every kind of candidate that the prior has.
-                Which candidate is drawn is public, so a draw diverges no more than the worst of
-                them, at each order.
+            events: What a draw may release: one event for every kind of candidate that the prior
+                has. Which one is drawn does not depend on data, so at each order a draw's
+                divergence is at most the largest of theirs.
             delta: In (0, 1).
         """
         return epsilon_of_divergences(self.worst(events), delta)
 
     def worst(self, events: Sequence[PrivacyEvent]) -> Float64:
-        """Renyi divergences of the best of K draws, each of which may release any of ``events``."""
+        """Renyi divergences of the best of K draws, each of which may release any of ``events``.
+
+        At each order a draw counts with the largest divergence of all events.
+        """
         return self.divergences(np.max([renyi_divergences(event) for event in events], axis=0))
 
 
@@ -199,12 +209,12 @@ class Selection:
 class SelectionEvent:
     """Everything that a charged search releases, as data.
 
-    A record is in the fit rows, which ``trainings`` read, or in the validation rows, which
-    ``score`` reads; in both never.
+    A record is either a fit record, which only trainings read, or a validation record, which only
+    scores read.
 
     Args:
-        selection: The number of tries.
-        trainings: What a candidate's training may release.
+        selection: The distribution of the number of tries.
+        trainings: What a candidate's training may release: one event for each kind of candidate.
         score: What a candidate's score releases.
     """
 
@@ -213,13 +223,13 @@ class SelectionEvent:
     score: Gaussian
 
     def epsilons(self, delta: float) -> tuple[float, float]:
-        """For a fit record, and for a validation record."""
+        """The search's epsilon for a fit record, and for a validation record."""
         return self.selection.epsilon(self.trainings, delta), self.selection.epsilon(
             [self.score], delta
         )
 
     def epsilon(self, delta: float) -> float:
-        """For any record."""
+        """The search's epsilon for any record, the larger of the two."""
         return max(self.epsilons(delta))
 
     def divergences(self) -> tuple[Float64, Float64]:
@@ -228,7 +238,10 @@ class SelectionEvent:
 
 
 def best_of_some(n: int) -> Float64:
-    """P(the best of k of n candidates, drawn once each, is the j-th best), ``[k, j]``."""
+    """Probability that the best of k candidates is the j-th best of all n, at ``[k - 1, j - 1]``.
+
+    The k are drawn from the n without replacement. The result is ``[n, n]``.
+    """
     shares = np.zeros((n, n))
     for k in range(1, n + 1):
         for j in range(1, n - k + 2):
@@ -242,13 +255,13 @@ def base_epsilon(
     delta: float,
     target: float,
 ) -> float:
-    """The epsilon of one training with which a whole search meets a target.
+    """The base: the epsilon of one training with which a whole search meets a target epsilon.
 
     Args:
-        selection: The number of tries.
+        selection: The distribution of the number of tries.
+        events: From a base to what candidates may release whose noise is calibrated to it. It
+            raises PrivacyError where no noise meets the base.
         delta: In (0, 1).
-        events: From the epsilon that every candidate's noise is calibrated to, to what they
-            release.
         target: Not exceeded; missed by at most half a per cent.
 
     Raises:
@@ -256,15 +269,16 @@ def base_epsilon(
             training is less than noise can meet there.
     """
     _refuse_below_least(selection, delta, target)
-    # Logarithms of the bases between which the one sought lies: a search costs more than one of its
-    # trainings. ``unmet``: why the base at the lower end cannot be met itself; None where it can.
+    # The base that is sought has its logarithm between low and high; it is below the target, for a
+    # search costs more than one of its trainings. ``unmet``: why no noise meets the base at the
+    # lower end; None where some does.
     low, high = math.log(_SMALLEST), math.log(target)
     log_base, unmet = math.log(0.5 * target), None
     for _ in range(40):
         base = _rounded_down(math.exp(log_base))
         try:
             value = selection.epsilon(events(base), delta)
-        except PrivacyError as too_small:  # the base, for what a training releases beside gradients
+        except PrivacyError as too_small:  # as where side queries alone cost more than the base
             low, unmet = max(low, math.log(base)), too_small
             log_base = 0.5 * (low + high)
             if high - low < _NEAR:
@@ -276,7 +290,8 @@ def base_epsilon(
             high = min(high, math.log(base))
         else:
             low, unmet = max(low, math.log(base)), None
-        # Nearly in proportion; bisection where that leaves what is known.
+        # The search's epsilon grows nearly in proportion to the base; bisection where the next base
+        # by that rule is not between low and high.
         step = high
         if value > 0:
             step = math.log(base) + math.log((1.0 - 0.4 * TOLERANCE) * target / value)
@@ -290,7 +305,10 @@ def base_epsilon(
 
 
 def _refuse_below_least(selection: Selection, delta: float, target: float) -> None:
-    """Refuse an epsilon that the random number of tries costs by itself; 5 % are left for noise."""
+    """Refuse a target below 1.05 times what the random number of tries costs by itself.
+
+    So trainings and scores are left at least 5 % of it.
+    """
     nothing = selection.divergences(np.zeros(len(ORDERS)))  # draws that reveal nothing
     least = 1.05 * epsilon_of_divergences(nothing, delta)
     if target < least:
@@ -303,9 +321,13 @@ def _refuse_below_least(selection: Selection, delta: float, target: float) -> No
 
 @lru_cache(maxsize=64)
 def score_noise(selection: Selection, delta: float, target: float) -> float:
-    """The least noise multiplier of a score that charges a validation record at most ``target``.
+    """The least noise multiplier of scores at which a validation record's epsilon is ``target``.
 
-    No training reads such a record, so scores alone count. Found by bisection in logs.
+    No training reads such a record, so scores alone count. Found by bisection of the logarithm,
+    and rounded up, so that the target is not exceeded.
+
+    Raises:
+        PrivacyError: The random number of tries alone costs about the target.
     """
     _refuse_below_least(selection, delta, target)
     low, high = math.log(1e-2), math.log(_LARGEST)
@@ -317,5 +339,6 @@ def score_noise(selection: Selection, delta: float, target: float) -> float:
 
 
 def _rounded_down(value: float) -> float:
+    """The next number of ``_DIGITS`` significant digits that is not above ``value``."""
     unit = 10.0 ** (math.floor(math.log10(value)) + 1 - _DIGITS)
     return float(f"{math.floor(value / unit * (1 + 1e-12)) * unit:.{_DIGITS}g}")

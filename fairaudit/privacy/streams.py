@@ -1,8 +1,9 @@
 """Named random streams: one seed, one purpose, one generator; no stream can shift another.
 
-Inside :func:`from_operating_system` the same calls give streams that no seed repeats: a key from
-the operating system, and AES-256 in counter mode under it. Keys are in the memory of this process
-alone and go with it.
+A stream is a generator of random numbers. An audit names it by its seed, its purpose and labels, so
+that equal calls draw equal numbers. Inside :func:`from_operating_system` the same calls give
+streams that no seed repeats: a key from the operating system, and AES-256 in counter mode under it
+(a key stream). Keys are in the memory of this process alone and go with it.
 """
 
 import hashlib
@@ -21,18 +22,19 @@ Float64 = NDArray[np.float64]
 Values = TypeVar("Values", bound=np.generic)
 
 _KEY, _COUNTER = 32, 16  # bytes
-_SECURE = ContextVar("secure", default=False)
+_SECURE = ContextVar("secure", default=False)  # True inside from_operating_system
+# What a stream is drawn for.
 Purpose = Literal[
-    "init",
-    "split",
-    "sampling",
-    "noise",
-    "query",
-    "tail",
-    "probe",
-    "candidates",
-    "validation",
-    "membership",
+    "init",  # starting parameters, dropout masks
+    "split",  # which rows train, and who gets which of them
+    "sampling",  # Poisson batches
+    "noise",  # on gradients, parameters or votes
+    "query",  # noise on side queries and on scores
+    "tail",  # the noise redrawn beyond TAIL (noise.py)
+    "probe",  # readings of diagnostics
+    "candidates",  # settings that a search tries
+    "validation",  # rows that a search keeps for scores
+    "membership",  # who is a member in a membership audit
 ]
 
 
@@ -46,12 +48,12 @@ class KeyStream:
         self._encryptor = cipher.encryptor()
 
     def words(self, size: int) -> UInt64:
-        """Fresh 64-bit words, ``[size]``, writable."""
+        """Fresh 64-bit words, ``[size]``, in an array that the caller may write over."""
         return np.frombuffer(bytearray(self._encryptor.update(bytes(8 * size))), np.uint64)
 
 
 class SecureStream:
-    """The draws that this program asks numpy's generators for, of a key stream of its own."""
+    """Stands in for a numpy Generator: the draws that this program needs, from a key stream."""
 
     def __init__(self) -> None:
         self._words = KeyStream().words
@@ -63,7 +65,7 @@ class SecureStream:
     def random(self, size: int) -> Float64: ...
 
     def random(self, size: int | None = None) -> Float64 | float:
-        """Uniforms in [0, 1), steps of 2**-53, ``[size]``; one of them without a size."""
+        """Uniform multiples of 2**-53 in [0, 1): ``[size]`` of them, or one float without size."""
         uniforms: Float64 = (self._words(1 if size is None else size) >> np.uint64(11)).astype(
             np.float64
         )
@@ -73,7 +75,7 @@ class SecureStream:
         return uniforms
 
     def standard_exponential(self, size: int) -> Float64:
-        """Exponentials, ``[size]``."""
+        """Draws of the exponential distribution with mean 1, ``[size]``."""
         return -np.log1p(-self.random(size))
 
     def integers(
@@ -81,10 +83,10 @@ class SecureStream:
         high: int,
         size: int,
     ) -> NDArray[np.int64]:
-        """Whole numbers in 0..high-1, ``[size]``, each as likely.
+        """Uniform whole numbers in 0..high-1, ``[size]``: remainders of random words.
 
-        Words beyond the last multiple of ``high`` are drawn anew: their remainders would be more
-        likely than others.
+        Words at or beyond the last multiple of ``high`` below 2**64 are drawn anew: they would make
+        small remainders more likely than large ones.
         """
         last = 2**64 - 2**64 % high - 1
         words = self._words(size)
@@ -93,9 +95,10 @@ class SecureStream:
         return (words % np.uint64(high)).astype(np.int64)
 
     def permutation(self, values: int | NDArray[Values]) -> NDArray[np.int64] | NDArray[Values]:
-        """The values ``[n]``, or 0..values-1, in a random order: that of random words.
+        """The values ``[n]`` in a random order; for an int, the numbers 0..values-1.
 
-        Two of n words are equal with a probability below n^2 / 2^65.
+        The order is that of one random word for each. It is uniform unless two of the n words are
+        equal, which has a probability below n^2 / 2^65.
         """
         rows = np.arange(values) if isinstance(values, int) else values
         order: NDArray[np.int64] | NDArray[Values] = rows[np.argsort(self._words(len(rows)))]
@@ -106,8 +109,7 @@ class SecureStream:
 def from_operating_system() -> Iterator[None]:
     """Inside the block every stream draws from the operating system: for a model that is released.
 
-    Nothing that is drawn can be drawn again, by anybody: no seed names it, and no key outlives the
-    process.
+    Nobody can draw the same numbers again: no seed names them, and no key outlives the process.
     """
     token = _SECURE.set(True)
     try:
@@ -117,7 +119,7 @@ def from_operating_system() -> Iterator[None]:
 
 
 def is_secure() -> bool:
-    """Whether streams draw from the operating system."""
+    """Whether streams draw from the operating system, inside :func:`from_operating_system`."""
     return _SECURE.get()
 
 
@@ -126,12 +128,11 @@ def seed_of(
     purpose: Purpose,
     *labels: str | int,
 ) -> int:
-    """The 63-bit seed of one stream.
+    """The 63-bit seed of one stream, a hash of the audit seed, the purpose and the labels.
 
-    Streams are told apart by hashing, so adding an arm, a repeat or a purpose leaves every other
-    stream as it was. Noise carries the arm's name: two arms that shared their noise would reveal
-    the difference of their gradients. Inside :func:`from_operating_system` every call draws a new
-    one.
+    So adding an arm, a repeat or a purpose leaves every other stream as it was. The labels of noise
+    hold the arm's name: two arms that shared their noise would reveal the difference of their
+    gradients. Inside :func:`from_operating_system` every call draws a new random seed.
 
     Args:
         seed: The audit seed of this run.
@@ -156,7 +157,10 @@ def numpy_stream(
     purpose: Purpose,
     *labels: str | int,
 ) -> np.random.Generator:
-    """A numpy generator for the stream of :func:`seed_of`, or of the operating system."""
+    """A numpy generator seeded by :func:`seed_of` (its arguments), or a :class:`SecureStream`.
+
+    The latter inside :func:`from_operating_system`, where the arguments decide nothing.
+    """
     if is_secure():
         # It has the draws that this program asks for; any other is an AttributeError.
         return cast(np.random.Generator, SecureStream())

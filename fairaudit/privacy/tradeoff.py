@@ -1,14 +1,15 @@
 """Epsilon in words: whom an attacker can rightly accuse of having been in the training records.
 
-An attacker decides from the trained model whether one person's record was in it. Of those who were
-not, he accuses a share: the false positive rate. Of those who were, he can then accuse no more than
-a share that the privacy curve fixes, whatever he knows beside: for every epsilon
+An attacker decides from the trained model whether one person's record was in it. Of the people who
+were not, he accuses a share: the false positive rate. Of those who were, he can accuse no more than
+a share that the privacy curve fixes (the true positive rate), whatever else he knows: for every
+epsilon
 
     true positive rate <= delta(epsilon) + exp(epsilon) * false positive rate,
 
 and the least of these over all epsilons, negative ones included, is the exact trade-off of the
-accounted mechanism. Source: Wasserman and Zhou 2010, Theorem 2.4; Dong, Roth and Su 2022,
-Proposition 2.13.
+accounted mechanism. The privacy curve is the function delta(epsilon). Source: Wasserman and Zhou
+2010, Theorem 2.4; Dong, Roth and Su 2022, Proposition 2.13.
 """
 
 import math
@@ -29,15 +30,15 @@ _WIDTH = 1e-3  # of epsilon, in which a minimum is flat
 def attack_rates(
     event: PrivacyEvent | SelectionEvent, rates: tuple[float, ...] = FALSE_POSITIVE_RATES
 ) -> tuple[float, ...]:
-    """The most that an attacker on one trained model can reach at each rate of false accusations.
+    """Upper bounds on an attacker's true positive rate, one at each false positive rate.
 
     Args:
-        event: What one run releases: then exact, never too small and right to 1e-4. Or a charged
-            search, which Renyi accounting alone bounds.
-        rates: Of false accusations, fractions.
+        event: What one training releases, for which the bound is exact (never too small, right to
+            1e-4); or what a search releases, which Renyi accounting alone bounds.
+        rates: False positive rates, fractions.
 
     Returns:
-        True positive rates, fractions.
+        True positive rates, fractions, in the order of ``rates``; 1 where nothing is proved.
     """
     if isinstance(event, Gaussian) and event.noise_multiplier > 0.0:
         mu = math.sqrt(event.count) / event.noise_multiplier
@@ -54,13 +55,14 @@ def attack_rates(
             curves.append(curve)
     else:
         curves = [privacy_curve(event)]
-    # Of the places in which a record may be, the one that leaves an attacker more.
+    # A search has two curves, for a fit record and for a validation record: the worse one counts.
     return tuple(max(of_curve(curve, at) for curve in curves) for at in rates)
 
 
 def of_gaussian(mu: float, false_positive_rate: float) -> float:
-    """The most powerful test between N(0, 1) and N(mu, 1): exact for Gaussian releases.
+    """The true positive rate of the most powerful test between N(0, 1) and N(mu, 1).
 
+    Exact for Gaussian releases about all records, where mu is sqrt(count) / noise multiplier.
     Source: Dong, Roth and Su 2022, Definition 2.6.
     """
     normal = NormalDist()
@@ -76,10 +78,11 @@ def of_curve(curve: PrivacyCurve | None, false_positive_rate: float) -> float:
         return 1.0
 
     def accused(epsilon: float) -> float:
+        """The bound on the true positive rate that one epsilon proves (the module's formula)."""
         return curve.delta(epsilon) + math.exp(epsilon) * false_positive_rate
 
     def spared(epsilon: float) -> float:
-        """The same seen from those who are not accused, for a curve without negative epsilons."""
+        """The same formula for those not accused: it stands in for a curve's negative epsilons."""
         return 1.0 - math.exp(-epsilon) * (1.0 - curve.delta(epsilon) - false_positive_rate)
 
     least = min(1.0, _least(accused, curve))
@@ -89,10 +92,10 @@ def of_curve(curve: PrivacyCurve | None, false_positive_rate: float) -> float:
 
 
 def _least(bound: Callable[[float], float], curve: PrivacyCurve) -> float:
-    """The minimum of a bound over the curve's epsilons, by golden sections.
+    """The minimum of ``bound(epsilon)`` over the curve's epsilons, by golden-section search.
 
-    The bound is convex in exp(epsilon). It holds at every epsilon, so that a minimum missed is too
-    large and never wrong.
+    The bound is convex in exp(epsilon). It holds at every epsilon, so a minimum that is missed
+    gives a looser bound and never a wrong one.
     """
     low, high = curve.least, curve.most
     left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
