@@ -1,4 +1,8 @@
-"""Several trainings of one length as the replicates of one; each keeps its batches and noise."""
+"""Several trainings of one length as the replicates of one; each keeps its batches and noise.
+
+A small model's step is mostly the calling of kernels, which replicates share. So the trainings of a
+search, which differ in their settings, run as one.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,19 +17,18 @@ from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.engine.stacked import Stacked
 from fairaudit.privacy.noise import GaussianNoise
 
-# Parameters of a model whose step is mostly the calling of kernels, which replicates share: with
-# 100 a step of twelve takes half as long as twelve steps, with 500 seven tenths, with 2,000 as long
-# (benchmarks/README.md).
+# The most parameters of a model for which that is faster: with 100 a step of twelve trainings takes
+# half as long as twelve steps, with 500 seven tenths, with 2,000 as long (benchmarks/README.md).
 LARGEST = 1024
-AT_ONCE = 16 * 2**20  # bytes of the inputs of one step
+AT_ONCE = 16 * 2**20  # bytes of one step's activations and their gradients, over all trainings
 
 
 def at_once(network: Stacked, batch: float) -> int:
-    """How many trainings of a model go side by side; 1 where that is not faster.
+    """How many trainings of a model to run as one, at least 1; 1 where more are not faster.
 
     Args:
-        network: One replicate.
-        batch: Expected records of a step.
+        network: The model as one replicate.
+        batch: Expected number of records in a batch.
     """
     if not isinstance(network, Network) or network.n_parameters > LARGEST:
         return 1
@@ -33,14 +36,18 @@ def at_once(network: Stacked, batch: float) -> int:
 
 
 def abreast(trainings: Sequence[Training]) -> Training | None:
-    """One training whose replicates are those of all, in their order; None where none can be.
+    """One training whose replicates are those of all trainings, in their order.
 
-    No two replicates share a stream that they did not share before: each part is made of the parts'
-    own streams, from their beginning.
+    Each replicate draws its batches and noise from the streams of its own training, from their
+    beginning.
 
     Args:
-        trainings: Of one method on one pool, with one schedule and optimiser, without observers; no
-            step has been taken.
+        trainings: Of one method on one pool, with one schedule and kind of optimiser, without
+            observers; no step has been taken.
+
+    Returns:
+        The training; None where the trainings' parts cannot be combined: a release is unproven, a
+        tape is the method's own, or an objective, rule or release has no common form.
     """
     first, *others = trainings
     releases = [training.release for training in trainings if isinstance(training.release, Release)]
@@ -54,7 +61,7 @@ def abreast(trainings: Sequence[Training]) -> Training | None:
         release = releases[0].beside(releases[1:])
         objective_noise = GaussianNoise.of_all([training.objective_noise for training in trainings])
         rule_noise = GaussianNoise.of_all([training.rule_noise for training in trainings])
-    except ValueError:  # two seeds that PyTorch's generator cannot tell apart
+    except ValueError:  # two noise seeds are one to PyTorch's generator, which reads 32 bits
         return None
     if release is None:
         return None

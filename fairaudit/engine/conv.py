@@ -3,6 +3,9 @@
 G[a, b, c, o] = sum over positions (h, w) of x[h s + a, w s + b, c] d[h, w, o] is a product of
 patches with output gradients, once the windows are laid out as rows; pieces of few records stay in
 the cache.
+
+Images are [(R,) B, H, W, C] of R replicates, outputs [(R,) B, Ho, Wo, O]; kh and kw are the size of
+a window (the kernel), and a spot is a position of it in the image.
 """
 
 import math
@@ -15,8 +18,8 @@ from torch import Tensor
 from fairaudit.engine.layer import Book, Materialised, Shape, as_batch, as_before
 
 PIECE_BYTES = 2**21  # of rows laid out at once: about a core's second-level cache
-PIECE_BYTES_ELSEWHERE = 2**28  # a GPU wants few large kernels
-_SHORT_RUN = 16  # floats: shorter runs are copied one by one
+PIECE_BYTES_ELSEWHERE = 2**28  # on a GPU, which wants few large kernels
+_SHORT_RUN = 16  # floats: shorter contiguous runs are copied one number at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +33,7 @@ class Window:
 
 
 def positions(image: Shape, window: Window) -> tuple[int, int]:
-    """How many windows fit into an image, (down, across)."""
+    """How many windows fit into an image (H, W, C): (down, across), an output's (Ho, Wo)."""
     spots = []
     for axis in (0, 1):
         reach = window.dilation[axis] * (window.kernel[axis] - 1)
@@ -42,12 +45,13 @@ def positions(image: Shape, window: Window) -> tuple[int, int]:
 class Conv(Materialised):
     """``y = conv(x, W) + b`` on channels-last images [(R,) B, H, W, C], one replicate at a time.
 
-    Per-sample weight gradients are written in pieces that stay in the cache; they replace the
-    batch's own. Source: Bu et al. 2022.
+    Per-sample weight gradients are written out, in pieces that stay in the cache; their weighted
+    sum replaces the batch's gradient. Source: Bu et al. 2022.
 
     Args:
-        theta, start: As of any layer.
-        image: (H, W, C), as it comes.
+        theta: All parameters [R, P].
+        start: First index of this layer in P.
+        image: (H, W, C) of the inputs.
         outputs: O.
         window: Kernel, stride, padding and dilation.
         has_bias: Whether b exists.
@@ -71,7 +75,8 @@ class Conv(Materialised):
         self.floats_per_record = math.prod(image) + math.prod(self.out)
         self._stored = (outputs, channels, *window.kernel)  # as a module stores its weight
         self._size = (*window.kernel, channels)  # of one window, as it is laid out
-        # Positions along the row where channels are few: the runs to copy would be short.
+        # Whether windows are laid out with spots along the last axis: where channels are few, runs
+        # of (kernel width, channels) would be too short to copy fast.
         runs = window.kernel[1] * channels
         self._is_turned = runs < _SHORT_RUN and math.prod(window.kernel) > 1
         self.start = start
@@ -86,7 +91,7 @@ class Conv(Materialised):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """[(R,) B, H, W, C] -> [(R,) B, Ho, Wo, O]."""
+        """The convolution: [(R,) B, H, W, C] -> [(R,) B, Ho, Wo, O]."""
         outputs = []
         for images, weight, bias in zip(
             _apart(x),
@@ -129,7 +134,7 @@ class Conv(Materialised):
         return _together(gradients, x)
 
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
-        """Views of ``out [R, P]``: the weight's part, in the products' order, and the bias's."""
+        """Views of ``out [R, P]``: the weight's part, [R, kh, kw, C, O], and the bias's, if any."""
         weight = out[:, self.start : self.split].view(-1, *self._stored)
         parts = [weight.permute(0, 3, 4, 2, 1)]
         if self.has_bias:
@@ -137,7 +142,10 @@ class Conv(Materialised):
         return tuple(parts)
 
     def gradients(self, x: Tensor, delta: Tensor) -> Book:
-        """The weight's, [(R,) B, kh kw C O] in the products' order, and the bias's, [(R,) B, O]."""
+        """Each record's gradient in the weight, [(R,) B, kh kw C O], and in the bias, [(R,) B, O].
+
+        The latter only where there is a bias.
+        """
         deltas = as_batch(delta)
         parts = [self._products(as_batch(x), deltas)]
         if self.has_bias:
@@ -145,7 +153,7 @@ class Conv(Materialised):
         return tuple(as_before(part, x) for part in parts)
 
     def _products(self, x: Tensor, delta: Tensor) -> Tensor:
-        """Each record's weight gradient, [B, kh kw C O].
+        """Each record's gradient in the weight, [B, kh kw C O], piece by piece.
 
         Args:
             x: Images [B, H, W, C].
@@ -157,8 +165,8 @@ class Conv(Materialised):
         out = x.new_empty(len(x), size * self.outputs)
         piece_bytes = PIECE_BYTES if x.is_cpu else PIECE_BYTES_ELSEWHERE
         at_once = min(len(x), max(1, piece_bytes // (4 * spots * size)))
-        # Laid out in the same memory piece by piece: fetching it anew would take as long as the
-        # matmul.
+        # All pieces are laid out in the same memory: to allocate it for each would take as long as
+        # the matmul.
         if self._is_turned:
             windows = x.new_empty(at_once, *self._size, *self.spots)
         else:
@@ -200,7 +208,10 @@ class Conv(Materialised):
         return out
 
     def _windows(self, x: Tensor, like: Tensor) -> Tensor:
-        """The windows of padded images [B, H, W, C], a view of the shape of ``like``."""
+        """The windows of padded images [B, H, W, C], as a view that copies nothing.
+
+        Its shape is that of ``like``: [B, Ho, Wo, kh, kw, C], or turned [B, kh, kw, C, Ho, Wo].
+        """
         by_record, by_row, by_column, by_channel = x.stride()
         (down, across) = self.window.stride
         (dilated_down, dilated_across) = self.window.dilation
@@ -215,14 +226,17 @@ class Conv(Materialised):
 
 
 def _apart(x: Tensor) -> tuple[Tensor, ...]:
-    """[(R,) B, H, W, C] as R times [B, H, W, C]."""
+    """Split [(R,) B, H, W, C] into R tensors [B, H, W, C]."""
     if x.dim() == 4:
         return (x,)
     return x.unbind()
 
 
 def _together(images: list[Tensor], like: Tensor) -> Tensor:
-    """R times [B, C, H, W] as [(R,) B, H, W, C], contiguous, with as many axes as ``like``."""
+    """R tensors [B, C, H, W] as one [(R,) B, H, W, C], contiguous.
+
+    ``like`` says whether it has the axis of replicates: 5 axes with it, 4 without.
+    """
     parts = [image.permute(0, 2, 3, 1) for image in images]
     if like.dim() == 4:
         return parts[0].contiguous()
@@ -230,4 +244,5 @@ def _together(images: list[Tensor], like: Tensor) -> Tensor:
 
 
 def _channels_first(images: Tensor) -> Tensor:
+    """A view [B, C, H, W] of images [B, H, W, C], as PyTorch's convolutions take them."""
     return images.permute(0, 3, 1, 2)

@@ -16,7 +16,7 @@ Value = TypeVar("Value")
 
 
 def find_device(name: str) -> torch.device:
-    """The device meant: ``auto`` is a CUDA device if there is one, else the CPU.
+    """The device that ``auto``, ``cpu`` or ``cuda`` means; ``auto`` is CUDA if there is any.
 
     Raises:
         ConfigError: ``cuda`` where there is none.
@@ -34,9 +34,10 @@ def find_device(name: str) -> torch.device:
 
 @contextmanager
 def working_on(device: torch.device) -> Iterator[None]:
-    """New tensors are made on ``device``; products keep float32's precision.
+    """Inside the block new tensors are made on ``device``, and products keep float32's precision.
 
-    A GPU's shortened products (TF32) lose three digits, more than the guard on a norm allows for.
+    A GPU's shortened products (TF32) lose three digits, more than the rounding up of norms by 1e-5
+    (rule R7) allows for. Convolutions are deterministic, so that equal seeds give equal bits.
     """
     if device == CPU:
         yield

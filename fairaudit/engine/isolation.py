@@ -5,6 +5,9 @@ and no operation reaches another. Parameters and buffers are handed in as copies
 run is refused, and so is a module that changes its attributes or buffers in its first passes. What
 a module keeps in any other place is not looked for: a guarantee then holds if the module keeps
 nothing of what it reads.
+
+A pass is one call of the vmapped module. Its stream, some integers, names the random numbers that
+it draws (dropout masks): equal streams give equal draws. A trace is what a module keeps of records.
 """
 
 import copy
@@ -30,8 +33,10 @@ from fairaudit.privacy.borrowed import global_stream
 
 Values = Mapping[str, Tensor]  # parameter name -> value
 
-BLOCK = 64  # records of a module that draws: what a place draws depends on how many there are
-WATCHED_PASSES = 8  # after which attributes and buffers are compared
+# A module that draws random numbers gets a multiple of so many records in each pass: what a record
+# draws depends on how many there are.
+BLOCK = 64
+WATCHED_PASSES = 8  # the first passes, after each of which attributes and buffers are compared
 STATELESS = (
     "a guarantee for each record needs a forward that leaves no trace: keep no statistics, "
     "counters, caches or records; declare constants in __init__, and use nn.GroupNorm to normalise"
@@ -40,10 +45,10 @@ ELSEWHERE = "use operations that torch.func.vmap runs, or train it yourself: --t
 
 
 def refuse_unprivate(module: nn.Module) -> None:
-    """Refuse layers whose output depends on other records, or that keep their statistics.
+    """Refuse layers whose output depends on other records, or that keep statistics of records.
 
-    Recurrent layers and attention, which Opacus refuses as well, are sound once every record is by
-    itself.
+    Recurrent layers and attention, which Opacus refuses too, are not refused: they are sound where
+    every record is computed by itself.
 
     Raises:
         TrainingError: Names the layer and what to use in its place.
@@ -64,7 +69,9 @@ def refuse_unprivate(module: nn.Module) -> None:
 
 
 class Isolated:
-    """One copy of a module, as it trains or as it predicts.
+    """One copy of a module, as it trains or as it predicts, run on each record by itself.
+
+    ``start`` holds the trainable parameters' initial values by name.
 
     Args:
         module: Of any make; it is copied, and the copy is what runs.
@@ -98,10 +105,10 @@ class Isolated:
             for name, value in (*self.module.named_parameters(), *self.module.named_buffers()):
                 values = self.start if value.requires_grad else self._constants
                 values[name] = value.detach().clone()
-        self._draws: bool | None = None  # not known before the first pass
+        self._draws: bool | None = None  # whether it draws; None: not known before the first pass
         self._parameters = [(part, dict(part._parameters)) for part in self.module.modules()]
-        self._held = _held(self.module, self._constants)
-        self._watched = WATCHED_PASSES
+        self._held = _held_by(self.module, self._constants)
+        self._watched = WATCHED_PASSES  # passes still to be watched
 
     def outputs(
         self,
@@ -112,15 +119,16 @@ class Isolated:
         """Outputs [n, Y] of records, differentiable in the parameters.
 
         Args:
-            values: Parameters by name.
+            values: Parameters by name, used for every record.
             x: Records [n, ...], at least one.
-            stream: Names the draws of the pass; no record moves another's.
+            stream: Names the random numbers of the pass; no record changes those of another.
 
         Raises:
-            TrainingError: The module fails, puts out something else, or leaves a trace.
+            TrainingError: The module fails, its output is not one row for a record, or it writes to
+                parameters, buffers or attributes.
         """
-        self.draws(values, x)  # for its refusals, in a first pass
-        # Handed in as views of one row: comparing it tells whether a parameter was written to.
+        self.draws(values, x)  # the first time, a pass that refuses what vmap cannot run
+        # Handed in as views of one row, which shows afterwards whether a parameter was written to.
         flat = torch.cat([value.flatten() for value in values.values()])
         handed = dict(
             zip(
@@ -134,12 +142,14 @@ class Isolated:
     def graph(
         self, values: Values, x: Tensor, stream: Sequence[int]
     ) -> tuple[Tensor, Mapping[str, Tensor]]:
-        """Outputs [n, Y], and the parameters of each record that they were computed from.
+        """Outputs [n, Y], and the parameters by name of which each record was given a copy.
 
-        These are leaves [m, ...] of m >= n records: the gradient of <delta, outputs> in them is
-        that of every record by itself. Arguments and errors are those of :meth:`outputs`.
+        The copies are leaves of autograd, [m, ...] for m >= n records (more than n where the batch
+        is padded): the gradient of <delta, outputs> in them is that of every record by itself.
+        Arguments and errors are those of :meth:`outputs`.
         """
-        # Where it draws, always a multiple of BLOCK: what is drawn depends on how many there are.
+        # A module that draws is always given a multiple of BLOCK records: what a record draws
+        # depends on how many there are.
         missing = -len(x) % BLOCK if self.draws(values, x) else 0
         padded = torch.cat([x, x.new_zeros(missing, *x.shape[1:])])
         flat = in_one_row(values.values())
@@ -151,29 +161,32 @@ class Isolated:
         ):
             rows = value.expand(len(padded), *value.shape)
             leaves[name] = rows.requires_grad_()
-        # What such a hook saw in the backward pass would be all records at once.
+        # A hook on saved tensors would see all records at once, outside vmap.
         no_hooks = disable_saved_tensors_hooks("hooks on saved tensors are not supported")
         with torch.enable_grad(), no_hooks:
             outputs = self._pass(leaves, flat, padded, stream, by_record=True)
         return outputs[: len(x)], leaves
 
     def draws(self, values: Values, x: Tensor) -> bool:
-        """Whether the forward draws numbers; found out in a first pass, of one record.
+        """Whether the forward pass draws random numbers; the first call runs one record to see.
 
         Raises:
-            TrainingError: vmap cannot run the module.
+            TrainingError: vmap cannot run the module, or :meth:`outputs` refuses it.
         """
         if self._draws is not None:
             return self._draws
-        self._draws = False  # the pass below asks, too; it sets True where numbers are drawn
+        # Known from here on, for ``outputs`` below calls this method again; its pass sets True
+        # where numbers are drawn.
+        self._draws = False
         try:
             with torch.no_grad():
                 self.outputs(values, x[:1], (0,))
         except TrainingError as error:
-            if error.__cause__ is None:  # a refusal of this file's, not what the module raised
+            if error.__cause__ is None:  # this file refused the module, which raised nothing
                 raise
+            # Run without vmap: if that fails too, the fault is the module's and not vmap's.
             with global_stream(0), torch.no_grad(), faults():
-                self.module(x[:1].clone())  # raises what is the module's own fault
+                self.module(x[:1].clone())
             raise TrainingError(
                 "torch.func.vmap cannot run the model over single records: "
                 f"{said(error.__cause__)}",
@@ -196,8 +209,12 @@ class Isolated:
             handed: Parameters by name, views of ``flat``.
             flat: All their numbers in one row, compared before and after the pass.
             x: Records [n, ...].
-            stream: Names the draws.
-            by_record: The parameters are [n, ...] each, one of each record; else all share them.
+            stream: Names the random numbers that are drawn.
+            by_record: Whether the parameters are [n, ...], a copy for each record; else all records
+                share them.
+
+        Raises:
+            TrainingError: As :meth:`outputs`.
         """
         values = {**handed, **self._constants}
         axes = {name: 0 if by_record and name in handed else None for name in values}
@@ -205,14 +222,15 @@ class Isolated:
         watch = _Watch()
         with global_stream(*stream), warnings.catch_warnings(), faults(), watch:
             warnings.filterwarnings("ignore", "There is a performance drop")
-            state = torch.get_rng_state()  # moves with every draw
+            state = torch.get_rng_state()  # changes with every draw
             per_record = vmap(self._one, (axes, 0), randomness="different")
             out: Tensor = per_record(values, x.clone())  # code may write to its input
             self._draws = self._draws or not torch.equal(state, torch.get_rng_state())
         if not torch.equal(_bits(flat), _bits(before)):
-            raise _writes("a parameter")
+            raise _error_of_write("a parameter")
         if watch.error is not None:
-            # What one record makes raise, code that goes on would have done for every record.
+            # Under vmap an error is one for all records: a module that catches it would go on
+            # differently for all because of one.
             raise TrainingError(
                 f"the model goes on after an error: {said(watch.error)}", hint=ELSEWHERE
             )
@@ -222,17 +240,17 @@ class Isolated:
         return out
 
     def _one(self, values: Values, record: Tensor) -> Tensor:
-        """Output [Y] of one record."""
+        """Logits [Y] of one record, given the parameters and buffers by name; runs inside vmap."""
         handed = dict(values)
         try:
             out = functional_call(self.module, handed, (record.unsqueeze(0),))
         finally:
-            # PyTorch puts the wrong tensors back where a part has two names.
+            # functional_call puts wrong tensors back where a submodule is known by two names.
             for part, parameters in self._parameters:
                 part._parameters.update(parameters)
         for name, value in values.items():
-            if handed[name] is not value:
-                raise _writes(repr(name))
+            if handed[name] is not value:  # the module assigned to that name
+                raise _error_of_write(repr(name))
         if not isinstance(out, Tensor) or out.dim() != 2 or len(out) != 1:
             shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise TrainingError(
@@ -243,8 +261,8 @@ class Isolated:
         return logits
 
     def _refuse_traces(self) -> None:
-        """One comparison of attributes and buffers with what they were."""
-        current = _held(self.module, self._constants)
+        """Refuse the module if its attributes or buffers are no longer what they were at first."""
+        current = _held_by(self.module, self._constants)
         for name in (*self._held, *current):
             if self._held.get(name) != current.get(name):
                 raise TrainingError(
@@ -253,7 +271,9 @@ class Isolated:
 
 
 class PerRecord(nn.Module):
-    """A user's module as a module that reads a batch [n, ...] one record at a time.
+    """A user's module as a module that computes each record of a batch [n, ...] by itself.
+
+    It stands for a model that the layer table lacks, wherever a plain PyTorch module is wanted.
 
     Args:
         inner: The user's module; its parameters are this one's.
@@ -262,11 +282,11 @@ class PerRecord(nn.Module):
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
         self.inner: nn.Module = inner
-        # Made at the first call; in a list, so that it is no part.
+        # Empty before the first call, then one; in a list, so that it is no submodule.
         self._isolated: list[Isolated] = []
 
     def forward(self, x: Tensor) -> Tensor:
-        """Outputs [n, Y], dropout off; differentiable."""
+        """Outputs [n, Y], dropout off; differentiable in the parameters."""
         if not self._isolated:
             self._isolated.append(Isolated(self.inner, training=False))
         named = dict(self.inner.named_parameters())
@@ -279,7 +299,11 @@ class PerRecord(nn.Module):
 
 
 class _Watch(TorchFunctionMode):
-    """Refuses operations whose vmap rule is the module's own, and notes errors that are caught."""
+    """While active, refuses operations with a vmap rule of their own, and notes errors.
+
+    ``error`` is the last error that an operation raised, even where the module caught it; None: no
+    operation raised one.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -292,12 +316,12 @@ class _Watch(TorchFunctionMode):
         args: tuple[object, ...] = (),
         kwargs: dict[str, object] | None = None,
     ) -> object:
-        """Call, unless it is refused."""
+        """Call the operation ``func``, unless it is refused."""
         is_operator = isinstance(func, OpOverload | OpOverloadPacket)
         is_own = is_operator and not str(func).startswith(("aten.", "prims."))
         try:
             if is_own or func is custom_function_call:
-                # A rule of one's own would see all records.
+                # The user's own code for vmap would see all records.
                 raise TrainingError(
                     "the model has operations whose rule for vmap is its own", hint=ELSEWHERE
                 )
@@ -308,15 +332,19 @@ class _Watch(TorchFunctionMode):
 
 
 def split_like(flat: Tensor, shaped: Iterable[Tensor]) -> Iterator[Tensor]:
-    """The parts of a row of numbers [P], in the shapes of the given tensors."""
+    """Views of a row of numbers [P], one after the other, in the shapes of the given tensors."""
     start = 0
     for value in shaped:
         yield flat[start : start + value.numel()].view(value.shape)
         start += value.numel()
 
 
-def _held(module: nn.Module, constants: Values) -> dict[str, object]:
-    """What a module holds, by a name that a person knows: its bytes, or which object it is."""
+def _held_by(module: nn.Module, constants: Values) -> dict[str, object]:
+    """The buffers and attributes that a module holds, for comparing them between passes.
+
+    Keys are names for an error message; values are bytes, or the object's identity where it cannot
+    be pickled.
+    """
     held: dict[str, object] = {}
     for name, value in constants.items():
         held[f"buffer {name!r}"] = _bits(value).cpu().numpy().tobytes()
@@ -333,22 +361,26 @@ def _held(module: nn.Module, constants: Values) -> dict[str, object]:
 
 
 def _bits(value: Tensor) -> Tensor:
-    """The bytes of a tensor: NaN is unequal to itself, and a model that diverged writes nothing."""
+    """The bytes of a tensor, for comparing: NaN is unequal to itself, its bytes are equal."""
     return value.detach().contiguous().view(-1).view(torch.uint8)
 
 
-def _writes(name: str) -> TrainingError:
+def _error_of_write(name: str) -> TrainingError:
+    """The error of a module that writes to a parameter or buffer in its forward pass."""
     return TrainingError(f"the model writes to {name} while it reads a record", hint=STATELESS)
 
 
 @contextmanager
 def faults() -> Iterator[None]:
-    """What a user's code raises, as an error that a user can act on."""
+    """Inside the block, whatever a user's code raises becomes a TrainingError with a hint.
+
+    Errors of this program, and an interrupt from the keyboard, pass unchanged.
+    """
     try:
         yield
     except (FairauditError, KeyboardInterrupt):
         raise
-    except BaseException as error:  # SystemExit too: it is no wish of the user's
+    except BaseException as error:  # SystemExit too: a model must not end the program
         if isinstance(error, MemoryError) or "not enough memory" in said(error):
             hint = "use a smaller --batch-size or fewer --workers"
             raise TrainingError("the model ran out of memory", hint=hint) from error

@@ -3,6 +3,10 @@
 With one replicate the tensors carry no replicate axis ([B, ...]), which keeps small models clear of
 batched-matmul overhead; with several it leads ([R, B, ...]). Images are channels last, [..., H, W,
 C], whatever order a module's author sees. Parameters stay in the order of ``module.parameters()``.
+
+A batch is computed in chunks. A chunk's backward pass gives each record's gradient norm, and its
+book: the tensors from which, once the clipping rule has given every record a weight, the weighted
+sum of gradients is computed. theta [R, P] are all parameters of the R replicates, one row each.
 """
 
 from abc import ABC, abstractmethod
@@ -12,11 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# More than the norm of a vector of fewer than 10^7 numbers whose squares all underflow in float32,
-# numbers below its normal range being taken for zero.
+# Added to norms: more than the norm of any vector of fewer than 10^7 numbers whose squares all
+# underflow in float32 and read as 0. A norm that is too small would leave a gradient unclipped.
 HIDDEN = 1e-15
 
-Shape = tuple[int, ...]  # of one record, channels last: (d,) or (H, W, C)
+Shape = tuple[int, ...]  # of one record's values, channels last: (d,) or (H, W, C)
 Book = tuple[Tensor, ...]  # what a layer keeps of a chunk between its norms and its sums
 
 
@@ -25,7 +29,7 @@ class Layer(ABC):
 
     @abstractmethod
     def forward(self, x: Tensor) -> Tensor:
-        """Output of the layer for input ``x``; may overwrite nothing."""
+        """Output of the layer for input ``x`` [(R,) B, ...]; it overwrites nothing."""
 
     @abstractmethod
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
@@ -36,10 +40,11 @@ class Elementwise(Layer):
     """A function of each number by itself, whose derivative follows from its output alone.
 
     Args:
-        function: Of a tensor.
-        in_place: The same, over its argument.
-        derivative: ATen's backward operator: of the output gradient and the output.
-        constants: Its further arguments.
+        function: From a tensor to a new one.
+        in_place: The same, writing over its argument.
+        derivative: PyTorch's backward operator: from output gradient and output to the gradient at
+            the input.
+        constants: Further arguments of ``derivative``.
     """
 
     def __init__(
@@ -55,20 +60,20 @@ class Elementwise(Layer):
         self._constants = constants
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of the shape of ``x``."""
+        """The function of every number, in the shape of ``x``."""
         return self._function(x)
 
     def forward_(self, x: Tensor) -> Tensor:
-        """The forward pass into the memory of ``x``."""
+        """The same as ``forward``, written over ``x``."""
         return self._in_place(x)
 
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
-        """The gradient times the derivative."""
+        """Gradient at the input: ``delta`` times the derivative, which is computed from ``y``."""
         gradient: Tensor = self._derivative(delta, y, *self._constants)
         return gradient
 
     def backward_(self, y: Tensor, delta: Tensor) -> Tensor:
-        """The backward pass into the memory of ``delta``, all of the shape ``[(R,) B, ...]``."""
+        """The same as ``backward``, written over ``delta``; the input is not needed."""
         gradient: Tensor = self._derivative.grad_input(
             delta,
             y,
@@ -79,9 +84,9 @@ class Elementwise(Layer):
 
 
 class Parametric(Layer):
-    """A layer with parameters, whose every record's gradient has a norm and a weight of its own."""
+    """A layer with parameters: it computes per-record gradient norms and weighted gradient sums."""
 
-    floats_per_record: int  # held for one record between the passes: input and output gradient
+    floats_per_record: int  # numbers in one record's input and output gradient, for memory limits
 
     @abstractmethod
     def book(
@@ -90,20 +95,21 @@ class Parametric(Layer):
         delta: Tensor,
         x_norms: Tensor | None = None,
     ) -> tuple[Tensor, Book]:
-        """What the weighted sums need of a chunk, and its norms.
+        """Each record's gradient norm in this layer, and the book of the chunk.
 
         Args:
-            x: Inputs.
-            delta: Output gradients.
-            x_norms: sqrt(|x|^2 + 1) of each record, where it is known.
+            x: Inputs [(R,) B, ...].
+            delta: Output gradients [(R,) B, ...].
+            x_norms: sqrt(|x|^2 + 1) of each record [(R,) B]; None: not known.
 
         Returns:
-            (L2 norm of each record's gradient in this layer's parameters [(R,) B], the book).
+            (L2 norm of each record's gradient in this layer's parameters [(R,) B], the book, which
+            ``write`` takes).
         """
 
     @abstractmethod
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
-        """Where this layer's part of a sum [R, P] is written: a view for each parameter."""
+        """Where ``write`` puts this layer's part of a sum ``out`` [R, P]: a view per parameter."""
 
     @abstractmethod
     def write(
@@ -114,15 +120,22 @@ class Parametric(Layer):
         *,
         add: bool,
     ) -> None:
-        """Write, or add, sum_i w_i g_i from a chunk's book and its weights [(R,) B, 1]."""
+        """Write sum_i w_i g_i of a chunk into ``parts``, or add it to what is there.
+
+        Args:
+            parts: As :meth:`parts` gives them.
+            book: Of the chunk, as :meth:`book` gives it.
+            weights: Of its records, [(R,) B, 1].
+            add: Whether to add; else what is there is overwritten.
+        """
 
 
 class Materialised(Parametric):
-    """A layer whose records' gradients are written out: cheap for its shapes."""
+    """A layer whose book is every record's gradient, written out, which is cheap for its shapes."""
 
     @abstractmethod
     def gradients(self, x: Tensor, delta: Tensor) -> Book:
-        """The gradients in each parameter, [(R,) B, size] each, in the order of ``parts``."""
+        """Each record's gradient: a tensor [(R,) B, size] per parameter, ordered as ``parts``."""
 
     def book(
         self,
@@ -130,13 +143,12 @@ class Materialised(Parametric):
         delta: Tensor,
         x_norms: Tensor | None = None,
     ) -> tuple[Tensor, Book]:
-        """The norms ``[(R,) B]`` of what is summed later, to the bit, and the written gradients."""
+        """Each record's gradient norm [(R,) B], and as the book the gradients themselves."""
         parts = self.gradients(x, delta)
         norms: Tensor = torch.linalg.vector_norm(parts[0], dim=-1)
         for part in parts[1:]:
             norms = torch.hypot(norms, torch.linalg.vector_norm(part, dim=-1))
-        # A norm that is too small is a gradient not clipped, and squares below float32's range read
-        # as zero.
+        # Rounded up by what squares below float32's range could hide.
         return norms.add_(HIDDEN), parts
 
     def write(
@@ -147,10 +159,7 @@ class Materialised(Parametric):
         *,
         add: bool,
     ) -> None:
-        """Weights ``[(R,) B, 1]`` times the written gradients, into ``parts``.
-
-        ``add``: to what is there; else it is overwritten.
-        """
+        """Write, or add, the weighted sum of the book's gradients: one product per parameter."""
         row = weights.mT
         product = torch.mm if len(parts[0]) == 1 else torch.bmm
         for part, gradients in zip(parts, book, strict=True):
@@ -158,14 +167,21 @@ class Materialised(Parametric):
 
 
 def as_batch(images: Tensor) -> Tensor:
-    """[(R,) B, H, W, C] -> [(R) B, H, W, C]."""
+    """Replicates and records as one axis, for PyTorch's operations on images, which take only one.
+
+    [B, H, W, C] stays as it is; [R, B, H, W, C] becomes [R * B, H, W, C].
+    """
     if images.dim() == 5:
         return images.flatten(0, 1)
     return images
 
 
 def as_before(images: Tensor, like: Tensor) -> Tensor:
-    """[(R) B, ...] -> [(R,) B, ...], with the leading axes of ``like`` [(R,) B, H, W, C]."""
+    """Undo :func:`as_batch`: give ``images`` the leading axes that the tensor ``like`` has.
+
+    With ``like`` [B, H, W, C] they stay [B, ...]; with [R, B, H, W, C], [R * B, ...] becomes
+    [R, B, ...].
+    """
     if like.dim() == 5:
         return images.view(*like.shape[:2], *images.shape[1:])
     return images

@@ -1,7 +1,10 @@
 """The table of layers: which modules the engine computes itself, and how.
 
-A layer in the table needs no autograd and no per-sample gradient that is not worth writing down.
-Anything else is run record by record (``engine/isolation.py``).
+A layer in the table needs no autograd, and no per-sample gradient that is not worth writing down.
+A model with any other layer is run record by record (``engine/isolation.py``).
+
+To bind a module is to make the engine's layer of it, whose parameters are views into the flat theta
+[R, P] of R replicates. Images are (H, W, C) in the engine, (C, H, W) in PyTorch's modules.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,7 +36,7 @@ ACTIVATIONS: dict[type[nn.Module], Callable[[], Elementwise]] = {
 
 
 def unsupported(module: nn.Module, detail: str = "") -> TrainingError:
-    """The error of a layer that the table lacks."""
+    """The error that says that the table lacks this layer, or this way of using it (``detail``)."""
     return TrainingError(
         f"layer {type(module).__name__}{' ' + detail if detail else ''} is not in the layer table",
         hint="use Linear, Conv2d, GroupNorm, LayerNorm, pooling, Flatten, Tanh, ReLU and Sigmoid "
@@ -42,7 +45,11 @@ def unsupported(module: nn.Module, detail: str = "") -> TrainingError:
 
 
 def _pair(module: nn.Module, value: object) -> tuple[int, int]:
-    """A module's option for (height, width), of which one number stands for both."""
+    """A module's option as (height, width); one number is taken for both.
+
+    Raises:
+        TrainingError: It is neither a whole number nor two of them.
+    """
     match value:
         case int():
             return value, value
@@ -52,7 +59,9 @@ def _pair(module: nn.Module, value: object) -> tuple[int, int]:
 
 
 class _Chain:
-    """The layers bound so far, the next free parameter, and the shape that a record has here.
+    """Binds the modules of a model one after the other, each given the shape of what precedes it.
+
+    ``start`` is the index of the next module's first parameter in P.
 
     Args:
         theta: Parameters [R, P].
@@ -62,8 +71,10 @@ class _Chain:
         self.theta = theta
         self.start = 0
         self.layers: list[Layer] = []
-        self.shape: Shape | None = None  # None: one row of a width that the first layer knows
-        self.flattened: Shape | None = None  # the image that a row of numbers was, if it was one
+        # Of a record where the next module begins; None: a row of the width that the module takes.
+        self.shape: Shape | None = None
+        # (H, W, C) of the image that was flattened to the present row; None: it was no image.
+        self.flattened: Shape | None = None
 
     def add(
         self,
@@ -71,16 +82,16 @@ class _Chain:
         shape: Shape | None,
         flattened: Shape | None = None,
     ) -> None:
-        """Append a layer whose output has that shape."""
+        """Append a layer whose output has that shape; ``flattened``: the image that a row was."""
         self.layers.append(layer)
         self.shape = shape
         self.flattened = flattened
 
     def image(self, module: nn.Module) -> tuple[int, int, int]:
-        """The shape (H, W, C) that a record has at this layer.
+        """The shape (H, W, C) of the images that a module takes in.
 
         Raises:
-            TrainingError: No image comes in here.
+            TrainingError: What comes in is no image.
         """
         if self.shape is None or len(self.shape) != 3:
             raise unsupported(module, "without an image as its input")
@@ -88,13 +99,14 @@ class _Chain:
         return height, width, channels
 
     def linear(self, module: nn.Linear) -> None:
-        """Bind a linear layer: one row of numbers to another."""
+        """Bind a linear layer: rows of numbers [.., inputs] to rows [.., outputs]."""
         outputs = module.out_features
         inputs = module.in_features
         has_bias = module.bias is not None
         if self.shape is not None and len(self.shape) != 1:
             raise unsupported(module, "on what is not one row of numbers")
-        # With one channel, or one position, channels first and channels last are the same order.
+        # A flattened image's weight has to be rearranged, unless there is one channel or one
+        # position, where (C, H, W) and (H, W, C) are the same order.
         image = self.flattened
         if image is not None and image[2] > 1 and image[0] * image[1] > 1:
             self.add(
@@ -119,7 +131,7 @@ class _Chain:
             )
 
     def conv(self, module: nn.Conv2d) -> None:
-        """Bind a convolution: images ``(H, W, C)`` to images."""
+        """Bind a convolution: images (H, W, C) to images."""
         image = self.image(module)
         if module.groups != 1 or module.padding_mode != "zeros":
             raise unsupported(
@@ -147,7 +159,7 @@ class _Chain:
         self.add(layer, layer.out)
 
     def group_norm(self, module: nn.GroupNorm) -> None:
-        """Bind a normalisation over groups of channels."""
+        """Bind a normalisation of images over groups of channels."""
         image = self.image(module)
         if not module.affine:
             raise unsupported(module, "without affine parameters")
@@ -163,8 +175,8 @@ class _Chain:
         )
 
     def layer_norm(self, module: nn.LayerNorm) -> None:
-        """Bind a normalisation over all numbers of a record."""
-        # (H, W, C) -> (C, H, W), as a module is told; a row (d,) stays what it is.
+        """Bind a normalisation over all numbers of a record, a row or an image."""
+        # (H, W, C) -> (C, H, W), as a module's normalized_shape has it; a row (d,) stays (d,).
         channels_first = self.shape if self.shape is None else (*self.shape[2:], *self.shape[:2])
         if not module.elementwise_affine or module.bias is None:
             raise unsupported(module, "without a weight and a bias")
@@ -186,7 +198,7 @@ class _Chain:
         )
 
     def flatten(self, module: nn.Flatten) -> None:
-        """An image to a row of numbers."""
+        """Bind a flattening of all axes of an image to one row of numbers."""
         height, width, channels = self.image(module)
         if (module.start_dim, module.end_dim) not in (
             (1, -1),
@@ -205,7 +217,7 @@ class _Chain:
         )
 
     def pool(self, module: nn.MaxPool2d | nn.AvgPool2d | nn.AdaptiveAvgPool2d) -> None:
-        """Windows of an image to one value each."""
+        """Bind a pooling: each window of an image becomes one value per channel."""
         image = self.image(module)
         if isinstance(module, nn.MaxPool2d) and module.return_indices:
             raise unsupported(module, "with return_indices=True")
@@ -234,7 +246,10 @@ _TABLE: dict[type[nn.Module], Callable[..., None]] = {
 
 
 def is_plain(module: nn.Module) -> bool:
-    """Whether a module computes what its type says: no hook, and no forward of its own."""
+    """Whether a module computes what its type says.
+
+    That is: it has no hooks, its instance's ``forward`` is not replaced, and it is not compiled.
+    """
     if isinstance(module, torch.jit.ScriptModule):
         return False
     hooks = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
@@ -242,11 +257,11 @@ def is_plain(module: nn.Module) -> bool:
 
 
 def bind(modules: Sequence[nn.Module], theta: Tensor) -> list[Layer]:
-    """The layers of a chain of modules, over the flat parameters ``theta`` [R, P].
+    """The engine's layers for a chain of modules, with the flat parameters ``theta`` [R, P].
 
     Raises:
-        TrainingError: A module is not in the table; a subclass never is, for it may compute
-            something else.
+        TrainingError: A module is not in the table, or has hooks. A subclass of a module of the
+            table is not in it, for it may compute something else.
     """
     chain = _Chain(theta)
     for module in modules:

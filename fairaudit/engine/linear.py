@@ -1,4 +1,8 @@
-"""Linear layers: ghost norms and book-keeping, no per-sample gradient."""
+"""Linear layers: ghost norms and book-keeping, no per-sample gradient.
+
+theta [R, P] holds the parameters of R replicates; for one replicate tensors have no axis of
+replicates, [(R,) B, ...]. What a book and its parts are: ``layer.py``.
+"""
 
 import torch
 from torch import Tensor
@@ -61,7 +65,7 @@ class Linear(Parametric):
         )
 
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
-        """``delta W``."""
+        """Gradient at the input, ``delta W``: [(R,) B, outputs] -> [(R,) B, inputs]."""
         return torch.matmul(delta, self.weight)
 
     def book(
@@ -70,10 +74,10 @@ class Linear(Parametric):
         delta: Tensor,
         x_norms: Tensor | None = None,
     ) -> tuple[Tensor, Book]:
-        """Ghost norm |delta| sqrt(|x|^2 + 1), ``[(R,) B]``; inputs and output gradients are kept.
+        """Each record's ghost norm |delta| sqrt(|x|^2 + 1), ``[(R,) B]``, and the book (x, delta).
 
-        A norm that is too small is a gradient not clipped. Squares below float32's range read as
-        zero, so |delta| is rounded up by what they could hide.
+        Without a bias it is |delta| |x|. |delta| is rounded up by what squares below float32's
+        range could hide: a norm that is too small would leave a gradient unclipped.
         """
         if x_norms is None or not self.has_bias:
             x_norms = torch.linalg.vector_norm(x, dim=-1)
@@ -83,7 +87,7 @@ class Linear(Parametric):
         return outputs.add_(HIDDEN).mul_(x_norms), (x, delta)
 
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
-        """Views of ``out [R, P]``: the weight's part and, where it exists, the bias's."""
+        """Views of ``out [R, P]``: the weight's part and, if there is a bias, the bias's part."""
         parts = [out[:, self.start : self.split].view(-1, *self.shape)]
         if self.has_bias:
             parts.append(out[:, self.split : self.end])
@@ -99,9 +103,9 @@ class Linear(Parametric):
         *,
         add: bool,
     ) -> None:
-        """One matmul per replicate, (w * delta)^T x, and the column sums for the bias.
+        """The weighted sum of gradients: (w * delta)^T x for the weight, column sums for the bias.
 
-        ``add``: to what is there; else it is overwritten.
+        With ``add`` it is added to ``parts``; else it overwrites them.
         """
         weight, *biases = parts
         x, delta = book
@@ -123,14 +127,16 @@ class Linear(Parametric):
 
 
 class ImageLinear(Linear):
-    """A linear layer behind a flattened image: inputs channels last, its weight channels first.
+    """A linear layer after a flattened image.
 
-    The weight is rearranged, once a pass, rather than every record.
+    Inputs come in the engine's order (H, W, C), the weight is stored in PyTorch's (C, H, W). The
+    weight is rearranged once a pass, rather than every record.
 
     Args:
         theta, start: As of Linear.
-        image: (H, W, C).
-        outputs, has_bias: As of the module.
+        image: The image's (H, W, C).
+        outputs: Number of outputs.
+        has_bias: Whether b exists.
     """
 
     def __init__(
@@ -169,9 +175,10 @@ class ImageLinear(Linear):
         return super().forward(x)
 
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
-        """A buffer in the order of the inputs, the bias's part if any, and the weight's part.
+        """A buffer for the weight's sum in the inputs' order, then views of ``out``.
 
-        The sum is made in the buffer and then rearranged into the weight's part.
+        The views are the bias's part, if there is a bias, and the weight's part, into which
+        :meth:`write` rearranges the buffer.
         """
         weight, *bias = super().parts(out)
         stored = _channels_last(
@@ -189,14 +196,14 @@ class ImageLinear(Linear):
         *,
         add: bool,
     ) -> None:
-        """A linear layer's sum, which the buffer holds so far, then its rearrangement."""
+        """Write or add the sum in the buffer, as a linear layer does, and copy it to the weight."""
         *sums, stored = parts
         super().write(tuple(sums), book, weights, add=add)
         stored.copy_(sums[0].view(stored.shape))
 
 
 def _channels_last(weight: Tensor, outputs: int, image: Shape) -> Tensor:
-    """A view [R, outputs, H, W, C] of weights [R, outputs * C * H * W]."""
+    """A view [R, outputs, H, W, C] of weights as they are stored, [R, outputs * C * H * W]."""
     height, width, channels = image
     return weight.view(
         len(weight),

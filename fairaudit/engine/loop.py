@@ -2,6 +2,12 @@
 
 One step: sample -> forward -> objective asks -> output gradients -> norms -> rule asks -> scale
 -> weighted sums -> release -> optimizer -> both advance.
+
+The objective and the clipping rule are a step's two parts. A part with a query asks it: the query
+is summed over the batch, and the sum with noise is the answer. R replicates train side by side; a
+batch has B records, and where replicates drew fewer, they are padded with records that are not
+present. Where R is 1, network and batch leave out the replicate axis, [(R,) B, ...]; queries and
+rules always see it. A tape carries a batch through the network (``stacked.py``).
 """
 
 import copy
@@ -41,20 +47,20 @@ NORM_GUARD = 1.0 + 1e-5
 LARGEST_SHARE = 1.0 + 1e-6
 
 S = TypeVar("S")
-TapeMaker = Callable[
-    [Stacked, int, int], GradientTape
-]  # network, most weight rows, bytes of books kept
+# Of the network, the most sums in a step, and the bytes that may be kept between the passes.
+TapeMaker = Callable[[Stacked, int, int], GradientTape]
 
 
 class Asking(Generic[S]):
-    """One part's side of the step: its state, its query and the noise on it.
+    """One part of the step with its state and the noise on its query.
 
     Args:
         part: An objective or a rule.
         replicates: R.
         facts: What is public.
-        noise: On its query.
-        is_limited: Hold its query rows and factors to what it claims, whoever wrote it.
+        noise: Of its query's answers.
+        is_limited: Whether query rows are cut to norm 1 and a rule's factors to the claimed
+            sensitivity, so that the guarantee does not rest on who wrote the part.
 
     ``state`` is what a step begins with; ``released`` is the same with this step's noised answer,
     and equal to it where the part asks nothing.
@@ -83,17 +89,18 @@ class Asking(Generic[S]):
         group: Tensor,
         present: Tensor | None,
     ) -> None:
-        """Sum the part's query over a batch, add noise, let the part digest the answer.
+        """Sum the part's query over a batch, add noise, and update ``released`` by the answer.
 
-        A part that asks nothing stays as it is.
+        A part without a query stays as it is.
 
         Args:
-            batch: What the part asks about: logits [R, B, Y] or norms [R, B].
-            group: [R, B].
+            batch: What the query is computed from: logits [R, B, Y] for an objective, norms [R, B]
+                for a rule.
+            group: Each record's group, [R, B].
             present: False for padding, [R, B]; None where nothing is padded.
 
         Raises:
-            PrivacyError: A limited part whose query is not one row for each record.
+            PrivacyError: The part is limited and its query is not one row for each record.
         """
         multiplier = self.part.query_noise_multiplier
         if multiplier is None:
@@ -123,20 +130,23 @@ def scaled(
     group: Tensor,
     present: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """What a rule makes of one batch: it asks, if it does, and then scales.
+    """Let a rule ask its query of one batch, if it has one, and then scale the records' gradients.
+
+    The loop and the optimiser for Opacus both call it.
 
     Args:
-        rule: The rule and its state, which moves by the answer.
-        norms: Of the records' gradients, [R, B].
-        group: [R, B].
+        rule: The rule and its state, into which the answer goes.
+        norms: L2 norms of the records' gradients, [R, B].
+        group: Each record's group, [R, B].
         present: False for padding, [R, B]; None where nothing is padded.
 
     Returns:
-        Each record's factor [R, B], and the sensitivity [R].
+        (each record's factor [R, B], the sensitivity [R] that the rule claims of the scaled
+        gradients).
 
     Raises:
-        PrivacyError: A limited rule claims a sensitivity that is negative or not finite, or asks
-            with other than one row for each record.
+        PrivacyError: The rule is limited and claims a sensitivity that is negative or not finite,
+            or its query is not one row for each record.
     """
     upper = norms * NORM_GUARD
     rule.ask(upper, group, present)
@@ -150,15 +160,15 @@ def scaled(
 
 
 def limited_scale(scale: Tensor, upper: Tensor, sensitivity: Tensor) -> Tensor:
-    """Factors that make no gradient longer than the sensitivity.
+    """A rule's factors, cut so that no scaled gradient is longer than the claimed sensitivity.
 
     A factor's size is at most ``sensitivity * LARGEST_SHARE / upper``, and one that is not finite
-    becomes 0. A record's limit reads its own norm and the claim, and nothing of other records.
+    becomes 0. A record's limit depends on its own norm and the claim, not on other records.
 
     Args:
         scale: A rule's factors, [R, B].
-        upper: Upper bounds of the gradients' norms, [R, B]; at 0 a finite factor stays.
-        sensitivity: As claimed, [R].
+        upper: Upper bounds of the gradients' norms, [R, B]; where 0, any finite factor stays.
+        sensitivity: As the rule claims it, [R].
 
     Raises:
         PrivacyError: A sensitivity that is negative or not finite.
@@ -172,8 +182,8 @@ def limited_scale(scale: Tensor, upper: Tensor, sensitivity: Tensor) -> Tensor:
             )
     if not scale.numel():
         return scale
-    # One test in the common case, against the smallest claim of all replicates: where it fails, the
-    # clamp below takes each replicate's own claim, and so changes no factor that keeps it.
+    # In the common case one test against the smallest claim of all replicates is enough. Where it
+    # fails, each replicate's own claim limits its factors; those within it stay as they are.
     shortest, longest = torch.aminmax(scale * upper)
     largest = min(claims) * LARGEST_SHARE
     if -largest <= shortest.item() and longest.item() <= largest:  # False for NaN
@@ -184,7 +194,10 @@ def limited_scale(scale: Tensor, upper: Tensor, sensitivity: Tensor) -> Tensor:
 
 
 def limited_rows(query: Tensor) -> Tensor:
-    """Rows [R, B, Q] of L2 norm at most ``LARGEST_SHARE``; one that is not finite becomes 0."""
+    """A query's rows [R, B, Q], shortened to L2 norm ``LARGEST_SHARE`` where they are longer.
+
+    So one record moves the sum by at most that. A row that is not finite becomes 0.
+    """
     norms: Tensor = torch.linalg.vector_norm(
         query,
         dim=-1,
@@ -201,17 +214,17 @@ class Training:
     """Everything a training is made of.
 
     Args:
-        objective, rule: The method.
-        release: How a step closes.
-        objective_noise, rule_noise: Noise of their queries.
-        optimizer: Moves theta.
+        objective, rule: The method's parts: what is differentiated, how gradients are scaled.
+        release: How a step closes: what is made of the sum of scaled gradients.
+        objective_noise, rule_noise: Noise on their queries.
+        optimizer: Moves theta along the released gradient.
         sampler: Draws the batches.
         facts: What is public.
         epochs: Passes; steps are epochs * sampler.steps_per_epoch.
-        observers: Readers.
-        checkpoints: Steps kept for readings after training.
-        budget: Bytes of activations kept; performance only.
-        tape: How a batch goes through the network.
+        observers: Read each step for diagnostics, and change nothing.
+        checkpoints: Numbers of the steps to keep a copy of, for readings after training.
+        budget: Bytes of activations kept between the passes; affects performance only.
+        tape: Makes what carries a batch through the network.
     """
 
     objective: Objective[Any]
@@ -231,7 +244,10 @@ class Training:
 
 @dataclass(slots=True)
 class Trace:
-    """Readings over time: series name -> steps [T_obs] and values [T_obs, R, ...]."""
+    """Readings over time, by the name of the series: steps [T_obs], values T_obs times [R, ...].
+
+    T_obs is the number of steps at which a series was recorded; it may differ between series.
+    """
 
     steps: dict[str, list[int]] = field(default_factory=dict)
     values: dict[str, list[Tensor]] = field(default_factory=dict)
@@ -241,20 +257,20 @@ class Trace:
         step: int,
         readings: Mapping[str, Tensor],
     ) -> None:
-        """Append one step's readings, ``[R, ...]`` each."""
+        """Append one step's readings, ``[R, ...]`` each, by the name of their series."""
         for name, value in readings.items():
             self.steps.setdefault(name, []).append(step)
             self.values.setdefault(name, []).append(value)
 
     def of(self, replicate: int) -> "Trace":
-        """The readings of one replicate."""
+        """The readings of one replicate, [1, ...] each, as those of a training by itself."""
         values = {}
         for name, series in self.values.items():
             values[name] = [value[replicate : replicate + 1] for value in series]
         return Trace(self.steps, values)
 
     def stacked(self) -> dict[str, tuple[list[int], Tensor]]:
-        """Each series as (steps, values)."""
+        """Each series by name as (steps [T_obs], values [T_obs, R, ...])."""
         return {
             name: (self.steps[name], torch.stack(values)) for name, values in self.values.items()
         }
@@ -264,7 +280,10 @@ class Trace:
 class Outcome:
     """What a training did.
 
-    Its readings, what it released, for comparison with the plan, and checkpoints.
+    Args:
+        trace: Its readings over time.
+        event: What it released, for comparison with the plan; None: no guarantee is claimed.
+        checkpoints: The steps that were kept, in their order.
     """
 
     trace: Trace
@@ -276,7 +295,7 @@ def train(network: Stacked, pool: TrainingPool, training: Training) -> Outcome:
     """Train ``network`` in place on ``pool``.
 
     Same streams give the same bits on the same hardware, with or without observers and whatever
-    the memory budget. An empty batch takes a step of noise alone. What is handed back lies on the
+    the memory budget. On an empty batch the step is noise alone. The outcome's tensors lie on the
     CPU.
     """
     loop = Loop(network, pool, training)
@@ -290,7 +309,10 @@ def train(network: Stacked, pool: TrainingPool, training: Training) -> Outcome:
 
 
 def claims_sensitivity(release: Release | UnprovenRelease) -> bool:
-    """Whether a rule is held to what it claims: what is not proved trains as it was published."""
+    """Whether a release adds noise for a guarantee, so that parts must be held to their claims.
+
+    Without noise nothing is claimed, and an unproven release trains as its method was published.
+    """
     return isinstance(release, GaussianRelease) and release.noise_multiplier > 0
 
 
@@ -328,12 +350,12 @@ class Loop:
 
     @torch.inference_mode()  # nothing asks for autograd, whose bookkeeping costs a tenth
     def take(self, steps: int) -> None:
-        """Take so many steps."""
+        """Take so many more steps."""
         for _ in range(steps):
             self._step()
 
     def _step(self) -> None:
-        """One step, in the order that the module's first lines give."""
+        """Take one step, in the order that the module's first lines give."""
         step = self.taken
         training = self.training
         objective = self.objective
@@ -341,15 +363,15 @@ class Loop:
         batch = self.pool.gather(*training.sampler.draw())
         asks = training.objective.query_noise_multiplier is not None
         logits = self.tape.forward(batch.inputs, batch.norms, clean=asks)
-        group = self._lead(batch.group)
+        group = self._with_axis(batch.group)
         if asks:
-            objective.ask(self._lead(logits), group, batch.present)
+            objective.ask(self._with_axis(logits), group, batch.present)
         delta = training.objective.output_gradient(
             objective.released, logits, batch.targets, batch.group
         )
         if batch.present is not None:
             delta = delta * batch.present.unsqueeze(-1)
-        norms = self._lead(self.tape.backward(delta))
+        norms = self._with_axis(self.tape.backward(delta))
         scale, sensitivity = scaled(rule, norms, group, batch.present)
         if step in training.checkpoints:  # before theta moves
             self.checkpoints.append(self._checkpoint(step, sensitivity))
@@ -375,7 +397,10 @@ class Loop:
         self.taken += 1
 
     def _checkpoint(self, step: int, sensitivity: Tensor) -> Checkpoint:
-        """This step, copied: training moves theta in place, and a reader may do what it likes."""
+        """A copy of this step, before theta moves, for readings after training.
+
+        A copy, because training moves theta in place and a reader may write over what it is given.
+        """
         released = copy.deepcopy(
             (
                 self.objective.released,
@@ -386,7 +411,8 @@ class Loop:
         objective, rule, bound = released
         theta = self.network.theta.clone()
         eta = self.training.optimizer.learning_rate
-        # Trainings side by side have a learning rate for each, and keep no checkpoints.
+        # Several trainings that run as one (abreast.py) have a learning rate each, and keep no
+        # checkpoints.
         assert isinstance(eta, float), "checkpoints are of one training"
         return Checkpoint(step, theta, objective, rule, bound, eta)
 
@@ -399,12 +425,12 @@ class Loop:
     ) -> StepView:
         """The step as observers see it: logits ``[R, B, Y]``, norms and factors ``[R, B]``."""
         training = self.training
-        group = self._lead(batch.group)
+        group = self._with_axis(batch.group)
         return StepView(
             step=self.taken,
             last_of_epoch=(self.taken + 1) % training.sampler.steps_per_epoch == 0,
-            logits=self._lead(logits),
-            targets=self._lead(batch.targets),
+            logits=self._with_axis(logits),
+            targets=self._with_axis(batch.targets),
             norms=norms,
             scale=scale,
             unclipped=training.rule.scale(  # the factor of a zero gradient
@@ -413,7 +439,7 @@ class Loop:
                 group,
             ),
             group=group,
-            index=self._lead(batch.records),
+            index=self._with_axis(batch.records),
             present=batch.present,
             step_factor=partial(
                 training.rule.step_factor,
@@ -424,7 +450,10 @@ class Loop:
         )
 
     def event(self) -> SampledGaussian | None:
-        """What was done, counted here and not copied from the plan; None: nothing is claimed."""
+        """What the steps taken so far released, counted here and not copied from the plan.
+
+        None where no guarantee is claimed: the release is unproven, or has no noise.
+        """
         training = self.training
         if not isinstance(training.release, Release):
             return None
@@ -437,14 +466,14 @@ class Loop:
                 releases.append(NoisyRelease(part.query_name, part.query_noise_multiplier))
         return SampledGaussian(training.sampler.steps_per_epoch, self.taken, tuple(releases))
 
-    def _lead(self, values: Tensor) -> Tensor:
-        """With the replicate axis that the single-replicate fast path leaves out."""
+    def _with_axis(self, values: Tensor) -> Tensor:
+        """``values`` with a leading replicate axis, which they lack where R is 1."""
         if self.single:
             return values.unsqueeze(0)
         return values
 
     def _sums(self, scale: Tensor) -> list[Tensor]:
-        """The sums that the release asks for, [R, P] each, in the tape's own memory."""
+        """The sums named by the release's ``rows``, [R, P] each, in the tape's own memory."""
         weights = []
         for row in self.training.release.rows:
             weights.append(scale if row is GradientSum.CLIPPED else torch.ones_like(scale))
@@ -458,12 +487,13 @@ class Loop:
     ) -> Tensor:
         """The gradient [R, P] that the release makes of the sums.
 
-        Only an unproven release is told about the batch: the number of its records, by group.
+        Only an unproven release is told anything of the batch: its number of records, by group,
+        and what the rule describes of its state.
         """
         training = self.training
         if isinstance(training.release, Release):
             return training.release(sums, sensitivity, training.facts)
-        group = self._lead(batch.group)
+        group = self._with_axis(batch.group)
         present = torch.ones(group.shape)
         if batch.present is not None:
             present = batch.present.to(torch.float32)

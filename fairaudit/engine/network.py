@@ -1,9 +1,13 @@
 """R copies of one network in one flat parameter tensor, and a batch on its way through them.
 
 With book-keeping: one forward and backward pass, ghost norms, gradient sums. A batch is walked in
-chunks whose length depends on the model alone, and the books (activations and output gradients) of
-a chunk are kept while they fit the memory budget, else recomputed in the same order: the memory
-setting changes no bit of a result.
+chunks whose length depends on the model alone. A layer's book of a chunk holds what its weighted
+gradient sum is computed from (inputs and output gradients, for instance). Books are kept while they
+fit the memory budget, else recomputed in the same order: the memory setting changes no bit of a
+result.
+
+Shapes: R replicates, B records of a batch, P parameters, Y classes. Where R is 1, tensors are
+[B, ...] instead of [R, B, ...]: [(R,) B, ...].
 """
 
 import math
@@ -26,16 +30,16 @@ from fairaudit.engine.stacked import (
 )
 from fairaudit.errors import TrainingError
 
-CHUNK_BYTES = 16 * 2**20  # activations of one chunk: fits a core's last-level cache share
-SMALLEST_CHUNK = 32  # records, unless one takes more than LARGE_RECORD bytes
+CHUNK_BYTES = 16 * 2**20  # activations of one chunk: a core's share of the last-level cache
+SMALLEST_CHUNK = 32  # records, unless each takes more than LARGE_RECORD bytes
 LARGE_RECORD = 2**20  # bytes of activations; a chunk of such records may be smaller
 Books = dict[int, Book]  # layer index -> what its weighted sums need of one chunk
 
 
 def flatten(module: nn.Module) -> list[nn.Module]:
-    """The chain of layers of a (nested) Sequential.
+    """The modules of a Sequential in their order, nested ones taken apart as well.
 
-    One with hooks or a forward of its own is one layer.
+    A Sequential with hooks or a ``forward`` of its own is not taken apart, nor is any other module.
     """
     if not isinstance(module, nn.Sequential) or not is_plain(module):
         return [module]
@@ -45,7 +49,11 @@ def flatten(module: nn.Module) -> list[nn.Module]:
 
 
 def _refuse_loose_parameters(module: nn.Module, layers: Sequence[nn.Module]) -> None:
-    """A parameter that is not one layer's own would be trained twice, or not as the norms say."""
+    """Refuse parameters that two layers share, that are in no layer, or that are frozen.
+
+    A shared one would be trained twice, and others not be trained, though norms count as if all
+    were each layer's own.
+    """
     owned = [id(parameter) for layer in layers for parameter in layer.parameters()]
     if owned != [id(parameter) for parameter in module.parameters()]:
         raise TrainingError(
@@ -57,10 +65,11 @@ def _refuse_loose_parameters(module: nn.Module, layers: Sequence[nn.Module]) -> 
 
 
 def check_table(module: nn.Module) -> None:
-    """Refuse a module that :class:`Network` cannot hold.
+    """Refuse a module that :class:`Network` cannot hold; nothing is computed.
 
     Raises:
-        TrainingError: What stands against it.
+        TrainingError: A layer is not in the table, sizes are not known, or parameters are shared,
+            frozen, outside all layers, or missing.
     """
     layers = flatten(module)
     if any(is_lazy(parameter) for parameter in module.parameters()):
@@ -97,8 +106,8 @@ class Network(Stacked):
         rows = [in_one_row(module.parameters()) for module in modules]
         self.theta: Tensor = torch.stack(rows).to(device)
         self.layers = bind(layers, self.theta)
-        # Whether a layer writes over its input: what a layer with parameters puts out, nobody reads
-        # again, so an activation that follows one may.
+        # For each layer, whether it writes over its input. An activation after a layer with
+        # parameters may: nothing reads that layer's output again.
         self._over: list[bool] = []
         floats = 0
         follows = False  # a layer with parameters
@@ -110,9 +119,9 @@ class Network(Stacked):
         self.bytes_per_record = 4 * self.replicates * floats  # of activations and their gradients
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Input and output of every layer: [(R,) B, ...] each, the logits last.
+        """The input of every layer, in their order, and the logits last: [(R,) B, ...] each.
 
-        The output of a layer with parameters is overwritten by an activation that follows it.
+        Where an activation follows a layer with parameters, it overwrites that layer's output.
         """
         books = [x]
         for layer, over in zip(self.layers, self._over, strict=True):
@@ -121,7 +130,7 @@ class Network(Stacked):
         return books
 
     def logits(self, x: Tensor) -> Tensor:
-        """The outputs alone, [(R,) B, Y]."""
+        """The logits alone, [(R,) B, Y], of inputs ``x``; nothing is overwritten."""
         for layer in self.layers:
             x = layer.forward(x)
         return x
@@ -129,28 +138,29 @@ class Network(Stacked):
 
 @dataclass(slots=True)
 class Chunk:
-    """A slice of the batch; its books while the budget lasts."""
+    """A slice of the batch and what is kept of it between the passes."""
 
-    rows: slice
-    x: Tensor
-    norms: Tensor | None = None  # of x, where they are known
-    activations: list[Tensor] | None = None
-    finite: Tensor | None = None  # None: every record is; else [(R,) B] booleans
-    delta: Tensor | None = None
-    books: Books | None = None
+    rows: slice  # of the batch
+    x: Tensor  # inputs [(R,) n, ...]
+    norms: Tensor | None = None  # of x with a 1 appended, [(R,) n]; None: not known
+    activations: list[Tensor] | None = None  # as Network.forward gives them; None: not kept
+    finite: Tensor | None = None  # whether a record is, [(R,) n]; None: all are, as far as is known
+    delta: Tensor | None = None  # gradient at the logits; None before the backward pass
+    books: Books | None = None  # None: not kept, computed again for the sums
 
 
 class Tape(GradientTape):
     """Records of one batch through a network: logits, then norms, then weighted gradient sums.
 
-    A record with a non-finite activation or gradient has its output gradient and its activation
+    ``forward``, ``backward`` and ``sums`` are called in that order for every batch. A record with a
+    non-finite activation or gradient has its output gradient and its activation
     rows zeroed and norm 0 (rule R6): ``0 * NaN`` is NaN in a matmul, so a zero weight is not
     enough.
 
     Args:
         network: The stacked replicates.
-        rows: The most weight rows that are ever asked for at once.
-        budget: Bytes of books kept between the two passes; performance only.
+        rows: The most rows of weights that :meth:`sums` is ever given.
+        budget: Bytes of books kept between the passes; affects performance only.
     """
 
     def __init__(
@@ -175,7 +185,8 @@ class Tape(GradientTape):
         if self.bytes_per_record <= LARGE_RECORD:
             self.rows_per_chunk = max(self.rows_per_chunk, SMALLEST_CHUNK)
         self._rows = [torch.zeros_like(network.theta) for _ in range(rows)]
-        # Where each row of each layer goes, resolved once: a view costs as much as a small matmul.
+        # For each row of weights and each layer, the views that its sum is written to. Made once: a
+        # view costs as much as a small matmul.
         self._targets: list[list[tuple[int, Parametric, tuple[Tensor, ...]]]] = []
         for row in self._rows:
             targets = [
@@ -209,7 +220,8 @@ class Tape(GradientTape):
             if clean and not math.isfinite(activations[-1].sum().item()):
                 chunk.finite = torch.isfinite(activations[-1]).all(-1)
                 activations = _zeroed(activations, chunk.finite)
-            # The first chunks keep theirs, until the budget is spent; the others compute them anew.
+            # The first chunks keep their activations, until the budget is spent; the others compute
+            # them again.
             if self.bytes_per_record * piece.stop <= self.budget:
                 chunk.activations = activations
             self.chunks.append(chunk)
@@ -219,7 +231,7 @@ class Tape(GradientTape):
         return torch.cat(logits, -2)
 
     def backward(self, output_gradient: Tensor) -> Tensor:
-        """L2 norms of the per-sample gradients, [(R,) B], from [(R,) B, Y]."""
+        """L2 norms of the per-sample gradients, [(R,) B], from the gradient at the logits."""
         norms = []
         whole = len(self.chunks) == 1
         for chunk in self.chunks:
@@ -230,7 +242,7 @@ class Tape(GradientTape):
                 finite = torch.isfinite(chunk_norms)
                 chunk.finite = finite if chunk.finite is None else chunk.finite & finite
                 books, chunk_norms = self._walk(chunk)  # again, their rows zeroed
-            if chunk.activations is not None:  # within the budget; the books take their place
+            if chunk.activations is not None:  # the budget allows it: books replace activations
                 chunk.books = books
                 chunk.activations = None
             norms.append(chunk_norms)
@@ -239,7 +251,7 @@ class Tape(GradientTape):
         return torch.cat(norms, -1)
 
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        """``sum_i w_i g_i``, ``[R, P]``, per row of weights ``[(R,) B]``; see the base class."""
+        """``sum_i w_i g_i``, ``[R, P]``, per row of weights ``[R, B]``; see the base class."""
         whole = len(self.chunks) == 1
         for number, chunk in enumerate(self.chunks):
             books = chunk.books or self._walk(chunk)[0]
@@ -251,7 +263,10 @@ class Tape(GradientTape):
         return self._rows[: len(weights)]
 
     def _walk(self, chunk: Chunk) -> tuple[Books, Tensor]:
-        """Books and gradient norms of one chunk; activations that were let go are recomputed."""
+        """The backward pass of one chunk: its books by layer, and its gradient norms [(R,) n].
+
+        Activations that were not kept are computed again.
+        """
         layers = self.network.layers
         delta = chunk.delta
         assert delta is not None
@@ -261,7 +276,7 @@ class Tape(GradientTape):
             (delta,) = _zeroed([delta], chunk.finite)
         books: Books = {}
         norms: Tensor | None = None
-        # Down to the first layer with parameters: of what lies before it nothing is trained.
+        # From the last layer to the first one with parameters: before it there is nothing to train.
         for index in range(
             len(layers) - 1,
             self.first - 1,
@@ -278,7 +293,8 @@ class Tape(GradientTape):
                 norms = layer_norms if norms is None else torch.hypot(norms, layer_norms)
             if index > self.first:
                 y = activations[index + 1]
-                # Behind the last layer with parameters the gradient may be the caller's own.
+                # After the last layer with parameters delta may still be the caller's tensor, which
+                # is not written over.
                 if index < self.last and isinstance(layer, Elementwise):
                     delta = layer.backward_(y, delta)
                 else:
@@ -290,7 +306,7 @@ class Tape(GradientTape):
 
 
 def _zeroed(values: list[Tensor], finite: Tensor) -> list[Tensor]:
-    """``[(R,) B, ...]`` each: the rows of records that are not ``finite`` ``[(R,) B]`` as zeros."""
+    """Copies of the values [(R,) B, ...], 0 for records that are not ``finite`` [(R,) B]."""
     zeroed = []
     for value in values:
         beside = [1] * (value.dim() - finite.dim())

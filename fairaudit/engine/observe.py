@@ -1,4 +1,7 @@
-"""What an observer may see of a step, and what is kept of one."""
+"""What an observer may see of a step, and what is kept of one for readings after training.
+
+R is the number of replicates, B of records in the batch; a record that pads a batch is not present.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -17,11 +20,12 @@ class StepView:
         step: From 0.
         last_of_epoch: Whether an epoch ends here.
         logits, targets: [R, B, Y].
-        norms, scale: [R, B].
-        group, index: [R, B].
-        unclipped: The factor that the rule gives a zero gradient, [R, B]; a smaller one is a clip.
-        present: [R, B] booleans, or None where nothing is padded.
-        step_factor: Asks the rule for the factor of this step, [R].
+        norms, scale: L2 norm of each record's gradient, and the rule's factor for it, [R, B].
+        group, index: Each record's group and its number in the training pool, [R, B].
+        unclipped: The factor that the rule gives a zero gradient, [R, B]; a record whose factor is
+            smaller is clipped.
+        present: [R, B] booleans, False for padding; None where nothing is padded.
+        step_factor: Computes the rule's ``step_factor`` of this step, [R], on call.
         n_groups: K.
     """
 
@@ -46,9 +50,9 @@ class Checkpoint:
     Args:
         step: From 0.
         parameters: theta before the step, [R, P].
-        objective_released, rule_released: What this step's parts had released, noise included; only
-            the objective and the rule that made them can read them.
-        sensitivity: [R].
+        objective_released, rule_released: The states of objective and rule with this step's noised
+            answers in them; only the objective and the rule that made them can read them.
+        sensitivity: As the rule claims it at this step, [R].
         learning_rate: eta of this step.
     """
 
@@ -65,4 +69,7 @@ class Observer(ABC):
 
     @abstractmethod
     def observe(self, view: StepView) -> Mapping[str, Tensor]:
-        """Named readings of this step, [R, ...] each; empty when there is nothing to add yet."""
+        """Readings of this step to record, [R, ...] each, by name; empty: nothing to record now.
+
+        An observer may gather over several steps and return what it gathered later.
+        """

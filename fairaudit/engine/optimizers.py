@@ -1,4 +1,7 @@
-"""From a released gradient to a step: post-processing, so no privacy cost (rule R9)."""
+"""From a released gradient to a step: post-processing, so no privacy cost (rule R9).
+
+theta [R, P] are the parameters of R replicates, trained side by side.
+"""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -13,7 +16,7 @@ class Optimizer(ABC):
         learning_rate: Step size; or one of each replicate, [R, 1].
     """
 
-    is_proportional: ClassVar[bool] = True  # twice the gradients: steps of twice the length
+    is_proportional: ClassVar[bool] = True  # whether twice the gradients give twice the steps
 
     def __init__(self, learning_rate: float | Tensor) -> None:
         self.learning_rate = learning_rate
@@ -22,7 +25,8 @@ class Optimizer(ABC):
     def step(self, theta: Tensor, gradient: Tensor) -> None:
         """Update theta [R, P] with the gradient [R, P]."""
 
-    def _along(self, theta: Tensor, direction: Tensor) -> None:
+    def _descend(self, theta: Tensor, direction: Tensor) -> None:
+        """Subtract the learning rate times the direction [R, P] from theta, in place."""
         if isinstance(self.learning_rate, Tensor):
             theta.addcmul_(direction, self.learning_rate, value=-1.0)
         else:
@@ -33,8 +37,8 @@ class GradientDescent(Optimizer):
     """theta - lr * gradient."""
 
     def step(self, theta: Tensor, gradient: Tensor) -> None:
-        """Plain step."""
-        self._along(theta, gradient)
+        """Subtract the learning rate times the gradient from theta ``[R, P]``, in place."""
+        self._descend(theta, gradient)
 
 
 class Momentum(Optimizer):
@@ -47,12 +51,12 @@ class Momentum(Optimizer):
         self._velocity: Tensor | None = None
 
     def step(self, theta: Tensor, gradient: Tensor) -> None:
-        """Accumulate the gradient ``[R, P]``, then step."""
+        """Add the gradient ``[R, P]`` to the decayed velocity, and move theta along that."""
         if self._velocity is None:
             self._velocity = gradient.clone()
         else:
             self._velocity.mul_(self.factor).add_(gradient)
-        self._along(theta, self._velocity)
+        self._descend(theta, self._velocity)
 
 
 class Adam(Optimizer):
@@ -70,7 +74,7 @@ class Adam(Optimizer):
         self._steps = 0
 
     def step(self, theta: Tensor, gradient: Tensor) -> None:
-        """Step ``theta [R, P]`` by the bias-corrected mean over the root of the mean square."""
+        """Move ``theta [R, P]`` by the bias-corrected mean gradient over the root mean square."""
         if self._mean is None or self._square is None:
             self._mean = gradient.new_zeros(gradient.shape)
             self._square = gradient.new_zeros(gradient.shape)
@@ -81,7 +85,7 @@ class Adam(Optimizer):
         )
         unbias = 1 - self.square_decay**self._steps
         scale = (self._square / unbias).sqrt_().add_(self.floor)
-        size = 1 - self.decay**self._steps
+        size = 1 - self.decay**self._steps  # corrects the mean's bias towards 0
         if isinstance(self.learning_rate, Tensor):
             theta.addcdiv_(
                 self._mean * self.learning_rate,

@@ -1,4 +1,9 @@
-"""The training records, laid out so that a batch is one gather."""
+"""The training records, laid out so that a batch is one gather.
+
+Inputs are kept in memory, or are ``Rows``: made from something smaller, batch by batch, where all
+would take too much memory. Replicates of one step may draw batches of different size: then shorter
+ones are padded with a null record, whose number is N, one past the last.
+"""
 
 import copy
 import math
@@ -10,11 +15,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-ROWS_AT_ONCE = 16_384  # of those that are made
+ROWS_AT_ONCE = 16_384  # rows made in one piece where all are gone through
 
 
 class Rows(Protocol):
-    """Inputs of N records, made from something smaller when they are asked for."""
+    """Inputs of N records that are not kept but made from something smaller when needed."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -25,18 +30,22 @@ class Rows(Protocol):
         index: NDArray[np.int64],
         out: NDArray[np.float32],
     ) -> None:
-        """Write the inputs of n records into zeros [n, d], C-contiguous."""
+        """Make the inputs of the n records ``index`` and write them to ``out``.
+
+        ``out`` is zeros [n, d], C-contiguous.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class _SomeRows:
-    """Some of the rows, numbered anew."""
+    """The ``Rows`` of a part of the records: record n here is record ``places[n]`` of ``rows``."""
 
     rows: Rows
     places: NDArray[np.int64]
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """(len(places), d)."""
         return len(self.places), *self.rows.shape[1:]
 
     def fill(
@@ -44,7 +53,7 @@ class _SomeRows:
         index: NDArray[np.int64],
         out: NDArray[np.float32],
     ) -> None:
-        """Write the rows ``index`` of these places to ``out``, ``[len(index), *shape]``."""
+        """Write the inputs of the records ``index``, as numbered here, to ``out`` [n, d]."""
         self.rows.fill(self.places[index], out)
 
 
@@ -54,10 +63,10 @@ class Batch(NamedTuple):
     Args:
         inputs: [(R,) B, d], or images [(R,) B, H, W, C].
         targets: One-hot labels, [(R,) B, Y].
-        group: [(R,) B].
-        records: Their numbers, [(R,) B].
-        norms: Of the inputs with a bias 1 appended, [(R,) B].
-        present: [R, B] booleans, or None where nothing is padded.
+        group: Each record's group, [(R,) B].
+        norms: L2 norms of the inputs with a 1 appended for the bias, [(R,) B].
+        records: Their numbers in the pool, [(R,) B]; N for padding.
+        present: [R, B] booleans, False for padding; None where nothing is padded.
     """
 
     inputs: Tensor
@@ -98,7 +107,7 @@ class TrainingPool:
         # Rows of numbers share one table, so that a batch costs one gather and three views; a pool
         # of images is too large to be copied, and rows that are made are in no table.
         whole = isinstance(features, Tensor) and len(self.shape) == 1
-        self._apart = None if whole else features
+        self._apart = None if whole else features  # inputs that are not in the table
         self._widths = (
             [
                 *self.shape,
@@ -138,7 +147,10 @@ class TrainingPool:
         return moved
 
     def part(self, places: Tensor) -> "TrainingPool":
-        """The pool of some of its records [n], in that order: nothing in it leads to the others."""
+        """A pool of the records ``places`` [n] alone, in that order; it holds no other record.
+
+        Only ``Rows`` are shared with this pool, and read at those places alone.
+        """
         part = copy.copy(self)
         rows = torch.cat([places, places.new_tensor([self.n_records])])
         part.n_records = len(places)
@@ -152,15 +164,15 @@ class TrainingPool:
         return part
 
     def everything(self) -> Batch:
-        """All records in their order."""
+        """All records in their order, as one batch [N, ...]."""
         return self.gather(torch.arange(self.n_records), None)
 
     def gather(self, index: Tensor, present: Tensor | None) -> Batch:
-        """The records of a batch, in the order of ``index`` [(R,) B]; both may lie on the CPU.
+        """The records of a batch, in the order of ``index``, on the pool's device.
 
         Args:
-            index: Record numbers; that of padding is N, one past the last.
-            present: False for padding, [R, B]; None where nothing is padded.
+            index: Record numbers [(R,) B], on any device; N, one past the last, for padding.
+            present: False for padding, [R, B], on any device; None where nothing is padded.
         """
         index = index.to(self.device)
         if present is not None:
@@ -192,7 +204,10 @@ class TrainingPool:
         index: Tensor,
         present: Tensor | None,
     ) -> Tensor:
-        """Inputs of the records ``index``, ``[B]`` or ``[R, B]`` of them; 0 where padded."""
+        """Inputs ``[(R,) B, *shape]`` of the records ``index``, from images or ``Rows``.
+
+        They are 0 for padding.
+        """
         flat = index.flatten().clamp(max=self.n_records - 1)  # padding points one past it
         if isinstance(features, Tensor):
             inputs = features.index_select(0, flat)
@@ -208,25 +223,26 @@ class TrainingPool:
         )
 
     def _filled(self, rows: Rows, index: Tensor) -> Tensor:
-        """Rows [n, d] made now."""
+        """Make the inputs [n, d] of the records ``index`` [n], on the pool's device."""
         made = torch.zeros(len(index), *self.shape, device="cpu")
         rows.fill(index.cpu().numpy(), made.numpy())
         return made.to(self.labels.device)
 
     def _norms(self, features: Tensor | Rows) -> Tensor:
-        """Of the inputs with a bias 1 appended, [N, 1]."""
+        """L2 norms of all inputs with a 1 appended for the bias, [N, 1]."""
         if isinstance(features, Tensor):
-            return _norms(features.flatten(1))
-        # Written in place: what is kept between two pieces would stop their memory from being used
-        # again.
+            return _norms_with_bias(features.flatten(1))
+        # Written into one tensor: small results kept between the pieces would stop the memory of a
+        # piece from being used for the next.
         norms = self.labels.new_empty(self.n_records, 1, dtype=torch.float32)
         for start in range(0, self.n_records, ROWS_AT_ONCE):
             piece = torch.arange(start, min(start + ROWS_AT_ONCE, self.n_records))
-            norms[start : start + len(piece)] = _norms(self._filled(features, piece))
+            norms[start : start + len(piece)] = _norms_with_bias(self._filled(features, piece))
         return norms
 
 
-def _norms(features: Tensor) -> Tensor:
+def _norms_with_bias(features: Tensor) -> Tensor:
+    """sqrt(|x|^2 + 1) of each row of ``features`` [n, d], [n, 1]."""
     lengths = torch.linalg.vector_norm(
         features,
         dim=-1,

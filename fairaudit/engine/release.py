@@ -1,4 +1,8 @@
-"""How a step closes: what becomes of the sum of scaled gradients."""
+"""How a step closes: what becomes of the sum of scaled gradients.
+
+A release makes the gradient of R replicates, [R, P], from one or more such sums. A private one
+knows the batch only by these sums. qN, the expected batch size, is ``facts.divisor``, [R, 1].
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -22,7 +26,10 @@ class GradientSum(Enum):
 
 
 class Release(ABC):
-    """Closes a step without knowing the batch: sums in, gradient out."""
+    """Closes a step without knowing the batch: sums in, gradient out.
+
+    ``rows`` names the sums that it is handed, in their order.
+    """
 
     rows: ClassVar[tuple[GradientSum, ...]] = (GradientSum.CLIPPED,)
 
@@ -37,10 +44,13 @@ class Release(ABC):
 
     @abstractmethod
     def event(self) -> NoisyRelease | None:
-        """What one call releases under a guarantee, or None."""
+        """What one call releases under a guarantee; None: no guarantee is claimed."""
 
     def beside(self, others: Sequence["Release"]) -> "Release | None":
-        """One release for the replicates of this and of all others; None where none can be."""
+        """One release for the replicates of this and of all others, so that they train as one.
+
+        None, as here by default, where one cannot do what they all do.
+        """
         return None
 
 
@@ -49,7 +59,7 @@ class GaussianRelease(Release):
 
     Args:
         noise_multiplier: sigma.
-        noise: Where the noise comes from; one draw per step.
+        noise: The source of noise, a stream for each replicate; one draw per step.
     """
 
     def __init__(self, noise_multiplier: float, noise: GaussianNoise) -> None:
@@ -63,7 +73,7 @@ class GaussianRelease(Release):
         sensitivity: Tensor,
         facts: PublicFacts,
     ) -> Tensor:
-        """``(sum + sigma * sensitivity * N(0, 1)) / qN``, ``[R, P]``; in place.
+        """``(sum + sigma * sensitivity * N(0, 1)) / qN``, ``[R, P]``, in the memory of the sum.
 
         Noise is drawn for every step, the empty batch included (rule R5).
         """
@@ -83,9 +93,9 @@ class GaussianRelease(Release):
         return None
 
     def beside(self, others: Sequence[Release]) -> "GaussianRelease | None":
-        """One release where all have the same noise multiplier, else None.
+        """One release for the replicates of all; None where types or noise multipliers differ.
 
-        Each replicate keeps the stream that it has.
+        Each replicate keeps its own stream of noise.
         """
         noise = [self.noise]
         for other in others:
@@ -104,18 +114,18 @@ class ExactRelease(Release):
         sensitivity: Tensor,
         facts: PublicFacts,
     ) -> Tensor:
-        """``sum / qN``, ``[R, P]``; in place.
+        """``sum / qN``, ``[R, P]``, in the memory of the sum.
 
         The divisor is qN here too, so that reference and private arm differ in nothing else.
         """
         return sums[0].div_(facts.divisor)
 
     def event(self) -> None:
-        """Nothing is claimed."""
+        """None: without noise no guarantee is claimed."""
         return None
 
     def beside(self, others: Sequence[Release]) -> "ExactRelease | None":
-        """Itself: it keeps nothing of any replicate. None where another is of another kind."""
+        """This one itself, for it keeps nothing of a replicate; None where types differ."""
         if all(type(other) is type(self) for other in others):
             return self
         return None
@@ -123,12 +133,12 @@ class ExactRelease(Release):
 
 @dataclass(frozen=True, slots=True)
 class Realised:
-    """What only an unproven release is told: the batch as it was drawn.
+    """The batch as it was drawn, which only an unproven release is told.
 
     Args:
-        size: Records in the batch, [R].
-        groups: Those of each group, [R, K].
-        described: What the rule describes of this step's released state.
+        size: Number of records in the batch, [R].
+        groups: Number of records of each group in the batch, [R, K].
+        described: What the rule's ``describe`` gives of this step's released state, by name.
     """
 
     size: Tensor
@@ -137,7 +147,10 @@ class Realised:
 
 
 class UnprovenRelease(ABC):
-    """Closes a step with the batch in view, so nothing can be proved of it; it has no event."""
+    """Closes a step with the batch in view, so nothing can be proved of it; it has no event.
+
+    For methods as they were published, where they divide by the size of the batch, for instance.
+    """
 
     rows: ClassVar[tuple[GradientSum, ...]] = (GradientSum.CLIPPED,)
 
@@ -149,8 +162,8 @@ class UnprovenRelease(ABC):
         facts: PublicFacts,
         realised: Realised,
     ) -> Tensor:
-        """The gradient [R, P], from whatever the published form reads of the batch."""
+        """The gradient [R, P] from the sums of ``rows``, [R, P] each, and facts of the batch."""
 
     def describe(self) -> dict[str, Tensor]:
-        """What it says of the step it just closed, [R, ...] each, for the trace."""
+        """Values to record of the step it just closed, [R, ...] each, by name; empty: none."""
         return {}

@@ -1,7 +1,12 @@
-"""Which make of engine a model gets: the layer table where it knows every layer, else isolation.
+"""How a model is computed: by the layer table if it knows every layer, else isolated.
 
-Replicates of a module that the table lacks stand behind the calls of any other network. They are
-slower and larger; no method knows which of the two computes its norms and sums.
+Isolated is: every record by itself, through ``torch.func.vmap`` (``isolation.py``). That takes any
+module, and more time and memory. Both kinds answer the same calls (``stacked.py``), and no method
+knows which of the two computes its norms and sums.
+
+Shapes: R replicates, B records of a batch, n of a chunk of it, P parameters, Y classes. Where R is
+1, [(R,) B, ...] is [B, ...]. A draw names the random numbers of a pass (dropout masks): equal draws
+give equal masks.
 """
 
 import copy
@@ -20,8 +25,9 @@ from fairaudit.errors import TrainingError
 
 CHUNK_BYTES = 32 * 2**20  # of one chunk's gradients
 LARGEST_CHUNK = 512  # records
-CHUNK_NUMBERS = 2**18  # of one chunk's inputs: what a module's activations take is not known
-_TOLERANCE = 1e-3  # of a gradient's norm; kernels differ by 1e-6 or so, mistakes by much more
+# Numbers in one chunk's inputs: a guard, for what a module's activations take is not known.
+CHUNK_NUMBERS = 2**18
+_TOLERANCE = 1e-3  # of a gradient's norm; rounding differs by 1e-6 or so, mistakes by much more
 
 
 class IsolatedNetwork(Stacked):
@@ -31,7 +37,7 @@ class IsolatedNetwork(Stacked):
 
     Args:
         modules: One per replicate, of equal architecture; they are copied.
-        seed: Of what a module draws in its forward pass, dropout's masks; equal seeds draw alike.
+        seed: Of what a module draws in its forward pass (dropout masks); equal seeds draw alike.
         device: Where the copies lie.
 
     Raises:
@@ -53,7 +59,7 @@ class IsolatedNetwork(Stacked):
         self.bytes_per_record = 4 * self.theta.numel()  # of gradients
 
     def logits(self, x: Tensor) -> Tensor:
-        """Outputs [(R,) B, Y] without what a module draws while it trains."""
+        """Outputs [(R,) B, Y] as the module predicts, dropout off."""
         outputs = []
         with torch.inference_mode(mode=False), torch.no_grad():
             for number, records in enumerate(self.apart(x)):
@@ -72,19 +78,19 @@ class IsolatedNetwork(Stacked):
             return self.together(outputs)
 
     def apart(self, batch: Tensor) -> Sequence[Tensor]:
-        """[(R,) B, ...] as R times [B, ...]."""
+        """Split [(R,) B, ...] into R tensors [B, ...], one for each replicate."""
         if self.replicates == 1:
             return [batch]
         return batch.unbind()
 
     def together(self, parts: Sequence[Tensor]) -> Tensor:
-        """R times [B, ...] as [(R,) B, ...]."""
+        """Join R tensors [B, ...] to [(R,) B, ...]."""
         if self.replicates == 1:
             return parts[0]
         return torch.stack(list(parts))
 
     def values(self, number: int) -> Values:
-        """Parameters of one replicate by name, views of theta."""
+        """Parameters of replicate ``number`` by name, as views of theta."""
         names = self.training[number].start
         return dict(
             zip(
@@ -100,10 +106,13 @@ class IsolatedNetwork(Stacked):
         x: Tensor,
         draw: Sequence[int],
     ) -> tuple[Tensor, Values]:
-        """Outputs [n, Y] of one replicate as it trains, and the parameters of each record.
+        """Outputs [n, Y] of one replicate as it trains, and a copy of the parameters per record.
+
+        The copies, [m, ...] each by name with m >= n, are leaves of autograd: a gradient in them is
+        that of each record by itself.
 
         Args:
-            number: Of the replicate.
+            number: The replicate, 0 to R - 1.
             x: Records [n, ...].
             draw: Equal draws give equal masks.
         """
@@ -116,12 +125,15 @@ class IsolatedNetwork(Stacked):
         return outputs[: len(x)], leaves
 
     def draws(self, x: Tensor, *, training: bool = True) -> bool:
-        """Whether the module draws numbers as it trains, or as it predicts, on [n, ...]."""
+        """Whether the module draws random numbers in a forward pass over records ``x`` [n, ...].
+
+        As it trains, or with ``training`` False as it predicts.
+        """
         replicate = self.training[0] if training else self.predicting[0]
         return replicate.draws(self.values(0), _never_empty(x))
 
     def rows_per_chunk(self, x: Tensor) -> int:
-        """How many of the records [n, ...] go together, a power of two.
+        """How many of the records [n, ...] make a chunk, a power of two.
 
         It depends on the model and the records' shape alone, never on the memory budget, so that
         the budget changes no bit of a result.
@@ -135,7 +147,10 @@ class IsolatedNetwork(Stacked):
 
 
 def _never_empty(x: Tensor) -> Tensor:
-    """A module is never shown an empty batch, and Poisson sampling draws one now and then."""
+    """The records [n, ...], or one record of zeros where n is 0; callers cut it off the outputs.
+
+    Poisson sampling draws an empty batch now and then, which many modules cannot run on.
+    """
     if len(x):
         return x
     return x.new_zeros(1, *x.shape[1:])
@@ -146,10 +161,11 @@ def gradients_of(
     leaves: Values,
     delta: Tensor,
 ) -> list[Tensor]:
-    """Each record's gradient of <delta, output>, [n, ...] of every parameter.
+    """Each record's gradient of <delta, output>: a list of [n, ...], one per parameter.
 
     Args:
-        outputs, leaves: As :meth:`Isolated.graph` gives them.
+        outputs, leaves: As :meth:`IsolatedNetwork.graph` gives them: the outputs [n, Y], and for
+            each record a copy of the parameters from which they were computed.
         delta: Output gradients [n, Y].
     """
     parameters = list(leaves.values())
@@ -160,7 +176,7 @@ def gradients_of(
 
 
 def weighted_sum(rows: Tensor, weights: Tensor) -> Tensor:
-    """``sum_i w_i rows_i`` [...] of rows [n, ...], whatever their order in memory."""
+    """``sum_i w_i rows_i`` [...] of rows [n, ...] and weights [n], without copying the rows."""
     # A product with a matrix would copy rows that are transposed, as most gradients of weights are.
     axes = sorted(
         range(1, rows.dim()),
@@ -180,12 +196,14 @@ class _Chunk:
 
     Args:
         rows: Slice of the batch.
-        x: Their inputs [n, ...].
-        draw: Names the masks: what is computed a second time meets the same.
-        graph: Outputs and leaves, where the batch is one chunk; None: they are computed again.
+        x: Its inputs [n, ...].
+        draw: Names the dropout masks, so that a second computation meets the same ones.
+        graph: Outputs and leaves, kept where the batch is one chunk; None: not kept, computed again
+            when they are needed.
         delta: Output gradients [n, Y]; None before the backward pass.
-        finite: Which outputs are finite, [n]; None: all are, or nobody asked.
-        gradients: [n, ...] of each parameter, while the budget lasts; None: computed again.
+        finite: Which outputs are finite, [n]; None: all are, or it was not tested.
+        gradients: Each record's gradient, [n, ...] per parameter, kept while the budget lasts;
+            None: not kept, computed again when they are needed.
     """
 
     rows: slice
@@ -197,12 +215,13 @@ class _Chunk:
     gradients: list[Tensor] | None = None
 
 
-class _Records:
-    """The records of one batch on their way through one replicate.
+class _ReplicateTape:
+    """The tape of one replicate: the records of a batch on their way through it.
 
     Args:
-        network, number: The replicates, and which of them this is, 0 to R - 1.
-        budget: Bytes of gradients kept between the two passes.
+        network: All replicates.
+        number: Which of them this is, 0 to R - 1.
+        budget: Bytes of gradients kept between backward pass and sums.
     """
 
     def __init__(self, network: IsolatedNetwork, number: int, budget: int) -> None:
@@ -218,7 +237,10 @@ class _Records:
         *,
         clean: bool,
     ) -> Tensor:
-        """Logits [B, Y]; with ``clean``, rows that are not finite are zeroed."""
+        """Logits [B, Y] of inputs [B, ...] at a step, whose number seeds the dropout masks.
+
+        With ``clean`` the logits of records that are not finite are 0.
+        """
         self.chunks = []
         logits = []
         size = self.network.rows_per_chunk(x)
@@ -241,20 +263,20 @@ class _Records:
         return torch.cat(logits)
 
     def backward(self, delta: Tensor) -> Tensor:
-        """L2 norms of the per-sample gradients, [B]."""
+        """L2 norms of the per-sample gradients, [B], from the gradient at the logits [B, Y]."""
         norms = []
         for chunk in self.chunks:
             chunk.delta = delta[chunk.rows].clone()
-            gradients, chunk_norms = self._written(chunk)
+            gradients, chunk_norms = self._gradients(chunk)
             norms.append(chunk_norms)
             if chunk.rows.start + len(chunk.x) <= self.kept_records:
                 chunk.gradients = gradients
         return torch.cat(norms)
 
     def sum_into(self, targets: Sequence[Tensor], weights: Tensor) -> None:
-        """Write ``sum_i w_i g_i`` of weights [B], a target for each parameter."""
+        """Write ``sum_i w_i g_i`` with weights [B] to ``targets``, one tensor per parameter."""
         for number, chunk in enumerate(self.chunks):
-            gradients = chunk.gradients or self._written(chunk)[0]
+            gradients = chunk.gradients or self._gradients(chunk)[0]
             chunk_weights = weights[chunk.rows].clone()
             for target, rows in zip(targets, gradients, strict=True):
                 part = weighted_sum(rows, chunk_weights)
@@ -263,10 +285,11 @@ class _Records:
                 else:
                     target.copy_(part)
 
-    def _written(self, chunk: _Chunk) -> tuple[list[Tensor], Tensor]:
-        """Each record's gradients, written out, and their norms [n]; from its graph or a new one.
+    def _gradients(self, chunk: _Chunk) -> tuple[list[Tensor], Tensor]:
+        """Each record's gradient, [n, ...] per parameter, and its norm over all of them, [n].
 
-        Both are zero where something of the record is not finite.
+        Both are 0 where an output or a gradient of the record is not finite. The forward pass is
+        repeated where its graph was not kept.
         """
         assert chunk.delta is not None
         graph = chunk.graph or self.network.graph(
@@ -294,14 +317,14 @@ class _Records:
 
 
 class IsolatedTape(GradientTape):
-    """Records of one batch through modules of any make; replicates and chunks one after the other.
+    """The tape of any module: replicates and chunks are computed one after the other.
 
     A record with a non-finite output or gradient has both zeroed, as on any tape.
 
     Args:
         network: The replicates.
-        rows: The most weight rows that are ever asked for at once.
-        budget: Bytes of gradients kept between the two passes; performance only.
+        rows: The most rows of weights that :meth:`sums` is ever given.
+        budget: Bytes of gradients kept between backward pass and sums; affects performance only.
     """
 
     def __init__(
@@ -309,11 +332,12 @@ class IsolatedTape(GradientTape):
     ) -> None:
         self.network = network
         self._steps = 0
-        self._replicates: list[_Records] = []
+        self._replicates: list[_ReplicateTape] = []
         for number in range(network.replicates):
-            self._replicates.append(_Records(network, number, budget // network.replicates))
+            self._replicates.append(_ReplicateTape(network, number, budget // network.replicates))
         self._rows = [torch.zeros_like(network.theta) for _ in range(rows)]
-        self._targets: list[list[list[Tensor]]] = []  # of each row, replicate and parameter
+        # Views that sums are written to: of each row of weights, each replicate, each parameter.
+        self._targets: list[list[list[Tensor]]] = []
         for row in self._rows:
             self._targets.append([list(split_like(isolated, network.shapes)) for isolated in row])
 
@@ -325,7 +349,7 @@ class IsolatedTape(GradientTape):
         *,
         clean: bool = False,
     ) -> Tensor:
-        """Logits [(R,) B, Y]; see the base class."""
+        """Logits [(R,) B, Y]; see the base class. ``norms`` are not needed here."""
         self._steps += 1
         logits = []
         for records, inputs in zip(
@@ -338,7 +362,7 @@ class IsolatedTape(GradientTape):
 
     @torch.inference_mode(False)
     def backward(self, output_gradient: Tensor) -> Tensor:
-        """L2 norms of the per-sample gradients, [(R,) B]."""
+        """L2 norms of the per-sample gradients, [(R,) B], from the gradient at the logits."""
         deltas = self.network.apart(output_gradient)
         norms = []
         for records, delta in zip(self._replicates, deltas, strict=True):
@@ -359,12 +383,12 @@ def stack(
     seed: int = 0,
     device: torch.device = CPU,
 ) -> Stacked:
-    """Replicates of one architecture, by the make that fits it.
+    """Replicates of one architecture: a Network if the layer table knows it, else isolated.
 
     Args:
-        modules: One per replicate.
-        seed: Of what an isolated module draws while it trains.
-        device: Where they lie.
+        modules: One per replicate; they are copied.
+        seed: Of what an isolated module draws while it trains (dropout masks).
+        device: Where the copies lie.
 
     Raises:
         TrainingError: A layer that cannot be private.
@@ -375,7 +399,7 @@ def stack(
 
 
 def outside_table(module: nn.Module) -> str:
-    """Why the layer table does not do for a model; empty where it does."""
+    """Why the layer table cannot compute a model, in words for people; empty where it can."""
     try:
         check_table(module)
     except TrainingError as error:
@@ -388,12 +412,12 @@ def tape_of(
     rows: int = 1,
     budget: int = DEFAULT_BUDGET,
 ) -> GradientTape:
-    """A tape of the make of the replicates.
+    """The tape that fits the replicates, a table's network or isolated modules.
 
     Args:
         stacked: The replicates.
-        rows: The most weight rows that are ever asked for at once.
-        budget: Bytes of books kept between the two passes; performance only.
+        rows: The most rows of weights that ``sums`` is ever given.
+        budget: Bytes kept between the tape's passes; affects performance only.
     """
     if isinstance(stacked, IsolatedNetwork):
         return IsolatedTape(stacked, rows, budget)
@@ -404,9 +428,9 @@ def tape_of(
 def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
     """Compare what the engine computes for each of a few records with PyTorch on that record alone.
 
-    The guarantee does not rest on it: it tells early what could not be trained as its author meant,
-    a layer with a hook, a model that mixes the records of a batch, a parameter that is not handed
-    in. Gradients of a module that draws numbers are not compared.
+    The guarantee does not rest on it. It finds early a model that would not train as its author
+    meant: a layer with a hook, a model that mixes the records of a batch, a parameter that the
+    model keeps where the engine does not see it. Passes that draw random numbers are not compared.
 
     Args:
         module: A model, which stays as it is.
@@ -414,14 +438,15 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
         classes: Y.
 
     Raises:
-        TrainingError: They differ.
+        TrainingError: They differ, or the module fails.
     """
     if isinstance(module, PerRecord):
         module = module.inner
-    # Output gradients of no meaning, each another, so that no two records can be mistaken.
+    # Arbitrary output gradients, all different, so that no record can be mistaken for another.
     delta = torch.arange(1.0, len(records) * classes + 1).cos_().view(len(records), classes)
     network = stack([module])
-    # Away from the start: what looks parameters up, and is not handed them, would find the start's.
+    # Parameters are moved away from the start, so that a module that reads its own parameters and
+    # not those that it is handed gives a different result.
     moved = torch.Generator().manual_seed(0)
     network.theta += 0.1 * torch.empty(network.theta.shape).uniform_(
         -1,
@@ -434,7 +459,7 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
         nn.utils.vector_to_parameters(network.theta[0].clone(), trained)
         tape = tape_of(network)
         tape.forward(records)
-        draws = draws_at_last = False  # while it trains, and when it predicts
+        draws = draws_at_last = False  # whether it draws numbers: as it trains, as it predicts
         if isinstance(network, IsolatedNetwork):
             draws = network.draws(records)
             draws_at_last = network.draws(records, training=False)
@@ -458,11 +483,15 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
 
 
 def _compare(batched: Tensor, alone: Tensor) -> None:
-    """Refuse a model for which a number of a record, in a batch, is another than alone.
+    """Refuse a model whose results for a record differ between a batch and the record alone.
 
     Args:
-        batched: The record's gradient, its norm or its logits as the engine computes them.
-        alone: The same from PyTorch, of the record by itself.
+        batched: The record's gradient, its norm or its logits, as the engine computes them in a
+            batch.
+        alone: The same from PyTorch, for the record by itself.
+
+    Raises:
+        TrainingError: They differ by more than rounding.
     """
     # "not <=": NaN is refused, too.
     if not float((batched - alone).norm()) <= _TOLERANCE * float(alone.norm()) + 1e-6:

@@ -3,6 +3,12 @@
 The signatures carry the privacy argument. `scale` is per record given values already released;
 `sensitivity` is not handed the batch; nothing here sees a gradient or draws noise.
 
+An objective and a clipping rule are the two parts of a step that a method supplies. Each keeps a
+state: ``init`` gives it, ``update`` adds the noised answer to the part's query, if it has one, and
+``step`` makes the next step's state of what was released. In shapes R is the number of replicates
+(trainings side by side), B of records in the batch, Q of numbers in a record's query row, Y of
+classes, K of groups; [(R,) B, Y] is [B, Y] where R is 1.
+
 A rule is arithmetic on tensors that it is handed, so that a method's file, which holds its rule and
 its description, can be read without torch.
 """
@@ -42,12 +48,15 @@ class PublicFacts:
         object.__setattr__(self, "divisor", self.expected_batch_size.unsqueeze(1))
 
     def each(self, number: float | Tensor) -> Tensor:
-        """A number of every replicate, [R]: the same of all, or already one of each."""
+        """``number`` as a tensor [R]: one number is repeated for every replicate, [R] stays [R]."""
         return self.expected_batch_size.new_zeros(self.expected_batch_size.shape) + number
 
 
 def leaves(state: object) -> list[object]:
-    """Tensors and numbers that a rule's or an objective's state is made of, in their order."""
+    """The tensors and numbers that a part's state is made of, in their order; none for None.
+
+    So that checks of a method can compare states of any type.
+    """
     if state is None:
         return []
     if is_dataclass(state) and not isinstance(state, type):
@@ -65,27 +74,28 @@ def leaves(state: object) -> list[object]:
 
 
 class SideQuery(ABC, Generic[State]):
-    """A part of a step that may ask one noised question about the batch.
+    """A part of a step, which may ask one query about the batch and is given the noised answer.
 
-    A part that asks nothing keeps ``query_noise_multiplier`` None and its state is what is
-    released.
+    "Released" is the state with this step's answer in it. A part without a query leaves
+    ``query_noise_multiplier`` None; it is never asked, and its released state is its state.
     """
 
     query_name: ClassVar[str] = ""
-    # Its numbers that may be [R], one of each replicate.
+    # Names of its fields that may be tensors [R], a number for each replicate.
     per_replicate: ClassVar[frozenset[str]] = frozenset()
 
     @property
     def query_noise_multiplier(self) -> float | None:
-        """Noise std of the query, whose sensitivity is 1; None: asks nothing."""
+        """Noise std of the query's sum, whose sensitivity is 1; None: there is no query."""
         return None
 
     def beside(self, others: Sequence[SideQuery[Any]]) -> Self | None:
-        """One part for the replicates of this and of all others; None where none can be.
+        """One part for the replicates of this and of all others, so that they can train as one.
 
-        Only a dataclass of plain numbers can, and only those in ``per_replicate`` may differ.
+        None where they cannot: only dataclasses of one type whose fields are plain numbers can, and
+        only the fields in ``per_replicate`` may differ. They become tensors [R].
         """
-        # What inherits from a dataclass and is none itself keeps numbers that are not fields.
+        # A subclass of a dataclass that is no dataclass itself may keep numbers outside its fields.
         if not is_dataclass(self) or "__dataclass_fields__" not in vars(type(self)):
             return None
         if any(type(other) is not type(self) for other in others):
@@ -106,26 +116,29 @@ class SideQuery(ABC, Generic[State]):
 
     @abstractmethod
     def init(self, replicates: int, facts: PublicFacts) -> State:
-        """The state at step 0: constants only."""
+        """The state at step 0, made of constants and public facts alone; None: it has no state."""
 
     def update(self, state: State, answer: Tensor) -> State:
-        """The state with this step's noised answer [R, Q]; computed once per step."""
+        """The state with this step's noised answer [R, Q] in it; called once per step if asked."""
         return state
 
     def step(self, released: State) -> State:
-        """The next step's state, from released values only."""
+        """The state at the next step's beginning, from released values only."""
         return released
 
     def describe(self, released: State) -> dict[str, Tensor]:
-        """Released values worth keeping over time, [R, ...] each."""
+        """Released values to record at every step, [R, ...] each, by name; empty: none."""
         return {}
 
 
 class Objective(SideQuery[State]):
-    """What is differentiated; asks between the forward and the backward pass."""
+    """What is differentiated; its query, if any, comes between forward and backward pass."""
 
     def query(self, state: State, logits: Tensor, group: Tensor) -> Tensor:
-        """One row per record, [R, B, Q], each of L2 norm at most 1."""
+        """One row per record, [R, B, Q], each of L2 norm at most 1; their noised sum is the answer.
+
+        Not called where ``query_noise_multiplier`` is None.
+        """
         raise NotImplementedError
 
     @abstractmethod
@@ -136,18 +149,21 @@ class Objective(SideQuery[State]):
         targets: Tensor,
         group: Tensor,
     ) -> Tensor:
-        """Gradient of each record's own objective at its logits, [(R,) B, Y] (rule R1)."""
+        """Gradient of each record's objective at its logits, [(R,) B, Y], from one-hot targets.
+
+        It follows from that record and released values, never from other records (rule R1).
+        """
 
 
 class Erm(Objective[None]):
-    """The plain mean cross-entropy of the softmax."""
+    """Empirical risk minimisation: the plain cross-entropy of the softmax, without a query."""
 
     def init(self, replicates: int, facts: PublicFacts) -> None:
-        """No state."""
+        """None: it has no state."""
         return None
 
     def beside(self, others: Sequence[SideQuery[Any]]) -> Self | None:
-        """It has no numbers; what inherits from it may have some."""
+        """This one itself, for it has no numbers; None beside subclasses, which may have some."""
         if all(type(part) is Erm for part in (self, *others)):
             return self
         return None
@@ -172,25 +188,33 @@ class Erm(Objective[None]):
 
 
 class ClippingRule(SideQuery[State]):
-    """How each record's gradient is scaled; asks after the norms are known."""
+    """How each record's gradient is scaled; its query, if any, comes once the norms are known.
+
+    ``norms`` [R, B] are upper bounds of the L2 norms of the records' gradients, ``group`` [R, B]
+    their groups, 0 to K - 1.
+    """
 
     def query(self, state: State, norms: Tensor, group: Tensor) -> Tensor:
-        """One row per record, [R, B, Q], each of L2 norm at most 1."""
+        """One row per record, [R, B, Q], each of L2 norm at most 1; their noised sum is the answer.
+
+        Not called where ``query_noise_multiplier`` is None.
+        """
         raise NotImplementedError
 
     @abstractmethod
     def sensitivity(self, released: State) -> Tensor:
-        """Largest norm that a scaled gradient can have, [R]."""
+        """The largest norm that any record's scaled gradient can have, [R]; it sets the noise."""
 
     @abstractmethod
     def scale(self, released: State, norms: Tensor, group: Tensor) -> Tensor:
-        """Factor of each record's gradient, [R, B]; scale * norm <= sensitivity, always."""
+        """The factor for each record's gradient, [R, B]; scale * norm <= sensitivity, always."""
 
     def step_factor(self, released: State, facts: PublicFacts) -> Tensor:
-        """The one factor, [R], by which this step is longer or shorter than one of plain SGD.
+        """The factor, [R], by which the rule lengthens or shortens this step as a whole.
 
-        What else the rule does to gradients is clipping. Here it is what a gradient that is not
-        clipped takes, the mean over groups; not finite where no gradient is too short to clip.
+        It tells a rule's effect on the step size from its clipping: a training by plain SGD with
+        these factors takes equally long steps. By default it is the factor of a gradient too short
+        to be clipped, the mean over groups; not finite where no gradient is too short.
         """
         import torch
 
@@ -205,15 +229,15 @@ class NoClip(ClippingRule["Tensor"]):
     """Gradients as they are: for the non-private reference."""
 
     def init(self, replicates: int, facts: PublicFacts) -> Tensor:
-        """An infinite bound."""
+        """An infinite bound for every replicate, [R]."""
         return facts.expected_batch_size.new_full((replicates,), math.inf)
 
     def sensitivity(self, released: Tensor) -> Tensor:
-        """Unbounded."""
+        """Infinity, [R]: gradients are unbounded."""
         return released
 
     def scale(self, released: Tensor, norms: Tensor, group: Tensor) -> Tensor:
-        """One."""
+        """1 for every record, [R, B]."""
         return norms.new_ones(norms.shape)
 
 
@@ -229,11 +253,11 @@ class FlatClip(ClippingRule["Tensor"]):
     max_grad_norm: float | Tensor  # C
 
     def init(self, replicates: int, facts: PublicFacts) -> Tensor:
-        """The bound, constant over steps."""
+        """The bound C of every replicate, [R], which is the state at every step."""
         return facts.each(self.max_grad_norm)
 
     def sensitivity(self, released: Tensor) -> Tensor:
-        """C."""
+        """C, [R]."""
         return released
 
     def scale(self, released: Tensor, norms: Tensor, group: Tensor) -> Tensor:

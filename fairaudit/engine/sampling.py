@@ -1,4 +1,8 @@
-"""Exact Poisson sampling: one independent coin per record and step, drawn an epoch at a time."""
+"""Exact Poisson sampling: one independent coin per record and step, drawn an epoch at a time.
+
+The coin falls with probability q = 1 / steps_per_epoch, so a batch has N / steps_per_epoch records
+on average, and may be empty.
+"""
 
 from collections.abc import Sequence
 
@@ -19,7 +23,8 @@ def poisson_positions(
     approximation, and independent of how many successes there are.
 
     Returns:
-        (records drawn, cuts): round t uses ``drawn[cuts[t]:cuts[t + 1]]``, ascending, no repeats.
+        (drawn, cuts): the batch of round t is ``drawn[cuts[t]:cuts[t + 1]]``, record numbers in
+        ascending order, each at most once; ``cuts`` has ``steps_per_epoch + 1`` entries.
     """
     total = records * steps_per_epoch
     if steps_per_epoch == 1:

@@ -1,4 +1,8 @@
-"""Layers between linear ones and convolutions: activations, pooling, flattening, normalisation."""
+"""Layers between linear ones and convolutions: activations, pooling, flattening, normalisation.
+
+Records are [(R,) B, ...], with the axis of replicates where there are several; images are channels
+last, [..., H, W, C]. In ``backward`` x is a layer's input, y its output, delta the gradient at y.
+"""
 
 import math
 from abc import abstractmethod
@@ -18,7 +22,7 @@ from fairaudit.engine.layer import (
     as_before,
 )
 
-_ATEN: Any = torch.ops.aten
+_ATEN: Any = torch.ops.aten  # PyTorch's operators by name, which have no types
 
 
 class Tanh(Elementwise):
@@ -44,7 +48,7 @@ class Sigmoid(Elementwise):
 
 
 class ChannelsFirst(nn.Module):
-    """The border between data, channels last, and modules as PyTorch's users write them.
+    """The first module of an image model: data are channels last, PyTorch's modules channels first.
 
     Args:
         shape: (H, W, C) of the images that come in.
@@ -55,43 +59,46 @@ class ChannelsFirst(nn.Module):
         self.shape = shape
 
     def forward(self, x: Tensor) -> Tensor:
-        """[B, H, W, C] -> [B, C, H, W], copied, as a module's author expects it.
+        """[B, H, W, C] -> [B, C, H, W], copied, so that memory is laid out as authors expect it.
 
-        One channel is contiguous either way by its strides, but not laid out either way.
+        Not ``contiguous()``: with one channel it would return a view with other strides.
         """
         return x.permute(0, 3, 1, 2).clone(memory_format=torch.contiguous_format)
 
     def extra_repr(self) -> str:
-        """The shape."""
+        """The shape, for PyTorch's printing of models."""
         return str(self.shape)
 
 
 class Unchanged(Layer):
-    """Nothing happens: the layers of this engine read images channels last."""
+    """The engine's layer for :class:`ChannelsFirst`: its layers read channels last as it is."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """``x``."""
+        """``x`` itself."""
         return x
 
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
-        """``delta``."""
+        """``delta`` itself."""
         return delta
 
 
 class Flatten(Layer):
-    """[..., H, W, C] -> [..., H W C]; the linear layer behind it knows the order."""
+    """[..., H, W, C] -> [..., H W C].
+
+    PyTorch's modules flatten (C, H, W); the linear layer after it allows for that (ImageLinear).
+    """
 
     def forward(self, x: Tensor) -> Tensor:
-        """One row per record."""
+        """One row of numbers per record."""
         return x.flatten(-3)
 
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
-        """Images again."""
+        """``delta`` in the shape of the images ``x``."""
         return delta.view(x.shape)
 
 
 class Pool(Layer):
-    """Pooling of each record's channels by itself, through PyTorch's kernels.
+    """Pooling of each channel of each record by itself, through PyTorch's kernels.
 
     Args:
         module: [B, C, H, W] -> [B, C, Ho, Wo], without parameters.
@@ -101,13 +108,13 @@ class Pool(Layer):
         self._module = module
 
     def forward(self, x: Tensor) -> Tensor:
-        """[(R,) B, H, W, C] -> [(R,) B, Ho, Wo, C]."""
+        """Pool images: [(R,) B, H, W, C] -> [(R,) B, Ho, Wo, C]."""
         pooled = self._module(as_batch(x).permute(0, 3, 1, 2))
         return as_before(pooled.permute(0, 2, 3, 1).contiguous(), x)
 
     @torch.inference_mode(False)  # autograd keeps no tensor that was made in inference mode
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
-        """From outputs ``[(R,) B, Ho, Wo, C]`` to the inputs ``[(R,) B, H, W, C]``."""
+        """Gradient at the input, ``[(R,) B, H, W, C]``, by PyTorch's autograd."""
         images = as_batch(x).clone().requires_grad_()
         with torch.enable_grad():
             pooled = self._module(images.permute(0, 3, 1, 2))
@@ -119,8 +126,11 @@ class Pool(Layer):
 class _Normalise(Materialised):
     """``y = (x - mean) / sqrt(var + eps) * w + b``, mean and variance over parts of one record.
 
+    A part is a set of numbers that share mean and variance: a group of channels, or all.
+
     Args:
-        theta, start: As of any layer.
+        theta: All parameters [R, P].
+        start: First index of this layer in P.
         shape: Of a record.
         size: Entries of w, and of b.
         eps: Added to the variance.
@@ -139,7 +149,7 @@ class _Normalise(Materialised):
         self.split = start + size
         self.end = start + 2 * size
         self.eps = eps
-        # [...] for one replicate, [R, 1, ...] for several.
+        # [...] for one replicate, [R, 1, ...] for several: to be multiplied with [(R,) B, ...].
         scale, shift = self.parts(theta)
         single = len(theta) == 1
         self.scale = scale[0] if single else scale.unsqueeze(1)
@@ -147,22 +157,27 @@ class _Normalise(Materialised):
 
     @abstractmethod
     def stored(self, values: Tensor) -> Tensor:
-        """A view of w or b, [R, size], as it meets a record.
-
-        [R, *shape] or what broadcasts to it.
-        """
+        """A view of w or b, [R, size], that broadcasts to records: [R, *shape] or [R, 1, 1, C]."""
 
     @abstractmethod
     def cut(self, x: Tensor) -> Tensor:
-        """A view [(R,) B, spots, parts, width]: mean and variance are over spots and width."""
+        """A view [(R,) B, spots, parts, width] of ``x``.
+
+        Mean and variance of each part are over spots (positions of an image) and width (channels
+        of the part).
+        """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of the shape of ``x``."""
+        """The normalised records, in the shape of ``x``."""
         standard = self._standard(x)[0]
         return torch.addcmul(self.shift, standard, self.scale)
 
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
-        """The gradient less its mean and its projection on the output, ``[(R,) B, ...]``."""
+        """Gradient at the input, ``[(R,) B, ...]``.
+
+        It is delta w less its mean and its projection on the standardised input, over the standard
+        deviation, in each part of a record.
+        """
         standard, rate = self._standard(x)
         inner = self.cut((delta * self.scale).contiguous())
         along = self.cut(standard)
@@ -171,7 +186,10 @@ class _Normalise(Materialised):
         return ((inner - mean - along * slope) * rate).view(x.shape)
 
     def _standard(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """``(x - mean) / sd``, ``[(R,) B, ...]``, and 1 / sd of each record and part."""
+        """(standardised input ``(x - mean) / sd`` in the shape of ``x``, 1 / sd of each part).
+
+        The latter is [(R,) B, 1, parts, 1].
+        """
         pieces = self.cut(x.contiguous())
         centred = pieces - pieces.mean((-3, -1), keepdim=True)
         variance = centred.square().mean((-3, -1), keepdim=True)
@@ -179,19 +197,20 @@ class _Normalise(Materialised):
         return (centred * rate).view(x.shape), rate
 
     def parts(self, out: Tensor) -> tuple[Tensor, ...]:
-        """Views of w's and b's part."""
+        """Views of ``out`` [R, P] where w and b are, shaped as :meth:`stored` says."""
         return self.stored(out[:, self.start : self.split]), self.stored(
             out[:, self.split : self.end]
         )
 
 
 class GroupNorm(_Normalise):
-    """Over all positions of some channels; one w and b per channel.
+    """Normalises over all positions of a group of channels; one w and one b per channel.
 
     Args:
-        theta, start: As of any layer.
+        theta: All parameters [R, P].
+        start: First index of this layer in P.
         shape: (H, W, C).
-        groups: Of channels.
+        groups: Number of groups of channels.
         eps: Added to the variance.
     """
 
@@ -213,11 +232,11 @@ class GroupNorm(_Normalise):
         )
 
     def stored(self, values: Tensor) -> Tensor:
-        """[R, 1, 1, C]."""
+        """w or b as [R, 1, 1, C]."""
         return values.view(len(values), 1, 1, -1)
 
     def cut(self, x: Tensor) -> Tensor:
-        """[(R,) B, H W, groups, C / groups]."""
+        """A view of images as [(R,) B, H W, groups, C / groups]."""
         *lead, height, width, channels = x.shape
         return x.view(
             *lead,
@@ -227,17 +246,18 @@ class GroupNorm(_Normalise):
         )
 
     def gradients(self, x: Tensor, delta: Tensor) -> Book:
-        """[(R,) B, C] each."""
+        """Each record's gradient in w and in b, [(R,) B, C] each."""
         standard, _ = self._standard(x)
         return (delta * standard).sum((-3, -2)), delta.sum((-3, -2))
 
 
 class LayerNorm(_Normalise):
-    """Over everything; a w and a b for each number.
+    """Normalises over all numbers of a record; one w and one b for each number.
 
     Args:
-        theta, start: As of any layer.
-        shape: (d,) or (H, W, C), stored channels first.
+        theta: All parameters [R, P].
+        start: First index of this layer in P.
+        shape: (d,), or (H, W, C), whose w and b are stored channels first.
         eps: Added to the variance.
     """
 
@@ -258,7 +278,7 @@ class LayerNorm(_Normalise):
         )
 
     def stored(self, values: Tensor) -> Tensor:
-        """w or b in the order of the record's numbers, [R, *shape]."""
+        """w or b in the order of a record's numbers, [R, *shape]."""
         if len(self.shape) == 1:
             return values
         height, width, channels = self.shape
@@ -270,11 +290,11 @@ class LayerNorm(_Normalise):
         ).permute(0, 2, 3, 1)
 
     def cut(self, x: Tensor) -> Tensor:
-        """[(R,) B, 1, 1, size]."""
+        """A view of records as [(R,) B, 1, 1, size]: one part."""
         return x.flatten(-len(self.shape)).unsqueeze(-2).unsqueeze(-2)
 
     def gradients(self, x: Tensor, delta: Tensor) -> Book:
-        """[(R,) B, size] each."""
+        """Each record's gradient in w and in b, [(R,) B, size] each, flattened as (H, W, C)."""
         first = -len(self.shape)
         standard, _ = self._standard(x)
         return (delta * standard).flatten(first), delta.flatten(first)

@@ -1,7 +1,12 @@
 """What the engine asks of R copies of a model, and of a batch on its way through them.
 
-Two makes stand behind it: networks of the layer table (``network.py``), and modules of any other
-kind (``replicates.py``).
+Two implementations stand behind it: networks of the layer table (``network.py``), and modules of
+any other kind (``replicates.py``).
+
+A tape carries one batch through the replicates in three calls: ``forward`` gives logits,
+``backward`` the norms of each record's gradient, ``sums`` the sums of these gradients with given
+weights (a weight row has one weight for each record). What is kept between two calls is the books.
+Where there is one replicate, [(R,) B, ...] is [B, ...].
 """
 
 from abc import ABC, abstractmethod
@@ -13,15 +18,15 @@ from torch import Tensor, nn
 from fairaudit.errors import TrainingError
 
 DEFAULT_BUDGET = 512 * 2**20  # bytes of books kept between the two passes
-ROWS_AT_ONCE = 4096  # of predictions
-PREDICTION_BYTES = 128 * 2**20  # of one chunk of predictions
+ROWS_AT_ONCE = 4096  # the most records in one chunk of predictions
+PREDICTION_BYTES = 128 * 2**20  # the most memory that such a chunk takes
 
 
 class Stacked(ABC):
     """Replicates of one architecture: ``theta`` [R, P] is their parameters, updated in place."""
 
     theta: Tensor
-    bytes_per_record: int  # what one record takes on its way, over the replicates
+    bytes_per_record: int  # memory that one record takes in a training step, over all replicates
 
     @property
     def replicates(self) -> int:
@@ -39,9 +44,10 @@ class Stacked(ABC):
 
     @torch.inference_mode()
     def probabilities(self, features: Tensor, groups: Tensor | None = None) -> Tensor:
-        """Softmax outputs of all replicates on ``features`` [n, ...] -> [R, n, Y], in chunks.
+        """Softmax outputs of all replicates on ``features`` [n, ...] -> [R, n, Y], on the CPU.
 
-        No network reads the ``groups``; models of another make do.
+        ``groups`` [n] is not read here. It is there because some models of other classes predict by
+        group, and all are called alike.
         """
         parts = []
         at_once = max(1, min(ROWS_AT_ONCE, PREDICTION_BYTES // self.bytes_per_record))
@@ -68,31 +74,35 @@ class GradientTape(ABC):
 
         Args:
             x: Inputs.
-            norms: Of the inputs with a bias 1 appended, [(R,) B], where they are known.
-            clean: Zero the rows that are not finite now, for a query before the backward pass;
-                otherwise that pass does it.
+            norms: L2 norms of the inputs with a 1 appended for the bias, [(R,) B]; None: not known.
+            clean: Zero the logits of records that are not finite now, because a query reads them
+                before the backward pass; otherwise that pass does it.
         """
 
     @abstractmethod
     def backward(self, output_gradient: Tensor) -> Tensor:
-        """L2 norms of the per-sample gradients, [(R,) B], from [(R,) B, Y]."""
+        """L2 norms of the per-sample gradients, [(R,) B].
+
+        Args:
+            output_gradient: The objective's gradient at the logits of ``forward``, [(R,) B, Y].
+        """
 
     @abstractmethod
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        """``sum_i w_i g_i`` of each row of weights, W times [R, B] -> W times [R, P].
+        """``sum_i w_i g_i`` over the batch, for each row of weights: [R, B] -> [R, P].
 
-        The results are the tape's own and change with the next call. Each row is a pass of its own,
-        so asking for more rows leaves the others bit-identical.
+        The results lie in the tape's own memory and are overwritten by the next call. Each row is a
+        pass of its own, so asking for more rows changes no bit of the others.
         """
 
 
 def in_one_row(values: Iterable[Tensor]) -> Tensor:
-    """The numbers of all tensors, [P], in their order."""
+    """The numbers of all tensors as one row [P], in their order, detached from autograd."""
     return torch.cat([value.detach().flatten() for value in values])
 
 
 def refuse_untrainable(module: nn.Module) -> None:
-    """A model must have something to train.
+    """Refuse a model that has nothing to train.
 
     Raises:
         TrainingError: It has no parameter, or all are frozen.
