@@ -82,7 +82,7 @@ def _stacked(readings: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 
 class StepTerms(NamedTuple):
-    """What the terms of one replicate's step were computed from; capabilities read more of it."""
+    """What the terms of one replicate's step were computed from, as capabilities read it, too."""
 
     batches: Batches
     means: Means

@@ -83,7 +83,7 @@ class GroupedRecords:
         return len(self.counts)
 
     def pieces(self, rows_at_once: int) -> Iterator[tuple[int, slice]]:
-        """Group number and slice of rows, of one group and at most so many rows each."""
+        """All rows in slices of one group and at most so many rows, each after its group number."""
         for group, (first, end) in enumerate(itertools.pairwise(self.edges)):
             for start in range(first, end, rows_at_once):
                 yield group, slice(start, min(start + rows_at_once, end))

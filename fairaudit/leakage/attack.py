@@ -330,7 +330,7 @@ class _Target(NamedTuple):
         n, m = len(score), len(METRICS_OF_LEAKAGE)
         values = np.full((m, self.n_groups + 1), np.nan)
         within, whole = np.zeros((m, n)), np.zeros((m, n))
-        everyone = score[~member]
+        everyone = score[~member]  # all outsiders, who set the threshold for all groups
         wrongly_of_all = wrongly_accused(everyone, GLOBAL_RATE)
         for k in range(self.n_groups + 1):
             inside = self.inside(k)
@@ -349,6 +349,7 @@ class _Target(NamedTuple):
                 influence[at, outs] = -slopes[at, k] * _influences(wrongly)
             chance = accused(score[ins], everyone, GLOBAL_RATE)
             wrongly = wrongly_of_all[inside[~member]]
+            # An outsider's influence on that threshold's rate, one of all outsiders.
             moved = _influences(wrongly) * len(wrongly) / len(everyone)
             tpr, fpr, advantage = range(1 + len(WITHIN), m)
             values[tpr, k], values[fpr, k] = chance.mean(), wrongly.mean()
@@ -384,6 +385,7 @@ def attack_tables(
     rows = [np.flatnonzero(use) for use in usable]
     records = EvaluatedRecords.of(rows, groups, n_groups)
     of_arms: list[list[list[SeedScores]]] = []  # by arm, seed and metric
+    # Rate of false accusations of each metric; any number for the area, whose slope is 0.
     rates = np.array([1.0, *WITHIN.values(), *(len(_OF_ONE_THRESHOLD) + 1) * [GLOBAL_RATE]])
     for score in scores:
         targets = []
@@ -407,7 +409,8 @@ def attack_tables(
                 influences.add(place, seed[m])
             name = prefix + metric
             table = metric_table(name, influences, records.count(influences.support))
-            # Targets share their shadows, which moves a group's area by half of what is left.
+            # The first matrix is for a group alone: what targets share, and of the area half of the
+            # rest as well, for targets have their shadows in common.
             of_mean, of_two_targets = table.covariance
             alone = of_two_targets
             if metric == "leakage_auc":

@@ -42,7 +42,7 @@ class Accountant:
         Without noise it is 0 before the first step and inf after it.
 
         Args:
-            delta: In (0, 1), in place of the target's.
+            delta: In (0, 1); None: ``target_delta``.
 
         Raises:
             PrivacyError: A delta too small to be accounted for.

@@ -15,7 +15,8 @@ class CheckedCriterion:
     """A criterion that refuses what is not the mean (or sum) of the single records' losses.
 
     At every backward pass it compares the gradient that arrives at each record's output with that
-    of the record alone: per-sample gradients of another loss would follow the other records.
+    of the record alone. Of another loss a record's gradient would also depend on other records, and
+    no clipping bounds what one record then changes.
 
     Args:
         criterion: Of outputs [B, ...] and targets [B, ...].
@@ -35,9 +36,9 @@ class CheckedCriterion:
         self._checked = checked
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The loss of a batch.
+        """The loss of a batch, with a check in its backward pass.
 
-        Its ``backward()`` raises a TrainingError where a record's part depends on other records.
+        ``backward()`` raises a TrainingError where a record's part in it depends on other records.
         """
         if outputs.requires_grad:
             self._watch(outputs, targets)

@@ -65,6 +65,7 @@ class PoissonBatches(Sampler[list[int]]):
         return self.steps_per_epoch
 
     def __iter__(self) -> Iterator[list[int]]:
+        """The record numbers of each batch of one iteration; empty batches are dealt, too."""
         self.begun()  # the optimizer forgets what is left of an iteration that broke off
         for _ in range(self.steps_per_epoch):
             batch = self._sampler.draw()[0].tolist()
@@ -139,6 +140,8 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         self._batches = batches
         batches.begun = self._forget
         with working_on(self._device):
+            # The rule, with its state and the noise on what it asks, of one replicate. Where steps
+            # have noise, its factors are held to the sensitivity that it claims.
             self._rule = Asking(
                 rule,
                 1,
@@ -223,6 +226,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
                 "parameters were frozen, unfrozen or added since make_private",
                 hint="decide what is trained first; make_private again starts another training",
             )
+        # BatchMemoryManager marks every part of a batch but the last as a step to skip.
         last = not self._check_skip_next_step()
         self._is_last_step_skipped = not last
         with working_on(self._device), torch.no_grad():
@@ -282,13 +286,13 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
 
         A rule that asks about the batch scales all parts after the last.
         """
-        part = self._part()
+        part = self._take_gradients()
         self._admit(part.norms.shape[1], last)
         self._waiting.append(part)
         if last or self._rule.part.query_noise_multiplier is None:
             self._scale()
 
-    def _part(self) -> _Part:
+    def _take_gradients(self) -> _Part:
         """The gradients that the backward pass left; 0 for records whose own is not finite."""
         gradients = []
         for p in self.params:
@@ -310,11 +314,11 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             norms = torch.where(finite, norms, 0.0)
         return _Part(
             norms.unsqueeze(0),
-            self._groups(len(norms)),
+            self._take_groups(len(norms)),
             gradients,
         )
 
-    def _groups(self, records: int) -> Tensor:
+    def _take_groups(self, records: int) -> Tensor:
         """The groups that were set for so many records, [1, B]; zeros if the method reads none.
 
         They serve one batch: the next must be set anew.
@@ -417,7 +421,7 @@ class GhostOptimizer(RuleOptimizer):
             factor, self._sensitivity = scaled(
                 self._rule,
                 norms,
-                self._groups(norms.shape[1]),
+                self._take_groups(norms.shape[1]),
             )
         self._made = True
         return factor[0]

@@ -73,15 +73,16 @@ def make_private(
             steps of an epoch, rounded up; its sampler is replaced.
         method: Name, or ``module:ATTRIBUTE`` of a plugin; one that has a clipping rule, trains by
             steps and has a guarantee.
-        target_delta: At which epsilon is meant.
+        target_delta: Of ``target_epsilon``, and of the epsilon that the accountant gives.
         target_epsilon: What ``epochs`` may cost, noised counts included.
-        noise_multiplier: In its place: noise on the gradient over its sensitivity.
+        noise_multiplier: To be given instead of ``target_epsilon``: standard deviation of the noise
+            on the gradient over its sensitivity.
         epochs: Passes that are planned.
         max_grad_norm: Clipping bound C.
         groups: K, how many groups of records there are, for a method that reads them;
             ``set_groups`` of the returned optimizer then takes the groups of every batch.
         classes: Y, for a rule that reads it.
-        n_public: N, where the number of records is not public.
+        n_public: N, where the number of records is not public; None: that number.
         seed: None draws noise and samples from the operating system, AES-256 in counter mode under
             it. A number makes them repeatable and faster: for tests.
         criterion: The loss of outputs [B, ...] and targets [B, ...]: the mean, or sum, of the
@@ -327,6 +328,7 @@ def _arm(
         schedule: How long the training is.
         groups: K.
     """
+    # The options of an audit's plan; its data is not read.
     config = resolve_config(
         {
             **options,
@@ -335,6 +337,7 @@ def _arm(
             "twins": "off",
         }
     ).config
+    # Numbers left out follow the defaults of a network on a table, for which columns do not count.
     sizes = PublicSizes(
         schedule.n_public,
         columns=0,
