@@ -55,9 +55,9 @@ METRICS_OF_LEAKAGE = ("leakage_auc", *WITHIN, *_OF_ONE_THRESHOLD, "leakage_advan
 
 
 def log_odds(probabilities: Float64 | NDArray[np.float32], labels: Int64) -> Float64:
-    """Log odds of each record's true class: log p_y less the log of the other classes' sum.
+    """Log odds of each record's true class: log p_y less the log of the other classes' total.
 
-    The sum, in place of 1 - p_y, keeps them exact where p_y is near 1.
+    The total, summed in place of 1 - p_y, keeps them exact where p_y is near 1.
 
     Args:
         probabilities: ``[n, Y]``.
@@ -239,6 +239,8 @@ def _exceeds(scores: Float64, falling: Float64, j: int) -> Float64:
 
 def wrongly_accused(outsiders: Float64, rate: float) -> Float64:
     """Chance that each outsider is accused by the threshold that the other outsiders set, ``[n0]``.
+
+    Leaving out the one that is judged makes the rate exact.
 
     Args:
         outsiders: Their scores, ``[n0]``.

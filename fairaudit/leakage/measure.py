@@ -124,7 +124,7 @@ def _measured(
     """The result for one arm by one grouping.
 
     Args:
-        arm, grouping: Which.
+        arm, grouping: What was measured.
         measures: Numbers of each group and, last, of all rows.
         gaps: Between the groups.
     """
@@ -146,7 +146,7 @@ def _measure_group(
 
     Args:
         k: The group.
-        cut: The K groups with their numbers of rows.
+        cut: The K groups, with their numbers of rows and which of them are too small to compare.
         tables: Metric -> its values at every target.
         members: How many rows of the group a model is trained on, mean over models.
     """
@@ -175,7 +175,7 @@ def _measure_group(
 
 
 def _unmeasured(arm: Arm, grouping: Grouping, reason: str) -> Measured:
-    """The result where too few models were trained: every number is undefined for this reason."""
+    """The result where too few models were trained: every number is undefined, for ``reason``."""
     sides = ("", "reference.", "change.") if arm.reference else ("",)
     estimates = {}
     for side in sides:

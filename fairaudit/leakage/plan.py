@@ -30,7 +30,7 @@ def plan_beside(
         dataset, own_model: From which it was made.
 
     Returns:
-        It under its name, ``leakage``; empty where ``--leakage`` was not given.
+        The plan, under the name ``leakage``; empty where ``--leakage`` was not given.
 
     Raises:
         ConfigError: Other options, or too few rows, do not go together with ``--leakage``.
@@ -106,7 +106,7 @@ def leakage_config(config: AuditConfig, dataset: Dataset, delta: float) -> Audit
 def is_attacked(arm: Arm, config: AuditConfig) -> bool:
     """Whether an arm's models are attacked.
 
-    They are where somebody may ship them, and where they learn from members alone.
+    They are if somebody may ship them and they learn from members alone.
     """
     spec = find(arm.method)
     # A pool for a student (PATE) is taken from rows that the attack would count as outsiders.
