@@ -1,6 +1,7 @@
-"""What finished seeds read over training.
+"""What finished trainings recorded of themselves: curves, readings at checkpoints, their means.
 
-Curves, checkpoints of one arm, and their means over seeds.
+S is the number of seeds, R of repeats (private runs of one seed), C of checkpoints (the steps at
+which ``--diagnostics full`` keeps parameters and reads them afterwards). NaN is unknown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +19,8 @@ from fairaudit.results.jobs import Array, JobResult
 MAX_OBSERVATIONS = 60  # of a longer curve, means over windows
 
 Float64 = NDArray[np.float64]
-PREFIX = "cause."
-STEPS = "cause_steps"
+PREFIX = "cause."  # of the names of a job's arrays that were read at checkpoints
+STEPS = "cause_steps"  # the array of the checkpoints' steps
 
 
 def curve(
@@ -28,13 +29,15 @@ def curve(
     columns: Sequence[str],
     by_seed: Float64,
 ) -> Curve:
-    """The curve of a reading, averaged over seeds, and over windows where it is long.
+    """The curve of a reading over training: its mean over seeds at each step.
+
+    A long one is averaged over at most 60 windows of steps, each told by its mean step.
 
     Args:
         name: Of the reading.
-        steps: When it was taken, [T_obs]; at least one.
-        columns: Names, [columns].
-        by_seed: [S, T_obs, columns]; NaN is unknown.
+        steps: At which it was taken, [T_obs]; at least one.
+        columns: Names of the numbers that are read at one step, [columns].
+        by_seed: [S, T_obs, columns].
     """
     windows = np.array_split(np.arange(len(steps)), min(len(steps), MAX_OBSERVATIONS))
     values, centres = [], []
@@ -51,7 +54,7 @@ def curve(
 
 
 def nan_mean(values: Float64) -> Float64:
-    """``[S, ...]`` -> ``[...]``: mean over S of what is finite; NaN where nothing is."""
+    """Mean over the first axis of what is finite, [S, ...] -> [...]; NaN where none is finite."""
     finite = np.isfinite(values)
     count = finite.sum(0)
     total = np.where(finite, values, 0.0).sum(0)
@@ -67,10 +70,10 @@ class ArmReadings:
     """One arm's readings, mean over the repeats of each seed.
 
     Args:
-        steps: Checkpoints, [C].
-        total_steps: T.
+        steps: The checkpoints' steps, [C].
+        total_steps: Steps of the whole training.
         seeds: Of the finished jobs, [S].
-        values: Name -> [S, C, ...]; NaN is unknown.
+        values: Name of a reading -> [S, C, ...].
     """
 
     steps: tuple[int, ...]
@@ -80,20 +83,21 @@ class ArmReadings:
 
     @property
     def has_terms(self) -> bool:
-        """Whether steps were split into parts; those of a plain reference are not."""
+        """Whether a step's loss increase was split into parts; a plain reference's is not."""
         return "r_direction" in self.values
 
     @property
     def _weights(self) -> Float64:
-        """Each checkpoint's weight in a mean over all steps, by trapezoids, [C]."""
+        """A checkpoint's weight in a mean over all steps, by the trapezoidal rule, [C], sum 1."""
         between = np.diff(np.asarray(self.steps, dtype=np.float64)) / 2
-        # Every step stands for itself; the last kept one stands for all that follow it.
+        # Half a step at either end, so that the weights cover whole steps; the last checkpoint
+        # stands for all steps that follow it.
         ends = np.array([0.5, 0.5 + self.total_steps - 1 - self.steps[-1]])
         weights: Float64 = np.append(between, ends[1]) + np.append(ends[0], between)
         return weights / self.total_steps
 
     def per_step(self, name: str) -> Float64:
-        """Mean of a series over all steps of the training, [S, ...]."""
+        """The reading's mean over all steps of the training, [S, ...]."""
         mean: Float64 = np.einsum(
             "c,sc...->s...",
             self._weights,
@@ -102,7 +106,7 @@ class ArmReadings:
         return mean
 
     def averaged(self, name: str) -> Float64:
-        """Mean over the checkpoints at which it is known, [S, ...]."""
+        """The reading's plain mean over the checkpoints at which it is known, [S, ...]."""
         return nan_mean(np.moveaxis(self.values[name], 1, 0))
 
 
@@ -111,7 +115,13 @@ def finished(
     arm: str,
     results: Mapping[str, JobResult],
 ) -> dict[int, JobResult]:
-    """The results of an arm by seed, in the plan's order; a seed without one is left out."""
+    """Seed -> result of an arm's job, in the plan's order; a seed without a result is left out.
+
+    Args:
+        plan: Holds the jobs.
+        arm: Key of the arm.
+        results: Job id -> result.
+    """
     return {job.seed: results[job.id] for job in plan.jobs if job.arm == arm and job.id in results}
 
 
@@ -120,7 +130,13 @@ def arm_readings(
     arm: Arm,
     results: Mapping[str, JobResult],
 ) -> ArmReadings | None:
-    """What the finished seeds of an arm read at their checkpoints; None where none did."""
+    """What was read at the checkpoints of an arm's finished trainings; None where nothing was.
+
+    Args:
+        plan: Holds the jobs.
+        arm: The arm.
+        results: Job id -> result.
+    """
     read = {
         seed: r
         for seed, r in finished(
@@ -148,7 +164,7 @@ def arm_readings(
 
 
 def over_repeats(series: Array) -> Float64:
-    """Mean over the repeats of one seed, [C, R, ...] -> [C, ...]."""
+    """Mean of a series over the repeats of one seed, [C, R, ...] -> [C, ...]."""
     return nan_mean(
         np.moveaxis(
             np.asarray(series, dtype=np.float64),
@@ -164,12 +180,12 @@ def over_seeds(
     is_share: bool = False,
     n_joint: int = 1,
 ) -> OverSeeds:
-    """Mean and 95 % interval of the mean over seeds; no interval below two known values.
+    """The mean over seeds with its 95 % interval (Student's t); no interval below two known values.
 
     Args:
-        values: Of each seed.
-        is_share: They lie between 0 and 1, and so do the ends of the interval.
-        n_joint: How many figures share the 5 % (Bonferroni), of which a sentence picks.
+        values: One for each seed; None or NaN is unknown.
+        is_share: Whether they lie between 0 and 1; the interval is then cut there.
+        n_joint: How many figures share the 5 % (Bonferroni), so that any may be singled out.
     """
     values = np.array(values, dtype=np.float64)  # None is NaN
     defined = values[np.isfinite(values)]

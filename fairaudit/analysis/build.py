@@ -1,4 +1,4 @@
-"""Results -> Report. Pure: reads no file, no clock, no environment."""
+"""An audit's results -> Report. `run_metadata` alone reads the clock and the environment."""
 
 import platform
 import sys
@@ -74,7 +74,7 @@ def run_metadata(
     workers: int | None,
     seconds: Mapping[str, float],
 ) -> RunMetadata:
-    """Those of a run of this program on this machine, now.
+    """The metadata of a run of this program on this machine, now.
 
     Args:
         command: As typed.
@@ -99,7 +99,7 @@ def run_metadata(
 
 
 def build_report(audit: Audit, metadata: RunMetadata) -> Report:
-    """The report of an audit; partial when a planned training has no result."""
+    """The report of an audit with its findings; "partial" when a planned training has no result."""
     plan, dataset, results = audit.plan, audit.dataset, audit.results
     done = [results[job.id] for job in plan.jobs if job.id in results]
     first_job = done[0] if done else None
@@ -116,6 +116,7 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
         for c in audit.comparisons
     ]
     compared, changed = family(shown)
+    # By the first grouping: diagnostics are read by that one alone.
     first = [c for c in compared if c.grouping == dataset.groupings[0].name]
     check = sklearn_baseline(plan, dataset, results)
     swept = sweeps(compared, plan)
@@ -123,7 +124,7 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
     # Options that decide the result; those of execution are volatile and kept apart.
     options = audit.resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))
     origins = audit.resolved.origins
-    if origins["data"] == FRAME:
+    if origins["data"] == FRAME:  # a data frame was given from Python
         options["data"] = None  # a temporary file, different at every run
     report = Report(
         numerics_version=NUMERICS_VERSION,
@@ -167,10 +168,16 @@ def _warnings(
     arms: Sequence[ArmFacts],
     compared: Sequence[Comparison],
 ) -> Iterator[ReportWarning]:
-    """What may bias the audit: failed seeds and twins, a missing control, few seeds, notices."""
+    """What a reader of the numbers is to be warned of: failed trainings, few seeds, notices.
+
+    Args:
+        audit: The audit.
+        arms: Its arms in the report's types.
+        compared: Its comparisons by the first grouping.
+    """
     trained = list(arms)
     for study in audit.studies.values():
-        for way in study.ways:
+        for way in study.ways:  # the same arms at default settings, trained beside a search
             trained += way.arms
     for arm in trained:
         if arm.failed:
@@ -181,7 +188,7 @@ def _warnings(
                 f"failed (seed {seeds}): {arm.failed[0].message}",
                 fix="finished seeds are kept; the same command tries the others again",
             )
-    yield from _of_missing_control(audit.plan)
+    yield from _control_warning(audit.plan)
     warned: set[str] = set()
     for job in audit.plan.twins:
         why = audit.failures.get(job.id)
@@ -220,8 +227,12 @@ def _warnings(
             yield from warnings(audit.studies[name])
 
 
-def _of_missing_control(plan: Plan) -> Iterator[ReportWarning]:
-    """A method that scales by a threshold clips less: without its control, that may be all."""
+def _control_warning(plan: Plan) -> Iterator[ReportWarning]:
+    """Warn of a method that scales gradients by a threshold where its control is not trained.
+
+    Such a method also clips less. Its control is DP-SGD that clips at the threshold which the
+    method settled on, and shows how much of a lower cost comes from that alone.
+    """
     controlled = {arm.source for arm in plan.arms}
     scaled = [arm.key for arm in plan.arms if find(arm.method).scales_by_threshold]
     if controlled & set(scaled):
@@ -237,5 +248,5 @@ def _of_missing_control(plan: Plan) -> Iterator[ReportWarning]:
 
 
 def from_notice(notice: Notice) -> ReportWarning:
-    """What reading the data showed, as the report says it."""
+    """A notice of the plan or of reading the data as a warning of the report."""
     return ReportWarning.model_validate(asdict(notice))

@@ -1,4 +1,9 @@
-"""Readings of checkpoints -> each group's parts, statistics and bounds, in the report's types."""
+"""Readings of checkpoints -> each group's parts, statistics and bounds, in the report's types.
+
+A *part* is what one component of a training step (direction, magnitude, noise) adds to a group's
+loss, in nats a step; a *bound* is a published lower bound on how much more one group pays; a
+*claim* is a statement of a paper that a capability holds against this audit's numbers.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -50,23 +55,23 @@ def decomposition(
     results: Mapping[str, JobResult],
     compared: Sequence[Comparison],
 ) -> Decomposition | None:
-    """Everything that was read of checkpoints; None where none was asked for.
+    """Everything that was read at checkpoints; None without ``--diagnostics full``.
 
     Args:
         plan, dataset, results: The audit.
-        compared: By the first grouping.
+        compared: The comparisons by the first grouping, the only one that is read by group.
     """
     if plan.config.diagnostics != "full":
         return None
     names = dataset.groupings[0].names
-    hidden = {g.group for c in compared for g in c.by_group if g.n_test is None}
-    worst_off = {}
+    hidden = {g.group for c in compared for g in c.by_group if g.n_test is None}  # suppressed
+    worst_off = {}  # arm -> two groups whose costs are detected to differ, the larger first
     for comparison in compared:
         if comparison.reference == REFERENCE:
             pair = detected_pair(comparison)
             if pair is not None:
                 worst_off[comparison.arm] = pair
-    published = None
+    published = None  # the two groups that the preset's publication names, if any
     if plan.config.preset is not None:
         published = find_preset(plan.config.preset).worst_off
     if published is not None and not set(published) <= set(names) - hidden:
@@ -100,14 +105,14 @@ def arm_causes(
     hidden: Collection[str],
     pair: tuple[str, str] | None,
 ) -> ArmCauses:
-    """The readings of one arm in the report's types.
+    """The readings of one arm in the report's types; with a reason alone where it has no parts.
 
     Args:
         readings: Those of its checkpoints.
         names: Groups.
-        hidden: Suppressed groups.
-        pair: Two groups that bounds are about, by a publication or because their costs are told
-            apart.
+        hidden: Suppressed groups, which are left out.
+        pair: Two groups that bounds are about, by a publication or because their costs are detected
+            to differ, the one that pays more first; None: there are no bounds.
     """
     if not readings.has_terms:
         return ArmCauses(

@@ -33,7 +33,7 @@ from fairaudit.results.jobs import JobResult, job_id
 
 
 def visible(count: int, least: int) -> int | None:
-    """The count, or None where it is so small that it is suppressed; 0 is shown."""
+    """The count, or None where it is suppressed: above 0, and below ``least``."""
     if 0 < count < least:
         return None
     return count
@@ -45,12 +45,13 @@ def data_facts(
     first: JobResult | None,
     split: SplitFacts | None = None,
 ) -> DataFacts:
-    """The table as it was used.
+    """What the report says of the table: its rows, label, groups, columns and split.
 
     Args:
-        dataset, config: Of the audit.
-        first: What depends on the seed is taken from this job.
-        split: Where no job has split the rows.
+        dataset, config: Of the audit; the config says which small counts are suppressed.
+        first: The job from which numbers are taken that depend on the seed; None where nothing was
+            trained.
+        split: How the rows were split; None: as that job did.
     """
     least = config.suppress_below
     of_job: Mapping[str, Any] = first.facts if first else {}
@@ -131,11 +132,12 @@ def arm_facts(
     results: Mapping[str, JobResult],
     failures: Mapping[str, str],
 ) -> tuple[ArmFacts, ...]:
-    """Every arm with how many of its seeds finished; a failed seed is named, never dropped.
+    """What the report says of every arm: its plan, its guarantee, and which seeds failed and why.
 
     Args:
         plan: What was planned.
-        results, failures: Job id -> result, or why there is none.
+        results: Job id -> result.
+        failures: Job id -> why it has none.
     """
     fitted: Any = ()  # what preprocessing learned from training rows, at every seed alike
     for job in plan.jobs:
@@ -168,13 +170,14 @@ def privacy_of(
     fitted: Sequence[str],
     results: Mapping[str, JobResult],
 ) -> ArmPrivacy:
-    """What an arm guarantees, with what that means and what it leaves out.
+    """An arm's guarantee with what it means for an attacker and what it does not cover.
 
-    An arm of a capability, as code of the user's own, states its guarantee itself.
+    Without an epsilon it is the planned one. Of an arm that a capability trains (a user's own code)
+    that capability says what is guaranteed.
 
     Args:
         arm, plan: The arm, and the plan that holds it.
-        fitted: What preprocessing learned from training rows.
+        fitted: What preprocessing learned from training rows, which no epsilon covers.
         results: Job id -> result.
     """
     if arm.capability:
@@ -184,9 +187,10 @@ def privacy_of(
     if privacy.event is None or privacy.epsilon is None:
         return privacy
     items = privacy.not_covered
+    # With a public pool preprocessing is fitted on that.
     if fitted and Need.PUBLIC_POOL not in find(arm.method).needs:
         items = ("preprocessing fitted on training rows", *items)
-    # Of a charged search the event is one training alone: the search leaves an attacker more.
+    # After a search the event is of one training alone, the charge of all that the search released.
     attack = attack_facts(arm.charge or privacy.event)
     return privacy.model_copy(update={"not_covered": items, "attack": attack})
 
@@ -197,7 +201,10 @@ def failed_seeds(
     results: Mapping[str, JobResult],
     failures: Mapping[str, str],
 ) -> tuple[FailedSeed, ...]:
-    """The seeds of an arm that have no result, and why."""
+    """The seeds of an arm that have no result, and why.
+
+    ``results``: job id -> result; ``failures``: job id -> why it has none.
+    """
     missing = [job for job in plan.jobs if job.arm == arm and job.id not in results]
     return tuple(
         FailedSeed(seed=job.seed, message=failures.get(job.id, "not finished")) for job in missing
@@ -209,7 +216,7 @@ def digest_of(
     arm: str,
     results: Mapping[str, JobResult],
 ) -> str:
-    """What an arm's finished trainings follow from, as one name."""
+    """One hash of all that an arm's finished trainings depend on: equal for the same trainings."""
     done = [job.id for job in plan.jobs if job.arm == arm and job.id in results]
     return job_id({"trainings": done})
 
@@ -217,7 +224,12 @@ def digest_of(
 def attack_facts(
     event: PrivacyEvent | SelectionEvent, rates: Sequence[float] = FALSE_POSITIVE_RATES
 ) -> tuple[AttackFacts, ...]:
-    """What one run, or a search, that releases this leaves to an attacker."""
+    """The largest true positive rate of any membership attack at each false positive rate.
+
+    Args:
+        event: What one run, or a search, releases.
+        rates: False positive rates.
+    """
     return tuple(
         AttackFacts(false_positive_rate=false, true_positive_rate=true)
         for false, true in zip(
@@ -231,7 +243,7 @@ def attack_facts(
 def _counts_by_group(
     counts: Mapping[str, Mapping[str, int]], least: int
 ) -> dict[str, dict[str, int | None]]:
-    """Counts by reason and group, small ones suppressed."""
+    """Counts by reason and group, with None for those from 1 to below ``least`` (suppressed)."""
     shown = {}
     for reason, by_group in counts.items():
         shown[reason] = {group: visible(count, least) for group, count in by_group.items()}

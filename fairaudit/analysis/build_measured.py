@@ -36,7 +36,7 @@ from fairaudit.results.estimates import (
 )
 from fairaudit.results.jobs import JobResult
 
-MOST_GROUPS_OF_CLASS = 3  # whose every pair is told in every class's rates
+MOST_GROUPS_OF_CLASS = 3  # up to so many groups every pair is kept in every class's rates
 OF_SUPPRESSED = "the most selected group is suppressed, and a ratio would tell its rate"
 SKLEARN_BASELINE = "scikit-learn logistic regression, same rows and inputs"
 BESIDE_A_SEARCH = "scikit-learn logistic regression, all training rows, same inputs"
@@ -51,21 +51,21 @@ def disclosed(
     named: Sequence[NamedPair] = (),
     unpredicted: Mapping[str, int] | None = None,
 ) -> Comparison:
-    """The comparison as a report may hold it.
-
-    Small groups suppressed, of very many gaps the ones to read.
+    """The comparison as a report may hold it: without small groups, and not with every gap.
 
     Args:
         measured: What was measured.
-        least: Test rows; groups with fewer are suppressed, with their gaps and what is divided by
-            their rate. Totals stay and may allow a subtraction, which the report says.
-        named: Pairs that ``compare`` asked for before training: their own intervals hold.
-        unpredicted: Group -> rows that given predictions lack.
+        least: Test rows; groups with fewer are suppressed, with their gaps and with ratios that are
+            divided by their rate. Totals stay and may allow a subtraction, which the report says.
+        named: Pairs that ``compare`` asked for before training: each is judged by its own interval
+            rather than by that of all pairs.
+        unpredicted: Group -> number of its rows for which given predictions lack one; None: no
+            predictions were given.
     """
     unpredicted = unpredicted or {}
     pairs = {frozenset((pair.a, pair.b)) for pair in named if pair.grouping == measured.grouping}
     hidden = {g.group for g in measured.by_group if 0 < (g.n_test or 0) < least}
-    # What is divided by a suppressed group's rate would tell that rate.
+    # Ratios that are divided by a suppressed group's rate would tell that rate.
     untold = {ratio for ratio, group in measured.divided_by.items() if group in hidden}
     if untold:
         untold.add("change.impact_ratio")
@@ -84,14 +84,14 @@ def disclosed(
             )
             by_group.append(suppressed)
         else:
-            by_group.append(_without(measure, untold, lacking))
+            by_group.append(_withheld(measure, untold, lacking))
     gaps = []
     for gap in measured.gaps:
         pair = frozenset((gap.a, gap.b))
         if gap.metric in untold or pair & hidden:
             continue
-        # Ten groups and ten classes make six thousand rates of a class an arm, and some stand out
-        # by chance: the largest gap is told, and the pairs that were named.
+        # Ten groups and ten classes make thousands of gaps in the rates of one class, some of them
+        # large by chance: only the largest gap is kept, and the pairs that were named.
         is_one_of_many = gap.metric.endswith("]") and gap.kind in ("pair", "population")
         if is_one_of_many and len(measured.by_group) > MOST_GROUPS_OF_CLASS and pair not in pairs:
             continue
@@ -112,18 +112,24 @@ def disclosed(
         reference=measured.reference,
         grouping=measured.grouping,
         estimand=measured.estimand,
-        overall=_without(measured.overall, (), all_lacking),
+        overall=_withheld(measured.overall, (), all_lacking),
         by_group=tuple(by_group),
         gaps=tuple(gaps),
-        # Classes that a group may have lost.
+        # Classes that a group may have lost, by the point estimate.
         doubtful=tuple(share for share in measured.doubtful if share.group not in hidden),
     )
 
 
-def _without(
+def _withheld(
     measure: GroupMeasure, untold: Collection[str], unpredicted: int | None
 ) -> GroupMeasure:
-    """A group's numbers but for metrics that would tell a suppressed one's."""
+    """A group's numbers, with those undefined that would tell a suppressed group's.
+
+    Args:
+        measure: The numbers.
+        untold: Names of the metrics that would.
+        unpredicted: How many rows of the group lack a prediction; None: the count is suppressed.
+    """
     estimates = dict(measure.estimates)
     for metric in untold:
         if metric in estimates:
@@ -134,11 +140,15 @@ def _without(
 def sklearn_baseline(
     plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]
 ) -> SklearnBaseline:
-    """The reference beside a standard library's model on the same rows."""
+    """The reference's accuracy beside scikit-learn's, to see whether it is trained well enough.
+
+    ``undertrained`` is None where that is not known: no finished seed has the comparison, or it
+    would be unfair, as a linear model of pixels beside a network.
+    """
     arm = next(a for a in plan.arms if a.reference is None)
     is_comparable = dataset.image_shape is None or plan.training.model in LINEAR
     arm_results = finished(plan, arm.key, results)
-    # A search leaves none: the reference at its default setting, trained beside it, does.
+    # A job of a search holds no baseline: that of the default setting, trained beside it, does.
     fitted: dict[int, Mapping[str, float]] = {}
     for trained in (plan, *plan.ways.values()):
         for seed, result in finished(trained, arm.key, results).items():
@@ -181,9 +191,10 @@ def sklearn_baseline(
 
 
 def sweeps(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Sweep, ...]:
-    """The curves over epsilon of every method that ran at several.
+    """The curves of cost and gap over epsilon, of every method that was trained at several.
 
-    An arm without a target is in none.
+    There is one for each method, reference and grouping. An arm whose noise was given, so that it
+    has no target epsilon, is in none.
     """
     families: dict[tuple[str, str, str], list[SweepPoint]] = {}
     for comparison in comparisons:
@@ -228,9 +239,12 @@ def diagnostics(
     results: Mapping[str, JobResult],
     compared: Sequence[Comparison] = (),
 ) -> Diagnostics:
-    """Every trace of every arm, averaged over its seeds and repeats.
+    """Everything that was recorded during training, as means over each arm's seeds and repeats.
 
-    Suppressed groups have none.
+    Args:
+        plan, dataset, results: The audit.
+        compared: The comparisons by the first grouping, which say what groups are suppressed: of
+            these nothing is shown.
     """
     hidden = {g.group for c in compared for g in c.by_group if g.n_test is None}
     first = dataset.groupings[0]
@@ -262,7 +276,15 @@ def _curves(
     grouping: Grouping,
     hidden: Collection[str],
 ) -> Iterator[Curve]:
-    """Curves by name; seeds that lack one (or whose steps differ) are left out of its mean."""
+    """An arm's curves over training, by name: each trace averaged over repeats and seeds.
+
+    A seed that lacks a trace, or has another number of steps, is left out of its mean.
+
+    Args:
+        plan, arm, results: The arm, and where its results are found.
+        grouping: The first one, whose groups a trace with a number for each group is about.
+        hidden: Suppressed groups, whose numbers are left out.
+    """
     done = [
         result.arrays
         for result in finished(

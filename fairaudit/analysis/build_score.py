@@ -1,4 +1,7 @@
-"""Given predictions -> Report: nothing was trained, so nothing is said of training or privacy."""
+"""Given predictions -> Report, for ``fairaudit score``.
+
+Nothing was trained, so nothing is said of training or privacy.
+"""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -50,8 +53,8 @@ class ScoreResults:
     """What was given and what was measured.
 
     Args:
-        config: The options that an audit shares.
-        settings: Those that the report repeats.
+        config: Options that scoring has in common with an audit.
+        settings: The options of the command as given, which the report repeats.
         dataset: The rows.
         arms: Arm key -> number of models; the baseline first, if there is one.
         comparisons: What was measured, by arm and grouping.
@@ -65,7 +68,7 @@ class ScoreResults:
 
 
 def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
-    """The report on given predictions, measured and judged as an audit's without training."""
+    """The report on given predictions, with what an audit's has of measurements and findings."""
     dataset, config = results.dataset, results.config
     named = named_pairs(config.compare, dataset.groupings)
     shown = []
@@ -163,7 +166,7 @@ def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
 
 
 def _limitations(results: ScoreResults) -> tuple[Limitation, ...]:
-    """What given predictions alone cannot tell: code and sentence of each limitation."""
+    """What figures on given predictions do not say: a code and a sentence for each limitation."""
     counts = set(results.arms.values())
     texts = [("report_not_private", REPORT_NOT_DP), ("test_rows", _TEST_ROWS)]
     if counts == {1}:

@@ -1,7 +1,11 @@
-"""Which differences a sentence may tell of: those told from zero among all that it chooses from.
+"""Which differences a report's sentences may assert: those detected beside all others.
 
-One family for the report: every method, grouping, pair of groups and primary measure, what all rows
-lose, whether a group lost an answer, and what privacy changes in other metrics. Source:
+A *claim* is a difference that a sentence could assert. It is *detected* where the intervals of its
+numbers exclude zero at the level that its part of one common 5 % leaves it. The 5 % is shared
+equally among *measures*: of each comparison every cost, the costs over all rows, lost classes, and
+what privacy changes in other metrics. A measure's claims (pairs of groups, classes) are *rivals*
+and divide its share. ``number`` is the place of a comparison among those that are judged together,
+``measures`` how many measures share the 5 %, those left without a detected claim. Source:
 docs/methods.md 6.5.
 """
 
@@ -25,20 +29,21 @@ from fairaudit.results.estimates import (
 )
 
 ONE_ANSWER = "one_answer"
-_CHANGE = "change."
+_CHANGE = "change."  # begins the name of a metric's change from the reference to the arm
 RISK = "excess_risk"
 _ALL_ROWS = frozenset({""})  # in the place of groups
-_Place = tuple[int, str, frozenset[str]]  # comparison, what is measured, groups
+_Place = tuple[int, str, frozenset[str]]  # of a claim: comparison, what is measured, groups
 
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """One difference that a sentence could tell of.
+    """One difference that a sentence could assert.
 
     Args:
-        numbers: All of them must be told from zero.
-        rivals: Of how many it is one, in its measure of its method.
-        after: The claim whose share it has once that is told; None: it has its own.
+        numbers: The intervals of all of them must exclude zero.
+        rivals: How many claims divide the share of its measure, this one included.
+        after: The claim that must be detected before this one is tried, by the share that it then
+            leaves; None: it has a share of its own.
     """
 
     numbers: tuple[Estimate, ...]
@@ -46,46 +51,55 @@ class _Claim:
     after: _Place | None = None
 
     def holds(self, measures: float) -> bool:
-        """Whether it is told where so many measures share the 5 %."""
+        """Whether it is detected where so many measures share the 5 %."""
         return all(among(number, measures * self.rivals).excludes_zero for number in self.numbers)
 
 
 class Family(NamedTuple):
-    """The comparisons with what is detected in them, and gaps within a model that changed."""
+    """What sentences may assert.
+
+    Args:
+        comparisons: Those that were judged, with what is detected written into them.
+        changed: Gaps within a model that privacy is detected to change.
+    """
 
     comparisons: tuple[Comparison, ...]
     changed: tuple[ChangedGap, ...]
 
 
 def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Family:
-    """Judge everything that sentences choose from, together.
+    """Judge together everything that sentences choose from.
 
     Each measure of each comparison has an equal share of the 5 %, divided among its pairs of groups
     and classes; a pair that was named beforehand counts as a measure. What is detected leaves its
-    share to the others (Holm 1979, with weights). So where nothing differs, 95 % of audits tell of
-    no difference at all. What gates may not read decides nothing here either.
+    share to the others (Holm 1979, with weights). So where nothing differs, 95 % of audits assert
+    no difference at all. A gap in a cost that gates may not read is never detected.
 
     Args:
-        compared: Of all methods.
-        metrics: That sentences choose from; those of the report if none are named.
+        compared: The comparisons of all methods.
+        metrics: Whose gaps alone are judged, as those of membership attacks. Empty: everything of
+            an audit's report, which is gaps in costs, costs over all rows, lost classes and what
+            privacy changes in other metrics.
     """
     claims: dict[_Place, _Claim] = {}
-    silent = 0.0  # measures of which nothing can be told, whose share is no one else's
+    silent = 0.0  # measures without a claim, in parts of one: their share goes to no other
     for number, comparison in enumerate(compared):
         for metric in metrics or costs():
-            claims |= _of_gaps(number, comparison, metric)
+            claims |= _gap_claims(number, comparison, metric)
         if comparison.reference and not metrics:
-            lost = _of_classes(number, comparison)
+            lost = _class_claims(number, comparison)
             # Lost classes are one measure; what its claims leave of the share goes to nobody.
             silent += 1 - sum(1 / claim.rivals for claim in lost.values())
-            claims |= lost | _of_changes(number, comparison) | _of_all_rows(number, comparison)
+            claims |= (
+                lost | _change_claims(number, comparison) | _overall_claims(number, comparison)
+            )
     detected, measures = _detected(claims, silent)
     revised, changed = [], []
     for number, comparison in enumerate(compared):
         gaps = []
         for gap in comparison.gaps:
-            if gap.a and gap.b and _name(gap.metric) in (metrics or costs()):
-                gap = _revised(number, comparison, gap, claims, detected, measures)
+            if gap.a and gap.b and _without_class(gap.metric) in (metrics or costs()):
+                gap = _judged_gap(number, comparison, gap, claims, detected, measures)
             gaps.append(gap)
             place = _place(number, gap)
             if gap.kind == "pair" and place in detected and gap.metric.startswith(_CHANGE):
@@ -104,11 +118,14 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
         update: dict[str, object] = {"gaps": tuple(gaps)}
         if comparison.reference and not metrics:
             doubtful = [
-                _decided(number, share, detected, measures) for share in comparison.doubtful
+                _judged_class(number, share, detected, measures) for share in comparison.doubtful
             ]
             update["doubtful"] = tuple(doubtful)
-            update["by_group"] = tuple(_answering(group, doubtful) for group in comparison.by_group)
+            update["by_group"] = tuple(
+                _with_one_answer(group, doubtful) for group in comparison.by_group
+            )
             overall = comparison.overall.estimates
+            # Costs detected over all rows; one below 0 is a gain.
             paid = [cost for cost in overall if (number, cost, _ALL_ROWS) in detected]
             update["paid"] = tuple(cost for cost in paid if (overall[cost].value or 0.0) > 0)
         revised.append(comparison.model_copy(update=update))
@@ -116,10 +133,10 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
 
 
 def _detected(claims: Mapping[_Place, _Claim], silent: float) -> tuple[set[_Place], float]:
-    """The claims that hold, and how many measures share the 5 % once those are told.
+    """The places of the detected claims, and how many measures share the 5 % in the end.
 
-    Holm's steps: a claim that holds leaves its share to the others, so all are tried again until
-    none is added.
+    Holm's steps: a claim that is detected leaves its share to the others, so these are tried again
+    until none is added. ``silent``: measures, in parts of one, whose share no claim may have.
     """
     detected: set[_Place] = set()
     while True:
@@ -134,28 +151,38 @@ def _detected(claims: Mapping[_Place, _Claim], silent: float) -> tuple[set[_Plac
         detected.update(more)
 
 
-def _of_gaps(
+def _gap_claims(
     number: int,
     comparison: Comparison,
     metric: str,
 ) -> dict[_Place, _Claim]:
-    """Pairs of groups that are large enough; of very many, the one that differs most."""
-    gaps = [gap for gap in comparison.gaps if _name(gap.metric) == metric and gap.size.ends]
+    """The claims that two groups differ in ``metric``, one for each pair that gates may read.
+
+    Where the comparison holds no pairs, since they were too many, the largest gap is the only claim
+    and has as many rivals as there were pairs.
+    """
+    gaps = [
+        gap for gap in comparison.gaps if _without_class(gap.metric) == metric and gap.size.ends
+    ]
     pairs = [gap for gap in gaps if gap.kind == "pair"]
     rivals = len(pairs)
-    if not pairs:  # too many to be told: the largest gap was chosen from all of them
+    if not pairs:
         pairs = [gap for gap in gaps if gap.kind == "max"]
         groups = len([group for group in comparison.by_group if group.n_test])
         rivals = len(pairs) * groups * (groups - 1) // 2
     claims = {}
     for gap in pairs:
-        if gap.gated:  # others claim nothing, and their part of the share stays unused
+        if gap.gated:  # a pair that gates may not read claims nothing, but counts among the rivals
             claims[_place(number, gap)] = _Claim((gap.signed,), 1 if gap.named else rivals)
     return claims
 
 
-def _of_changes(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
-    """Pairs of groups by metrics within a model, of which no cost is."""
+def _change_claims(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
+    """The claims that privacy changes the gap between two groups in a metric of the model itself.
+
+    Only metrics that no cost is made of: of accuracy the privacy cost says the same. All such pairs
+    of one comparison (the place ``number``), whatever their metric, are rivals in one measure.
+    """
     of_costs = {METRICS[cost].cost_of for cost in costs()}
     pairs = []
     for gap in comparison.gaps:
@@ -165,10 +192,11 @@ def _of_changes(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
     return {_place(number, gap): _Claim((gap.signed,), len(pairs)) for gap in pairs}
 
 
-def _of_all_rows(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
-    """Every cost over all rows: one measure, in which one after another is looked at.
+def _overall_claims(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
+    """The claims that there is a cost over all rows: one measure, whose costs are tried in turn.
 
-    The loss comes first, for it shows what rates, in steps of a row, do not.
+    Each has the whole share once the one before it is detected. The loss comes first, for it shows
+    changes that are too small to move a rate, which counts whole rows.
     """
     overall = comparison.overall
     claims: dict[_Place, _Claim] = {}
@@ -181,8 +209,12 @@ def _of_all_rows(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
     return claims
 
 
-def _of_classes(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
-    """Classes that a group may have lost: less than a fifth of a share that is above 0."""
+def _class_claims(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
+    """The claims that a group lost a class, one for each class that is doubtful by its estimate.
+
+    Both numbers of a claim must exclude zero: ``kept``, the arm's share less a fifth of the
+    reference's, from above, and the reference's share from below.
+    """
     claims = {}
     for share in comparison.doubtful:
         if share.kept.ends and share.reference.ends:
@@ -191,7 +223,7 @@ def _of_classes(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
     return claims
 
 
-def _revised(
+def _judged_gap(
     number: int,
     comparison: Comparison,
     gap: Gap,
@@ -199,10 +231,19 @@ def _revised(
     detected: set[_Place],
     measures: float,
 ) -> Gap:
-    """The gap, with whether it is detected and an interval for all claims at once.
+    """The gap with whether it is detected and how large it may be beside all other claims.
 
-    ``number``: that of the comparison. ``measures``: how many share the 5 %; each divides its share
-    among ``rivals`` pairs of groups. The largest gap ("max") rests on every pair of its metric.
+    That is the upper end of its interval at its share of the 5 % (``joint_high``); the gap that the
+    audit would find is made larger likewise. The largest gap ("max") takes the highest upper end of
+    all pairs of its metric. A gap without a claim is only marked as not detected.
+
+    Args:
+        number: The place of its comparison.
+        comparison: Holds it.
+        gap: A gap between two groups.
+        claims: All claims.
+        detected: The places of those that are detected.
+        measures: How many measures share the 5 %.
     """
     is_detected = _place(number, gap) in detected
     bounds = []
@@ -217,7 +258,7 @@ def _revised(
     if not bounds:
         return gap.revised(detected=is_detected)
     least = gap.minimum_detectable
-    if least is not None:  # the joint interval's half width in the place of the one it was made of
+    if least is not None:  # it holds the half-width of the gap's own interval: put the joint one in
         training, records = gap.signed.training_sd or 0.0, gap.signed.records_sd or 0.0
         used = rivals if gap.kind == "max" else 1
         for sign, n_joint in ((1, measures * rivals), (-1, used)):
@@ -234,13 +275,16 @@ def _revised(
     )
 
 
-def _decided(
+def _judged_class(
     number: int,
     share: ClassShare,
     detected: set[_Place],
     measures: float,
 ) -> ClassShare:
-    """Whether the class is lost; if that cannot be told, with how many rows it could be."""
+    """The doubtful class with whether it is lost and with intervals at its share of the 5 %.
+
+    Where it cannot be told, also with about how many test rows of the group it could be.
+    """
     is_lost = _place_of_class(number, share) in detected
     n_joint = measures * share.looked_at
     numbers = {
@@ -252,20 +296,25 @@ def _decided(
         for estimate in (numbers["kept"], numbers["reference"]):
             half = (estimate.high or 0.0) - (estimate.value or 0.0)
             widths.append(half / abs(estimate.value or 1.0))
-        # Told from 0 where half an interval is below the value; it shrinks with the root of the
-        # rows.
+        # An interval excludes 0 where half of it is below the value; it shrinks with the root of
+        # the rows, so they must grow by the square of the ratio.
         rows = ceil((share.kept.n_test or 0) * max(1.0, *widths) ** 2)
     update = {**numbers, "is_lost": is_lost, "rows_needed": rows}
     return share.model_copy(update=update)
 
 
-def _answering(group: GroupMeasure, doubtful: Sequence[ClassShare]) -> GroupMeasure:
-    """The group with whether one answer is all that it gets: 1, 0, or not known."""
+def _with_one_answer(group: GroupMeasure, doubtful: Sequence[ClassShare]) -> GroupMeasure:
+    """The group with the metric ``one_answer``: 1 where it lost all classes but one, else 0.
+
+    Undefined where doubtful classes, if they are lost, would leave it one. ``doubtful`` is of all
+    groups, already judged.
+    """
     cost = group.estimates.get("privacy_cost")
     if cost is None:
         return group
     shares = [share for share in doubtful if share.group == group.group]
     lost = sum(bool(share.is_lost) for share in shares)  # never None here: all were judged
+    # Classes that either model predicts for the group at all.
     classes = min((share.given for share in shares), default=2)
     all_but_one = max(1, classes - 1)
     is_one_answer = lost >= all_but_one
@@ -291,14 +340,19 @@ def _answering(group: GroupMeasure, doubtful: Sequence[ClassShare]) -> GroupMeas
     return group.model_copy(update={"estimates": {**group.estimates, ONE_ANSWER: answer}})
 
 
-def _name(metric: str) -> str:
-    """Without its class: ``tpr_cost`` of ``tpr_cost[2]``; parts of a cost keep their name."""
+def _without_class(metric: str) -> str:
+    """The metric's name without its class: ``tpr_cost`` of ``tpr_cost[2]``.
+
+    The part of a cost keeps its whole name, so that it is no cost.
+    """
     return metric if part_of(metric) else metric.partition("[")[0]
 
 
 def _place(number: int, gap: Gap) -> _Place:
+    """The place of the claim that the groups of this gap differ."""
     return number, gap.metric, frozenset((gap.a, gap.b))
 
 
 def _place_of_class(number: int, share: ClassShare) -> _Place:
+    """The place of the claim that the group lost this class."""
     return number, f"{ONE_ANSWER}[{share.answer}]", frozenset((share.group,))

@@ -1,4 +1,9 @@
-"""Results to comparisons: every arm against its reference, cut by every grouping."""
+"""Results to comparisons: every arm against its reference, cut by every grouping.
+
+A *twin* is a private training once more, without its noise or with its steps alone; it lies between
+an arm and its reference and splits the arm's cost. ``grouping`` as a number is the place of a
+grouping in the data set: of each a job holds its training rows by group.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,7 +36,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 def measured(audit: Audit) -> Audit:
-    """The audit with what was measured of its finished trainings."""
+    """The audit with its comparisons, and with what capabilities (as leakage) measure beside it."""
     audit = replace(
         audit,
         comparisons=measure(
@@ -53,7 +58,10 @@ def measure(
     dataset: Dataset,
     results: Mapping[str, JobResult],
 ) -> tuple[Measured, ...]:
-    """Measure what was trained; a seed without a result is left out of its arm.
+    """Compare every arm with its references, or measure it by itself where it has none.
+
+    There is one result for each arm, reference and grouping. A seed without a result is left out of
+    its arm.
 
     Args:
         plan: What was planned.
@@ -72,7 +80,7 @@ def measure(
             for arm in plan.arms
         }
         shared = evaluation(dataset, grouping)
-        if plan.config.is_one_draw:
+        if plan.config.is_one_draw:  # synthetic training rows were drawn once: no other drawing
             shared = replace(shared, estimand=ONE_MODEL)
         for arm in plan.arms:
             private = of_arm[arm.key]
@@ -100,7 +108,10 @@ def measure(
 
 
 def evaluation(dataset: Dataset, grouping: Grouping) -> Evaluation:
-    """What all comparisons by a grouping are measured on."""
+    """What all comparisons by a grouping are measured on: labels, groups, classes, estimand.
+
+    The estimand says whether the split was given with the data or is another at each seed.
+    """
     outcome = LabelOutcome(len(dataset.classes), dataset.positive, dataset.favourable)
     estimand = SEVERAL_SPLITS if dataset.split is None else FIXED_SPLIT
     return Evaluation(dataset.labels, grouping, outcome, estimand)
@@ -113,7 +124,17 @@ def _twins(
     grouping: int,
     results: Mapping[str, JobResult],
 ) -> list[Twin]:
-    """The arm's steps alone and the arm without noise, where they were trained."""
+    """The twins of an arm, in order from its reference: its steps alone, itself without noise.
+
+    Empty where no twin was trained; the latter alone where steps and clipping are not told apart.
+
+    Args:
+        plan: Holds the twins' jobs.
+        arm: The arm.
+        baseline: Predictions of its reference on the same rows.
+        grouping: Place of the grouping.
+        results: Job id -> result.
+    """
     arm_results = finished(plan, arm.key, results)
     trained: dict[int, JobResult] = {}
     for job in plan.twins:
@@ -122,7 +143,7 @@ def _twins(
     if not trained:
         return []
     quiet = _predictions(_in_place(arm_results, trained, f"{WITHOUT_NOISE}."), grouping)
-    # A seed at which step and clipping are one leaves them one at all seeds.
+    # Where one seed has no twin of the steps alone, step and clipping are one part at all seeds.
     if any(result.facts[STEP_FACT] == StepTwin.NONE for result in trained.values()):
         spec = find(arm.method)
         return [Twin(STEP_AND_CLIPPING if spec.trains_by_steps else spec.part, quiet)]
@@ -138,7 +159,13 @@ def _in_place(
     twins: Mapping[int, JobResult],
     prefix: str,
 ) -> dict[int, JobResult]:
-    """The results of an arm with one of its twins' arrays in the place of its own."""
+    """Seed -> the arm's result with a twin's predictions in the place of its own.
+
+    Args:
+        of_arm: Seed -> result of the arm.
+        twins: Seed -> result of its twins' job, which holds the arrays of both twins.
+        prefix: Which twin: what the names of its arrays begin with. A seed without any is left out.
+    """
     swapped = {}
     for seed, twin in twins.items():
         arrays = {}
@@ -153,7 +180,11 @@ def _in_place(
 def on_rows_of(
     private: Sequence[Predictions], baseline: Sequence[Predictions]
 ) -> Sequence[Predictions]:
-    """The baseline on the rows on which the arm was tested: a student pool leaves fewer of them."""
+    """The baseline's predictions on the rows on which the arm was tested at the same seed.
+
+    An arm whose students are trained on a part of the test rows (PATE) is tested on the others. A
+    seed that the arm lacks is left out.
+    """
     rows_of = {p.seed: p.rows for p in private}
     aligned = []
     for p in baseline:
@@ -174,12 +205,22 @@ def on_rows_of(
 def predictions(
     plan: Plan, arm: str, grouping: int, results: Mapping[str, JobResult]
 ) -> Sequence[Predictions]:
-    """What an arm predicts at every seed, with its training rows by a grouping."""
+    """What an arm predicts at every finished seed, with its training rows by a grouping.
+
+    Args:
+        plan: Holds the jobs.
+        arm: Key of the arm.
+        grouping: Place of the grouping.
+        results: Job id -> result.
+    """
     return _predictions(finished(plan, arm, results), grouping)
 
 
 def _predictions(results: Mapping[int, JobResult], grouping: int) -> list[Predictions]:
-    """Predictions of one arm, one of each seed; ``grouping`` numbers that of training means."""
+    """The predictions of one arm out of its results by seed.
+
+    ``grouping``: the place of the grouping by which training rows are counted.
+    """
     by_seed = []
     for seed, result in results.items():
         weights = None
@@ -202,5 +243,5 @@ def _column(
     name: str,
     kind: type[Number],
 ) -> NDArray[Number]:
-    """An array of a finished training, of any shape, cast to ``kind`` only if need be."""
+    """An array of a finished training, of any shape, as ``kind``; a copy only if types differ."""
     return result.arrays[name].astype(kind, copy=False)

@@ -1,4 +1,8 @@
-"""What the methods' own diagnostics read of finished trainings."""
+"""What the methods' own diagnostics read of finished trainings.
+
+A reading is a named number, or one for each group, that a training leaves in its result and that
+says how the method behaved; it is no metric of the model.
+"""
 
 from collections.abc import Collection, Mapping
 
@@ -28,7 +32,15 @@ def readings(
     results: Results,
     hidden: Collection[str] = (),
 ) -> dict[str, tuple[Reading, ...]]:
-    """Every reading of every arm, mean over its finished seeds; None for a ``hidden`` group."""
+    """Every reading of every arm, by seed and as the mean over its finished seeds.
+
+    Args:
+        plan, dataset, results: The audit.
+        hidden: Suppressed groups, whose numbers become None.
+
+    Returns:
+        Key of the arm -> its readings; an arm without readings is left out.
+    """
     groups = dataset.groupings[0].names
     by_arm: dict[str, list[Reading]] = {}
     for arm in plan.arms:
@@ -63,7 +75,7 @@ def read_by_seed(
     name: str,
     results: Results,
 ) -> dict[int, Float64]:
-    """One reading of an arm at each finished seed that has it."""
+    """Seed -> one reading of an arm, ``[columns]``, at each finished seed that has it."""
     return {
         seed: np.asarray(result.arrays[f"reading.{name}"], dtype=np.float64)
         for seed, result in finished(plan, arm, results).items()

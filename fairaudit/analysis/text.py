@@ -1,6 +1,6 @@
-"""What the figures of a report do not say; what is so of every audit stands in docs/epsilon.md.
+"""What the figures of a report do not say: the limitations that apply to this audit.
 
-Source: docs/methods.md 10.
+What holds for every audit stands in docs/epsilon.md. Source: docs/methods.md 10.
 """
 
 from collections.abc import Iterator, Sequence
@@ -77,19 +77,19 @@ def limitations(
             "gaps were",
         ),
     )
-    texts = [*_of_privacy(plan)]
+    texts = [*_privacy_limits(plan)]
     for limitations_of_capability in added("limitations"):
         texts += limitations_of_capability(plan)
     texts += [
-        *_of_data(plan.config, dataset, plan),
+        *_data_limits(plan.config, dataset, plan),
         ("statistics", statistics),
         ("this_file", _THIS_FILE),
     ]
     return tuple(Limitation(code=code, text=text) for code, text in texts)
 
 
-def _of_privacy(plan: Plan) -> Iterator[tuple[str, str]]:
-    """(code, sentence) of what the guarantees do not cover."""
+def _privacy_limits(plan: Plan) -> Iterator[tuple[str, str]]:
+    """(code, sentence) of what the arms' privacy guarantees do not cover."""
     yield "report_not_private", REPORT_NOT_DP
     of_others = (Guarantee.NONE, Guarantee.CLAIMED)
     private = {arm.key for arm in plan.arms if arm.privacy.guarantee not in of_others}
@@ -97,16 +97,16 @@ def _of_privacy(plan: Plan) -> Iterator[tuple[str, str]]:
     for job in plan.jobs:
         if job.arm in private:
             models += job.repeats
-    is_search = any(arm.search for arm in plan.arms)
+    is_search = any(arm.search for arm in plan.arms)  # whose epsilon covers all of its models
     if models and not is_search:
         yield "per_run", _PER_RUN.format(models=numbered(models, "private model"))
     yield "fixed_seeds", _SEEDS
     copies = [arm.key for arm in plan.arms if arm.source is not None and arm.key in private]
     if copies:
-        yield "reads_other_arm", _COPIES.format(who=_reading(copies))
+        yield "reads_other_arm", _COPIES.format(who=_readers(copies))
 
 
-def _of_data(
+def _data_limits(
     config: AuditConfig,
     dataset: Dataset,
     plan: Plan,
@@ -115,12 +115,12 @@ def _of_data(
     readers = []
     by_name = [arm.key for arm in plan.arms if arm.reads_groups]
     if by_name:
-        readers.append(_reading(by_name))
+        readers.append(_readers(by_name))
     if config.group_as_feature:
         readers.append("Every model is given")
     if readers:
         yield "group_label_used", _GROUP_USE.format(who="; ".join(readers))
-    yield from _of_students(plan)
+    yield from _pool_limits(plan)
     if dataset.duplicate_rows:
         yield (
             "duplicates",
@@ -130,8 +130,8 @@ def _of_data(
         yield "suppression", _SUPPRESSION.format(least=numbered(config.suppress_below, "test row"))
 
 
-def _of_students(plan: Plan) -> Iterator[tuple[str, str]]:
-    """(code, sentence) of what PATE's students learn from, if any arm has one."""
+def _pool_limits(plan: Plan) -> Iterator[tuple[str, str]]:
+    """(code, sentence) on the public rows that PATE's students learn from; nothing without PATE."""
     students: dict[str, list[str]] = {}
     for arm in plan.arms:
         if arm.reference and Need.PUBLIC_POOL in find(arm.method).needs:
@@ -146,6 +146,7 @@ def _of_students(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "student_pool", _POOL.format(who=students_text, records=records)
 
 
-def _reading(keys: Sequence[str]) -> str:
+def _readers(keys: Sequence[str]) -> str:
+    """The arms as the subject of a sentence with its verb: ``dpsgd and global read``."""
     verb = "reads" if len(keys) == 1 else "read"
     return f"{listed(keys)} {verb}"

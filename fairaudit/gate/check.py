@@ -1,4 +1,8 @@
-"""(Report, rules) -> verdict: the worst of what the rules say."""
+"""(Report, rules) -> verdict: the worst of what the rules say.
+
+A target is one number of a report that a rule is held against; its outcome is pass, fail or
+inconclusive.
+"""
 
 import math
 from collections import Counter
@@ -26,7 +30,7 @@ class Verdict:
     Args:
         gates: One for each rule.
         outcome: The worst of them.
-        rules: Themselves, where they are known.
+        rules: Those that were checked; empty for the gates of a stored report.
     """
 
     gates: tuple[GateRecord, ...]
@@ -44,7 +48,11 @@ class Verdict:
         return "\n".join(lines)
 
     def exit_code(self, inconclusive: InconclusiveIs | None = None) -> int:
-        """0 pass, 1 fail, 3 inconclusive, unless the caller says what that counts as."""
+        """0 for pass, 1 for fail, 3 for inconclusive.
+
+        Args:
+            inconclusive: What an inconclusive outcome counts as instead; None: as itself.
+        """
         counted = inconclusive if self.outcome == "inconclusive" and inconclusive else self.outcome
         return {"pass": EXIT_OK, "fail": EXIT_GATE_FAILED, "inconclusive": EXIT_INCONCLUSIVE}[
             counted
@@ -59,14 +67,15 @@ def check(
     trust_claims: bool = False,
     trust_module: bool = False,
 ) -> Verdict:
-    """Hold a report against rules.
+    """Judge a report by rules: each rule's outcome in every number that it is about.
 
     Args:
         report: As it was read from its file: gates judge the numbers that people can read.
         rules: At least one.
-        baseline: An earlier report, likewise, for rules about a change.
-        trust_claims: Whether an epsilon that a trainer claims, unchecked, is judged.
-        trust_module: Whether one that rests on a module of the user's own is.
+        baseline: An earlier report, likewise, for rules about a change (``.delta``), or None.
+        trust_claims: Whether an epsilon that a user's trainer claims, unchecked, is judged; else it
+            is inconclusive.
+        trust_module: Whether an epsilon that rests on a module of the user's own is judged.
 
     Raises:
         ConfigError: A rule names what the report does not hold, or needs a baseline; the baseline
@@ -101,9 +110,10 @@ def judged(
     trust_claims: bool = False,
     trust_module: bool = False,
 ) -> Report:
-    """A report just made, with what the rules say of its file; unchanged where there is no rule.
+    """A report just made, with the rules' verdict in it; unchanged where there is no rule.
 
-    The rules see the rounded numbers of the file, so that `run` and `gate` say the same.
+    The rules see the rounded numbers that its file will hold, so that `run` and `gate` say the
+    same. Arguments as of :func:`check`.
 
     Raises:
         ConfigError: As :func:`check`.
@@ -119,7 +129,10 @@ def judged(
 
 
 def with_verdict(report: Report, verdict: Verdict) -> Report:
-    """The report with its gates, its gaps and findings read by the limits that the rules set."""
+    """The report with the verdict in it, for its pages and its file.
+
+    Each gap gets the limit that a rule sets on it, and findings say what the rules say of each arm.
+    """
     studies = {}
     for name, study in report.studies.items():
         compared = limits(report, verdict.rules, study.comparisons)
@@ -137,7 +150,10 @@ def with_verdict(report: Report, verdict: Verdict) -> Report:
 
 
 def exit_code(report: Report, inconclusive: InconclusiveIs | None = None) -> int:
-    """What the gates of a report end a program with; 0 where none was set."""
+    """The exit code that the verdict in a report gives a program; 0 where it has no rules.
+
+    ``inconclusive``: what an inconclusive verdict counts as instead; None: as itself.
+    """
     if report.verdict is None:
         return EXIT_OK
     return Verdict(report.gates, report.verdict).exit_code(inconclusive)
@@ -162,8 +178,15 @@ def as_stored(report: Report) -> Report:
 
 
 def _record(rule: GateRule, report: Report, candidates: Targets) -> GateRecord:
-    """The rule's outcome in all numbers that it judges, the worst of them first."""
-    # Shared within an arm alone: another method beside it must not undo what is shown of this one.
+    """Judge every number that a rule is about: the worst outcome is the rule's.
+
+    Args:
+        rule: The rule.
+        report: For the rule's words: only a trained report has private methods.
+        candidates: The numbers, and the groups that are left out.
+    """
+    # Only the numbers of one arm share an interval's 5 %: auditing another method beside this one
+    # must not change its outcome. An exact number (an epsilon) has no interval to share.
     uncertain = Counter(
         target.arm for target in candidates.judged if not target.reading.number.is_exact
     )
@@ -178,8 +201,11 @@ def _record(rule: GateRule, report: Report, candidates: Targets) -> GateRecord:
     outcome = worst(target.outcome for target in targets)
     reasons = dict.fromkeys(t.reason for t in targets if t.outcome == outcome and t.reason)
 
-    def place(target: GateTarget) -> tuple[int, float]:
-        """The worst outcome first, then the number that lies furthest beyond the limit."""
+    def sort_key(target: GateTarget) -> tuple[int, float]:
+        """Sorts the worst outcome first, within it the number furthest beyond the limit.
+
+        A target without a number is the last of its outcome.
+        """
         if target.value is None:
             return -severity(target.outcome), math.inf
         return -severity(target.outcome), -target.value if rule.fails_above else target.value
@@ -189,7 +215,7 @@ def _record(rule: GateRule, report: Report, candidates: Targets) -> GateRecord:
         words=rule.words("any private method" if report.training else ""),
         outcome=outcome,
         reason="; ".join(list(reasons)[:3]) if targets else "nothing in the report fits the rule",
-        targets=tuple(sorted(targets, key=place)),
+        targets=tuple(sorted(targets, key=sort_key)),
         left_out=candidates.left_out,
         unit=rule.metric.unit,
         limit=rule.number,
@@ -201,7 +227,14 @@ def _changes(
     now: tuple[Report, Targets],
     before: tuple[Report, Targets],
 ) -> Targets:
-    """The targets of a report as changes since the baseline."""
+    """The targets of a report with each number replaced by its change since the baseline.
+
+    One that the baseline lacks gets a reason, which makes it inconclusive.
+
+    Args:
+        rule: What the targets are of.
+        now, before: The report and the baseline, each with its targets.
+    """
     (report, current), (baseline, earlier) = now, before
     readings = {_place(rule, target): target.reading for target in earlier.judged}
     changed = []
@@ -215,6 +248,9 @@ def _changes(
 
 
 def _place(rule: GateRule, target: Target) -> tuple[str, str, str, str]:
-    """Where a target stands in any report; the largest gap may lie between other groups there."""
+    """The key by which a target is found in another report: arm, reference, grouping, groups.
+
+    The groups are "" for a rule about the largest gap, which may lie between others there.
+    """
     names_groups = rule.metric.kind == "group" or (rule.group is not None and rule.group.names)
     return target.arm, target.reference, target.grouping, target.group if names_groups else ""

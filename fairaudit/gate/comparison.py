@@ -23,7 +23,8 @@ from fairaudit.results.estimates import (
     Part,
 )
 
-# Where the data lie and what is asked of a report; the digest tells whether the data are the same.
+# Options that are not listed as changed: the path of the data, for a digest of their content says
+# whether they are the same, and what is only asked of a finished report, as its rules and formats.
 _ASIDE = {"data", *marked(AuditConfig, JUDGED)}
 
 
@@ -77,7 +78,8 @@ class EpsilonChange(Part):
 class Changes(Part):
     """Everything in which two reports differ.
 
-    ``gone`` and ``new`` are the findings of methods in both that only one report has.
+    ``gone`` are findings that only the first report has, ``new`` those that only the second has, of
+    arms that both have; ``only_before`` and ``only_after`` are the arms that one of them lacks.
     ``same_data`` is about the files' content. The interval of a change runs from the least to the
     largest difference of the two intervals: it holds whatever rows and seeds the reports share.
     """
@@ -103,7 +105,7 @@ def compare_reports(
     Args:
         before: The first.
         after: The second; changes are second minus first.
-        other_data: The reports may be of different data.
+        other_data: Whether the reports may be of different data.
 
     Raises:
         ConfigError: They are of another label, of other data, or share no arm.
@@ -152,33 +154,40 @@ def compare_reports(
         only_before=tuple(key for key in keys_before if key not in keys_after),
         only_after=tuple(key for key in keys_after if key not in keys_before),
         epsilon=tuple(epsilon),
-        gone=_only_in(before, after, shared),
-        new=_only_in(after, before, shared),
+        gone=_findings_only_in(before, after, shared),
+        new=_findings_only_in(after, before, shared),
         changes=tuple(changes),
     )
 
 
-def _only_in(
+def _findings_only_in(
     report: Report,
     other: Report,
     shared: Sequence[str],
 ) -> tuple[Finding, ...]:
-    """Findings that the other report lacks, but for bounds and verdicts: numbers have intervals."""
-    keys = {_key(finding) for finding in other.findings}
+    """The findings of ``report`` that ``other`` lacks, about arms that both have (``shared``).
+
+    Two kinds are left out, for the changes show their numbers with intervals: what the rules say
+    (``verdict``), and what could not be seen (``unseen``: the smallest gap that an audit of this
+    size would have found, a number that has no interval).
+    """
+    keys = {_subject(finding) for finding in other.findings}
     only = []
     for finding in report.findings:
         is_shown = finding.question not in ("verdict", "unseen") and finding.arm in shared
-        if is_shown and _key(finding) not in keys:
+        if is_shown and _subject(finding) not in keys:
             only.append(finding)
     return tuple(only)
 
 
-def _key(finding: Finding) -> tuple[str, ...]:
+def _subject(finding: Finding) -> tuple[str, ...]:
+    """What a finding says of whom, without its numbers: by this it is found in another report."""
     where = finding.arm, finding.grouping, finding.code, finding.measure
     return (*where, *finding.groups)
 
 
 def _epsilon(report: Report, arm: str) -> float | None:
+    """An arm's epsilon as the report leads with it; None where the program accounts for none."""
     facts = report.every_guarantee.get(arm)
     if facts is None or facts.epsilon is None:
         return None
@@ -190,9 +199,13 @@ def _changes(
     after: Sequence[Comparison],
     is_same: Callable[..., bool],
 ) -> Iterator[Change]:
-    """Of every arm by every grouping that both have, metric by metric.
+    """Every number that both reports have, by arm, reference and grouping, then by metric.
 
-    ``is_same``: whether two arms (method and reference) have the same trainings in both reports.
+    Of each metric: its change for every group, for all test rows, and of its main gap.
+
+    Args:
+        before, after: The comparisons of the two reports.
+        is_same: Keys of arms -> whether they are the very same trainings in both reports.
     """
     earlier_of = {
         (
@@ -211,7 +224,7 @@ def _changes(
         measures = {group.group: group for group in earlier.by_group}
         pairs = [(measures.get(group.group), group) for group in comparison.by_group]
         names = {name for group in comparison.by_group for name in group.estimates}
-        # Of this arm alone: ``reference.M`` and the parts of a cost have names with a dot.
+        # Whole metrics of the arm; ``reference.M`` and parts of a cost have a dot and are left out.
         plain = [name for name in sorted(names) if name.partition("[")[0] in METRICS]
         metrics = sorted(plain, key=lambda name: order.index(name.partition("[")[0]))
         for metric in metrics:
@@ -242,9 +255,15 @@ def _change(
     *,
     is_size: bool = False,
 ) -> Change:
-    """A metric after minus before, with an interval where both have one.
+    """One number's change, later minus earlier, with an interval where both numbers have one.
 
-    ``same``: of the same trainings. ``is_size``: an absolute value.
+    Args:
+        metric: Its name in the result.
+        where: The later report's comparison that holds the number.
+        group: Its group or groups in words, "" for all test rows.
+        estimates: The number before and after; None where that report lacks it.
+        same: Whether both are of the very same trainings.
+        is_size: Whether it is an absolute value (a gap).
     """
     before = read_estimate(
         estimates[0],

@@ -1,4 +1,8 @@
-"""``METRIC[.STAT][@GROUP][:ARM] OP NUMBER[UNIT]``: text -> Rule, a failing condition."""
+"""``METRIC[.STAT][@GROUP][:ARM] OP NUMBER[UNIT]``: text -> GateRule, a failing condition.
+
+The kind of a metric is ``arm`` (a number of a method's guarantee, as epsilon), ``group`` (a number
+of each group) or ``gap`` (a difference between groups).
+"""
 
 import operator
 import re
@@ -14,9 +18,9 @@ from fairaudit.metrics.registry import costs
 Operator = Literal[">", ">=", "<", "<="]
 Statistic = Literal["interval", "mean", "ci_low", "ci_high"]
 
-_SIGNS = frozenset("@:,=\"'")  # which stand in a name only within quotes
+_SIGNS = frozenset("@:,=\"'")  # of the grammar: a name that has one of them is quoted
 ALL_ROWS = "overall"  # the selector of all test rows together
-DELTA = "delta"
+DELTA = "delta"  # ``METRIC.delta`` is the change since a baseline report
 _STATISTICS = {
     "mean": "mean over seeds",
     "ci_low": "lower end of the 95 % interval",
@@ -74,11 +78,11 @@ class GateRule:
         text: As it was given, blanks made single.
         metric: What it is about.
         statistic: ``interval`` is judged by the whole interval, the others are plain numbers.
-        is_change: About the difference to a baseline report.
+        is_change: Whether it is about the difference to a baseline report.
         group: Which groups, or None for all.
         arm: Which arms, or "" for all that are private.
-        operator: How a number fails.
-        number: Against what.
+        operator: Which numbers fail, compared with ``number``.
+        number: The limit, in the metric's unit: 0.02 for two points.
     """
 
     text: str
@@ -106,7 +110,7 @@ class GateRule:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The groups that it names; none where it is about all."""
+        """The groups that it names; empty where it is about all."""
         return self.group.names if self.group else ()
 
     @property
@@ -115,10 +119,10 @@ class GateRule:
         return self.metric.kind == "gap" and self.fails_above and not self.is_change
 
     def words(self, every: str = "any private method") -> str:
-        """The condition in words.
+        """The condition in words, as ``fails if the accuracy of any group ... is below 0.7``.
 
         Args:
-            every: What a rule that names no arm is about; "" where there are no arms.
+            every: Words for the arms of a rule that names none; "" says nothing of arms.
         """
         quantity = self.metric.words
         if self.is_change:
@@ -131,17 +135,18 @@ class GateRule:
         return f"fails if the {quantity}{self._of_groups()}{under} is {relation} {self._limit()}"
 
     def _limit(self) -> str:
-        """The number, and what it is in points or per cent."""
+        """The limit in words: a fraction also in per cent or, for a difference, in points."""
         number = f"{self.number:g}"
         if self.metric.unit != "fraction":
             return number
         hundredths = f"{100 * self.number:g}"
+        # A group's own rate is a share of people; costs, gaps and changes are differences.
         if self.metric.kind == "group" and self.metric.base not in costs() and not self.is_change:
             return f"{number} ({hundredths} %)"
         return f"{number} ({hundredths} point{'s' * (hundredths not in ('1', '-1'))})"
 
     def _of_groups(self) -> str:
-        """The groups that the rule is about, in words."""
+        """The groups that the rule is about, in words that begin with a blank; "" for none."""
         if self.group is None:
             return " of any group" if self.metric.kind == "group" else ""
         if self.is_overall:
@@ -152,7 +157,7 @@ class GateRule:
 
 
 def parse_rules(texts: Iterable[str]) -> tuple[GateRule, ...]:
-    """Every rule once, in the order given.
+    """Read rules; one that is given twice is kept once, and their order stays.
 
     Raises:
         ConfigError: One of them cannot be read.
@@ -169,7 +174,7 @@ def parse_rule(text: str) -> GateRule:
     """
     tokens = [t for t in _TOKEN.findall(text.strip()) if not t.isspace()]
     shown = " ".join(text.split())
-    rule = f"rule {_cut(shown)}"
+    rule = f"rule {_shortened(shown)}"
     places = [i for i, token in enumerate(tokens) if token in _OPERATORS]
     if len(places) != 1:
         raise ConfigError(
@@ -187,7 +192,7 @@ def parse_rule(text: str) -> GateRule:
     metric = find_metric(head if is_change else name)
     if group is not None and metric.kind in _MOST_GROUPS:
         most, why = _MOST_GROUPS[metric.kind]
-        # Of an arm's number a column alone is too much already.
+        # A guarantee is of the whole method: for it even a column without groups is an error.
         if len(group.names) > most or metric.kind == "arm":
             raise ConfigError(f"{rule}: {metric.name} {why}")
     number = _number(
@@ -220,11 +225,20 @@ def parse_rule(text: str) -> GateRule:
 
 
 def _number(text: str, metric: Metric, rule: str) -> float:
-    """A decimal in ASCII; ``2 points`` and ``2%`` are hundredths where the metric is a fraction."""
+    """Read a rule's limit, in the metric's unit: ``2 points`` and ``2%`` are 0.02.
+
+    Args:
+        text: What stands behind the operator: a decimal in ASCII, with or without a unit.
+        metric: What it limits, which decides what units may stand there.
+        rule: The rule as error messages name it.
+
+    Raises:
+        ConfigError: It is no number, or the metric is not counted in this unit.
+    """
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise ConfigError(
-            f"{rule} needs one number after its operator, not {_cut(text)}",
+            f"{rule} needs one number after its operator, not {_shortened(text)}",
             hint="write it with its unit, as '2 points' or 0.05 nats, or as a plain decimal",
         )
     unit = match[2]
@@ -239,7 +253,14 @@ def _number(text: str, metric: Metric, rule: str) -> float:
 
 
 def _subject(tokens: list[str], rule: str) -> tuple[str, GroupSelector | None, str]:
-    """Metric name, group selector and arm of what stands before the operator."""
+    """Read what stands before the operator: ``METRIC[.STAT][@GROUP][:ARM]``.
+
+    Returns:
+        The metric's name with its statistic, the group selector or None, the arm or "".
+
+    Raises:
+        ConfigError: It does not follow the grammar; ``rule`` is how the message names the rule.
+    """
     colon = tokens.index(":") if ":" in tokens else len(tokens)
     before, after = tokens[:colon], tokens[colon + 1 :]
     # An arm has signs of its own: dpsgd:as-published@3.
@@ -255,9 +276,10 @@ def _subject(tokens: list[str], rule: str) -> tuple[str, GroupSelector | None, s
 
 
 def _selector(tokens: list[str], rule: str) -> GroupSelector:
-    """``sex=F``, ``sex=F,M`` or ``sex``; names with signs or blanks are quoted.
+    """Read what stands behind ``@``: ``sex=F``, ``sex=F,M`` or ``sex``.
 
-    The tokens are the column, ``=``, then names with commas between them.
+    The tokens are the column, ``=``, then names with commas between them; names with signs or
+    blanks are quoted. ``rule`` is how an error message names the rule.
     """
     grouping, equals, names = tokens[:1], tokens[1:2], tokens[2::2]
     commas = tokens[3::2]
@@ -276,7 +298,7 @@ def _selector(tokens: list[str], rule: str) -> GroupSelector:
 
 
 def _unquoted(token: str) -> str:
-    """A name without its quotes and escapes."""
+    """A name without its quotes and escapes; one without quotes comes back unchanged."""
     if token[0] in "\"'" and token[-1] == token[0]:
         return re.sub(
             r"\\(.)",
@@ -287,5 +309,6 @@ def _unquoted(token: str) -> str:
     return token
 
 
-def _cut(text: str) -> str:
+def _shortened(text: str) -> str:
+    """The text in quotes for an error message, at most 80 characters of it."""
     return repr(text if len(text) <= 80 else text[:77] + "...")

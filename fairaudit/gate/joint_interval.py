@@ -10,7 +10,12 @@ from fairaudit.results.estimates import Ends
 
 
 class Variances(NamedTuple):
-    """Of one estimate: of what differs between seeds, and of the test records that seeds share."""
+    """The two variances of an estimate's interval.
+
+    Args:
+        seeds: V_seed, of what differs between seeds.
+        records: V_shared, of the test records that seeds share.
+    """
 
     seeds: float
     records: float
@@ -25,9 +30,10 @@ def growth(
     """The factor by which half an interval grows when several numbers share its 5 %.
 
     Args:
-        variances: None where they are not those of the interval (the largest of several gaps);
-            then the growth of t alone, which is the most that it can be.
-        seeds: Behind the estimate; of one the interval is over test records alone.
+        variances: Those of the interval; None where it is not made of one pair of variances, as
+            that of the largest of several gaps. Then the factor is that of t alone, the largest
+            that it can be.
+        seeds: How many the estimate is over. With one the interval is over test records alone.
         among: How many numbers share.
     """
     if among < 2:
@@ -36,14 +42,14 @@ def growth(
 
     if seeds < 2:
         variances = Variances(seeds=0.0, records=1.0)
-    elif variances is None or not sum(variances):  # of no width any factor does
+    elif variances is None or not sum(variances):  # an interval of no width stays so at any factor
         variances = Variances(seeds=1.0, records=0.0)
     shared = half_width(*variances, seeds, among)
     return shared / half_width(*variances, seeds)
 
 
 def widened(value: float, ends: Ends, factor: float) -> Ends:
-    """The interval with both halves grown.
+    """The interval with both halves multiplied by the factor.
 
     Args:
         value: The estimate.
@@ -60,15 +66,15 @@ def widened_size(
     *,
     is_largest: bool,
 ) -> Ends:
-    """The interval of an absolute value with both halves grown; it ends at 0.
+    """The interval of an absolute value with both halves multiplied by the factor, cut at 0.
 
     Args:
         value: The estimate.
-        ends: Its own interval, cut at 0 and, above, at the largest size that there can be: of its
-            two halves the longer is the whole one, or reaches to 0.
+        ends: Its own interval, which may be cut at 0 and at the largest size that there can be.
         factor: At least 1.
-        is_largest: The value is the largest of several. Its ends may be those of others among them,
-            so what is grown is more than the upper half: an upper end that is never too low.
+        is_largest: Whether the value is the largest of several sizes. The upper end may then be
+            that of another one, max(|D| + h), whose h is not known: the whole end is multiplied,
+            which is at least max(|D| + factor h).
     """
     upper = factor * ends.high if is_largest else value + factor * (ends.high - value)
     return Ends(max(0.0, value - factor * (value - ends.low)), upper)

@@ -1,6 +1,7 @@
 """One number against one rule.
 
-Three outcomes: what cannot be told is inconclusive, never a pass.
+Three outcomes: what cannot be decided is inconclusive, never a pass. A *target* is one number of a
+report that a rule is about; a ``reason`` says why it cannot be read, and is "" where it can.
 """
 
 from dataclasses import replace
@@ -25,14 +26,14 @@ def judge(rule: GateRule, target: Target, *, among: int) -> GateTarget:
     """The outcome of a rule for one target: pass, fail or inconclusive.
 
     A rule about an interval fails where all of it meets the failing condition and passes where none
-    of it does. To fail, the interval is the one that holds for all numbers of the rule about that
-    arm together, for one of many is found beyond a threshold by luck; to pass all, each one's own
-    suffices.
+    of it does. A failure is decided by the wider interval that holds for all numbers of the rule
+    about that arm together, since one of many lies beyond a threshold by chance. A pass needs every
+    number, so for it each number's own interval suffices.
 
     Args:
         rule: The condition.
         target: The number.
-        among: How many numbers of that arm the rule is held against.
+        among: How many uncertain numbers of that arm the rule is held against.
     """
     reading, number = target.reading, target.reading.number
     shared = number.ends
@@ -66,17 +67,20 @@ def judge(rule: GateRule, target: Target, *, among: int) -> GateTarget:
 def change(
     now: TargetReading, before: TargetReading | None, *, same_trainings: bool
 ) -> TargetReading:
-    """The change of a number between two reports.
+    """The change of a number between two reports, as a number that a rule can be held against.
 
-    Its interval runs from the least to the largest difference of the two. That holds whatever the
-    reports share (rows, seeds, or nothing), since standard deviations add up to no less than that
-    of a difference. Only the same trainings cannot have changed: others may show equal numbers by
-    chance.
+    Its interval runs from the least to the largest difference between points of the two intervals.
+    That holds whatever the reports share (rows, seeds, or nothing), since the standard deviation of
+    a difference is at most the sum of both. It is exactly 0 only where equal numbers are of the
+    same trainings: those of others may be equal by chance.
 
     Args:
         now: Of the report.
         before: Of the baseline, None where it has no such number.
-        same_trainings: Both numbers are of the very same trainings.
+        same_trainings: Whether both numbers are of the very same trainings.
+
+    Returns:
+        Without a value, and with the reason, where one of both numbers has none.
     """
     if before is None:
         return replace(now, number=NOTHING, reason="the baseline has no such number")
@@ -120,7 +124,10 @@ def refuse_other_label(before: Report, after: Report) -> None:
 
 
 def _difference(a: float | None, b: float | None) -> float | None:
-    """In decimals, as both stand in their files: 3.1 - 3.0 is 0.1, and not a little above it."""
+    """``a - b`` in decimals, as both stand in their files: 3.1 - 3.0 is 0.1, not a little more.
+
+    None where either is None.
+    """
     if a is None or b is None:
         return None
     return float(Decimal(repr(float(a))) - Decimal(repr(float(b))))
@@ -131,10 +138,13 @@ def _outcome(
     reading: TargetReading,
     shared: Ends | None,
 ) -> tuple[Outcome, str]:
-    """The outcome for one number, and why where it is inconclusive.
+    """The outcome for one number, and the reason where it is inconclusive, else "".
 
-    ``shared``: the interval that holds for all numbers of the rule together. A rule fails by that
-    one and passes by the number's own.
+    Args:
+        rule: The failing condition.
+        reading: The number with its own interval, by which the rule passes.
+        shared: The interval that holds for all numbers of the rule together, by which it fails;
+            None where there is none.
     """
     number = reading.number
     if reading.reason or number.value is None:
@@ -146,7 +156,7 @@ def _outcome(
         if all(map(rule.fails, shared)):
             return "fail", ""
         failing = sum(map(rule.fails, ends))
-        if failing:
+        if failing:  # one end, or both but for the shared interval
             return "inconclusive", ONLY_ALONE if failing == len(ends) else STRADDLES
     else:
         estimate = reading.number
@@ -160,6 +170,6 @@ def _outcome(
             return "inconclusive", f"it has no {rule.statistic}"
         if rule.fails(plain):
             return "fail", ""
-    if reading.unjudged:
+    if reading.unjudged:  # some rows are not judged at all, so no number can pass for them
         return "inconclusive", reading.unjudged
     return "pass", ""

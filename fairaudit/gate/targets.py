@@ -1,4 +1,9 @@
-"""Rule x report -> the numbers that the rule is held against."""
+"""Rule x report -> the numbers that the rule is held against.
+
+A *study* is what a capability (membership attacks, ``leakage``) measured in trainings of its own; a
+report holds its arms' numbers apart. A *way* is the default setting of a method, trained beside the
+search for its settings. A *reason* says why no gate may read a number, and is "" where one may.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,10 +37,12 @@ class TargetReading:
     Args:
         number: Its value and 95 % interval.
         n_seeds: How many seeds it rests on.
-        variances: Of the interval, where it is this number's own.
-        is_size: An absolute value, so its interval ends at 0.
+        variances: Those that its interval is made of; None where there are no such two numbers, as
+            for the largest of several gaps, a change, or a guarantee.
+        is_size: Whether it is an absolute value, so that its interval ends at 0.
         reason: Why no gate may read it, or "".
-        unjudged: Why it does not pass all the same, or "".
+        unjudged: Why the rule cannot pass even if this number does: rows that no number judges; or
+            "".
     """
 
     number: Interval
@@ -48,9 +55,10 @@ class TargetReading:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a number stands in a report.
+    """One number that a rule is held against, and where it stands in a report.
 
-    ``group`` is "" for all groups together, ``reference`` where the number is not relative to one.
+    ``group`` is "" for all test rows or for no single group, ``reference`` is "" where the number
+    is not relative to one; of a guarantee ``grouping`` is "", too.
     """
 
     arm: str
@@ -62,9 +70,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """All numbers of one rule.
+    """All numbers that one rule is held against, and what it leaves out.
 
-    And the groups that an unselective rule leaves out, with the reason.
+    Args:
+        judged: The numbers.
+        left_out: Groups and arms that a rule which does not name them leaves out, each with its
+            reason, as text.
     """
 
     judged: tuple[Target, ...]
@@ -73,16 +84,23 @@ class Targets:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """The names that a rule may use: arm keys, grouping -> group names, and studies."""
+    """The names that a rule may use.
+
+    Args:
+        arms: (key, method) of every arm.
+        groupings: Grouping -> names of its groups.
+        studies: Capabilities that measured something in trainings of their own.
+    """
 
     arms: tuple[tuple[str, str], ...]
     groupings: dict[str, tuple[str, ...]]
     studies: frozenset[str] = frozenset()
 
     def arms_of(self, rule: GateRule) -> set[str]:
-        """Keys of the arms that a rule may be about: all that its arm's name begins.
+        """Keys of the arms that the rule's arm stands for; all arms where it names none.
 
-        ``global`` is every arm of the method, ``global@3``, ``global:as-published`` those forms.
+        It may be a method (``global``: all of its arms), a form of it at every epsilon
+        (``global:as-published``) or one arm's key (``global@3``).
         """
         keys = set()
         for key, method in self.arms:
@@ -95,7 +113,7 @@ class Vocabulary:
 
         Raises:
             ConfigError: An arm, a grouping or a group is unknown; the hint names the nearest. Or
-                the rule is about what a capability measures, and it was not asked for.
+                the rule is about what a capability measures, and that was not measured.
         """
         study = rule.metric.study
         if study and study not in self.studies:
@@ -110,6 +128,7 @@ class Vocabulary:
             return
         grouping = rule.group.grouping
         if grouping not in self.groupings:
+            # Groupings with a group of that name: `@F` was perhaps meant as `@sex=F`.
             owners = [name for name, groups in self.groupings.items() if grouping in groups]
             hint = did_you_mean(grouping, [*self.groupings, ALL_ROWS])
             if owners:
@@ -140,15 +159,16 @@ def find_targets(
     trust_claims: bool = False,
     trust_module: bool = False,
 ) -> Targets:
-    """Every number that the rule is about; names are taken to be known.
+    """Find every number that the rule is about; ``Vocabulary.check`` has checked its names.
 
     Args:
-        rule, report: The rule, and the report whose numbers it is held against.
-        trust_claims: Whether an epsilon that a trainer claims is a number like the others.
-        trust_module: Whether one that rests on a module of the user's own is.
+        rule: The rule.
+        report: The report whose numbers it is held against.
+        trust_claims: Whether an epsilon that a user's trainer claims is read like a proved one.
+        trust_module: Whether an epsilon that rests on a module of the user's own is.
     """
-    partial: dict[str, str] = {}
-    left_out: dict[str, None] = {}
+    partial: dict[str, str] = {}  # arm -> why it is not gated: some of its seeds have no result
+    left_out: dict[str, None] = {}  # an ordered set
     study = report.studies.get(rule.metric.study)
     if study is None:
         for arm in report.every_arm:
@@ -163,17 +183,19 @@ def find_targets(
         lack = ""  # one number of all arms: any missing training leaves it open
         if rule.metric.key == "epsilon_if_all_released":
             lack = next(iter(partial.values()), "")
-        exact = _of_guarantees(rule, report, trust_claims=trust_claims, trust_module=trust_module)
+        exact = _guarantee_targets(
+            rule, report, trust_claims=trust_claims, trust_module=trust_module
+        )
         return Targets(
-            tuple(_unless(target, partial.get(target.arm) or lack) for target in exact), ()
+            tuple(_with_reason(target, partial.get(target.arm) or lack) for target in exact), ()
         )
     targets: list[Target] = []
-    assumed = _assumed(rule.metric, report.data.label)
+    assumed = _why_assumed(rule.metric, report.data.label)
     for comparison in _comparisons(rule, report):
         why = partial.get(comparison.arm) or partial.get(comparison.reference) or assumed
         not_judged = unjudged(rule, report, comparison)
-        for target in _of_comparison(rule, comparison, left_out):
-            target = _unless(target, why)
+        for target in _comparison_targets(rule, comparison, left_out):
+            target = _with_reason(target, why)
             if not rule.metric.is_relative:
                 target = replace(target, reference="")
             reading = replace(target.reading, unjudged=not_judged)
@@ -181,8 +203,11 @@ def find_targets(
     return Targets(tuple(targets), tuple(left_out))
 
 
-def _assumed(metric: Metric, label: LabelFacts) -> str:
-    """Why a number that turns on which outcome is the good one is not gated, or ""."""
+def _why_assumed(metric: Metric, label: LabelFacts) -> str:
+    """Why the metric is not gated where nobody said which outcome is favourable, or "".
+
+    "" also for a metric that does not turn on that.
+    """
     if not label.is_assumed or "[" in metric.key or "favourable" not in METRICS[metric.base].needs:
         return ""
     # Of two classes, a difference of rates is the same for either outcome; a ratio is not.
@@ -193,11 +218,15 @@ def _assumed(metric: Metric, label: LabelFacts) -> str:
 def limits(
     report: Report, rules: Sequence[GateRule], compared: Sequence[Comparison]
 ) -> tuple[Comparison, ...]:
-    """Comparisons of the report with the largest size that rules allow each gap.
+    """Comparisons with the limit in each gap that the rules set on it, so that pages can show it.
 
-    The least of several.
+    The limit is the largest size that is allowed; where several rules set one, the smallest counts,
+    and None where no rule does. A rule on the largest gap limits every pair of groups.
 
-    A limit on the largest gap is one on every pair of groups.
+    Args:
+        report: Says which arms a rule is about.
+        rules: All rules.
+        compared: The comparisons to revise, of the report or of a study in it.
     """
     about = [(rule, _arms(rule, report)) for rule in rules if rule.limits_gaps]
     revised = []
@@ -216,7 +245,11 @@ def limits(
 
 
 def _is_about(rule: GateRule, comparison: Comparison, gap: Gap) -> bool:
-    """Whether a gap is in the rule's metric, and between the groups that it names if it does."""
+    """Whether the rule is about this gap: its metric, and the groups where it names some.
+
+    Two names are a pair, one is a group against all rows (``population``). Without names the rule
+    is about the largest gap and so about every pair.
+    """
     if rule.metric.key != gap.metric:
         return False
     names = rule.groups
@@ -227,22 +260,25 @@ def _is_about(rule: GateRule, comparison: Comparison, gap: Gap) -> bool:
     return gap.kind == "pair" and {gap.a, gap.b} == set(names)
 
 
-def _unless(target: Target, why: str) -> Target:
-    """The target, which no gate may read if there is a reason why not."""
+def _with_reason(target: Target, why: str) -> Target:
+    """The target with ``why`` as the reason that no gate may read it, unless it has one already.
+
+    "" changes nothing.
+    """
     return replace(target, reading=replace(target.reading, reason=target.reading.reason or why))
 
 
 def _arms(rule: GateRule, report: Report) -> set[str]:
-    """The arms a rule is about: those it names, else all that are meant to be private.
+    """Keys of the arms that a rule is about: those it names, else all that are meant to be private.
 
-    A method whose settings were sought is its tuned arm; the ways beside the search have names of
-    their own.
+    A method whose settings were searched stands for its tuned arm; the way beside the search is
+    meant only by its own key.
     """
     if rule.arm:
         forms = vocabulary_of(report).arms_of(rule)
         if rule.arm in forms:
             return {rule.arm}
-        tuned = forms & report.privacy.keys()
+        tuned = forms & report.privacy.keys()  # it holds the audit's arms, without the ways
         return tuned or forms
     compared = {arm.key for arm in report.arms if arm.reference is not None}
     # An arm measured against another private arm is a check of the audit, not a result.
@@ -251,11 +287,12 @@ def _arms(rule: GateRule, report: Report) -> set[str]:
 
 
 def _comparisons(rule: GateRule, report: Report) -> Iterator[Comparison]:
-    """The comparisons of these arms.
+    """The comparisons in which a rule's numbers stand, of the arms and grouping that it is about.
 
-    A number that has nothing to do with the reference is read once. Of a rule about a part of a
-    cost, the methods are left out whose part has another name; an arm of which nothing is split is
-    none of them: a rule about it is inconclusive.
+    An arm may be compared with several references; a number that does not depend on the reference
+    is read in the first of them, and one of all test rows by the first grouping alone. For a rule
+    about a part of a cost, an arm whose cost is split into parts of other names is left out. An arm
+    whose cost is not split stays, so that the rule is inconclusive.
     """
     arms = _arms(rule, report)
     key = rule.metric.key
@@ -277,23 +314,32 @@ def _comparisons(rule: GateRule, report: Report) -> Iterator[Comparison]:
 
 
 def _holds_part(metric: Metric, comparison: Comparison) -> bool:
-    """Whether the cost is split, where the metric is a part of one."""
+    """Whether the comparison splits the cost of which the metric is a part.
+
+    True for a metric that is no part of a cost.
+    """
     return not part_of(metric.key) or f"{metric.base}.noise" in comparison.overall.estimates
 
 
 def _fits(selector: GroupSelector | None, comparison: Comparison) -> bool:
+    """Whether a rule with this group selector is about the comparison's grouping.
+
+    Without a selector it is about every grouping; all test rows stand in any of them.
+    """
     return selector is None or selector.grouping in (ALL_ROWS, comparison.grouping)
 
 
-def _of_guarantees(
+def _guarantee_targets(
     rule: GateRule, report: Report, *, trust_claims: bool, trust_module: bool
 ) -> Iterator[Target]:
-    """Epsilon or delta of every arm that the rule names; no value where it is not to be trusted.
+    """Epsilon or delta of every arm that the rule is about, exact numbers without an interval.
 
-    ``trust_claims``, ``trust_module``: as of :func:`find_targets`.
+    Where a guarantee is not to be trusted there is no value, and the reason says so. An arm without
+    any guarantee is left out unless the rule names it. Arguments as of :func:`find_targets`.
     """
     arms = _arms(rule, report)
-    ways = report.every_guarantee.keys() - report.privacy.keys()  # of them nothing is composed
+    # Ways are not counted in the epsilon of releasing every model of the audit.
+    ways = report.every_guarantee.keys() - report.privacy.keys()
     released = None
     if report.training is not None:
         released = report.training.epsilon_if_all_released
@@ -332,10 +378,14 @@ def _of_guarantees(
         yield Target(key, "", "", "", reading)
 
 
-def _of_comparison(
+def _comparison_targets(
     rule: GateRule, comparison: Comparison, left_out: dict[str, None]
 ) -> Iterator[Target]:
-    """The numbers of one comparison; small groups that no rule names go to ``left_out``."""
+    """The numbers of one comparison that the rule is held against.
+
+    Groups that are too small, and that the rule does not name, are added to ``left_out`` with the
+    reason.
+    """
     if rule.metric.kind != "group":
         yield _gap_target(rule, comparison)
         return
@@ -354,7 +404,7 @@ def _of_comparison(
 
 
 def _group_target(rule: GateRule, comparison: Comparison, group: GroupMeasure) -> Target:
-    """A group's number, with the reason where it cannot be judged."""
+    """A group's number of the rule's metric, with the reason where no gate may read it."""
     key = rule.metric.key
     small = group.ungated.get(key, "") if group.gated else group.reason
     reason = _unpredicted([group]) or small
@@ -372,7 +422,10 @@ def _group_target(rule: GateRule, comparison: Comparison, group: GroupMeasure) -
 
 
 def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
-    """The largest gap, or the one between the groups that the rule names."""
+    """The largest gap of the rule's metric, or the one between the groups that the rule names.
+
+    Where the report holds no such gap, the target has no value, and the reason says why.
+    """
     gaps = [gap for gap in comparison.gaps if _is_about(rule, comparison, gap)]
     if not rule.groups:
         pairs = [gap for gap in gaps if gap.kind == "pair"]
@@ -410,8 +463,11 @@ def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
 
 
 def _unpredicted(groups: Sequence[GroupMeasure]) -> str:
-    """Why rows that were to be judged cannot be, or "": whoever predicts may not choose them."""
-    if any(group.unpredicted != 0 for group in groups):
+    """Why the groups' numbers are not gated: given predictions lack some of their rows; else "".
+
+    Otherwise whoever gives predictions could leave out the rows on which the model is wrong.
+    """
+    if any(group.unpredicted != 0 for group in groups):  # None is a suppressed count above 0
         return "rows without a prediction"
     return ""
 
@@ -419,13 +475,14 @@ def _unpredicted(groups: Sequence[GroupMeasure]) -> str:
 def read_estimate(
     estimate: Estimate | None, reason: str, *, is_size: bool, own_variances: bool
 ) -> TargetReading:
-    """A report's estimate as a verdict needs it.
+    """A report's estimate with what a verdict needs to know of it.
 
     Args:
-        estimate: None where the report holds none.
+        estimate: None where the report holds none; then the reading has no value.
         reason: Why gates may not read it, or "".
-        is_size: An absolute value.
-        own_variances: Its variances are those of its interval.
+        is_size: Whether it is an absolute value.
+        own_variances: Whether its interval is made of its two variances; that of the largest of
+            several gaps is not.
     """
     if estimate is None:
         why = reason or "the report holds no such number"

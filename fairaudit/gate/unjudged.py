@@ -1,4 +1,4 @@
-"""Rows of given predictions that no rule judges."""
+"""Rows of given predictions that no rule judges, and that therefore keep a rule from passing."""
 
 from collections.abc import Iterable
 
@@ -11,10 +11,10 @@ LABEL_MISSING = "label missing"  # a report's name for rows without the truth
 
 
 def unjudged(rule: GateRule, report: Report, comparison: Comparison) -> str:
-    """Why the rule does not pass: rows that it does not judge; "" where there are none.
+    """Why the rule cannot pass by a comparison: rows that it does not judge; "" if there are none.
 
     Whoever gives predictions also gives the table: rows without truth or group, or in groups too
-    small to be judged, may be those on which the model is wrong. What is trained here has none.
+    small to be judged, may be those on which the model is wrong. It is "" for an audit that trains.
     """
     if report.training is not None:
         return ""
@@ -32,7 +32,7 @@ def unjudged(rule: GateRule, report: Report, comparison: Comparison) -> str:
     words = []
     for kind, rows in counts.items():
         known = list(rows)
-        if None in known:
+        if None in known:  # a count that is suppressed because it is small
             words.append(f"some rows {kind}")
             continue
         total = sum(number or 0 for number in known)

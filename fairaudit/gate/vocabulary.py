@@ -1,4 +1,9 @@
-"""The metrics that a rule may name, and how each is said."""
+"""The metrics that a rule may name, and the words for each.
+
+The metric that a rule writes has a name of its own: ``tpr_gap`` is about the gaps that a report
+holds under the key ``tpr``. ``reference.M`` is a metric of the model without privacy, ``change.M``
+what privacy changes in it, ``COST.PART`` a part of a cost, ``M[2]`` a rate of class 2.
+"""
 
 import math
 import re
@@ -18,24 +23,25 @@ from fairaudit.metrics.registry import (
 
 Kind = Literal["arm", "group", "gap"]
 
-# Numbers of one trained model's guarantee, with how they are said.
+# Numbers of an arm's privacy guarantee -> words.
 OF_ARM = {
     "epsilon": "epsilon",
     "epsilon_rdp": "epsilon by the RDP accountant",
     "epsilon_if_all_released": "epsilon of releasing every private model of the audit",
     "delta": "delta",
 }
-_LEADING_LEAKAGE = "leakage_tpr"  # whose gap is meant by leakage_gap
-_CLASS = re.compile(r"(.+)\[(\d+)\](.*)")
+_LEADING_LEAKAGE = "leakage_tpr"  # the metric whose gap a rule calls leakage_gap
+_CLASS = re.compile(r"(.+)\[(\d+)\](.*)")  # what stands before the class, its number, what follows
 
 
 class Metric(NamedTuple):
     """What a rule is about.
 
     Args:
-        name: As it was written.
-        key: The name under which the report holds it.
-        kind: ``arm`` (of a guarantee), ``group``, ``gap`` (the largest, or of named groups).
+        name: As the rule writes it: ``tpr_gap[2]``.
+        key: The name under which the report holds its numbers or gaps: ``tpr[2]``.
+        kind: ``arm`` (a number of an arm's guarantee), ``group`` (one of each group), ``gap`` (the
+            largest between groups, or that of named groups).
         words: For people.
     """
 
@@ -46,17 +52,20 @@ class Metric(NamedTuple):
 
     @property
     def base(self) -> str:
-        """``reference.tpr[2]`` -> ``tpr``."""
+        """Its name in the registry: ``reference.tpr[2]`` -> ``tpr``."""
         return base_metric(self.key)
 
     @property
     def study(self) -> str:
-        """The capability of whose own trainings it is, which a report holds apart; or ""."""
+        """The capability that measures it in trainings of its own, which a report holds apart.
+
+        "" for a metric of the audit's own trainings.
+        """
         return "" if self.kind == "arm" else METRICS[self.base].study
 
     @property
     def is_relative(self) -> bool:
-        """Whether it is a comparison with the arm's reference, or the reference's own number."""
+        """Whether it depends on the arm's reference: it compares both or is the reference's own."""
         if self.kind == "arm":
             return False
         is_of_two = "reference" in METRICS[self.base].needs
@@ -64,13 +73,16 @@ class Metric(NamedTuple):
 
     @property
     def unit(self) -> Unit | Literal[""]:
-        """What it is counted in; a guarantee has none."""
+        """What it is counted in; "" for a guarantee."""
         if self.kind == "arm":
             return ""
         return METRICS[self.base].unit
 
     def bounds(self, *, is_change: bool) -> tuple[float, float]:
-        """Least and largest value, or those of its change since another report."""
+        """The least and the largest value that it can have; a rule's limit must lie between them.
+
+        ``is_change``: those of its change since another report.
+        """
         if self.kind == "arm":
             top = 1.0 if self.key == "delta" else math.inf
             return -top if is_change else 0.0, top
@@ -83,12 +95,20 @@ class Metric(NamedTuple):
 
 
 def metric_names() -> tuple[str, ...]:
-    """Every metric a rule may name; rates also exist per class, as ``tpr[2]``."""
+    """The name of every metric that a rule may use; rates also exist per class, as ``tpr[2]``."""
     return tuple(_offered())
 
 
 def find_metric(name: str) -> Metric:
-    """The metric of that name.
+    """Find the metric that a rule names.
+
+    Args:
+        name: As the rule writes it, without its statistic: ``accuracy``, ``epsilon``, ``tpr_gap``,
+            ``reference.loss``, ``privacy_cost.noise``; a rate of one class has the class behind its
+            name, ``tpr_gap[2]``.
+
+    Returns:
+        The metric with the key under which a report holds it, its kind and its words.
 
     Raises:
         ConfigError: There is none; the hint names the nearest.
@@ -96,7 +116,8 @@ def find_metric(name: str) -> Metric:
     offered = _offered()
     if name in offered:
         return offered[name]
-    # Else a rate of one class: ``tpr_cost[2].noise`` is ``tpr_cost.noise`` of class 2.
+    # Else a rate of one class: ``tpr_cost[2].noise`` is offered as ``tpr_cost.noise``, and its key
+    # gets the class back before the part.
     rate = _CLASS.fullmatch(name)
     metric = offered.get(rate[1] + rate[3]) if rate else None
     if (
@@ -113,13 +134,14 @@ def find_metric(name: str) -> Metric:
 
 
 def _offered() -> dict[str, Metric]:
-    """Every metric by its name, those of gaps first."""
+    """Every metric that a rule may name, by that name, without those of one class; gaps first."""
     metrics: list[Metric] = []
     for name, spec in METRICS.items():
         metrics += _gaps(name, spec.words, spec)
         if "reference" not in spec.needs:
             metrics += _gaps(f"reference.{name}", f"{spec.words} without privacy", spec)
             metrics += _gaps(f"change.{name}", f"what privacy changes in {spec.words}", spec)
+    # A second name for the gap that leads the leakage section.
     leading = next(metric for metric in metrics if metric.key == _LEADING_LEAKAGE)
     metrics.append(leading._replace(name="leakage_gap"))
     for name, spec in METRICS.items():
@@ -153,7 +175,7 @@ def _gaps(
     words: str,
     spec: MetricSpec,
 ) -> Iterator[Metric]:
-    """The gap of a metric, as ``KEY_gap``, unless it has none."""
+    """The gap of a metric, named ``KEY_gap``; nothing for a metric whose gaps say nothing."""
     if "no gap" in spec.needs:
         return
     yield Metric(f"{key}_gap", key, "gap", f"gap between groups in {words}")

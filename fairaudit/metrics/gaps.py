@@ -163,8 +163,9 @@ def _too_thin(table: MetricTable, cut: GroupSelection, k: int) -> str:
 def gaps_of(table: MetricTable, cut: GroupSelection) -> list[Gap]:
     """Every gap of one metric: pairs, each group against all rows, and the largest.
 
-    A group without test records has no gap. A gap's ``simultaneous`` interval shares the 5 % among
-    the pairs of groups that are large enough; with two groups it equals ``absolute``, its own.
+    A group without test records has no gap. ``simultaneous``, an interval of a gap's size, shares
+    the 5 % among the pairs of groups that are large enough; ``absolute`` is the gap's own. With two
+    groups they are equal.
     """
     whole = len(cut.names)
     present = [k for k in range(whole) if cut.counts[k]]
