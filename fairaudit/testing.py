@@ -12,6 +12,12 @@ Each trains a few steps through the loop that ships, on records made to be unlik
 raises :class:`LawBroken` with what was found. Settings stand at their defaults, at the ends of
 their ranges and at corners of all ranges; batches have up to 257 records. They prove no guarantee;
 they find what breaks one. Seeds are fixed.
+
+Neighbours are two trainings of which one lacks a record of the other. A method has two parts that
+may ask the batch a noised query: its rule, which scales each record's gradient to a claimed
+sensitivity, and its objective, which is differentiated. A part's state moves by released values
+alone. Tensors have the shape [R, B, ...] of R replicates (runs side by side) and B records of a
+batch; Q is the number of cells of a query.
 Source: docs/methods.md 9.
 """
 
@@ -37,7 +43,7 @@ from fairaudit.methods.gradient import GradientMethod
 from fairaudit.methods.spec import MethodSpec
 from fairaudit.models.zoo import make_model
 
-RECORDS, WIDTH, GROUPS, STEPS = 12, 5, 3, 4
+RECORDS, WIDTH, GROUPS, STEPS = 12, 5, 3, 4  # WIDTH: inputs of a record; STEPS: of the one epoch
 SIZES = PublicSizes(
     RECORDS,
     WIDTH,
@@ -48,7 +54,7 @@ SIZES = PublicSizes(
     STEPS,
     RECORDS / STEPS,
 )
-NORMS = torch.tensor(
+NORMS = torch.tensor(  # of gradients, which a rule is handed
     [
         0.0,
         1e-6,
@@ -77,8 +83,8 @@ ANSWERS: tuple[list[float], ...] = (
     [0.3, 7.0, 2.0, 90.0],
 )
 RUNS = 1500  # replicates whose noise is looked at
-SURE = 4.9  # standard errors that noise leaves with probability 1e-6
-LONGEST_ROW = 1.0 + 1e-6  # of a query, whose sensitivity is 1
+SURE = 4.9  # standard errors that an honest mean exceeds with probability 1e-6
+LONGEST_ROW = 1.0 + 1e-6  # norm of a query's row, which its sensitivity of 1 allows; with rounding
 
 Law = Callable[[MethodSpec], None]
 
@@ -88,7 +94,7 @@ class LawBroken(AssertionError):
 
 
 def private_by_steps(spec: MethodSpec) -> GradientMethod:
-    """The trainer of a method that these laws can speak about.
+    """The trainer of a method that these laws can check.
 
     Raises:
         LawBroken: It has no guarantee to check, or does not train through this program's loop.
@@ -110,9 +116,15 @@ def private_by_steps(spec: MethodSpec) -> GradientMethod:
 
 
 def scaled_gradients_keep_the_sensitivity(spec: MethodSpec) -> None:
-    """``scale * norm <= sensitivity`` for every norm, group and setting, whatever was answered."""
-    for case in _everywhere(spec):
-        norms, group = _norms(case.size)
+    """Check that ``scale * norm <= sensitivity`` for every norm, group and setting.
+
+    And in every state that the rule reaches by answers to its query, however strange.
+
+    Raises:
+        LawBroken: A factor is negative or not finite, or makes a gradient longer than claimed.
+    """
+    for case in _cases(spec):
+        norms, group = _norms_and_groups(case.size)
         for rule, released in case.rules():
             scale = rule.scale(released, norms * NORM_GUARD, group)
             bound = rule.sensitivity(released).double().unsqueeze(1)
@@ -127,31 +139,38 @@ def scaled_gradients_keep_the_sensitivity(spec: MethodSpec) -> None:
 
 
 def a_record_is_treated_alone_as_in_company(spec: MethodSpec) -> None:
-    """Scale, query row and output gradient of a record do not depend on the others.
+    """Check that a record's scale, query row and output gradient read no other record of the batch.
 
-    But for rounding.
+    They are compared with those of the record in a batch of its own; rounding is no difference.
+
+    Raises:
+        LawBroken: One of them differs.
     """
     for size in (FEW, *LARGER_BATCHES):
         case = _Case(spec, _defaults(spec), size)
-        norms, group = _norms(size)
+        norms, group = _norms_and_groups(size)
         for rule, released in case.rules():
-            _alone("the scale", rule.scale, released, norms, group)
+            _test_alone("the scale", rule.scale, released, norms, group)
             if rule.query_noise_multiplier is not None:
-                _alone("the query", rule.query, released, norms, group)
+                _test_alone("the query", rule.query, released, norms, group)
         objective, state = case.objective()
         logits = _logits(group)
         targets = torch.nn.functional.one_hot(group % 2, 2).float()
-        _alone("the output gradient", objective.output_gradient, state, logits, targets, group)
+        _test_alone("the output gradient", objective.output_gradient, state, logits, targets, group)
         if objective.query_noise_multiplier is not None:
-            _alone("the objective's query", objective.query, state, logits, group)
+            _test_alone("the objective's query", objective.query, state, logits, group)
 
 
 def a_record_moves_a_query_by_at_most_one(spec: MethodSpec) -> None:
-    """A query's row has L2 norm at most 1.
+    """Check that a query has sensitivity 1.
 
-    And one record more moves the exact answer by no more.
+    A record's row has L2 norm at most 1, and one record more moves the answer before noise by no
+    more.
+
+    Raises:
+        LawBroken: A row is longer, or an answer moves by more.
     """
-    for case in _everywhere(spec):
+    for case in _cases(spec):
         for rows in case.query_rows():
             longest = float(rows.double().norm(dim=-1).max())
             if not longest <= LONGEST_ROW:
@@ -161,19 +180,23 @@ def a_record_moves_a_query_by_at_most_one(spec: MethodSpec) -> None:
     for size in (RECORDS, *LARGER_BATCHES):
         case = _Case(spec, _defaults(spec), size)
         for less, whole in case.neighbours():
-            for part, twin in _parts(less, whole):
+            for part, twin in _matching_parts(less, whole):
                 for before, after in zip(part.answers, twin.answers, strict=True):
+                    # Both have the same noise, which the difference cancels but for rounding.
                     moved = float((after - before).double().norm(dim=1).max())
                     if not moved <= LONGEST_ROW + 1e-4:
                         raise case.broken(f"one record more moves an answer by {moved:.4g}")
 
 
 def a_record_moves_the_sum_by_at_most_the_sensitivity(spec: MethodSpec) -> None:
-    """One record more, all released values equal.
+    """Check that one record more moves the sum of scaled gradients by at most the sensitivity.
 
-    The sum before noise moves by at most the sensitivity.
+    All released values are the same for both neighbours.
+
+    Raises:
+        LawBroken: The sum before noise moves by more.
     """
-    cases = [_Case(spec, settings, RECORDS) for settings in _ends(spec)]
+    cases = [_Case(spec, settings, RECORDS) for settings in _settings_at_ends(spec)]
     cases += [_Case(spec, _defaults(spec), size) for size in LARGER_BATCHES]
     for case in cases:
         for less, whole in case.neighbours():
@@ -185,7 +208,13 @@ def a_record_moves_the_sum_by_at_most_the_sensitivity(spec: MethodSpec) -> None:
 
 
 def state_follows_from_releases_alone(spec: MethodSpec) -> None:
-    """One record more, all released values equal: sensitivity and state stay equal, to the bit."""
+    """Check that sensitivity and states are equal for neighbours, to the bit.
+
+    All released values are the same for both, so what differs was read off the batch.
+
+    Raises:
+        LawBroken: A sensitivity or a state differs.
+    """
     for less, whole in _Case(
         spec,
         _defaults(spec),
@@ -194,16 +223,19 @@ def state_follows_from_releases_alone(spec: MethodSpec) -> None:
         for claim, twin_claim in zip(less.rule.part.claims, whole.rule.part.claims, strict=True):
             if not torch.equal(claim, twin_claim):
                 raise LawBroken("the sensitivity depends on the batch")
-        for part, twin in _parts(less, whole):
+        for part, twin in _matching_parts(less, whole):
             for leaf, twin_leaf in zip(part.states, twin.states, strict=True):
                 if not torch.equal(torch.as_tensor(leaf), torch.as_tensor(twin_leaf)):
                     raise LawBroken("the state depends on the batch beyond what was released")
 
 
 def noise_is_as_large_as_claimed(spec: MethodSpec) -> None:
-    """A step without records releases noise alone.
+    """Check the noise of gradient and queries in steps without records, which release noise alone.
 
-    As large as claimed, new at every step and copy.
+    It must be as large as claimed, and new for every step, replicate and coordinate.
+
+    Raises:
+        LawBroken: It is smaller or larger, or drawn more than once.
     """
     case = _Case(spec, _defaults(spec), RECORDS)
     done = case.trained_on([], repeats=RUNS)
@@ -218,7 +250,13 @@ def noise_is_as_large_as_claimed(spec: MethodSpec) -> None:
 
 
 def the_event_is_what_the_loop_counted(spec: MethodSpec) -> None:
-    """What a training released is what its description says before it, and nothing at noise 0."""
+    """Check that the loop counts the privacy event that the method's description plans.
+
+    And that at noise multiplier 0 nothing is claimed.
+
+    Raises:
+        LawBroken: Both events differ, or an event is claimed without noise.
+    """
     case = _Case(spec, _defaults(spec), RECORDS)
     planned = spec.events(case.settings, STEPS, 1)
     counted = case.trained_on(list(range(RECORDS))).event()
@@ -244,9 +282,9 @@ LAWS: dict[str, Law] = {
 
 
 def broken_laws(spec: MethodSpec) -> dict[str, str]:
-    """Every law that the method breaks, by name, with what was found.
+    """Every law that the method breaks: name of the law -> what was found, in words.
 
-    Empty where it keeps them all.
+    Empty where it keeps them all. A law at which the method's own code raises counts as broken.
     """
     broken = {}
     for name, law in LAWS.items():
@@ -259,41 +297,53 @@ def broken_laws(spec: MethodSpec) -> dict[str, str]:
     return broken
 
 
-class _Batches(PoissonSampler):
-    """Deals the same records at every step; without any, padding to every replicate."""
+class _FixedBatches(PoissonSampler):
+    """Deals the same records at every step, to one replicate; or none at all, to any number."""
 
     def __init__(self, records: list[int], repeats: int) -> None:
         self.steps_per_epoch = STEPS
         self.records_dealt, self.repeats = torch.tensor(records), repeats
 
     def draw(self) -> tuple[Tensor, Tensor | None]:
+        """The records [B] and None; without records one entry of padding for every replicate.
+
+        Padding has the number of the pool's null record, and False for its presence, [R, 1] each.
+        """
         if len(self.records_dealt):
             return self.records_dealt, None
         nobody = torch.full((self.repeats, 1), RECORDS)
         return nobody, nobody < RECORDS
 
 
-class _Moving(Optimizer):
-    """Keeps what was released, and moves the parameters by what nothing released decides."""
+class _RecordingOptimizer(Optimizer):
+    """Keeps the released gradients, and moves the parameters by numbers fixed beforehand.
+
+    So that neighbours pass through the same parameters.
+    """
 
     def __init__(self) -> None:
         super().__init__(1.0)
         self.released: list[Tensor] = []
 
     def step(self, theta: Tensor, gradient: Tensor) -> None:
+        """Keep the gradient [R, P] and move ``theta [R, P]`` by sines of place and step."""
         self.released.append(gradient.clone())
         number = torch.arange(1, theta.shape[1] + 1)
         theta.add_(torch.sin(number * len(self.released) ** 2), alpha=0.2)
 
 
 @dataclass
-class _Watched:
-    """A rule or an objective that keeps what it is asked and answers.
+class _RecordedPart:
+    """Stands in for a rule or an objective, passes calls on to it and records what went through.
 
     Args:
         part: The rule or objective.
-        is_replaced: Whether states move by fixed numbers instead of its answers, so that two
-            trainings on other records see the same states: what differs then was read off a batch.
+        is_replaced: Whether the part is handed fixed numbers in place of the noised answers to its
+            query, so that neighbours pass through the same states: what differs then was read off
+            a batch.
+        answers: The noised answers of its query, [R, Q] each, one a step.
+        states: Tensors and numbers of its state, of all steps.
+        claims: The sensitivities that a rule claimed, [R] each, one a step.
     """
 
     part: Any
@@ -303,14 +353,15 @@ class _Watched:
     claims: list[Tensor] = field(default_factory=list)
 
     def __getattr__(self, name: str) -> object:
+        """The part's own attribute, for all that is not recorded here."""
         of_part: object = getattr(self.part, name)
         return of_part
 
     def update(self, state: object, answer: Tensor) -> object:
-        """Record the answer and hand it on, or a made-up answer in its place."""
+        """Record the noised answer and hand it to the part, or fixed numbers in its place."""
         self.answers.append(answer.clone())
         if self.is_replaced:
-            # Another number for every cell and step; some negative, as noise makes counts.
+            # A different number for every cell and step; some negative, as noised counts may be.
             cells = torch.linspace(
                 -2.0,
                 6.0,
@@ -321,19 +372,25 @@ class _Watched:
         return after
 
     def sensitivity(self, released: object) -> Tensor:
+        """The sensitivity that the rule claims, [R], which is recorded."""
         claim: Tensor = self.part.sensitivity(released)
         self.claims.append(claim.clone())
         return claim
 
     def step(self, released: object) -> object:
+        """The part's next state; the one that it leaves is recorded."""
         for leaf in leaves(released):
             self.states.append(leaf.clone() if isinstance(leaf, Tensor) else leaf)
         after: object = self.part.step(released)
         return after
 
 
-class _Unlimited(Loop):
-    """A loop that leaves a method to keep its claims by itself, and the sums before noise."""
+class _UnlimitedLoop(Loop):
+    """The loop that ships, without its own limits on factors and rows, so that breaches show.
+
+    ``sums`` are those of the scaled gradients before noise, ``gradients`` what was released, [R, P]
+    each, one a step.
+    """
 
     def __init__(
         self,
@@ -344,7 +401,7 @@ class _Unlimited(Loop):
         super().__init__(network, pool, training)
         self.rule.is_limited = self.objective.is_limited = False
         self.sums: list[Tensor] = []
-        assert isinstance(training.optimizer, _Moving)
+        assert isinstance(training.optimizer, _RecordingOptimizer)
         self.gradients = training.optimizer.released
 
     def _close(
@@ -353,21 +410,21 @@ class _Unlimited(Loop):
         sensitivity: Tensor,
         batch: Batch,
     ) -> Tensor:
-        """Record the sum before it is released."""
+        """Record the sum of scaled gradients, then let the loop make the step's gradient of it."""
         self.sums.append(sums[0].clone())
         return super()._close(sums, sensitivity, batch)
 
 
 @dataclass(frozen=True)
 class _Case:
-    """A method at some settings, on so many records."""
+    """A method to be checked at some settings, on ``size`` made-up records."""
 
     spec: MethodSpec
     settings: Mapping[str, float]
     size: int
 
     def broken(self, what: str) -> LawBroken:
-        """What was found, with the settings that are not at their defaults."""
+        """The error to raise: what was found, and the settings that are not at their defaults."""
         default = _defaults(self.spec)
         moved = []
         for name, value in self.settings.items():
@@ -378,6 +435,7 @@ class _Case:
     def task(self, repeats: int = 1) -> Task:
         """A small training of the method under test, on made-up records."""
         source = {}
+        # A control reads a series of another method's run, of which there is none here.
         if self.spec.control_of:
             series = np.geomspace(4.0, 2.0, STEPS, dtype=np.float32)
             source[self.spec.source_series] = series[:, None]
@@ -395,7 +453,7 @@ class _Case:
                 activation="tanh",
                 seed=0,
             ),
-            pool=_pool(self.size),
+            pool=_made_up_pool(self.size),
             steps_per_epoch=STEPS,
             epochs=1,
             n_public=RECORDS,
@@ -405,9 +463,9 @@ class _Case:
         )
 
     def rules(self) -> Iterator[tuple[ClippingRule[Any], Any]]:
-        """The method's rule in states that answers of every kind lead to."""
+        """The rule, anew, and a state of it, for each list in ANSWERS that led to the state."""
         trainer, task = private_by_steps(self.spec), self.task()
-        norms, group = _norms(FEW)
+        norms, group = _norms_and_groups(FEW)
         for answers in ANSWERS:
             rule = trainer.rule(task)
             released = rule.init(1, task.facts())
@@ -427,14 +485,14 @@ class _Case:
             yield rule, released
 
     def objective(self) -> tuple[Objective[Any], Any]:
-        """The method's objective in its first state."""
+        """The method's objective and its first state."""
         task = self.task()
         objective: Objective[Any] = private_by_steps(self.spec).objective(task)
         return objective, objective.init(1, task.facts())
 
     def query_rows(self) -> Iterator[Tensor]:
-        """Rows of all queries, in every state of the rule, [1, B, Q]."""
-        norms, group = _norms(self.size)
+        """Rows of all queries, [1, B, Q]: the rule's in each state, then the objective's."""
+        norms, group = _norms_and_groups(self.size)
         for rule, released in self.rules():
             if rule.query_noise_multiplier is not None:
                 yield rule.query(released, norms, group)
@@ -446,29 +504,29 @@ class _Case:
         self,
         records: list[int],
         repeats: int = 1,
-    ) -> _Unlimited:
-        """STEPS steps on these records, whose batches are all of them.
+    ) -> _UnlimitedLoop:
+        """The loop after STEPS steps of which every batch holds exactly these records.
 
-        Sums are kept before their noise and gradients after it; neither moves the parameters.
-
-        Answers of queries are replaced by the same numbers whichever records there are, so that
-        neighbours go through the same states; of no records they stay as they are.
+        With it come the sums, gradients, answers, states and sensitivities of its steps. Answers to
+        queries are replaced by numbers that are the same whichever records there are, so that
+        neighbours pass through the same states. Without records they are left as they are: there
+        they are noise alone, which is to be looked at.
         """
         task = self.task(repeats)
         network, made = private_by_steps(self.spec)._set_up(task, [])
         is_replaced = bool(records)
         parts: dict[str, Any] = {
-            "rule": _Watched(made.rule, is_replaced),
-            "objective": _Watched(made.objective, is_replaced),
-            "optimizer": _Moving(),
-            "sampler": _Batches(records, repeats),
+            "rule": _RecordedPart(made.rule, is_replaced),
+            "objective": _RecordedPart(made.objective, is_replaced),
+            "optimizer": _RecordingOptimizer(),
+            "sampler": _FixedBatches(records, repeats),
         }
-        loop = _Unlimited(network, task.pool, replace(made, **parts))
+        loop = _UnlimitedLoop(network, task.pool, replace(made, **parts))
         loop.take(STEPS)
         return loop
 
-    def neighbours(self) -> Iterator[tuple[_Unlimited, _Unlimited]]:
-        """Trainings on all records but one, and on all: some records in turn."""
+    def neighbours(self) -> Iterator[tuple[_UnlimitedLoop, _UnlimitedLoop]]:
+        """Pairs of trainings, on all records but one and on all; LEFT_OUT records in turn."""
         records = list(range(self.size))
         whole = self.trained_on(records)
         for left_out in np.linspace(
@@ -480,15 +538,15 @@ class _Case:
             yield self.trained_on(without), whole
 
 
-def _parts(first: Loop, second: Loop) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-    """The rules of two loops, and their objectives."""
+def _matching_parts(first: Loop, second: Loop) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """The pair of the two loops' rules, and the pair of their objectives."""
     return (first.rule.part, second.rule.part), (first.objective.part, second.objective.part)
 
 
 def _defaults(spec: MethodSpec) -> dict[str, float]:
-    """Every setting at its default, or at an inner point of its range.
+    """Every setting at its default; one without a default at 1.3, or at the nearest value allowed.
 
-    Noise that is no special value.
+    The noise multiplier has no default. At 1.3 and not at 1 a missing or squared factor shows.
     """
     settings = {}
     for name, setting in spec.settings.items():
@@ -498,8 +556,8 @@ def _defaults(spec: MethodSpec) -> dict[str, float]:
     return settings
 
 
-def _ends(spec: MethodSpec) -> Iterator[dict[str, float]]:
-    """The defaults, then each setting in turn at either end of its range."""
+def _settings_at_ends(spec: MethodSpec) -> Iterator[dict[str, float]]:
+    """The defaults, then settings of which one at a time is at either end of its range."""
     default = _defaults(spec)
     yield default
     for name, setting in spec.settings.items():
@@ -507,14 +565,18 @@ def _ends(spec: MethodSpec) -> Iterator[dict[str, float]]:
             yield {**default, name: end}
 
 
-def _everywhere(spec: MethodSpec) -> Iterator[_Case]:
-    """Larger batches at the defaults, the ends of single settings, and corners of all ranges."""
+def _cases(spec: MethodSpec) -> Iterator[_Case]:
+    """Cases at the defaults with larger batches, at ends of single ranges and at corners of all.
+
+    At a corner every setting is at an end of its range. FEW records have each norm in each group.
+    """
     for size in LARGER_BATCHES:
         yield _Case(spec, _defaults(spec), size)
-    for settings in _ends(spec):
+    for settings in _settings_at_ends(spec):
         yield _Case(spec, settings, FEW)
     corners = 2 ** len(spec.settings)
-    # A step that is odd visits corners at both ends of every range.
+    # The bits of a corner's number say which settings are at the high end. An odd stride visits
+    # corners at both ends of every range.
     for corner in range(0, corners, corners // MOST_CORNERS | 1):
         settings = {}
         for place, (name, setting) in enumerate(spec.settings.items()):
@@ -523,10 +585,11 @@ def _everywhere(spec: MethodSpec) -> Iterator[_Case]:
         yield _Case(spec, settings, FEW)
 
 
-def _pool(size: int) -> TrainingPool:
-    """Pairs of equal records with unlike labels, so that one of each pair is taken for the other.
+def _made_up_pool(size: int) -> TrainingPool:
+    """A pool of ``size`` records, two and two of equal inputs with different labels.
 
-    Of lengths from a hundredth to a thousand in every group; one record is zero.
+    So a method that confuses records is found out. The inputs have lengths from a hundredth to a
+    thousand, in every group; one record is zero.
     """
     number = torch.arange(size)
     pairs = -(-size // 2)
@@ -549,24 +612,34 @@ def _pool(size: int) -> TrainingPool:
     )
 
 
-def _norms(size: int) -> tuple[Tensor, Tensor]:
-    """Norms of every size in every group, [1, size]."""
+def _norms_and_groups(size: int) -> tuple[Tensor, Tensor]:
+    """Norms of gradients and the records' groups, [1, size] each: every norm in every group."""
     number = torch.arange(size).unsqueeze(0)
     return NORMS[number % len(NORMS)], number // len(NORMS) % GROUPS
 
 
 def _logits(group: Tensor) -> Tensor:
-    """Logits of two classes, [1, B, 2]."""
+    """Made-up logits of two classes for records of those groups [1, B], [1, B, 2]."""
     return 4.0 * torch.sin(torch.arange(2.0 * group.numel())).view(*group.shape, 2)
 
 
-def _alone(
+def _test_alone(
     what: str,
     call: Callable[..., Tensor],
     state: object,
     *batch: Tensor,
 ) -> None:
-    """Check that a record's value, of tensors [1, B, ...], is the same without the others."""
+    """Check that a record's value is the same in the batch and in a batch of its own.
+
+    Args:
+        what: The value, in words.
+        call: What computes it, from state and batch, for every record: [1, B, ...].
+        state: The part's state, the same for both.
+        batch: Tensors of the batch, [1, B, ...] each.
+
+    Raises:
+        LawBroken: It differs by more than rounding.
+    """
     together = call(state, *batch).clone()
     for number in range(together.shape[1]):
         own = slice(number, number + 1)
@@ -576,8 +649,15 @@ def _alone(
 
 
 def _check_noise(name: str, noise: Tensor) -> None:
-    """Check that [T, R, D] are independent draws of variance 1."""
+    """Check that the noise [T, R, D], in units of what is claimed, is independent, of variance 1.
+
+    T steps, R replicates, D coordinates. ``name`` is of what the noise is on.
+
+    Raises:
+        LawBroken: The variance is another, or neighbours along an axis correlate.
+    """
     count = noise.numel()
+    # The mean of the squares of n standard normals has standard error sqrt(2 / n).
     spread = float(noise.square().mean())
     if abs(spread - 1) > SURE * math.sqrt(2 / count):
         raise LawBroken(
@@ -585,7 +665,7 @@ def _check_noise(name: str, noise: Tensor) -> None:
         )
     for axis, what in enumerate(("steps", "copies", "coordinates")):
         length = noise.shape[axis] - 1
-        # Of neighbours along this axis, which are 0 in the mean where draws are independent.
+        # Products of neighbours along this axis: their mean is 0 where draws are independent.
         products = noise.narrow(
             axis,
             0,

@@ -1,5 +1,9 @@
 """The direction-versus-magnitude ablation: flat clipping taken apart, no noise, no guarantee.
 
+Clipping shortens the batch's gradient and turns it. With g_B the plain and gbar_B the clipped sum
+of gradients of a batch, rho = ||gbar_B|| / ||g_B|| is the shrinkage. One arm shortens only, one
+turns only.
+
 Source: Esipova et al. 2023, sec. 6.1 and App. B.4, which describe the same two arms in different
 words: M_B g_B is (||g_B|| / ||gbar_B||) gbar_B.
 """
@@ -19,11 +23,13 @@ from fairaudit.methods.sgd import Sgd
 
 
 class Recombined(UnprovenRelease):
-    """The batch's gradient with the length or the direction that clipping gives it.
+    """The batch's gradient with either the length or the direction that clipping gives it.
+
+    Where the plain or the clipped gradient vanishes the step is not taken.
 
     Args:
-        keeps_direction: Whether the plain gradient's direction stays and its length is the clipped
-            one's, or the other way round. Where either vanishes the step is not taken.
+        keeps_direction: True: the plain gradient's direction and the clipped one's length; False:
+            the clipped gradient's direction and the plain one's length.
     """
 
     rows: ClassVar[tuple[GradientSum, ...]] = (GradientSum.CLIPPED, GradientSum.WHOLE)
@@ -39,7 +45,13 @@ class Recombined(UnprovenRelease):
         facts: PublicFacts,
         realised: Realised,
     ) -> Tensor:
-        """rho g_B, or gbar_B / rho, rho = ||gbar_B|| / ||g_B||; all sums are ``[R, P]``."""
+        """The step's gradient [R, P]: rho g_B (direction kept) or gbar_B / rho, over qN.
+
+        Args:
+            sums: gbar_B and g_B, in the order of ``rows``, ``[R, P]`` each.
+            sensitivity, realised: Not read, for there is no noise.
+            facts: Public numbers, for the divisor.
+        """
         clipped, plain = sums
         lengths = clipped.norm(dim=1, keepdim=True), plain.norm(dim=1, keepdim=True)
         usable = (lengths[0] > 0) & (lengths[1] > 0)
@@ -52,7 +64,7 @@ class Recombined(UnprovenRelease):
         return mean / facts.divisor
 
     def describe(self) -> dict[str, Tensor]:
-        """rho of the last step, [R]; 0 for a step that was not taken."""
+        """The series for the trace: rho of the last step, [R]; 0 for a step that was not taken."""
         return {"shrinkage": self._shrinkage}
 
 
@@ -60,29 +72,31 @@ class Clipped(DpSgd):
     """Flat clipping without noise."""
 
     def release(self, task: Task) -> ExactRelease:
-        """No noise."""
+        """What closes a step: the sum of clipped gradients over qN, without noise."""
         return ExactRelease()
 
 
-class _Ablated(GradientMethod):
-    keeps_direction: ClassVar[bool]
+class _HalfOfClipping(GradientMethod):
+    """Flat clipping of which only the length or only the direction enters the step."""
+
+    keeps_direction: ClassVar[bool]  # as of Recombined: direction is plain, length clipped
 
     def rule(self, task: Task) -> FlatClip:
-        """Flat clipping, of which one half is used."""
+        """The clipping rule, flat clipping; the release takes only one half of its effect."""
         return FlatClip(task.settings["max_grad_norm"])
 
     def release(self, task: Task) -> UnprovenRelease:
-        """The recombined gradient."""
+        """What closes a step: the plain and the clipped gradient recombined, without noise."""
         return Recombined(keeps_direction=self.keeps_direction)
 
 
-class MagnitudeOnly(_Ablated):
+class MagnitudeOnly(_HalfOfClipping):
     """Clipping's magnitude error alone: rho g_B."""
 
     keeps_direction = True
 
 
-class DirectionOnly(_Ablated):
+class DirectionOnly(_HalfOfClipping):
     """Clipping's direction error alone: gbar_B / rho."""
 
     keeps_direction = False
@@ -96,7 +110,7 @@ class SgdSlowed(Sgd):
     """
 
     def learning_rate(self, task: Task) -> float:
-        """eta * mean(rho)."""
+        """eta times the mean over steps of rho, the shrinkage series of magnitude-only's run."""
         return task.settings["learning_rate"] * float(
             task.source["shrinkage"].astype("float64").mean()
         )

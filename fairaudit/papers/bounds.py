@@ -14,7 +14,14 @@ from fairaudit.diagnostics.risk_terms import Batches, Means, Sampling, first_ord
 
 
 def read(steps: Sequence[StepTerms]) -> dict[str, Tensor]:
-    """The bounds of a step of every replicate, [R, K, K] each."""
+    """Both bounds at one step of a training, by name, [R, K, K] each, for the R replicates.
+
+    Args:
+        steps: What the step's readings are made of, one entry for each replicate.
+
+    Returns:
+        As of :func:`lower_bounds`, with the replicates along a new first axis.
+    """
     bounds: dict[str, list[Tensor]] = {}
     for step in steps:
         for name, value in lower_bounds(*step).items():
@@ -29,27 +36,32 @@ def lower_bounds(
 ) -> dict[str, Tensor]:
     """Lower bounds on how much more one group than another pays for clipping, [K, K] each, nats.
 
-    They hold for all ordered pairs of groups at once: entry [a, b] bounds R^a - R^b from below.
-    They need convex group losses and eta * lambda_max <= 1. NaN where no batch is kept.
+    Entry [a, b] bounds from below how much more of the loss group a pays than group b. The bounds
+    hold for convex group losses and eta * lambda_max <= 1, lambda_max the largest eigenvalue of a
+    group's Hessian. They are NaN where no batch is kept.
 
     Args:
-        batches, means, sampling: Of the step.
+        batches: Gradients of Poisson batches of the step, plain and clipped.
+        means: Gradients over all records and of every group; the last row is of everybody.
+        sampling: The learning rate eta.
 
     Returns:
-        ``bound_direction`` (Prop. 3) and ``bound_clip`` (Tran et al.).
+        ``bound_direction``, on the part that clipping's direction has (Esipova et al., Prop. 3),
+        and ``bound_clip``, on all of clipping (Tran et al., Thm 3).
     """
     eta, keep = sampling.learning_rate, batches.kept
     square = batches.plain[keep].square().sum(1).mean()
     clipped_square = batches.clipped[keep].square().sum(1).mean()
     # The truth's own first-order terms: other batches' noise would pass for slack.
     linear = first_order(batches, means)
-    direction = _differences(linear["direction"][keep, :-1].mean(0))
-    clip = _differences(means.group[:-1] @ (means.plain - means.clipped))
+    direction = _pair_differences(linear["direction"][keep, :-1].mean(0))
+    clip = _pair_differences(means.group[:-1] @ (means.plain - means.clipped))
     return {
         "bound_direction": eta * (direction - clipped_square),
         "bound_clip": eta * (clip - (square + clipped_square) / 2),
     }
 
 
-def _differences(values: Tensor) -> Tensor:
+def _pair_differences(values: Tensor) -> Tensor:
+    """Every group's value less every other's, [K] -> [K, K]: entry [a, b] is value a less b."""
     return values.unsqueeze(1) - values.unsqueeze(0)

@@ -1,4 +1,8 @@
-"""Bounds of one arm, read at its checkpoints, in the report's types."""
+"""The papers' lower bounds for one arm, read at its checkpoints, in the report's types.
+
+A bound is on how much more one group than another pays for one step; the truth is what the
+diagnostics measure of the same quantity at the same step.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -7,7 +11,7 @@ import numpy as np
 from fairaudit.analysis.arm_readings import ArmReadings, known_mean, nan_mean, over_seeds
 from fairaudit.report.decomposition import BoundRecord
 
-# bound -> (the quantity it bounds, name, source)
+# Name of the bound's series -> (series of the quantity that it bounds, its name, its source).
 BOUNDS: Mapping[str, tuple[str, str, str]] = {
     "bound_direction": ("r_direction", "Prop. 3", "Esipova et al. 2023, Prop. 3"),
     "bound_clip": ("r_clip", "Thm 3", "Tran et al. 2021, Thm 3 with Lemma 2 corrected"),
@@ -19,16 +23,17 @@ def bounds_of_arm(
     names: Sequence[str],
     pair: tuple[str, str],
 ) -> Iterator[BoundRecord]:
-    """Each bound on how much more the first group of a pair pays than the second.
+    """Each bound on how much more the first group of a pair pays than the second, for the report.
 
-    Slack is the truth less the bound, agreement the share of checkpoints at which both have the
-    same sign, positive the share at which the bound is above 0.
+    A record holds means over seeds and checkpoints of the bound and of the truth; ``agreement``,
+    the share of checkpoints at which both have the same sign; and ``positive``, the share at which
+    the bound is above 0.
 
     Args:
-        readings: The arm's: bounds ``[S, T, K, K]``, what they bound ``[S, T, K]``, over
-            seeds, checkpoints and groups.
-        names: Of the K groups.
-        pair: Two of them.
+        readings: The arm's series over S seeds, T checkpoints and K groups: bounds
+            ``[S, T, K, K]``, what they bound ``[S, T, K]``; NaN is unknown.
+        names: Names of the K groups.
+        pair: Names of two of them.
     """
     a, b = map(names.index, pair)
     for bound, (quantity, name, source) in BOUNDS.items():

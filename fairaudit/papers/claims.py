@@ -1,7 +1,9 @@
 """Whether the papers' claims held in an audit.
 
-A claim is about groups that pay differently, so it is asked only where this audit detects that two
-do.
+A claim says which sign a number has, for instance that clipping turns the gradient more for one
+group than for another. It is about groups that pay differently, so it is asked only where this
+audit detects that two do. It holds or fails where the interval of the number's mean over seeds lies
+on one side of zero.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,9 +21,10 @@ from fairaudit.report.decomposition import SignClaim
 Float64 = NDArray[np.float64]
 Sign = Literal["+", "-"]
 Verdict = Literal["holds", "fails", "cannot tell"]
-Pair = tuple[str, str]
+Pair = tuple[str, str]  # names of two groups, the one that pays more first
 _ESIPOVA = "Esipova et al. 2023"
 _TRAN = "Tran et al. 2021"
+# Series of a group statistic that a paper says is larger where a group pays more -> (source, name).
 _GROUP_STATISTICS = {
     "hessian_trace": (f"{_TRAN}, Thm 4", "Hessian trace"),
     "mean_input_norm": (f"{_TRAN}, after Thm 3", "input norm"),
@@ -34,9 +37,10 @@ class Asked:
     """One claim before it is judged.
 
     Args:
-        statement, source: In words.
-        expected: The sign that the paper says.
-        values: At each seed, [S]; NaN is unknown.
+        statement: What is claimed, in words.
+        source: Paper and place.
+        expected: The sign that the number has by the paper.
+        values: The number at each seed, [S]; NaN is unknown.
     """
 
     statement: str
@@ -52,19 +56,24 @@ def claims(
     worst_off: Mapping[str, Pair],
     published: Pair | None,
 ) -> tuple[SignClaim, ...]:
-    """Every claim that the trained arms can be asked.
+    """Every claim that can be asked of the trained arms, judged.
+
+    Plain DP-SGD is asked whether clipping's direction error, a bound on it and group statistics are
+    larger for the group that pays more; methods that scale to a global threshold whether they turn
+    gradients less than plain DP-SGD does.
 
     Args:
         plan: The arms.
-        readings: Arm -> its readings, those with terms only.
-        names: Groups.
-        worst_off: Arm -> two groups whose costs are told apart, the larger first.
-        published: The order of two groups that a publication reports, or None.
+        readings: Arm key -> its diagnostic readings, of arms whose steps were split into parts.
+        names: Names of the groups, in the order of the readings.
+        worst_off: Arm key -> two groups whose excess risks are detected to differ, the one that
+            pays more first; an arm without such groups is absent.
+        published: The groups that pay more and less by the preset's publication, or None.
     """
     asked: list[Asked] = []
     for arm in (arm for arm in plan.arms if arm.key in readings and arm.key in worst_off):
         pair = worst_off[arm.key]
-        if clips_alone(arm):
+        if is_plain_dpsgd(arm):
             # The publication's order of these two groups, where it has one; else this audit's.
             if published is not None and set(published) == set(pair):
                 claimed = published
@@ -103,16 +112,17 @@ def claims(
                     )
                 )
     for arm in plan.arms:
+        # "#" stands in the key of a self-check, which repeats another arm.
         scales = find(arm.method).scales_by_threshold and not arm.variant and "#" not in arm.key
         if not scales or arm.key not in readings:
             continue
-        for plain in plan.arms:  # the one that clips alone at the same target
+        for plain in plan.arms:  # find plain DP-SGD at the same target epsilon
             target = plain.privacy.target_epsilon
-            if target != arm.privacy.target_epsilon or not clips_alone(plain):
+            if target != arm.privacy.target_epsilon or not is_plain_dpsgd(plain):
                 continue
             if plain.key in readings:
-                if plain.key in worst_off:  # else no two groups are told apart under it
-                    asked += _of_scaling(
+                if plain.key in worst_off:  # else no two groups are detected to differ under it
+                    asked += _scaling_claims(
                         arm,
                         plain,
                         readings,
@@ -120,13 +130,17 @@ def claims(
                         worst_off[plain.key],
                     )
                 break  # one such arm is enough
-    # Claims without a known value at any seed cannot be judged, and share no error.
+    # Claims without a known value at any seed cannot be judged, and take no share of the 5 %.
     asked = [claim for claim in asked if np.isfinite(claim.values).any()]
     return tuple(sign_claim(claim, len(asked)) for claim in asked)
 
 
 def sign_claim(claim: Asked, n_joint: int = 1) -> SignClaim:
-    """One claim, judged by the interval of its mean over seeds, which ``n_joint`` claims share."""
+    """The claim with its verdict, by the 95 % interval of its number's mean over seeds.
+
+    ``cannot tell`` where the interval includes zero or there is none. ``n_joint`` claims share the
+    5 %, so each interval is widened for them.
+    """
     mean = over_seeds(claim.values, n_joint=n_joint)
     verdict: Verdict = "cannot tell"
     if mean.low is not None and mean.high is not None and not mean.low <= 0.0 <= mean.high:
@@ -143,12 +157,16 @@ def sign_claim(claim: Asked, n_joint: int = 1) -> SignClaim:
     )
 
 
-def clips_alone(arm: Arm) -> bool:
-    """Flat clipping of the plain loss and noise, nothing else: what other arms are held against.
+def is_plain_dpsgd(arm: Arm) -> bool:
+    """Whether the arm is plain DP-SGD: flat clipping of the plain loss, and noise, nothing else.
 
-    Not so a self-check (``#`` in its key), which repeats another arm.
+    The papers' claims on clipping are about such an arm, and arms that scale are compared with it.
+    It is told by what the method declares; a published variant is none, nor a self-check (``#`` in
+    its key), which repeats another arm.
     """
     spec = find(arm.method)
+    # True where the method does more than DP-SGD: it releases answers to queries beside the
+    # gradient, takes numbers from another method's run, or scales all gradients by a threshold.
     asks = spec.side_queries or spec.relative_queries or spec.control_of or spec.scales_by_threshold
     return (
         bool(spec.is_private and spec.trains_by_steps and not arm.variant and not asks)
@@ -156,16 +174,26 @@ def clips_alone(arm: Arm) -> bool:
     )
 
 
-def _of_scaling(
+def _scaling_claims(
     arm: Arm,
     plain: Arm,
     readings: Mapping[str, ArmReadings],
     names: Sequence[str],
     pair: Pair,
 ) -> Iterator[Asked]:
-    """Whether scaling to a global bound turns gradients less than clipping does, by group."""
+    """The claims that scaling to a global threshold turns gradients less than flat clipping does.
+
+    One for each group of the pair that flat clipping clips at all.
+
+    Args:
+        arm: The arm that scales.
+        plain: The arm of plain DP-SGD.
+        readings: Arm key -> its readings, of both arms.
+        names: Names of the groups, in the order of the readings.
+        pair: Two groups whose excess risks are detected to differ under ``plain``.
+    """
     ours, theirs = readings[arm.key], readings[plain.key]
-    errors = []  # of direction, on the seeds that both have
+    errors = []  # of direction, [S', K], on the S' seeds that both have
     for reading, partner in ((ours, theirs), (theirs, ours)):
         shared = [place for place, seed in enumerate(reading.seeds) if seed in partner.seeds]
         errors.append(np.abs(reading.per_step("r_direction")[shared]))

@@ -1,4 +1,10 @@
-"""Published forms of clipping rules: means over the batch, counts, bounds and weights."""
+"""Published forms of clipping rules, kept for reproduction; none has a guarantee.
+
+They differ from the methods' default forms in what the sum of gradients is divided by, in the bound
+that sets the noise, and in floors and caps of noised counts. In symbols C0 is the clipping bound,
+C_k the bound and theta_k the weight of group k, |B| the realised and qN the expected batch size; in
+shapes R is the number of replicates, P of parameters, K of groups.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,11 +23,13 @@ from fairaudit.methods.gradient import GradientMethod
 from fairaudit.methods.reweight import GroupWeightState, Reweight, ReweightedClip
 from fairaudit.privacy.noise import GaussianNoise, noise_stream
 
-NEVER = torch.inf  # a cap or ceiling that the printed form does not have
+NEVER = torch.inf  # the value of a cap or ceiling that the printed form does not have
 
 
 class NoisedMean(UnprovenRelease):
-    """Noised sum over a constant batch size, noise set by what the rule claims.
+    """The noised sum over a constant batch size, its noise set by the rule's claimed sensitivity.
+
+    Subclasses change what sets the noise (``spread``) or the divisor.
 
     The printed batches have a fixed size b; here they are Poisson samples and b is their expected
     size.
@@ -40,7 +48,7 @@ class NoisedMean(UnprovenRelease):
         facts: PublicFacts,
         realised: Realised,
     ) -> Tensor:
-        """(sum + noise) / b, ``[R, P]``."""
+        """The step's gradient, ``[R, P]``: (sum + noise) / divisor."""
         drawn = self.noise.fill(torch.empty(sums[0].shape))
         noised = sums[0] + drawn * (
             self.noise_multiplier * self.spread(sensitivity, realised)
@@ -48,11 +56,11 @@ class NoisedMean(UnprovenRelease):
         return noised / self.divisor(facts, realised)
 
     def spread(self, sensitivity: Tensor, realised: Realised) -> Tensor:
-        """What the noise multiplier multiplies, [R]."""
+        """The bound that sets the noise: what the noise multiplier multiplies, [R]."""
         return sensitivity
 
     def divisor(self, facts: PublicFacts, realised: Realised) -> Tensor:
-        """b, [R, 1]: qN."""
+        """What the noised sum is divided by, [R, 1]: here the constant b, which is qN."""
         return facts.divisor
 
 
@@ -66,12 +74,12 @@ class RealisedMean(NoisedMean):
     """
 
     def divisor(self, facts: PublicFacts, realised: Realised) -> Tensor:
-        """|B|."""
+        """The realised batch size |B|, at least 1, [R, 1]."""
         return realised.size.clamp_min(1.0).unsqueeze(1)
 
 
 class BaseBoundMean(RealisedMean):
-    """Noise set by C0 although groups are clipped to C_k >= C0, over |B|.
+    """The noised sum over |B|, its noise set by C0 although groups are clipped to C_k >= C0.
 
     Source: Esipova et al. 2023, Alg. 3.
     """
@@ -81,12 +89,12 @@ class BaseBoundMean(RealisedMean):
         self.base = base
 
     def spread(self, sensitivity: Tensor, realised: Realised) -> Tensor:
-        """C0."""
+        """The base bound C0 for every replicate, [R], whatever sensitivity the rule claims."""
         return torch.full_like(sensitivity, self.base)
 
 
 class PresentGroupsMean(NoisedMean):
-    """Noise set by the largest bound among the groups that were drawn.
+    """The noised sum over qN, its noise set by the largest bound among the groups that were drawn.
 
     So the size of the noise in every coordinate says whether a group's only record is in the batch.
     An empty batch, at which the authors' code stops, takes the noise of the largest bound.
@@ -95,7 +103,7 @@ class PresentGroupsMean(NoisedMean):
     """
 
     def spread(self, sensitivity: Tensor, realised: Realised) -> Tensor:
-        """The largest C_k with a record in the batch, ``[R]``."""
+        """The largest C_k of the groups in the batch, [R]; of all groups for an empty batch."""
         drawn = torch.where(
             realised.groups > 0,
             realised.described["group_bound"],
@@ -104,18 +112,19 @@ class PresentGroupsMean(NoisedMean):
         return torch.where(realised.size > 0, drawn, sensitivity)
 
 
-def _noise(task: Task) -> tuple[float, GaussianNoise]:
+def _multiplier_and_noise(task: Task) -> tuple[float, GaussianNoise]:
+    """The arm's noise multiplier and its noise stream, as the releases here take them."""
     return task.settings["noise_multiplier"], noise_stream(
         task.seed, "noise", task.arm, task.repeats
     )
 
 
 class RealisedMeanMethod(GradientMethod):
-    """A method whose step closes with the mean over the realised batch."""
+    """Put before a method's class: its step then closes with the mean over the realised batch."""
 
     def release(self, task: Task) -> UnprovenRelease:
-        """The noised mean over |B|."""
-        return RealisedMean(*_noise(task))
+        """What closes a step: the noised sum divided by |B|, as printed."""
+        return RealisedMean(*_multiplier_and_noise(task))
 
 
 class DpSgdAsPublished(RealisedMeanMethod, DpSgd):
@@ -135,20 +144,26 @@ class RealisedCountClip(GlobalAdaptiveClip):
     row must keep is broken.
     """
 
-    exact = 1e5  # noise of sigma_c = 10 moves the recovered |B| by 1e-4
+    exact = 1e5  # unit of the second cell: noise of sigma_c = 10 moves the recovered |B| by 1e-4
 
     def query(self, state: ThresholdState, norms: Tensor, group: Tensor) -> Tensor:
-        """Exceedance, and the record's own presence, [R, B, 2]."""
+        """What each record adds, [R, B, 2]: 1 if its norm exceeds tau Z, and ``exact`` to count it.
+
+        tau is the tolerance, Z the threshold.
+        """
         exceeds = (norms > self.tolerance * state.threshold.unsqueeze(-1)).to(norms.dtype)
         return torch.stack((exceeds, torch.full_like(norms, self.exact)), -1)
 
     def update(self, state: ThresholdState, answer: Tensor) -> ThresholdState:
-        """Share of exceeding records among those of the batch."""
+        """The state with the noised count of exceeding records as a share of |B|.
+
+        |B| is recovered from the second cell of ``answer [R, 2]``, in which it drowns the noise.
+        """
         realised = (answer[:, 1] / self.exact).round().clamp_min(1.0)
         return replace(state, exceeding=answer[:, 0] / realised)
 
     def step(self, released: ThresholdState) -> ThresholdState:
-        """Z exp(-eta_Z + share), unbounded below but for underflow."""
+        """The next step's state: Z exp(-eta_Z + share), with no floor but one against underflow."""
         moved = released.threshold * torch.exp(released.exceeding - self.threshold_learning_rate)
         return replace(released, threshold=moved.clamp(1e-6 * self.max_grad_norm, self.ceiling))
 
@@ -167,7 +182,11 @@ class RawCountBounds(GroupAdaptiveClip):
     """
 
     def update(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
-        """C_k = C0 (1 + (m_k / b_k) / (m / b)), ``[R, K]``; C0 where that divides by 0."""
+        """The state with this step's bounds, from the noised counts ``answer [R, 2 K]`` unchanged.
+
+        C_k = C0 (1 + (m_k / b_k) / (m / b)), with m_k clipped of b_k records of group k and m of b
+        in all; C0 where that divides by 0.
+        """
         clipped, others = answer.chunk(2, 1)
         share = clipped / (clipped + others)
         reference = clipped.sum(1, keepdim=True) / state.expected_batch_size.unsqueeze(1)
@@ -186,7 +205,10 @@ class RawCountBounds(GroupAdaptiveClip):
         )
 
     def scale(self, released: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
-        """min(1, C_k / norm); 1 for a zero gradient: a negative bound makes it minus infinity."""
+        """Each record's factor, min(1, C_k / norm) with k its group, [R, B].
+
+        It is 1 for a zero gradient, for which a negative bound would give minus infinity.
+        """
         return torch.where(
             norms > 0,
             GroupAdaptiveClip.scale(
@@ -205,22 +227,26 @@ class RealisedShareBounds(GroupAdaptiveClip):
 
     |B| reaches the bounds without noise. As in the adaptive threshold's printed form the query says
     so: its last cell counts the batch in units that drown the noise, so its rows are far longer
-        than 1.
+    than 1.
 
     Source: Esipova et al. 2023, Alg. 3.
     """
 
-    exact = 1e5  # noise of sigma_1 = 10 moves the recovered |B| by 1e-4
+    exact = 1e5  # unit of the last cell: noise of sigma_1 = 10 moves the recovered |B| by 1e-4
 
     def query(self, state: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
-        """The 2K counts, and the record's own presence, [R, B, 2K + 1]."""
+        """What each record adds, [R, B, 2K + 1]: 1 to one of 2K counts, ``exact`` to the last."""
         rows = GroupAdaptiveClip.query(self, state, norms, group)
         return torch.cat((rows, torch.full_like(norms, self.exact).unsqueeze(-1)), -1)
 
     def update(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
-        """C_k = C0 (1 + (m_k / b_k) / (m / |B|)), ``[R, K]``; where nothing is clipped, C0."""
+        """The state with this step's bounds, from the noised ``answer [R, 2 K + 1]``.
+
+        C_k = C0 (1 + (m_k / b_k) / (m / |B|)), with m_k clipped of b_k records of group k and m in
+        all; C0 where nothing is clipped. |B| is recovered from the last cell.
+        """
         realised = (answer[:, -1] / self.exact).round().clamp_min(1.0)
-        drawn = replace(state, expected_batch_size=realised)
+        drawn = replace(state, expected_batch_size=realised)  # so that the default form uses |B|
         bound = GroupAdaptiveClip.update(
             self,
             drawn,
@@ -237,7 +263,11 @@ class AuthorsBounds(GroupAdaptiveClip):
     """
 
     def update(self, state: GroupBoundState, answer: Tensor) -> GroupBoundState:
-        """C_k = C0 (1 + r_k / (mean r + 1e-8)), ``[R, K]``, counts cut towards 0."""
+        """The state with this step's bounds, from the noised counts ``answer [R, 2 K]``.
+
+        C_k = C0 (1 + r_k / (mean r + 1e-8)) with r_k the clipped share of group k; the counts are
+        cut to whole numbers towards 0.
+        """
         clipped, others = answer.trunc().clamp_min(0.0).chunk(2, 1)
         count = clipped + others
         share = torch.where(
@@ -257,7 +287,10 @@ class RawCountWeights(ReweightedClip):
     """
 
     def update(self, state: GroupWeightState, answer: Tensor) -> GroupWeightState:
-        """theta_k = (b / K) / b_k, ``[R, K]``; 1 where that divides by 0, of probability 0."""
+        """The state with this step's weights, from the noised counts b_k, ``answer [R, K]``.
+
+        theta_k = (b / K) / b_k with b = qN; 1 where that divides by 0, which has probability 0.
+        """
         weight = state.expected_batch_size.unsqueeze(1) / answer.shape[1] / answer
         return replace(
             state,
@@ -269,41 +302,42 @@ class RawCountWeights(ReweightedClip):
         )
 
 
-class _Unbounded(DpSgdF):
-    """Bounds without a ceiling, against the batch's share."""
+class _UncappedDpSgdF(DpSgdF):
+    """DPSGD-F whose bounds have no ceiling, as all published forms; subclasses set ``clip``."""
 
     def rule(self, task: Task) -> GroupAdaptiveClip:
+        """The clipping rule, without a largest bound, its shares compared with the batch's."""
         return replace(super().rule(task), largest_bound_ratio=NEVER, against_batch=True)
 
 
-class DpSgdFXu(_Unbounded):
+class DpSgdFXu(_UncappedDpSgdF):
     """DPSGD-F as first printed: bounds without a floor either. Source: Xu et al. 2021, Alg. 2."""
 
     clip = RawCountBounds
 
     def release(self, task: Task) -> UnprovenRelease:
-        """Noise of the largest bound, over a constant."""
-        return NoisedMean(*_noise(task))
+        """What closes a step: the sum with noise set by the largest bound, over the constant qN."""
+        return NoisedMean(*_multiplier_and_noise(task))
 
 
-class DpSgdFEsipova(_Unbounded):
+class DpSgdFEsipova(_UncappedDpSgdF):
     """DPSGD-F as printed by Esipova et al. 2023, Alg. 3."""
 
     clip = RealisedShareBounds
 
     def release(self, task: Task) -> UnprovenRelease:
-        """Noise of the base bound, over |B|."""
-        return BaseBoundMean(*_noise(task), task.settings["max_grad_norm"])
+        """What closes a step: the sum with noise set by the base bound C0, over |B|."""
+        return BaseBoundMean(*_multiplier_and_noise(task), task.settings["max_grad_norm"])
 
 
-class DpSgdFAuthors(_Unbounded):
+class DpSgdFAuthors(_UncappedDpSgdF):
     """DPSGD-F as in the code published with Esipova et al. 2023."""
 
     clip = AuthorsBounds
 
     def release(self, task: Task) -> UnprovenRelease:
-        """Noise of the largest bound that was drawn, over qN."""
-        return PresentGroupsMean(*_noise(task))
+        """What closes a step: the sum with noise set by the largest bound drawn, over qN."""
+        return PresentGroupsMean(*_multiplier_and_noise(task))
 
 
 class ReweightXu(Reweight):
@@ -312,9 +346,9 @@ class ReweightXu(Reweight):
     clip = RawCountWeights
 
     def rule(self, task: Task) -> ReweightedClip:
-        """theta_k by the noised count as it is."""
+        """The clipping rule with weights by the noised counts as they are, without floor or cap."""
         return replace(super().rule(task), smallest_count=0.0, largest_weight=NEVER)
 
     def release(self, task: Task) -> UnprovenRelease:
-        """Noise of the largest weight, over a constant."""
-        return NoisedMean(*_noise(task))
+        """What closes a step: the sum with noise set by C times the largest weight, over qN."""
+        return NoisedMean(*_multiplier_and_noise(task))

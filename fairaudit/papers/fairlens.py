@@ -1,4 +1,12 @@
-"""Published forms of FairLens: every record's gradient holds the penalty of the whole batch."""
+"""Published forms of FairLens: every record's gradient holds the penalty of the whole batch.
+
+The loss of record i is its cross-entropy l_i plus gamma1 R1(B) + gamma2 R2(B), penalties on the
+batch B: R1 on what clipping takes from the groups, R2 on the groups' distances to the decision
+boundary. g_i is the gradient of l_i, g_a the mean of group a, g_D that of the whole batch and
+gbar_D the mean of gradients clipped to C; f are probabilities and s = 1 - sum_c f_c^2 is how close
+a record is to the boundary. In shapes R is the number of replicates, B of records, P of parameters,
+Y of classes, d of inputs, K' of groups that are in the batch.
+"""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -21,7 +29,8 @@ from fairaudit.methods.base import Task
 from fairaudit.methods.dpsgd import DpSgd
 from fairaudit.papers.clipping import RealisedMeanMethod
 
-LARGEST_MODEL = 2000  # P beyond which gradients of every record, differentiated again, are refused
+# P beyond which gradients of every record, differentiated again, are refused: too much memory.
+LARGEST_MODEL = 2000
 
 
 class BatchMoments(NamedTuple):
@@ -66,17 +75,20 @@ class Coupled(Erm):
         targets: Tensor,
         group: Tensor,
     ) -> Tensor:
-        """That of the cross-entropy, ``[(R,) B, Y]``; the penalty reads what is kept here."""
+        """Gradient of each record's cross-entropy at its logits, ``[(R,) B, Y]``.
+
+        Targets and groups are kept for the penalty, whose gradient the tape adds.
+        """
         self.targets, self.group = targets, group
         return super().output_gradient(released, logits, targets, group)
 
     @abstractmethod
     def first(self, moments: BatchMoments) -> Tensor:
-        """R1: what clipping takes from the groups."""
+        """R1, a scalar: how differently the groups lose by clipping."""
 
     @abstractmethod
     def second(self, moments: BatchMoments) -> Tensor:
-        """R2: how close the groups are to the decision boundary."""
+        """R2, a scalar: how close, or how differently close, the groups are to the boundary."""
 
     def penalty(
         self,
@@ -84,7 +96,10 @@ class Coupled(Erm):
         layers: Sequence[Layer],
         batch: "BatchRecords",
     ) -> Tensor:
-        """gamma1 R1 + gamma2 R2 of one batch, a scalar."""
+        """gamma1 R1 + gamma2 R2 of one replicate's batch, a scalar, as a function of ``theta [P]``.
+
+        R1 is left out at gamma1 = 0, because it needs every record's gradient.
+        """
         moments = self._moments(theta, layers, batch)
         value = self.gamma2 * self.second(moments)
         if self.gamma1:
@@ -94,7 +109,10 @@ class Coupled(Erm):
     def _moments(
         self, theta: Tensor, layers: Sequence[Layer], batch: "BatchRecords"
     ) -> BatchMoments:
-        """Means over each group (``[K', ...]``) and over the batch of gradients and predictions."""
+        """What both penalties are made of, at parameters ``theta [P]``.
+
+        Means of gradients and predictions, over each group and over the batch.
+        """
         mean = batch.member / batch.member.sum(0)  # [B, K'], columns that average a group
         every = batch.member.sum(1) / batch.member.sum()
         f = torch.softmax(logits_of(layers, theta, batch.x), -1)
@@ -136,7 +154,7 @@ class EsipovaPenalty(Coupled):
     """
 
     def first(self, moments: BatchMoments) -> Tensor:
-        """Summed over pairs of groups: how differently they lose by clipping, ``[]``."""
+        """R1, a scalar: summed over pairs of groups, how differently they lose by clipping."""
         against = moments.group_gradients @ moments.lost
         pairs = [(against[a] - against[b]).abs() for a, b in combinations(range(len(against)), 2)]
         if pairs:
@@ -144,7 +162,10 @@ class EsipovaPenalty(Coupled):
         return moments.lost.sum() * 0.0  # one group: zero, as a function of theta
 
     def second(self, moments: BatchMoments) -> Tensor:
-        """f (1 - f) = (1 - sum_c f_c^2) / 2 for two classes."""
+        """R2, a scalar: summed over groups, (1 - sum_c f_c^2) / 4 of the mean probabilities f.
+
+        For two classes that is f (1 - f) / 2.
+        """
         return (1.0 - moments.group_probabilities.square().sum(1)).sum() / 4.0
 
 
@@ -157,11 +178,11 @@ class TranPenalty(Coupled):
     """
 
     def first(self, moments: BatchMoments) -> Tensor:
-        """Every group against the whole batch."""
+        """R1, a scalar: summed over groups, how differently from the batch it loses by clipping."""
         return ((moments.group_gradients - moments.gradient) @ moments.lost).abs().sum()
 
     def second(self, moments: BatchMoments) -> Tensor:
-        """Every group against the whole batch."""
+        """R2, a scalar: how far each group's mean of s lies from the whole batch's, summed."""
         return (moments.group_scores - moments.score).abs().sum()
 
 
@@ -184,7 +205,7 @@ def logits_of(
     theta: Tensor,
     x: Tensor,
 ) -> Tensor:
-    """Logits of inputs [..., d] as a function of flat parameters [P]."""
+    """Logits [..., Y] of inputs [..., d], as a differentiable function of flat parameters [P]."""
     for layer in layers:
         if isinstance(layer, Linear):
             x = x @ theta[layer.start : layer.split].view(layer.shape).T
@@ -200,7 +221,7 @@ def record_gradients(
     layers: Sequence[Layer],
     batch: BatchRecords,
 ) -> Tensor:
-    """Gradient of every record's cross-entropy, [B, P]."""
+    """Gradient of every record's cross-entropy, [B, P], itself differentiable by ``theta [P]``."""
 
     def loss(parameters: Tensor, x: Tensor, target: Tensor) -> Tensor:
         """Cross-entropy of one record: parameters ``[P]``, input ``[d]``, target ``[Y]``."""
@@ -232,12 +253,14 @@ def record_gradients(
 
 
 class CoupledTape(Tape):
-    """A tape whose every record carries the gradient of the batch's penalty too.
+    """A tape that adds the gradient of the batch's penalty to every record's gradient.
 
-    Gradients are materialised, [R, B, P]. Records that are not finite are left out altogether.
+    A tape takes a batch forward and backward through the network. Here the gradients are held for
+    every record, [R, B, P]. Records that are not finite are left out altogether.
 
     Raises:
-        TrainingError: gamma1 > 0 and more than LARGEST_MODEL parameters.
+        TrainingError: A layer that is not linear or elementwise, or gamma1 > 0 and more than
+            LARGEST_MODEL parameters.
     """
 
     def __init__(
@@ -271,12 +294,16 @@ class CoupledTape(Tape):
         *,
         clean: bool = False,
     ) -> Tensor:
-        """Logits, as of any tape; the inputs are kept for the penalty."""
+        """Logits of inputs ``x``, as of any tape; the inputs are kept for the penalty."""
         self.inputs = x
         return super().forward(x, norms, clean=clean)
 
     def backward(self, output_gradient: Tensor) -> Tensor:
-        """Norms ``[(R,) B]`` of g_i + u, u the penalty's gradient."""
+        """Norms ``[(R,) B]`` of the records' gradients g_i + u, u the penalty's gradient.
+
+        They are computed from the kept batch and not from ``output_gradient``, which lacks the
+        penalty.
+        """
         batch = (self.inputs, self.objective.targets, self.objective.group)
         x, targets, group = (value.unsqueeze(0) for value in batch) if self.single else batch
         # In inference mode torch 2.6 differentiates to zeros without a word, and refuses what was
@@ -286,14 +313,17 @@ class CoupledTape(Tape):
                 *(value.clone() for value in (self.network.theta, x, targets, group)),
                 strict=True,
             )
-            self.gradients = torch.stack([self._coupled(*one) for one in stacked])
+            self.gradients = torch.stack([self._coupled_gradients(*one) for one in stacked])
         norms: Tensor = torch.linalg.vector_norm(self.gradients, dim=-1)
         if self.single:
             return norms[0]
         return norms
 
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        """sum_i w_i (g_i + u), ``[R, P]``, of each row of weights."""
+        """For each of the ``weights [R, B]`` the weighted sum of gradients, ``[R, P]``.
+
+        Of w: sum_i w_i (g_i + u), u the penalty's gradient.
+        """
         for row, weight in zip(self._rows, weights, strict=False):
             torch.bmm(
                 weight.unsqueeze(1),
@@ -302,16 +332,22 @@ class CoupledTape(Tape):
             )
         return self._rows[: len(weights)]
 
-    def _coupled(
+    def _coupled_gradients(
         self,
         theta: Tensor,
         x: Tensor,
         targets: Tensor,
         group: Tensor,
     ) -> Tensor:
-        """g_i + u of one replicate, [B, P].
+        """The records' gradients g_i + u in one replicate, [B, P], u the penalty's gradient.
 
-        Zero rows for padding and for records that are not finite.
+        Rows of padding and of records that are not finite are zero.
+
+        Args:
+            theta: Parameters, [P].
+            x: Inputs, [B, d].
+            targets: One-hot labels, [B, Y]; all zero for padding.
+            group: [B].
         """
         layers = self.network.layers
         present = targets.sum(-1) > 0
@@ -342,29 +378,29 @@ class CoupledTape(Tape):
         return torch.where(keep, plain + shift, 0.0)
 
 
-class _Published(RealisedMeanMethod, DpSgd):
-    """Flat clipping of the penalised gradient."""
+class _PublishedFairLens(RealisedMeanMethod, DpSgd):
+    """Flat clipping of the penalised gradient, and the noised mean over the realised batch."""
 
-    penalty: type[Coupled]
+    penalty: type[Coupled]  # the paper's R1 and R2
 
     def objective(self, task: Task) -> Coupled:
-        """Cross-entropy and penalty."""
+        """What is differentiated: cross-entropy plus the paper's penalty on the batch."""
         settings = task.settings
         return self.penalty(settings["gamma1"], settings["gamma2"], settings["max_grad_norm"])
 
     def tape(self, objective: Objective[Any]) -> TapeMaker:
-        """The one that adds the penalty's gradient."""
+        """What makes the tape, one that adds the penalty's gradient to every record's."""
         assert isinstance(objective, Coupled)
         return partial(CoupledTape, objective)
 
 
-class FairLensEsipova(_Published):
+class FairLensEsipova(_PublishedFairLens):
     """FairLens as printed by Esipova et al. 2023, Alg. 4."""
 
     penalty = EsipovaPenalty
 
 
-class FairLensTran(_Published):
+class FairLensTran(_PublishedFairLens):
     """FairLens as printed by Tran et al. 2021, eq. (6)."""
 
     penalty = TranPenalty

@@ -56,8 +56,8 @@ _OF_VOTES = {
 }
 
 
-def _pate(*variants: Variant) -> MethodAddition:
-    """What the papers add to a form of PATE: variants, and readings of votes and noise."""
+def _pate_addition(*variants: Variant) -> MethodAddition:
+    """What the papers add to a form of PATE: its variants, and readings of votes and students."""
     return MethodAddition(
         variants=variants,
         readings="fairaudit.papers.votes:read",
@@ -126,8 +126,8 @@ ADDITIONS = {
         readings="fairaudit.papers.perturbation:read",
         meanings=_OF_MINIMISERS,
     ),
-    "pate-hard": _pate(),
-    "pate-soft": _pate(
+    "pate-hard": _pate_addition(),
+    "pate-soft": _pate_addition(
         Variant(
             "no-project",
             "labels as printed, which may be negative or exceed 1; the projection is "
@@ -142,14 +142,20 @@ ADDITIONS = {
 # --- the ablation: what clipping's direction and its magnitude do, each without the other
 
 
-def _ablated(
+def _ablation_arm(
     name: str,
     summary: str,
     trainer: str,
     *,
     control_of: str | None = None,
 ) -> MethodSpec:
-    """A method that takes one effect of clipping alone; ``control_of`` is the arm it copies."""
+    """The description of a method of the ablation; it takes dpsgd's settings and adds no noise.
+
+    Args:
+        name, summary: As of MethodSpec.
+        trainer: Name of its class in ``papers.ablation``.
+        control_of: The method whose shrinkage series it reads; None for one that is no control.
+    """
     return MethodSpec(
         name=name,
         summary=summary,
@@ -167,18 +173,18 @@ def _ablated(
 
 
 ABLATION = (
-    _ablated("clipped", "ablation: clip each record's gradient to C, add no noise", "Clipped"),
-    _ablated(
+    _ablation_arm("clipped", "ablation: clip each record's gradient to C, add no noise", "Clipped"),
+    _ablation_arm(
         "magnitude-only",
         "ablation: the batch's own gradient, as short as clipping makes it; no noise",
         "MagnitudeOnly",
     ),
-    _ablated(
+    _ablation_arm(
         "direction-only",
         "ablation: the clipped batch's direction, as long as the batch's own gradient; no noise",
         "DirectionOnly",
     ),
-    _ablated(
+    _ablation_arm(
         "sgd-slowed",
         "ablation control: plain SGD with the mean step length of magnitude-only",
         "SgdSlowed",

@@ -18,7 +18,11 @@ class GroupNormalised(OutputPerturbation):
     """
 
     def inputs(self, task: Task) -> BoundedInputs:
-        """Statistics of each group's training records; those of an absent group change nothing."""
+        """How inputs are bounded: standardised by group, clipped to norm R, constant appended.
+
+        A group's mean and deviation are those of its training records, without noise. A group
+        without records, and a constant input, are not rescaled.
+        """
         records = task.pool.everything()
         finite = torch.isfinite(records.inputs).all(1, keepdim=True)
         x = torch.where(finite, records.inputs, 0.0).double()
@@ -35,5 +39,5 @@ class GroupNormalised(OutputPerturbation):
         )
 
     def event(self, multiplier: float, draws: GaussianNoise) -> None:
-        """None: the group statistics carry no noise."""
+        """No privacy event: the group statistics carry no noise, so no epsilon can be claimed."""
         return

@@ -19,11 +19,18 @@ def read(
     task: Task,
     trained: TrainedReplicates,
 ) -> dict[str, Tensor]:
-    """Theorem 1 beside a Monte Carlo over draws of the noise, on the training records.
+    """Each group's excess risk by Theorem 1 and by Monte Carlo, on the training records.
+
+    Theorem 1 predicts it from the trace of the group's Hessian; the Monte Carlo draws the noise.
+
+    Args:
+        method: Output perturbation.
+        task: The training that is read.
+        trained: Its result, with the minimiser kept.
 
     Returns:
         ``hessian_trace``, ``excess_risk_predicted``, ``excess_risk_drawn``,
-        ``excess_risk_drawn_se``: [K], nats but for the trace, NaN for an absent group.
+        ``excess_risk_drawn_se``: [K] for K groups, nats but for the trace, NaN for an absent group.
         ``trace_agreement`` [1]: share of the pairs of groups in which the one of larger trace has
         the larger excess risk.
 
@@ -58,12 +65,12 @@ def group_losses(
     theta: Tensor,
     share: Tensor,
 ) -> Tensor:
-    """Losses of R models in every group, [R, K], weighted by ``share``.
+    """Mean loss of R logistic regressions in each of K groups, [R, K], nats.
 
     Args:
-        x: Inputs [n, d].
-        targets: One-hot, [n, Y].
-        theta: [R, H, d]; H is 1 for two classes.
+        x: Inputs, [n, d].
+        targets: One-hot labels, [n, Y].
+        theta: Parameters of the models, [R, H, d]; H is 1 for two classes, else Y.
         share: Weight of each record in each group's mean, [n, K].
     """
     replicates, height, width = theta.shape
@@ -87,7 +94,10 @@ def group_losses(
 
 
 def agreement(a: Tensor, b: Tensor) -> Tensor:
-    """Share of the pairs in which two readings [K] order alike, [1]; NaN without a pair."""
+    """Share of the pairs of groups that two readings [K] put in the same order, [1].
+
+    Groups of which a reading is NaN are in no pair; NaN without a pair.
+    """
     pairs = [
         (i, j)
         for i, j in itertools.combinations(range(len(a)), 2)

@@ -22,18 +22,18 @@ _ESIPOVA_NOTES = (
 )
 
 
-def _tabular(
+def _esipova_table_settings(
     sgd: float,
     *,
     scaled: Mapping[str, float],
     adapt: Mapping[str, float],
 ) -> dict[str, Mapping[str, float]]:
-    """Settings of each method on a table.
+    """The methods' settings in an experiment of Esipova et al. on a table, by method and setting.
 
     Args:
         sgd: Learning rate of the reference and of the methods that clip.
         scaled: Settings of ``global``.
-        adapt: Of ``global-adapt``, beside those that are the same on all tables.
+        adapt: Settings of ``global-adapt``, beside those that are the same on all tables.
     """
     clipped, count = {"learning_rate": sgd}, {"count_noise_multiplier": 10.0}
     return {
@@ -73,7 +73,7 @@ ESIPOVA_ADULT = Preset(
         "delta": 1e-6,
         "noise_multiplier": 1.0,
         "max_grad_norm": 0.5,
-        "settings": _tabular(
+        "settings": _esipova_table_settings(
             0.01,
             scaled={"learning_rate": 1.0, "threshold": 50.0},
             adapt={"learning_rate": 0.2, "threshold": 50.0},
@@ -105,7 +105,7 @@ ESIPOVA_DUTCH = Preset(
         "delta": 1e-6,
         "noise_multiplier": 1.0,
         "max_grad_norm": 0.1,
-        "settings": _tabular(
+        "settings": _esipova_table_settings(
             0.8,
             scaled={"learning_rate": 2.0, "threshold": 1.0},
             adapt={"learning_rate": 1.0, "threshold": 50.0},
@@ -132,7 +132,7 @@ _IMAGE_NOTES = (
 )
 
 
-def _images(
+def _esipova_image_preset(
     name: str,
     summary: str,
     scripts: str,
@@ -141,14 +141,14 @@ def _images(
     steps: Mapping[str, Mapping[str, float]],
     notes: tuple[str, ...],
 ) -> Preset:
-    """A published experiment on images: what the two have in common, and what one has of its own.
+    """The preset of an experiment of Esipova et al. on images, with what both of them share.
 
     Args:
         name, summary: Of the preset.
-        scripts: What the authors' scripts do otherwise, for a note.
-        fields: Options of this one alone.
-        steps: Settings of the methods that scale, by ``global`` and ``adapt``.
-        notes: On this one alone.
+        scripts: The settings in which the authors' scripts differ, in words, for a note.
+        fields: Options that this experiment alone sets.
+        steps: Settings of ``global`` and, under the key ``adapt``, of ``global-adapt``.
+        notes: Where publication and tool differ in this experiment alone.
     """
     count = {"count_noise_multiplier": 10.0}
     return Preset(
@@ -184,7 +184,7 @@ def _images(
     )
 
 
-ESIPOVA_MNIST = _images(
+ESIPOVA_MNIST = _esipova_image_preset(
     "esipova-mnist",
     "MNIST digits, the classes as groups: convolutional network, 9 % of the 8s are trained on",
     "a clipping bound of 20 and a learning rate of 0.01 for global",
@@ -207,7 +207,7 @@ ESIPOVA_MNIST = _images(
     ),
 )
 
-ESIPOVA_CELEBA = _images(
+ESIPOVA_CELEBA = _esipova_image_preset(
     "esipova-celeba",
     "CelebA faces, told by eyeglasses: convolutional network; the images are not part of this "
     "program",
@@ -246,7 +246,7 @@ _XU_NOTES = (
 )
 
 
-def _xu(
+def _xu_preset(
     name: str,
     summary: str,
     *,
@@ -255,7 +255,15 @@ def _xu(
     missing: str,
     drop: tuple[str, ...],
 ) -> Preset:
-    """An experiment of Xu et al.; ``step`` is the learning rate, ``bound`` the clipping bound."""
+    """The preset of an experiment of Xu et al., with what all of them share.
+
+    Args:
+        name, summary: Of the preset.
+        step: Learning rate.
+        bound: Clipping bound.
+        missing: What is done about missing values, as the option of that name.
+        drop: Columns that are left out.
+    """
     return Preset(
         name=name,
         summary=summary,
@@ -282,7 +290,7 @@ def _xu(
     )
 
 
-XU_ADULT = _xu(
+XU_ADULT = _xu_preset(
     "xu-adult",
     "Adult census table: logistic regression, groups of unequal size, sex is no input",
     step=0.0188,
@@ -290,7 +298,7 @@ XU_ADULT = _xu(
     missing="drop",
     drop=("fnlwgt",),
 )
-XU_DUTCH = _xu(
+XU_DUTCH = _xu_preset(
     "xu-dutch",
     "Dutch census table: logistic regression, sex is no input",
     step=0.0163,

@@ -19,13 +19,16 @@ PHRASES = {
 
 
 def findings(report: Report) -> Iterator[Finding]:
-    """Which half of clipping has a gap of the same direction by itself.
+    """The finding that says which half of clipping has a gap like all of clipping.
 
-    Nothing where one of the three arms was not trained, or clipping as a whole has no detected gap.
+    The halves are that clipping shortens a batch's gradient and that it turns it, each trained
+    without the other. A half has such a gap where its own is detected and is to the disadvantage of
+    the same group. There is no finding where one of the three arms was not trained, or clipping as
+    a whole has no detected gap. Only the first grouping is looked at.
     """
     first = report.data.groupings[0].name
     methods = {arm.key: arm.method for arm in report.arms}
-    gaps: dict[str, Gap] = {}
+    gaps: dict[str, Gap] = {}  # method -> its gap in accuracy cost
     for comparison in report.costs:
         # The gap of the pair that was named beforehand, where one was; else the main gap.
         gap = next(iter(named_gaps(comparison)), main_gap(comparison, COST))

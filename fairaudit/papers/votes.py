@@ -1,4 +1,10 @@
-"""What noised votes do to a student: flips, model deviation and its bound."""
+"""What noised votes do to a PATE student: flips, model deviation and its bound.
+
+A query is a record of the student pool that the teachers vote on. A flip is a change of the winning
+class by the noise; the deviation is the distance of a student's parameters from those of the clean
+student, who sees the votes without noise. m is the number of queries, Y of classes, K of groups, J
+of draws of the noise, each with a student.
+"""
 
 from typing import NamedTuple
 
@@ -18,9 +24,10 @@ from fairaudit.methods.teachers import (
 )
 from fairaudit.privacy.noise import noise_stream
 
-_NODES, _REACH = 4001, 9.0  # of the trapezoid rule for flips among several classes
-_ROWS_AT_ONCE = 256  # in one pass
-_DRAWN_BYTES = 2**27  # of labels that noise moved
+# Of the trapezoid rule for flips among several classes: nodes, and the ends in standard deviations.
+_NODES, _REACH = 4001, 9.0
+_ROWS_AT_ONCE = 256  # queries that one pass integrates
+_DRAWN_BYTES = 2**27  # of the noised labels that are held at once
 
 
 def read(
@@ -30,11 +37,17 @@ def read(
 ) -> dict[str, Tensor]:
     """Flips, model deviation and its bound on the student pool (docs/methods.md 5.3, 5.4).
 
+    Args:
+        method: A form of PATE.
+        task: The training that is read.
+        trained: Its result, with votes and queries kept.
+
     Returns:
-        Per group [K] (one entry where the pool's groups are not known): ``flip_probability``,
-        ``closeness``, ``excess_risk``. ``deviation`` [2]: mean and standard error. [1]:
-        ``deviation_bound`` (Thm 2, corrected for a mean loss and lambda/2; NaN for a student that
-        minimises no convex loss), ``xi``, the largest difference of excess risks.
+        Means per group, [K] (one entry where the pool's groups are not known):
+        ``flip_probability``, ``closeness`` to the decision boundary, ``excess_risk`` in nats over
+        the clean student's. ``deviation`` [2]: mean and standard error. ``deviation_bound`` [1]:
+        Thm 2, corrected for a mean loss and lambda/2; NaN for a student that minimises no convex
+        loss. ``xi`` [1]: the largest difference of excess risks between groups.
     """
     assert isinstance(method, Pate)
     study = _Study.of(method, task, trained)
@@ -63,7 +76,8 @@ def read(
 def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
     """Probability that noise N(0, sigma^2) on each count changes the winner: votes [m, Y] -> [m].
 
-    Exact; the winner of a tie is the lowest class. T23's Theorem 3 holds for two classes only.
+    In closed form for two classes, by numerical integration for more; the winner of a tie is the
+    lowest class. Theorem 3 of Tran and Fioretto 2023 holds for two classes only.
 
     Source: docs/methods.md 5.3.
     """
@@ -94,10 +108,16 @@ def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
 
 
 class _Study(NamedTuple):
-    """Clean student and J students of noised votes, on the pool.
+    """The clean student and J students of noised votes, on the queries.
 
-    Means over draws [m] of how far noise moved a label (``shift``) and of the excess risk in nats;
-    flips [m]; deviation [J]; p [m, Y] of the clean student; x [m, d]; share [m, K].
+    Args:
+        shift: How far noise moved each query's label, mean over draws, [m].
+        excess: Loss of the students above the clean student's, mean over draws, [m], nats.
+        flips: Probability of a flip, [m].
+        deviation: Distance of each student's parameters from the clean student's, [J].
+        p: Probabilities of the clean student, [m, Y].
+        x: Inputs, [m, d].
+        share: Weight of each query in each group's mean, [m, K].
     """
 
     shift: Tensor
@@ -110,12 +130,12 @@ class _Study(NamedTuple):
 
     @classmethod
     def of(cls, method: Pate, task: Task, trained: TrainedReplicates) -> "_Study":
-        """Students under many draws of the votes' noise, beside the student without noise.
+        """Train the clean student and one for each of ``noise_draws`` draws of the votes' noise.
 
         Args:
             method: The form of PATE: how votes become labels.
-            task: Of the training that is read.
-            trained: With its votes and the records that were labelled.
+            task: The training that is read.
+            trained: Its result, with votes and queries kept.
         """
         votes, queried = trained.kept["votes"], trained.kept["x"]
         assert task.public is not None, "PATE needs a student pool"
@@ -135,7 +155,7 @@ class _Study(NamedTuple):
             ),
         )[0]
         reference = train_students(task, queried, clean.unsqueeze(0))
-        p = _predicted(reference, queried)[0]
+        p = _probabilities(reference, queried)[0]
         least, deviation = _losses(p, clean), []  # the clean student's losses: excess is above them
         shift = votes.new_zeros(len(votes))
         excess = votes.new_zeros(len(votes))
@@ -158,7 +178,7 @@ class _Study(NamedTuple):
             else:
                 moved = change.norm(dim=-1)
             shift += moved.sum(0)
-            excess += (_losses(_predicted(students, queried), clean) - least).sum(0)
+            excess += (_losses(_probabilities(students, queried), clean) - least).sum(0)
             deviation.append((students.theta - reference.theta).double().norm(dim=1))
         return cls(
             shift=shift / draws,
@@ -171,10 +191,12 @@ class _Study(NamedTuple):
         )
 
 
-def _predicted(students: Predictor, queried: Tensor) -> Tensor:
+def _probabilities(students: Predictor, queried: Tensor) -> Tensor:
+    """The students' class probabilities of the queries, [J, m, Y] float64."""
+    # The inputs of students are not standardised by group, so any group will do.
     return students.probabilities(queried, torch.zeros(len(queried), dtype=torch.int64)).double()
 
 
 def _losses(p: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy, nats: [..., m, Y] -> [..., m]."""
+    """Cross-entropy of probabilities ``p [..., m, Y]`` with the labels, [..., m], nats."""
     return -(labels * p.clamp_min(torch.finfo(torch.float32).tiny).log()).sum(-1)
