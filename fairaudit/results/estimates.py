@@ -1,8 +1,11 @@
-"""Numbers with their uncertainty.
+"""Numbers with their uncertainty, which ``metrics`` makes and reports, gates and renderers read.
 
-What ``metrics`` makes, a report holds, and gates and renderers read.
+They are stored at six significant digits, and intervals are never narrower than before rounding.
 
-They leave the program at six significant digits, with bounds never tighter than they are.
+A comparison is one arm against its reference, cut by one grouping. A number of it is gated where
+gates, which judge a report by rules, may read it: a group must be large enough for that. A gap is
+detected where its interval excludes zero when all gaps that the report judges share the 5 %; that
+interval is called joint here, and a gap's own interval is for that gap alone.
 """
 
 import math
@@ -16,7 +19,7 @@ DIGITS = 6  # significant decimal digits of every stored number
 
 
 def rounded(value: float) -> float:
-    """The nearest number of six significant digits."""
+    """The nearest number of six significant digits; halves go to the even digit."""
     return _to_digits(value, ROUND_HALF_EVEN)
 
 
@@ -40,6 +43,8 @@ def _to_digits(value: float, rounding: str) -> float:
     return float(exact.quantize(step, rounding=rounding))
 
 
+# Floats by how they are rounded when they are stored: to the nearest number, as the ends of an
+# interval (outward), and as an epsilon (up, for it is an upper bound).
 Figure = Annotated[
     float,
     PlainSerializer(
@@ -75,11 +80,12 @@ EpsilonFigure = Annotated[
 
 
 class Part(BaseModel):
-    """A piece of a report: immutable, closed, without NaN or infinity."""
+    """A piece of a report: immutable, with no fields but its own, without NaN or infinity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
+# What the interval of a gap's size says, see read_size.
 Reading = Literal["difference detected", "within tolerance", "at most", "cannot tell"]
 
 
@@ -88,16 +94,17 @@ def read_size(
     high: HighEnd | None,
     limit: float | None = None,
 ) -> Reading:
-    """Read the 95 % interval of a size, which is nowhere below 0.
+    """Say in words what the 95 % interval of a gap's size shows; a size is nowhere below 0.
 
     Args:
-        low, high: Its ends; None where there is no honest interval.
-        limit: The largest size that was said to be tolerable, None where nobody said.
+        low, high: The ends; None where there is no honest interval.
+        limit: The largest size that a rule tolerates; None where no rule limits it.
 
     Returns:
-        ``difference detected`` where the interval excludes 0, also where it lies inside the limit;
-        ``within tolerance`` where it includes 0 and lies inside the limit; ``at most`` its upper
-        end where no limit was given; else ``cannot tell``.
+        ``difference detected`` where the interval excludes 0, whatever the limit;
+        ``within tolerance`` where it includes 0 and lies inside the limit;
+        ``at most`` where it includes 0 and there is no limit: the size is at most the upper end;
+        else ``cannot tell``.
     """
     if low is None or high is None:
         return "cannot tell"
@@ -110,14 +117,16 @@ def read_size(
     return "cannot tell"
 
 
+# A way is another training of an arm beside the audit's own: where settings are searched for, the
+# arm is trained at its default settings, too.
 Way = Literal["default"]
 DEFAULT: Final = "default"
 
 
 def key_of(arm: str, way: str) -> str:
-    """The name of an arm on that way, as variants are named: ``dpsgd:default@3`` of ``dpsgd@3``.
+    """The key of an arm on a way: ``dpsgd:default@3`` for ``dpsgd@3``, as variants are named.
 
-    The way "" is the audit's own arm, which keeps its name.
+    The way "" stands for the audit's own training of the arm, which keeps its key.
     """
     method, at, epsilon = arm.partition("@")
     if way:
@@ -125,7 +134,7 @@ def key_of(arm: str, way: str) -> str:
     return arm
 
 
-NOT_FINITE = "not a finite number"
+NOT_FINITE = "not a finite number"  # the reason of an estimate whose value was NaN or infinite
 
 
 class Ends(NamedTuple):
@@ -149,16 +158,16 @@ class Interval(Part):
 
     @property
     def ends(self) -> Ends | None:
-        """Both ends, or None where there is no interval."""
+        """Both ends, or None where one is missing, for then there is no interval."""
         if self.low is None or self.high is None:
             return None
         return Ends(self.low, self.high)
 
     @property
     def is_exact(self) -> bool:
-        """A number without uncertainty.
+        """Whether the number has no uncertainty: both ends of its interval are the value itself.
 
-        An epsilon, or the most selected group's impact ratio of 1.
+        As of an epsilon, or of the most selected group's impact ratio, which is 1.
         """
         return self.value is not None and self.low == self.value == self.high
 
@@ -168,7 +177,11 @@ class Interval(Part):
         return self.ends is not None and not self.ends[0] <= 0.0 <= self.ends[1]
 
     def scaled(self, factor: float) -> "Interval":
-        """The number and its interval in another unit; one end alone is no interval."""
+        """The number and its interval in another unit, ``factor`` times as large.
+
+        A negative factor swaps the ends. Without a value the result is NOTHING; one end alone is no
+        interval and is left out.
+        """
         if self.value is None:
             return NOTHING
         if self.ends is None:
@@ -185,11 +198,14 @@ class Interval(Part):
         )
 
 
-NOTHING = Interval(value=None, low=None, high=None)
+NOTHING = Interval(value=None, low=None, high=None)  # an unknown number
 
 
 def interval_of(number: Interval | None) -> Interval:
-    """The number and its interval and nothing else, whatever more is known of it."""
+    """The number and its interval alone, without what an estimate holds beside them.
+
+    None, a number that was not measured, gives NOTHING.
+    """
     if number is None:
         return NOTHING
     return Interval(
@@ -202,21 +218,25 @@ def interval_of(number: Interval | None) -> Interval:
 class Estimate(Interval):
     """A mean over seeds with its 95 % interval; undefined is None with a reason, never 0.
 
+    The standard deviations are parts of the mean's own uncertainty, in its unit
+    (docs/methods.md 6.3, 6.4); None where they are not known.
+
     Args:
-        training_sd: sqrt(V_seed), what differs between seeds: training, and test rows where each
-            seed has its own.
-        records_sd: sqrt(V_shared), the test records that seeds share.
+        training_sd: sqrt(V_seed), from what differs between seeds: training, and test rows where
+            each seed has its own.
+        records_sd: sqrt(V_shared), from the test records that seeds share.
         n_seeds: Seeds behind it.
-        n_test: Distinct test records behind it.
+        n_test: Distinct test records behind it; None where that is not known.
         unit: ``fraction``, ``nats``, ``ratio``.
         reason: Why there is no value or no interval, or "". A number with a reason is shown and
             never gated.
-        by_seed: The per-seed values, ``()`` where there are none.
-        conservative_sd: sqrt(V_rec), the test records with what of them is in ``training_sd`` too:
-            for decisions that must hold their level where seeds are skewed. No report's file holds
-            it.
-        own_records_sd: sqrt(V_own), what of test records is in ``training_sd``. No report's file
-            holds it.
+        by_seed: The values at single seeds; None for one that is not finite, ``()`` where there are
+            none.
+        conservative_sd: sqrt(V_rec), from all that test records contribute, also to
+            ``training_sd``: for decisions that must hold their level where seeds are skewed. It is
+            not stored with a report.
+        own_records_sd: sqrt(V_own), the part of ``training_sd`` that is from test records. It is
+            not stored with a report.
     """
 
     training_sd: Figure | None
@@ -245,11 +265,11 @@ def estimated(
     conservative_sd: float | None = None,
     own_records_sd: float | None = None,
 ) -> Estimate:
-    """The estimate of figures as they were computed.
+    """An estimate made of computed numbers, in which NaN and infinity become None.
 
-    One that is not finite is undefined, and says so.
-
-    Arguments are the fields of :class:`Estimate`.
+    Without a finite value and both ends there is no interval. A value that is not finite gets
+    NOT_FINITE as its reason, unless another one is given. Arguments are the fields of
+    :class:`Estimate`.
     """
     value, low, high = finite(value), finite(low), finite(high)
     is_bounded = value is not None and low is not None and high is not None
@@ -274,7 +294,13 @@ def undefined(
     unit: str,
     n_test: int | None = 0,
 ) -> Estimate:
-    """A number that does not exist, and why."""
+    """The estimate of a number that does not exist: without value and interval, with the reason.
+
+    Args:
+        reason: Why, in words.
+        unit: The unit that it would have.
+        n_test: Distinct test records that there are; None where that is not known.
+    """
     return Estimate(
         value=None,
         low=None,
@@ -290,7 +316,7 @@ def undefined(
 
 
 def finite(value: float | None) -> float | None:
-    """The number, or None where it is not finite."""
+    """The number, or None where it is None, NaN or infinite."""
     if value is not None and math.isfinite(value):
         return float(value)
     return None
@@ -303,8 +329,8 @@ class GroupMeasure(Part):
         group: Its name, "" for all test rows.
         n_test: Distinct tested records, None where they are suppressed.
         n_train: Training records, mean over seeds, None where they are suppressed.
-        gated: Whether gates and maxima may read it at all.
-        reason: Why not.
+        gated: Whether gates and maxima over groups may read its numbers at all.
+        reason: Why not; "" where they may.
         estimates: metric -> Estimate. Keys: ``privacy_cost`` (accuracy lost), ``excess_risk``
             (loss gained), then ``M`` and ``reference.M`` for every other metric M
             (``metrics.registry``); with twins every cost in parts, ``privacy_cost.clipping``,
@@ -327,7 +353,7 @@ class GroupMeasure(Part):
     unpredicted: int | None = 0
 
     def value(self, metric: str) -> float | None:
-        """Its number of that metric, None where it is not known."""
+        """The group's value of a metric; None where it was not measured or is undefined."""
         estimate = self.estimates.get(metric)
         if estimate is None:
             return None
@@ -335,20 +361,22 @@ class GroupMeasure(Part):
 
 
 class ClassShare(Part):
-    """A class that a group is predicted as less than a fifth as often as by the reference.
+    """A class that the private model predicts for a group far more seldom than the reference does.
+
+    Far more seldom is less than a fifth as often, by the estimates.
 
     Args:
-        group: Its name.
+        group: The group's name.
         answer: Index of the class.
-        private, reference: Share of the group's rows that is predicted as it, by both models.
+        private, reference: Share of the group's rows that each model predicts as the class.
         kept: ``private - reference / 5``, below 0.
-        given: How many classes either model predicts anybody of the group as.
-        looked_at: How many groups and classes were looked at.
-        is_lost: Whether the share is told to be below a fifth of one that is told to be above 0, by
-            intervals that hold for all that the report judges together; None where that was not
-            judged. Once it was, the intervals are those.
-        rows_needed: Test rows of the group that would tell, about; None where it is told, and
-            without an interval.
+        given: How many classes at least one of the models predicts for somebody of the group.
+        looked_at: How many pairs of group and class were looked at.
+        is_lost: Whether the joint intervals of all that the report judges show both that ``kept``
+            is below 0 and that ``reference`` is above 0; None where that was not judged. Once it
+            was, the estimates here have these intervals.
+        rows_needed: About how many test rows of the group would show it; None where it is shown,
+            or where there is no interval.
     """
 
     group: str
@@ -380,12 +408,13 @@ class Gap(Part):
             or by the gap's own interval where the pair was named beforehand.
         minimum_detectable: Gap this audit would find with power .80, same unit; None if S = 1.
         gated, reason: As for a group.
-        named: A pair that was asked for before training (``compare``), so its own interval holds.
-        detected: Of a cost: whether a sentence may say that a and b differ, by an interval that
-            holds for all that the report judges together; None where that was not judged.
-        joint_high: Where it is not detected, how large it may be, by that interval.
+        named: Whether the pair was named before training (``compare``), so that it was not picked
+            among others and its own interval holds.
+        detected: Whether a sentence may say that a and b differ, by the joint interval of all that
+            the report judges; None where that was not judged.
+        joint_high: Upper end of the size by the joint interval; None where that was not judged.
         limit: The largest size that a rule allows, same unit; None where no rule says.
-        reading: What the interval of its size says, see :func:`read_size`.
+        reading: What the interval of its size says, see :func:`read_size`; computed, never stored.
     """
 
     metric: str
@@ -407,10 +436,11 @@ class Gap(Part):
 
     @property
     def size(self) -> Estimate:
-        """Its size with the interval that the word beside it rests on.
+        """The gap's size with the interval that its ``reading`` rests on.
 
-        Where it is not detected and no rule limits it, that is the interval of all that the report
-        judges together; else that of all pairs, or its own where it was named beforehand.
+        Where it is judged not detected and no rule limits it, that is the joint interval, from 0 to
+        ``joint_high``. Else it is that of ``simultaneous``, for all pairs of groups, or the gap's
+        own where the pair was named beforehand.
         """
         number = self.absolute if self.named else self.simultaneous
         if self.detected is False and self.joint_high is not None and self.limit is None:
@@ -418,20 +448,22 @@ class Gap(Part):
         return number
 
     def revised(self, **changed: object) -> "Gap":
-        """The gap with these fields, read anew."""
+        """A copy of the gap with these fields changed and its ``reading`` computed anew."""
         gap = self.model_copy(update=changed)
-        return gap.model_copy(update={"reading": gap._read()})
+        return gap.model_copy(update={"reading": gap._computed_reading()})
 
     @model_validator(mode="after")
-    def _is_read(self) -> "Gap":
+    def _set_reading(self) -> "Gap":
+        """Compute ``reading`` whenever a gap is made or read from a file."""
         # The model is frozen, and a reading that a file holds is not believed: it is made anew.
-        object.__setattr__(self, "reading", self._read())
+        object.__setattr__(self, "reading", self._computed_reading())
         return self
 
-    def _read(self) -> Reading:
-        """What the interval of the gap's size says beside the limit.
+    def _computed_reading(self) -> Reading:
+        """What the interval of the gap's size says about the limit, if there is one.
 
-        A gap that gates may not read says ``difference detected`` or ``cannot tell``.
+        Of a gap that gates may not read, for instance because it rests on too few records, nothing
+        is said but ``difference detected`` or ``cannot tell``.
         """
         size = self.size
         low = size.low
@@ -449,15 +481,16 @@ class Comparison(Part):
     """One arm against its reference, cut by one grouping.
 
     Args:
-        arm, reference: Arm keys; a reference by itself has no reference.
-        grouping: Grouping name.
+        arm: Key of the arm.
+        reference: Key of its reference; "" where a reference is measured by itself.
+        grouping: Name of the grouping.
         estimand: What the intervals are about, in words.
         overall: The same estimates over all test rows.
         by_group: One entry per group, absent groups included.
-        gaps: pairs, population and max gaps of every metric.
-        doubtful: Classes that a group may have lost.
-        paid: Costs over all rows that are told to be above 0, by an interval that holds for all
-            that the report judges together.
+        gaps: The pair, population and max gaps of every metric.
+        doubtful: Classes that the arm may hardly predict for a group any more.
+        paid: The costs (metrics) that are above 0 over all rows, by the joint interval of all that
+            the report judges.
     """
 
     arm: str
@@ -471,19 +504,23 @@ class Comparison(Part):
     paid: tuple[str, ...] = ()
 
     def note_on(self, group: GroupMeasure) -> str:
-        """Why this group is not gated, where the reason is its own and not the whole audit's."""
+        """Why gates may not read this group, where the reason is the group's own, such as its size.
+
+        "" where they may, and where the reason is that of all rows, so of the whole audit.
+        """
         if group.gated or group.reason == self.overall.reason:
             return ""
         return group.reason
 
 
 class Measured(Comparison):
-    """A comparison as it was measured, of small groups too.
+    """A comparison as it was measured, with numbers of groups that are too small to be shown.
 
-    No report holds it before they are suppressed.
+    A report holds a :class:`Comparison` made of it, in which these numbers are suppressed.
 
     Args:
-        divided_by: Ratio -> name of the group whose value the others are divided by.
+        divided_by: Metric that is a ratio -> name of the group by whose value the others' are
+            divided, so that a ratio can be hidden which would reveal that group's value.
     """
 
     divided_by: dict[str, str] = Field(default_factory=dict)

@@ -1,6 +1,7 @@
 """One finished training as a value and as a file (safetensors with a JSON header; no pickle).
 
-The file ``<job id>.safetensors`` holds the arrays as tensors; its header's metadata holds
+A job is one arm at one seed: one training, one file. That file, ``<job id>.safetensors``, holds the
+arrays as tensors; its header's metadata holds
 
 - ``format``: version of this layout,
 - ``job_id``: again, so that a renamed file is noticed,
@@ -31,19 +32,23 @@ _FORMAT = "fairaudit-job-2"
 _SUFFIX = ".safetensors"
 JOBS = "jobs"  # the folder of results inside the output directory
 _ID_DIGITS = 24  # hexadecimal, 96 bits: no two trainings will share an id
-_MAPPED_BYTES = 2**20  # larger arrays are mapped from the file, smaller ones read
+_MAPPED_BYTES = 2**20  # arrays of that size or more are mapped from the file, smaller ones read
 _STORABLE = frozenset("?bBhHiIlLqQefd")  # numpy's one-letter types that a tensor file keeps exactly
 
 
-WITHOUT_NOISE, STEP_FACT = "without_noise", "step"  # arrays of twins; what the latter is
+# Names of the arrays of an arm's twins: of the arm without noise, and of its steps alone. The
+# second names a fact, too: what became of that twin.
+WITHOUT_NOISE, STEP_FACT = "without_noise", "step"
 
 
 class StepTwin(StrEnum):
-    """What became of the twin that takes an arm's steps alone."""
+    """What became of the twin that takes an arm's steps alone: plain SGD with steps as long."""
 
     TRAINED = "trained"
-    REFERENCE = "reference"  # its steps are the reference's, so it is that model
-    NONE = "none"  # its length and its clipping cannot be told apart, or it diverges
+    REFERENCE = "reference"  # not trained: its steps are the reference's, so it is that model
+    NONE = (
+        "none"  # there is none: the arm's steps have no length apart from clipping, or it diverged
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,7 @@ def job_id(parts: Mapping[str, object]) -> str:
     """The id of a job: equal parts give equal ids, on every machine and in every order.
 
     Args:
-        parts: JSON-ready; everything that the result depends on, and nothing else. The
+        parts: Everything that the result depends on, and nothing else, JSON-ready. The
             numerics version is added here, so that no caller can forget it.
 
     Returns:
@@ -91,7 +96,7 @@ def job_id(parts: Mapping[str, object]) -> str:
 
 
 def canonical_json(value: object) -> str:
-    """JSON with sorted keys, no spaces and floats by ``repr``: equal values, equal text."""
+    """JSON with sorted keys, no spaces and floats by ``repr``, for equal values give equal text."""
     return json.dumps(
         value,
         sort_keys=True,
@@ -106,7 +111,7 @@ def job_path(directory: Path, job_id: str) -> Path:
 
 
 def is_job_file(path: Path) -> bool:
-    """The name is one that `job_path` gives."""
+    """Whether the file's name is one that :func:`job_path` gives."""
     digits = path.name.removesuffix(_SUFFIX)
     return (
         path.suffix == _SUFFIX
@@ -150,7 +155,11 @@ def write_result(directory: Path, result: JobResult) -> None:
 
 
 def read_result(directory: Path, job_id: str) -> JobResult | None:
-    """The stored result of a job, or None when there is no file that is wholly what was written."""
+    """The stored result of a job, whose large arrays are maps of the file.
+
+    None where there is no file, or one that is damaged, of another job or of another layout: the
+    job is not done.
+    """
     from safetensors import SafetensorError, safe_open
 
     path = job_path(directory, job_id)
@@ -170,9 +179,11 @@ def read_result(directory: Path, job_id: str) -> JobResult | None:
 
 
 def _mapped(path: Path, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays of that file, large ones as maps of it.
+    """The arrays of that file, large ones as memory maps: a run's results may not fit in memory.
 
-    The results of a run may not fit in memory.
+    Args:
+        path: A file that was read and found whole.
+        arrays: Its arrays as they were read.
     """
     with path.open("rb") as file:  # the length of the header in 8 bytes, the header, the tensors
         size = int.from_bytes(file.read(8), "little")
@@ -196,7 +207,7 @@ def _digest(
     facts: str,
     arrays: Mapping[str, Array],
 ) -> str:
-    """sha256 over everything that a reader takes from the file."""
+    """sha256 over everything that a reader takes from the file, to notice damage: hexadecimal."""
     shapes = {name: [array.dtype.name, list(array.shape)] for name, array in arrays.items()}
     content = hashlib.sha256(
         canonical_json(
