@@ -42,13 +42,12 @@ WITHOUT_NOISE, STEP_FACT = "without_noise", "step"
 
 
 class StepTwin(StrEnum):
-    """What became of the twin that takes an arm's steps alone: plain SGD with steps as long."""
+    """What became of the twin that takes an arm's steps alone: plain SGD with their lengths."""
 
     TRAINED = "trained"
     REFERENCE = "reference"  # not trained: its steps are the reference's, so it is that model
-    NONE = (
-        "none"  # there is none: the arm's steps have no length apart from clipping, or it diverged
-    )
+    # There is no such twin: it diverged, or the arm's steps have no length apart from clipping.
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +95,7 @@ def job_id(parts: Mapping[str, object]) -> str:
 
 
 def canonical_json(value: object) -> str:
-    """JSON with sorted keys, no spaces and floats by ``repr``, for equal values give equal text."""
+    """JSON with sorted keys, no spaces and floats by ``repr``: equal values give equal text."""
     return json.dumps(
         value,
         sort_keys=True,
