@@ -414,7 +414,8 @@ class Gap(Part):
             the report judges; None where that was not judged.
         joint_high: Upper end of the size by the joint interval; None where that was not judged.
         limit: The largest size that a rule allows, same unit; None where no rule says.
-        reading: What the interval of its size says, see :func:`read_size`; computed, never stored.
+        reading: What the interval of its size says, see :func:`read_size`. It is computed from the
+            other fields, also where a file holds one.
     """
 
     metric: str
