@@ -463,7 +463,10 @@ class _Case:
         )
 
     def rules(self) -> Iterator[tuple[ClippingRule[Any], Any]]:
-        """The rule, anew, and a state of it, for each list in ANSWERS that led to the state."""
+        """For each list in ANSWERS the method's rule, and the state to which these answers lead.
+
+        A rule that asks nothing takes as many steps without an answer.
+        """
         trainer, task = private_by_steps(self.spec), self.task()
         norms, group = _norms_and_groups(FEW)
         for answers in ANSWERS:
@@ -479,7 +482,7 @@ class _Case:
                         )[:, 0],
                         answer,
                     )
-                    cells[:, 1::2] *= 0.5
+                    cells[:, 1::2] *= 0.5  # so that not all cells are equal
                     released = rule.update(released, cells)
                 released = rule.step(released)
             yield rule, released
