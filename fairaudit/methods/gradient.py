@@ -95,8 +95,9 @@ class GradientMethod(Method):
         has_own_way = type(self).fit is not GradientMethod.fit  # that cannot be joined here
         if len(tasks) == 1 or has_own_way:
             return super().fit_all(tasks, observers)
+        # How many trainings go side by side; 1 where that would not be faster.
         size = at_once(stack([tasks[0].model]), tasks[0].n_public / tasks[0].steps_per_epoch)
-        lengths: dict[int, list[int]] = {}
+        lengths: dict[int, list[int]] = {}  # epochs -> places of the tasks that take so many
         for place, task in enumerate(tasks):
             lengths.setdefault(task.epochs, []).append(place)
         trained: dict[int, TrainedReplicates | None] = {}
@@ -106,7 +107,7 @@ class GradientMethod(Method):
                 some_tasks = [tasks[place] for place in some]
                 models = None
                 if len(some_tasks) > 1:
-                    models = self._abreast(some_tasks, observers)
+                    models = self._fit_abreast(some_tasks, observers)
                 trained |= zip(
                     some,
                     models or super().fit_all(some_tasks, observers),
@@ -114,7 +115,7 @@ class GradientMethod(Method):
                 )
         return [trained[place] for place in range(len(tasks))]
 
-    def _abreast(
+    def _fit_abreast(
         self, tasks: Sequence[Task], observers: Sequence[Observer]
     ) -> list[TrainedReplicates | None] | None:
         """Train the tasks as the replicates of one training, and take its result apart by task.

@@ -50,7 +50,7 @@ def read(
         loss. ``xi`` [1]: the largest difference of excess risks between groups.
     """
     assert isinstance(method, Pate)
-    study = _Study.of(method, task, trained)
+    study = _NoisedStudents.of(method, task, trained)
     risk = study.excess @ study.share
     defined = risk[~risk.isnan()]
     bound = study.deviation.new_tensor(torch.nan)
@@ -107,7 +107,7 @@ def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
     return (1.0 - kept[place]).clamp(0.0, 1.0)
 
 
-class _Study(NamedTuple):
+class _NoisedStudents(NamedTuple):
     """The clean student and J students of noised votes, on the queries.
 
     Args:
@@ -129,7 +129,7 @@ class _Study(NamedTuple):
     share: Tensor
 
     @classmethod
-    def of(cls, method: Pate, task: Task, trained: TrainedReplicates) -> "_Study":
+    def of(cls, method: Pate, task: Task, trained: TrainedReplicates) -> "_NoisedStudents":
         """Train the clean student and one for each of ``noise_draws`` draws of the votes' noise.
 
         Args:
