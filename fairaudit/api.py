@@ -81,10 +81,10 @@ def plan_audit(data: Data | AuditConfig, *, model: Model = "auto", **options: ob
     """Decide what :func:`run_audit` would train, at which epsilon; trains and writes nothing.
 
     Args:
-        data, model, options: As there, ``group`` and ``label`` among them.
+        data, model, options: As of :func:`run_audit`; options hold ``group`` and ``label``, too.
 
     Raises:
-        FairauditError: As there.
+        FairauditError: As of :func:`run_audit`.
     """
     with settled_options(data, model, options) as resolved:
         return prepare(resolved).plan
@@ -108,7 +108,7 @@ def score_predictions(
         group: As of :func:`run_audit`.
         label: Column of what was true.
         predictions: Column of a model's predictions, or one per class, separated by commas.
-        baseline: Likewise of what they are compared with.
+        baseline: The same of the predictions that they are compared with; None: with nothing.
         seed_column: Column of seeds, where rows of several trainings follow each other; None:
             ``seed``.
         row_column: Column that identifies a row in all of them; None: its place in its seed does.
@@ -138,8 +138,8 @@ def check_gates(
         rules: The failing conditions, as ``privacy_cost_gap > 2pt``.
         baseline: An earlier report, for rules about a change.
         trust_claimed_epsilon: Whether an epsilon that a trainer claims, unchecked, is judged.
-        trust_module: Whether one is that holds if a module of your own keeps nothing of what it
-            reads.
+        trust_module: Whether an epsilon is judged that holds only if a module of your own keeps
+            nothing of what it reads.
 
     Raises:
         ConfigError: No rule, or one that names what the report does not hold.
@@ -161,7 +161,18 @@ def check_gates(
 def settled_options(
     data: Data | AuditConfig, model: Model, options: dict[str, object]
 ) -> Iterator[ResolvedConfig]:
-    """The options; a DataFrame is a temporary table as long as the block lasts."""
+    """The options with their origins; a DataFrame is a file of its own while the block lasts.
+
+    Code among the options (methods, trainers, models) becomes the text by which workers import it.
+
+    Args:
+        data: What to audit, or all options as one config, beside which no other may be given.
+        model: A name or a factory; "auto" leaves the option unset.
+        options: The other options by name.
+
+    Raises:
+        ConfigError: An option is unknown, wrong, or given beside a config.
+    """
     if model != "auto":
         options["model"] = model
     if isinstance(data, AuditConfig):
@@ -175,9 +186,9 @@ def settled_options(
     for option in ("model", "method", "trainer", "synthesizer"):
         value = options.get(option)
         if isinstance(value, list | tuple):
-            options[option] = tuple(_name_of(part, option) for part in value)
+            options[option] = tuple(_import_name(part, option) for part in value)
         elif value is not None:
-            options[option] = _name_of(value, option)
+            options[option] = _import_name(value, option)
     if isinstance(data, pd.DataFrame):
         with tempfile.TemporaryDirectory(dir=scratch()) as folder:
             path = Path(folder) / "frame.parquet"
@@ -188,10 +199,18 @@ def settled_options(
         yield resolve_config({**options, "data": data})
 
 
-def _name_of(value: object, option: str) -> object:
-    """What is no object of code as it is; else ``module:attribute``, by which workers import it.
+def _import_name(value: object, option: str) -> object:
+    """Code of the user's own as ``module:attribute``, by which workers import it.
 
-    It is looked for in the module that defines it, then in all imported ones.
+    It is looked for in the module that defines it, then in all imported ones. What is no code, as a
+    name, is given back as it is, a method of the catalog by its name.
+
+    Args:
+        value: A function, a class, a MethodSpec or anything else.
+        option: The option that it is of, for the error.
+
+    Raises:
+        ConfigError: No module that workers can import holds it, as for code of a notebook.
     """
     if isinstance(value, MethodSpec):
         name, home = value.name, value.trainer.partition(":")[0]

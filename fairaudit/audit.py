@@ -55,13 +55,15 @@ _LIBRARIES = ("dp-accounting", "numpy", "pandas", "pyarrow", "scikit-learn", "sc
 
 
 def audit(resolved: ResolvedConfig, listener: Listener = silent) -> Report:
-    """Every stage of an audit, one after the other; the report is written before it is returned."""
+    """Run every stage of an audit; the report is written to ``out`` before it is returned."""
     get_ready(resolved.config)
     return carry_out(prepare(resolved, listener), listener)
 
 
 def get_ready(config: AuditConfig) -> None:
-    """Let local workers import torch while this one reads the table.
+    """Refuse what would fail only after the table is read, then start to load workers.
+
+    So local workers import torch while this process reads the table.
 
     Raises:
         ConfigError: The executor is not installed, or an option belongs to another one.
@@ -83,7 +85,7 @@ def get_ready(config: AuditConfig) -> None:
 
 
 def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
-    """Read the table and decide everything that precedes training.
+    """Read the table and the rules, and plan which trainings to run; nothing is trained.
 
     Raises:
         FairauditError: The table or the options cannot be audited, or a rule does not fit them.
@@ -107,7 +109,7 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
             if is_factory(config.model):
                 own = examine(config, share_inputs(dataset, config))
             plan = make_plan(config, dataset, own)
-        plan = replace(plan, notices=(*plan.notices, *_unread(resolved, plan)))
+        plan = replace(plan, notices=(*plan.notices, *_unread_settings(resolved, plan)))
         arms = [(arm.key, arm.method) for arm in plan.arms]
         for name, way in plan.ways.items():
             arms += [(key_of(arm.key, name), arm.method) for arm in way.arms]
@@ -116,6 +118,7 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
         vocabulary = Vocabulary(tuple(arms), groups, frozenset(studies))
         for rule in rules:
             vocabulary.check(rule)
+            # A rule on a part of a cost, as the noise's, needs the twins that split the cost.
             if part_of(rule.metric.key) and config.twins == "auto":
                 plan = plan.splitting(vocabulary.arms_of(rule))
     by_pool = any(Need.PUBLIC_POOL in find(arm.method).needs for arm in plan.arms)
@@ -140,8 +143,8 @@ def carry_out(
 
     Args:
         audit: As :func:`prepare` decided it.
-        listener: Who watches.
-        command: As typed, for the report.
+        listener: Called with every event of progress.
+        command: The words of the command as typed, which the report repeats.
 
     Raises:
         OutputError: The output directory cannot be used.
@@ -162,13 +165,14 @@ def examined(
 ) -> Report:
     """Train what is not finished, measure and judge; the report is not written.
 
-    An earlier one is put aside first: however the trainings end, a gate after them must not judge
-    it. By now nothing is left to refuse, so no slip of the hand takes one away.
+    A report of an earlier run is put aside first, so that no gate judges it if the trainings fail.
+    By now options and data are known to fit, so a mistyped command puts none aside.
 
     Args:
-        audit, rundir, listener, command: As of :func:`carry_out`.
-        split: Arms for which ``--twins auto`` then trains what splits the costs that were detected;
-            None: all.
+        audit, listener, command: As of :func:`carry_out`.
+        rundir: The open folder of the run, where finished trainings are kept.
+        split: Arms whose detected costs ``--twins auto`` may split by training their twins, without
+            noise and with steps alone; None: all.
     """
     config, seconds = audit.resolved.config, audit.seconds
     put_aside(config.out)
@@ -198,7 +202,7 @@ def examined(
 
 
 def trained(audit: Audit, rundir: RunDir, listener: Listener = silent) -> Audit:
-    """The audit with the result of every training, those that were finished before included."""
+    """Train what is not finished: the audit with the result of every training, or its failure."""
     config, plan, inputs = audit.resolved.config, audit.plan, audit.inputs
     assert inputs is not None, "an audit that is trained was prepared"
     cluster = None
@@ -214,13 +218,13 @@ def trained(audit: Audit, rundir: RunDir, listener: Listener = silent) -> Audit:
     return replace(audit, results=outcome.by_job, failures=failures)
 
 
-def _unread(resolved: ResolvedConfig, plan: Plan) -> Iterator[Notice]:
-    """Word of the settings of a file that nothing reads.
+def _unread_settings(resolved: ResolvedConfig, plan: Plan) -> Iterator[Notice]:
+    """A notice for each setting of a config file that no planned method reads.
 
-    A file may serve several runs, and a preset does.
+    A file may serve several runs, so that is no error there; of presets nothing is said.
 
     Raises:
-        ConfigError: The command line named one.
+        ConfigError: Such a setting was given on the command line.
     """
     for (method, name), why in plan.unread.items():
         origin = resolved.settings_origins.get((method, name), OPTION)
@@ -237,7 +241,7 @@ def _unread(resolved: ResolvedConfig, plan: Plan) -> Iterator[Notice]:
 
 @contextmanager
 def _stage(name: str, seconds: dict[str, float], listener: Listener) -> Iterator[None]:
-    """A stage of the audit, told when it begins and timed."""
+    """Tell the listener that a stage begins, and add the time that it takes to ``seconds``."""
     listener(StageStarted(name))
     start = time.perf_counter()
     yield

@@ -1,4 +1,7 @@
-"""Capabilities that are folders of their own: the one place that names them, and what each adds."""
+"""Capabilities: folders that can be taken out. The one place that names them, and what each adds.
+
+A part is a field of :class:`Capability`, as ``findings``: one thing that a folder may add.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -100,13 +103,13 @@ class Capability:
 
 
 def added(part: str) -> Iterator[Any]:
-    """That part of every capability that has it."""
+    """That part, imported, of every capability that has it; ``part`` is a field's name."""
     for _, addition in parts(part):
         yield addition
 
 
 def parts(part: str) -> Iterator[tuple[str, Any]]:
-    """Name of every capability that has that part, and the part."""
+    """The name of every capability that has that part, and the part, imported."""
     for capability in capabilities():
         place = getattr(capability, part)
         if place:
@@ -114,7 +117,7 @@ def parts(part: str) -> Iterator[tuple[str, Any]]:
 
 
 def capabilities() -> Iterator[Capability]:
-    """Every capability (a folder that can be taken out) of ``CAPABILITIES``."""
+    """The declaration of every capability, in the order of ``CAPABILITIES``."""
     for place in CAPABILITIES:
         capability = imported(place)
         assert isinstance(capability, Capability)
@@ -122,12 +125,16 @@ def capabilities() -> Iterator[Capability]:
 
 
 def part_of(name: str, part: str) -> Any:  # noqa: ANN401 (of whatever type the part is)
-    """That part of the capability of that name."""
+    """That part, imported, of the capability of that name.
+
+    Raises:
+        KeyError: There is no such capability, or it lacks that part.
+    """
     return dict(parts(part))[name]
 
 
 def imported(place: str) -> object:
-    """What stands at ``module:NAME``."""
+    """The object that ``module:NAME`` names; the module is imported."""
     module, _, name = place.partition(":")
     value: object = getattr(import_module(module), name)
     return value

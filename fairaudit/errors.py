@@ -35,6 +35,7 @@ class FairauditError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
+        """The message with its hint; words beyond 300 characters are cut."""
         line = f"{self.message} ({self.hint})" if self.hint else self.message
         return _LONG_WORD.sub(lambda word: word[0][:LONGEST_WORD] + "...", line)
 
@@ -99,16 +100,13 @@ class GateFailed(FairauditError):
 
 
 class Undecided(FairauditError):
-    """A rule of a report is inconclusive.
-
-    And something was asked for that needs all of them to pass.
-    """
+    """A rule of a report is inconclusive, and what was asked for needs all of them to pass."""
 
     exit_code = EXIT_INCONCLUSIVE
 
 
 def said(error: BaseException) -> str:
-    """An error of code that is not ours, in one line."""
+    """An error of other code (a library, the user's own) in one line: its type and first line."""
     try:
         lines = str(error).strip().splitlines()
     except Exception:  # an exception's own text may fail
@@ -117,7 +115,10 @@ def said(error: BaseException) -> str:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The hint for a mistyped name: the nearest known one, else all of them."""
+    """The hint for a mistyped name: the nearest known one, else the first twelve; "" without any.
+
+    Of several names joined by commas, where one is known, it says to give each by itself.
+    """
     names = list(names)
     parts = [part.strip() for part in name.split(",")]
     if len(parts) > 1 and set(parts) & set(names):
@@ -135,5 +136,8 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 
 
 def numbered(number: int, noun: str, plural: str = "") -> str:
-    """``1 seed``, ``5 seeds``; ``plural`` where an s does not make it: of ``row repeats``."""
+    """The number with its noun: ``1 seed``, ``5 seeds``.
+
+    ``plural``: The words for other numbers than 1, where an s at the end does not make them.
+    """
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

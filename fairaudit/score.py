@@ -50,9 +50,10 @@ class ScoreConfig:
             favourable, intersect, bin, contrast, compare, suppress_below, out, format and the
             gates.
         y_pred: Column of predictions, or one per class, separated by commas.
-        baseline_pred: Likewise of what they are compared with.
-        seed_column: Column of seeds, where rows of several trainings follow each other.
-        row_column: Column that identifies a row in all of them.
+        baseline_pred: The same of the predictions that they are compared with; None: with nothing.
+        seed_column: Column of seeds, where rows of several trainings follow each other; None:
+            ``seed``, where there is one.
+        row_column: Column that identifies a row at all seeds; None: its place in its seed does.
     """
 
     shared: AuditConfig
@@ -70,7 +71,7 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
 
     Args:
         config: What to score.
-        command: As typed, for the report.
+        command: The words of the command as typed, which the report repeats.
 
     Raises:
         FairauditError: The table, a rule or the output cannot be used.
@@ -122,9 +123,9 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
 
 
 def measure_scored(scored: Scored) -> tuple[Measured, ...]:
-    """Every grouping of given predictions.
+    """Compare given predictions by every grouping: costs against the baseline.
 
-    Costs against the baseline, or the models by themselves.
+    Without a baseline the models are measured by themselves.
     """
     dataset = scored.dataset
     outcome = LabelOutcome(len(dataset.classes), dataset.positive, dataset.favourable)
@@ -149,12 +150,19 @@ def measure_scored(scored: Scored) -> tuple[Measured, ...]:
             )
         else:
             comparisons.append(measure_reference(on, PREDICTIONS, private))
+    # Predictions that are labels lack probabilities, which some metrics need.
     return tuple(of_labels(c) if scored.are_labels else c for c in comparisons)
 
 
 def _predictions(
     arrays: Sequence[Float32], rows: Sequence[Int64], grouping: Grouping
 ) -> list[Predictions]:
-    """Each array of probabilities ``[n, Y]`` as one seed on its rows; no training rows."""
+    """Given probabilities as the program's own models' predictions: one model at each seed.
+
+    Args:
+        arrays: Of each seed, probabilities of the classes ``[n, Y]``.
+        rows: Of each seed, which rows of the dataset they are on, ``[n]``.
+        grouping: Whose groups are counted; given predictions have no training rows of any.
+    """
     none = np.zeros(len(grouping.names), dtype=np.int64)
     return [Predictions(seed, rows[seed], array[None], none) for seed, array in enumerate(arrays)]

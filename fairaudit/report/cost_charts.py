@@ -17,7 +17,7 @@ _METHOD_LIMIT = 60  # characters of a name in a legend
 
 
 def every_group(comparisons: Sequence[Comparison]) -> Iterator[tuple[Comparison, GroupMeasure]]:
-    """Every group of every comparison."""
+    """Every group of every comparison, beside the comparison that holds it."""
     for comparison in comparisons:
         for group in comparison.by_group:
             yield comparison, group
@@ -25,7 +25,7 @@ def every_group(comparisons: Sequence[Comparison]) -> Iterator[tuple[Comparison,
 
 def cost_chart(report: Report) -> Chart | None:
     """What each group loses in every measure; None where nothing could be compared."""
-    methods = labels([_name(c.arm, c.reference) for c in report.costs], _METHOD_LIMIT)
+    methods = labels([_series_name(c.arm, c.reference) for c in report.costs], _METHOD_LIMIT)
     series = tuple(methods.values())[:MOST_SERIES]
     panels = []
     n_left_out = 0
@@ -40,7 +40,7 @@ def cost_chart(report: Report) -> Chart | None:
             bars = []
             for comparison, group in every_group(compared):
                 row = rows.get(group_text(grouping.name, group.group))
-                method = methods[_name(comparison.arm, comparison.reference)]
+                method = methods[_series_name(comparison.arm, comparison.reference)]
                 number = interval_of(group.estimates.get(metric)).scaled(scale_of(metric).factor)
                 if number.value is None:
                     continue
@@ -76,11 +76,11 @@ def sweep_chart(report: Report) -> Chart | None:
     first = report.data.groupings[0].name
     compared = {(c.arm, c.reference): c for c in report.costs if c.grouping == first}
     sweeps = [sweep for sweep in report.sweep if sweep.grouping == first]
-    methods = labels([_name(s.method, s.reference) for s in sweeps], _METHOD_LIMIT)
+    methods = labels([_series_name(s.method, s.reference) for s in sweeps], _METHOD_LIMIT)
     series = tuple(methods.values())[:MOST_SERIES]
     points = []
     for sweep in sweeps:
-        method = methods[_name(sweep.method, sweep.reference)]
+        method = methods[_series_name(sweep.method, sweep.reference)]
         points += [(point, method, sweep.reference) for point in sweep.points if method in series]
     points.sort(key=lambda place: place[0].target_epsilon)
     gaps: list[Bar] = []
@@ -108,15 +108,18 @@ def sweep_chart(report: Report) -> Chart | None:
     )
 
 
-def _name(arm: str, reference: str) -> str:
-    """The arm; marked where it stands beside a reference of its own."""
+def _series_name(arm: str, reference: str) -> str:
+    """What a legend calls an arm; it is marked where its reference is another than sgd."""
     if reference == REFERENCE:
         return arm
     return f"{arm} {OWN}"
 
 
 def _largest_cost(comparison: Comparison) -> Interval:
-    """The cost of the group that pays most."""
+    """The accuracy lost by the group that loses most, of groups that are large enough for gates.
+
+    Its value is None where there is none.
+    """
     largest = NOTHING
     for group in comparison.by_group:
         cost = group.estimates.get(COST)

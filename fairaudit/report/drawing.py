@@ -1,4 +1,8 @@
-"""Chart -> Vega-Lite. No mark relies on colour alone: series differ in shape as well."""
+"""Chart -> Vega-Lite. No mark relies on colour alone: series differ in shape as well.
+
+A chart has panels, each a drawing of dots with whiskers. In a panel a row is a band of the vertical
+axis, as a group, and a series a colour and shape, as a method.
+"""
 
 from collections.abc import Mapping
 from typing import TypeAlias
@@ -23,7 +27,7 @@ _FILE_FONT = "DejaVu Sans, Liberation Sans, Arial, sans-serif"
 
 
 def page_spec(chart: Chart, panel: Panel) -> Spec:
-    """For a web page: as wide as its place, and in the page's own ink, whatever the theme."""
+    """One panel as Vega-Lite for a web page: as wide as its place, in the colour of its text."""
     return {
         "$schema": SCHEMA,
         "description": f"{chart.alt} {panel.title}",
@@ -35,7 +39,7 @@ def page_spec(chart: Chart, panel: Panel) -> Spec:
 
 
 def file_spec(chart: Chart) -> Spec:
-    """For a picture file: all panels in two columns, dark on white."""
+    """A whole chart as Vega-Lite for a picture file: its panels in two columns, dark on white."""
     legend: Spec | None = None
     if len(chart.series) > 1:
         legend = {
@@ -77,7 +81,10 @@ def _drawn(
     *,
     legend: Spec | None,
 ) -> Spec:
-    """The panel's data, marks and height: one band per row, and one lane per series in it."""
+    """The panel's data, marks and height: one band per row, and one lane per series in it.
+
+    ``legend``: How to draw the legend, None for none.
+    """
     values = []
     for bar in panel.bars:
         number = bar.number
@@ -169,6 +176,7 @@ def _domain(chart: Chart, panel: Panel) -> tuple[float, float]:
             for bar in other.bars:
                 reached += [bar.number.value or 0.0, *(bar.number.ends or ())]
     low, high = min(reached), max(reached)
+    # How much of the least width is missing, at either end.
     missing = max(0.0, LEAST_WIDTH[panel.unit] - (high - low)) / 2
     return low - missing, high + missing
 

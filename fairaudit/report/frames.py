@@ -35,6 +35,7 @@ class NotebookChart:
     svg: str = ""
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, object]:
+        """MIME type -> content: what a notebook asks for and shows the first that it can of."""
         bundle: dict[str, object] = {_MIME: self.spec, "text/plain": self.alt}
         if self.svg:
             bundle["image/svg+xml"] = self.svg
@@ -42,7 +43,7 @@ class NotebookChart:
 
 
 def shown(report: Report) -> str:
-    """The report in a notebook or a terminal: a line, and its summary."""
+    """The ``repr`` of a report: a line on data, arms and verdict, then its summary."""
     verdict = ""
     if report.verdict is not None:
         verdict = f", verdict {report.verdict}"
@@ -58,7 +59,7 @@ def group_frame(report: Report) -> pd.DataFrame:
     rows = []
     for comparison in report.costs:
         for group in comparison.by_group:
-            row = _key(comparison)
+            row = _names_of(comparison)
             row |= {
                 "group": group.group,
                 "n_test": group.n_test,
@@ -86,9 +87,9 @@ def metric_frame(report: Report) -> pd.DataFrame:
                 name = {"group": group.group, "metric": metric}
                 rows.append(
                     {
-                        **_key(comparison),
+                        **_names_of(comparison),
                         **name,
-                        **_cells(estimate),
+                        **_columns_of(estimate),
                     }
                 )
     return pd.DataFrame(rows)
@@ -99,14 +100,14 @@ def gap_frame(report: Report) -> pd.DataFrame:
     rows = []
     for comparison in report.all_comparisons:
         for gap in comparison.gaps:
-            row = _key(comparison)
+            row = _names_of(comparison)
             row |= {
                 "metric": gap.metric,
                 "kind": gap.kind,
                 "a": gap.a,
                 "b": gap.b,
             }
-            row |= _cells(gap.signed)
+            row |= _columns_of(gap.signed)
             row |= {
                 "size": gap.absolute.value,
                 "size_low": gap.simultaneous.low,
@@ -119,7 +120,7 @@ def gap_frame(report: Report) -> pd.DataFrame:
 
 
 def figure(report: Report, name: str) -> NotebookChart:
-    """A chart of the report as Vega-Lite; see :meth:`Report.figure`."""
+    """The chart of that name as a notebook shows it; see :meth:`Report.figure`."""
     charts = {chart.name: chart for chart in document(report).charts}
     if name not in charts:
         raise ConfigError(f"the report has no figure {name!r}", hint=did_you_mean(name, charts))
@@ -134,11 +135,13 @@ def figure(report: Report, name: str) -> NotebookChart:
     return NotebookChart(dict(spec), chart.alt, svg)
 
 
-def _key(comparison: Comparison) -> dict[str, object]:
+def _names_of(comparison: Comparison) -> dict[str, object]:
+    """The columns of a row that name its comparison."""
     names = ("arm", "reference", "grouping")
     return {name: getattr(comparison, name) for name in names}
 
 
-def _cells(estimate: Estimate) -> dict[str, object]:
+def _columns_of(estimate: Estimate) -> dict[str, object]:
+    """The columns of a row that hold an estimate: its number, interval, unit and counts."""
     names = ("value", "low", "high", "unit", "n_test", "n_seeds", "reason")
     return {name: getattr(estimate, name) for name in names}

@@ -25,7 +25,7 @@ def load_report(path: str | Path) -> Report:
 
 
 def report_bytes(path: Path) -> bytes:
-    """The bytes of a report's file, at most 128 MiB.
+    """The bytes of a report's file, at most 128 MiB; of stdin where the path is ``-``.
 
     Raises:
         DataError: There is no such file, or it cannot be read.
@@ -49,7 +49,11 @@ def report_bytes(path: Path) -> bytes:
 
 
 def parsed(content: bytes, *, name: str) -> Report:
-    """The report in the bytes of a file. Raises: DataError, as :func:`load_report`."""
+    """The report in the bytes of a file, which an error calls ``name``.
+
+    Raises:
+        DataError: It is no report of this version, or not as it was written.
+    """
     try:
         text = content.decode("utf-8")
     except UnicodeDecodeError:
@@ -58,7 +62,11 @@ def parsed(content: bytes, *, name: str) -> Report:
 
 
 def _hint(folder: Path, name: str) -> str:
-    """Which report was meant: each data set's has a folder of its own."""
+    """The hint of an error: which report may have been meant, else how to make one.
+
+    Files of that name in the folder or in a folder of it, as every data set's report has one of its
+    own; else the JSON file there whose name is nearest.
+    """
     reports = sorted([*folder.glob(escape(name)), *folder.glob(f"*/{escape(name)}")])
     if reports:
         return f"did you mean {' or '.join(repr(str(path)) for path in reports[:_SHOWN])}?"

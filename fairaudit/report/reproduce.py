@@ -13,19 +13,20 @@ FRAME = "frame"  # the origin of `data` when a DataFrame was audited
 
 
 def reproduce_command(resolved: ResolvedConfig) -> str:
-    """One shell line, or one Python call where the data were a DataFrame.
+    """The command that repeats an audit: a shell line, or a Python call if a DataFrame was audited.
 
-    Defaults are left out, and so is what a preset sets; files and environment are written out,
-    so the line needs neither.
+    Defaults are left out, and so is what a preset sets. What came from a configuration file or the
+    environment is written out, so that the command needs neither.
     """
     words, arguments = ["fairaudit", "run"], ["frame"]
     for name, origin in resolved.origins.items():
+        # An origin says in words where a value came from, or why the option is not used.
         is_left_out = origin == DEFAULT or origin.startswith(("not used", "preset "))
         if is_left_out or name in EXECUTION_FIELDS:
             continue
         value = getattr(resolved.config, name)
         words += words_of(name, value)
-        # As a literal of Python; what is none, as a path, by its text.
+        # The call holds literals of Python; a value that is none, as a path, stands by its text.
         if isinstance(value, tuple):
             value = list(value)
         if not isinstance(value, str | int | float | bool | list | Mapping):

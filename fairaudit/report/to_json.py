@@ -38,7 +38,7 @@ def content_sha256(content: Mapping[str, JsonValue]) -> str:
 
 
 def schema_json(of: type[Part] = Report) -> str:
-    """The JSON schema of :func:`to_json`'s output, or of :func:`part_json`'s."""
+    """The JSON schema of what :func:`to_json` writes, or of another part by :func:`part_json`."""
     return _text(of.model_json_schema(mode="serialization"))
 
 
@@ -53,7 +53,7 @@ def part_json(part: Part) -> str:
 
 
 def read_report(text: str, *, name: str) -> Report:
-    """The report that :func:`to_json` wrote, unchanged.
+    """Read a report, and refuse one that was changed after :func:`to_json` wrote it.
 
     Args:
         text: The file's content.
@@ -64,7 +64,7 @@ def read_report(text: str, *, name: str) -> Report:
     """
 
     def each_key_once(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
-        """A JSON object's pairs as a dict; a repeated key, of which json keeps one, is refused."""
+        """A JSON object's pairs as a dict; a repeated key is refused, where json would keep one."""
         content: dict[str, JsonValue] = {}
         for key, value in pairs:
             if key in content:

@@ -24,7 +24,8 @@ class Rendering(NamedTuple):
 
 
 def _html(report: Report) -> str:
-    # Charts' runtime takes a second: only who asks for it waits.
+    """The report as one web page."""
+    # The module draws charts and takes a second to import: only who asks for a page waits.
     from fairaudit.report.render.html import to_html
 
     return to_html(report)
@@ -70,12 +71,12 @@ def write_report(
         OutputError: The directory is not writable, or the disk is full; old files stay whole.
     """
     try:
-        out.mkdir(mode=0o700, parents=True, exist_ok=True)  # reports are not private
+        out.mkdir(mode=0o700, parents=True, exist_ok=True)  # a report is not private
     except OSError as error:
         raise output_error(out, error) from error
     artifacts = []
     stored = report
-    if JSON in formats:  # whose numbers the other files show, to the byte
+    if JSON in formats:  # the other files show its rounded numbers
         stored = Report.model_validate(report.model_dump(mode="json"))
     for file, content in sorted(_files(stored, formats)):
         folder = (out / file).parent
@@ -94,9 +95,7 @@ def write_report(
 
 
 def put_aside(out: Path) -> None:
-    """Rename what an earlier run wrote to ``*.previous.*``.
-
-    So that nobody takes it for the next run's.
+    """Rename what an earlier run wrote to ``*.previous.*``, so that no gate judges it by mistake.
 
     Renaming needs no room, so a full disk loses no report. Figures stay: no program judges them.
 
@@ -111,15 +110,16 @@ def put_aside(out: Path) -> None:
 
 
 def earlier_reports(out: Path) -> list[Path]:
-    """The report files that lie in a directory, the JSON first."""
+    """The report files that an earlier run left in a directory, the JSON first."""
     names = (f"report.{JSON}", *(rendering.file for rendering in RENDERINGS.values()))
     return [out / name for name in names if os.path.isfile(out / name)]
 
 
 def where_put(path: Path, out: Path) -> Path:
-    """Where a report lies that stood in ``out`` until a run put it aside.
+    """Where the report at ``path`` lies now; for a baseline that a run into ``out`` put aside.
 
-    Any other path as it is.
+    If it was ``report.json`` of ``out`` and is no more, it is ``report.previous.json``; any other
+    path is given back as it is.
     """
     ours = out / f"report.{JSON}"
     if not path.exists() and path.resolve() == ours.resolve():
@@ -128,6 +128,7 @@ def where_put(path: Path, out: Path) -> Path:
 
 
 def _aside(path: Path) -> Path:
+    """The path that a report file is renamed to: ``report.previous.json`` of ``report.json``."""
     stem, _, kind = path.name.partition(".")
     return path.with_name(f"{stem}.previous.{kind}")
 
@@ -152,7 +153,7 @@ def _files(report: Report, formats: Sequence[str]) -> Iterator[tuple[str, bytes]
             text = to_markdown(report, pictures=(FIGURES, pictures[0]))
         yield RENDERINGS[name].file, text.encode()
     if pictures:
-        from fairaudit.report.render.html import picture  # as above
+        from fairaudit.report.render.html import picture  # takes a second
 
         for chart in document(report).charts:
             for kind in pictures:

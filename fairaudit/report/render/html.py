@@ -1,6 +1,6 @@
 """Document -> one HTML file that needs no network: its text, its charts and their tables.
 
-Charts as pictures.
+Beside it charts as picture files.
 
 Every text is escaped as it is put in. The page's policy allows two scripts, by digest, and no
 connection.
@@ -85,7 +85,7 @@ def page(whole: doc.Document) -> str:
 
 
 def write_blocks(blocks: Sequence[doc.Block]) -> Markup:
-    """Some blocks, one after another."""
+    """Some blocks as HTML, one after another."""
     return Markup("\n").join(_block(block) for block in blocks)
 
 
@@ -112,7 +112,7 @@ def _block(block: doc.Block) -> Markup:
 
 
 def _figure(chart: Chart) -> Markup:
-    """A chart as a figure: what it is drawn with, and an empty place for each panel."""
+    """A chart as a figure: its legend, and an empty place for each panel, which a script draws."""
     legend = Markup("")
     if len(chart.series) > 1:
         for name, colour, mark in zip(chart.series, PALETTE, MARKS, strict=False):
@@ -136,25 +136,26 @@ def _figure(chart: Chart) -> Markup:
 
 
 def _table(block: doc.Table) -> Markup:
-    """A table as HTML."""
+    """A table as HTML; columns and cells of numbers have the class that aligns them right."""
     lines = [Markup('<div class="scroll"><table>')]
     head = Markup("")
     for column in block.columns:
         title = visible(column.title)
-        head += Markup('<th scope="col"{}>{}</th>').format(_number(column.is_number), title)
+        head += Markup('<th scope="col"{}>{}</th>').format(_number_class(column.is_number), title)
     lines.append(Markup("<thead><tr>{}</tr></thead>\n<tbody>").format(head))
     for row in block.rows:
         cells = Markup("")
         for cell, column in zip(row, block.columns, strict=True):
             is_value = cell is None or isinstance(cell, (int, float, doc.Quantity))
-            kind = _number(column.is_number or is_value)
+            kind = _number_class(column.is_number or is_value)
             cells += Markup("<td{}>{}</td>").format(kind, inline(cell))
         lines.append(Markup("<tr>{}</tr>").format(cells))
     lines.append(Markup("</tbody>\n</table></div>"))
     return Markup("\n").join(lines)
 
 
-def _number(is_number: bool) -> Markup:
+def _number_class(is_number: bool) -> Markup:
+    """The attribute of a cell: the class of numbers, or nothing."""
     return Markup(' class="number"' if is_number else "")
 
 
@@ -177,17 +178,17 @@ def inline(cell: doc.Cell) -> Markup:
 
 @cache
 def _runtime() -> str:
-    """Vega-Embed with all it needs, as one script."""
+    """The script of the library that draws charts in a page, Vega-Embed with all that it needs."""
     return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
 
 
 def _as_script(text: str) -> Markup:
-    """Text that may stand inside a script or style element as it is."""
+    """The program's own script or style, unescaped: nothing in it may end its element early."""
     assert "</script" not in text
     assert "<!--" not in text
     return Markup(text)
 
 
 def _digest(script: str) -> str:
-    """What a content security policy calls this inline script."""
+    """The name by which the page's content security policy allows this inline script."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

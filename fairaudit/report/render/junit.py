@@ -10,8 +10,10 @@ from fairaudit.report.numbers import gated, written
 from fairaudit.report.safe_names import plain
 from fairaudit.report.verdicts import GateRecord, GateTarget
 
+# Outcome of a rule -> element of its test case; what an inconclusive one counts as -> its element.
 _ELEMENT = {"fail": "failure", "inconclusive": "error"}
 _COUNTS_AS = {"fail": "failure", "pass": "skipped"}
+# Element -> attribute of the suite that counts it.
 _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 _LONGEST = 4000
 
@@ -47,7 +49,16 @@ def _case(
     gate: GateRecord,
     element_of: Mapping[str, str],
 ) -> str:
-    """Add the test case of a rule; what it holds, or "" where the rule passes."""
+    """Add the test case of a rule to the suite.
+
+    Args:
+        suite: Where it is added.
+        gate: The rule with its outcome.
+        element_of: Outcome -> the element that the case holds where the rule does not pass.
+
+    Returns:
+        That element, so that it can be counted; "" where the rule passes.
+    """
     case = SubElement(
         suite,
         "testcase",
@@ -75,7 +86,10 @@ def _case(
 
 
 def described(target: GateTarget, unit: str) -> str:
-    """Where a number stands and what it is, in plain text; a fraction in points."""
+    """A number that a rule was held against: its arm, group and reference, then the number.
+
+    ``unit``: Of the rule's numbers; a fraction is written in points.
+    """
     group = " = ".join(plain(name) for name in (target.grouping, target.group) if name)
     against = ""
     if target.reference:

@@ -10,7 +10,7 @@ from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain, visible
 from fairaudit.report.sections.order import document
 
-Pictures: TypeAlias = tuple[str, str]  # their folder, seen from the text, and their ending
+Pictures: TypeAlias = tuple[str, str]  # folder of the charts' files, seen from the text; ending
 _ALT_LIMIT = 300  # letters of what a picture shows
 _ENTITIES = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 # What Markdown would read; the rest stays as it is, so that the text is readable in a terminal,
@@ -71,6 +71,7 @@ def literal(text: str, *, is_start: bool = True) -> str:
 
 
 def _escaped(match: re.Match[str]) -> str:
+    """What stands for a match of ``_MEANT``: its last character escaped; an interval as it is."""
     text = match[0]
     if text[0] == "[" and len(text) > 1:
         return text  # an interval
@@ -78,7 +79,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def inline(words: doc.Cell, *, is_start: bool = True) -> str:
-    """Words, or a cell in words, in one line."""
+    """Words, or a cell in words, as one line of Markdown; ``is_start``: it begins a line."""
     text = ""
     for run in doc.runs_of(words):
         text += _run(run, is_start=is_start and not text)
@@ -150,7 +151,7 @@ def _table(block: doc.Table) -> Iterator[str]:
 
 
 def _fence(text: str, shortest: str) -> str:
-    """A fence that the text does not hold."""
+    """Backticks that can enclose the text as code: ``shortest``, or more if it holds those."""
     fence = shortest
     while fence in text:
         fence += "`"

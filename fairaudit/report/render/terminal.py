@@ -33,7 +33,7 @@ def lines_of(blocks: Sequence[doc.Block]) -> Iterator[str]:
 
 
 def cell_text(cell: doc.Cell) -> str:
-    """Words, or a cell in words, without their marks."""
+    """Words, or a cell in words, as one line of plain text without marks (bold, badges)."""
     text = ""
     for run in doc.runs_of(cell):
         text += run if isinstance(run, str) else run.text
@@ -41,14 +41,17 @@ def cell_text(cell: doc.Cell) -> str:
 
 
 def cell_len(text: str) -> int:
-    """Columns that a text takes in a terminal."""
+    """How many columns a text takes in a terminal: a wide character takes two."""
     from rich.cells import cell_len as columns_of  # only tables need it
 
     return columns_of(text)
 
 
 def aligned(rows: Sequence[Sequence[str]], *, left: Collection[int]) -> Iterator[str]:
-    """Columns of equal width, two spaces apart; columns not in ``left`` are right-aligned."""
+    """The lines of a table: each column as wide as its widest cell, two spaces apart.
+
+    ``left`` holds the places of columns that are left-aligned; the others are right-aligned.
+    """
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = []

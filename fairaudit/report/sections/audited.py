@@ -14,7 +14,7 @@ _MOST_GROUPINGS, _MOST_GROUPS, _MOST_LISTED = 6, 8, 5
 
 
 def section(report: Report) -> Section | None:
-    """The frame of all other numbers, and what was dropped, missing and repeated."""
+    """The section on data, groups and methods, and on rows dropped, missing and repeated."""
     data = report.data
     rows = f"{data.rows:,} of {numbered(data.rows_read, 'row')}"
     if data.images is None:
@@ -103,7 +103,7 @@ def _rows(report: Report) -> Iterator[str]:
         f"Rows dropped, {plain(why, 80)}: {_counts(n)}" for why, n in data.dropped_rows.items()
     ]
     yield from _first(dropped)
-    lacking = {}  # by grouping
+    lacking = {}  # grouping -> line on the rows that given predictions lack
     for comparison in report.comparisons:
         if comparison.overall.unpredicted != 0:
             rows = {g.group: g.unpredicted for g in comparison.by_group if g.unpredicted != 0}
@@ -125,7 +125,7 @@ def _rows(report: Report) -> Iterator[str]:
 
 def _split(data: DataFacts) -> Iterator[str]:
     """Lines on the data: how rows were split, duplicate rows, inputs of the model."""
-    if data.duplicate_rows is None:
+    if data.duplicate_rows is None:  # predictions were given, so there are no features
         yield f"Every row ({data.rows:,}) is a test row of every model"
         return
     split = data.split
@@ -146,7 +146,7 @@ def _split(data: DataFacts) -> Iterator[str]:
 
 
 def _first(items: list[str]) -> list[str]:
-    """The first of a list, and how many more there are."""
+    """The lines, or the first five of them and a line on how many more there are."""
     if len(items) <= _MOST_LISTED:
         return items
     more = f"{len(items) - _MOST_LISTED} more like this one are in report.json"
@@ -154,6 +154,7 @@ def _first(items: list[str]) -> list[str]:
 
 
 def _counts(by_group: Mapping[str, int | None]) -> str:
+    """Counts by group as one text, ``F 3, M –``; a suppressed count is a dash."""
     counts = [f"{plain(group)} {count(rows)}" for group, rows in by_group.items()]
     if len(counts) > _MOST_GROUPS:
         counts[_MOST_GROUPS:] = ["…"]

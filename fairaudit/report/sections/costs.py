@@ -33,7 +33,7 @@ _MOST_GAPS = 24
 
 
 def section(report: Report) -> Section | None:
-    """Cost by group; None where nothing could be compared."""
+    """The section on what each group pays; None where no arm has a reference to compare with."""
     if not report.costs:
         return None
     shown = shown_costs(report)
@@ -67,9 +67,9 @@ def section(report: Report) -> Section | None:
 
 
 def gaps(report: Report) -> Section | None:
-    """The pairs that were named and the largest gap of every comparison, measure by measure.
+    """The section on gaps between groups: named pairs and the largest gap, measure by measure.
 
-    None where there is no cost.
+    None where no arm has a reference to compare with.
     """
     if not report.costs:
         return None
@@ -105,7 +105,7 @@ def _row(
     verdict = plain(reading(gap, direction(comparison, gap)), 80) or UNKNOWN
     size = Quantity(gap.size, scale)
     if not gap.gated:
-        # An interval would say more of it than the words "cannot tell" beside it.
+        # Without its interval, which would contradict the words "cannot tell" beside it.
         verdict += f"; never gated: {plain(gap.reason, 60)}"
         if gap.size.value is not None:
             size = bare(gap.size.value, scale)

@@ -17,7 +17,7 @@ def section(report: Report) -> Section | None:
         return None
     rules: list[tuple[Cell, ...]] = []
     open_targets: list[tuple[Cell, ...]] = []
-    left_out: dict[str, None] = {}
+    left_out: dict[str, None] = {}  # groups, with the reason, in the order in which they are met
     for gate in report.gates:
         outcomes = Counter(target.outcome for target in gate.targets)
         counts = [f"{outcomes[o]} {o}" for o in ("fail", "inconclusive", "pass") if outcomes[o]]

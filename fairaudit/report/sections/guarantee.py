@@ -13,7 +13,7 @@ _LONGEST = 2000
 
 
 def section(report: Report) -> Section | None:
-    """A row for every arm, then what is so of all."""
+    """The section on guarantees: a row for every arm, then what holds of all that have one."""
     rows: list[tuple[Cell, ...]] = []
     for arm in report.arms:
         rows.append((plain(arm.key), *_cells(arm.privacy)))
@@ -30,7 +30,10 @@ def section(report: Report) -> Section | None:
 
 
 def _cells(facts: ArmPrivacy) -> tuple[str, ...]:
-    """Kind of guarantee, epsilon by both accountants, delta, noise, and how it comes by it."""
+    """An arm's cells: kind of guarantee, epsilon by PLD and by RDP, delta, noise, and remarks.
+
+    A dash stands for what is not known or not guaranteed.
+    """
     notes = [facts.reason]
     if facts.claim is not None:
         claim = facts.claim
@@ -58,11 +61,15 @@ def _cells(facts: ArmPrivacy) -> tuple[str, ...]:
 
 
 def _joined(items: list[str]) -> str:
+    """The remarks that are not empty, as the text of one cell."""
     return "; ".join(plain(item, 400) for item in items if item)
 
 
 def _of_all(facts: ArmPrivacy, training: Training) -> str:
-    """What holds of every guarantee: unit, neighbours, sampling and accountants."""
+    """What holds of every guarantee: unit, neighbours, sampling and accountants.
+
+    ``facts`` are those of one arm that has a guarantee, for all of the others.
+    """
     sampling, accountants = "Poisson with probability q", "PLD (headline) and RDP"
     if isinstance(facts.event, Gaussian):
         sampling, accountants = _NOT_SAMPLED, "the exact Gaussian curve (headline) and RDP"

@@ -1,7 +1,4 @@
-"""Metrics of models by group.
-
-Of those that are compared with no other, and before and after privacy.
-"""
+"""Metrics of each model by group: where no model has a reference, and before and after privacy."""
 
 from fairaudit.metrics.registry import METRICS, within_model
 from fairaudit.report.cost_charts import every_group
@@ -26,9 +23,9 @@ _MOST_ROWS = 20
 
 
 def section(report: Report) -> Section | None:
-    """Metrics by group with intervals, then the largest gap of each.
+    """The section on metrics by group, with intervals, and the largest gap of each.
 
-    None where models are compared.
+    None where models are compared with a reference, and other sections tell of costs.
     """
     if report.costs or not report.comparisons:
         return None
@@ -108,7 +105,7 @@ def _largest_gaps(report: Report, metrics: list[str]) -> Table:
 
 
 def within(report: Report) -> Section | None:
-    """The section of metrics of each model; None where there is no pair of models."""
+    """The section on metrics of arms and their references; None where nothing is compared."""
     if not report.costs:
         return None
     measured = {name for _, group in every_group(report.costs) for name in group.estimates}
@@ -150,7 +147,7 @@ def within(report: Report) -> Section | None:
 
 
 def _selected(report: Report) -> tuple[Inline, ...]:
-    """The line on whom selection rates are about: which class counts as selected."""
+    """The words on selection rates: which class counts as selected, and whether that is a guess."""
     label = report.data.label
     if label.favourable is None:
         return ("No selection rates: set --favourable.",)

@@ -1,4 +1,4 @@
-"""What a report holds in words: the control's answer, warnings, limitations, how to repeat it."""
+"""What a report holds in words: warnings, limitations, how to repeat it."""
 
 from fairaudit.capabilities import added
 from fairaudit.report.document import Listing, Section, Text, bullets
@@ -9,9 +9,9 @@ _MOST = 12
 
 
 def warnings(report: Report) -> Section | None:
-    """What may bias the audit, or must be known to read it."""
+    """The section on what may bias the audit, or must be known to read it; at most 12 of them."""
     all_warnings = report.warnings
-    by_code: dict[tuple[str, str], list[str]] = {}
+    by_code: dict[tuple[str, str], list[str]] = {}  # messages by level and code
     for warning in all_warnings[:_MOST]:
         fix = ""
         if warning.fix:
@@ -33,7 +33,8 @@ def limitations(report: Report) -> Section | None:
     items = []
     for limitation in report.limitations:
         text = plain(limitation.text, 800)
-        if limitation.code == "fixed_seeds":  # no model of it may be released: how to make one
+        # No model of an audit may be released: this says how to train one that may.
+        if limitation.code == "fixed_seeds":
             commands = [command_of(report, "report.json") for command_of in added("next_command")]
             for command in filter(None, commands):
                 text += f" Beside report.json: {plain(command, 1000)}"
@@ -42,7 +43,7 @@ def limitations(report: Report) -> Section | None:
 
 
 def reproduce(report: Report) -> Section | None:
-    """The section with the command and the versions that decide its numbers."""
+    """The section with the command that repeats the audit and the versions that it depends on."""
     versions = f"numerics {plain(report.numerics_version)}, report schema {report.schema_version}"
     blocks = (
         Listing(plain(report.reproduce, 3000)),

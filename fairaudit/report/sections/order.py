@@ -25,7 +25,9 @@ from fairaudit.report.sections import (
 )
 
 SectionOf: TypeAlias = Callable[[Report], Section | None]
-ORDER: dict[str, SectionOf] = {  # by place: a capability says before which its own stand
+# Place -> section. A capability (a folder that can be taken out) names the place before which a
+# section of its own stands.
+ORDER: dict[str, SectionOf] = {
     "summary": summary.section,
     "costs": costs.section,
     "costs.gaps": costs.gaps,
@@ -45,7 +47,7 @@ ORDER: dict[str, SectionOf] = {  # by place: a capability says before which its 
 
 
 def document(report: Report) -> Document:
-    """The report as all renderers read it: every section that has something to say."""
+    """The report as all renderers read it: its title, and every section that is not None."""
     is_of_costs = bool(report.costs) or report.training is not None
     title = "Predictions by group"
     if is_of_costs:

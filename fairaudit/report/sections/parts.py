@@ -1,4 +1,8 @@
-"""Costs and gaps in their parts: step, what else the method does, noise."""
+"""Costs and gaps in their parts: step, what else the method does, noise.
+
+Trainings without noise, and with plain steps of the same length (twins), split a cost: the parts
+sum to it.
+"""
 
 from collections.abc import Iterator
 
@@ -19,7 +23,7 @@ WHERE_DETECTED = "Only methods of which a cost was detected were split (--twins 
 
 
 def section(report: Report) -> Section | None:
-    """The section that splits costs into step, clipping and noise; None if none is."""
+    """The section that splits costs into step, clipping and noise; None where no cost was split."""
     rows: list[tuple[Cell, ...]] = []
     for comparison in report.costs:
         rows += _rows(report, comparison)
@@ -44,7 +48,10 @@ def section(report: Report) -> Section | None:
 
 
 def _measures(report: Report, comparison: Comparison) -> list[str]:
-    """Those of which groups have parts, then what else the summary names a gap in."""
+    """The costs whose gap is shown in parts: of every group, then of those with a finding on a gap.
+
+    The first are loss and accuracy, the others costs in rates.
+    """
     of_all = list(beside_constant())
     named = []
     for finding in report.findings:
@@ -74,7 +81,11 @@ def _rows(report: Report, comparison: Comparison) -> Iterator[tuple[Cell, ...]]:
 
 
 def _cells(report: Report, split: Split) -> tuple[Cell, ...]:
-    """The measure with its unit, and three numbers."""
+    """The cells of one cost or gap: what it is, with its unit; step, clipping and noise.
+
+    Under clipping stands whichever part is neither step nor noise; a part that there is not is
+    undefined.
+    """
     scale = scale_of(split.metric)
     numbers = {"step": NOTHING}
     for part in split.parts:

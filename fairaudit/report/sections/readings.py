@@ -1,11 +1,11 @@
-"""What the methods' own diagnostics found."""
+"""What the methods' own diagnostics found: readings, numbers that one method alone has."""
 
 from fairaudit.report.document import Block, Section, Text, table
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import short
 from fairaudit.report.safe_names import plain
 
-# of our own methods; those of a plugin are shown
+# Readings of built-in methods that the section leaves out; it shows all of other methods.
 _IN_JSON_ALONE = {"hessian_trace", "excess_risk_drawn_se", "excess_risk"}
 
 
@@ -20,6 +20,7 @@ def section(report: Report) -> Section | None:
             if reading.name in _IN_JSON_ALONE:
                 continue
             values = " ± ".join(map(short, reading.values))
+            # Only a mean and its standard error are written as 1 ± 2; else each value has its name.
             if reading.columns != ("mean", "standard error"):
                 named = zip(
                     reading.columns,

@@ -39,9 +39,9 @@ def _heading(
     arm: ArmFacts,
     findings: list[Finding],
 ) -> Words:
-    """The method, whether it is well, and the verdict beside the numbers that it is about."""
+    """The first line of a method: its title, a badge if it is unhealthy, verdict and its rules."""
     words: list[Inline] = [Strong(_title(report, arm))]
-    if any(finding.question == "works" for finding in findings):
+    if any(finding.question == "works" for finding in findings):  # it says that it works ill
         words += [" ", Badge("inconclusive", "UNHEALTHY")]
     outcome = verdicts(report.gates).get(arm.key)
     if outcome is not None:
@@ -54,7 +54,7 @@ def _heading(
 
 
 def _title(report: Report, arm: ArmFacts) -> str:
-    """The method with its epsilon, and its reference where that is not the usual one."""
+    """The method with its epsilon, and its reference where that is not ``sgd``."""
     facts = report.privacy[arm.key]
     title = arm.key
     if facts.claim is not None:
@@ -69,7 +69,10 @@ def _title(report: Report, arm: ArmFacts) -> str:
 
 
 def _lines(report: Report, findings: list[Finding]) -> Iterator[str]:
-    """One line for every question that is answered, then what to try."""
+    """One line for every question that findings answer, then one on what to try.
+
+    The verdict has its place in the heading.
+    """
     for question in get_args(Question):
         answers = [finding for finding in findings if finding.question == question]
         if answers and question != "verdict":
@@ -81,7 +84,7 @@ def _lines(report: Report, findings: list[Finding]) -> Iterator[str]:
 
 
 def _sentences(report: Report, findings: list[Finding]) -> Iterator[str]:
-    """What findings say; those that begin alike share their beginning."""
+    """The sentences of findings; those with one opening become one sentence, "A pays: x; y."."""
     sentences: dict[str, list[str]] = {}
     for finding in findings:
         where = ""

@@ -15,7 +15,7 @@ def section(report: Report) -> Section | None:
     """Cost by group and gap at each epsilon; None where no method ran at two of them."""
     if not report.sweep:
         return None
-    # A table for each row of epsilons, which are its columns: gaps first, then costs by group.
+    # One table for all sweeps over the same epsilons, which are its columns: gaps, then costs.
     deltas: dict[float, None] = {}
     gaps: dict[tuple[float, ...], list[tuple[Cell, ...]]] = {}
     costs: dict[tuple[float, ...], list[tuple[Cell, ...]]] = {}

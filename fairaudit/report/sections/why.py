@@ -18,7 +18,7 @@ _STATISTICS = {
 
 
 def section(report: Report) -> Section | None:
-    """The section on what harms a group in a step; None where checkpoints were not read."""
+    """The section on what a step does to each group; None where checkpoints were not read."""
     decomposition = report.diagnostics.decomposition
     if decomposition is None:
         return None
@@ -34,7 +34,10 @@ def section(report: Report) -> Section | None:
 
 
 def _parts(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
-    """A table of what direction, magnitude and noise of a step add to each group's loss."""
+    """A table of what direction, magnitude and noise of a step add to each group's loss.
+
+    Nothing where no arm has such a reading.
+    """
     rows: list[tuple[Cell, ...]] = []
     for arm, of_arm in causes.items():
         for group in of_arm.groups:
@@ -58,7 +61,7 @@ def _parts(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
 
 
 def _claims(decomposition: Decomposition) -> Iterator[Block]:
-    """A table of the papers' claims that this audit could check, with the verdicts."""
+    """A table of the papers' claims that this audit could check, with verdicts; nothing if none."""
     rows: list[tuple[Cell, ...]] = []
     for claim in decomposition.claims:
         statement, source = plain(claim.statement, 200), plain(claim.source, 80)
@@ -80,7 +83,10 @@ def _claims(decomposition: Decomposition) -> Iterator[Block]:
 
 
 def _bounds(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
-    """A table of lower bounds on a step's cost to one group over another, beside the truth."""
+    """A table of lower bounds on how much more a step costs one group than another.
+
+    Beside each stands the true difference. Nothing where no bound was read.
+    """
     rows: list[tuple[Cell, ...]] = []
     for arm, of_arm in causes.items():
         for bound in of_arm.bounds:
