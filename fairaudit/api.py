@@ -203,7 +203,7 @@ def _import_name(value: object, option: str) -> object:
     """Code of the user's own as ``module:attribute``, by which workers import it.
 
     It is looked for in the module that defines it, then in all imported ones. What is no code, as a
-    name, is given back as it is, a method of the catalog by its name.
+    name, is given back as it is; a built-in method becomes its name.
 
     Args:
         value: A function, a class, a MethodSpec or anything else.

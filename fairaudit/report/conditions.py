@@ -401,7 +401,10 @@ def _health_findings(report: Report) -> Iterator[Finding]:
 
 
 def _undertrained_reference(report: Report) -> Iterator[Finding]:
-    """A finding if the reference predicts worse than scikit-learn's baseline on the same rows."""
+    """A finding if the reference predicts worse than scikit-learn's baseline on the same rows.
+
+    Then a cost against that reference says nothing.
+    """
     check = report.sklearn_baseline
     reference, baseline = check.reference_accuracy, check.baseline_accuracy
     if check.undertrained and reference is not None and baseline is not None:
@@ -449,7 +452,10 @@ def _rising_loss(
     arm: ArmFacts,
     comparison: Comparison,
 ) -> Iterator[Finding]:
-    """A finding if the last quarter of training has a larger mean loss than the first half."""
+    """A finding if the last quarter of training has a larger mean loss than the first half.
+
+    Nothing of fewer than four epochs, or where losses were not read.
+    """
     losses = _training_losses(report, arm.key)
     if len(losses) < 4:
         return

@@ -72,7 +72,10 @@ def cost_chart(report: Report) -> Chart | None:
 
 
 def sweep_chart(report: Report) -> Chart | None:
-    """The gap, and the largest cost of a group, at each epsilon; None without a sweep."""
+    """The gap, and the largest cost of a group, at each epsilon, by the first grouping.
+
+    None where no method ran at several epsilons.
+    """
     first = report.data.groupings[0].name
     compared = {(c.arm, c.reference): c for c in report.costs if c.grouping == first}
     sweeps = [sweep for sweep in report.sweep if sweep.grouping == first]

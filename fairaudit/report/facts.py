@@ -148,7 +148,8 @@ class Schedule(Part):
         """The steps whose parameters are kept, so that they can be read after training.
 
         Args:
-            every: Every how many steps; None: eight steps spread from the first to the last.
+            every: Every how many steps; None: eight spread from the first to the last, or all steps
+                where there are fewer.
         """
         if every is not None:
             return tuple(range(0, self.steps, every))
@@ -296,8 +297,8 @@ class ArmPlan(Part):
         repeats: Private runs per seed; 1 for a reference.
         shares_samples: Its first repeat trains on the reference's Poisson sample (paired arms); a
             self-check arm draws its own.
-        capability: That trains it by code which options name, at settings of that code's; "": the
-            program itself trains it.
+        capability: Name of the capability that trains it by code of the user's own, whose settings
+            are that code's; "": the program itself trains it.
         step_by_rule: Its step is set by the rule that reads the noise, so that a larger epsilon
             makes it longer.
     """
@@ -354,8 +355,8 @@ class Study(Part):
 
     Args:
         name: Of the capability.
-        comparisons: Of its recipes, by grouping.
-        ways: Audits beside the report's.
+        comparisons: What it measured on them, by grouping.
+        ways: The audit's arms trained once more, see :class:`Way`.
     """
 
     name: str

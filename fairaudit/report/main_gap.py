@@ -63,6 +63,8 @@ def detected_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
 def detected_pair(comparison: Comparison) -> tuple[str, str] | None:
     """Two groups whose excess risks are detected to differ, the larger first.
 
+    They are the pair whose difference readings of checkpoints are to explain.
+
     None where no difference is detected, and where the first group's own excess risk is not above
     zero: then there is no cost to explain.
     """

@@ -142,7 +142,7 @@ class Report(Part):
 
     @property
     def every_arm(self) -> tuple[ArmFacts, ...]:
-        """The arms of the audit, then the arms of every way."""
+        """The arms of the audit, then those of every way (at default settings beside a search)."""
         arms = list(self.arms)
         for way in self._ways:
             arms += way.arms
@@ -150,7 +150,7 @@ class Report(Part):
 
     @property
     def every_comparison(self) -> tuple[Comparison, ...]:
-        """The comparisons, then those of arms trained at default settings beside a search."""
+        """The comparisons of the audit, then those of every way."""
         comparisons = list(self.comparisons)
         for way in self._ways:
             comparisons += way.comparisons
@@ -214,7 +214,8 @@ class Report(Part):
     ) -> bool:
         """Whether these arms are the very same trainings, or given predictions, in both reports.
 
-        Then no number of theirs has changed between the reports, whatever its interval.
+        Only then are equal numbers of both reports unchanged; of other trainings they are equal by
+        chance.
 
         Args:
             other: The report to compare with.

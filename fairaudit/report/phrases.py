@@ -22,7 +22,7 @@ class Phrase:
     Args:
         when: The condition, in words.
         text: The sentence, without its full stop. ``{a}`` and ``{b}`` are the groups, ``{of}`` is
-            what is lost, ``{what}`` the gap or the cost over all rows, ``{reason}`` the finding's;
+            what is lost, ``{answer}`` a class, ``{reason}`` a name or why something is not known;
             every number stands by its name, with how it is written: nothing for number and
             interval with their unit, ``plain`` for no unit, ``bare`` for neither unit nor
             interval, ``rate``, ``value``, ``high`` and ``percent``.
@@ -246,7 +246,7 @@ class _Number:
     unit: str
 
     def __format__(self, form: str) -> str:
-        """The number as a phrase asks for it.
+        """The number as a phrase asks for it, by what follows the colon, as ``{size:plain}``.
 
         ``{size}`` is with interval and unit, ``plain`` without the unit, ``bare`` the number alone;
         ``value`` and ``high`` are the estimate and the upper end with their unit, ``rate`` is the

@@ -46,7 +46,7 @@ FORMATS = (*TEXTS, *PICTURES)
 
 
 def rendered(report: Report, name: str) -> str:
-    """The report in one of :data:`TEXTS`."""
+    """The text of a report in the format ``name``, one of :data:`TEXTS`."""
     if name == JSON:
         return to_json(report)
     return RENDERINGS[name].render(report)

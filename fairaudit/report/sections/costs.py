@@ -105,7 +105,7 @@ def _row(
     verdict = plain(reading(gap, direction(comparison, gap)), 80) or UNKNOWN
     size = Quantity(gap.size, scale)
     if not gap.gated:
-        # Without its interval, which would contradict the words "cannot tell" beside it.
+        # Without its interval, which would say more than the words "cannot tell" beside it.
         verdict += f"; never gated: {plain(gap.reason, 60)}"
         if gap.size.value is not None:
             size = bare(gap.size.value, scale)

@@ -50,7 +50,7 @@ def section(report: Report) -> Section | None:
 def _measures(report: Report, comparison: Comparison) -> list[str]:
     """The costs whose gap is shown in parts: of every group, then of those with a finding on a gap.
 
-    The first are loss and accuracy, the others costs in rates.
+    The first are those of accuracy and loss, the others costs in rates.
     """
     of_all = list(beside_constant())
     named = []
@@ -83,8 +83,8 @@ def _rows(report: Report, comparison: Comparison) -> Iterator[tuple[Cell, ...]]:
 def _cells(report: Report, split: Split) -> tuple[Cell, ...]:
     """The cells of one cost or gap: what it is, with its unit; step, clipping and noise.
 
-    Under clipping stands whichever part is neither step nor noise; a part that there is not is
-    undefined.
+    Under clipping stands whichever part is neither step nor noise. Where it includes the step, or
+    there are no steps, the cell of the step is undefined.
     """
     scale = scale_of(split.metric)
     numbers = {"step": NOTHING}

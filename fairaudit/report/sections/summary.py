@@ -41,7 +41,7 @@ def _heading(
 ) -> Words:
     """The first line of a method: its title, a badge if it is unhealthy, verdict and its rules."""
     words: list[Inline] = [Strong(_title(report, arm))]
-    if any(finding.question == "works" for finding in findings):  # it says that it works ill
+    if any(finding.question == "works" for finding in findings):  # all of them say that it does not
         words += [" ", Badge("inconclusive", "UNHEALTHY")]
     outcome = verdicts(report.gates).get(arm.key)
     if outcome is not None:
