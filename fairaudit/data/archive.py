@@ -94,6 +94,7 @@ def open_archive(path: Path, options: ImageOptions) -> Archive:
     table, ignored = {}, []
     for name, parts in columns.items():
         first = parts[0]
+        # One number or text for each row.
         is_column = first.shape[1:] in ((), (1,)) and first.shape and first.dtype.kind in _KINDS
         if name != image and not is_column:
             ignored.append(name)
@@ -138,7 +139,11 @@ def open_archive(path: Path, options: ImageOptions) -> Archive:
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Name -> array of an npz file; one that unpacks to far more than its size is refused."""
+    """Read an npz file: name -> array.
+
+    Raises:
+        DataError: It is damaged, holds Python objects, or unpacks to far more than its size.
+    """
     arrays = {}
     try:
         with zipfile.ZipFile(path) as archive:

@@ -70,7 +70,7 @@ class Notice:
         code: Stable, snake_case; for scripts.
         message: One line for people; names and counts only, never a row's values.
         fix: What to do about it, or "".
-        level: ``warning`` (may bias the audit) or ``notice`` (done and said).
+        level: ``warning`` (may bias the audit) or ``notice`` (tells what was done).
     """
 
     code: str
@@ -86,8 +86,9 @@ class Grouping:
     Args:
         name: The column, or ``a x b`` for an intersection.
         groups: Group of each row, ``[N]`` in ``0..K-1``.
-        names: Group names, ``[K]``; a public schema.
-        missing: Index of the level that holds rows without a group, or None.
+        names: Group names, ``[K]``; taken to be publicly known.
+        missing: Index of the group of rows without a value, named ``(missing)``; None if there is
+            none.
     """
 
     name: str
@@ -115,7 +116,8 @@ def first_grouping(groupings: Sequence[Grouping], n_rows: int) -> Grouping:
 class Dataset:
     """A table, or images as a table of one column, read and checked before any split or encoding.
 
-    Rows that cannot be used (no label) are already gone and counted.
+    Rows that cannot be used (no label) are already gone and counted. Counts by group name are by
+    the groups of the first grouping.
 
     Args:
         name: File name, for people.
@@ -132,8 +134,8 @@ class Dataset:
         groupings: The first steers stratification, balance and the methods that read groups.
         split: Per row 0 train, 1 test when ``--split-column`` gives it, else None.
         rows_read, columns_read: Rows and columns of the file.
-        dropped_rows: reason -> group name -> count (first grouping).
-        missing: column -> group name -> count of missing values (first grouping).
+        dropped_rows: reason -> group name -> count of rows.
+        missing: column -> group name -> count of missing values.
         dropped_columns: column -> reason.
         duplicate_rows: Rows that repeat an earlier row in all features, group columns and the
             label.
@@ -142,7 +144,7 @@ class Dataset:
         favourable: Index of the outcome that people want; the positive class where that is assumed.
         favourable_origin: Who said so; see :class:`fairaudit.data.infer.LabelColumn`.
         declared: feature column -> what is publicly known of it; nothing is learned of these.
-        outside: column -> group name -> count of values that are not as declared (first grouping).
+        outside: column -> group name -> count of values that are not as declared.
         unpredicted: grouping name -> group name -> rows without a prediction, where predictions are
             given and not made by an audit.
     """
@@ -219,7 +221,7 @@ class Split:
 
     Args:
         seed: The seed that drew it.
-        train: Training rows after undersampling, ``[n_train]``.
+        train: Training rows, after ``--balance`` and ``--keep`` took some out, ``[n_train]``.
         test: Test rows, ``[n_test]``.
     """
 
@@ -243,7 +245,7 @@ class InputRows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """One seed's model inputs, fitted on its training rows only.
+    """One seed's model inputs, made by constants of its training rows (or its student pool) only.
 
     Args:
         split: Which rows these are.

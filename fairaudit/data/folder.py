@@ -1,4 +1,7 @@
-"""A folder of images and ``metadata.csv``, which says of each what is known (ImageFolder)."""
+"""A folder of images and ``metadata.csv``, which says of each what is known.
+
+The layout is that of Hugging Face's ImageFolder.
+"""
 
 import hashlib
 import os

@@ -61,7 +61,7 @@ def require_groups(dataset: Dataset) -> None:
 def make_groupings(
     table: pa.Table, config: AuditConfig, by_label: Grouping | None = None
 ) -> tuple[tuple[Grouping, ...], tuple[Notice, ...]]:
-    """The groupings asked for, over all rows of the table, and what to say about them.
+    """Make the groupings that the options ask for, over all rows of the table.
 
     Args:
         table: Its group columns are read.
@@ -152,7 +152,7 @@ def named_pairs(texts: Sequence[str], groupings: Sequence[Grouping]) -> tuple[Na
 
 
 def restrict(grouping: Grouping, rows: Int64) -> Grouping:
-    """The grouping on ``rows`` ``[n]``, without the levels that no longer occur.
+    """The grouping on the rows ``[n]`` that are used, without groups that have none of them.
 
     Raises:
         DataError: Fewer than two named groups are left.

@@ -66,7 +66,7 @@ class RunSummary:
         rows: Usable rows.
         train, test: Rows per seed.
         features: Raw columns used.
-        inputs: Model inputs of the first seed.
+        inputs: How many inputs a model has at the first seed.
         classes: class -> rows.
         duplicate_rows: Rows that repeat an earlier one.
     """
@@ -152,7 +152,7 @@ def describe(
             judge(config, dataset)
     except FairauditError as error:
         problem, hint, would_run = error.message, error.hint, None
-    except ModuleNotFoundError as error:  # as dp_accounting, where only reports are read
+    except ModuleNotFoundError as error:  # an install that only reads reports may lack some
         problem, would_run = f"{error.name} is not installed", None
     label = dataset.label if dataset else config.label
     return Inspection(

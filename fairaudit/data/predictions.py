@@ -113,12 +113,14 @@ def load_scored(
     compared on the same records; gates about a group that lacks some do not pass.
 
     Args:
-        config: Its ``label`` names what was true; ``group`` and the options of groups apply.
+        config: Its ``label`` names the column of true labels; ``group`` and the options of groups
+            apply.
         y_pred: Column of predicted classes or of the positive class's probability, or one column of
             probabilities per class, separated by commas.
         baseline_pred: Likewise of what to compare with.
-        seed_column: Column of seeds; None: ``seed``, where there is one.
-        row_column: Column that identifies a row in all seeds; None: its place within its seed does.
+        seed_column: Column of seeds; None: a column ``seed``, where there is one.
+        row_column: Column that identifies a record at all seeds; None: its place among the rows of
+            the seed does.
 
     Raises:
         DataError: A file or a column that cannot be used. ConfigError: Options that do not fit it.

@@ -156,8 +156,8 @@ class PoolEncoder:
     docs/methods.md 5.2.
 
     Args:
-        encoder: Of the audited rows, then the public ones; it must take its lists of levels from
-            the rows that it is fitted on.
+        encoder: Encodes the audited rows and, after them, any public ones; it must take its lists
+            of levels from the rows that it is fitted to.
         audited: Groups of the audited rows by the first grouping, [N].
         public: With ``--public-data``, the encoder's rows that are the pool, and their groups or
             None; None as a whole where the pool is half of the test rows.

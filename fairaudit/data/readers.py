@@ -115,7 +115,7 @@ def open_source(path: Path) -> Source:
 
 
 def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
-    """The named columns of a file, in that order, and what to say about how they were read.
+    """Read the named columns of a file, in that order; and notices of how they were read.
 
     Raises:
         DataError: Damaged content, or no rows.

@@ -84,7 +84,7 @@ class Layout:
 
     @classmethod
     def of(cls, fields: Sequence[Field]) -> "Layout":
-        """The layout of fields; it depends on nothing else, so a released model finds it again."""
+        """The layout of fields. It follows from them alone, so a released model makes the same."""
         places = range(len(fields))
         categories = tuple(i for i in places if fields[i].kind == "category")
         numbers = Block(

@@ -151,9 +151,9 @@ class Chosen:
     Args:
         used: Row indices into the file, ascending.
         columns: Names of the feature columns.
-        dropped: reason -> group -> count.
-        missing: column -> group -> count.
-        reasons: column -> why it is dropped.
+        dropped: reason -> group -> count of rows left out, by the first grouping.
+        missing: column -> group -> count of missing values, likewise.
+        reasons: column -> why it is no feature.
         duplicate_of: For each used row, the place in ``used`` of the first row with the same
             features, groups and label.
     """
@@ -256,8 +256,8 @@ def _find_gaps(
         config: Which columns are declared, and whether the last grouping is the intersection.
 
     Returns:
-        Column or grouping -> which labelled rows lack its value, ``[n]``, for those with gaps; and
-        column -> why it is left out.
+        Column, also of groups -> which labelled rows lack its value, ``[n]``, for those with gaps;
+        and column -> why it is left out.
     """
     gaps, reasons = {}, {}
     for name in table.column_names:

@@ -110,9 +110,8 @@ def leakage_rows(dataset: Dataset, options: SplitOptions) -> Int64:
 def draw_members(dataset: Dataset, options: SplitOptions, seed: int) -> Split:
     """Draw by a fair coin for each row who is trained on at one seed of an audit of membership.
 
-    No count is fixed, in all or in a group. A row's membership then tells nothing of another's,
-    as an attacker may know who else is a member: the bound that epsilon puts on his success needs
-    that.
+    No count is fixed, in all or in a group, so a row's membership tells nothing of another's. The
+    bound that epsilon puts on an attacker's success holds only then, as he may know all others.
 
     Returns:
         The members as training rows and the others as test rows.
@@ -125,7 +124,7 @@ def draw_members(dataset: Dataset, options: SplitOptions, seed: int) -> Split:
 
 
 def largest_remainder(total: int, sizes: Int64) -> Int64:
-    """``total`` shared out in proportion to sizes, in whole numbers, none above its size.
+    """Share out ``total`` in proportion to sizes, in whole numbers, no share above its size.
 
     Ties go to the first; exact integer arithmetic, so every machine agrees.
 

@@ -79,6 +79,7 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     names = list(source.schema.names)
     _check_names(names, config)
     named = [n for n in (*config.group, config.label, config.split_column) if n is not None]
+    # A dropped column that has another part, as a group, is read all the same and is no feature.
     dropped = {n: BY_OPTION for n in config.drop if n not in named and n not in config.contrast}
     odd = []
     for field in source.schema:

@@ -47,7 +47,9 @@ def appearing(
     mode: int = 0o600,
     lasting: bool = False,
 ) -> Iterator[BinaryIO]:
-    """A file that is written in parts and has its name only when all of them are there.
+    """Open a file to write, which gets its name when the block ends without an error.
+
+    Until then it has a temporary name; after an error it is deleted, and an older file stays.
 
     Args:
         path, mode: As of :func:`write_atomically`.

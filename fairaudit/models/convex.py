@@ -226,7 +226,7 @@ class BoundedInputs:
     then claiming it of the longer row would under-noise by up to 41 %. Source: docs/methods.md 4.2.
 
     Args:
-        norm: R, or infinity for no clipping.
+        norm: The clipping bound, or infinity for no clipping.
         intercept: b, the constant; 0 for none.
         means, deviations: Of each group [K, d], subtracted and divided by before clipping; None to
             leave inputs as they are.

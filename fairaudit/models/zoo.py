@@ -39,8 +39,8 @@ def make_model(
     ``logistic`` is softmax regression. ``mlp`` has the given hidden widths. ``cnn`` has two
     convolutions of 32 and 16 channels, 3 x 3, no padding, no pooling, as the code behind Esipova et
     al. 2023; it reads images channels first. ``logistic-squashed`` feeds sigmoids of the logits
-    into the cross-entropy, as that code does on Dutch: a loss that cannot fall below 0.31 nats,
-    offered for reproduction only.
+    into the cross-entropy, as that code does on the Dutch census: a loss that cannot fall below
+    0.31 nats, offered for reproduction only.
 
     Args:
         name: One of MODELS.
