@@ -1,4 +1,8 @@
-"""The trained model on held-out rows, against what the audit lets expect of one training."""
+"""The released model's accuracy on held-out rows, beside what the audit's seeds let expect of it.
+
+The audit has an accuracy at each of its seeds; one more training like these lies in a prediction
+interval. A model outside of it is not like those that were audited.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -11,20 +15,20 @@ from fairaudit.data.dataset import Dataset, Int64
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import Ends
 
-LEVEL = 0.95  # of the interval that a released model is held against
+LEVEL = 0.95  # the probability with which one new training lies in all groups' intervals
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """One group's accuracy.
+    """The released model's accuracy on one group's held-out rows.
 
     Args:
-        grouping, group: Whose; ("", "") is all rows.
-        rows: Held out.
-        accuracy: None without rows.
-        expected: Prediction interval of one new training; None of a group without rows, of one seed
-            and where a seed is a mean of several trainings. The intervals of all groups hold
-            together for 95 % of new trainings.
+        grouping, group: Which group.
+        rows: How many rows of it were held out.
+        accuracy: Share of them that is predicted correctly; None without rows.
+        expected: Prediction interval of one new training; None where the group has no rows, the
+            audit had one seed, or a seed's figure is a mean of several trainings. The intervals of
+            all groups hold together for 95 % of new trainings.
     """
 
     grouping: str
@@ -35,7 +39,7 @@ class HeldOut:
 
     @property
     def is_inside(self) -> bool | None:
-        """Whether the accuracy is as expected; None where that cannot be said."""
+        """Whether the accuracy lies in the expected interval; None where one of them is missing."""
         if self.accuracy is None or self.expected is None:
             return None
         return self.expected.low <= self.accuracy <= self.expected.high
@@ -44,14 +48,15 @@ class HeldOut:
 def prediction_interval(
     values: Sequence[float], *, among: int = 1, least_sd: float = 0.0
 ) -> Ends | None:
-    """Where one more fraction lies with 95 % probability, seeds being independent and about normal.
+    """Where the accuracy of one more training lies with 95 % probability, by those of S seeds.
 
-    ``mean +- t_{S-1} s sqrt(1 + 1/S)``: of one training, not of the mean of many.
+    It is ``mean +- t_{S-1} s sqrt(1 + 1/S)``, cut to 0..1, for seeds that are independent and about
+    normal: the interval of one training, not of the mean of many. None for fewer than two seeds.
 
     Args:
-        values: One for each seed.
+        values: The accuracy at each seed.
         among: How many such intervals share the 5 %.
-        least_sd: Taken for s where that is smaller.
+        least_sd: Taken for s where s is smaller.
     """
     seeds = len(values)
     if seeds < 2:
@@ -72,14 +77,14 @@ def held_out(
     rows: Int64,
     probabilities: NDArray[np.float32],
 ) -> list[HeldOut]:
-    """Accuracy by group on some rows, beside what the audit's seeds let expect of one training.
+    """The model's accuracy in each group of each grouping, beside what the audit lets expect of it.
 
     Args:
         report: Of the audit.
-        arm: Key of the arm in it.
+        arm: Key of the model's arm in it.
         dataset: The data.
-        rows: Of the data, [n].
-        probabilities: On them, [n, Y].
+        rows: The held-out rows, as places in the data, [n].
+        probabilities: What the model predicts of them, [n, Y].
     """
     correct = probabilities.argmax(1) == dataset.labels[rows]
     repeats = next(facts.repeats for facts in report.arms if facts.key == arm)
@@ -98,7 +103,8 @@ def held_out(
                 accuracy = float(right.mean())
             if len(right) and len(seeds) > 1 and not is_mean:
                 least = pooled_sd(by_arm.values())
-                # Other rows than any seed's: at least the spread of so many rows' mean.
+                # Where no split is given, these are other rows than any seed's test rows. So s is
+                # at least the standard error of a share over so many rows.
                 if dataset.split is None:
                     share = float(np.mean(seeds))
                     least = max(least, math.sqrt(share * (1.0 - share) / len(right)))
@@ -120,7 +126,7 @@ def accuracies(
     grouping: str,
     group: str,
 ) -> dict[str, tuple[float, ...]]:
-    """Arm -> a group's accuracy at each seed, the references' too; seeds without one left out."""
+    """Key of each arm, references too -> the group's accuracy at each seed where it has one."""
     by_group: dict[str, tuple[float, ...]] = {}
     for comparison in report.comparisons:
         for measure in comparison.by_group if comparison.grouping == grouping else ():
@@ -135,7 +141,10 @@ def accuracies(
 
 
 def pooled_sd(by_arm: Iterable[Sequence[float]]) -> float:
-    """The standard deviation over seeds, of all arms together; 0 where none has two seeds."""
+    """The standard deviation over seeds by the mean variance of all arms; 0 where none has two.
+
+    A few seeds of one arm may lie close together by chance: no arm is taken to spread less.
+    """
     variances = [np.var(seeds, ddof=1) for seeds in by_arm if len(seeds) > 1]
     if variances:
         return math.sqrt(float(np.mean(variances)))

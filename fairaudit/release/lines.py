@@ -15,7 +15,7 @@ from fairaudit.report.verdicts import worst
 
 
 def plan_lines(plan: ReleasePlan) -> Iterator[str]:
-    """Lines on what will be trained for release, and on whose report it rests."""
+    """Lines before the training: what is trained, its epsilon, and what the audit's rules said."""
     arm, training, report = plan.arm, plan.training, plan.report
     epsilon = arm.privacy.headline
     assert epsilon is not None
@@ -36,7 +36,10 @@ def plan_lines(plan: ReleasePlan) -> Iterator[str]:
 
 
 def held_out_lines(checks: Sequence[HeldOut], kept: str) -> Iterator[str]:
-    """Accuracy by group of the trained model, beside what the audit lets expect of one training."""
+    """Lines after the training: each group's held-out accuracy, beside where it was expected.
+
+    ``kept``: path of the file that holds the same.
+    """
     yield (
         "Held-out rows: accuracy of this model, and where one new training lies with 95 % "
         "probability, in all groups together"
@@ -60,7 +63,10 @@ def held_out_lines(checks: Sequence[HeldOut], kept: str) -> Iterator[str]:
 
 
 def prediction_lines(rows: int, inputs: TableInputs) -> Iterator[str]:
-    """How many rows, and what of them was not as the model knows it."""
+    """Lines after a prediction: how many rows, and warnings of values that the model does not know.
+
+    ``inputs`` has counted those that are missing, out of their range or not listed, by column.
+    """
     yield f"Predicted {numbered(rows, 'row')}"
     unlike = {"not as the model knows them": inputs.outside, "missing": inputs.missing}
     for problem, counts in unlike.items():

@@ -33,11 +33,11 @@ from fairaudit.release.model_recipe import LinearMake, NetworkMake, ReleaseRecip
 from fairaudit.release.planned import refuse_other_factory
 from fairaudit.release.train import WEIGHTS, named_tensors
 
-ROWS, IMAGES = 65_536, 1_024  # predicted at once
+ROWS, IMAGES = 65_536, 1_024  # how many rows or images are made into inputs at once
 
 
 class Predictions(NamedTuple):
-    """What a model says of some rows, ``[n, Y]``, and counts of values that it does not know."""
+    """Class probabilities ``[n, Y]`` of some rows; ``inputs`` counts values that are unknown."""
 
     probabilities: NDArray[np.float32]
     inputs: TableInputs
@@ -57,7 +57,7 @@ class ReleasedModel:
         self._network = network
 
     def predict(self, data: pd.DataFrame) -> NDArray[np.generic]:
-        """The class of each row, [n]; as :meth:`predict_proba`."""
+        """The most probable class of each row, [n]. Raises: as :meth:`predict_proba`."""
         predicted: NDArray[np.generic] = self.classes_[self.predict_proba(data).argmax(1)]
         return predicted
 
@@ -79,7 +79,7 @@ class ReleasedModel:
         return self._of_table(table).probabilities
 
     def predict_file(self, path: str | Path) -> Predictions:
-        """Of the rows of a table, or of images, in the order of the file.
+        """Predict the rows of a table file, or images, in the order of the file.
 
         Raises:
             DataError: The file cannot be read, or is not what the model reads.
@@ -100,7 +100,11 @@ class ReleasedModel:
         return self._of_images(table, images.shape, pixel_values(images.pixel_range))
 
     def _of_table(self, table: pa.Table) -> Predictions:
-        """Class probabilities of a table's rows, ``[n, Y]``, some rows at a time."""
+        """Predict the rows of a table, ``ROWS`` at a time.
+
+        Raises:
+            DataError: A column that the model reads is missing, or cannot be read.
+        """
         inputs = TableInputs(self.recipe.columns, table.column_names)
         plain, unreadable, _ = plain_table(table)
         for column in self.recipe.columns:
@@ -112,13 +116,23 @@ class ReleasedModel:
         return Predictions(np.concatenate(pieces), inputs)
 
     def _of_images(self, table: pa.Table, shape: Shape, scaled: NDArray[np.float32]) -> Predictions:
-        """Class probabilities ``[n, Y]`` of images; ``scaled`` maps a pixel's byte to its input."""
+        """Predict images, ``IMAGES`` at a time.
+
+        Args:
+            table: Has them in its first column of images.
+            shape: Height, width and channels that the model reads.
+            scaled: Byte of a pixel -> the model's input, [256].
+
+        Raises:
+            DataError: The images are of another shape.
+        """
         name = image_columns(table.schema)[0]
         actual = shape_of(table.schema.field(name).type)
         if actual != shape:
             raise DataError(f"the images are {actual}, and the model reads {shape}")
         pixels = pixels_of(table.column(name))
         make = self.recipe.model
+        # A model that knows no neighbours of a pixel is given each image as a row of numbers.
         as_rows = not (isinstance(make, NetworkMake) and sees_images(make.model))
         pieces = []
         for at in range(0, len(pixels), IMAGES):
@@ -127,7 +141,10 @@ class ReleasedModel:
         return Predictions(np.concatenate(pieces), TableInputs((), ()))
 
     def _probabilities(self, inputs: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Inputs ``[n, d]`` -> ``[n, Y]``; where one is not finite all classes are equal."""
+        """Class probabilities ``[n, Y]`` of inputs ``[n, ...]``.
+
+        Where the model says nothing finite of a row, every class is as probable as any other.
+        """
         features = torch.from_numpy(np.ascontiguousarray(inputs))
         groups = torch.zeros(len(features), dtype=torch.int64)
         stacked = self._network.probabilities(features, groups)
@@ -174,9 +191,17 @@ def _network(
     tensors: dict[str, NDArray[Any]],
     model: str | None,
 ) -> Stacked:
-    """The network with the stored parameters; refused where its code or shapes differ.
+    """Make the network of a recipe with its stored parameters.
 
-    ``model``: the factory that the user names, or None.
+    Args:
+        recipe: What the folder says of the model.
+        make: The part of it that describes the network.
+        tensors: Name -> stored values of a parameter or buffer.
+        model: ``module:factory`` that the user names, or None.
+
+    Raises:
+        ConfigError: The factory is not named by the user, or its code is not what was trained.
+        DataError: The stored tensors do not fit the network.
     """
     refuse_other_factory(make.model, model)
     if model is not None and code_digest([model.partition(":")[0]]) != make.code_sha256:
@@ -202,7 +227,7 @@ def _network(
         len(recipe.classes),
         make.hidden,
         make.activation,
-        stream=0,
+        stream=0,  # any start will do: the stored values replace it
     )
     named = named_tensors(module)
     if named.keys() != tensors.keys():
@@ -217,16 +242,17 @@ def _network(
 
 
 def _unlike(part: str) -> DataError:
+    """The error that the stored tensors do not fit the recipe, in which part."""
     return DataError(f"{MODEL} does not hold what {RECIPE} says: {part}", CHANGED)
 
 
 def write_predictions(model: ReleasedModel, data: Path, out: Path) -> Predictions:
-    """Predict a file into a table: ``prediction``, then ``probability_CLASS`` of every class.
+    """Predict a file, and write a table: ``prediction``, then ``probability_CLASS`` of every class.
 
     Args:
         model: The released model that predicts.
-        data: As of :meth:`ReleasedModel.predict_file`.
-        out: ``.parquet`` or ``.csv``; it appears whole or not at all.
+        data: A table or images, as of :meth:`ReleasedModel.predict_file`.
+        out: Path that ends in ``.parquet`` or ``.csv``; the file appears whole or not at all.
 
     Raises:
         DataError: As of :meth:`ReleasedModel.predict_file`. OutputError: The file cannot be

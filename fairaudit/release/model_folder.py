@@ -15,7 +15,7 @@ from fairaudit.io.reading import read_file
 
 MODEL, RECIPE, PRIVACY = "model.safetensors", "recipe.json", "privacy.json"
 CARD, EVIDENCE = "MODEL_CARD.md", "evidence.json"
-# No file of a model is larger; read before anything else is believed.
+# The files of a model's folder, and the most bytes of each: a larger one is refused unread.
 MOST_BYTES = {
     MODEL: 4 * 2**30,
     RECIPE: 64 * 2**20,
@@ -23,14 +23,15 @@ MOST_BYTES = {
     PRIVACY: 64 * 2**20,
     CARD: 2**20,
 }
+# The hint of every error about a folder that is damaged or was changed.
 CHANGED = "restore the folder that `fairaudit train` wrote, or train again"
 
 
 def refuse_taken(out: Path) -> None:
-    """Refuse a folder that is there: a model is written once, into a folder of its own.
+    """Refuse a path where something is already: a model is written once, into a new folder.
 
     Raises:
-        OutputError: It exists, or could not be made.
+        OutputError: It exists, or a folder cannot be made there.
     """
     if os.path.lexists(out):
         raise OutputError(f"{out} exists", hint="name a folder that does not, with --out")
@@ -38,7 +39,13 @@ def refuse_taken(out: Path) -> None:
 
 
 def write_folder(out: Path, files: Mapping[str, bytes]) -> None:
-    """Write all files, then give the folder its name; until then it has another one beside.
+    """Write the files into a new folder ``out``, which appears whole or not at all.
+
+    Until all of them are written it has another name beside.
+
+    Args:
+        out: The folder; it must not be there.
+        files: Name -> content.
 
     Raises:
         OutputError: The folder exists, is not writable, or the disk is full.
@@ -65,7 +72,7 @@ def write_folder(out: Path, files: Mapping[str, bytes]) -> None:
 
 
 def as_json(content: Mapping[str, object]) -> bytes:
-    """A file's content; sorted, so that equal contents are equal files."""
+    """The bytes of a JSON file; keys are sorted, so that equal contents are equal files."""
     text = json.dumps(
         content,
         sort_keys=True,
@@ -77,9 +84,9 @@ def as_json(content: Mapping[str, object]) -> bytes:
 
 
 def read_folder(folder: Path) -> dict[str, bytes]:
-    """Model and recipe, as their digests in the evidence say.
+    """Read all files of a model's folder, name -> content, checked by the digests in the evidence.
 
-    The evidence is not signed: whoever can write it can change all of them together.
+    The evidence is not signed: whoever can write it can change all files together.
 
     Raises:
         DataError: No model's folder, a file that is too large, or one that was changed.

@@ -27,7 +27,14 @@ class Images(Part):
 
 
 class NetworkMake(Part):
-    """A network: built in, or a factory's, known by its name and a digest of its code."""
+    """A network, built in or made by a factory of the user's own.
+
+    Args:
+        model: Name of the built-in network, or ``module:factory``.
+        hidden: Widths of an ``mlp``'s layers; empty for others.
+        activation: Of a built-in network.
+        code_sha256: Digest of the factory's code; "" for a built-in network.
+    """
 
     make: Literal["network"]
     model: str
@@ -37,10 +44,13 @@ class NetworkMake(Part):
 
 
 class LinearMake(Part):
-    """Logistic regression on inputs that are clipped to a norm, a constant appended.
+    """Logistic regression on inputs that are clipped to a norm and get a constant as one more.
 
     Args:
-        same_for_all: It says the same of every row: what a search kept diverged in training.
+        feature_norm: The largest L2 norm of an input row.
+        intercept: The constant; 0: none is appended.
+        same_for_all: Whether it says the same of every row, for the training that a search kept
+            diverged.
     """
 
     make: Literal["linear"]
@@ -50,7 +60,11 @@ class LinearMake(Part):
 
 
 class ReleaseRecipe(Part):
-    """``recipe.json``; nothing in it is learned of rows but what ``fitted`` lists."""
+    """``recipe.json``: all that turns a row into a prediction, beside the weights.
+
+    Nothing in it is learned from rows but what ``fitted`` lists. A model reads ``columns`` of a
+    table or ``images``, never both. ``label_type`` is the Arrow type of the label column.
+    """
 
     format: Literal[1] = 1
     fairaudit: str
@@ -64,33 +78,34 @@ class ReleaseRecipe(Part):
 
     @model_validator(mode="after")
     def _has_inputs(self) -> "ReleaseRecipe":
+        """Refuse a recipe that has both columns and images, or neither."""
         if bool(self.columns) == bool(self.images):
             raise ValueError("inputs are columns or images")
         return self
 
     @property
     def labels(self) -> pa.Array:
-        """The classes as the label column has them, [Y]."""
+        """The classes as values of the label column's type, [Y]."""
         return pa.array(self.classes, pa.string()).cast(pa.type_for_alias(self.label_type))
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of a record as the model is given it, (d,) or (H, W, C)."""
+        """The shape of one record's inputs: (d,) of a table, (H, W, C) of images."""
         if self.images is None:
             return (sum(len(column.inputs) for column in self.columns),)
         return self.images.shape
 
 
 class TableInputs:
-    """Rows of any table as a recipe's inputs, and how many values were not as it knows them.
+    """Makes rows of any table into a recipe's inputs, and counts values that it does not know.
 
     Args:
         columns: Of the recipe.
         present: Names of the columns of the table that is to be read.
 
     Attributes:
-        outside: Of the rows so far: column -> values that are not as listed or within the range.
-        missing: The same of missing values.
+        outside: Column -> how many values, of the rows so far, are not listed or out of the range.
+        missing: Column -> how many values, of the rows so far, are missing.
 
     Raises:
         DataError: A column is not there.
@@ -126,7 +141,7 @@ class TableInputs:
             table: In plain types; columns that the recipe lacks are not read.
 
         Raises:
-            DataError: A column holds something else.
+            DataError: A column of numbers holds none.
         """
         values = [self._read(column, table.column(column.name)) for column in self._columns]
         rows = np.zeros((table.num_rows, self._layout.width), np.uint8)
@@ -138,7 +153,10 @@ class TableInputs:
         return out
 
     def _read(self, spec: Column, column: pa.ChunkedArray) -> Float64 | Int64:
-        """A column's values ``[n]`` as in training; counts missing ones and those out of range."""
+        """A column's values ``[n]`` as in training: numbers, NaN for missing, or codes of levels.
+
+        Counts values that are missing, out of the range or not listed.
+        """
         name, kind = spec.name, kind_of(column.type)
         values: Float64 | Int64
         beyond = np.zeros(len(column), np.bool_)

@@ -1,4 +1,4 @@
-"""The command that trains what was audited."""
+"""The ``fairaudit train`` command after an audit, and whether the audit's rules allow it."""
 
 import shlex
 
@@ -8,7 +8,10 @@ from fairaudit.report.verdicts import Outcome, worst
 
 
 def outcomes_of(report: Report, arm: str) -> dict[str, Outcome]:
-    """Rule -> what it says of an arm; of all, where it judges nothing of the arm."""
+    """Text of each rule -> its outcome for one arm: the worst of the numbers that it judges there.
+
+    Of a rule that judges no number of the arm it is the outcome for the whole report.
+    """
     outcomes = {}
     for gate in report.gates:
         own = [target.outcome for target in gate.targets if target.arm == arm]
@@ -17,21 +20,23 @@ def outcomes_of(report: Report, arm: str) -> dict[str, Outcome]:
 
 
 def gates_pass(report: Report, arm: str) -> bool:
-    """Whether no rule of a finished audit stands against an arm; without rules none does."""
+    """Whether the audit is complete and every rule, if there is one, passes for the arm."""
     passing = {"pass"}.issuperset(outcomes_of(report, arm).values())
     return report.status == "complete" and passing
 
 
 def next_command(report: Report, path: str, arm: str = "") -> str:
-    """What trains an arm of a report; "" where it would be refused.
+    """The command that trains an arm of a report for release; "" where it would be refused.
 
     Args:
         report: Of an audit.
         path: Of its ``report.json``.
-        arm: Its key; "" for the first that has a guarantee.
+        arm: Key of the arm; "" for the first that has an established guarantee.
     """
+    # Nothing was trained, or columns were not declared, so something is learned from rows.
     if report.training is None or report.data.fitted:
         return ""
+    # Neither controls, which read another arm's series, nor self-checks ("#" in the key).
     trained = [
         candidate
         for candidate in report.arms
@@ -54,5 +59,5 @@ def next_command(report: Report, path: str, arm: str = "") -> str:
     if is_factory(model):
         words += ["--model", model]
     if report.config["data"].value is None:
-        words += ["--data", "FILE"]
+        words += ["--data", "FILE"]  # a DataFrame was audited, which has no path
     return shlex.join([*words, "--out", "model"])

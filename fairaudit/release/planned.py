@@ -24,27 +24,27 @@ from fairaudit.report.facts import ArmFacts, Training
 from fairaudit.report.load import parsed, report_bytes
 from fairaudit.report.model import Report
 
-# What this version computes again and must find as audited.
+# Fields of an arm's privacy that this version computes again and must find as they were audited.
 _GUARANTEED = {"guarantee", "event", "epsilon", "delta"}
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked for.
+    """The options of ``fairaudit train``.
 
     Args:
-        report: Path of a stored report.
-        method: Its name.
-        variant: A form of it, or None.
-        epsilon: Of a sweep's arms, the one with this target; None where there is one.
+        report: Path of the audit's report.
+        method: Name of the audited method to train.
+        variant: Name of a published form of it; None: the method itself.
+        epsilon: Target of the arm to train; None where only one was audited.
         data: Where the data lie now; None: where they lay for the audit.
         model: ``module:factory`` of the user's own model: its code is run, so the user names it and
-            the report does not.
-        despite_change: Other data than the audited ones.
-        despite_gates: Rules that do not pass.
-        fitted: Preprocessing that is an exact function of training rows.
+            the report does not. None: a built-in model.
+        despite_change: Whether to train on other data than the audited ones.
+        despite_gates: Whether to train though a rule does not pass.
+        fitted: Whether to accept preprocessing that is an exact function of training rows.
         out: Where the model shall be: columns too large for memory take space on that disk
-            meanwhile.
+            meanwhile. None: the audit's output folder.
         device: Where to compute, ``auto``, ``cpu`` or ``cuda``; noise is drawn on the CPU all the
             same.
     """
@@ -69,11 +69,11 @@ class ReleasePlan:
     Args:
         config: Options of the audit that say how data are read and models are made.
         dataset: The data.
-        arm: As the report has it.
+        arm: The audited arm, with its numbers and guarantee.
         training: How long it trains, and at which delta.
-        report: The audit.
-        report_sha256: Of its file.
-        overrides: Options without which this would have been refused.
+        report: The audit's.
+        report_sha256: Digest of the report's file.
+        overrides: Options, as ``--despite-gates``, without which this would have been refused.
     """
 
     config: AuditConfig
@@ -86,7 +86,7 @@ class ReleasePlan:
 
     @property
     def by_pool(self) -> bool:
-        """Whether inputs are scaled by a public pool."""
+        """Whether inputs are encoded by what a student pool shows, and not by training rows."""
         return Need.PUBLIC_POOL in find(self.arm.method).needs
 
 
@@ -180,14 +180,14 @@ def plan_release(request: Request) -> ReleasePlan:
 
 
 def refuse_other_factory(model: str, named: str | None) -> None:
-    """Refuse to run code that a file names unless the user names the same.
+    """Refuse to run a model's code that only a file names: the user must name the same.
 
     Args:
-        model: What the file names.
-        named: ``--model`` of the command line.
+        model: What the file names: a built-in model, or ``module:factory``.
+        named: What the user names by ``--model``; None: nothing, which a built-in model needs not.
 
     Raises:
-        ConfigError: They differ.
+        ConfigError: They differ, or the user does not name a factory.
     """
     if named is None and is_factory(model):
         raise ConfigError(
@@ -199,7 +199,12 @@ def refuse_other_factory(model: str, named: str | None) -> None:
 
 
 def _audited(report: Report, request: Request) -> ArmFacts:
-    """The one arm of the report of that method, variant and epsilon, or a refusal."""
+    """The one arm of the report that has the requested method, variant and epsilon.
+
+    Raises:
+        ConfigError: None has, or several.
+        PrivacyError: It is of a trainer of the user's own.
+    """
     found, known = [], []
     for arm in report.arms:
         is_claimed = arm.privacy.guarantee is Guarantee.CLAIMED
@@ -227,7 +232,12 @@ def _audited(report: Report, request: Request) -> ArmFacts:
 
 
 def _config(report: Report, arm: ArmFacts, request: Request) -> AuditConfig:
-    """The audit's options, for this arm alone; its numbers are those of the report."""
+    """The options to train one arm: the audit's, with the report's numbers and the request's paths.
+
+    Raises:
+        ConfigError: A DataFrame was audited and no file is named; an option is not of this
+            version.
+    """
     values: dict[str, object] = {name: option.value for name, option in report.config.items()}
     # Not of this training: back to their defaults.
     others = ["leakage", "leakage_seeds", "self_check", "preset", "variant"]
@@ -270,10 +280,13 @@ def _arm(
     config: AuditConfig,
     dataset: Dataset,
 ) -> Arm:
-    """The audited arm, with its guarantee as this version computes it from its numbers.
+    """Plan the audited arm anew from its numbers, and hold it against the report.
+
+    So a report that was edited, or that another version made, promises nothing here.
 
     Raises:
-        ConfigError: It computes another one, or a number lies outside of its range.
+        ConfigError: Its guarantee or its settings are not those of the report, or a number lies out
+            of its range.
     """
     has_own_code = False
     if is_factory(config.model):
@@ -299,4 +312,5 @@ def _arm(
             f"{audited.privacy.guarantee.value}, epsilon {audited.privacy.headline}",
             hint="audit again with this version and these data",
         )
+    # By itself the arm is no part of a sweep, and its key would lack the epsilon.
     return arm.model_copy(update={"key": audited.key})

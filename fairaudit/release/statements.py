@@ -42,11 +42,13 @@ _ARITHMETIC = (
 def privacy_statement(
     plan: ReleasePlan, recipe: ReleaseRecipe, kept: Kept | None = None
 ) -> dict[str, JsonValue]:
-    """``privacy.json``: what is guaranteed, of what, and what is not.
+    """``privacy.json``: what is guaranteed, for which record, and what is not covered.
 
     Args:
-        plan, recipe: What was trained, and what it became.
-        kept: What a search kept: part of what its epsilon covers.
+        plan: What was trained.
+        recipe: How the model turns rows into predictions, with what of it was fitted on rows.
+        kept: The training that a search kept, whose settings are covered by epsilon too; None
+            without a search.
     """
     arm, training = plan.arm, plan.training
     epsilon = arm.privacy.epsilon
@@ -117,17 +119,19 @@ def privacy_statement(
 
 
 def _unit(plan: ReleasePlan) -> str:
+    """What epsilon is about, in words: a row of the file; with a given split, a training row."""
     if plan.dataset.split is None:
         return _ROW
     return _TRAINING_ROW
 
 
 def _json(event: PrivacyEvent) -> JsonValue:
+    """A privacy event as a JSON object."""
     return dict(event_to_json(event))  # type: ignore[arg-type]
 
 
 def not_covered(plan: ReleasePlan, recipe: ReleaseRecipe) -> Iterator[str]:
-    """What the guarantee's epsilon leaves out, in phrases for a list."""
+    """What epsilon does not cover, as phrases for the list in ``privacy.json`` and in the card."""
     yield from find(plan.arm.method).unprotected
     if recipe.fitted and not plan.by_pool:
         yield "preprocessing that was fitted on training rows, listed under fitted_without_privacy"
@@ -144,11 +148,11 @@ def not_covered(plan: ReleasePlan, recipe: ReleaseRecipe) -> Iterator[str]:
 
 
 def evidence(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, JsonValue]:
-    """``evidence.json``: an in-toto statement that this recipe's audit was judged by rules.
+    """``evidence.json``: an in-toto statement of what the audit's rules say of the released method.
 
     Args:
-        plan: What was trained.
-        files: Of the folder, name -> content.
+        plan: What was trained, and on which audit's report.
+        files: The other files of the folder, name -> content; the statement has their digests.
 
     Source: https://github.com/in-toto/attestation, spec/v1 and spec/predicates/test-result.md.
     """
@@ -207,7 +211,7 @@ def evidence(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, JsonVal
 
 
 def card(plan: ReleasePlan, recipe: ReleaseRecipe) -> str:
-    """The text of ``MODEL_CARD.md``, which lies beside a released model."""
+    """The text of ``MODEL_CARD.md``: the model, its use, privacy and audit, for people."""
     arm, report = plan.arm, plan.report
     epsilon = arm.privacy.headline
     assert epsilon is not None
@@ -290,5 +294,5 @@ def card(plan: ReleasePlan, recipe: ReleaseRecipe) -> str:
 
 
 def _text(name: str, limit: int = NAME_LIMIT) -> str:
-    """A name of the data as it is safe in Markdown."""
+    """A name, which may come from the data, as it is safe in Markdown, at most ``limit`` long."""
     return literal(plain(name, limit))

@@ -55,11 +55,11 @@ class Trained:
     """A model to be released, and how it did on the rows that it did not see.
 
     Args:
-        tensors: Name -> values.
+        tensors: Name -> values of a weight.
         recipe: What else a prediction needs.
-        test: Rows of the data that were held out.
-        probabilities: On them, [n, Y].
-        kept: What a search kept, or None.
+        test: The rows that were held out, as places in the data, [n].
+        probabilities: What the model predicts of them, [n, Y].
+        kept: The training that a search kept; None without a search.
     """
 
     tensors: dict[str, NDArray[np.generic]]
@@ -70,10 +70,10 @@ class Trained:
 
 
 def train_for_release(plan: ReleasePlan) -> Trained:
-    """Train the planned arm once, or its search.
+    """Train the planned arm once, or run its search, and predict the held-out rows.
 
-    A training that diverged is refused, but not one that a search kept: its score has counted that
-    it says the same of every row, and to refuse it would tell of the rows.
+    A training that diverged is refused, but not one that a search kept: it becomes a model that
+    says the same of every row, as its score has counted, for to refuse it would tell of the rows.
 
     Raises:
         ConfigError: There is no such device. TrainingError: Diverged, or out of memory.
@@ -158,18 +158,18 @@ def train_for_release(plan: ReleasePlan) -> Trained:
 
 
 def coin_split(dataset: Dataset, options: SplitOptions) -> Split:
-    """Training and test rows by one coin per row, whatever other rows there are.
+    """Draw training and test rows by a coin for each row, whatever other rows there are.
 
-    So epsilon covers a row of the file, and not of a training set that was drawn with regard to
-    others. A split that the data bring stays. ``balance`` and ``keep`` are coins, too; the rates of
-    ``balance`` are those of the groups' sizes, which count as public.
+    So epsilon covers a row of the file, and not only one of a training set that was drawn with
+    regard to the others. A split that the data bring stays. The options ``balance`` and ``keep``
+    are coins, too; the rates of ``balance`` follow from the groups' sizes, which count as public.
     """
     coins = numpy_stream(0, "split", "release")
     grouping = dataset.groupings[0]
     if dataset.split is None:
         is_test = coins.random(dataset.n_rows) < options.test_size
     else:
-        is_test = dataset.split == 1
+        is_test = dataset.split == 1  # 0: training row
     # ``chosen`` rows train or test; of those that train ``keep`` leaves some out.
     chosen = np.ones(dataset.n_rows, np.bool_)
     if options.balance:
@@ -187,9 +187,12 @@ def _task(
     prepared: SeedData,
     device: torch.device = CPU,
 ) -> Task:
-    """The one training of a release; its streams come from the operating system."""
+    """The one training of a release as a task for the arm's method.
+
+    It is made inside ``from_operating_system``, where streams follow from no seed.
+    """
     config, arm, schedule = plan.config, plan.arm, plan.training
-    seed = secrets.randbits(62)  # of what an own model draws in training; streams do not read it
+    seed = secrets.randbits(62)  # for what a model of the user's own draws; streams do not read it
     budget = DEFAULT_BUDGET
     if config.memory:
         budget = config.memory * 2**20
@@ -214,7 +217,10 @@ def _task(
 
 
 def named_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
-    """Parameters, frozen ones too, and buffers; those of the module that a user's factory made."""
+    """Name -> parameter, frozen ones too, or buffer of a network.
+
+    A module that a user's factory made stands inside a ``PerRecord``; its own names are taken.
+    """
     inner = model.inner if isinstance(model, PerRecord) else model
     return dict([*inner.named_parameters(), *inner.named_buffers()])
 
@@ -224,7 +230,13 @@ def _model(
     start: nn.Module,
     trained: TrainedReplicates,
 ) -> tuple[dict[str, NDArray[np.generic]], NetworkMake | LinearMake]:
-    """What is released: one network's parameters, or one linear model's."""
+    """What is released of a trained model: tensors by name, and how a model is made of them.
+
+    Args:
+        plan: What was trained.
+        start: The network before training, which takes the trained parameters.
+        trained: The one that was trained: a network or a linear model.
+    """
     network, name = trained.network, plan.training.model
     if isinstance(network, LogisticModels):
         assert network.inputs.means is None, "its inputs are scaled by groups"
@@ -291,7 +303,14 @@ def keep_beside(
     out: Path,
     checks: Sequence[HeldOut],
 ) -> Path:
-    """Write what was seen on the held-out rows beside the audit's report: exact functions of rows.
+    """Write the held-out accuracies into a file beside the audit's report, and return its path.
+
+    They are exact functions of rows, so they are no part of the model's folder.
+
+    Args:
+        report: Path of the report.
+        out: The model's folder, by which the file is named.
+        checks: The accuracy of each group.
 
     Raises:
         OutputError: The folder of the report is not writable.

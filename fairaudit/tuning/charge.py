@@ -1,4 +1,9 @@
-"""A search around a method's default setting, and its noise: the whole of it meets its target."""
+"""A search around a method's default setting, with noise so that the whole of it meets its target.
+
+A search trains candidates, settings drawn around the default, and releases the best by its score.
+Every candidate's noise is calibrated to one epsilon, the base; a charged search takes the base so
+small that the search as a whole costs the target. Of an uncharged search each training costs it.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -19,10 +24,11 @@ from fairaudit.privacy.selection import (
 from fairaudit.tuning.score import score_sensitivity
 from fairaudit.tuning.search import EPOCHS, Choice, Coordinate, Form, Goal, Tuning, combinations
 
+# From the base epsilon to the search whose candidates each cost that; None: their noise is given.
 FromEpsilon = Callable[[float | None], Tuning]
-# Of the number of tries, in order of preference. 1 is the geometric distribution; the logarithmic
-# one (0) charges less for a mean and makes many searches of a single try: it is for targets that
-# the other cannot meet. benchmarks/README.md has the figures.
+# Shapes of the distribution of the number of tries, in order of preference. 1 is the geometric one;
+# the logarithmic one (0) charges less for a mean and makes many searches of a single try: it is for
+# targets that the other cannot meet. benchmarks/README.md has the figures.
 SHAPES = (1.0, 0.0)
 
 
@@ -31,7 +37,13 @@ def search_of(
     config: AuditConfig,
     target: float | None,
 ) -> Sought | None:
-    """One arm's search, its noise so that the whole of it meets ``target``; None without --tune.
+    """The search for one arm's settings, and what it is charged; None without ``--tune``.
+
+    Args:
+        draft: The arm as it is known before its noise is.
+        config: The options.
+        target: Epsilon of the whole search, or of each training of one that is not charged; None:
+            the noise is given.
 
     Raises:
         ConfigError: A range would change what is released, which only choices may.
@@ -47,10 +59,16 @@ def search_of(
 
 
 def search_around(draft: ArmDraft, trials: int, goal: Goal) -> FromEpsilon:
-    """From the epsilon of one training to the search whose every candidate costs that."""
+    """How a search is made once the epsilon of one training is known, which every candidate costs.
+
+    Args:
+        draft: The arm as it is known before its noise is.
+        trials: Candidates at each seed.
+        goal: What they are scored by.
+    """
 
     def sought(base: float | None) -> Tuning:
-        """The search around the setting that ``base`` resolves to, a candidate's epsilon."""
+        """The search around the default setting at ``base``, a candidate's epsilon; not charged."""
         settings = draft.resolved(base)
         coordinates = _coordinates(draft, settings)
         forms = _forms(draft, settings, coordinates, base)
@@ -70,14 +88,14 @@ def search_around(draft: ArmDraft, trials: int, goal: Goal) -> FromEpsilon:
 
 
 def _coordinates(draft: ArmDraft, settings: Mapping[str, float]) -> dict[str, Coordinate]:
-    """What the search varies: each of the method's ranges, within what is admitted.
+    """What the search varies: setting -> its range or choices around the default, where admitted.
 
-    A method that scales by C/Z makes up for it in its step, so C changes nothing: it is left
-    alone.
+    The clipping bound C is left alone of a method that scales gradients by C/Z, Z its threshold:
+    its step makes up for that factor, so another C changes nothing.
 
     Args:
         draft: The arm whose settings are searched.
-        settings: The centre of the search: name -> the value that each range lies around.
+        settings: The default setting, which each range lies around.
     """
     spec = draft.spec
     coordinates: dict[str, Coordinate] = {}
@@ -93,7 +111,7 @@ def _coordinates(draft: ArmDraft, settings: Mapping[str, float]) -> dict[str, Co
         elif not (spec.scales_by_threshold and name == "max_grad_norm"):
             setting = spec.settings[name]
             high = setting.high
-            if isinstance(high, Rule):
+            if isinstance(high, Rule):  # it depends on the sizes of the data
                 high = high.value(draft.sizes)
             coordinates[name] = _around(
                 settings[name], search, setting.low, high, whole=setting.whole
@@ -107,19 +125,22 @@ def _forms(
     coordinates: Mapping[str, Coordinate],
     base: float | None,
 ) -> dict[Choice, Form]:
-    """What every combination of choices releases, each with noise calibrated for itself.
+    """Every combination of choices -> its epochs, its noise for the base epsilon, what it releases.
+
+    A range may not change what is released: so the combinations are all that must be charged.
 
     Args:
         draft: The arm whose settings are searched.
-        settings: The centre of the search.
+        settings: The default setting.
         coordinates: What is searched: ranges, or choices.
-        base: Epsilon that each candidate may cost; None: the given noise stays.
+        base: Epsilon that each candidate costs; None: the given noise stays.
 
     Raises: as :func:`search_of`.
     """
     has_noise = "noise_multiplier" in settings
 
     def event_of(values: Mapping[str, float], epochs: int) -> PrivacyEvent | None:
+        """What a training with these settings releases; None of a method without noise."""
         if not has_noise:  # no guarantee, so nothing to charge
             return None
         return draft.spec.events(values, draft.steps_per_epoch, epochs)
@@ -159,9 +180,13 @@ def _around(
     *,
     whole: bool,
 ) -> Coordinate:
-    """The range of a setting: factors of its default, cut to ``[low, high]``.
+    """The range or choices of one setting: multiples of its default, cut to what is admitted.
 
-    ``whole``: the setting is a whole number.
+    Args:
+        default: The setting's default.
+        search: Which multiples.
+        low, high: The least and the largest value that is admitted.
+        whole: The setting is a whole number.
     """
 
     def at(factor: float) -> float:
@@ -187,7 +212,10 @@ def charged_search(
     delta: float,
     target: float | None,
 ) -> Sought:
-    """The search whose best of K tries, K of mean ``trials``, meets a target.
+    """A search that releases the best of K tries at a target epsilon, and what it is charged.
+
+    K is random, with mean ``trials``. The charge is None of a method without noise, which has no
+    guarantee.
 
     Args:
         sought: From the epsilon of one training (None: its noise is given) to the search.
@@ -224,11 +252,12 @@ def charged_search(
 def uncharged_search(
     sought: FromEpsilon, trials: int, delta: float, target: float | None
 ) -> Sought:
-    """The search that releases the best of exactly ``trials``, at the noise of one training.
+    """A search that releases the best of exactly ``trials``, by exact scores, and what that costs.
 
-    Its charge is what the same trainings would cost with a random number of tries of that mean and
-    noised scores: what the search as it is costs at the least. Arguments as of
-    :func:`charged_search`, but ``target`` is the epsilon of each training alone.
+    Each training has the noise of an ordinary one. The charge is for readers alone: it is what the
+    same trainings would cost with a random number of tries of that mean and noised scores, which is
+    the least that this search costs. None of a method without noise. Arguments are those of
+    :func:`charged_search`, but ``target`` is the epsilon of each training.
     """
     tuning = sought(target)
     if not tuning.events:

@@ -27,7 +27,7 @@ _PER_SEARCH = (
 
 
 def limitations(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Code and text of each; none where settings were fixed."""
+    """What a report says that a search leaves open, as code and text; nothing without a search."""
     tries = plan.config.tune
     if tries is None:
         return

@@ -21,7 +21,7 @@ from fairaudit.tuning.study import ArmSearch, Searched, SearchedSeed, Tried, Tun
 
 
 def measure(audit: Audit) -> Tuned | None:
-    """The search of every arm; None where settings were fixed."""
+    """What a report holds of an audit's searches; None where settings were fixed."""
     plan, dataset, results = audit.plan, audit.dataset, audit.results
     config, default = plan.config, plan.beside.get(DEFAULT)
     if config.tune is None or default is None:
@@ -35,23 +35,22 @@ def measure(audit: Audit) -> Tuned | None:
         goal=config.tune_for,
         is_charged=config.tune_privacy == "charged",
         searches=tuple(_search(arm, plan, results) for arm in plan.arms),
-        ways=(_way(audit, default, suppressed),),
+        ways=(_default_way(audit, default, suppressed),),
         gains=tuple(map(suppressed, measure_gains(plan, dataset, results))),
     )
 
 
-def _way(
+def _default_way(
     audit: Audit,
     default: Plan,
     suppressed: Callable[[Measured], Comparison],
 ) -> Way:
-    """Every arm at its default setting, beside its search.
+    """Facts and comparisons of every arm at its default setting, under keys as ``dpsgd:default``.
 
     Args:
-        audit: With results of the default settings.
-        default: The plan of the trainings at default settings. Its keys name the setting, as the
-            report's do.
-        suppressed: A comparison without the numbers of groups that are too small to be shown.
+        audit: With the results of the trainings at default settings.
+        default: The plan of these trainings, in which arms have their ordinary keys.
+        suppressed: Takes the numbers of groups that are too small to be shown out of a comparison.
     """
     arms = []
     for facts in arm_facts(default, audit.results, audit.failures):
@@ -76,9 +75,10 @@ def _way(
 def measure_gains(
     plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]
 ) -> tuple[Measured, ...]:
-    """Every arm at its default setting against itself as tuned, on the same seeds and rows.
+    """Compare every arm at its default setting with itself as tuned, on the same seeds and rows.
 
-    What these comparisons call a cost is what searching gained.
+    Tuned stands where a reference does, so what these comparisons call a cost is what searching
+    gained. There is one for each grouping and arm.
     """
     gains = []
     for number, grouping in enumerate(dataset.groupings):
@@ -105,7 +105,8 @@ def _search(
 ) -> ArmSearch:
     """What was searched for one arm, at what charge, and what each seed found."""
     sought = tuning_of(arm)
-    alone: Mapping[str, float] = {}  # settings of one ordinary training, at all of epsilon
+    # The default setting of one ordinary training, whose noise spends all of epsilon.
+    alone: Mapping[str, float] = {}
     if DEFAULT in plan.beside:
         alone = plan.beside[DEFAULT].arm(arm.key).settings
     mean_tries, shape_tries = None, None

@@ -15,9 +15,9 @@ from fairaudit.tuning.score import LEAST_ROWS
 from fairaudit.tuning.search import Tuning
 from fairaudit.tuning.validation import validation_groups, validation_size
 
-ONE_SETTING = "leave it out, or leave out --tune"
-# Options of an audit of fixed settings. Its trainings are those of `run` without a search, to the
-# bit.
+ONE_SETTING = "leave it out, or leave out --tune"  # the remedy for what is about one setting
+# Options that make of a searching audit the one at default settings, whose trainings are to the bit
+# those of `run` without a search.
 _FIXED = {
     "tune": None,
     "tune_for": "accuracy",
@@ -31,7 +31,8 @@ def refuse(config: AuditConfig) -> None:
     """Refuse options that do not go together with a search; without one nothing is refused.
 
     Raises:
-        ConfigError: Repeats, full diagnostics, or a set of methods about one setting.
+        ConfigError: Repeats, full diagnostics, or a set of methods (an ablation) are asked for,
+            which are about one setting.
     """
     if config.tune is None:
         return
@@ -51,14 +52,17 @@ def refuse(config: AuditConfig) -> None:
 
 
 def unsuited(spec: MethodSpec, config: AuditConfig) -> tuple[str, str] | None:
-    """Why a method takes no part in a search, and what to do; None where it does."""
+    """Why a method takes no part in a search, and the remedy; None where nothing is against it.
+
+    The reason is the end of a sentence that begins with the method's name.
+    """
     if config.tune and (spec.control_of or spec.method_set):
         return "is about one setting, and --tune tries several", ONE_SETTING
     return None
 
 
 def kept_apart(config: AuditConfig, rows: int) -> int:
-    """How many of the training rows score and train nothing."""
+    """How many of so many training rows a search keeps apart for validation; 0 without a search."""
     if config.tune is None:
         return 0
     return validation_size(rows)
@@ -67,13 +71,15 @@ def kept_apart(config: AuditConfig, rows: int) -> int:
 def plan_beside(
     plan: Plan, dataset: Dataset, own_model: ModelFacts | None = None
 ) -> dict[str, Plan]:
-    """What a search is compared with: an ordinary audit of every arm at its default setting.
+    """Plan what a search is compared with: an ordinary audit of every arm at its default setting.
 
-    It has all training rows and all of epsilon. Empty without a search.
+    Each of its trainings has all training rows and all of epsilon. The plan stands under
+    ``default``, the name of that way; without a search there is none.
 
     Args:
-        plan: Of the audit.
-        dataset, own_model: From which it was made.
+        plan: Of the audit that searches.
+        dataset, own_model: The data, and facts of a model of the user's own or None, of which that
+            plan was made.
 
     Raises:
         ConfigError: The score of a group would be noise.
@@ -84,7 +90,8 @@ def plan_beside(
     fixed = plan.config.model_copy(update=_FIXED)
     whole = plan_trainings(fixed, dataset, own_model)
     keys = {arm.key for arm in plan.arms}
-    # Workers keep a seed's data by the options: one and the same, whichever way a job belongs to.
+    # The options stay those of the search: workers keep a seed's data by the options, and so use
+    # the same data for the jobs of both.
     default = replace(
         whole,
         config=plan.config,
@@ -97,10 +104,17 @@ def plan_beside(
 
 
 def _refuse_small_groups(plan: Plan, dataset: Dataset) -> None:
-    """Refuse ``--tune-for worst-group`` where a group's noised accuracy would be noise alone."""
+    """Refuse ``--tune-for worst-group`` where a group's noised accuracy would be noise alone.
+
+    That is where the group has fewer validation rows than ``LEAST_ROWS`` standard deviations of the
+    noise on its counts.
+
+    Raises:
+        ConfigError: Some group is so small.
+    """
     if plan.config.tune_for != "worst-group":
         return
-    noise = 0.0
+    noise = 0.0  # the largest standard deviation in any arm's scores
     for arm in plan.arms:
         if isinstance(arm.search, Tuning):
             noise = max(noise, arm.search.score_noise)

@@ -1,4 +1,8 @@
-"""A search for settings of code that is not of this program, which declares their ranges."""
+"""A search for settings of a trainer of the user's own, which declares their ranges.
+
+It is not charged. The first candidate is the default, which the code alone knows; the others are
+drawn from the ranges.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -19,11 +23,12 @@ from fairaudit.results.jobs import Array
 from fairaudit.tuning.search import EDGE, Candidate, Coordinate, Form, Tuning, tuning_of
 from fairaudit.tuning.trials import divide, judged
 
-_UNSEEN = Form(epochs=0, noise_multiplier=None, event=None)  # the code does not say
+# Of every candidate: how long the code trains and what it releases is not seen.
+_UNSEEN = Form(epochs=0, noise_multiplier=None, event=None)
 
 
 class Ends(Protocol):
-    """A range as it is declared."""
+    """A range as the code declares it; ``log``: values are drawn evenly on a log scale."""
 
     low: float
     high: float
@@ -37,7 +42,8 @@ class Trained(Protocol):
 
 
 Places = NDArray[np.int64]
-# Number, settings, places of fit and of validation rows among the training rows -> what comes out.
+# (candidate's number, settings, places of fit and of validation rows among the training rows) ->
+# what the trained model predicts.
 Train = Callable[
     [
         int,
@@ -51,7 +57,7 @@ Train = Callable[
 
 @dataclass(frozen=True, slots=True)
 class RangeCoordinate(Coordinate):
-    """A declared range; its default is known to the code alone."""
+    """The declared range of one setting; its default is NaN, for the code alone knows it."""
 
     is_log: bool = False
 
@@ -68,19 +74,28 @@ class RangeCoordinate(Coordinate):
 
 @dataclass(frozen=True, slots=True)
 class RangeTuning(Tuning):
-    """The first candidate is the default, at which the code is handed no settings."""
+    """The search over declared ranges, all of them coordinates; nothing of it is charged.
+
+    The first candidate is the default, at which the code is handed no settings.
+    """
 
     @property
     def mean_length(self) -> float:
-        """How long a candidate trains is not known."""
+        """How long a candidate trains beside the default: not known, so taken for as long."""
         return 1.0
 
     def to_json(self) -> dict[str, object]:
-        """What its candidates follow from; the ranges are in the code, which has a digest."""
+        """What its candidates follow from, for a job's id, which has a digest of the code too.
+
+        The ranges are in that code.
+        """
         return {"trials": self.trials, "goal": self.goal}
 
     def candidate(self, seed: int, number: int) -> Candidate:
-        """One draw, by the streams of its seed and number, which all arms share."""
+        """The candidate of that number at a seed: number 0 is the default, with no settings.
+
+        Others are drawn from streams of the seed and the number, which all arms share.
+        """
         settings = {}
         if number:
             for name, coordinate in self.coordinates.items():
@@ -89,7 +104,7 @@ class RangeTuning(Tuning):
         return Candidate(number, number == 0, settings, _UNSEEN)
 
     def at_edge(self, candidate: Candidate) -> tuple[str, ...]:
-        """The settings in which a candidate lies at the edge of what is searched."""
+        """Names of the settings that lie at the edge of their range in a candidate."""
         names = []
         for name, value in candidate.settings.items():
             if self.coordinates[name].is_at_edge(value):
@@ -98,7 +113,10 @@ class RangeTuning(Tuning):
 
 
 def search_ranges(config: AuditConfig, ranges: Mapping[str, Ends]) -> Tuning | None:
-    """The search over these settings, which is not charged; None without ``--tune``."""
+    """The search over the settings that code declares, name -> range; None without ``--tune``.
+
+    It is not charged.
+    """
     if config.tune is None:
         return None
     coordinates = {}
@@ -125,8 +143,7 @@ def try_ranges(
 ) -> tuple[dict[str, Array], dict[str, object]]:
     """Train every candidate on the fit rows, and score it on the validation rows.
 
-    A setting at which the code fails predicts the same for everybody, unless it is the default:
-    then the error is raised.
+    A candidate at which the code fails is taken for a model that predicts the same for everybody.
 
     Args:
         arm, seed: The arm and the seed whose candidates are tried.
@@ -135,6 +152,9 @@ def try_ranges(
 
     Returns:
         Arrays and facts, as of :func:`fairaudit.tuning.trials.search`.
+
+    Raises:
+        OwnCodeError: The code fails at its default.
     """
     split, n_classes = prepared.encoded.split, len(prepared.dataset.classes)
     division, candidates = divide(prepared, prepared.pool), tuning_of(arm).candidates(seed)
@@ -148,6 +168,7 @@ def try_ranges(
         1.0 / n_classes,
         np.float32,
     )
+    # What each candidate predicts of the validation rows.
     beside = np.full((n, len(division.validation), n_classes), 1.0 / n_classes, np.float32)
     failed = []
     for number, candidate in enumerate(candidates):

@@ -41,6 +41,9 @@ def best_of_tries(
         prepared: The data.
         n_fit: Training rows without those for validation, as they were planned: a public constant.
 
+    Returns:
+        The settings, epochs and model of the candidate with the best released score.
+
     Raises:
         TrainingError: Out of memory, or no row to train on; never for what a training did, which
             the score would tell.
@@ -71,6 +74,7 @@ def best_of_tries(
             )
         )
     ):
+        # A seed and a number change nothing here: the draw is from the operating system.
         candidate = tuning.candidate(0, 0)
         assert candidate.form.event in charge.trainings, f"{arm.key}: a training is not charged"
         (model,) = train(
@@ -94,7 +98,10 @@ def best_of_tries(
 
 
 def validation_coins(rows: int) -> NDArray[np.int64]:
-    """Places ``[m]`` of the validation rows among training rows: a coin for each, independently."""
+    """Draw the validation rows, as places ``[m]`` among so many training rows, by a coin for each.
+
+    As coins are independent, no row's place in the division moves another's.
+    """
     return np.flatnonzero(
         numpy_stream(
             0,
@@ -112,12 +119,12 @@ def released_score(
     prepared: SeedData,
     divided: Division,
 ) -> float:
-    """A candidate's score on the validation rows, with noise of its own.
+    """A candidate's score on the validation rows, with noise that is drawn for it alone.
 
     Args:
-        rule: Which counts, and what is made of them.
-        noise_std: Of each count, in records.
-        model: The candidate.
+        rule: Which counts of rows a score is made of.
+        noise_std: Standard deviation of the noise on each count, in records.
+        model: The candidate, trained.
         prepared, divided: The data, and which rows are for validation.
     """
     rows = prepared.encoded.split.train[divided.validation]

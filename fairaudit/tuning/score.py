@@ -1,7 +1,7 @@
 """How good a candidate is on the validation rows: counts of records, noised where charged.
 
-Only ``rows`` sees records, one by one; what is released is their sum with noise, and ``value``
-reads that.
+Only ``rows`` sees records, one by one: what each adds to the counts. What is released is the sum
+over records, with noise where the search is charged, and ``value`` makes the score of that.
 """
 
 import math
@@ -14,18 +14,21 @@ from numpy.typing import NDArray
 
 from fairaudit.tuning.search import Goal
 
-LEAST_ROWS = 20  # of a group, in standard deviations of the noise on its count
+# The fewest validation rows of a group, in standard deviations of the noise on its counts, with
+# which its noised accuracy still says something.
+LEAST_ROWS = 20
 
 
 class Score(ABC):
-    """A noised count of validation records and what is made of it."""
+    """Counts of validation records, and the score that is made of them."""
 
-    sensitivity: ClassVar[float]  # largest L2 norm of a row: what a record moves the sum by
+    # The largest L2 norm of a row of ``rows``: how far one record moves the counts.
+    sensitivity: ClassVar[float]
 
     @property
     @abstractmethod
     def counts(self) -> int:
-        """Q, how many are released."""
+        """Q, how many counts are released."""
 
     @abstractmethod
     def rows(
@@ -36,8 +39,8 @@ class Score(ABC):
         """What each record adds to the counts, ``[n, Q]``, from itself alone.
 
         Args:
-            correct: Whether each is classified correctly, ``[n]``.
-            groups: ``[n]``.
+            correct: Whether each record is classified correctly, ``[n]``.
+            groups: Number of each record's group, ``[n]``.
         """
 
     @abstractmethod
@@ -51,11 +54,11 @@ class Score(ABC):
         noise_std: float,
         noise: NDArray[np.float64] | None,
     ) -> float:
-        """The score of one candidate.
+        """The score of one candidate, from its counts with noise on each.
 
         Args:
             correct, groups: As of :meth:`rows`.
-            noise_std: Of each count, in records; 0 for an exact score.
+            noise_std: Standard deviation of the noise, in records; 0 for an exact score.
             noise: Standard normals of this candidate's own, ``[Q]``; None where the score is exact.
         """
         counts = self.rows(correct, groups).sum(0)
@@ -75,7 +78,7 @@ class Accuracy(Score):
 
     @property
     def counts(self) -> int:
-        """One."""
+        """One: how many records are correct."""
         return 1
 
     def rows(
@@ -83,11 +86,11 @@ class Accuracy(Score):
         correct: NDArray[np.bool_],
         groups: NDArray[np.int64],
     ) -> NDArray[np.float64]:
-        """1 for a correct record, ``[n, 1]``."""
+        """1 for a correct record, else 0, ``[n, 1]``."""
         return correct.astype(np.float64)[:, None]
 
     def value(self, counts: NDArray[np.float64]) -> float:
-        """Noise may take it below 0 or above 1."""
+        """The accuracy; noise may take it below 0 or above 1."""
         return float(counts[0] / self.validation_rows)
 
 
@@ -97,7 +100,8 @@ class WorstGroup(Score):
 
     Args:
         n_groups: K.
-        missing: The level of records without a group, which is none; or None.
+        missing: Number of the level of records without a group, which is not judged; None where
+            every record has one.
     """
 
     sensitivity: ClassVar[float] = math.sqrt(2.0)
@@ -107,7 +111,7 @@ class WorstGroup(Score):
 
     @property
     def counts(self) -> int:
-        """Two of each group."""
+        """2 K: each group's correct records, then each group's records."""
         return 2 * self.n_groups
 
     def rows(
@@ -115,14 +119,20 @@ class WorstGroup(Score):
         correct: NDArray[np.bool_],
         groups: NDArray[np.int64],
     ) -> NDArray[np.float64]:
-        """``[n, 2 K]``: 1 among all of its group, and 1 among its correct ones where it is."""
+        """1 in its group's count of all, and 1 in that of the correct if it is one, ``[n, 2 K]``.
+
+        A record without a group adds nothing.
+        """
         member = np.eye(self.n_groups)[groups]
         if self.missing is not None:
             member[:, self.missing] = 0.0
         return np.concatenate([member * correct[:, None], member], axis=1)
 
     def value(self, counts: NDArray[np.float64]) -> float:
-        """The least ratio; a count of all below 1, which only noise makes, is taken for 1."""
+        """The smallest accuracy of a group, correct over all.
+
+        A count of all below 1, which only noise makes, is taken for 1.
+        """
         correct, everyone = np.split(counts, 2)
         ratios = correct / np.maximum(everyone, 1.0)
         return float(min(r for k, r in enumerate(ratios) if k != self.missing))
@@ -135,10 +145,16 @@ def make_score(
     n_groups: int,
     missing: int | None,
 ) -> Score:
-    """The score that a search maximises, by its name."""
+    """The score that a search maximises: the accuracy, or the smallest accuracy of a group.
+
+    Args:
+        goal: Its name.
+        validation_rows: How many rows the accuracy is over, a public number.
+        n_groups, missing: As of :class:`WorstGroup`.
+    """
     return Accuracy(validation_rows) if goal == "accuracy" else WorstGroup(n_groups, missing)
 
 
 def score_sensitivity(goal: Goal) -> float:
-    """How far one record moves the counts of that score."""
+    """How far one record moves the counts of that score, in L2 norm."""
     return (Accuracy if goal == "accuracy" else WorstGroup).sensitivity

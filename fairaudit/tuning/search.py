@@ -1,7 +1,10 @@
 """One arm's search: what its candidates are, and the probability that each is the one released.
 
-Nothing here reads a record: candidates follow from the seed and the method's ranges, and what is
-done with scores is the same whatever they were computed from.
+A candidate is one draw of an arm's settings from a public prior: the default setting, or each
+coordinate, a number that is searched, from its range or its choices. At each seed an audit trains n
+candidates; a charged search tries a random number K of them, so each has a probability of being the
+best that was tried. Nothing here reads a record: candidates follow from the seed and the method's
+ranges, and what is done with scores is the same whatever they were computed from.
 """
 
 import math
@@ -23,23 +26,23 @@ from fairaudit.privacy.streams import numpy_stream
 from fairaudit.report.facts import ArmPrivacy, Epsilon
 from fairaudit.tuning.validation import VALIDATION_SHARE
 
-Goal = Literal["accuracy", "worst-group"]
-Choice = tuple[float, ...]  # a value of each coordinate that is one of a few
+Goal = Literal["accuracy", "worst-group"]  # over validation rows; the latter the least of a group
+Choice = tuple[float, ...]  # one value for each coordinate that has choices, in their order
 
 EPOCHS = "epochs"
 DEFAULT_SHARE = 0.5  # of the candidates that are the default setting
-EDGE = 0.05  # of a range on a log scale: a setting so near to an end is at the edge
+EDGE = 0.05  # share of a range on its log scale: a setting so near to an end is at the edge
 
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
-    """Where one number of a candidate comes from, in its own units.
+    """What one number of a candidate is drawn from, in its own units.
 
     Args:
         default: Its value in the default setting.
         low, high: Ends of a range, in which it is drawn log-uniformly.
-        choices: The values themselves, each as likely, in place of the ends; or empty.
-        whole: No fractions.
+        choices: In place of the range the values themselves, each as likely; or empty.
+        whole: Whether it is a whole number.
     """
 
     default: float
@@ -49,7 +52,10 @@ class Coordinate:
     whole: bool = False
 
     def at(self, share: float) -> float:
-        """The value at that share of the range, in [0, 1)."""
+        """The value at a share, in [0, 1), of the range on its log scale, or of the choices.
+
+        A uniform share makes a draw from the prior.
+        """
         if self.choices:
             return self.choices[int(share * len(self.choices))]
         value = self.low * (self.high / self.low) ** share
@@ -71,11 +77,11 @@ def combinations(
     """Every combination of choices, that of the default setting first.
 
     Each is given three times over: as the tuple by which ``Tuning.forms`` knows it, as settings by
-    name without the epochs, and as its epochs.
+    name without the epochs, and as its epochs. Without choices there is one, the empty tuple.
 
     Args:
-        coordinates: What is searched.
-        epochs: Of a search that does not vary them.
+        coordinates: What is searched, by name.
+        epochs: Those of the default setting, for a search that does not vary them.
     """
     choices = {name: c.choices for name, c in coordinates.items() if c.choices}
     default = tuple(coordinates[name].default for name in choices)
@@ -87,12 +93,12 @@ def combinations(
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What the choices among a few decide: a candidate's epochs, its noise, what it releases.
+    """What a candidate's combination of choices decides: its epochs, its noise, what it releases.
 
     Args:
-        epochs: Passes.
-        noise_multiplier: Of the training; None where the method has none.
-        event: What the training releases, or None where nothing is claimed.
+        epochs: Passes over the fit rows.
+        noise_multiplier: Of the training; None where the method has no noise.
+        event: What the training releases; None where no guarantee is claimed.
     """
 
     epochs: int
@@ -105,10 +111,10 @@ class Candidate:
     """One draw from the prior at one seed.
 
     Args:
-        number: Of n; candidates of one number in all arms of a seed share their draws.
-        is_default: The coin fell on the default setting.
+        number: From 0 to n - 1; candidates of one number in all arms of a seed share their draws.
+        is_default: Whether the coin fell on the default setting.
         settings: The arm's numbers, its noise included.
-        form: Epochs, noise, event.
+        form: Epochs, noise, and what the training releases.
     """
 
     number: int
@@ -122,14 +128,15 @@ class Tuning(Search):
     """How one arm's settings are sought.
 
     Args:
-        trials: n, candidates that are trained at each seed.
+        trials: n, the candidates that are trained at each seed.
         goal: What a score is.
         settings: The default setting.
-        coordinates: Name -> what is searched; ``epochs`` among them.
-        forms: By the values of the coordinates that are choices, in the order of ``coordinates``.
+        coordinates: Name of a setting, or ``epochs`` -> what it is searched in.
+        forms: Every combination of choices -> what it decides.
         score_noise: Standard deviation of the noise on each count of a score, in records; 0: exact.
-        selection: Of how many tries the best is released; None: of all n.
-        scales_by_threshold: A larger threshold takes a longer step, as the method's defaults do.
+        selection: The random number of tries of which the best is released; None: exactly all n.
+        scales_by_threshold: Whether the method scales gradients by C/Z, Z its threshold: a larger
+            threshold then takes a longer step, as the method's defaults do.
     """
 
     capability: ClassVar[str] = "tuning"
@@ -145,16 +152,20 @@ class Tuning(Search):
     scales_by_threshold: bool = False
 
     def candidates(self, seed: int) -> tuple[Candidate, ...]:
-        """The n candidates of a seed, independent and alike."""
+        """The n candidates of a seed, independent draws from the same prior."""
         return tuple(self.candidate(seed, number) for number in range(self.trials))
 
     def weights(self, scores: Sequence[float]) -> NDArray[np.float64]:
         """The probability that each candidate is the one released, ``[n]``, sum 1.
 
-        Equal scores are taken in the order of the candidates, which says nothing about them.
+        Means over candidates with these weights are expectations over the search. Equal scores are
+        ranked in the order of the candidates, which says nothing about them.
 
         Args:
-            scores: As they were released, ``[n]``; more is better.
+            scores: Each candidate's released score, ``[n]``; higher is better.
+
+        Raises:
+            ValueError: There are not n scores, or one is not finite.
         """
         if len(scores) != self.trials or not np.isfinite(scores).all():
             raise ValueError(f"{self.trials} candidates need as many finite scores: {list(scores)}")
@@ -167,14 +178,14 @@ class Tuning(Search):
 
     @property
     def events(self) -> tuple[PrivacyEvent, ...]:
-        """Everything that a candidate's training may release."""
+        """All that a candidate's training may release, each event once; empty without noise."""
         return tuple(
             dict.fromkeys(form.event for form in self.forms.values() if form.event is not None)
         )
 
     @property
     def mean_length(self) -> float:
-        """How long a candidate trains in the mean, in the default's epochs."""
+        """How long a candidate trains in the mean, as a multiple of the default's epochs."""
         searched = self.coordinates.get(EPOCHS)
         if searched is None:
             return 1.0
@@ -187,12 +198,17 @@ class Tuning(Search):
         charge: SelectionEvent | None,
         delta: float,
     ) -> ArmPrivacy:
-        """What an arm guarantees whose settings were sought, from what one of its trainings does.
+        """What an arm whose settings are searched guarantees.
 
         Args:
-            one: Of a training at the default setting.
-            charge: What the search releases, or would with a random number of tries.
+            one: What one of its trainings guarantees, at the default setting.
+            charge: What the search releases, or would with a random number of tries; None of a
+                method without noise.
             delta: In (0, 1).
+
+        Returns:
+            Of a charged search ``one`` with the epsilon of the whole search; of another one no
+            established guarantee, and why.
         """
         if one.event is None or charge is None:  # no guarantee that a search could weaken
             return one
@@ -225,7 +241,7 @@ class Tuning(Search):
         )
 
     def to_json(self) -> dict[str, object]:
-        """All that its candidates and their chances follow from, JSON-ready."""
+        """All that its candidates and their chances follow from, JSON-ready, for a job's id."""
         return {
             "trials": self.trials,
             "goal": self.goal,
@@ -257,7 +273,7 @@ class Tuning(Search):
         }
 
     def at_edge(self, candidate: Candidate) -> tuple[str, ...]:
-        """The coordinates in which a candidate lies at the edge of what is searched."""
+        """Names of the coordinates in which a candidate lies at the edge of what is searched."""
         values = {**candidate.settings, EPOCHS: float(candidate.form.epochs)}
         if self.scales_by_threshold and "learning_rate" in self.coordinates:
             # The step as it was before it was lengthened.
@@ -266,7 +282,7 @@ class Tuning(Search):
         return tuple(name for name, c in self.coordinates.items() if c.is_at_edge(values[name]))
 
     def candidate(self, seed: int, number: int) -> Candidate:
-        """One draw from the prior, by the streams of its seed and number."""
+        """The candidate of that number at a seed: one draw from the prior, by streams of both."""
         # A stream for every coordinate: an arm that has one more shares the others all the same.
         is_default = numpy_stream(seed, "candidates", number).random() < DEFAULT_SHARE
         values = {
@@ -287,11 +303,11 @@ class Tuning(Search):
 
 
 def tuning_of(arm: Arm) -> Tuning:
-    """How an arm's settings are sought."""
+    """The search of an arm, which must have one."""
     assert isinstance(arm.search, Tuning), f"{arm.key} has no search"
     return arm.search
 
 
 def best_of(weights: Sequence[float]) -> int:
-    """The number of the candidate with the best released score: that which is kept most often."""
+    """The number of the candidate with the largest weight: that of the best released score."""
     return max(range(len(weights)), key=lambda number: weights[number])

@@ -23,9 +23,9 @@ from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import DEFAULT, Comparison, GroupMeasure, key_of
 from fairaudit.tuning.study import RISK, ArmSearch, Tuned
 
-WAYS = {"default": "default", "tuned": "each tuned"}
-_MOST = 16
-_MOST_TRIED = 24
+WAYS = {"default": "default", "tuned": "each tuned"}  # the two ways, and what a table calls them
+_MOST = 16  # rows of the table of charges that are shown
+_MOST_TRIED = 24  # rows of the table of best settings that are shown
 
 
 def section(report: Report) -> Section | None:
@@ -59,7 +59,7 @@ def section(report: Report) -> Section | None:
 
 
 def _at_default(report: Report, tuned: Comparison) -> Comparison | None:
-    """The comparison of the same arm at its default setting, if it was trained."""
+    """The same comparison of the arm at its default setting; None where that was not trained."""
     place = key_of(tuned.arm, DEFAULT), key_of(tuned.reference, DEFAULT), tuned.grouping
     for comparison in report.every_comparison:
         if (comparison.arm, comparison.reference, comparison.grouping) == place:
@@ -68,7 +68,7 @@ def _at_default(report: Report, tuned: Comparison) -> Comparison | None:
 
 
 def _costs(report: Report) -> Table:
-    """A table of costs over all rows, at default and at tuned settings."""
+    """A table of each method's cost over all rows: a row at default and one at tuned settings."""
     rows: list[tuple[Cell, ...]] = []
     for tuned in report.costs:
         method = versus(tuned)
@@ -100,7 +100,9 @@ def _costs(report: Report) -> Table:
 
 
 def _epsilon(report: Report, tuned: str, arm: str) -> str:
-    """The arm's epsilon in words; where it has none, the epsilon of one of its trainings alone.
+    """The arm's epsilon in words; of an uncharged search, the epsilon of each training alone.
+
+    ``UNKNOWN`` where neither is there.
 
     Args:
         report: Of the audit.
@@ -116,7 +118,10 @@ def _epsilon(report: Report, tuned: str, arm: str) -> str:
 
 
 def _by_group(report: Report, tuning: Tuned) -> Table:
-    """The cost of each group both ways, and what the private model's own search gained it."""
+    """A table of each group's cost, default and tuned, and of what searching gained the group.
+
+    The gain is that of the tuned private model over the same method at its default setting.
+    """
     rows: list[tuple[Cell, ...]] = []
     for tuned in report.costs:
         default = _groups(_at_default(report, tuned))
@@ -154,18 +159,22 @@ def _by_group(report: Report, tuning: Tuned) -> Table:
 
 
 def _groups(comparison: Comparison | None) -> dict[str, GroupMeasure]:
-    """By name, all rows first."""
+    """Name of a group -> its numbers, first "" for all rows; empty without a comparison."""
     if comparison is None:
         return {}
     return {group.group: group for group in (comparison.overall, *comparison.by_group)}
 
 
 def _cost(group: GroupMeasure | None) -> Quantity:
+    """A group's cost in points, as a cell of a table; unknown for None."""
     return Quantity(group.estimates.get(COST) if group else None, POINTS, UNKNOWN)
 
 
 def _charge(report: Report, tuning: Tuned) -> Iterator[Block]:
-    """What a search leaves of epsilon for one training, or what it would cost."""
+    """What a charged search leaves of epsilon for one training, as a table and a sentence.
+
+    Of an uncharged one a sentence for each arm, on what it would cost.
+    """
     if not tuning.is_charged:
         for key, facts in report.privacy.items():
             untuned = report.every_guarantee.get(key_of(key, DEFAULT))
@@ -210,7 +219,7 @@ def _charge(report: Report, tuning: Tuned) -> Iterator[Block]:
 
 
 def tried(report: Report) -> Section | None:
-    """The section on each seed's best setting; None where settings were fixed."""
+    """The section on the best setting at each seed; None where settings were fixed."""
     tuning = Tuned.of(report)
     if tuning is None:
         return None
@@ -228,7 +237,11 @@ def tried(report: Report) -> Section | None:
 
 
 def _best_table(searches: list[ArmSearch]) -> Table:
-    """The best setting of every seed; epochs also where they were not searched."""
+    """A table of the best setting of every arm at every seed.
+
+    Columns are all settings that some arm searched. An arm that did not search one has none there,
+    but for its epochs, which are shown all the same.
+    """
     names = list(dict.fromkeys(name for search in searches for name in search.searched))
     rows: list[tuple[Cell, ...]] = []
     for search in searches:

@@ -1,4 +1,8 @@
-"""What a search found, as a report holds it."""
+"""What a search found, as a report holds it, and the findings that follow.
+
+At each seed a search trains candidates; "best" is the one with the best released score, and a
+candidate's weight is the probability that the search keeps it.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Literal
@@ -9,13 +13,15 @@ from fairaudit.report.model import Report
 from fairaudit.report.phrases import Phrase, advice
 from fairaudit.results.estimates import Comparison, EpsilonFigure, Figure, Interval, Part
 
-OFTEN = 0.5  # of the seeds: a best setting at an end more often than that is no luck of scores
+# A best setting at an end of its range is a finding at more than this share of the seeds: less may
+# be luck of the scores.
+OFTEN = 0.5
 
 
 class Searched(Part):
-    """Where one number of an arm was sought: between two ends, or among some values.
+    """What one setting of an arm was searched in: between ``low`` and ``high``, or among choices.
 
-    ``default`` is None where code alone knows it.
+    ``choices`` is empty for a range. ``default`` is None where the user's own code alone knows it.
     """
 
     default: Figure | None
@@ -28,9 +34,9 @@ class Tried(Part):
     """One candidate at one seed.
 
     ``settings`` are all of the arm's numbers, noise included. ``released_score`` is what the choice
-    reads, noise included where the search is charged; the exact one stays with the trainings.
-    ``weight`` is the probability that it is the one that is kept, ``selected`` marks the best
-    released score.
+    reads, with its noise where the search is charged; the exact one stays with the trainings.
+    ``weight`` is the probability that the search keeps this candidate, ``selected`` marks the one
+    with the best released score, ``at_edge`` names the settings that lie at an end of their range.
     """
 
     number: int
@@ -54,7 +60,7 @@ class SearchedSeed(Part):
 
     @property
     def best(self) -> Tried | None:
-        """The candidate with the best released score."""
+        """The candidate with the best released score; None where none was tried."""
         return max(self.tried, key=lambda tried: tried.released_score, default=None)
 
 
@@ -97,15 +103,15 @@ class Tuned(Study):
 
     @property
     def settings_tried(self) -> int:
-        """In every arm at each seed."""
+        """How many settings were tried in every arm at each seed."""
         return self.trials
 
     def gain(self, arm: str, grouping: str) -> Comparison | None:
-        """That of a tuned arm; None where it was not measured."""
+        """An arm's default setting against it as tuned, by a grouping; None where not measured."""
         return next((c for c in self.gains if (c.reference, c.grouping) == (arm, grouping)), None)
 
     def search(self, arm: str) -> ArmSearch | None:
-        """That arm's; None where it has none."""
+        """The search of an arm; None where it has none."""
         return next((search for search in self.searches if search.arm == arm), None)
 
 
@@ -123,7 +129,10 @@ RISK = "excess_risk"
 
 
 def findings(report: Report) -> Iterator[Finding]:
-    """Best settings at an end of what was searched, and searches that made a model less sure."""
+    """Findings of a search: best settings at an end of their range, and losses that it raised.
+
+    There are none where settings were fixed.
+    """
     tuned = Tuned.of(report)
     if tuned is not None:
         yield from edges(tuned, {arm.key: arm for arm in report.arms})
@@ -131,16 +140,17 @@ def findings(report: Report) -> Iterator[Finding]:
 
 
 def raised_losses(tuned: Tuned) -> Iterator[Finding]:
-    """Searches after which the loss over all rows is higher, told once for each arm.
+    """A finding for each arm whose tuned loss over all rows is higher than at the default setting.
 
-    A search is scored by accuracy; it may cost what accuracy does not show.
+    A search is scored by accuracy, and a higher loss may not show there.
     """
-    raised = set()  # arms told already, by another grouping
+    raised = set()  # arms that have a finding already, by another grouping's comparison
     for gain in tuned.gains:
         by_loss = gain.overall.estimates.get(RISK)
         if by_loss is None or by_loss.value is None or by_loss.ends is None:
             continue
         least, most = by_loss.ends
+        # What searching gained in loss is below 0, with its whole interval.
         if most < 0 and gain.reference not in raised:
             raised.add(gain.reference)
             yield Finding(
@@ -159,7 +169,14 @@ def raised_losses(tuned: Tuned) -> Iterator[Finding]:
 
 
 def edges(tuned: Tuned, arms: Mapping[str, ArmFacts]) -> Iterator[Finding]:
-    """Best settings at an end of what was searched: a wider search might find better ones."""
+    """A finding for each setting whose best values lie at one end of what was searched.
+
+    That must be so at more than ``OFTEN`` of an arm's seeds: a wider search might find better ones.
+
+    Args:
+        tuned: The searches.
+        arms: Key -> facts of the arm.
+    """
     for search in tuned.searches:
         for name, where in search.searched.items():
             values = []
@@ -174,7 +191,8 @@ def edges(tuned: Tuned, arms: Mapping[str, ArmFacts]) -> Iterator[Finding]:
                 # The values that lie nearer to this end than to the other.
                 near = [v for v in values if (high - v < v - low) == (end == high)]
                 is_often = len(near) > OFTEN * len(search.seeds)
-                if is_often and end != where.default:  # beyond the default nothing is admitted
+                # A range that ends at its default does so because nothing is admitted beyond.
+                if is_often and end != where.default:
                     nearest = min(near, key=lambda value: abs(value - end))
                     reason = f"{name.replace('_', ' ')} {nearest:.3g}"
                     arm = arms[search.arm]

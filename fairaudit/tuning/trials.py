@@ -31,8 +31,8 @@ class Division:
 
     Args:
         fit, validation: Places among the seed's training rows, ascending.
-        pool: The fit rows alone.
-        records: Their ids.
+        pool: The fit rows alone, ready to train on.
+        records: The fit rows as places in the dataset.
     """
 
     fit: NDArray[np.int64]
@@ -47,17 +47,18 @@ def search(
     task: Task,
     prepared: SeedData,
 ) -> tuple[dict[str, Array], dict[str, object]]:
-    """Train and score every candidate of a seed.
+    """Train every candidate of a seed on the fit rows, and score it on the validation rows.
 
     Args:
         arm: With a search.
-        method, task: How it trains, as it would on all training rows.
+        method, task: How the arm trains, as it would on all training rows.
         prepared: The seed's data.
 
     Returns:
         Arrays: ``weights`` [n], the probability that each of n candidates is the one released,
         ``probabilities`` [n, test rows, Y] and how many rows of each group are fitted. Facts:
-        ``tuning``: rows of both kinds, and of each candidate its settings, scores and weight.
+        ``tuning``: rows of both kinds, and of each candidate its settings, scores and weight;
+        ``event``: what one training at the default setting releases, None where nothing is claimed.
     """
     tuning = tuning_of(arm)
     division, candidates = divide(prepared, task.pool), tuning.candidates(task.seed)
@@ -96,12 +97,15 @@ def judged(
     prepared: SeedData,
     division: Division,
 ) -> tuple[NDArray[np.float64], dict[str, object]]:
-    """The chance that each candidate is the one released, [n], and the facts of the search.
+    """Score the candidates of a seed: the chance that each is the one released, and facts of it.
 
     Args:
         arm, seed, candidates: The arm, its seed and the candidates trained there.
-        failed: Numbers of those that said the same of everybody.
+        failed: Numbers of the candidates that diverged or failed, and so say the same of everybody.
         correct, prepared, division: As of :func:`score`.
+
+    Returns:
+        The chances [n], sum 1, and the fact ``tuning`` of :func:`search`.
     """
     tuning = tuning_of(arm)
     exact, released = score(arm, seed, correct, prepared, division)
@@ -129,10 +133,15 @@ def judged(
 def twins(
     arm: Arm, method: Method, task: Task, prepared: SeedData
 ) -> tuple[dict[str, Array], StepTwin]:
-    """Every candidate without its noise, and its steps alone; the arm's own weights hold for both.
+    """Train the twins of every candidate: without its noise, then its steps alone.
+
+    Their costs are weighted means too, by the weights of the arm's own search.
 
     Args:
         arm, method, task, prepared: As of :func:`search`.
+
+    Returns:
+        The arrays ``without_noise.NAME`` and ``step.NAME``, and what became of the second twin.
     """
     division = divide(prepared, task.pool)
     tasks = []
@@ -169,7 +178,10 @@ def twins(
 
 
 def divide(prepared: SeedData, pool: TrainingPool) -> Division:
-    """A seed's training rows in two."""
+    """Divide a seed's training rows into fit and validation rows, the same for every arm.
+
+    ``pool``: all of its training rows.
+    """
     return divided_at(draw_validation(prepared.dataset, prepared.encoded.split), prepared, pool)
 
 
@@ -178,7 +190,10 @@ def divided_at(
     prepared: SeedData,
     pool: TrainingPool,
 ) -> Division:
-    """The training rows in two: those at ``validation [m]``, ascending, and the others."""
+    """The training rows in two: validation rows at these places ``[m]``, ascending; others fit.
+
+    ``pool``: all of the training rows.
+    """
     split = prepared.encoded.split
     fit = np.setdiff1d(
         np.arange(len(split.train)),
@@ -221,12 +236,12 @@ def train(
     tasks: Sequence[Task],
     prepared: SeedData,
 ) -> list[Sanitised]:
-    """Every candidate; a model that says the same of everybody where its training diverged."""
+    """Train every candidate; one that diverged becomes a model that says the same of everybody."""
     return sanitised(method.fit_all(tasks), prepared)
 
 
 def sanitised(models: Sequence[TrainedReplicates | None], prepared: SeedData) -> list[Sanitised]:
-    """Trained models, None for one that diverged, that always say something."""
+    """Make trained models always predict: None, one that diverged, says the same of everybody."""
     return [Sanitised(trained, len(prepared.dataset.classes)) for trained in models]
 
 
@@ -237,7 +252,9 @@ def score(
     prepared: SeedData,
     division: Division,
 ) -> tuple[list[float], list[float]]:
-    """Every candidate's score on the validation rows: exact, for the audit alone, and as released.
+    """Every candidate's score on the validation rows: the exact ones, then the released ones.
+
+    Exact scores are for the audit alone; released ones have noise where the search is charged.
 
     Args:
         arm, seed: The arm and seed whose candidates are scored.
@@ -274,14 +291,14 @@ def score(
 def _outcomes(
     models: Sequence[Sanitised], prepared: SeedData, division: Division
 ) -> dict[str, Array]:
-    """What n models predict of the test rows, and how many rows of each group they fit."""
+    """Predictions of n models, ``probabilities`` [n, test rows, Y], and fit rows of each group."""
     test = [on_test(model, prepared, 1) for model in models]
     counts = training_counts(prepared, division.fit)
     return {"probabilities": np.concatenate(test), **counts}
 
 
 def is_right(model: Sanitised, prepared: SeedData, places: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether a model is right on training rows at these places, ``[V]``."""
+    """For each training row at the V places, whether a model predicts its class, ``[V]``."""
     rows = prepared.encoded.split.train[places]
     labels, groups = prepared.dataset.labels[rows], prepared.dataset.groupings[0].groups[rows]
     correct = np.zeros(len(rows), np.bool_)

@@ -11,12 +11,15 @@ VALIDATION_SHARE = 0.2  # of the training rows
 
 
 def validation_size(n_train: int) -> int:
-    """How many of the training rows a search validates on; it trains on the others."""
+    """How many of so many training rows a search validates on; its candidates train on the others.
+
+    At least one row stays on either side.
+    """
     return min(max(round(VALIDATION_SHARE * n_train), 1), n_train - 1)
 
 
 def with_validation(n_fit: int) -> int:
-    """How many training rows leave so many for fitting: n with n - validation_size(n) = n_fit."""
+    """How many training rows leave ``n_fit`` to train on, once validation rows are taken out."""
     # Rounding of the share may move it by one.
     n = round(n_fit / (1.0 - VALIDATION_SHARE))
     return next(
@@ -31,7 +34,7 @@ def with_validation(n_fit: int) -> int:
 
 
 def validation_groups(dataset: Dataset, options: SplitOptions) -> Int64:
-    """Validation rows of each group, ``[K]``, the same at every seed.
+    """How many validation rows each group of the first grouping has, ``[K]``, at every seed.
 
     Raises: as :func:`fairaudit.data.split.training_size`.
     """
