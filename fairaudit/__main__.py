@@ -1,6 +1,6 @@
 """``fairaudit`` and ``python -m fairaudit``.
 
-Ctrl-C ends it in one line, also while it imports or leaves.
+Ctrl-C ends the program with one line and no traceback, also while it imports or is about to end.
 """
 
 import contextlib
@@ -12,13 +12,13 @@ from types import FrameType
 
 
 def main() -> int:
-    """The program, for whatever starts it; see :func:`fairaudit.cli.app.main`."""
-    # Any other handler was set by whoever started this, and stays.
+    """Prepare signals and standard streams, run the command line, and return the exit code."""
+    # Another handler than Python's own was set by the process that started this one, and stays.
     handles = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if handles:
         signal.signal(signal.SIGINT, _interrupt)
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # it was closed
+        if getattr(sys, name) is None:  # the program was started with it closed
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (lives as long as this)
     from fairaudit.cli.printing import Unheard
 
@@ -36,7 +36,7 @@ def main() -> int:
 
     try:
         code = command()
-    except KeyboardInterrupt:  # once more, while the first was being answered
+    except KeyboardInterrupt:  # a second Ctrl-C, while the first was being handled
         code = EXIT_INTERRUPTED
     if handles:
         signal.signal(signal.SIGINT, _leave)
@@ -48,9 +48,9 @@ def main() -> int:
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Unwind; but leave at once out of an import.
+    """Handler of Ctrl-C while a command runs: raise KeyboardInterrupt; in an import end at once.
 
-    Where libraries take the exception for one of their own.
+    A library that is being imported may catch the exception as if a part of it were missing.
     """
     while frame is not None:
         if frame.f_globals.get("__name__") == "importlib._bootstrap":
@@ -60,7 +60,10 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 
 
 def _leave(number: int, frame: FrameType | None) -> None:
-    """End now: nothing has begun, or all is done, and what is half written has another name."""
+    """Handler of Ctrl-C during an import or after the command: end the process at once.
+
+    No file is left half written: files get their name when they are whole.
+    """
     with contextlib.suppress(OSError):
         os.write(2, b"Interrupted\n")
     os._exit(128 + number)

@@ -1,4 +1,8 @@
-"""The program: commands, and what becomes of every exception."""
+"""The program: its commands, and the line on stderr and the exit code that every exception becomes.
+
+Typer, the library that reads command lines, handles some exceptions itself, in ways that hide what
+happened; such exceptions are wrapped before they reach it.
+"""
 
 import errno
 import itertools
@@ -45,9 +49,10 @@ from fairaudit.report.safe_names import plain
 
 
 class _Unread(Exception):
-    """What typer must not read.
+    """Wraps an exception that typer would handle itself: ``error`` is the original.
 
-    It takes an end of file for Ctrl-C, and a closed pipe for code 1.
+    Typer takes an end of file for Ctrl-C, and ends with code 1, which means a failed gate, where a
+    pipe is closed.
     """
 
     def __init__(self, error: BaseException) -> None:
@@ -56,8 +61,10 @@ class _Unread(Exception):
 
 
 class _Command(TyperCommand):
+    """A command whose help has panels, and whose exceptions typer does not handle."""
+
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 (typer's signature)
-        """Options below the heads of their panels, in the order of ``PANELS``."""
+        """Write the options of the help below the titles of their panels, in ``PANELS``' order."""
         records = {
             parameter.name: parameter.get_help_record(ctx) for parameter in self.get_params(ctx)
         }
@@ -74,6 +81,7 @@ class _Command(TyperCommand):
                     formatter.write_dl(rows)
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 (typer's signature)
+        """Run the command; exceptions that typer would handle are wrapped."""
         try:
             return super().invoke(ctx)
         except (EOFError, OSError, SystemExit) as error:
@@ -105,7 +113,7 @@ for command in (
 ):
     app.command(name=command.__name__, cls=_Command)(command)
 
-_LONGEST = 4000  # characters of a last line
+_LONGEST = 4000  # characters of an error's line
 # Imported name -> what pip installs. Each is imported where it is used, so that a gate needs few.
 _PACKAGES = {
     "PIL": "pillow",
@@ -131,6 +139,7 @@ class Terminated(BaseException):
 
 
 def _version(value: bool) -> None:
+    """Called by typer with the value of ``--version``: print the version and end."""
     if value:
         typer.echo(f"fairaudit {__version__}")
         raise typer.Exit
@@ -148,6 +157,8 @@ def root(
 def main(arguments: list[str] | None = None) -> int:
     """Run one command line and flush its answer.
 
+    ``arguments``: the words of the command line; None: those of the process.
+
     Returns:
         The exit code; 1 is kept for a failed gate and means nothing else.
     """
@@ -163,7 +174,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _ended(arguments: list[str] | None) -> int:
-    """Run the command; its exit code, and an error's text on stderr (``errors.py``)."""
+    """Run one command line and return its exit code; an error is told in one line on stderr."""
     signal.signal(signal.SIGTERM, _terminate)
     try:
         code = app(arguments, standalone_mode=False, prog_name="fairaudit")
@@ -187,7 +198,7 @@ def _ended(arguments: list[str] | None) -> int:
     except MemoryError:
         _say("Error: out of memory (fewer --workers, or a smaller --batch-size)")
         return EXIT_TRAINING
-    except SystemExit:  # typer, where nobody reads the help
+    except SystemExit:  # raised by typer where the reader of the help has left
         return EXIT_OK
     except Exception as caught:
         bug = caught.error if isinstance(caught, _Unread) else caught
@@ -201,18 +212,19 @@ def _ended(arguments: list[str] | None) -> int:
             if package is not None:
                 _say(f"Error: this needs {package}, which is not installed (pip install {package})")
                 return EXIT_INPUT
-        _say(f"Bug: {type(bug).__name__}; please report it{_log(bug)}")
+        _say(f"Bug: {type(bug).__name__}; please report it{_write_bug_log(bug)}")
         return EXIT_BUG
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
+    """Handler of SIGTERM."""
     raise Terminated
 
 
-def _log(error: BaseException) -> str:
-    """Words on where the traceback of a defect was written.
+def _write_bug_log(error: BaseException) -> str:
+    """Write the traceback of a defect to a file, and return words on where it is.
 
-    A file of its own that its owner only reads, for it may quote data.
+    Only its owner may read the file, since a traceback may quote data.
     """
     try:
         descriptor, path = tempfile.mkstemp(prefix="fairaudit-bug-", suffix=".log")
@@ -230,4 +242,5 @@ def _log(error: BaseException) -> str:
 
 
 def _say(line: str) -> None:
+    """Print a text on stderr, as one line that is not too long and safe for a terminal."""
     print_stderr(plain(" ".join(line.split()), _LONGEST))

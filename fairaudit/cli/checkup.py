@@ -1,4 +1,4 @@
-"""What `doctor` looks at."""
+"""What ``fairaudit doctor`` looks at: Python, libraries and the machine."""
 
 import importlib
 import os
@@ -11,12 +11,12 @@ from typing import NamedTuple
 from fairaudit import __version__
 from fairaudit.execution.local import available_cores
 
-_COMMAND = "fairaudit.__main__:main"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_COMMAND = "fairaudit.__main__:main"  # what the command `fairaudit` runs
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")  # of a package, at the start of a requirement
 
 
 class Check(NamedTuple):
-    """One thing looked at, whether it will do, and what was found."""
+    """One thing looked at, whether it is good enough to run, and what was found."""
 
     name: str
     ok: bool
@@ -24,7 +24,7 @@ class Check(NamedTuple):
 
 
 def examine() -> list[Check]:
-    """Python, every declared library, cores, memory and devices."""
+    """Check Python, every required library, PyTorch, cores and memory."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     python = f"{platform.python_version()} on {platform.platform()}"
     return [
@@ -38,7 +38,10 @@ def examine() -> list[Check]:
 
 
 def own_distribution() -> Distribution | None:
-    """What installed this program, whatever it is called there; None where it was not installed."""
+    """The installed package that the command ``fairaudit`` came with; None where there is none.
+
+    It is found by its command, since a package of the program may have another name.
+    """
     for entry in entry_points(group="console_scripts", name="fairaudit"):
         if entry.value == _COMMAND:
             return entry.dist
@@ -46,7 +49,7 @@ def own_distribution() -> Distribution | None:
 
 
 def _libraries() -> list[Check]:
-    """Whether each required library is installed, and its version."""
+    """A check of every required library: whether it is installed, and its version."""
     installed = own_distribution()
     if installed is None:
         return [Check("libraries", False, "not known: this program is not installed")]
@@ -64,7 +67,7 @@ def _libraries() -> list[Check]:
 
 
 def _torch() -> Check:
-    """Whether torch can be loaded and multiplied with; a broken build is installed all the same."""
+    """Check that torch can be imported and multiplies: a build may be installed and broken."""
     try:
         torch = importlib.import_module("torch")
         value = float(torch.ones(2, 2).matmul(torch.ones(2, 2)).sum())

@@ -1,4 +1,4 @@
-"""A columns.toml to start from."""
+"""A ``columns.toml`` to start from: what ``run --columns`` reads, with placeholders to fill in."""
 
 import json
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def columns_file(dataset: Dataset) -> str:
 
 
 def write_template(path: Path, text: str, *, force: bool) -> None:
-    """Write the file; an existing one only by force.
+    """Write the text to a file; ``force``: also where a file of that name exists.
 
     Raises:
         OutputError: There is a file already, or it cannot be written.
@@ -50,10 +50,13 @@ def write_template(path: Path, text: str, *, force: bool) -> None:
 
 
 def _column(name: str, column: pa.ChunkedArray) -> Iterator[str]:
-    """The lines of one column; what rows hold stands in comments alone, for it is not public."""
+    """The TOML table of one column, as lines.
+
+    What the rows hold stands in comments alone, so that nothing about them is declared public.
+    """
     kind = kind_of(column.type)
-    yield f"[{_text(name)}]"
-    gap = _text(PLACEHOLDER)
+    yield f"[{_toml_string(name)}]"
+    gap = _toml_string(PLACEHOLDER)
     if kind == "number":
         values = numeric_values(column)
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
@@ -66,13 +69,13 @@ def _column(name: str, column: pa.ChunkedArray) -> Iterator[str]:
     else:
         levels = encode_levels(column).names[:MOST_CATEGORIES]
         yield 'kind = "category"'
-        yield f"categories = [{gap}]  # your rows: {', '.join(map(_text, levels))}"
+        yield f"categories = [{gap}]  # your rows: {', '.join(map(_toml_string, levels))}"
     if kind == "number" and column.null_count:
         yield f"missing = {gap}  # {numbered(column.null_count, 'row lacks', 'rows lack')} it"
     else:
         yield "# missing ="
 
 
-def _text(value: str) -> str:
-    """A TOML basic string: JSON's escapes are TOML's, but for the delete character."""
+def _toml_string(value: str) -> str:
+    """The text as a quoted TOML string: JSON's escapes are TOML's, but for the delete character."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

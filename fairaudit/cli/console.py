@@ -1,4 +1,4 @@
-"""The only file that draws in a terminal; everything goes to stderr."""
+"""Lines and a progress bar on stderr; this file alone draws in a terminal."""
 
 import sys
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ class Screen:
         self._task: TaskID | None = None
 
     def lines(self, lines: Iterable[str]) -> None:
-        """Text as it is; names in it are already plain."""
+        """Print lines, unless ``quiet``; whoever made them has escaped the names in them."""
         if not self._quiet:
             width = width_of(sys.stderr)
             for line in lines:
@@ -57,7 +57,7 @@ class Screen:
                     self._console.print(Text(piece))
 
     def listen(self, event: ProgressEvent) -> None:
-        """Draw one event of an audit: progress of trainings, notices, stages."""
+        """Show one event of an audit: the listener of its run."""
         if self._quiet:
             return
         match event:
@@ -85,13 +85,16 @@ class Screen:
                     self.lines([f"  {event.stage} …"])
 
     def stop(self) -> None:
-        """Remove the bar; what is printed next stands on its own line."""
+        """Remove the bar, if there is one: what is printed next stands on its own line."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
     def _start(self, event: JobsFound) -> None:
-        """Begin the progress bar; trainings that were finished before count as done."""
+        """Begin the progress bar, in a terminal; trainings that were finished before count as done.
+
+        Elsewhere it only says how many those are.
+        """
         if event.finished:
             total = numbered(event.total, "training was", "trainings were")
             self.lines([f"  resume  {event.finished} of {total} finished before"])

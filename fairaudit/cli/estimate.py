@@ -1,4 +1,4 @@
-"""A plan in numbers: about how long it takes, for people and never for a report, and its JSON."""
+"""About how long a plan takes (for people, never for a report), and the JSON of ``plan --json``."""
 
 import math
 from dataclasses import asdict
@@ -12,7 +12,7 @@ from fairaudit.report.reproduce import EXECUTION_FIELDS
 
 # Seconds on one core of a 2024 server, measured on Adult with logistic regression and the 2 x 256
 # network.
-PER_OPERATION = 3e-10  # of an effort
+PER_OPERATION = 3e-10  # of the work that `Plan.effort` counts
 START_UP = 3.0  # workers import torch once
 PER_JOB = 0.3  # evaluation; the encoding is shared by a seed's jobs
 PER_SEED = 1.2  # encoding and the scikit-learn baseline
@@ -20,10 +20,13 @@ PER_ROW = 7e-6  # of a job: preparation and evaluation, where millions of rows o
 
 
 def estimated_seconds(plan: Plan, cores: int) -> float:
-    """Seconds of wall time on ``cores`` cores, by a rule of thumb for tables."""
+    """Wall time of a whole run in s on ``cores`` cores, by a rule of thumb for tables.
+
+    Plans beside it are included, and twins where ``--twins always`` trains them.
+    """
     seconds = PER_OPERATION * _seeds(plan) * plan.effort.training + PER_SEED * plan.config.seeds
     for job in plan.jobs:
-        seconds += _evaluating(plan, job.arm)
+        seconds += _evaluation_seconds(plan, job.arm)
     for beside in plan.beside.values():
         seconds += estimated_seconds(beside, 1) - START_UP
     total = START_UP + seconds / _at_once(plan, cores) + reading_seconds(plan, cores)
@@ -33,25 +36,30 @@ def estimated_seconds(plan: Plan, cores: int) -> float:
 
 
 def twin_seconds(plan: Plan, cores: int) -> float:
-    """Seconds that the twins of all arms take, or may take where they wait for a detected cost."""
+    """Wall time in s of the twins of all arms; 0 with ``--twins off``.
+
+    With ``--twins auto`` it is the most: twins are then trained where a cost is detected.
+    """
     if plan.config.twins == "off":
         return 0.0
     seconds = PER_OPERATION * _seeds(plan) * plan.effort.twins
     for job in plan.jobs:
         if plan.arm(job.arm).has_twins:
-            seconds += 2 * _evaluating(plan, job.arm)  # without noise, and its steps alone
+            # Two twins: without noise, and the arm's steps alone.
+            seconds += 2 * _evaluation_seconds(plan, job.arm)
     return seconds / _at_once(plan, cores)
 
 
-def _evaluating(plan: Plan, arm: str) -> float:
+def _evaluation_seconds(plan: Plan, arm: str) -> float:
+    """Seconds that a job of the arm takes beside its steps: preparation and evaluation."""
     return plan.arm(arm).trials * (PER_JOB + PER_ROW * plan.training.n_public)
 
 
 def reading_seconds(plan: Plan, cores: int) -> float:
-    """Seconds of that which the readings of checkpoints take at most; 0 where none are asked for.
+    """Wall time in s that the readings of checkpoints take at most; 0 where none are taken.
 
-    How many batches a step needs is known only once it is read, so this is with as many as it may
-    take.
+    How many batches a checkpoint's reading draws is known only once it is taken: the largest number
+    is assumed.
     """
     if plan.config.diagnostics != "full":
         return 0.0
@@ -59,10 +67,12 @@ def reading_seconds(plan: Plan, cores: int) -> float:
 
 
 def _seeds(plan: Plan) -> int:
+    """How many seeds the plan's jobs have."""
     return len({job.seed for job in plan.jobs})
 
 
 def _at_once(plan: Plan, cores: int) -> int:
+    """How many jobs are trained at a time, at least 1."""
     return max(1, min(cores, len(plan.jobs)))
 
 
@@ -72,7 +82,8 @@ _JSON = TypeAdapter(dict[str, JsonValue])
 def plan_record(prepared: Audit, *, seconds: float) -> dict[str, JsonValue]:
     """The JSON-ready record that ``plan --json`` prints.
 
-    Options with origins, schedule, arms with epsilon, gates, where to.
+    It holds the options with their origins, schedule, arms with epsilon, gates, the output folder
+    and ``seconds``, the estimated wall time.
     """
     plan, resolved = prepared.plan, prepared.resolved
     options = resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))

@@ -28,7 +28,10 @@ _MOST_GROUPS = 12
 
 
 def header_lines(audit: Audit, version: str) -> Iterator[str]:
-    """What is audited: file, label, groups; and which found file of options had a say in it."""
+    """What is audited: file, label, groups; and which options come from found files.
+
+    A found file of options lies in the current folder and was not named by the user.
+    """
     dataset = audit.dataset
     size = f"{numbered(dataset.rows_read, 'row')} x {numbered(dataset.columns_read, 'column')}"
     if dataset.image_shape is not None:
@@ -55,7 +58,12 @@ def outcomes_text(
     favourable: str | None,
     origin: str,
 ) -> str:
-    """The positive class, and the favourable one unless it is that class and somebody said so."""
+    """The positive class in words, and the favourable one where it is another or only assumed.
+
+    Args:
+        positive, favourable: Names of the classes; None: not known.
+        origin: Who said which class is favourable; ``ASSUMED`` where nobody did.
+    """
     text = f"positive = {'not known' if positive is None else plain(positive)}"
     if origin == ASSUMED:
         return f"{text}, assumed to be favourable"
@@ -76,12 +84,12 @@ def plan_lines(
 
     Args:
         plan: What is trained.
-        seconds: Of the whole run, on ``cores`` cores.
-        cores: At most so many trainings at a time.
-        reading: Seconds of it for the readings of checkpoints; 0: none are taken.
-        splitting: Seconds that twins may take on top.
+        seconds: Estimated wall time of the whole run, on ``cores`` cores.
+        cores: Trainings at a time, at most.
+        reading: The part of ``seconds`` for the readings of checkpoints; 0: none are taken.
+        splitting: Seconds that twins may take on top, where ``--twins auto`` trains them.
     """
-    yield f"  privacy {_privacy(plan)}"
+    yield f"  privacy {_privacy_text(plan)}"
     for guarantee in Guarantee:  # said of an arm before it is trained
         keys = [arm.key for arm in plan.arms if arm.privacy.guarantee is guarantee]
         if keys and guarantee not in (Guarantee.ESTABLISHED, Guarantee.NONE):
@@ -134,19 +142,19 @@ def plan_lines(
 
 
 def out_line(out: Path) -> str:
-    """Where `run` would write."""
+    """The line of ``plan`` that says where ``run`` would write."""
     return f"  out     {plain(str(out), 300)}"
 
 
 def arm_lines(plan: Plan) -> Iterator[str]:
-    """Every arm with its guarantee and its numbers."""
+    """A table of every arm with its guarantee, epsilon and settings, then what these mean."""
     rows = [("method", "guarantee", "ε (PLD)", "ε (RDP)", "settings")]
     for arm in plan.arms:
         privacy = arm.privacy
         settings = ", ".join(f"{name} {value:.4g}" for name, value in arm.settings.items())
         pld, rdp = "", ""
         if privacy.epsilon is not None:
-            pld, rdp = _epsilon(privacy.epsilon.pld), _epsilon(privacy.epsilon.rdp)
+            pld, rdp = _epsilon_text(privacy.epsilon.pld), _epsilon_text(privacy.epsilon.rdp)
         rows.append(
             (
                 plain(arm.key),
@@ -176,7 +184,7 @@ def arm_lines(plan: Plan) -> Iterator[str]:
 
 
 def result_lines(report: Report) -> Iterator[str]:
-    """The summary, the cost by group of every method, its gap, and the control's answer."""
+    """The report in short, as a terminal shows it; one line where no method finished a seed."""
     if not report.costs:
         yield "No method has a finished seed: nothing could be compared."
         return
@@ -184,7 +192,7 @@ def result_lines(report: Report) -> Iterator[str]:
 
 
 def duration_text(seconds: float) -> str:
-    """A rough time for people: two digits at most."""
+    """A time in s for people, in seconds, minutes or hours."""
     if seconds < 90:
         return f"{max(1, round(seconds))} s"
     if seconds < 5400:
@@ -193,15 +201,15 @@ def duration_text(seconds: float) -> str:
 
 
 def trainings_text(count: int, size: int) -> str:
-    """Finished trainings and the bytes that they take."""
+    """A number of finished trainings, and the ``size`` of their files in bytes unless it is 0."""
     if not size:
         return numbered(count, "training")
     unit, name = (1e6, "MB") if size >= 1e5 else (1e3, "kB")
     return f"{numbered(count, 'training')} ({size / unit:,.1f} {name})"
 
 
-def _privacy(plan: Plan) -> str:
-    """One line on the epsilon of every private method of the plan, and delta."""
+def _privacy_text(plan: Plan) -> str:
+    """The epsilon of every private arm of the plan, and delta, in one line."""
     claims = []
     for arm in plan.arms:
         if arm.privacy.headline is not None:
@@ -211,7 +219,8 @@ def _privacy(plan: Plan) -> str:
     return f"{', '.join(claims)}; δ = {plan.training.delta:g}, record level"
 
 
-def _epsilon(value: float | None) -> str:
+def _epsilon_text(value: float | None) -> str:
+    """An epsilon, rounded up; a dash for None, where an accountant gives none."""
     if value is None:
         return "–"
     return shown_up(value)
@@ -223,7 +232,14 @@ def next_lines(
     formats: Sequence[str],
     arm: str = "",
 ) -> Iterator[str]:
-    """What a user may type next about an arm, where the report was written as JSON."""
+    """Commands that a user may type after an audit, to get a model for release.
+
+    Args:
+        report: The audit's report.
+        out: Its folder.
+        formats: Those that it was written in. The commands read JSON: without it there are none.
+        arm: Whose model; "": of whichever arm fits.
+    """
     if "json" not in formats:
         return
     for command_of in added("next_command"):
@@ -233,14 +249,14 @@ def next_lines(
 
 
 def report_line(out: Path, formats: Sequence[str]) -> str:
-    """Where the files of a report lie."""
+    """The line that says where the files of a report lie."""
     paths = report_paths(out, formats)
     shown = [str(path) for path in paths[:1]] + [path.name for path in paths[1:]]
     return f"Report {' · '.join(plain(name, 1000) for name in shown)}"
 
 
 def warning_lines(report: Report, *, verbose: bool) -> Iterator[str]:
-    """Warnings, and with ``verbose`` the notices."""
+    """The warnings of a report, and with ``verbose`` its notices too."""
     for warning in report.warnings:
         if warning.level == "warning":
             yield _noted("Warning", warning.message, warning.fix)
@@ -249,7 +265,7 @@ def warning_lines(report: Report, *, verbose: bool) -> Iterator[str]:
 
 
 def notice_lines(notices: Iterable[Notice]) -> Iterator[str]:
-    """What the data or the plan want to be known."""
+    """Warnings and notices of the data or the plan, a line each."""
     for notice in notices:
         yield _noted(
             "Warning" if notice.level == "warning" else "Note",
@@ -259,7 +275,10 @@ def notice_lines(notices: Iterable[Notice]) -> Iterator[str]:
 
 
 def option_lines(resolved: ResolvedConfig, plan: Plan) -> Iterator[str]:
-    """Every option that is not a default, with its origin, then what rules decided."""
+    """A table of every option that is not at its default, with its origin, then of default rules.
+
+    The rules are those that set the numbers which the options leave open.
+    """
     rows = [("option", "origin")]
     for name, origin in resolved.origins.items():
         if origin != DEFAULT:
@@ -271,14 +290,12 @@ def option_lines(resolved: ResolvedConfig, plan: Plan) -> Iterator[str]:
 
 
 def _noted(word: str, message: str, fix: str) -> str:
+    """A message behind "Warning" or "Note", with what to do about it where ``fix`` says so."""
     return f"{word} {plain(message, 1000)}" + (f" ({plain(fix, 300)})" if fix else "")
 
 
 def score_lines(report: Report, config: AuditConfig) -> Iterator[str]:
-    """What was scored, the costs or else the metrics by group, warnings.
-
-    And where the report lies.
-    """
+    """Lines of ``score``: what was scored, the report in short, warnings, where the report lies."""
     data = report.data
     rows = f"{data.rows:,} of {numbered(data.rows_read, 'row')}"
     yield f"fairaudit {report.tool.version} · {plain(data.name)} {rows}"
@@ -296,7 +313,10 @@ _MOST_COLUMNS = 60
 
 
 def inspection_lines(facts: Inspection) -> Iterator[str]:
-    """Columns, candidates, group sizes, and what `run` would do with them."""
+    """Lines of ``inspect``: columns, label, group sizes, and what ``run`` would do with them.
+
+    Where no label or group is known, it lists columns of few values that could be one.
+    """
     size = f"{numbered(facts.rows, 'row')} x {numbered(facts.columns, 'column')}"
     yield f"{plain(facts.name)}  {size} · sha256 {facts.digest[:16]}…"
     yield from _columns(facts)
@@ -327,7 +347,7 @@ def inspection_lines(facts: Inspection) -> Iterator[str]:
 
 
 def _columns(facts: Inspection) -> Iterator[str]:
-    """The table of columns: type, role, share missing, distinct values."""
+    """The table of columns: type, role, share of missing values, number of distinct values."""
     rows = [("column", "type", "role", "missing", "distinct", "")]
     for column in facts.schema[:_MOST_COLUMNS]:
         missing = "–" if column.missing is None else f"{100 * column.missing:.1f} %"

@@ -8,7 +8,7 @@ from fairaudit.report.render.terminal import aligned
 
 
 def guarantee_text(guarantee: Guarantee) -> str:
-    """The status as it is shown in every table."""
+    """The status of a guarantee in the words of every table."""
     if guarantee is Guarantee.NONE:
         return "no privacy"
     return guarantee.value
@@ -39,9 +39,10 @@ def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
 
 
 def guarantee_of(spec: MethodSpec) -> Guarantee:
-    """The guarantee that stands beside a method's epsilon.
+    """The status of the guarantee beside a method's epsilon.
 
-    Of somebody else's method, whether its code was checked here.
+    Of a third-party method that claims one, it says whether its code passed ``methods --check`` on
+    this machine.
     """
     if spec.is_private and home_of(spec):
         return as_checked(spec)
@@ -49,7 +50,11 @@ def guarantee_of(spec: MethodSpec) -> Guarantee:
 
 
 def described(spec: MethodSpec) -> Mapping[str, Mapping[str, str | None]]:
-    """What each number of a method is: name -> meaning, unit, range and default, in words."""
+    """What each setting of a method is: name -> meaning, unit, range, tuning, default, in words.
+
+    ``tuning`` is where a search looks for it; None there: it does not look. None as the default:
+    there is none.
+    """
     settings = spec.known_settings
     return {
         name: {
@@ -64,7 +69,7 @@ def described(spec: MethodSpec) -> Mapping[str, Mapping[str, str | None]]:
 
 
 def setting_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
-    """Every number that some method reads, once: what it is and which values it may have."""
+    """A table of every setting that some method reads, once: its range and what it is."""
     # Methods that share a setting describe it alike but for its default, which is not shown here:
     # the last one speaks for all.
     facts_of = {name: facts for spec in specs for name, facts in described(spec).items()}

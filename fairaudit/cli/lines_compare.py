@@ -13,11 +13,13 @@ _MOST_ROWS = 60
 
 
 def change_lines(changes: Changes, *, every: bool) -> Iterator[str]:
-    """What differs: options, guarantees, then costs and whatever else changed beyond its interval.
+    """What differs between two reports: options, epsilons, arms, findings, then numbers.
+
+    Of the numbers costs are shown, and others where they changed by more than their 95 % interval.
 
     Args:
         changes: The comparison.
-        every: Show also what did not change beyond its interval.
+        every: Show all numbers.
     """
     if not changes.same_data:
         yield "The reports are of different data: a change may come from the data alone."

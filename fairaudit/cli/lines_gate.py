@@ -1,4 +1,9 @@
-"""A verdict as console lines, and as GitHub Actions reads it."""
+"""A verdict as console lines, and as GitHub Actions reads it.
+
+A *workflow command* is a line ``::error title=..::text`` of a job's output, by which GitHub's
+runner marks the job (an annotation). A rule is *inconclusive* where the data cannot decide it;
+``--inconclusive`` says whether that counts as a failure or a pass (None: neither).
+"""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -18,16 +23,16 @@ _LONGEST = 4000  # characters of an annotation
 
 
 def rule_lines(rules: tuple[GateRule, ...]) -> Iterator[str]:
-    """Every rule in words, before anything is trained."""
+    """Every rule in words, a line each, as it is shown before anything is trained."""
     for rule in rules:
         yield f"  gate    {plain(rule.text, 200)}: {plain(rule.words(), 400)}"
 
 
 def verdict_lines(report: Report, inconclusive: InconclusiveIs | None) -> Iterator[str]:
-    """Every rule with its outcome, the numbers behind what does not pass, and the verdict."""
+    """Every rule with its outcome, the numbers of a rule that does not pass, and the verdict."""
     for gate in report.gates:
         yield f"Gate {gate.outcome:<12} {plain(gate.rule, 200)}  ({plain(gate.words, 400)})"
-        yield from (f"    {line}" for line in _open(gate))
+        yield from (f"    {line}" for line in _reasons(gate))
     if report.verdict is not None:
         is_mapped = report.verdict == "inconclusive" and inconclusive is not None
         arms = verdicts(report.gates)
@@ -39,8 +44,9 @@ def verdict_lines(report: Report, inconclusive: InconclusiveIs | None) -> Iterat
 
 
 def workflow_commands(report: Report, inconclusive: InconclusiveIs | None) -> Iterator[str]:
-    """One ``::error`` line for every rule that does not pass; a warning where that is accepted.
+    """One ``::error`` line for every rule that does not pass.
 
+    It is a ``::warning`` where the rule is inconclusive and that counts as a pass.
     Source: GitHub, workflow commands for GitHub Actions.
     """
     for gate in report.gates:
@@ -49,18 +55,18 @@ def workflow_commands(report: Report, inconclusive: InconclusiveIs | None) -> It
         is_accepted = gate.outcome == "inconclusive" and inconclusive == "pass"
         command = "warning" if is_accepted else "error"
         yield annotation(
-            command, f"fairaudit gate {gate.outcome}", "; ".join((gate.words, *_open(gate)))
+            command, f"fairaudit gate {gate.outcome}", "; ".join((gate.words, *_reasons(gate)))
         )
 
 
 def annotation(command: str, title: str, text: str) -> str:
-    """One workflow command: ``error``, ``warning`` or ``notice``."""
-    head = _data(title).replace(":", "%3A").replace(",", "%2C")
-    return f"::{command} title={head}::{_data(plain(text, _LONGEST))}"
+    """The line of one workflow command; ``command`` is ``error``, ``warning`` or ``notice``."""
+    head = _escaped(title).replace(":", "%3A").replace(",", "%2C")
+    return f"::{command} title={head}::{_escaped(plain(text, _LONGEST))}"
 
 
-def _open(gate: GateRecord) -> Iterator[str]:
-    """Lines on the numbers for which a rule does not pass."""
+def _reasons(gate: GateRecord) -> Iterator[str]:
+    """Why a rule does not pass: the numbers that it fails on, and what was not judged."""
     targets = [target for target in gate.targets if target.outcome == gate.outcome != "pass"]
     for target in targets[:_MOST_TARGETS]:
         yield described(target, gate.unit) + (
@@ -74,22 +80,26 @@ def _open(gate: GateRecord) -> Iterator[str]:
         yield f"not judged: {plain('; '.join(gate.left_out), 300)}"
 
 
-def _data(text: str) -> str:
+def _escaped(text: str) -> str:
+    """The text as a workflow command carries it, in one line."""
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def tell_github(report: Report, inconclusive: InconclusiveIs | None) -> None:
-    """Annotate the job and append the Markdown report to its summary, if this is such a job.
+    """In a job of GitHub Actions, annotate it and append the Markdown report to its summary.
 
-    The annotations go to stderr, which the runner reads too: stdout may hold the report alone.
+    Elsewhere nothing is done. Annotations go to stderr, which the runner reads as well: stdout may
+    hold the report as JSON, and nothing else then.
     """
     tell_job(lambda: workflow_commands(report, inconclusive), lambda: to_markdown(report))
 
 
 def tell_job(annotations: Callable[[], Iterable[str]], summary: Callable[[], str]) -> None:
-    """The same of anything that has annotations and a text.
+    """In a job of GitHub Actions, print annotations and append a text to the job's summary.
 
-    Neither is made where nobody reads it.
+    Args:
+        annotations: Makes workflow commands; called in such a job alone.
+        summary: Makes the text, in Markdown; called where the job has a summary.
     """
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return

@@ -1,6 +1,7 @@
-"""Lines to stdout and stderr.
+"""Lines to stdout and stderr, broken between words where a terminal is narrow.
 
-In a narrow terminal broken between words, never inside a number.
+GitHub's runner executes a line of a job's output that begins with ``::`` (a *workflow command*), so
+no text that may hold a name from the data is printed with such a line in it.
 """
 
 import io
@@ -12,12 +13,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TextIO
 
-# How a line begins that GitHub Actions runs; Markdown and people read the backslash as nothing.
+# The beginning of a workflow command's line. A backslash is put before it, which Markdown hides.
 _COMMAND = re.compile(r"^([ \t]*)(?=::)", re.MULTILINE)
 
 
 def print_stdout(lines: Iterable[str]) -> None:
-    """A command's answer on stdout, for people and pipes."""
+    """Print lines on stdout: a command's answer, for people and pipes."""
     _write(map(no_command, lines), sys.stdout)
 
 
@@ -37,30 +38,36 @@ def print_json(value: object) -> None:
 
 
 def print_stderr(line: str) -> None:
-    """How the program ended, on stderr."""
+    """Print a line on stderr: how the program ended."""
     _write([no_command(line)], sys.stderr)
 
 
 def command(lines: Iterable[str]) -> None:
-    """Lines for the runner of GitHub Actions, on stderr, which it reads too."""
+    """Print workflow commands for GitHub's runner on stderr, which it reads as well as stdout."""
     _write(lines, sys.stderr)
 
 
 def no_command(text: str) -> str:
-    """The text with no line in it that is a command, whatever a column is called."""
+    """The text, with every line that is a workflow command made harmless by a backslash."""
     return _COMMAND.sub(r"\1\\", text)
 
 
 def write_to_nothing(stream: TextIO) -> None:
-    """Send nowhere what follows, and what is still in the buffer: Python flushes it at the end."""
+    """Redirect a stream whose reader has gone to the null device.
+
+    What is still in its buffer goes there too: Python flushes it at exit, which would fail.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 class Unheard(io.TextIOWrapper):
-    """Standard error that nobody may read: the exit code and the files still say how it ended."""
+    """Standard error whose reader may have gone, which must not end the program.
+
+    The exit code and the files still say how a command ended.
+    """
 
     def write(self, text: str) -> int:
-        """Write the text, or drop it and all that follows where the stream is closed."""
+        """Write the text, return its length; where nobody reads, drop it and all that follows."""
         try:
             return super().write(text)
         except OSError:
@@ -68,7 +75,7 @@ class Unheard(io.TextIOWrapper):
             return len(text)
 
     def flush(self) -> None:
-        """Flush, or drop all that follows where the stream is closed."""
+        """Flush; where nobody reads, drop what is in the buffer and all that follows."""
         try:
             super().flush()
         except OSError:
@@ -76,7 +83,7 @@ class Unheard(io.TextIOWrapper):
 
 
 def _write(lines: Iterable[str], stream: TextIO) -> None:
-    """Write lines folded to the terminal's width."""
+    """Write lines to a stream and flush it; in a terminal they are folded to its width."""
     width = width_of(stream)
     for line in lines:
         for piece in folded(line, width):
@@ -84,18 +91,18 @@ def _write(lines: Iterable[str], stream: TextIO) -> None:
     stream.flush()
 
 
-_INDENT = 4  # of what goes on, beside the line's own
-_LEAST = 20  # columns; below it nothing can be laid out
+_INDENT = 4  # blanks before the second and later pieces of a line, beside the line's own
+_LEAST = 20  # columns; a narrower terminal is not folded for
 _UNIT = re.compile(r"\s*(?:\[[^\]\s]+, [^\]\s]+\]|\S+)")  # an interval is one number
-_TYPED = re.compile(r"\bfairaudit (?:run|plan) ")
+_TYPED = re.compile(r"\bfairaudit (?:run|plan) ")  # a command that people copy
 
 
 def folded(line: str, width: int | None) -> Iterator[str]:
-    """The line in pieces of at most ``width`` columns, broken between words and never in a number.
+    """The line in pieces of at most ``width`` columns, broken between words, never in an interval.
 
-    A word that is longer stays whole. So does a line with a command, which a terminal wraps so that
-    it can be copied, a text of several lines, and every line where there is no terminal (None) or
-    one of less than 20 columns.
+    A word that is longer stays whole. So does a line with a command to copy (the terminal wraps it
+    without a break), a text of several lines, and every line where ``width`` is None (no terminal)
+    or below 20.
     """
     if width is None or "\n" in line or width < _LEAST or _TYPED.search(line):
         yield line
@@ -114,7 +121,7 @@ def folded(line: str, width: int | None) -> Iterator[str]:
 
 
 def width_of(stream: TextIO) -> int | None:
-    """Columns of the terminal that a stream is, or None where it is none."""
+    """Columns of the terminal that a stream writes to; None where it writes to no terminal."""
     try:
         if not stream.isatty():
             return None

@@ -1,6 +1,6 @@
-"""Options as typer reads them.
+"""Options as typer reads them: from the signature of a command, whose parameters are annotated.
 
-Those of an audit, one per field of AuditConfig, and those that several commands share.
+Here are those of an audit, one per field of ``AuditConfig``, and those that several commands share.
 """
 
 import inspect
@@ -59,12 +59,13 @@ class Given:
     """What one command line said.
 
     Args:
-        values: Field -> value, only where it was given.
-        config: File of ``--config``.
-        trust_config: Whether a file that was found may do all that one named by hand may.
-        json: The answer alone on stdout.
-        quiet, verbose: How much to tell.
-        beside: Options of the command's own.
+        values: Field of ``AuditConfig`` -> value, only of options that were typed.
+        config: File of ``--config``; None without it.
+        trust_config: Whether a file of options that merely lies in the current folder may set all
+            that one named by ``--config`` may.
+        json: Print the answer alone, as JSON, on stdout.
+        quiet, verbose: Whether to print less, or more, on stderr.
+        beside: Values of the options that this command alone has, by name.
     """
 
     values: Mapping[str, object]
@@ -83,18 +84,19 @@ def takes_audit_options(
     unlisted: Collection[str] = (),
     helps: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[..., None]:
-    """The command with every option of an audit in its signature, for typer to read.
+    """Decorator: a command that takes every option of an audit, as a signature for typer to read.
 
     Args:
-        command: Takes what was typed.
-        beside: Its own options.
-        unlisted: Fields that its help leaves out; it takes them to say why it cannot.
-        helps: Field -> its help, where it is another than in `run`.
+        command: Is given what was typed, as one :class:`Given`.
+        beside: Parameters of the options that this command alone has.
+        unlisted: Fields that its help leaves out. It accepts them all the same, so that it can say
+            why they do not apply.
+        helps: Field -> its help, where that differs from ``run``'s.
     """
 
     @wraps(command)
     def parsed(**typed: Any) -> None:  # noqa: ANN401 (as typer has read them)
-        """The command's typed values by option field, those that were not typed left out."""
+        """Called by typer: gather what was typed into a ``Given``, and run the command with it."""
         values: dict[str, object] = {}
         for option in OPTIONS:
             value = typed.pop(option.field)
@@ -166,7 +168,14 @@ def parameter(
     default: object,
     declared: Any,  # noqa: ANN401 (typer's own type)
 ) -> inspect.Parameter:
-    """An option as a parameter of a command's signature, which typer reads."""
+    """An option as a keyword parameter of a command's signature, which typer reads.
+
+    Args:
+        name: Of the parameter.
+        kind: Its type.
+        default: Its default.
+        declared: Spelling and help, as ``typer.Option`` makes them.
+    """
     return inspect.Parameter(
         name,
         _BY_NAME,
@@ -176,11 +185,12 @@ def parameter(
 
 
 def _default_type(field: str) -> type:
+    """Type of a field's default, which tells flags (bool), lists (tuple) and pairs (dict) apart."""
     return type(AuditConfig.model_fields[field].get_default())
 
 
 def settled(given: Given) -> ResolvedConfig:
-    """What was typed, laid over the environment and the files of options.
+    """The audit's options: what was typed, else the environment's, else those of files or a preset.
 
     Raises:
         ConfigError: The options contradict each other, or the current folder is gone.

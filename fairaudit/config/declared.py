@@ -1,4 +1,8 @@
-"""What is publicly known of a table's columns, declared by hand, so that no row has to tell it."""
+"""What is publicly known of a table's columns, declared by hand in the file of ``--columns``.
+
+What is declared need not be learned of rows, which an epsilon would not cover. An *input* is a
+number that a model reads: a column becomes one or several.
+"""
 
 import math
 from pathlib import Path
@@ -40,7 +44,11 @@ class DeclaredNumber(_Declared):
 
     @model_validator(mode="after")
     def _in_order(self) -> "DeclaredNumber":
-        """Checked by pydantic: low < high, and what stands for the column lies between."""
+        """Run by pydantic: low < high, ``missing`` and ``centre`` lie between, spread is not tiny.
+
+        Raises:
+            ValueError: Not so.
+        """
         low, high = self.range
         if not -LARGEST <= low < high <= LARGEST:
             raise ValueError("range is [low, high], the lower number first")
@@ -54,14 +62,14 @@ class DeclaredNumber(_Declared):
 
     @property
     def middle(self) -> float:
-        """What is subtracted."""
+        """What is subtracted from a value to make the input: ``centre`` or the range's middle."""
         if self.centre is None:
             return sum(self.range) / 2
         return self.centre
 
     @property
     def scale(self) -> float:
-        """What is divided by."""
+        """What the difference is divided by: ``spread``, or that of an even distribution."""
         if self.spread is None:
             return (self.range[1] - self.range[0]) / math.sqrt(12)
         return self.spread
@@ -71,7 +79,7 @@ class DeclaredCategory(_Declared):
     """A category of which all values are publicly known.
 
     Args:
-        categories: They, in the order of the inputs, as text: 1.0 is ``1``, true is ``true``.
+        categories: The values as text, in the order of the inputs: 1.0 is ``1``, true is ``true``.
         missing: The one that stands for a missing value and for a value that is not listed; without
             it, these have an input of their own.
     """
@@ -83,14 +91,18 @@ class DeclaredCategory(_Declared):
     @field_validator("categories", "missing", mode="before")
     @classmethod
     def _as_text(cls, value: object) -> object:
-        """Numbers and truth values as they are called in a table."""
+        """Run by pydantic before validation: numbers and truth values as the text of a table."""
         if isinstance(value, list | tuple):
-            return [_word(item) for item in value]
-        return _word(value)
+            return [_csv_text(item) for item in value]
+        return _csv_text(value)
 
     @model_validator(mode="after")
     def _distinct(self) -> "DeclaredCategory":
-        """Checked by pydantic: distinct texts, of which ``missing`` is one."""
+        """Run by pydantic: categories are distinct texts, and ``missing`` is one of them.
+
+        Raises:
+            ValueError: Not so.
+        """
         if len(set(self.categories)) < len(self.categories) or "" in self.categories:
             raise ValueError("categories are distinct texts that are not empty")
         if self.missing is not None and self.missing not in self.categories:
@@ -102,10 +114,10 @@ DeclaredColumn = Annotated[DeclaredNumber | DeclaredCategory, Field(discriminato
 
 
 class Declaration(_Declared):
-    """The columns of ``--columns``; its text is the path that it was read from.
+    """The content of the file of ``--columns``; ``str()`` of it is the file's path.
 
-    A configuration holds the content, so that whoever has it needs no file, and nobody can change
-    one between two readings.
+    A configuration holds the content and not the path alone: it needs no file afterwards, and the
+    file cannot change between two readings.
     """
 
     path: str = Field(default="columns.toml", exclude=True)
@@ -116,7 +128,9 @@ class Declaration(_Declared):
 
 
 def read_declaration(value: object) -> object:
-    """The declaration in a file of that name; other values as they are, for pydantic to look at.
+    """Run by pydantic before validation: a path becomes the declaration in that file.
+
+    Any other value is returned as it is, for pydantic to validate.
 
     Raises:
         ConfigError: The file cannot be read, or a column is not declared as it must be.
@@ -126,7 +140,7 @@ def read_declaration(value: object) -> object:
     path = Path(value)
     content = read_toml(path)
     for column, keys in content.items():
-        if not isinstance(keys, dict):  # pydantic says so
+        if not isinstance(keys, dict):  # pydantic refuses it below
             continue
         for key, said in keys.items():
             if said == PLACEHOLDER or (isinstance(said, list) and PLACEHOLDER in said):
@@ -143,8 +157,11 @@ def read_declaration(value: object) -> object:
         raise ConfigError(f"{path.name}: {where}: {message}", hint=_KEYS) from None
 
 
-def _word(value: object) -> object:
-    """A level as the text that CSV would hold: true for True, 1 for 1.0."""
+def _csv_text(value: object) -> object:
+    """A number or truth value as the text that CSV would hold: true for True, 1 for 1.0.
+
+    Other values are returned as they are.
+    """
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):

@@ -1,4 +1,8 @@
-"""Which models there are and how large they are, for those who must not import torch."""
+"""Which models there are and how large they are, for modules that must not import torch.
+
+The engine computes per-record gradients by a table of known layers; where a model has others, by
+``torch.func.vmap`` over the user's own code.
+"""
 
 import itertools
 import math
@@ -22,11 +26,11 @@ class ModelFacts:
     """What is known of a model before training.
 
     Args:
-        parameters: P, or None where it depends on how a table is encoded.
-        products: Multiplications of one record's forward pass, or None likewise.
-        gradients: What gives each record's gradient: BY_TABLE or BY_VMAP.
-        outside: Why the layer table does not do, or "".
-        digest: Of a user's own model: its code, its architecture and its start; else "".
+        parameters: P, number of parameters; None where it depends on how a table is encoded.
+        products: Multiplications of one record's forward pass; None where that is not known.
+        gradients: What computes each record's gradient: BY_TABLE or BY_VMAP.
+        outside: Why the layer table cannot compute them; "" where it can.
+        digest: Of a user's own model: its code, architecture and initial parameters; else "".
     """
 
     parameters: int | None = None
@@ -36,11 +40,13 @@ class ModelFacts:
     digest: str = ""
 
 
-UNENCODED = ModelFacts()  # of a model whose inputs are not counted yet
+UNENCODED = ModelFacts()  # of a model on a table: its inputs are counted when a seed is encoded
 
 
 def resolve_model(name: str, image_shape: Shape | None) -> str:
-    """The model meant: ``auto`` is cnn for images, else logistic.
+    """The model that ``--model`` means: ``auto`` is cnn for images, else logistic.
+
+    ``image_shape``: (H, W, C); None: the data are a table.
 
     Raises:
         ConfigError: Unknown name; a network for images on a table; images too small for it.
@@ -81,7 +87,7 @@ def known_facts(
     classes: int,
     hidden: tuple[int, ...],
 ) -> ModelFacts:
-    """What is known of one of MODELS; a table's inputs are not, for it is encoded seed by seed."""
+    """Size of one of MODELS; nothing is known on a table, whose inputs depend on the encoding."""
     if image_shape is None:
         return UNENCODED
     sizes = layer_sizes(name, image_shape, classes, hidden)
@@ -94,7 +100,11 @@ def known_facts(
 def layer_sizes(
     name: str, shape: Shape, classes: int, hidden: Sequence[int]
 ) -> tuple[tuple[int, int, int], ...]:
-    """(outputs, inputs, positions) of each layer with parameters, for records of that shape."""
+    """(outputs, inputs, positions) of each layer with parameters, for records of that shape.
+
+    Positions are those that a convolution's weights are applied at; 1 for a linear layer. Inputs of
+    a convolution are the numbers that one output reads.
+    """
     if name != "cnn":
         widths = (
             math.prod(shape),

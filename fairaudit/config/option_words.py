@@ -8,22 +8,22 @@ from fairaudit.errors import ConfigError
 
 
 def option_name(field: str) -> str:
-    """The command-line spelling of a field."""
+    """The command-line spelling of a field: ``batch_size`` is ``--batch-size``."""
     return "--" + field.replace("_", "-")
 
 
 def option_given(config: AuditConfig, fields: Iterable[str]) -> str:
-    """The first of these options that is not at its default, as it is typed; "" where all are."""
+    """The first of these options that is not at its default, as ``--name``; "" where all are."""
     fields_of = AuditConfig.model_fields
     changed = (name for name in fields if getattr(config, name) != fields_of[name].get_default())
     return next(map(option_name, changed), "")
 
 
 def refuse_alone(config: AuditConfig) -> None:
-    """Refuse an option that says nothing without another one, or whose capability is not there.
+    """Refuse an option that has no effect, since another option or a capability is missing.
 
     Raises:
-        ConfigError: The first such option.
+        ConfigError: About the first such option.
     """
     there = {capability.name for capability in capabilities()}
     for option in OPTIONS:
@@ -40,7 +40,7 @@ def refuse_alone(config: AuditConfig) -> None:
 
 
 def words_of(name: str, value: object) -> Iterator[str]:
-    """One option and its value as words of a command line."""
+    """One option and its value as words of a command line; several where it has several values."""
     option = option_name(name)
     if isinstance(value, bool):
         yield option if value else "--no-" + option.removeprefix("--")
@@ -55,7 +55,7 @@ def words_of(name: str, value: object) -> Iterator[str]:
 
 
 def _pairs(table: Mapping[str, object]) -> Iterator[str]:
-    """A table as KEY=VALUE, a table within it as KEY.INNER=VALUE."""
+    """The entries of a mapping as KEY=VALUE, those of a mapping within it as KEY.INNER=VALUE."""
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from (f"{key}.{pair}" for pair in _pairs(value))

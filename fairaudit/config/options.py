@@ -1,6 +1,6 @@
-"""The audit's options as one frozen value.
+"""The audit's options as one frozen value, and what the command line says of each.
 
-Where each came from is kept beside it (cli/, layers).
+Where a value came from is kept beside it (``config/value_sources.py``).
 """
 
 import re
@@ -25,7 +25,7 @@ from fairaudit.config.presets import presets
 from fairaudit.errors import ConfigError
 
 LARGEST_EPSILON = 1_000_000  # a loss bounded by exp(1,000,000) is not bounded
-Number = Annotated[float, Field(strict=True)]  # neither true nor "1" is one
+Number = Annotated[float, Field(strict=True)]  # true and "1" are refused
 Epsilon = Annotated[
     float,
     Field(
@@ -47,7 +47,10 @@ _LONGEST_NAME = 60
 
 
 class Effect(Enum):
-    """What depends on an option. One without an effect is part of every training's identity."""
+    """What an option can change: a mark on its field's type.
+
+    An option without a mark can change every training, so it is part of every job's id.
+    """
 
     EXECUTION = "nothing: it says how and where to compute"
     PLANNED = "trainings, by what a plan's arms, schedule and jobs make of it"
@@ -57,12 +60,12 @@ class Effect(Enum):
 
 EXECUTION, PLANNED, MEASURED, JUDGED = Effect
 
-# Who said which outcome is the favourable one, where nobody did.
+# Origin of the favourable class where nobody said which it is.
 ASSUMED = "assumed"
 
 
 def data_name(data: Path) -> str:
-    """What a folder is called that holds results on these data: the file's stem, or the folder's.
+    """Name for a folder of results on these data, after the data file or folder without its ending.
 
     Only letters, digits, dots and dashes are kept, so the name is safe in a shell and never leads
     out of a folder.
@@ -72,7 +75,7 @@ def data_name(data: Path) -> str:
 
 
 class SplitOptions(NamedTuple):
-    """The options of a split; of each as the field of that name says."""
+    """The options of a split; each is the field of that name in :class:`AuditConfig`."""
 
     test_size: float
     balance: bool
@@ -80,7 +83,7 @@ class SplitOptions(NamedTuple):
 
 
 class EncodingOptions(NamedTuple):
-    """The options of an encoding; of each as the field of that name says."""
+    """The options of an encoding; each is the field of that name in :class:`AuditConfig`."""
 
     merge_rare: float
     pixel_range: str
@@ -202,35 +205,43 @@ class AuditConfig(BaseModel):
 
     @property
     def reads_rows(self) -> bool:
-        """Whether trainings need the rows as they stand in the file."""
+        """Whether trainings need rows as they stand in the file: the user's own code may."""
         return self.raw or bool(self.synthesizer) or self.synthetic is not None
 
     @property
     def split(self) -> SplitOptions:
-        """How rows are split."""
+        """The options by which rows become training and test rows."""
         return SplitOptions(self.test_size, self.balance, self.keep)
 
     @property
     def encoding(self) -> EncodingOptions:
-        """How rows become inputs."""
+        """The options by which rows become a model's inputs."""
         return EncodingOptions(self.merge_rare, self.pixel_range)
 
     @property
     def is_one_draw(self) -> bool:
-        """Whether what is audited was drawn once, so that intervals are over test rows alone."""
+        """Whether one given synthetic table is audited.
+
+        It was drawn once, so no seeds tell how another draw would differ: intervals are over test
+        rows alone.
+        """
         return self.synthetic is not None
 
     @property
     def declared(self) -> Mapping[str, DeclaredColumn]:
-        """Columns of which something is publicly known."""
+        """Column -> what ``--columns`` declares of it as publicly known; empty without it."""
         if self.columns:
             return self.columns.columns
         return {}
 
     @model_validator(mode="before")
     @classmethod
-    def _alone(cls, values: dict[str, object]) -> dict[str, object]:
-        """Whoever brings code or a table and no method asks about that; a table is one draw."""
+    def _with_own_defaults(cls, values: dict[str, object]) -> dict[str, object]:
+        """Run by pydantic before validation: defaults that depend on another option.
+
+        With code of the user's own or a synthetic table and no ``--method``, none of the program's
+        methods is trained. A synthetic table is one draw, so there is one seed.
+        """
         if values.get("synthetic"):
             values = {"seeds": 1, **values}
         brought = [name for name in ("trainer", "synthesizer", "synthetic") if values.get(name)]
@@ -240,8 +251,14 @@ class AuditConfig(BaseModel):
 
     @field_validator("out", mode="before")
     @classmethod
-    def _named(cls, value: object) -> object:
-        """An empty text is no folder; as a path it would be the one that the command runs in."""
+    def _refuse_no_folder(cls, value: object) -> object:
+        """Run by pydantic before validation: the value of ``out``, unless no folder has that name.
+
+        An empty text would be taken for the current folder.
+
+        Raises:
+            ConfigError: It is empty or holds a zero character.
+        """
         if value == "" or "\0" in str(value):
             raise ConfigError(
                 f"--out {str(value)!r} is no folder", hint="name a folder; . is the current one"
@@ -250,8 +267,11 @@ class AuditConfig(BaseModel):
 
     @field_validator("format", mode="before")
     @classmethod
-    def _listed(cls, value: object) -> object:
-        """``json,md`` is a list as well."""
+    def _split_at_commas(cls, value: object) -> object:
+        """Run by pydantic before validation: ``json,md`` becomes ``("json", "md")``.
+
+        What is neither text nor a list of texts is left for pydantic to refuse.
+        """
         parts = [value] if isinstance(value, str) else value
         if not isinstance(parts, list | tuple) or not all(isinstance(part, str) for part in parts):
             return value
@@ -265,10 +285,11 @@ class Option:
     Args:
         field: Name in AuditConfig.
         help: One line.
-        metavar: Shown for the value.
+        metavar: Word that stands for the value in the help; None for a flag.
         flags: Spelling, where it is not the field's name with dashes.
-        needs: Field without which it says nothing.
-        capability: Without which it cannot be given.
+        needs: Field of another option, without which this one has no effect and is refused.
+        capability: Name of the capability that it belongs to; it is refused where that is not
+            installed.
     """
 
     field: str
@@ -506,7 +527,7 @@ OPTIONS = tuple(option for options in PANELS.values() for option in options)
 
 
 def marked(config: type[AuditConfig], *effects: Effect) -> set[str]:
-    """The fields with one of these effects."""
+    """Names of the options that are marked with one of these effects."""
     names = set()
     for name, field in config.model_fields.items():
         if any(effect in field.metadata for effect in effects):

@@ -17,7 +17,8 @@ class Preset:
         summary: One line for people.
         source: Paper and place.
         fields: Field of :class:`fairaudit.config.options.AuditConfig` -> value.
-        worst_off: The group that pays more by the publication, and the other; None: it names none.
+        worst_off: The group that pays more according to the publication, and the other group; None:
+            it names none.
         notes: Where publication, published scripts and this tool differ; printed in the report.
     """
 
@@ -31,7 +32,7 @@ class Preset:
 
 @cache
 def presets() -> Mapping[str, Preset]:
-    """Every preset by name."""
+    """Every preset of an installed capability, by name."""
     return {preset.name: preset for group in added("presets") for preset in group}
 
 

@@ -1,6 +1,7 @@
-"""Where each option's value comes from.
+"""Where each option's value comes from: flag, environment, file, preset or default, in that order.
 
-Flags over environment over files over preset over defaults.
+Each of these places is a *layer* of values. A *found* file is one that merely lies in the current
+folder (``fairaudit.toml``, ``pyproject.toml``): nobody named it, so it may not decide everything.
 """
 
 import os
@@ -26,14 +27,17 @@ PYPROJECT = "pyproject.toml"
 DEFAULT = "default"
 PRESET = "preset "
 OPTION = "option"  # the command line, or an argument in Python
-# What is not finite is a number too: the range that refuses it says what would do.
+# nan and inf are let through as numbers: the check of the setting's range refuses them, and says
+# what the range is.
 _DECIMAL = re.compile(
     r"[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE
 )
 
 _DEFAULTS = {name: field.get_default() for name, field in AuditConfig.model_fields.items()}
-# A plain option speaks for every method, so it silences what a lower layer said for one method.
+# Options for all methods that --settings can also give for one method. Such an option replaces what
+# a weaker layer says for single methods.
 _PER_METHOD = ("learning_rate", "max_grad_norm", "threshold", "noise_multiplier")
+# Options of which one at most is in force: a stronger layer's replaces a weaker layer's other.
 _RIVALS = {"epsilon": "noise_multiplier", "noise_multiplier": "epsilon"}
 
 
@@ -66,7 +70,7 @@ class ResolvedConfig:
 
     @property
     def found(self) -> dict[str, list[str]]:
-        """What files that merely lie in the folder decided: file -> options."""
+        """Found file -> the options whose value comes from it."""
         decided: dict[str, list[str]] = {}
         for name, origin in self.origins.items():
             if origin in (PROJECT_FILE, PYPROJECT):
@@ -82,11 +86,11 @@ def resolve_config(
     config_file: Path | None = None,
     trust_found: bool = False,
 ) -> ResolvedConfig:
-    """Lay all places that set options over each other, the strongest first.
+    """Collect the options that every place sets, and merge them, the strongest place first.
 
-    A file that merely lies in the folder may have come with the data. It sets options, but names no
-    code to run, no place outside of the folder to write to and no cluster to send the data to, and
-    makes no gate pass that would be inconclusive.
+    A found file may have come with the data. It sets options, but names no code to run, no place
+    outside of the folder to write to and no cluster to send the data to, and makes no gate pass
+    that would be inconclusive.
 
     Args:
         options: What the command line or the caller gave; None values are not set.
@@ -94,7 +98,7 @@ def resolve_config(
             None reads none.
         folder: Where ``fairaudit.toml`` and ``pyproject.toml`` are looked for; None looks nowhere.
         config_file: The file of ``--config``.
-        trust_found: Whether files in the folder may set everything.
+        trust_found: Whether found files may set everything.
 
     Raises:
         ConfigError: Unknown key, bad value, two options of one layer contradict each other, or a
@@ -104,12 +108,12 @@ def resolve_config(
     if config_file is None and environment.get(CONFIG_VARIABLE):
         config_file = Path(environment[CONFIG_VARIABLE])
     typed = {name: value for name, value in options.items() if value is not None}
-    layers = [_checked(OPTION, typed), _checked("environment", _from_environment(environment))]
+    layers = [_layer(OPTION, typed), _layer("environment", _from_environment(environment))]
     if config_file is not None:
-        layers.append(_checked(f"file {config_file.name}", _table(config_file)))
+        layers.append(_layer(f"file {config_file.name}", _options_of_file(config_file)))
     for name in (PROJECT_FILE, PYPROJECT):
         if folder is not None and (folder / name).is_file():
-            layers.append(_checked(name, _table(folder / name)))
+            layers.append(_layer(name, _options_of_file(folder / name)))
     chosen = next((layer.values["preset"] for layer in layers if "preset" in layer.values), None)
     if chosen is not None:
         preset = find_preset(str(chosen))
@@ -122,7 +126,10 @@ def resolve_config(
 
 @contextmanager
 def naming_found_files(resolved: ResolvedConfig) -> Iterator[None]:
-    """Say with every refusal which files that merely lie in the folder had a part in it."""
+    """In the ``with`` block, add to the hint of an error which found files set which options.
+
+    The user may not know of these files. Errors are those of options and data.
+    """
     try:
         yield
     except (ConfigError, DataError) as error:
@@ -132,9 +139,9 @@ def naming_found_files(resolved: ResolvedConfig) -> Iterator[None]:
 
 
 def merge_layers(layers: Sequence[OptionLayer]) -> ResolvedConfig:
-    """One config from layers, the strongest first.
+    """Merge layers, given the strongest first, into one configuration, and validate it.
 
-    A value replaces the weaker ones whole; only ``settings`` merge number by number.
+    A stronger layer's value replaces the weaker ones; only ``settings`` merge number by number.
 
     Raises:
         ConfigError: A value does not fit its field, or no data are named.
@@ -142,16 +149,17 @@ def merge_layers(layers: Sequence[OptionLayer]) -> ResolvedConfig:
     values: dict[str, object] = {}
     origins = dict.fromkeys(_DEFAULTS, DEFAULT)
     settings: dict[str, dict[str, object]] = {}
-    said_by: dict[tuple[str, str], str] = {}
+    said_by: dict[tuple[str, str], str] = {}  # method, setting -> origin of its value
     for origin, given in reversed([(layer.origin, layer.values) for layer in layers]):
         for name, value in given.items():
             if name in _RIVALS:
                 values.pop(_RIVALS[name], None)
                 origins[_RIVALS[name]] = DEFAULT
             if name == "noise_multiplier":
-                values["epsilon"] = ()  # the default target would read as one that was met
+                values["epsilon"] = ()  # else the default would look like a target that was met
                 origins["epsilon"] = f"not used: noise_multiplier is set ({origin})"
-            # A plain option, or an epsilon for all, silences the numbers of single methods.
+            # An option for all methods removes what weaker layers said for single methods; an
+            # epsilon does so with their noise multipliers.
             void = "noise_multiplier" if name == "epsilon" else name
             if void in _PER_METHOD:
                 for numbers in settings.values():
@@ -193,6 +201,8 @@ def merge_layers(layers: Sequence[OptionLayer]) -> ResolvedConfig:
 def parse_pairs(parts: Sequence[str], name: str) -> dict[str, str]:
     """``["a=1", "b=2"]`` as a mapping; the last ``=`` separates, so names may contain one.
 
+    ``name``: the option's field, for the message.
+
     Raises:
         ConfigError: A part has no ``=``.
     """
@@ -209,7 +219,7 @@ def nested_settings(pairs: Mapping[str, str]) -> dict[str, dict[str, object]]:
     """``{"global.threshold": "50"}`` as method -> setting -> value.
 
     Raises:
-        ConfigError: A name is not METHOD.SETTING.
+        ConfigError: A name is not METHOD.SETTING, or a value is no number.
     """
     nested: dict[str, dict[str, object]] = {}
     for key, value in pairs.items():
@@ -226,17 +236,21 @@ def nested_settings(pairs: Mapping[str, str]) -> dict[str, dict[str, object]]:
 
 
 def _refuse_untrusted(resolved: ResolvedConfig, folder: Path) -> None:
-    """Refuse what a file in the folder may not decide.
+    """Refuse values of found files that do more than read data and write below the folder.
 
-    That is what its value does beyond reading data and writing below the folder. What a stronger
-    place sets is not its decision.
+    Only values in force count: what a stronger place replaced is not looked at.
+
+    Args:
+        resolved: The merged options.
+        folder: Where the files were found.
 
     Raises:
-        ConfigError: The value, its file, and the three ways to allow it.
+        ConfigError: It names the value, the file, and the three ways to allow it.
     """
     config = resolved.config
     home = os.path.realpath(folder)
     out = os.path.realpath(folder / config.out)
+    # Option, whether its value may not come from a found file, and what such a value does.
     reaches = (
         ("method", any(map(is_factory, config.method)), "runs code"),
         ("model", is_factory(config.model), "runs code"),
@@ -259,8 +273,10 @@ def _refuse_untrusted(resolved: ResolvedConfig, folder: Path) -> None:
             )
 
 
-def _checked(origin: str, given: Mapping[str, object]) -> OptionLayer:
-    """The layer of one place, with field names for keys.
+def _layer(origin: str, given: Mapping[str, object]) -> OptionLayer:
+    """Check the keys of one place, and return its layer, with field names for keys.
+
+    A single value of a field that holds several becomes a list of one.
 
     Raises:
         ConfigError: A key is unknown, or epsilon and noise_multiplier are both set.
@@ -283,7 +299,13 @@ def _checked(origin: str, given: Mapping[str, object]) -> OptionLayer:
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
-    """What the variables set, in the shape of their fields; numbers are left to validation."""
+    """The options that variables ``FAIRAUDIT_NAME`` set: field -> text, list of texts, or mapping.
+
+    Texts become numbers when the merged options are validated.
+
+    Raises:
+        ConfigError: A variable names no option, or a pair is not NAME=VALUE.
+    """
     values: dict[str, object] = {}
     for variable, text in sorted(environment.items()):
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable == CONFIG_VARIABLE or not text:
@@ -303,8 +325,11 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
     return values
 
 
-def _table(path: Path) -> Mapping[str, object]:
-    """The options in a TOML file: all of it, or ``[tool.fairaudit]`` of a project's own file."""
+def _options_of_file(path: Path) -> Mapping[str, object]:
+    """The options in a TOML file: the whole content, but of ``pyproject.toml`` one table.
+
+    That is ``[tool.fairaudit]``; without it there are none.
+    """
     content = read_toml(path)
     if path.name != PYPROJECT:
         return content
@@ -316,7 +341,7 @@ def _table(path: Path) -> Mapping[str, object]:
 
 
 def _shown(value: object) -> str:
-    """A value for a message: one line, not too long."""
+    """A value for a message: one line of at most 60 characters, quoted unless it is a number."""
     text = str(value) if isinstance(value, str) and _DECIMAL.fullmatch(value) else repr(value)
     if len(text) <= 60:
         return text

@@ -58,7 +58,15 @@ def methods(
 
 
 def _check(name: str) -> None:
-    """Run every law, say what each found, and remember a third-party method that keeps them all."""
+    """Run the laws of private training on one method, and print of each whether it is kept.
+
+    Of a third-party method that keeps them all this is recorded on this machine: reports then say
+    of it that it passed.
+
+    Raises:
+        ConfigError: There is no such method, or it does not train by noised steps.
+        PrivacyError: A law is broken.
+    """
     import torch
 
     from fairaudit.cli.printing import print_stdout
