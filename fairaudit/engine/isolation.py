@@ -142,11 +142,11 @@ class Isolated:
     def graph(
         self, values: Values, x: Tensor, stream: Sequence[int]
     ) -> tuple[Tensor, Mapping[str, Tensor]]:
-        """Outputs [n, Y], and the parameters by name of which each record was given a copy.
+        """Outputs [n, Y] of records, and by name the copies of the parameters that gave them.
 
-        The copies are leaves of autograd, [m, ...] for m >= n records (more than n where the batch
-        is padded): the gradient of <delta, outputs> in them is that of every record by itself.
-        Arguments and errors are those of :meth:`outputs`.
+        Each record is computed with a copy of its own, a row of [m, ...], m >= n (the batch is
+        padded to m). The copies are leaves of autograd, so that the gradient of <delta, outputs> in
+        them is that of each record by itself. Arguments and errors are those of :meth:`outputs`.
         """
         # A module that draws is always given a multiple of BLOCK records: what a record draws
         # depends on how many there are.
@@ -223,10 +223,10 @@ class Isolated:
         with global_stream(*stream), warnings.catch_warnings(), faults(), watch:
             warnings.filterwarnings("ignore", "There is a performance drop")
             state = torch.get_rng_state()  # changes with every draw
-            per_record = vmap(self._one, (axes, 0), randomness="different")
+            per_record = vmap(self._logits_of_one, (axes, 0), randomness="different")
             out: Tensor = per_record(values, x.clone())  # code may write to its input
             self._draws = self._draws or not torch.equal(state, torch.get_rng_state())
-        if not torch.equal(_bits(flat), _bits(before)):
+        if not torch.equal(_bytes_of(flat), _bytes_of(before)):
             raise _error_of_write("a parameter")
         if watch.error is not None:
             # Under vmap an error is one for all records: a module that catches it would go on
@@ -239,7 +239,7 @@ class Isolated:
             self._refuse_traces()
         return out
 
-    def _one(self, values: Values, record: Tensor) -> Tensor:
+    def _logits_of_one(self, values: Values, record: Tensor) -> Tensor:
         """Logits [Y] of one record, given the parameters and buffers by name; runs inside vmap."""
         handed = dict(values)
         try:
@@ -286,7 +286,10 @@ class PerRecord(nn.Module):
         self._isolated: list[Isolated] = []
 
     def forward(self, x: Tensor) -> Tensor:
-        """Outputs [n, Y], dropout off; differentiable in the parameters."""
+        """Outputs [n, Y], dropout off; differentiable in the parameters.
+
+        Equal inputs give equal outputs, for the stream of what the module may draw is always (0,).
+        """
         if not self._isolated:
             self._isolated.append(Isolated(self.inner, training=False))
         named = dict(self.inner.named_parameters())
@@ -347,7 +350,7 @@ def _held_by(module: nn.Module, constants: Values) -> dict[str, object]:
     """
     held: dict[str, object] = {}
     for name, value in constants.items():
-        held[f"buffer {name!r}"] = _bits(value).cpu().numpy().tobytes()
+        held[f"buffer {name!r}"] = _bytes_of(value).cpu().numpy().tobytes()
     for path, part in module.named_modules():
         place = f" of {type(part).__name__}" + (f" at {path!r}" if path else "")
         for name, value in vars(part).items():
@@ -360,7 +363,7 @@ def _held_by(module: nn.Module, constants: Values) -> dict[str, object]:
     return held
 
 
-def _bits(value: Tensor) -> Tensor:
+def _bytes_of(value: Tensor) -> Tensor:
     """The bytes of a tensor, for comparing: NaN is unequal to itself, its bytes are equal."""
     return value.detach().contiguous().view(-1).view(torch.uint8)
 

@@ -7,7 +7,8 @@ The objective and the clipping rule are a step's two parts. A part with a query 
 is summed over the batch, and the sum with noise is the answer. R replicates train side by side; a
 batch has B records, and where replicates drew fewer, they are padded with records that are not
 present. Where R is 1, network and batch leave out the replicate axis, [(R,) B, ...]; queries and
-rules always see it. A tape carries a batch through the network (``stacked.py``).
+rules always see it. A tape carries a batch through the network (``stacked.py``). "Rule R7" and the
+like are the rules of a private step in docs/methods.md 1.3.
 """
 
 import copy
@@ -150,11 +151,11 @@ def scaled(
     """
     upper = norms * NORM_GUARD
     rule.ask(upper, group, present)
-    # A copy: what is called after it may write over the state.
+    # A copy: the rule's ``scale`` may write over its state.
     sensitivity = rule.part.sensitivity(rule.released).clone()
     scale: Tensor = rule.part.scale(rule.released, upper, group)
     if rule.is_limited:
-        # Taken anew: a rule may have written over what it was handed.
+        # Norms are multiplied again: the rule may have written over ``upper``.
         scale = limited_scale(scale, norms * NORM_GUARD, sensitivity)
     return scale, sensitivity
 
@@ -319,6 +320,8 @@ def claims_sensitivity(release: Release | UnprovenRelease) -> bool:
 class Loop:
     """A training that can be taken some steps at a time; :func:`train` takes them all.
 
+    ``taken`` counts the steps taken; ``single`` says that there is one replicate.
+
     Args:
         network: The stacked replicates, with parameters ``theta [R, P]``.
         pool: Training records.
@@ -362,6 +365,7 @@ class Loop:
         rule = self.rule
         batch = self.pool.gather(*training.sampler.draw())
         asks = training.objective.query_noise_multiplier is not None
+        # A query reads the logits before the backward pass, which would clean them otherwise.
         logits = self.tape.forward(batch.inputs, batch.norms, clean=asks)
         group = self._with_axis(batch.group)
         if asks:

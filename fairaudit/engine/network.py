@@ -108,11 +108,11 @@ class Network(Stacked):
         self.layers = bind(layers, self.theta)
         # For each layer, whether it writes over its input. An activation after a layer with
         # parameters may: nothing reads that layer's output again.
-        self._over: list[bool] = []
+        self._overwrites: list[bool] = []
         floats = 0
         follows = False  # a layer with parameters
         for layer in self.layers:
-            self._over.append(follows and isinstance(layer, Elementwise))
+            self._overwrites.append(follows and isinstance(layer, Elementwise))
             follows = isinstance(layer, Parametric)
             if isinstance(layer, Parametric):
                 floats += layer.floats_per_record
@@ -124,7 +124,7 @@ class Network(Stacked):
         Where an activation follows a layer with parameters, it overwrites that layer's output.
         """
         books = [x]
-        for layer, over in zip(self.layers, self._over, strict=True):
+        for layer, over in zip(self.layers, self._overwrites, strict=True):
             x = layer.forward_(x) if over and isinstance(layer, Elementwise) else layer.forward(x)
             books.append(x)
         return books
@@ -206,7 +206,14 @@ class Tape(GradientTape):
         *,
         clean: bool = False,
     ) -> Tensor:
-        """Logits [(R,) B, Y]; see the base class."""
+        """Logits [(R,) B, Y] of inputs ``x``; what the other passes need is kept.
+
+        Args:
+            x: Inputs [(R,) B, ...].
+            norms: L2 norms of the inputs with a 1 appended for the bias, [(R,) B]; None: not known.
+            clean: Zero records that are not finite now, because a query reads the logits before the
+                backward pass; otherwise that pass does it.
+        """
         rows = x.shape[0 if self.single else 1]
         self.chunks = []
         logits = []
@@ -251,7 +258,10 @@ class Tape(GradientTape):
         return torch.cat(norms, -1)
 
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        """``sum_i w_i g_i``, ``[R, P]``, per row of weights ``[R, B]``; see the base class."""
+        """``sum_i w_i g_i``, ``[R, P]``, for each row of weights ``[R, B]``.
+
+        They lie in the tape's own memory, and the next call overwrites them.
+        """
         whole = len(self.chunks) == 1
         for number, chunk in enumerate(self.chunks):
             books = chunk.books or self._walk(chunk)[0]

@@ -1,7 +1,8 @@
 """How a step closes: what becomes of the sum of scaled gradients.
 
 A release makes the gradient of R replicates, [R, P], from one or more such sums. A private one
-knows the batch only by these sums. qN, the expected batch size, is ``facts.divisor``, [R, 1].
+knows the batch only by these sums. qN, the expected batch size, is ``facts.divisor``, [R, 1]. Rules
+R3 and R5 are in docs/methods.md 1.3.
 """
 
 from abc import ABC, abstractmethod

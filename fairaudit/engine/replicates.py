@@ -349,7 +349,11 @@ class IsolatedTape(GradientTape):
         *,
         clean: bool = False,
     ) -> Tensor:
-        """Logits [(R,) B, Y]; see the base class. ``norms`` are not needed here."""
+        """Logits [(R,) B, Y] of inputs ``x``; ``norms`` are not needed here.
+
+        With ``clean`` records that are not finite are zeroed now, because a query reads the logits
+        before the backward pass; otherwise that pass does it.
+        """
         self._steps += 1
         logits = []
         for records, inputs in zip(
@@ -371,7 +375,10 @@ class IsolatedTape(GradientTape):
 
     @torch.inference_mode(False)
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        """``sum_i w_i g_i``, ``[R, P]``, of each row of weights ``[R, B]``; see the base class."""
+        """``sum_i w_i g_i``, ``[R, P]``, for each row of weights ``[R, B]``.
+
+        They lie in the tape's own memory, and the next call overwrites them.
+        """
         for row, by_replicate in zip(weights, self._targets, strict=False):
             for records, weight, targets in zip(self._replicates, row, by_replicate, strict=True):
                 records.sum_into(targets, weight)

@@ -7,7 +7,8 @@ An objective and a clipping rule are the two parts of a step that a method suppl
 state: ``init`` gives it, ``update`` adds the noised answer to the part's query, if it has one, and
 ``step`` makes the next step's state of what was released. In shapes R is the number of replicates
 (trainings side by side), B of records in the batch, Q of numbers in a record's query row, Y of
-classes, K of groups; [(R,) B, Y] is [B, Y] where R is 1.
+classes, K of groups; [(R,) B, Y] is [B, Y] where R is 1. "Rule R1" and the like are the rules of a
+private step in docs/methods.md 1.3.
 
 A rule is arithmetic on tensors that it is handed, so that a method's file, which holds its rule and
 its description, can be read without torch.
@@ -32,8 +33,8 @@ class PublicFacts:
     """All that a rule, an objective or a release may know in advance.
 
     Args:
-        n_public: N.
-        expected_batch_size: qN per replicate, [R].
+        n_public: N, the number of training records, which is taken to be public.
+        expected_batch_size: qN for each replicate, [R], where q is the sampling rate.
         n_groups: K.
         n_classes: Y.
     """
@@ -42,7 +43,7 @@ class PublicFacts:
     expected_batch_size: Tensor
     n_groups: int
     n_classes: int
-    divisor: Tensor = field(init=False)  # expected_batch_size as a column, [R, 1]
+    divisor: Tensor = field(init=False)  # what sums are divided by: qN as a column, [R, 1]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "divisor", self.expected_batch_size.unsqueeze(1))
@@ -119,7 +120,7 @@ class SideQuery(ABC, Generic[State]):
         """The state at step 0, made of constants and public facts alone; None: it has no state."""
 
     def update(self, state: State, answer: Tensor) -> State:
-        """The state with this step's noised answer [R, Q] in it; called once per step if asked."""
+        """The state with this step's noised answer [R, Q] in it; called if there is a query."""
         return state
 
     def step(self, released: State) -> State:

@@ -30,12 +30,12 @@ class Stacked(ABC):
 
     @property
     def replicates(self) -> int:
-        """R."""
+        """R, the number of replicates."""
         return len(self.theta)
 
     @property
     def n_parameters(self) -> int:
-        """P."""
+        """P, the number of parameters of one replicate."""
         return self.theta.shape[1]
 
     @abstractmethod

@@ -101,6 +101,7 @@ def privacy_curve(event: PrivacyEvent) -> PrivacyCurve | None:
     # leaves an attacker's rates (tradeoff.py) right to 1e-4.
     interval = _COARSE * _interval(size) * min(1.0, math.sqrt(1e3 / max(c.steps for c in charges)))
     composed = _composed(charges, interval)
+    # Far beyond ``size``; to look no further only loosens a bound on an attacker's rates.
     most = 2.0 * size + 5.0
     return PrivacyCurve(
         lambda at: float(composed.get_delta_for_epsilon(at)),

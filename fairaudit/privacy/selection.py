@@ -240,7 +240,8 @@ class SelectionEvent:
 def best_of_some(n: int) -> Float64:
     """Probability that the best of k candidates is the j-th best of all n, at ``[k - 1, j - 1]``.
 
-    The k are drawn from the n without replacement. The result is ``[n, n]``.
+    The k are drawn from the n without replacement. The result is ``[n, n]``, for
+    :meth:`Selection.chances`.
     """
     shares = np.zeros((n, n))
     for k in range(1, n + 1):
@@ -290,8 +291,8 @@ def base_epsilon(
             high = min(high, math.log(base))
         else:
             low, unmet = max(low, math.log(base)), None
-        # The search's epsilon grows nearly in proportion to the base; bisection where the next base
-        # by that rule is not between low and high.
+        # The search's epsilon grows nearly in proportion to the base, so the next base aims a little
+        # below the target by that rule; it is halfway where the rule leaves the range low to high.
         step = high
         if value > 0:
             step = math.log(base) + math.log((1.0 - 0.4 * TOLERANCE) * target / value)

@@ -23,7 +23,7 @@ from fairaudit.privacy.selection import SelectionEvent, delta_of_divergences, ep
 
 FALSE_POSITIVE_RATES = (0.01, 0.001)  # of a membership attack, at which its power is stated
 _GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0  # ratio of golden-section search
-_WIDTH = 1e-3  # of epsilon, in which a minimum is flat
+_WIDTH = 1e-3  # the range of epsilon at which the search ends; a minimum is flat within it
 
 
 @lru_cache(maxsize=1024)
