@@ -51,8 +51,8 @@ def flatten(module: nn.Module) -> list[nn.Module]:
 def _refuse_loose_parameters(module: nn.Module, layers: Sequence[nn.Module]) -> None:
     """Refuse parameters that two layers share, that are in no layer, or that are frozen.
 
-    A shared one would be trained twice, and others not be trained, though norms count as if all
-    were each layer's own.
+    Gradients and their norms are computed layer by layer, and are right only if each parameter is
+    that of exactly one layer and is trained.
     """
     owned = [id(parameter) for layer in layers for parameter in layer.parameters()]
     if owned != [id(parameter) for parameter in module.parameters()]:

@@ -51,6 +51,7 @@ class IsolatedNetwork(Stacked):
         device: torch.device = CPU,
     ) -> None:
         self.seed = seed
+        # Each replicate twice: as it trains, and as it predicts.
         self.training = [Isolated(module, device) for module in modules]
         self.predicting = [Isolated(module, device, training=False) for module in modules]
         self.shapes = list(self.training[0].start.values())

@@ -291,8 +291,8 @@ def base_epsilon(
             high = min(high, math.log(base))
         else:
             low, unmet = max(low, math.log(base)), None
-        # The search's epsilon grows nearly in proportion to the base, so the next base aims a little
-        # below the target by that rule; it is halfway where the rule leaves the range low to high.
+        # The search's epsilon grows nearly in proportion to the base: the next base aims a little
+        # below the target by that rule, or is halfway where the rule leaves the range low to high.
         step = high
         if value > 0:
             step = math.log(base) + math.log((1.0 - 0.4 * TOLERANCE) * target / value)
