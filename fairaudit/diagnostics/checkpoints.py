@@ -108,6 +108,7 @@ class StepReader:
             records: Their numbers in the training pool, [B].
             weights: Rows [B], at most ``most_rows`` of them; one sum is made for each.
         """
+        # Every replicate reads the same records; one alone has no axis for it.
         if self.task.repeats == 1:
             index = records
         else:
@@ -119,7 +120,7 @@ class StepReader:
         delta = self.objective.output_gradient(released, logits, batch.targets, batch.group)
         norms = self._lead(self.tape.backward(delta))
         bound = self.checkpoint.rule_released
-        upper = norms * NORM_GUARD
+        upper = norms * NORM_GUARD  # rounded up, as a rule gets them in training
         scale = self.rule.scale(bound, upper, group)
         if self.is_limited:
             scale = limited_scale(scale, upper, self.checkpoint.sensitivity)

@@ -20,7 +20,7 @@ from fairaudit.privacy.streams import numpy_stream
 
 PROBES = 100  # random vectors of a trace estimate (Hutchinson)
 BASIS_LIMIT = 2000  # parameters up to which a trace is taken by one form per parameter
-COLUMN_NUMBERS = 2**24  # held at once for traces of records
+COLUMN_NUMBERS = 2**24  # numbers held at once for traces of records
 NUMBERS_AT_ONCE = 2**18  # inputs of one graph: what a module's activations take is not known
 
 

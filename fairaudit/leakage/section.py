@@ -33,7 +33,8 @@ SHARE = Scale(
 )
 LITTLE_POWER = 3.0  # an epsilon up to which an attack on so few models finds next to nothing
 ACCUSED = 0.05  # share of the outsiders: the "5 %" of leakage_tpr and of the sentences here
-_MOST_ROWS = 24
+_MOST_ROWS = 24  # of a table that are read at once
+# metric whose gaps are shown -> words
 _COMPARED = {
     "leakage_tpr": "members found at 5 %",
     "leakage_advantage": "difference at one threshold",
@@ -160,7 +161,7 @@ def _sentence(leakage: Leakage, models: int) -> str:
 
     ``models``: how many were trained of each method.
     """
-    texts = []
+    texts = []  # a line has room for few groups and arms
     for comparison in sorted(leakage.comparisons, key=lambda c: not c.reference):
         ceiling = _ceiling(leakage, comparison.arm)
         limit = ""

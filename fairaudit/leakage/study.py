@@ -96,7 +96,7 @@ PHRASES = {
         "an attack's success has an interval that lies above what epsilon allows",
         "In {a} the attack finds {found:percent} of members; epsilon allows {most:percent}: check "
         "what is fitted without noise, then the method's implementation",
-        question="works",
+        question="works",  # it stands where the report says whether a model works at all
     ),
 }
 

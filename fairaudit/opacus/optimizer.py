@@ -1,8 +1,9 @@
 """The step of fairaudit's engine as an Opacus optimizer: Opacus computes the records' gradients.
 
 Some rules ask about a batch before they scale its gradients: for a noised count, which moves a
-threshold or bounds, and which the accountant charges with the step. Opacus may cut a batch into
-parts (``BatchMemoryManager``), each with a backward pass of its own; together they are one step.
+threshold or bounds, and which the accountant charges with the step (a rule that asks nothing has
+``query_noise_multiplier`` None). Opacus may cut a batch into parts (``BatchMemoryManager``), each
+with a backward pass of its own; together they are one step.
 """
 
 from collections import deque
