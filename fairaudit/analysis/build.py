@@ -55,7 +55,7 @@ class RunMetadata:
         created_utc: ISO 8601.
         command: As typed.
         environment: name -> version.
-        workers: Processes used.
+        workers: Processes used; None: nothing was trained.
         seconds: Stage -> wall time in s.
     """
 
@@ -222,6 +222,7 @@ def _warnings(
                 message=note,
                 fix="",
             )
+    # What each capability warns of in what it measured.
     for name, warnings in parts("warnings"):
         if name in audit.studies:
             yield from warnings(audit.studies[name])

@@ -172,8 +172,8 @@ def privacy_of(
 ) -> ArmPrivacy:
     """An arm's guarantee with what it means for an attacker and what it does not cover.
 
-    Without an epsilon it is the planned one. Of an arm that a capability trains (a user's own code)
-    that capability says what is guaranteed.
+    An arm without an epsilon keeps its planned guarantee unchanged. For an arm that a capability
+    trains (a user's own code) that capability says what is guaranteed.
 
     Args:
         arm, plan: The arm, and the plan that holds it.

@@ -1,12 +1,12 @@
 """Which differences a report's sentences may assert: those detected beside all others.
 
-A *claim* is a difference that a sentence could assert. It is *detected* where the intervals of its
-numbers exclude zero at the level that its part of one common 5 % leaves it. The 5 % is shared
-equally among *measures*: of each comparison every cost, the costs over all rows, lost classes, and
-what privacy changes in other metrics. A measure's claims (pairs of groups, classes) are *rivals*
-and divide its share. ``number`` is the place of a comparison among those that are judged together,
-``measures`` how many measures share the 5 %, those left without a detected claim. Source:
-docs/methods.md 6.5.
+A *claim* is a difference that a sentence could assert. All claims of a report share one 5 %, and
+one is *detected* where the intervals of its numbers exclude zero at its part of it. The 5 % is
+shared equally among *measures*: of each comparison every cost, the costs over all rows, lost
+classes, and what privacy changes in other metrics. A measure's claims (pairs of groups, classes)
+are *rivals* and divide its share. What is detected leaves its part to the others, so ``measures``,
+how many measures share the 5 %, counts only what is not detected, and need not be whole.
+``number`` is the place of a comparison among those that are judged. Source: docs/methods.md 6.5.
 """
 
 from collections.abc import Mapping, Sequence
@@ -158,8 +158,8 @@ def _gap_claims(
 ) -> dict[_Place, _Claim]:
     """The claims that two groups differ in ``metric``, one for each pair that gates may read.
 
-    Where the comparison holds no pairs, since they were too many, the largest gap is the only claim
-    and has as many rivals as there were pairs.
+    Where the comparison holds no pairs (of one class's rates among many groups), the largest gap is
+    the claim, and its rivals are the pairs that it was chosen from.
     """
     gaps = [
         gap for gap in comparison.gaps if _without_class(gap.metric) == metric and gap.size.ends
@@ -258,7 +258,9 @@ def _judged_gap(
     if not bounds:
         return gap.revised(detected=is_detected)
     least = gap.minimum_detectable
-    if least is not None:  # it holds the half-width of the gap's own interval: put the joint one in
+    # It was made with the half-width of the gap's own interval (of the largest gap with that of all
+    # pairs): the joint interval's takes its place.
+    if least is not None:
         training, records = gap.signed.training_sd or 0.0, gap.signed.records_sd or 0.0
         used = rivals if gap.kind == "max" else 1
         for sign, n_joint in ((1, measures * rivals), (-1, used)):
@@ -283,7 +285,8 @@ def _judged_class(
 ) -> ClassShare:
     """The doubtful class with whether it is lost and with intervals at its share of the 5 %.
 
-    Where it cannot be told, also with about how many test rows of the group it could be.
+    If it is not shown to be lost, ``rows_needed`` is about how many test rows of the group it would
+    take to show that.
     """
     is_lost = _place_of_class(number, share) in detected
     n_joint = measures * share.looked_at
@@ -306,8 +309,12 @@ def _judged_class(
 def _with_one_answer(group: GroupMeasure, doubtful: Sequence[ClassShare]) -> GroupMeasure:
     """The group with the metric ``one_answer``: 1 where it lost all classes but one, else 0.
 
-    Undefined where doubtful classes, if they are lost, would leave it one. ``doubtful`` is of all
-    groups, already judged.
+    Undefined where as many classes are doubtful but not all of them are shown to be lost. Without a
+    privacy cost, from which seeds and test rows are taken, the group comes back unchanged.
+
+    Args:
+        group: A group's numbers.
+        doubtful: The doubtful classes of all groups, already judged.
     """
     cost = group.estimates.get("privacy_cost")
     if cost is None:

@@ -48,7 +48,7 @@ def measured(audit: Audit) -> Audit:
     studies = {}
     for name, measure_study in parts("measure"):
         study = measure_study(audit)
-        if study is not None:
+        if study is not None:  # None: it was not asked for
             studies[name] = study
     return replace(audit, studies=studies)
 
@@ -126,7 +126,8 @@ def _twins(
 ) -> list[Twin]:
     """The twins of an arm, in order from its reference: its steps alone, itself without noise.
 
-    Empty where no twin was trained; the latter alone where steps and clipping are not told apart.
+    Empty where no twin was trained; only the arm without noise where the effects of the length of
+    its steps and of its clipping cannot be separated.
 
     Args:
         plan: Holds the twins' jobs.

@@ -111,7 +111,7 @@ def _data_limits(
     dataset: Dataset,
     plan: Plan,
 ) -> Iterator[tuple[str, str]]:
-    """(code, sentence) of how groups, duplicates and small groups limit the audit."""
+    """(code, sentence) on who reads the group label, PATE's pool, duplicates, suppressed groups."""
     readers = []
     by_name = [arm.key for arm in plan.arms if arm.reads_groups]
     if by_name:

@@ -181,13 +181,13 @@ def _findings_only_in(
 
 
 def _subject(finding: Finding) -> tuple[str, ...]:
-    """What a finding says of whom, without its numbers: by this it is found in another report."""
+    """The key by which a finding is found in another report: what it says of whom, in no number."""
     where = finding.arm, finding.grouping, finding.code, finding.measure
     return (*where, *finding.groups)
 
 
 def _epsilon(report: Report, arm: str) -> float | None:
-    """An arm's epsilon as the report leads with it; None where the program accounts for none."""
+    """The epsilon that the report states for an arm; None where the program accounts for none."""
     facts = report.every_guarantee.get(arm)
     if facts is None or facts.epsilon is None:
         return None
@@ -201,7 +201,8 @@ def _changes(
 ) -> Iterator[Change]:
     """Every number that both reports have, by arm, reference and grouping, then by metric.
 
-    Of each metric: its change for every group, for all test rows, and of its main gap.
+    Of each metric: its change for every group, for all test rows, and of its main gap (that of the
+    only pair of groups, else the largest).
 
     Args:
         before, after: The comparisons of the two reports.

@@ -115,7 +115,7 @@ class GateRule:
 
     @property
     def limits_gaps(self) -> bool:
-        """Whether it says how large a gap may be."""
+        """Whether it says how large a gap may be, so that a page can show this limit beside it."""
         return self.metric.kind == "gap" and self.fails_above and not self.is_change
 
     def words(self, every: str = "any private method") -> str:

@@ -44,7 +44,7 @@ def judge(rule: GateRule, target: Target, *, among: int) -> GateTarget:
             among=among,
         )
         if reading.is_size:
-            is_largest = reading.variances is None
+            is_largest = reading.variances is None  # then other gaps may have set its ends
             shared = widened_size(number.value, shared, factor, is_largest=is_largest)
         else:
             shared = widened(number.value, shared, factor)

@@ -57,8 +57,9 @@ class TargetReading:
 class Target:
     """One number that a rule is held against, and where it stands in a report.
 
-    ``group`` is "" for all test rows or for no single group, ``reference`` is "" where the number
-    is not relative to one; of a guarantee ``grouping`` is "", too.
+    ``group`` is the name of a group or, for a gap, of two with a comma; "" for all test rows.
+    ``reference`` is "" where the number is not relative to one. Of a guarantee ``grouping`` and
+    ``group`` are "", too.
     """
 
     arm: str
@@ -208,6 +209,7 @@ def _why_assumed(metric: Metric, label: LabelFacts) -> str:
 
     "" also for a metric that does not turn on that.
     """
+    # A rate of one numbered class (``tpr[2]``) turns on no outcome.
     if not label.is_assumed or "[" in metric.key or "favourable" not in METRICS[metric.base].needs:
         return ""
     # Of two classes, a difference of rates is the same for either outcome; a ratio is not.
@@ -283,6 +285,7 @@ def _arms(rule: GateRule, report: Report) -> set[str]:
     compared = {arm.key for arm in report.arms if arm.reference is not None}
     # An arm measured against another private arm is a check of the audit, not a result.
     checks = {arm.key for arm in report.arms if arm.reference in compared}
+    # Without any such arm, as where one model's predictions were given, all are meant.
     return (compared - checks) or {arm.key for arm in report.arms}
 
 

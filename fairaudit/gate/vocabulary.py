@@ -149,7 +149,7 @@ def _offered() -> dict[str, Metric]:
         if "reference" not in spec.needs:
             key = f"reference.{name}"
             metrics.append(Metric(key, key, "group", f"{spec.words} without privacy"))
-        if spec.study:
+        if spec.study:  # a study's report holds a change for each group; an audit's only gaps of it
             key = f"change.{name}"
             metrics.append(Metric(key, key, "group", f"what privacy changes in {spec.words}"))
     for cost in [metric for metric in metrics if metric.key in costs()]:

@@ -63,10 +63,10 @@ class GroupSelection:
 
     Args:
         names: Group names, ``[K]``.
-        missing: The level of rows without a group, or None.
+        missing: Index of the group that holds the rows without a group's name; None: there is none.
         counts: Distinct test records, ``[K + 1]``, the last over all.
         n_seeds: Seeds measured.
-        one_model: One model is what is measured, so no seeds are missing.
+        one_model: Whether one model is what is measured, so that one seed is enough.
     """
 
     names: tuple[str, ...]
@@ -104,7 +104,10 @@ class GroupSelection:
 
     @property
     def too_few_seeds(self) -> str:
-        """Why no number of any group is gated, or "": intervals of few seeds are too uncertain."""
+        """Why no number is gated, whatever its group, or "": fewer seeds than ``LEAST_SEEDS``.
+
+        "" for a single model, whose intervals are over test records alone.
+        """
         n = self.n_seeds
         if self.one_model:
             return ""

@@ -311,6 +311,8 @@ def _products(
 ) -> Float64:
     """Sums over records of the products of their influences, ``[K + 1, K + 1]``.
 
+    Two groups share no record, so their entries are 0; the last row and column are of all rows.
+
     Args:
         within: Of each record on its own group's value, ``[n]``.
         overall: On the value over all rows, ``[n]``.

@@ -65,7 +65,8 @@ class MetricSpec:
             rows by the probability of one class. ``groups``: it compares groups, so all rows
             together have none. ``reference``: it compares two models. ``no gap``: its difference
             between groups says nothing.
-        study: Capability of whose own trainings it is; a report holds it apart.
+        study: The capability that measures it in trainings of its own, as ``leakage``; a report
+            holds it apart. "" for a metric of the audit's own trainings.
         is_judged: Whether a difference is worse for one group; else it is only higher or lower, and
             whom it harms depends on what the outcome means to them.
         least_records: Distinct test records of a group below which it has no interval, beyond what
@@ -74,7 +75,7 @@ class MetricSpec:
         no_interval: Why it has no interval, or "".
         rests_on: Metrics before it in the list. It then counts as many records as the one of them
             that rests on the fewest, in place of its own.
-        header: Of a column; "" for the name in words.
+        header: The head of a table's column; "" for the name with blanks.
         is_in_summary: Whether the console shows it where predictions are scored.
         cost_of: For a cost, the metric that it is the worsening of, against the reference; else "".
     """

@@ -121,7 +121,10 @@ class LabelOutcome:
 
     @property
     def scored(self) -> int | None:
-        """Class whose probability ranks the records; None where no class is singled out."""
+        """Class whose probability ranks the records: the positive one, else the later of two.
+
+        None where there are more classes and none is positive.
+        """
         return 1 if self.positive is None and self.n_classes == 2 else self.positive
 
     @property
