@@ -31,7 +31,7 @@ def curve(
 ) -> Curve:
     """The curve of a reading over training: its mean over seeds at each step.
 
-    A long one is averaged over at most 60 windows of steps, each told by its mean step.
+    A long one becomes means over ``MAX_OBSERVATIONS`` windows of steps, each at its mean step.
 
     Args:
         name: Of the reading.

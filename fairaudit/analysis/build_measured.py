@@ -65,7 +65,7 @@ def disclosed(
     unpredicted = unpredicted or {}
     pairs = {frozenset((pair.a, pair.b)) for pair in named if pair.grouping == measured.grouping}
     hidden = {g.group for g in measured.by_group if 0 < (g.n_test or 0) < least}
-    # Ratios that are divided by a suppressed group's rate would tell that rate.
+    # Ratios that are divided by a suppressed group's rate would reveal that rate.
     untold = {ratio for ratio, group in measured.divided_by.items() if group in hidden}
     if untold:
         untold.add("change.impact_ratio")
@@ -123,7 +123,7 @@ def disclosed(
 def _withheld(
     measure: GroupMeasure, untold: Collection[str], unpredicted: int | None
 ) -> GroupMeasure:
-    """A group's numbers, with those undefined that would tell a suppressed group's.
+    """A group's numbers, with those made undefined that would reveal a suppressed group's.
 
     Args:
         measure: The numbers.

@@ -97,7 +97,7 @@ def _privacy_limits(plan: Plan) -> Iterator[tuple[str, str]]:
     for job in plan.jobs:
         if job.arm in private:
             models += job.repeats
-    is_search = any(arm.search for arm in plan.arms)  # whose epsilon covers all of its models
+    is_search = any(arm.search for arm in plan.arms)  # of which its capability says this itself
     if models and not is_search:
         yield "per_run", _PER_RUN.format(models=numbered(models, "private model"))
     yield "fixed_seeds", _SEEDS

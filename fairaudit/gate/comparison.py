@@ -181,7 +181,7 @@ def _findings_only_in(
 
 
 def _subject(finding: Finding) -> tuple[str, ...]:
-    """The key by which a finding is found in another report: what it says of whom, in no number."""
+    """The key by which a finding is found in another report: what is said of whom, no numbers."""
     where = finding.arm, finding.grouping, finding.code, finding.measure
     return (*where, *finding.groups)
 

@@ -180,8 +180,8 @@ def find_targets(
         partial = dict(study.unfinished)
         for key in sorted(_arms(rule, report) - study.trainings.keys()):
             left_out[f"{key}: it takes no part in {rule.metric.study}"] = None
-    if rule.metric.kind == "arm":
-        lack = ""  # one number of all arms: any missing training leaves it open
+    if rule.metric.kind == "arm":  # a number of the guarantee, as epsilon
+        lack = ""  # of a number that is of all arms together any missing training leaves it open
         if rule.metric.key == "epsilon_if_all_released":
             lack = next(iter(partial.values()), "")
         exact = _guarantee_targets(

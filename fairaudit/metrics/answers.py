@@ -2,7 +2,7 @@
 
 An answer is a predicted class. One that the arm predicts for a group less than a fifth as often as
 the reference does is doubtful; whether it counts as lost is decided in ``analysis/family.py``,
-together with every other difference that a report tells of. Source: docs/methods.md 6.5.
+together with every other difference that a report asserts. Source: docs/methods.md 6.5.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,7 +49,8 @@ def doubtful_classes(
         One ``ClassShare`` for each such group and class.
     """
     shares = []  # of each class three tables: the arm's share, the reference's, their contrast
-    n_answers = np.zeros(len(cut.names) + 1, dtype=np.int64)  # classes that a group is predicted as
+    # How many classes either model predicts for anybody of each group, [K + 1].
+    n_answers = np.zeros(len(cut.names) + 1, dtype=np.int64)
     for target in range(outcome.n_classes):
         metric = ClassMetric(PREDICTED.name, PREDICTED, target)
         private, reference, kept = (Influences(records) for _ in range(3))
@@ -58,7 +59,8 @@ def doubtful_classes(
             private.add(place, arm_scores)
             reference.add(place, reference_scores)
             kept.add(place, arm_scores.minus(reference_scores, KEPT))
-        # Shares of all rows of a group, as selection rates are.
+        # Shares of a group's rows, as selection rates are: by that name the tables get their bounds
+        # and the floor of their variance.
         arm_table = metric_table("selection_rate", private, cut.counts)
         beside = metric_table("selection_rate", reference, cut.counts)
         contrast = metric_table("change.selection_rate", kept, cut.counts)

@@ -360,7 +360,8 @@ def contrast(
     v_rec, v_shared = (max(float(v), 0.0) if v == v else math.nan for v in records)
     v_own = max(0.0, v_rec - v_shared)
     if b is None:
-        v_shared = v_rec  # a group alone has no other whose skewed seeds would make up for its own
+        # A difference of groups evens out skewed effects of seeds; a group alone does not.
+        v_shared = v_rec
     return Spread(
         by_seed=values,
         value=mean,
@@ -439,7 +440,7 @@ def absolute(spread: Spread, pairs: int = 1) -> Estimate:
 
 
 def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
-    """The largest |D| of several pairs, with an interval that allows for having looked at all.
+    """The largest |D| of several pairs, with an interval that allows for the choice among them.
 
     If any pair has no interval, the result is the pair with the largest |D| by itself; the caller
     then takes its interval away.
