@@ -65,13 +65,12 @@ class GroupBoundState:
 class GroupAdaptiveClip(ClippingRule[GroupBoundState]):
     """Clip to a bound of the record's group: larger where a larger share of the group is clipped.
 
-    The bounds follow noised counts of clipped and of other records, floored to whole numbers at
-    least 0. Noise is set by the largest bound over ALL K groups, drawn or not: the groups that are
-    in the batch are data.
+    The bounds follow from noised counts of clipped and of other records, rounded down to whole
+    numbers of at least 0. Noise is set by the largest bound over ALL K groups, drawn or not: which
+    groups are in the batch is data.
 
     Source: Xu et al. 2021, Alg. 2; docs/methods.md 3.5. Guarantee: scale * norm <= max_k C_k for
-    every norm;
-    one record adds 1 to one of the 2K counts.
+    every norm; one record adds 1 to one of the 2K counts.
     """
 
     max_grad_norm: float  # C0, the bound of a group that nothing sets apart

@@ -86,14 +86,15 @@ class GroupStatistics:
 class FairLens(Objective[GroupStatistics]):
     """Cross-entropy plus gamma2 sum_a |E_a s - E s|, s = 1 - sum_c f_c^2, record by record.
 
-    The penalty's gradient is E[w_a grad s] with w_k = xi_k / p_k - sum_a xi_a, xi_a the sign of
-    E_a s - E s. Only shares and means couple the records; they are released with noise, and each
-    record's own gradient follows from the released weights. A construction of this tool, not of the
-    paper, whose own penalty bounds no record's influence.
+    E_a is the mean over group a, E over all records. The penalty's gradient is E[w_a grad s] with
+    w_k = xi_k / p_k - sum_a xi_a, xi_a the sign of E_a s - E s and p_k the share of group k. Only
+    shares and means couple the records; they are released with noise, and each record's own
+    gradient follows from the released weights. This is a construction of this project: the paper's
+    own penalty bounds no record's influence.
 
     Source: Tran et al. 2021, eq. (6), practical form; docs/methods.md 3.7. Guarantee: the output
-    gradient of
-    a record depends on that record and on released values; a row of the query is at most 1 long.
+    gradient of a record depends on that record and on released values; a row of the query is at
+    most 1 long.
     """
 
     gamma2: float  # weight of the penalty

@@ -79,8 +79,7 @@ class GlobalAdaptiveClip(ClippingRule[ThresholdState]):
     control. The count is divided by qN; the published form divides by the realised batch size.
 
     Source: Esipova et al. 2023, Alg. 2; docs/methods.md 3.3. Guarantee: scale * norm <=
-    max_grad_norm for
-    every norm and every Z > 0; one record moves the count by at most 1.
+    max_grad_norm for every norm and every Z > 0; one record moves the count by at most 1.
     """
 
     per_replicate: ClassVar[frozenset[str]] = frozenset({"threshold"})

@@ -55,12 +55,12 @@ class GroupWeightState:
 class ReweightedClip(ClippingRule[GroupWeightState]):
     """Clip to C, then weigh each group by the inverse of its noised share of the batch.
 
-    Floor and cap keep a small or negative noised count from making a weight, and with it the noise,
-    as large as it likes; they act on released values and cost nothing.
+    A floor of the counts and a cap of the weights keep a small or negative noised count from making
+    a weight, and with it the noise, arbitrarily large. They act on released values and cost no
+    privacy.
 
-    Source: Xu et al. 2021, Alg. 3 ("Naive"); docs/methods.md 3.6. Guarantee: scale * norm <= C
-    max_k theta_k
-    for every norm, the maximum over ALL K groups; one record adds 1 to one count.
+    Source: Xu et al. 2021, Alg. 3 ("Naive"); docs/methods.md 3.6. Guarantee: scale * norm <=
+    C max_k theta_k for every norm, the maximum over ALL K groups; one record adds 1 to one count.
     """
 
     max_grad_norm: float  # C

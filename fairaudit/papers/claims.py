@@ -161,7 +161,7 @@ def is_plain_dpsgd(arm: Arm) -> bool:
     """Whether the arm is plain DP-SGD: flat clipping of the plain loss, and noise, nothing else.
 
     The papers' claims on clipping are about such an arm, and arms that scale are compared with it.
-    It is told by what the method declares; a published variant is none, nor a self-check (``#`` in
+    The method's own declaration decides. A published variant is none, nor a self-check (``#`` in
     its key), which repeats another arm.
     """
     spec = find(arm.method)
