@@ -130,7 +130,7 @@ class Dataset:
         label: Name of the label column.
         label_origin: ``given``, ``declared in the file``, ``by its name``.
         label_type: Arrow's name of the type in which a released model predicts the label.
-        positive: Index of the class that rates are about, or None where none is known.
+        positive: Index of the positive class, whose rates are reported; None where none is known.
         groupings: The first steers stratification, balance and the methods that read groups.
         split: Per row 0 train, 1 test when ``--split-column`` gives it, else None.
         rows_read, columns_read: Rows and columns of the file.
@@ -187,7 +187,7 @@ class Dataset:
 
     @property
     def positive_class(self) -> str | None:
-        """Name of the class that rates are about, None where none is known."""
+        """Name of the positive class, whose rates are reported; None where none is known."""
         if self.positive is None:
             return None
         return self.classes[self.positive]

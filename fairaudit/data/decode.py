@@ -128,9 +128,8 @@ def decode_image(name: str, content: bytes, options: ImageOptions) -> UInt8:
                 if image.mode.startswith(_DEEP_MODES):
                     raise _unusable(name, "has more than 8 bits per channel")
                 image.load()
-                is_turned = (
-                    image.format == "TIFF" or "exif" in image.info
-                )  # turning copies any image
+                # Turning copies any image, so it is left out where nothing can ask for it.
+                is_turned = image.format == "TIFF" or "exif" in image.info
                 turned = ImageOps.exif_transpose(image) if is_turned else image
                 colour = options.channels == "rgb" or turned.mode not in _GREY_MODES
                 mode = "RGB" if colour and options.channels != "grey" else "L"

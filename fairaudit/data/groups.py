@@ -109,7 +109,7 @@ def make_groupings(
         names = []
         for cell in cells.T.tolist():
             parts = [grouping.names[k] for grouping, k in zip(groupings, cell, strict=True)]
-            # A name that holds the sign itself is quoted, so that no two cells read alike.
+            # A name that holds " x " is quoted, so that no two intersections read alike.
             names.append(" x ".join(repr(name) if " x " in name else name for name in parts))
         levels = levels_in_use(Levels(codes, tuple(names)), np.arange(len(codes)))
         groupings.append(_grouping_of_levels(" x ".join(g.name for g in groupings), levels))

@@ -48,7 +48,8 @@ def looks_like_id(name: str, codes: Codes, rows: int) -> bool:
 
     Numbers with fractions are measurements, never ids. Whole numbers are an id if they number the
     rows, or are a thousand or more and all different; text is one if nearly every row has another.
-    A column that is named like a key is one if half of its values differ, or over a thousand do.
+    A column that is named like a key is one if half of its values differ, or over a thousand do;
+    another needs at least 20 distinct values.
 
     Args:
         name: The column's name.

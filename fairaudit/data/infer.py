@@ -46,8 +46,8 @@ class LabelColumn:
     Args:
         codes: Class of each row, ``[N]``, -1 where missing.
         classes: Class names, at least two.
-        positive: Index of the class that rates are about. Where nobody said, the later of two;
-            of three or more the favourable one, or None.
+        positive: Index of the positive class, whose rates are reported. Where nobody said, the
+            later of two; of three or more the favourable one, or None.
         favourable: Index of the outcome that people want. Where nobody said, the positive class is
             assumed to be it.
         favourable_origin: Who said so: ``given`` (an option), where the data declare it,

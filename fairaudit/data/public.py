@@ -214,7 +214,7 @@ class PoolEncoder:
             train=_selected(fitted.test, slice(train)),
             test=_selected(fitted.test, slice(train, None)),
             names=fitted.names,
-            fitted=(),
+            fitted=(),  # nothing is learned from training rows
             merged=fitted.merged,
             columns=fitted.columns,
         )

@@ -66,9 +66,8 @@ def leaks(
     target = labels[sample]
     groups = {grouping.name: grouping.groups[sample] for grouping in groupings}
     for name, codes in columns:
-        place = np.arange(
-            codes.width, dtype=np.int64
-        )  # code -> rank; numbers are ranked by size here
+        # code -> rank: of numbers by size, of categories in order of appearance.
+        place = np.arange(codes.width, dtype=np.int64)
         if codes.kind != "category" and len(codes.values):
             place[pc.sort_indices(codes.values).to_numpy(zero_copy_only=False)] = place[:-1].copy()
         level = place[codes.codes]

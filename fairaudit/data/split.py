@@ -90,10 +90,10 @@ def draw_split(dataset: Dataset, options: SplitOptions, seed: int) -> Split:
 
 
 def leakage_rows(dataset: Dataset, options: SplitOptions) -> Int64:
-    """The rows ``[n]``, ascending, that an audit of membership attacks: members and non-members.
+    """The rows ``[n]``, ascending, that a membership attack (``--leakage``) is tried on.
 
-    ``balance`` and ``keep`` take out the same rows at every seed, all others are in. A given split
-    is not followed, as chance alone must decide who is trained on.
+    ``balance`` and ``keep`` take out the same rows at every seed; each of the others is a member
+    (trained on) or not. A given split is not followed, as chance alone must decide that.
 
     Raises: as :func:`training_size`.
     """
@@ -108,7 +108,7 @@ def leakage_rows(dataset: Dataset, options: SplitOptions) -> Int64:
 
 
 def draw_members(dataset: Dataset, options: SplitOptions, seed: int) -> Split:
-    """Draw by a fair coin for each row who is trained on at one seed of an audit of membership.
+    """Draw by a fair coin for each row who is trained on at one seed of a membership attack.
 
     No count is fixed, in all or in a group, so a row's membership tells nothing of another's. The
     bound that epsilon puts on an attacker's success holds only then, as he may know all others.

@@ -38,7 +38,7 @@ class Spool:
 
     Args:
         out: The output directory of the run; the file takes space there, or in the nearest folder
-            above it that exists and may be written.
+            above it that exists, or in the temporary folder where that may not be written.
     """
 
     def __init__(self, out: Path) -> None:

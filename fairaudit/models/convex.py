@@ -112,8 +112,8 @@ class LogisticProblems:
 def minimise(problems: LogisticProblems, start: Tensor | None = None) -> Tensor:
     """The minimiser of every problem: Newton steps, halved until the gradient is shorter.
 
-    Its norm is a merit function as good as J (J is strongly convex), and unlike J it still tells
-    better from worse at the last digits.
+    The norm of the gradient decides whether a step is better, and not J. It serves as well, as J is
+    strongly convex, and unlike J it still tells better from worse at the last digits.
 
     Args:
         problems: R of them.
@@ -261,7 +261,7 @@ class BoundedInputs:
         """Standardise rows ``[n, d]`` by group and clip each to the norm bound, in place."""
         lengths = x.norm(dim=1, keepdim=True)  # finite where the row is
         spoilt = ~torch.isfinite(lengths[:, 0])
-        if spoilt.any():
+        if spoilt.any():  # such a row becomes zeros, which keep the bound
             x[spoilt] = 0.0
             lengths[spoilt] = 0.0
         if self.means is not None and self.deviations is not None:

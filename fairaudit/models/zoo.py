@@ -82,7 +82,10 @@ def make_model(
 
 
 def start(model: nn.Module, generator: torch.Generator) -> None:
-    """Draw all parameters as PyTorch does, from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), in place."""
+    """Draw all parameters anew from ``generator``, in place, as PyTorch starts them.
+
+    That is from U(-1/sqrt(fan_in), 1/sqrt(fan_in)), biases too.
+    """
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.Conv2d):
             bound = 1.0 / math.sqrt(module.weight[0].numel())
