@@ -148,6 +148,7 @@ class _Codes:
         """
         places = self.block.of(rows)[:, self.used].astype(np.intp) + self.offsets
         flat = self.inputs.take(places)
+        # Index in the flat view: that of the input, plus d for every record before.
         flat += (np.arange(len(rows)) * out.shape[1])[:, None]
         out.reshape(-1)[flat] = self.values.take(places)
 

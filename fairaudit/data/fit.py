@@ -46,9 +46,8 @@ def fit(
     for number in block.fields:
         if fields[number].declared is None and not from_all_rows:
             counts[number] = np.zeros(len(fields[number].levels) + 2, np.int64)
-    chunks = (
-        records.chunks(rows) if counts else ()
-    )  # without such a category the rows need not be read
+    # Without such a category the rows need not be read.
+    chunks = records.chunks(rows) if counts else ()
     for _, chunk in chunks:
         codes = block.of(chunk)
         for place, number in enumerate(block.fields):

@@ -245,7 +245,7 @@ def _binned(name: str, values: NDArray[np.float64], spec: str) -> Levels:
     Args:
         name: The column, for messages.
         values: The numbers.
-        spec: The inner edges, such as ``18,30,60``, or ``q4`` for the quartiles.
+        spec: The inner edges, such as ``18,30,60``, or a count of quantile bins, as ``q4``.
 
     Returns:
         The bins as levels, those that hold a row.

@@ -239,9 +239,8 @@ def _read_predictions(
         # A column of many values holds no classes; looking each of them up would take a while.
         few = levels.names[: _SPELLINGS * len(label.classes) + 1]
         predicted = [same_class(level, label.classes) for level in few]
-        certain = np.full(
-            (len(few) + 1, len(label.classes)), np.nan
-        )  # the last row, which code -1 reads, is NaN: no prediction
+        # A row of 0 and 1 for each level; the last, which a missing value's -1 reads, stays NaN.
+        certain = np.full((len(few) + 1, len(label.classes)), np.nan)
         for code, place in enumerate(predicted):
             certain[code] = np.arange(len(label.classes)) == place
         if None not in predicted:
@@ -254,9 +253,8 @@ def _read_predictions(
             )
     values = np.stack([numeric_values(table.column(column)) for column in columns], axis=1)
     if len(columns) == 1 and len(label.classes) == 2:
-        values = np.concatenate(
-            [1 - values, values], axis=1
-        )  # as for class 1; turned round if positive is 0
+        # What is given is the probability of the positive class, be it the second or the first.
+        values = np.concatenate([1 - values, values], axis=1)
         if label.positive == 0:
             values = values[:, ::-1]
     if values.shape[1] != len(label.classes):
