@@ -19,9 +19,15 @@ from fairaudit.errors import DataError, numbered
 
 
 class Images(Part):
-    """Images as inputs: resized and coloured as in the audit, in -1..1 or 0..1."""
+    """How images become inputs: as in the audit.
 
-    shape: tuple[int, int, int]  # H, W, C
+    Args:
+        shape: H, W and C that the model reads.
+        resized: Whether images are resized to that height and width; else others are refused.
+        pixel_range: Inputs lie in -1..1 (``symmetric``) or in 0..1 (``unit``).
+    """
+
+    shape: tuple[int, int, int]
     resized: bool
     pixel_range: Literal["symmetric", "unit"]
 

@@ -115,6 +115,7 @@ def train_for_release(plan: ReleasePlan) -> Trained:
             # The seed is drawn for the release, and nothing that was drawn is told.
             message = error.message.replace(f" at seed {task.seed}", "")
             raise TrainingError(message, error.hint) from None
+    # What was done is what was planned; a search has checked each of its trainings by itself.
     assert kept or model.event == arm.privacy.event, f"{arm.key} did {model.event}"
     trained = model.trained
     if trained is not None and not torch.isfinite(trained.parameters).all():

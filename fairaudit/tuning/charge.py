@@ -59,7 +59,9 @@ def search_of(
 
 
 def search_around(draft: ArmDraft, trials: int, goal: Goal) -> FromEpsilon:
-    """How a search is made once the epsilon of one training is known, which every candidate costs.
+    """Make a function from the epsilon of one training to the search whose candidates each cost it.
+
+    The noise of candidates can only be calibrated once that epsilon is known.
 
     Args:
         draft: The arm as it is known before its noise is.
@@ -73,6 +75,7 @@ def search_around(draft: ArmDraft, trials: int, goal: Goal) -> FromEpsilon:
         coordinates = _coordinates(draft, settings)
         forms = _forms(draft, settings, coordinates, base)
         by_threshold = draft.spec.scales_by_threshold
+        # Scores are exact and the best of all is released (0, None), until a charge changes that.
         return Tuning(
             trials,
             goal,

@@ -185,7 +185,7 @@ class Tuning(Search):
 
     @property
     def mean_length(self) -> float:
-        """How long a candidate trains in the mean, as a multiple of the default's epochs."""
+        """How long a candidate trains in the mean, in the default's epochs, to estimate time."""
         searched = self.coordinates.get(EPOCHS)
         if searched is None:
             return 1.0
@@ -207,8 +207,8 @@ class Tuning(Search):
             delta: In (0, 1).
 
         Returns:
-            Of a charged search ``one`` with the epsilon of the whole search; of another one no
-            established guarantee, and why.
+            Of a charged search ``one`` with the epsilon of the whole search; of an uncharged one no
+            established guarantee, and why; of a method without noise ``one`` itself.
         """
         if one.event is None or charge is None:  # no guarantee that a search could weaken
             return one
