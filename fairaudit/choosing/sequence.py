@@ -192,8 +192,8 @@ def skewed_quantile(level: float, seeds: int) -> float:
     So the quantile is the larger of those that a normal and an exponential law need, and holds for
     both.
 
-    For X exponential, the sample's mean m is independent of its coefficient of variation v (Basu
-    1955), so with m ~ Gamma(n) / n,
+    For n exponential values the sample's mean m is independent of its coefficient of variation
+    v = s / m, s its standard deviation (Basu 1955), so with m ~ Gamma(n) / n,
 
         P(sqrt(n) (m - 1) / s < -c) = E_v P(m < 1 / (1 + c v / sqrt(n))),
 

@@ -248,6 +248,7 @@ def _model(
         )
         return {WEIGHTS: network.weights[0].numpy()}, make
     tensors = named_tensors(start)
+    # One replicate was trained. Buffers and frozen parameters are as they were at the start.
     learned = [tensor for tensor in tensors.values() if tensor.requires_grad]
     nn.utils.vector_to_parameters(trained.parameters[0], learned)
     network_make = NetworkMake(

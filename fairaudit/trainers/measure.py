@@ -42,7 +42,7 @@ def measure(audit: Audit) -> Trainers | None:
         facts = OwnArm(
             arm=arm.key,
             differs_by=known[0] if known else None,
-            beyond=_beyond(arm, plan, results),
+            beyond=_excess_claim(arm, plan, results),
             same_as=_same_as(arm, plan, results),
             is_reordered=_is_reordered(done, finished(plan, REFERENCE, results), audit.dataset),
             behind=_behind(arm, audit) if arm.reference is None else None,
@@ -59,7 +59,7 @@ def measure(audit: Audit) -> Trainers | None:
     )
 
 
-def _beyond(
+def _excess_claim(
     arm: Arm,
     plan: Plan,
     results: Mapping[str, JobResult],

@@ -29,7 +29,7 @@ _MOST_TRIED = 24  # rows of the table of best settings that are shown
 
 
 def section(report: Report) -> Section | None:
-    """The section on the search for settings; None where settings were fixed."""
+    """The section on the search for settings; None where they were fixed, or there are no costs."""
     tuning = Tuned.of(report)
     if tuning is None or not report.costs:
         return None

@@ -183,6 +183,7 @@ def edges(tuned: Tuned, arms: Mapping[str, ArmFacts]) -> Iterator[Finding]:
             for seed in search.seeds:
                 best = seed.best
                 if best is not None and name in best.at_edge:
+                    # Epochs alone stand beside the settings.
                     values.append(best.settings.get(name, float(best.epochs)))
             low, high = where.low, where.high
             if where.choices:
