@@ -159,9 +159,9 @@ def _lost_class_findings(
     arm: ArmFacts,
     comparison: Comparison,
 ) -> Iterator[Finding]:
-    """Classes that a group is hardly predicted as any more, though the reference predicts them.
+    """Classes that a group is predicted as less than a fifth as often as by the reference.
 
-    ``one_answer`` where all classes but one are lost, ``class_lost`` for one of several,
+    ``one_answer`` where all classes but one are lost so, ``class_lost`` for one of several,
     ``answer_unknown`` where the estimate says so and its interval does not.
     """
     answers = {group.group: group.value("one_answer") for group in comparison.by_group}

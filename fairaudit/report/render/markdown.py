@@ -110,7 +110,7 @@ def _run(run: doc.Inline, *, is_start: bool) -> str:
 
 
 def _lines(block: doc.Block, pictures: Pictures | None) -> Iterator[str]:
-    """The lines of one block; figures only as links to ``pictures`` (folder, kind)."""
+    """The lines of one block; charts are links to ``pictures``, and left out where that is None."""
     match block:
         case doc.Text():
             yield inline(block.words)
