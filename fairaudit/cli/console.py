@@ -57,7 +57,7 @@ class Screen:
                     self._console.print(Text(piece))
 
     def listen(self, event: ProgressEvent) -> None:
-        """Show one event of an audit: the listener of its run."""
+        """Show one event of a running audit, which is given this method as its listener."""
         if self._quiet:
             return
         match event:

@@ -27,7 +27,7 @@ def estimated_seconds(plan: Plan, cores: int) -> float:
     seconds = PER_OPERATION * _seeds(plan) * plan.effort.training + PER_SEED * plan.config.seeds
     for job in plan.jobs:
         seconds += _evaluation_seconds(plan, job.arm)
-    for beside in plan.beside.values():
+    for beside in plan.beside.values():  # on one core: all seconds are divided by cores below
         seconds += estimated_seconds(beside, 1) - START_UP
     total = START_UP + seconds / _at_once(plan, cores) + reading_seconds(plan, cores)
     if plan.config.twins == "always":

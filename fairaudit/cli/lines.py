@@ -90,7 +90,8 @@ def plan_lines(
         splitting: Seconds that twins may take on top, where ``--twins auto`` trains them.
     """
     yield f"  privacy {_privacy_text(plan)}"
-    for guarantee in Guarantee:  # said of an arm before it is trained
+    # Guarantees that rest on a condition, or that this program does not establish.
+    for guarantee in Guarantee:
         keys = [arm.key for arm in plan.arms if arm.privacy.guarantee is guarantee]
         if keys and guarantee not in (Guarantee.ESTABLISHED, Guarantee.NONE):
             yield f"          {plain(listed(keys), 300)}: {guarantee.value}"

@@ -34,6 +34,7 @@ def verdict_lines(report: Report, inconclusive: InconclusiveIs | None) -> Iterat
         yield f"Gate {gate.outcome:<12} {plain(gate.rule, 200)}  ({plain(gate.words, 400)})"
         yield from (f"    {line}" for line in _reasons(gate))
     if report.verdict is not None:
+        # An inconclusive verdict that `--inconclusive` counts as another one.
         is_mapped = report.verdict == "inconclusive" and inconclusive is not None
         arms = verdicts(report.gates)
         numbers = ""

@@ -100,9 +100,9 @@ _TYPED = re.compile(r"\bfairaudit (?:run|plan) ")  # a command that people copy
 def folded(line: str, width: int | None) -> Iterator[str]:
     """The line in pieces of at most ``width`` columns, broken between words, never in an interval.
 
-    A word that is longer stays whole. So does a line with a command to copy (the terminal wraps it
-    without a break), a text of several lines, and every line where ``width`` is None (no terminal)
-    or below 20.
+    A word that is longer stays whole. So does a line with a ``fairaudit run`` or ``plan`` to copy
+    (the terminal wraps it without a break), a text of several lines, and every line where ``width``
+    is None (no terminal) or below 20.
     """
     if width is None or "\n" in line or width < _LEAST or _TYPED.search(line):
         yield line

@@ -20,6 +20,8 @@ _KEYS = 'kind = "number" with range = [low, high], or kind = "category" with cat
 
 
 class _Declared(BaseModel):
+    """Base of what is declared: it is immutable, unknown keys are refused, numbers are finite."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
@@ -43,11 +45,11 @@ class DeclaredNumber(_Declared):
     spread: Annotated[float, Field(gt=0)] | None = None
 
     @model_validator(mode="after")
-    def _in_order(self) -> "DeclaredNumber":
+    def _check_range(self) -> "DeclaredNumber":
         """Run by pydantic: low < high, ``missing`` and ``centre`` lie between, spread is not tiny.
 
         Raises:
-            ValueError: Not so.
+            ValueError: One of these does not hold; pydantic makes its own error of it.
         """
         low, high = self.range
         if not -LARGEST <= low < high <= LARGEST:
@@ -97,11 +99,11 @@ class DeclaredCategory(_Declared):
         return _csv_text(value)
 
     @model_validator(mode="after")
-    def _distinct(self) -> "DeclaredCategory":
+    def _check_categories(self) -> "DeclaredCategory":
         """Run by pydantic: categories are distinct texts, and ``missing`` is one of them.
 
         Raises:
-            ValueError: Not so.
+            ValueError: One of these does not hold; pydantic makes its own error of it.
         """
         if len(set(self.categories)) < len(self.categories) or "" in self.categories:
             raise ValueError("categories are distinct texts that are not empty")

@@ -92,8 +92,8 @@ class EncodingOptions(NamedTuple):
 class AuditConfig(BaseModel):
     """Every option of an audit. Option names are these names with dashes.
 
-    None means "by rule": the plan resolves it from the data's size and the model, and the report
-    shows the resolved value and the rule.
+    None means that an option was not given. Where a training needs a number, the plan then sets it
+    by rule, from the data's size and the model, and the report shows the number and the rule.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -205,7 +205,10 @@ class AuditConfig(BaseModel):
 
     @property
     def reads_rows(self) -> bool:
-        """Whether trainings need rows as they stand in the file: the user's own code may."""
+        """Whether trainings need rows as the file holds them: some code of the user's own does.
+
+        Other trainings read encoded rows alone.
+        """
         return self.raw or bool(self.synthesizer) or self.synthetic is not None
 
     @property
@@ -252,9 +255,9 @@ class AuditConfig(BaseModel):
     @field_validator("out", mode="before")
     @classmethod
     def _refuse_no_folder(cls, value: object) -> object:
-        """Run by pydantic before validation: the value of ``out``, unless no folder has that name.
+        """Run by pydantic before validation: refuse a value of ``out`` that can name no folder.
 
-        An empty text would be taken for the current folder.
+        An empty text would be taken for the current folder. Other values are returned as they are.
 
         Raises:
             ConfigError: It is empty or holds a zero character.

@@ -24,8 +24,9 @@ ENVIRONMENT_PREFIX = "FAIRAUDIT_"
 CONFIG_VARIABLE = "FAIRAUDIT_CONFIG"  # the --config option itself, not a field
 PROJECT_FILE = "fairaudit.toml"
 PYPROJECT = "pyproject.toml"
-DEFAULT = "default"
-PRESET = "preset "
+# Origins of a value, as the report names them; a file's is its name.
+DEFAULT = "default"  # nobody set it
+PRESET = "preset "  # before the preset's name
 OPTION = "option"  # the command line, or an argument in Python
 # nan and inf are let through as numbers: the check of the setting's range refuses them, and says
 # what the range is.

@@ -59,7 +59,7 @@ class Execution:
         inputs: The data, as workers read them.
         workers: Trainings at a time, None for as many as there is room for.
         train: ``module:function`` of type `Train`.
-        preload: Modules that local workers find imported.
+        preload: Modules that are imported once, before local workers start.
         cluster: What to ask of Ray; None for processes of this machine.
     """
 

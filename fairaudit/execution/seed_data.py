@@ -30,7 +30,7 @@ class SeedData(NamedTuple):
 
     Args:
         dataset: All rows.
-        encoded: Its split, and the inputs of training and test rows.
+        encoded: The seed's split, and the inputs of its training and test rows.
         pool: The training rows, where the engine draws batches from.
         public: The student pool; None for a method without one.
     """

@@ -29,7 +29,10 @@ class Sanitised:
 
     @property
     def event(self) -> PrivacyEvent | Literal["diverged"] | None:
-        """The privacy event that its training counted; None without noise, else ``DIVERGED``."""
+        """The privacy event that its training counted; None: no privacy is claimed.
+
+        ``DIVERGED`` where it diverged, since it is not known at which step it stopped.
+        """
         if self.trained is None:
             return DIVERGED
         return self.trained.event

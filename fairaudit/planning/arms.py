@@ -254,8 +254,9 @@ class _ArmMaker:
             repeats=config.repeats if spec.reference else 1,
             shares_samples=spec.trains_by_steps,
             search=search,
+            # Where its reference is another method, it is measured against plain SGD as well.
             also_beside=() if spec.reference in (None, REFERENCE) else (REFERENCE,),
-            charge=None if privacy.base_epsilon is None else charge,  # else the search is uncharged
+            charge=None if privacy.base_epsilon is None else charge,  # None: an uncharged search
         )
 
     def settings(

@@ -102,8 +102,9 @@ def method_sets() -> set[str]:
 def _lacking(numbers: SettingsResolver, spec: MethodSpec) -> Lacking | None:
     """Why the method cannot be trained by this audit; None where it can.
 
-    It may not go with another option (a capability says so), lack something of data and model, or
-    have no noise: ``--noise-multiplier`` sets that of gradients, and it releases something else.
+    The reasons, in this order: it does not go with another option (a capability says so); data or
+    model lack what it needs; it would have no noise, since ``--noise-multiplier`` sets that of
+    gradients and this method releases something else.
     """
     for unsuited in added("unsuited"):
         why: tuple[str, str] | None = unsuited(spec, numbers.config)

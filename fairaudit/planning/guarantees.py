@@ -1,8 +1,8 @@
 """What an arm guarantees, and what its epsilon leaves out.
 
 An *own module* is a user's model with layers that the engine's layer table lacks. Its per-record
-gradients come of running the user's own code, so its guarantee rests on a condition: that this code
-keeps nothing of what it reads.
+gradients come from running the user's own code, so its guarantee rests on a condition: that this
+code keeps nothing of what it reads.
 """
 
 from collections.abc import Iterator

@@ -163,6 +163,7 @@ def narrowed(plan: Plan, looks: Mapping[str, int]) -> Plan:
     """The part of a plan that trains some of its arms at its first seeds.
 
     Jobs keep their ids, so that what this part trained is found when more of the plan is trained.
+    Plans beside the whole are left out; twins of the arms that stay are kept.
 
     Args:
         plan: The whole.

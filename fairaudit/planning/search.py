@@ -43,7 +43,8 @@ class Search(ABC):
 
     Args:
         capability: Name of the capability that searches.
-        uncovered: What the arm's epsilon leaves out of the choice of settings, in words.
+        uncovered: Choices (of the method, of what is searched) that the arm's epsilon does not
+            cover, in words.
         trials: Trainings (candidates) at each seed.
         settings: The default setting, name -> number.
     """

@@ -30,6 +30,8 @@ def methods(
         return
     specs = catalog()
     if as_json:
+        # Settings and variants by name, since a rule is a function, which JSON has no form for;
+        # "numbers" says in words what each setting is.
         content = {
             name: {
                 **asdict(

@@ -82,6 +82,7 @@ def score(
     quiet: Quiet = False,
 ) -> None:
     """Measure predictions of your own, or a synthetic table, by group."""
+    # Either a table of predictions is named, or --synthetic and --data together.
     table = real if synthetic else data
     if table is None or (synthetic is None) != (real is None):
         raise ConfigError(
