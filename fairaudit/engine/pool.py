@@ -104,8 +104,9 @@ class TrainingPool:
         self.n_groups = n_groups
         self.labels = torch.cat([labels, labels.new_zeros(1)])
         self.groups = torch.cat([groups, groups.new_zeros(1)])
-        # Rows of numbers share one table, so that a batch costs one gather and three views; a pool
-        # of images is too large to be copied, and rows that are made are in no table.
+        # The table's columns are one-hot labels and norms, and before them the inputs where these
+        # are rows of numbers in memory: a batch then costs one gather and three views. Images are
+        # too large to be copied into it, and ``Rows`` are not in memory.
         whole = isinstance(features, Tensor) and len(self.shape) == 1
         self._apart = None if whole else features  # inputs that are not in the table
         self._widths = (
@@ -137,7 +138,7 @@ class TrainingPool:
         return self._table.device
 
     def to(self, device: torch.device) -> "TrainingPool":
-        """The same pool with its tensors on another device."""
+        """The same pool with its tensors on another device; ``Rows`` stay as they are."""
         moved = copy.copy(self)
         moved._table = self._table.to(device)
         moved.labels = self.labels.to(device)

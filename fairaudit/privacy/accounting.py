@@ -471,6 +471,7 @@ def _coarse_sigma(
 
 
 def _bounded(value: float, low: float, high: float) -> float:
+    """``value``, or the end of the range low to high that it lies beyond."""
     return min(max(value, low), high)
 
 
