@@ -29,10 +29,8 @@ NEVER = torch.inf  # the value of a cap or ceiling that the printed form does no
 class NoisedMean(UnprovenRelease):
     """The noised sum over a constant batch size, its noise set by the rule's claimed sensitivity.
 
-    Subclasses change what sets the noise (``spread``) or the divisor.
-
     The printed batches have a fixed size b; here they are Poisson samples and b is their expected
-    size.
+    size. Subclasses change what sets the noise (``spread``) or what the sum is divided by.
 
     Source: Xu et al. 2021, Alg. 2 and 3.
     """

@@ -29,7 +29,7 @@ from fairaudit.methods.base import Task
 from fairaudit.methods.dpsgd import DpSgd
 from fairaudit.papers.clipping import RealisedMeanMethod
 
-# P beyond which gradients of every record, differentiated again, are refused: too much memory.
+# P beyond which gradients of every record, differentiated again, cost too much and are refused.
 LARGEST_MODEL = 2000
 
 
@@ -178,7 +178,7 @@ class TranPenalty(Coupled):
     """
 
     def first(self, moments: BatchMoments) -> Tensor:
-        """R1, a scalar: summed over groups, how differently from the batch it loses by clipping."""
+        """R1, a scalar: how far a group's loss by clipping is from the batch's, over all groups."""
         return ((moments.group_gradients - moments.gradient) @ moments.lost).abs().sum()
 
     def second(self, moments: BatchMoments) -> Tensor:
@@ -320,9 +320,9 @@ class CoupledTape(Tape):
         return norms
 
     def sums(self, weights: Sequence[Tensor]) -> list[Tensor]:
-        """For each of the ``weights [R, B]`` the weighted sum of gradients, ``[R, P]``.
+        """Weighted sums of the records' gradients, ``[R, P]`` each, one for each of ``weights``.
 
-        Of w: sum_i w_i (g_i + u), u the penalty's gradient.
+        For weights w ``[R, B]`` that is sum_i w_i (g_i + u), u the penalty's gradient.
         """
         for row, weight in zip(self._rows, weights, strict=False):
             torch.bmm(
