@@ -129,7 +129,8 @@ def _error_shares(
     guess_errors = n - int(np.bincount(target, minlength=1).max())
     if not guess_errors:
         return 0.0, 1.0
-    bins = min(_LEAK_BINS, max(n // 5, 1))  # of five rows or more, and one of missing values
+    # Bins of five rows or more, and one of missing values.
+    bins = min(_LEAK_BINS, max(n // 5, 1))
     if codes.kind != "category" and codes.width - 1 > bins:
         sizes = np.bincount(level, minlength=codes.width)
         place = (np.cumsum(sizes) - sizes) * bins // max(int(sizes[:-1].sum()), 1)
@@ -138,7 +139,7 @@ def _error_shares(
     n_levels = int(level.max(initial=0)) + 1
     cells = np.bincount(level * n_classes + target, minlength=n_levels * n_classes)
     counts = cells.reshape(n_levels, n_classes)
-    alone = counts.sum(axis=1) == 1
+    alone = counts.sum(axis=1) == 1  # right by itself, which proves nothing: counts as wrong
     wrong = n - int(counts.max(axis=1)[~alone].sum())
     return wrong / n, wrong / guess_errors
 

@@ -112,7 +112,7 @@ class Spool:
             access=mmap.ACCESS_READ,
         )
         self._maps.append((start, mapped))
-        self._end += -self._end % mmap.ALLOCATIONGRANULARITY  # a map may begin only at a multiple
+        self._end += -self._end % mmap.ALLOCATIONGRANULARITY  # maps begin at multiples
         self._file.seek(self._end)
         return mapped
 

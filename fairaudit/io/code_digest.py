@@ -74,7 +74,7 @@ def _files_reached(modules: Iterable[str]) -> dict[str, Path]:
             folders = (_METHODS, *packages)
             is_followed = any(f"{name}.".startswith(f"{folder}.") for folder in folders)
         else:
-            # An installer puts a library into its usual folder, or a record of it beside it.
+            # Installed code is in a folder of libraries, or has an installer's record beside it.
             home = path.parents[name.count(".") + (path.name == "__init__.py")]
             is_listed = any(home.glob(f"{top}-*.dist-info"))
             is_followed = top in packages or (_INSTALLED.isdisjoint(path.parts) and not is_listed)
