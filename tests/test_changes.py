@@ -1,4 +1,5 @@
 import pytest
+from changed import replace
 from handmade import arm, comparison, estimate
 from reports import report_of, with_measure
 
@@ -32,6 +33,13 @@ def test_what_is_undefined_in_one_report_is_neither_changed_nor_unchanged():
         change = found(before, after, "accuracy", "F")
         assert change.exceeds is None
         assert "no row of the class" in change.reason
+
+
+def test_a_gap_that_one_report_lacks_is_no_change():
+    lacking = report_of(replace(comparison(), gaps=()))
+    for before, after in ((report_of(), lacking), (lacking, report_of())):
+        names = {change.metric for change in compare_reports(before, after).changes}
+        assert "privacy_cost_gap" not in names
 
 
 def test_options_arms_and_epsilons_that_differ_are_named():

@@ -15,7 +15,7 @@ from fairaudit.errors import ConfigError
 from fairaudit.gate.grammar import GateRule, GroupSelector
 from fairaudit.gate.targets import Target, TargetReading, find_targets
 from fairaudit.report.model import Report
-from fairaudit.results.estimates import NOTHING, Comparison, Estimate
+from fairaudit.results.estimates import Comparison, Estimate
 
 _OF_ONE_MODEL = ("epsilon", "epsilon_rdp", "delta")  # the exact numbers that a rule may be about
 _ORDER: tuple[Outcome, ...] = ("passes", "undecided", "breaks")  # the best first
@@ -69,14 +69,7 @@ def numbers_of(
             targets += find_targets(part, report).judged
         if not targets:
             why = "no group, or no two groups, with enough test rows"
-            nothing = TargetReading(
-                NOTHING,
-                1,
-                None,
-                is_size=False,
-                reason=why,
-            )
-            targets = [Target(arm, "", "", "", nothing)]
+            targets = [Target(arm, "", "", "", TargetReading.unknown(why))]
         for target in targets:
             numbers.append(_judged(rule, target, level))
     return tuple(numbers)

@@ -46,7 +46,6 @@ _TESTS = (
 )
 _MOST_ROWS = 60
 _LONGEST = 2000  # characters of the answer or a condition
-_HUNDRED = 100.0
 
 
 def section(report: Report) -> Section | None:
@@ -82,7 +81,7 @@ def section(report: Report) -> Section | None:
     methods = table(_METHODS, rows, most=_MOST_ROWS)
     rules = "; ".join(plain(f"{rule} ({words})", 400) for rule, words in choice.rules.items())
     level = (
-        f"Each limit is one-sided at {_HUNDRED * choice.level:.3g} %; to pass, it must keep the "
+        f"Each limit is one-sided at {100 * choice.level:.3g} %; to pass, it must keep the "
         "rule. Intervals elsewhere are 95 %, over seeds and test rows."
     )
     tests = table(_TESTS, list(_tests(choice)), most=_MOST_ROWS)

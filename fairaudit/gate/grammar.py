@@ -288,7 +288,7 @@ def _selector(tokens: list[str], rule: str) -> GroupSelector:
         not is_list
         or not _SIGNS.isdisjoint([*grouping, *names])
         or not grouping
-        or set(commas) > {","}
+        or set(commas) - {","}
     ):
         raise ConfigError(
             f"{rule}: the part after @ is not a group",

@@ -89,7 +89,7 @@ def change(
         reason = f"in the baseline: {before.reason}"
     current, earlier = now.number, before.number
     if current.value is None or earlier.value is None:
-        return replace(now, number=NOTHING, reason=reason or "undefined")
+        return replace(now, number=NOTHING, reason=reason)
     is_unmoved = current.ends is not None and current.ends == earlier.ends
     is_same = same_trainings and is_unmoved
     moved = Interval(
@@ -148,7 +148,7 @@ def _outcome(
     """
     number = reading.number
     if reading.reason or number.value is None:
-        return "inconclusive", reading.reason or "undefined"
+        return "inconclusive", reading.reason
     ends = number.ends
     if rule.statistic == "interval":
         if ends is None or shared is None:

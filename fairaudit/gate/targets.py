@@ -7,6 +7,7 @@ search for its settings. A *reason* says why no gate may read a number, and is "
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 from fairaudit.errors import ConfigError, did_you_mean, numbered
 from fairaudit.gate.grammar import ALL_ROWS, GateRule, GroupSelector
@@ -46,11 +47,16 @@ class TargetReading:
     """
 
     number: Interval
-    n_seeds: int
-    variances: Variances | None
-    is_size: bool
-    reason: str
+    n_seeds: int = 1
+    variances: Variances | None = None
+    is_size: bool = False
+    reason: str = ""
     unjudged: str = ""
+
+    @classmethod
+    def unknown(cls, reason: str) -> Self:
+        """A number that the report does not hold, and the reason why."""
+        return cls(NOTHING, reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,14 +377,7 @@ def _guarantee_targets(
             elif claimed is None:
                 reason = "the trainer claims none"
         exact = Interval(value=value, low=value, high=value)
-        reading = TargetReading(
-            exact,
-            1,
-            None,
-            is_size=False,
-            reason=reason,
-        )
-        yield Target(key, "", "", "", reading)
+        yield Target(key, "", "", "", TargetReading(exact, reason=reason))
 
 
 def _comparison_targets(
@@ -438,17 +437,7 @@ def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
     place = comparison.arm, comparison.reference, comparison.grouping
     if not gaps:
         why = NO_SUCH_GAP if _holds_part(rule.metric, comparison) else NOT_SPLIT
-        return Target(
-            *place,
-            "",
-            TargetReading(
-                NOTHING,
-                1,
-                None,
-                is_size=True,
-                reason=why,
-            ),
-        )
+        return Target(*place, "", TargetReading.unknown(why))
     gap = gaps[0]
     between = [name for name in (gap.a, gap.b) if name]
     among = list(comparison.by_group)
@@ -488,14 +477,7 @@ def read_estimate(
             several gaps is not.
     """
     if estimate is None:
-        why = reason or "the report holds no such number"
-        return TargetReading(
-            NOTHING,
-            1,
-            None,
-            is_size=is_size,
-            reason=why,
-        )
+        return TargetReading.unknown(reason or "the report holds no such number")
     why = reason or estimate.reason
     if not why and estimate.value is None:
         why = "undefined"

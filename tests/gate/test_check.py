@@ -387,6 +387,13 @@ def test_a_gap_is_the_largest_or_the_one_between_the_groups_named(rule, value, g
     assert outcome(three_groups(unpredicted=1), rule) == ("inconclusive" if is_open else "pass")
 
 
+def test_the_only_pair_of_three_groups_is_not_the_largest_gap():
+    report = three_groups()
+    (made,) = report.comparisons
+    report = replace(report, comparisons=(replace(made, gaps=made.gaps[2:]),))
+    assert gates(report, "privacy_cost_gap > 0.9")[0].targets[0].value == 0.03
+
+
 def test_the_change_since_a_baseline_is_judged_by_an_interval_of_its_own():
     now, before = report_of(comparison(costs=(0.141, 0.012))), report_of()
     gate = gates(now, "privacy_cost_gap.delta > 0.05", baseline=before)[0]

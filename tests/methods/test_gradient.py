@@ -78,9 +78,11 @@ def test_the_threshold_follows_the_noised_share_of_exceeding_records():
     assert series[:, 0].tolist() == pytest.approx([4.0, 4 * np.exp(0.9), 4 * np.exp(1.8)], rel=1e-3)
 
 
-def test_a_threshold_below_the_bound_is_raised_to_it():
-    adapt = GlobalAdapt().fit(task("global-adapt", threshold=0.01, max_grad_norm=0.5), [])
-    assert adapt.trace.stacked()["threshold"][1].min() >= 0.5
+@pytest.mark.parametrize("threshold", [0.01, 1e9])
+def test_a_threshold_stays_between_the_bound_and_ten_thousand_of_it(threshold):
+    adapt = GlobalAdapt().fit(task("global-adapt", threshold=threshold, max_grad_norm=0.5), [])
+    series = adapt.trace.stacked()["threshold"][1][1:]
+    assert 0.5 <= series.min() <= series.max() <= 5e3
 
 
 def test_a_training_that_diverges_says_so_and_names_a_smaller_step():

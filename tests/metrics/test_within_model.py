@@ -127,11 +127,10 @@ def test_one_broken_record_makes_its_group_undefined():
 
 def test_calibration_error_by_hand():
     p = np.array([[0.95, 0.05], [0.91, 0.09], [0.15, 0.85], [0.12, 0.88]], dtype=np.float32)
-    y, g = np.array([0, 1, 1, 1]), np.zeros(4, dtype=np.int64)
-    error = value_of("calibration_error", seed_scores(p[None], y, g, 1, BINARY))
-    assert error == pytest.approx(
-        np.array([0.5 * abs(0.07 - 0.5) + 0.5 * abs(0.865 - 1)] * 2), abs=1e-6
-    )
+    y, g = np.array([0, 1, 1, 1]), np.array([0, 1, 0, 1])
+    error = value_of("calibration_error", seed_scores(p[None], y, g, 2, BINARY))
+    overall = 0.5 * abs(0.07 - 0.5) + 0.5 * abs(0.865 - 1)
+    assert error == pytest.approx([(0.05 + 0.15) / 2, (0.91 + 0.12) / 2, overall], abs=1e-6)
 
 
 def test_calibration_error_of_three_classes_reads_the_confidence():

@@ -350,7 +350,8 @@ def test_a_model_of_ones_own_travels_as_weights_and_the_name_of_its_code(made, o
         load_model(folder, model=name)
 
 
-def test_images_are_predicted_as_they_were_evaluated(made, tmp_path):
+@pytest.mark.parametrize("model", ["cnn", "logistic"])
+def test_images_are_predicted_as_they_were_evaluated(model, made, tmp_path):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 80)
     pixels = rng.integers(0, 256, (80, 7, 7), dtype=np.uint8) // (1 + labels)[:, None, None].astype(
@@ -361,7 +362,7 @@ def test_images_are_predicted_as_they_were_evaluated(made, tmp_path):
         data=tmp_path / "images.npz",
         label="y",
         columns=None,
-        model="cnn",
+        model=model,
         batch_size=20,
     )
     found = load_model(folder).predict_file(tmp_path / "images.npz").probabilities
