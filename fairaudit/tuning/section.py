@@ -240,7 +240,7 @@ def _best_table(searches: list[ArmSearch]) -> Table:
     """A table of the best setting of every arm at every seed.
 
     Columns are all settings that some arm searched. An arm that did not search one has none there,
-    but for its epochs, which are shown all the same.
+    but for its epochs, which are known of every training.
     """
     names = list(dict.fromkeys(name for search in searches for name in search.searched))
     rows: list[tuple[Cell, ...]] = []
@@ -249,14 +249,10 @@ def _best_table(searches: list[ArmSearch]) -> Table:
             best = seed.best
             if best is None:
                 continue
-            values = []
-            for name in names:
-                value = None
-                if name in search.searched:
-                    value = best.settings.get(name)
-                if name == "epochs" and value is None:
-                    value = best.epochs
-                values.append(short(value))
+            settings: dict[str, float | None] = {"epochs": best.epochs}
+            for name in search.searched.keys() & best.settings.keys():
+                settings[name] = best.settings[name]
+            values = [short(settings.get(name)) for name in names]
             chance = f"{100 * best.weight:.0f} %"
             notes = []
             if best.is_default:

@@ -5,6 +5,7 @@ And their chances from the tries that are charged.
 
 import math
 from dataclasses import replace
+from types import SimpleNamespace as Namespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from fairaudit.planning.search import ArmDraft
 from fairaudit.privacy.accounting import calibrate, epsilon
 from fairaudit.privacy.selection import Selection
 from fairaudit.tuning.charge import search_around
+from fairaudit.tuning.ranges import search_ranges
 from fairaudit.tuning.search import Coordinate
 
 SIZES = PublicSizes(n_public=10_000, columns=9, model="logistic", pool=1_000)
@@ -214,3 +216,18 @@ def test_a_setting_near_an_end_is_at_the_edge():
         assert ("epochs" in named) == (candidate.form.epochs in (5, 40))
         if candidate.is_default:
             assert named == ()
+
+
+def test_candidates_of_declared_ranges_lie_in_them_and_a_log_scale_is_even():
+    ranges = {
+        "rate": Namespace(low=1e-4, high=1.0, log=True),
+        "size": Namespace(low=2.0, high=10.0, log=False),
+    }
+    search = search_ranges(Namespace(tune=400, tune_for="accuracy"), ranges)
+    default, *others = search.candidates(0)
+    assert default.settings == {}
+    rates, sizes = ([other.settings[name] for other in others] for name in ranges)
+    assert 1e-4 <= min(rates) < np.median(rates) == pytest.approx(1e-2, rel=0.5)
+    assert 2.0 <= min(sizes) < np.median(sizes) == pytest.approx(6.0, abs=0.6)
+    assert max(rates) <= 1.0
+    assert max(sizes) <= 10.0

@@ -29,6 +29,7 @@ from fairaudit.planning.plan import make_plan
 from fairaudit.report.load import load_report
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.results.estimates import key_of
+from fairaudit.tuning.section import tried as settings_tried
 from fairaudit.tuning.study import (
     ArmSearch,
     Searched,
@@ -254,6 +255,22 @@ def search_of(*best):
             for s, one in enumerate(best)
         ),
     )
+
+
+def test_the_table_of_best_settings_has_what_an_arm_searched_and_its_epochs(tuned):
+    ours = search_of(tried(0.3))
+    given = ours.model_copy(
+        update={
+            "arm": "own",
+            "searched": {"width": ours.searched["learning_rate"]},
+            "seeds": search_of(tried(0.4, epochs=8)).seeds,
+        }
+    )
+    study = Tuned.of(tuned[0]).model_copy(update={"searches": (ours, given)})
+    report = tuned[0].model_copy(update={"studies": {"tuning": study}})
+    _, best = settings_tried(report).blocks
+    assert [column.title for column in best.columns[2:5]] == ["learning rate", "epochs", "width"]
+    assert [row[2:5] for row in best.rows] == [("0.3", "4", "–"), ("–", "8", "–")]
 
 
 def at_edges(*best, default=0.1):
