@@ -125,6 +125,7 @@ class Pool(Generic[Task, Answer]):
         self._busy: dict[int, _Worker] = {}
 
     def __enter__(self) -> Self:
+        """Start the fork server; workers are forked from it when they get a task."""
         warm_up(self._preload)
         return self
 
@@ -134,6 +135,7 @@ class Pool(Generic[Task, Answer]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Kill every worker at once, whatever it is doing."""
         workers = [*self._busy.values(), *(w for w in self._idle.values() if w is not None)]
         self._busy.clear()
         self._idle.clear()
@@ -167,7 +169,11 @@ class Pool(Generic[Task, Answer]):
             worker.tasks.send(task)
 
     def wait(self) -> list[tuple[int, Answer | Raised | Died]]:
-        """Block until at least one busy worker answers or dies; those are idle again."""
+        """Block until at least one busy worker answers or dies; those are idle again.
+
+        Returns:
+            (number of the worker, its answer) of each.
+        """
         ready = set(wait([worker.tasks for worker in self._busy.values()]))
         answered = [(n, worker) for n, worker in self._busy.items() if worker.tasks in ready]
         return [(number, self._receive(number, worker)) for number, worker in answered]

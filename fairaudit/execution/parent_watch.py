@@ -1,4 +1,4 @@
-"""Keeps the fork server and its workers from printing a traceback when their parent has died.
+"""Keeps the fork server and its workers from printing a traceback when their parent is cut short.
 
 A parent that is killed or interrupted while it starts a worker closes the pipe before the worker
 has read what to do, or before the fork server has read what to fork. Both would print a traceback

@@ -115,6 +115,7 @@ class Cluster(Generic[Shared, Task, Answer]):
         self._closing = ExitStack()
 
     def __enter__(self) -> Self:
+        """Connect to Ray and ask for workers; where that fails, undo what was done of it."""
         try:
             self._open()
         except BaseException:
@@ -128,6 +129,7 @@ class Cluster(Generic[Shared, Task, Answer]):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        """Kill every worker at once, and leave Ray, or stop it where this started it."""
         called = [actor for _, actor in (*self._busy.values(), *self._starting.values())]
         for actor in (*called, *self._idle.values()):
             self._ray.kill(actor)
