@@ -33,7 +33,7 @@ from fairaudit.results.jobs import JobResult, job_id
 
 
 def visible(count: int, least: int) -> int | None:
-    """The count, or None where it is suppressed: above 0, and below ``least``."""
+    """The count, or None where it is suppressed for being of so few rows: 1 to below ``least``."""
     if 0 < count < least:
         return None
     return count

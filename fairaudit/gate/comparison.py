@@ -258,6 +258,8 @@ def _change(
 ) -> Change:
     """One number's change, later minus earlier, with an interval where both numbers have one.
 
+    The interval is made of both numbers' ends, so their variances are not read.
+
     Args:
         metric: Its name in the result.
         where: The later report's comparison that holds the number.

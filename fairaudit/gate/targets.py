@@ -325,7 +325,7 @@ def _comparisons(rule: GateRule, report: Report) -> Iterator[Comparison]:
 def _holds_part(metric: Metric, comparison: Comparison) -> bool:
     """Whether the comparison splits the cost of which the metric is a part.
 
-    True for a metric that is no part of a cost.
+    True for a metric that is no part of a cost. Every split has a part of the noise.
     """
     return not part_of(metric.key) or f"{metric.base}.noise" in comparison.overall.estimates
 

@@ -146,7 +146,7 @@ def evaluated(
     records: EvaluatedRecords,
     outcome: LabelOutcome,
 ) -> list[EvaluatedSeed]:
-    """Set an arm's predictions beside the true labels and groups, seed by seed, for the metrics.
+    """Join an arm's predictions with the labels and groups of its test rows, seed by seed.
 
     Args:
         predictions: One for each seed, in the order of ``records``.

@@ -249,7 +249,9 @@ class EvaluatedSeed:
         n_groups: int,
         outcome: LabelOutcome,
     ) -> "EvaluatedSeed":
-        """Set the predictions of every run that has a weight beside labels and groups.
+        """Join the predictions of each run with the labels and groups of its rows.
+
+        A run of weight 0 is left out.
 
         Args:
             predictions: Of the arm at this seed.
