@@ -36,7 +36,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 def measured(audit: Audit) -> Audit:
-    """A copy of the audit with its comparisons, and with what capabilities (as leakage) measured."""
+    """A copy of the audit with its comparisons and with what capabilities (as leakage) measured."""
     audit = replace(
         audit,
         comparisons=measure(
