@@ -94,13 +94,13 @@ def _write(lines: Iterable[str], stream: TextIO) -> None:
 _INDENT = 4  # blanks before the second and later pieces of a line, beside the line's own
 _LEAST = 20  # columns; a narrower terminal is not folded for
 _UNIT = re.compile(r"\s*(?:\[[^\]\s]+, [^\]\s]+\]|\S+)")  # an interval is one number
-_TYPED = re.compile(r"\bfairaudit (?:run|plan) ")  # a command that people copy
+_TYPED = re.compile(r"\bfairaudit (?:run|plan|train|choose|clean) ")  # a command that people copy
 
 
 def folded(line: str, width: int | None) -> Iterator[str]:
     """The line in pieces of at most ``width`` columns, broken between words, never in an interval.
 
-    A word that is longer stays whole. So does a line with a ``fairaudit run`` or ``plan`` to copy
+    A word that is longer stays whole. So does a line with a command to copy
     (the terminal wraps it without a break), a text of several lines, and every line where ``width``
     is None (no terminal) or below 20.
     """

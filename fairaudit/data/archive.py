@@ -69,7 +69,8 @@ def open_archive(path: Path, options: ImageOptions) -> Archive:
         DataError: Not an archive, no or several arrays of images, one of another type or shape, or
             a column of another length.
     """
-    columns, sides = _group_by_column(_arrays(path))
+    arrays = _arrays(path)
+    columns, sides = _group_by_column(arrays)
     images = [name for name, parts in columns.items() if parts[0].ndim in (3, 4)]
     if len(images) != 1:
         raise DataError(
@@ -92,6 +93,8 @@ def open_archive(path: Path, options: ImageOptions) -> Archive:
     rows = [len(pixels) for pixels in columns[image]]
     refuse_too_large(sum(rows), columns[image][0].shape[1:])
     table, ignored = {}, []
+    if sides:  # an array of one side, or of none, is no column beside those of every side
+        ignored = [name for name in arrays if name.rpartition("_")[0] not in columns]
     for name, parts in columns.items():
         first = parts[0]
         # One number or text for each row.

@@ -152,10 +152,11 @@ def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> Lab
     elif "favourable" in choice.declared:
         favourable = _class_of(choice.declared["favourable"], "favourable", classes, choice)
         origin = choice.declared_by
-    named = choice.declared.get("positive") if config.positive is None else config.positive
     positive = 1 if n_classes == 2 else favourable  # where nobody says, the later of two
-    if named is not None:
-        positive = _class_of(named, "--positive", classes, choice)
+    if config.positive is not None:
+        positive = _class_of(config.positive, "--positive", classes, choice)
+    elif "positive" in choice.declared:
+        positive = _class_of(choice.declared["positive"], "positive", classes, choice)
     notices = []
     if choice.origin == BY_NAME:
         message = f"label {name} is taken by its name"

@@ -138,9 +138,6 @@ def _gaps(leakage: Leakage) -> Table:
                 read = "difference detected"
                 if gap.direction:
                     read += f", {plain(gap.direction, 60)}"
-            elif gap.size.excludes_zero:
-                # The interval for this metric's pairs excludes zero, that for all comparisons not.
-                read += " among all that is compared"
             detectable = with_unit(gap.minimum_detectable, "fraction")
             rows.append(
                 (

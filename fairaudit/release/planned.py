@@ -1,7 +1,7 @@
 """A stored report -> what is trained for release, or why it is not."""
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -89,6 +89,14 @@ class ReleasePlan:
         """Whether inputs are encoded by what a student pool shows, and not by training rows."""
         return Need.PUBLIC_POOL in find(self.arm.method).needs
 
+    @property
+    def encodes_records(self) -> bool:
+        """Whether scales and levels may be learned from the table's own records, without privacy.
+
+        A student pool is half of its test rows, unless ``--public-data`` holds public ones.
+        """
+        return not self.by_pool or self.config.public_data is None
+
 
 def plan_release(request: Request) -> ReleasePlan:
     """Read report and data and plan the one training, or refuse.
@@ -154,29 +162,26 @@ def plan_release(request: Request) -> ReleasePlan:
                 "classes, columns or groups are not those of the audit", hint="audit these data"
             )
         overrides.append("--despite-change")
-    by_pool = Need.PUBLIC_POOL in find(audited.method).needs and config.public_data is not None
-    # Undeclared columns are scaled by training rows; images by nothing, a public pool by itself.
+    plan = ReleasePlan(
+        config,
+        dataset,
+        _arm(audited, report.training, config, dataset),
+        report.training,
+        report,
+        hashlib.sha256(content).hexdigest(),
+    )
+    # Undeclared columns are scaled by rows of the table; images by nothing, public ones by theirs.
     fitted = set(dataset.features.column_names) - set(dataset.declared)
-    if fitted and dataset.image_shape is None and not by_pool:
+    if fitted and dataset.image_shape is None and plan.encodes_records:
         if not request.fitted:
             raise PrivacyError(
                 f"{len(fitted)} of {dataset.features.num_columns} columns are not declared: their "
-                "scales and levels would be exact functions of training rows, outside of epsilon",
+                "scales and levels would be exact functions of the rows, outside of epsilon",
                 hint="audit with --columns (`fairaudit init --columns` writes a file to start "
                 "from), or --accept-fitted-preprocessing, which the card says",
             )
         overrides.append("--accept-fitted-preprocessing")
-    arm = _arm(audited, report.training, config, dataset)
-    digest = hashlib.sha256(content).hexdigest()
-    return ReleasePlan(
-        config,
-        dataset,
-        arm,
-        report.training,
-        report,
-        digest,
-        tuple(overrides),
-    )
+    return replace(plan, overrides=tuple(overrides))
 
 
 def refuse_other_factory(model: str, named: str | None) -> None:

@@ -86,7 +86,7 @@ def privacy_statement(
         "steps_per_epoch": training.steps_per_epoch,
         "search": None,
         "declared": declared,
-        "fitted_without_privacy": [] if plan.by_pool else list(recipe.fitted),
+        "fitted_without_privacy": list(recipe.fitted) if plan.encodes_records else [],
         "not_covered": list(not_covered(plan, recipe)),
         "randomness": "operating system; keys were never written and are gone",
         "arithmetic": _ARITHMETIC,
@@ -133,8 +133,8 @@ def _json(event: PrivacyEvent) -> JsonValue:
 def not_covered(plan: ReleasePlan, recipe: ReleaseRecipe) -> Iterator[str]:
     """What epsilon does not cover, as phrases for the list in ``privacy.json`` and in the card."""
     yield from find(plan.arm.method).unprotected
-    if recipe.fitted and not plan.by_pool:
-        yield "preprocessing that was fitted on training rows, listed under fitted_without_privacy"
+    if recipe.fitted and plan.encodes_records:
+        yield "preprocessing fitted on rows of the table, listed under fitted_without_privacy"
     if plan.config.balance:
         yield "the sizes of the groups, by which rows were left out"
     yield "a person with several rows: epsilon is about one of them"
@@ -263,11 +263,11 @@ def card(plan: ReleasePlan, recipe: ReleaseRecipe) -> str:
             "**It says the same of every row**: the training that the search kept diverged. To "
             "try again because of that is another search, and costs epsilon again."
         )
-    if recipe.fitted and not plan.by_pool:
+    if recipe.fitted and plan.encodes_records:
         paragraphs.append(
             f"**Accepted: {len(recipe.fitted):,} quantities of the preprocessing are exact "
-            "functions of training rows** (privacy.json, fitted_without_privacy). No epsilon is "
-            "about them."
+            "functions of rows of the table** (privacy.json, fitted_without_privacy). No epsilon "
+            "is about them."
         )
     paragraphs.append("## Audit")
     digest = f"report sha256 {plan.report_sha256[:16]}…"

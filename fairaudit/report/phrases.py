@@ -195,10 +195,6 @@ PHRASES: Mapping[str, Phrase] = {
         "the step that is shortened for it, {noise:bare} from the noise itself",
         question="from",
     ),
-    "at_edge": Phrase(
-        "after a search: at most seeds the best value of a setting lies at an end of its range",
-        "The best {reason} found lies at an end of what was searched: {nearest:value}",
-    ),
     "matched_worse": Phrase(
         "DP-SGD with matched clipping has the larger gap: this method does more than clip less",
         "Its gap is {size}, with plain DP-SGD at the same clipping and step {matched}: the method "

@@ -118,11 +118,11 @@ class Tuned(Study):
 PHRASES = {
     "at_edge": Phrase(
         "after a search: at most seeds the best value of a setting lies at an end of its range",
-        "The best {reason} found lies at an end of what was searched: {nearest:value}.",
+        "The best {reason} found lies at an end of what was searched: {nearest:value}",
     ),
     "search_raised_loss": Phrase(
         "over all rows the tuned model is told to have a higher loss than the default setting's",
-        "Searching raised the loss over all rows: by {added}.",
+        "Searching raised the loss over all rows: by {added}",
     ),
 }
 RISK = "excess_risk"

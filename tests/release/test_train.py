@@ -28,7 +28,7 @@ from fairaudit.privacy.streams import from_operating_system
 from fairaudit.release.held_out import accuracies, prediction_interval
 from fairaudit.release.model_folder import write_folder
 from fairaudit.release.planned import Request, plan_release
-from fairaudit.release.train import coin_split, release, train_for_release
+from fairaudit.release.train import coin_split, release, train_for_release, write_model
 from fairaudit.report.load import load_report
 
 FILES = {"model.safetensors", "recipe.json", "privacy.json", "MODEL_CARD.md", "evidence.json"}
@@ -331,6 +331,17 @@ def test_a_split_that_the_data_bring_stays(audited, tmp_path):
     choice = plan_release(Request(path, "dpsgd", fitted=True))
     trained = train_for_release(choice)
     assert trained.test.tolist() == list(range(0, 300, 3))
+
+
+def test_scales_of_a_pool_of_test_rows_are_accepted_by_name_and_stated(audited, tmp_path):
+    path = audited(method=["pate-hard"], noise_multiplier=None, epsilon=[8.0], columns=None)
+    with pytest.raises(PrivacyError, match="not declared"):
+        plan_release(Request(path, "pate-hard"))
+    choice = plan_release(Request(path, "pate-hard", fitted=True))
+    write_model(choice, train_for_release(choice), tmp_path / "model")
+    stated = json.loads((tmp_path / "model" / "privacy.json").read_text())
+    assert len(stated["fitted_without_privacy"]) >= len(choice.dataset.features.column_names)
+    assert "Accepted: " in (tmp_path / "model" / "MODEL_CARD.md").read_text()
 
 
 def test_a_student_gets_the_records_that_were_planned_whatever_the_coins_say(audited, monkeypatch):

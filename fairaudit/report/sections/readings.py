@@ -11,12 +11,9 @@ _IN_JSON_ALONE = {"hessian_trace", "excess_risk_drawn_se", "excess_risk"}
 
 def section(report: Report) -> Section | None:
     """The section of readings of single methods; None where no method has any."""
-    diagnostics = report.diagnostics
-    if not diagnostics.readings:
-        return None
     rows = []
     for arm in report.arms:
-        for reading in diagnostics.readings.get(arm.key, ()):
+        for reading in report.diagnostics.readings.get(arm.key, ()):
             if reading.name in _IN_JSON_ALONE:
                 continue
             values = " ± ".join(map(short, reading.values))
@@ -35,6 +32,8 @@ def section(report: Report) -> Section | None:
                     values,
                 )
             )
+    if not rows:
+        return None
     blocks: tuple[Block, ...] = (
         Text("Means over seeds; group readings in the order of the groups. None of it is private."),
         table(("method", "reading", "values"), rows, most=12),
