@@ -73,7 +73,7 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
     Each measure of each comparison has an equal share of the 5 %, divided among its pairs of groups
     and classes; a pair that was named beforehand counts as a measure. What is detected leaves its
     share to the others (Holm 1979, with weights). So where nothing differs, 95 % of audits assert
-    no difference at all. A gap in a cost that gates may not read is never detected.
+    no difference at all. What gates may not read is never detected.
 
     Args:
         compared: The comparisons of all methods.
@@ -189,7 +189,11 @@ def _change_claims(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
         is_change = gap.metric.startswith(_CHANGE) and base_metric(gap.metric) not in of_costs
         if is_change and gap.kind == "pair" and gap.signed.ends:
             pairs.append(gap)
-    return {_place(number, gap): _Claim((gap.signed,), len(pairs)) for gap in pairs}
+    claims = {}
+    for gap in pairs:
+        if gap.gated:  # as of a cost: one that gates may not read is a rival that claims nothing
+            claims[_place(number, gap)] = _Claim((gap.signed,), len(pairs))
+    return claims
 
 
 def _overall_claims(number: int, comparison: Comparison) -> dict[_Place, _Claim]:

@@ -81,5 +81,5 @@ def doubtful_classes(
                     reference=reference_share,
                     kept=contrast_of,
                     given=int(n_answers[k]),
-                    looked_at=max(1, len(cut.eligible)) * outcome.n_classes,
+                    looked_at=len(cut.names) * outcome.n_classes,
                 )

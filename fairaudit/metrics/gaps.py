@@ -220,7 +220,9 @@ def _gap(
         )
     first, second = cut.names[a], None if b == len(cut.names) else cut.names[b]
     sign = ""
-    if abs(spread.value) > spread.half_width(pairs):  # a width that is not known is NaN
+    if not small and abs(spread.value) > spread.half_width(
+        pairs
+    ):  # a width that is not known is NaN
         sign = direction(table.name, first, second, spread.value)
     return Gap(
         metric=table.name,

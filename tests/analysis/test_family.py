@@ -148,10 +148,13 @@ def test_changes_within_a_model_are_of_the_family_and_costs_are_told_once():
     assert both.changed == ()
 
 
-def test_a_change_of_one_seed_is_not_told():
+def test_a_change_of_one_seed_or_one_that_gates_may_not_read_is_not_told():
     made = arm("one", {("change.auc", ("F", "M")): 1.0})
     bare = [replace(g, signed=replace(g.signed, low=None, high=None)) for g in made.gaps]
-    assert family([replace(made, gaps=tuple(bare))]).changed == ()
+    few = [replace(g, gated=False, reason="few seeds") for g in made.gaps]
+    assert len(family([made]).changed) == 1
+    for gaps in (bare, few):
+        assert family([replace(made, gaps=tuple(gaps))]).changed == ()
 
 
 def test_a_class_is_lost_by_the_interval_that_holds_for_all_together():

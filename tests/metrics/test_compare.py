@@ -186,6 +186,15 @@ def test_classes_in_doubt_are_those_that_a_group_gets_a_fifth_as_often():
     assert share.private.records_sd < share.kept.records_sd < share.reference.records_sd
 
 
+def test_a_small_group_is_looked_at_for_lost_classes_and_named_in_no_gap():
+    data = audit((500, 400, 12), classes=3, cost=(0, 0, 0), lift=((-9, 0, -9), (0, 0, 0)))
+    c = compared(data, None, classes=3)
+    assert {share.looked_at for share in c.doubtful} == {3 * 3}
+    small = [gap for gap in c.gaps if "X" in (gap.a, gap.b)]
+    assert len(small) > 9
+    assert {gap.direction for gap in small} == {""}
+
+
 def test_the_group_that_pays_is_named_and_the_gap_resolved(plain):
     c = compared(plain)
     for metric in ("privacy_cost", "excess_risk"):
