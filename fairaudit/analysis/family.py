@@ -73,7 +73,7 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
     Each measure of each comparison has an equal share of the 5 %, divided among its pairs of groups
     and classes; a pair that was named beforehand counts as a measure. What is detected leaves its
     share to the others (Holm 1979, with weights). So where nothing differs, 95 % of audits assert
-    no difference at all. What gates may not read is never detected.
+    no difference at all. A gap that gates may not read is never detected.
 
     Args:
         compared: The comparisons of all methods.
