@@ -48,7 +48,10 @@ class Candidates:
 
     @property
     def course(self) -> Course:
-        """The course of the tests at its start, with every method at its largest epsilon."""
+        """A new state of the tests (``Course``) before the first look, moved on by the caller.
+
+        It says which arms wait for which look; every method starts at its largest epsilon.
+        """
         return Course(
             {name: [arm.key for arm in arms] for name, arms in self.families.items()}, self.looks
         )

@@ -235,12 +235,22 @@ def clip_term(
     forms: Forms,
     sampling: Sampling,
 ) -> tuple[Tensor, Tensor]:
-    """R_clip over all Poisson batches, and the standard error of its covariance part, [K + 1] each.
+    """R_clip of every group, expected over Poisson batches, and its standard error, [K + 1] each.
 
-    E gbar_B^T H gbar_B = gbar_D^T H gbar_D + (1 - q) / (q N^2) sum_i gbar_i^T H gbar_i. The sum
-    splits into that of the mean and that of the deviations, of which each batch's Rademacher sum
-    gives an unbiased estimate: E (sum_{i in B} z_i d_i)^T H (sum_{i in B} z_i d_i) = q sum_i d_i^T
-    H d_i.
+    R_clip = eta g_a^T (g_D - gbar_D) + eta^2 / 2 E (gbar_B^T H_a gbar_B - g_B^T H_a g_B), where D
+    is all training records. By the variance of a Poisson batch
+
+        E gbar_B^T H gbar_B = gbar_D^T H gbar_D + (1 - q) / (q N^2) sum_i gbar_i^T H gbar_i
+
+    and the sum splits into that of the mean gradient and that of the deviations d_i from it. Only
+    the latter is estimated, so the error is of it alone. A probe, the sum over a batch of d_i times
+    random signs z_i, gives it without bias: E (sum_{i in B} z_i d_i)^T H (sum_{i in B} z_i d_i) =
+    q sum_i d_i^T H d_i. The same holds of g without the bar.
+
+    Args:
+        means: Gradients of the groups, g_D and gbar_D.
+        forms: v^T H_a v of g_D, gbar_D and the probes.
+        sampling: q, N (the public count that sums are divided by), the true count, eta.
     """
     q, n, size = sampling.sample_rate, sampling.n_public, sampling.n_records
     factor = (1 - q) / (q * n**2)

@@ -38,7 +38,8 @@ def lower_bounds(
 
     Entry [a, b] bounds from below how much more of the loss group a pays than group b. The bounds
     hold for convex group losses and eta * lambda_max <= 1, lambda_max the largest eigenvalue of a
-    group's Hessian. They are NaN where no batch is kept.
+    group's Hessian. They are means over the batches at which every term is defined (``kept``), and
+    NaN where there is none.
 
     Args:
         batches: Gradients of Poisson batches of the step, plain and clipped.
@@ -52,7 +53,8 @@ def lower_bounds(
     eta, keep = sampling.learning_rate, batches.kept
     square = batches.plain[keep].square().sum(1).mean()
     clipped_square = batches.clipped[keep].square().sum(1).mean()
-    # The truth's own first-order terms: other batches' noise would pass for slack.
+    # First-order terms of the same batches as in the readings that the bounds are compared with, so
+    # that sampling noise does not look like a distance between reading and bound.
     linear = first_order(batches, means)
     direction = _pair_differences(linear["direction"][keep, :-1].mean(0))
     clip = _pair_differences(means.group[:-1] @ (means.plain - means.clipped))

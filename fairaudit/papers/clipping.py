@@ -334,7 +334,10 @@ class DpSgdFAuthors(_UncappedDpSgdF):
     clip = AuthorsBounds
 
     def release(self, task: Task) -> UnprovenRelease:
-        """What closes a step: the sum with noise set by the largest bound drawn, over qN."""
+        """What closes a step: the sum over qN, with noise by the bounds of the groups drawn.
+
+        That is the largest clipping bound among groups that have a record in the batch.
+        """
         return PresentGroupsMean(*_multiplier_and_noise(task))
 
 
