@@ -18,6 +18,7 @@ import importlib
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import subprocess
@@ -41,6 +42,7 @@ LIBRARIES = (
     "sklearn.linear_model",
     "torch",
 )
+MEMORY = 8 * 2**30  # bytes; a mistake that fills the machine would stop everything else, too
 OPTIONS = ("-n", "0", "-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-rfE")
 OPERATORS = {
     ast.Lt: ast.LtE,
@@ -181,6 +183,7 @@ def run_tests(tree: Path, tests: list[str], limit: int) -> tuple[int, list[str]]
         try:
             os.setsid()
             signal.alarm(limit)
+            resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
             with log.open("wb") as file:
                 os.dup2(file.fileno(), 1)
                 os.dup2(file.fileno(), 2)
