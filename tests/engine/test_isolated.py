@@ -3,7 +3,13 @@ import math
 import own_models
 import pytest
 import torch
-from oracles import gradients, output_gradient, sum_weights, taped
+from oracles import (
+    assert_of_single_records,
+    output_gradient,
+    sum_weights,
+    taped,
+    taped_within,
+)
 from torch import nn
 
 from fairaudit.engine import replicates as isolated_module
@@ -59,17 +65,9 @@ def test_norms_and_sums_of_a_isolated_module_are_those_of_per_sample_gradients(
     modules = [made(name, seed) for seed in range(replicates)]
     x, labels = records(name, replicates, batch)
     weights = sum_weights(replicates, batch)
-    logits, norms, sums = taped(IsolatedNetwork(modules), x, labels, weights)
+    found = taped(IsolatedNetwork(modules), x, labels, weights)
     columns = trained_columns(modules[0])
-    rows = torch.stack([gradients(m, a, b) for m, a, b in zip(modules, x, labels, strict=True)])[
-        ..., columns
-    ]
-    expected = torch.stack([m(a).detach() for m, a in zip(modules, x, strict=True)])
-    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(norms, rows.norm(dim=-1), rtol=2e-5, atol=1e-7)
-    torch.testing.assert_close(
-        sums, torch.einsum("wrb,rbp->wrp", weights, rows), rtol=1e-4, atol=1e-5
-    )
+    assert_of_single_records(modules, x, labels, weights, found, columns)
 
 
 @pytest.mark.parametrize("replicates", [1, 2])
@@ -84,12 +82,7 @@ def test_chunks_and_budget_change_nothing_but_rounding_and_dropout_is_the_same_w
     )
     network = IsolatedNetwork(modules)
     assert network.rows_per_chunk(x.view(-1, WIDTH)) == BLOCK
-    ample = taped(network, x, labels, weights)
-    for budget in (0, 10 * network.bytes_per_record):
-        assert all(
-            torch.equal(a, b)
-            for a, b in zip(ample, taped(network, x, labels, weights, budget), strict=True)
-        )
+    taped_within(network, (x, labels, weights), (0, 10 * network.bytes_per_record))
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

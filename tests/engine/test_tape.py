@@ -4,7 +4,18 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from oracles import MODELS, classes_of, gradients, model, output_gradient, records
+from oracles import (
+    MODELS,
+    assert_alike,
+    assert_of_single_records,
+    classes_of,
+    model,
+    output_gradient,
+    records,
+    sum_weights,
+    taped,
+    taped_within,
+)
 
 from fairaudit.engine import network as tape_module
 from fairaudit.engine.loop import NORM_GUARD
@@ -14,46 +25,19 @@ from fairaudit.engine.stacked import DEFAULT_BUDGET
 SMALLEST_CHUNK = 32
 
 
-def sums_of(tape, weights):
-    """Weighted sums [R, W, P] of weights [R, W, B]."""
-    return torch.stack([row.clone() for row in tape.sums([*weights.unbind(1)])], 1)
-
-
-def run(network, x, labels, weights, budget=DEFAULT_BUDGET):
-    """Logits, norms and sums of one batch, by the engine, which is told the norms of the inputs."""
-    tape = Tape(network, weights.shape[1], budget)
-    logits = tape.forward(x, torch.hypot(x.norm(dim=-1), torch.tensor(1.0)))
-    norms = tape.backward(output_gradient(logits, labels))
-    return logits, norms, sums_of(tape, weights)
-
-
-def wanted(modules, x, labels, weights):
-    """Norms and sums of the same batch, by vmap(grad), one replicate at a time."""
-    single = len(modules) == 1
-    xs, ys = (x[None], labels[None]) if single else (x, labels)
-    rows = [gradients(m, a, b) for m, a, b in zip(modules, xs, ys, strict=True)]
-    norms = torch.stack([r.double().norm(dim=1).float() for r in rows])
-    return norms[0] if single else norms, torch.stack(
-        [w @ r for w, r in zip(weights, rows, strict=True)]
-    )
-
-
-def weights_for(replicates, rows, batch, seed=1):
-    return torch.rand(replicates, rows, batch, generator=torch.Generator().manual_seed(seed))
+def some(name, count, replicates):
+    """Modules of that name, and a batch for them: inputs, labels, weights of two sums."""
+    modules = [model(name, seed) for seed in range(replicates)]
+    x, labels = records(count, classes_of(name), replicates=replicates)
+    return modules, (x, labels, sum_weights(replicates, count))
 
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("replicates", [1, 3])
 @pytest.mark.parametrize("batch", [0, 1, 20])
 def test_norms_and_weighted_sums_are_those_of_per_sample_gradients(name, replicates, batch):
-    modules = [model(name, seed) for seed in range(replicates)]
-    x, labels = records(batch, classes_of(name), replicates=None if replicates == 1 else replicates)
-    weights = weights_for(replicates, 2, batch)
-    logits, norms, sums = run(Network(modules), x, labels, weights)
-    expected_norms, expected_sums = wanted(modules, x, labels, weights)
-    assert logits.shape == (*x.shape[:-1], classes_of(name))
-    torch.testing.assert_close(norms, expected_norms, rtol=2e-5, atol=1e-7)
-    torch.testing.assert_close(sums, expected_sums, rtol=1e-4, atol=1e-5)
+    modules, batch = some(name, batch, replicates)
+    assert_of_single_records(modules, *batch, taped(Network(modules), *batch))
 
 
 @pytest.mark.parametrize(
@@ -64,21 +48,14 @@ def test_norms_and_weighted_sums_are_those_of_per_sample_gradients(name, replica
 def test_chunks_change_results_by_rounding_alone_and_the_budget_by_nothing(
     name, replicates, batch, monkeypatch
 ):
-    network = Network([model(name, seed) for seed in range(replicates)])
-    x, labels = records(batch, classes_of(name), replicates=None if replicates == 1 else replicates)
-    weights = weights_for(replicates, 3, batch)
-    whole = run(network, x, labels, weights)
+    modules, batch = some(name, batch, replicates)
+    network = Network(modules)
+    whole = taped(network, *batch)
     monkeypatch.setattr(tape_module, "CHUNK_BYTES", 1)
-    assert Tape(network).rows_per_chunk == SMALLEST_CHUNK
-    ample = run(network, x, labels, weights)
-    for budget in (
-        0,
-        40 * Tape(network).bytes_per_record,
-    ):  # no books kept; those of one chunk kept
-        tight = run(network, x, labels, weights, budget)
-        assert all(torch.equal(a, b) for a, b in zip(ample, tight, strict=True))
-    for a, b in zip(ample, whole, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+    tape = Tape(network)
+    assert tape.rows_per_chunk == SMALLEST_CHUNK
+    # no books kept; those of one chunk kept
+    assert_alike(taped_within(network, batch, (0, 40 * tape.bytes_per_record)), whole)
 
 
 @given(
@@ -92,12 +69,12 @@ def test_a_record_clipped_by_its_guarded_norm_is_never_longer_than_the_bound(
 ):
     """The ghost norm against the norm of the very sum that the engine returns for that record."""
     network, clip = Network([model("logistic", seed, width)]), 10.0**bound
-    x, labels = records(6, 2, seed=seed, width=width)
+    (x,), (labels,) = records(6, 2, seed=seed, width=width)
     tape = Tape(network, 6)
     norms = tape.backward(output_gradient(tape.forward(x * 10.0**magnitude), labels))
     scale = (clip / (norms * NORM_GUARD)).clamp(max=1.0)
-    sums = sums_of(tape, torch.diag(scale)[None])
-    assert (sums[0].double().norm(dim=1) <= clip * (1.0 + 1e-6)).all()
+    sums = torch.stack([row.clone() for row in tape.sums([*torch.diag(scale)])])
+    assert (sums.double().norm(dim=1) <= clip * (1.0 + 1e-6)).all()
 
 
 BAD = {
@@ -116,15 +93,12 @@ BAD = {
 def test_a_record_that_is_not_finite_counts_as_zero_and_moves_no_other_bit(
     name, value, replicates, budget
 ):
-    network = Network([model(name, seed) for seed in range(replicates)])
-    x, labels = records(40, 2, replicates=None if replicates == 1 else replicates)
-    weights = weights_for(replicates, 2, 40)
-    broken = x.clone()
+    modules, (x, labels, weights) = some(name, 40, replicates)
+    network, broken, absent = Network(modules), x.clone(), weights.clone()
     broken[..., 13, :] = value
-    absent = weights.clone()
     absent[..., 13] = 0.0
-    _, norms, sums = run(network, broken, labels, weights, budget)
-    _, good_norms, good_sums = run(network, x, labels, absent, budget)
+    _, norms, sums = taped(network, broken, labels, weights, budget)
+    _, good_norms, good_sums = taped(network, x, labels, absent, budget)
     others = torch.arange(40) != 13
     assert (norms[..., 13] == 0).all()
     assert torch.equal(norms[..., others], good_norms[..., others])
@@ -136,26 +110,25 @@ def test_a_record_that_is_not_finite_counts_as_zero_and_moves_no_other_bit(
 @pytest.mark.parametrize("budget", [0, DEFAULT_BUDGET], ids=["recomputed", "kept"])
 def test_bad_records_in_several_chunks_are_all_zeroed(replicates, budget, monkeypatch):
     monkeypatch.setattr(tape_module, "CHUNK_BYTES", 1)
-    network = Network([model("mlp-relu", seed) for seed in range(replicates)])
-    x, labels = records(97, 2, replicates=None if replicates == 1 else replicates)
-    weights = weights_for(replicates, 1, 97)
+    modules, (x, labels, weights) = some("mlp-relu", 97, replicates)
+    network, broken, absent = Network(modules), x.clone(), weights.clone()
     bad = torch.tensor([0, 31, 32, 64, 96])
-    broken, absent = x.clone(), weights.clone()
     for row, value in zip(bad, [math.nan, math.inf, 1e30, -math.inf, math.nan], strict=True):
         broken[..., row, :] = value
     absent[..., bad] = 0.0
-    _, norms, sums = run(network, broken, labels, weights, budget)
-    *_, good = run(network, x, labels, absent, budget)
+    _, norms, sums = taped(network, broken, labels, weights, budget)
+    *_, good = taped(network, x, labels, absent, budget)
     assert (norms[..., bad] == 0).all()
     assert torch.equal(sums, good)
 
 
 def test_an_output_gradient_that_is_not_finite_counts_as_zero():
     network = Network([model("mlp-tanh")])
-    x, labels = records(9, 2)
+    (x,), (labels,) = records(9, 2)
     tape = Tape(network)
     delta = output_gradient(tape.forward(x), labels)
     delta[3, 1] = math.nan
     norms = tape.backward(delta)
     assert norms[3] == 0
-    assert torch.isfinite(sums_of(tape, torch.ones(1, 1, 9))).all()
+    (sums,) = tape.sums([torch.ones(9)])
+    assert torch.isfinite(sums).all()

@@ -52,12 +52,11 @@ def gradients(module, x, labels):
     return torch.cat([row.flatten(1) for row in rows.values()], 1)
 
 
-def records(count, classes, *, seed=0, width=WIDTH, replicates=None):
-    """Random inputs and labels, [(R,) B, d] and [(R,) B]."""
+def records(count, classes, *, seed=0, width=WIDTH, replicates=1):
+    """Random inputs [R, B, d] and labels [R, B]."""
     generator = torch.Generator().manual_seed(seed)
-    lead = () if replicates is None else (replicates,)
-    x = torch.randn(*lead, count, width, generator=generator)
-    return x, torch.randint(classes, (*lead, count), generator=generator)
+    x = torch.randn(replicates, count, width, generator=generator)
+    return x, torch.randint(classes, (replicates, count), generator=generator)
 
 
 def output_gradient(logits, labels):
@@ -72,12 +71,44 @@ def sum_weights(replicates, batch, rows=2):
 
 
 def taped(network, x, labels, weights, budget=DEFAULT_BUDGET):
-    """Logits [R, B, Y], norms [R, B] and sums [W, R, P] of one batch [R, B, ...], by the engine."""
+    """Logits [R, B, Y], norms [R, B] and sums [W, R, P] of one batch [R, B, ...], by the engine.
+
+    As in training, it is told the norms of inputs that are rows.
+    """
     single = network.replicates == 1
     tape = tape_of(network, len(weights), budget)
     with torch.inference_mode():  # as in training
         x, labels = (x[0], labels[0]) if single else (x, labels)
-        logits = tape.forward(x.clone()).clone()
+        is_row = x.dim() == labels.dim() + 1
+        lengths = torch.hypot(x.norm(dim=-1), torch.tensor(1.0)) if is_row else None
+        logits = tape.forward(x.clone(), lengths).clone()
         norms = tape.backward(output_gradient(logits, labels))
         sums = torch.stack([row.clone() for row in tape.sums(list(weights))])
     return (logits[None], norms[None], sums) if single else (logits, norms, sums)
+
+
+def assert_of_single_records(modules, x, labels, weights, found, columns=slice(None)):
+    """What ``taped`` found is made of ``gradients``; ``columns``: those that train."""
+    logits, norms, sums = found
+    rows = [gradients(m, a, b) for m, a, b in zip(modules, x, labels, strict=True)]
+    rows = torch.stack(rows)[..., columns]
+    expected = torch.stack([m(a).detach() for m, a in zip(modules, x, strict=True)])
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(norms, rows.norm(dim=-1), rtol=2e-5, atol=1e-7)
+    expected = torch.einsum("wrb,rbp->wrp", weights, rows)
+    torch.testing.assert_close(sums, expected, rtol=1e-4, atol=1e-5)
+
+
+def taped_within(network, batch, budgets):
+    """``taped`` with ample memory, to the bit that of every budget."""
+    ample = taped(network, *batch)
+    for budget in budgets:
+        tight = taped(network, *batch, budget)
+        assert all(torch.equal(a, b) for a, b in zip(ample, tight, strict=True))
+    return ample
+
+
+def assert_alike(one, other):
+    """Two answers of ``taped`` differ by rounding alone."""
+    for a, b in zip(one, other, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
