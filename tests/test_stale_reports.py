@@ -3,9 +3,8 @@
 import numpy as np
 import pandas as pd
 import pytest
-from handmade import findings, metadata
+from handmade import built
 
-from fairaudit.analysis.build import build_report
 from fairaudit.audit import audit, prepare
 from fairaudit.cli import app
 from fairaudit.config.value_sources import resolve_config
@@ -32,7 +31,7 @@ def out(tmp_path, monkeypatch):
 
 def write_earlier(out, name, formats=("json", "md")):
     """A report on the data file of that name."""
-    report = build_report(findings(), metadata())
+    report = built()
     report = report.model_copy(update={"data": report.data.model_copy(update={"name": name})})
     write_report(report, out, formats)
 

@@ -3,6 +3,7 @@ import pytest
 from changed import replace
 from handmade import (
     arm,
+    built,
     comparison,
     dataset,
     findings,
@@ -24,7 +25,7 @@ from fairaudit.report.model import VOLATILE
 
 
 def report_of(found):
-    return build_report(found, metadata())
+    return built(found)
 
 
 def codes(report):
@@ -161,5 +162,5 @@ def test_many_groups_are_warned_of_where_there_are_intervals_to_be_wide(seeds, t
     made = plan(settled.config)
     compared = comparison(costs=(0.1, 0.05, 0.0), names=names)
     found = Audit(settled, made, dataset(names), results(made), {}, (compared,))
-    report = build_report(found, metadata())
+    report = built(found)
     assert told == ("many_groups" in [warning.code for warning in report.warnings])

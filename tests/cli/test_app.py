@@ -4,10 +4,9 @@ import stat
 from pathlib import Path
 
 import pytest
-from handmade import dataset, findings, metadata, plan
+from handmade import built, dataset, findings, plan
 
 from fairaudit import errors
-from fairaudit.analysis.build import build_report
 from fairaudit.cli import app
 from fairaudit.data.spool import Shared
 from fairaudit.planning.flow import Audit
@@ -34,7 +33,7 @@ def finished(monkeypatch):
 
     def stand_in(**changes):
         found = findings()
-        report = build_report(found, metadata()).model_copy(update=changes)
+        report = built(found).model_copy(update=changes)
         prepared = Audit(
             found.resolved, plan(found.resolved.config), dataset(), inputs=Shared(lambda: None)
         )

@@ -6,9 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from handmade import findings, metadata
+from handmade import built
 
-from fairaudit.analysis.build import build_report
 from fairaudit.cli import app
 from fairaudit.report.to_json import to_json
 
@@ -17,7 +16,7 @@ PASS, FAIL, OPEN = ("privacy_cost_gap > 0.05", "privacy_cost_gap > 0.01", "priva
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    (tmp_path / "report.json").write_text(to_json(build_report(findings(), metadata())), "utf-8")
+    (tmp_path / "report.json").write_text(to_json(built()), "utf-8")
     (tmp_path / "broken.json").write_text('{"schema_version": 1', "utf-8")
     (tmp_path / "new.json").write_text('{"schema_version": 4}', "utf-8")
     monkeypatch.chdir(tmp_path)

@@ -5,10 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
-from handmade import comparison, findings, metadata
+from handmade import built, comparison
 from reports import report_of, sealed
 
-from fairaudit.analysis.build import build_report
 from fairaudit.cli import app
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import read_report, to_json
@@ -16,7 +15,7 @@ from fairaudit.report.to_json import read_report, to_json
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    (tmp_path / "a.json").write_text(to_json(build_report(findings(), metadata())), "utf-8")
+    (tmp_path / "a.json").write_text(to_json(built()), "utf-8")
     (tmp_path / "b.json").write_text(to_json(report_of(comparison(costs=(0.141, 0.012)))), "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")

@@ -3,19 +3,13 @@
 import altair
 import pytest
 from documents import charts
-from handmade import arm, comparison, findings, metadata, privacy
+from handmade import arm, built, comparison, privacy
 from hostile import hostile_report
 from reports import report_of
 
-from fairaudit.analysis.build import build_report
 from fairaudit.report.drawing import file_spec, page_spec
 from fairaudit.report.panels import Bar, Chart, Panel, labels
 from fairaudit.results.estimates import Interval
-
-
-@pytest.fixture
-def report():
-    return build_report(findings(), metadata())
 
 
 def sweep():
@@ -37,7 +31,7 @@ def chart(report, name):
 
 
 REPORTS = [
-    *(lambda: build_report(findings(), metadata()), sweep, many_groups, hostile_report),
+    *(lambda: built(), sweep, many_groups, hostile_report),
 ]
 
 

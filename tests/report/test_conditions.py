@@ -7,11 +7,11 @@ import pytest
 from changed import replace
 from handmade import (
     arm,
+    built,
     comparison,
     dataset,
     estimate,
     gap,
-    metadata,
     plan,
     privacy,
     resolved,
@@ -20,7 +20,6 @@ from handmade import (
 from reports import report_of
 from several import PRIVATE, several
 
-from fairaudit.analysis.build import build_report
 from fairaudit.gate.check import check, with_verdict
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import Guarantee, catalog
@@ -61,7 +60,7 @@ def audited(*compared, arms=None, losses=None, baseline=1.0, **settings):
                 "trace_steps.loss": range(len(series)),
             }
         found[job.id] = replace(found[job.id], arrays=arrays)
-    return build_report(Audit(settled, made, dataset(), found, {}, compared), metadata())
+    return built(Audit(settled, made, dataset(), found, {}, compared))
 
 
 def risk(value, half=0.02):

@@ -3,11 +3,8 @@
 import re
 from pathlib import Path
 
-import pytest
-from handmade import findings, metadata
 from several import several
 
-from fairaudit.analysis.build import build_report
 from fairaudit.cli.lines import result_lines
 from fairaudit.report.document import (
     Quantity,
@@ -22,11 +19,6 @@ from fairaudit.report.sections import order
 from fairaudit.results.estimates import Interval
 
 NUMBER = Quantity(Interval(value=0.0412, low=0.01, high=0.07), POINTS)
-
-
-@pytest.fixture(scope="module")
-def report():
-    return build_report(findings(), metadata())
 
 
 def added(brief=()):

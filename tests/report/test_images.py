@@ -6,18 +6,17 @@ import pytest
 from changed import replace
 from handmade import (
     arm,
+    built,
     comparison,
     dataset,
     estimate,
     gap,
     measure,
-    metadata,
     plan,
     resolved,
     results,
 )
 
-from fairaudit.analysis.build import build_report
 from fairaudit.cli.lines import result_lines
 from fairaudit.data.dataset import Grouping, image_column
 from fairaudit.planning.flow import Audit
@@ -60,7 +59,7 @@ def report(**options):
     settled = resolved(group=["digit"], **options)
     made = plan(settled.config, (arm("sgd", reference=None), arm("global-adapt")))
     found = Audit(settled, made, pictures(), results(made), {}, (compared(),))
-    return build_report(found, metadata())
+    return built(found)
 
 
 def test_the_report_holds_the_shape_and_what_was_done_to_the_images():
@@ -101,7 +100,7 @@ def test_a_suppressed_group_has_no_named_pair():
         compared(), by_group=tuple(measure(n, 0.1, n_test=500 if n != "8" else 300) for n in DIGITS)
     )
     found = Audit(settled, made, pictures(), results(made), {}, (small,))
-    written = build_report(found, metadata())
+    written = built(found)
     assert not any(g.named for c in written.comparisons for g in c.gaps)
     assert "2, 8" not in to_markdown(written)
 

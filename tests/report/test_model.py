@@ -1,15 +1,5 @@
 import math
 
-import pytest
-from handmade import findings, metadata
-
-from fairaudit.analysis.build import build_report
-
-
-@pytest.fixture
-def report():
-    return build_report(findings(), metadata())
-
 
 def test_by_group_is_one_row_per_arm_and_group(report):
     frame = report.by_group()

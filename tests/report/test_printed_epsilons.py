@@ -4,10 +4,9 @@ import re
 
 import pytest
 from changed import replace
-from handmade import arm, comparison, findings, metadata, privacy
+from handmade import arm, built, comparison, findings, privacy
 from reports import stored
 
-from fairaudit.analysis.build import build_report
 from fairaudit.cli.lines import arm_lines, plan_lines, warning_lines
 from fairaudit.cli.lines_compare import change_lines
 from fairaudit.errors import PrivacyError
@@ -59,7 +58,7 @@ def report(plan):
         comparisons=(comparison("dpsgd"), comparison("reweight")),
     )
     rules = parse_rules(["epsilon > 3", "epsilon_rdp > 3", "epsilon_if_all_released > 3"])
-    return judged(stored(build_report(found, metadata())), rules)
+    return judged(stored(built(found)), rules)
 
 
 def assert_never_less(text, *wanted):

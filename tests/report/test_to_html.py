@@ -6,10 +6,9 @@ from html.parser import HTMLParser
 
 import pytest
 from documents import charts
-from handmade import findings, metadata
+from handmade import built
 from hostile import hostile_report
 
-from fairaudit.analysis.build import build_report
 from fairaudit.report.render.html import to_html
 
 LIMIT = 2_000_000  # bytes
@@ -43,7 +42,7 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def handmade():
-    report = build_report(findings(), metadata())
+    report = built()
     return report, to_html(report)
 
 

@@ -6,12 +6,11 @@ import jsonschema
 import pytest
 from changed import replace
 from golden import assert_golden
-from handmade import comparison, findings, metadata
+from handmade import built, comparison, findings
 from hypothesis import given
 from hypothesis import strategies as st
 from reports import sealed
 
-from fairaudit.analysis.build import build_report
 from fairaudit.cli import app
 from fairaudit.errors import DataError
 from fairaudit.report.model import VOLATILE
@@ -22,11 +21,6 @@ anything = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True))
 
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "report.json"
-
-
-@pytest.fixture
-def report():
-    return build_report(findings(), metadata())
 
 
 def refuse(literal):
@@ -83,7 +77,7 @@ def test_no_number_can_put_nan_into_the_json(value, low, high, seeds):
     )
     group = replace(comparison().overall, estimates={"privacy_cost": wild})
     found = replace(findings(), comparisons=(replace(comparison(), overall=group),))
-    content = json.loads(to_json(build_report(found, metadata())), parse_constant=refuse)
+    content = json.loads(to_json(built(found)), parse_constant=refuse)
     written = content["comparisons"][0]["overall"]["estimates"]["privacy_cost"]
     if value is None or not math.isfinite(value):
         assert written["value"] is None

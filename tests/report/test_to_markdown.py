@@ -1,23 +1,16 @@
-import pytest
 from changed import replace
 from golden import assert_golden
 from handmade import (
     arm,
+    built,
     comparison,
     estimate,
     findings,
     gap,
-    metadata,
 )
 from reports import report_of
 
-from fairaudit.analysis.build import build_report
 from fairaudit.report.render.markdown import to_markdown
-
-
-@pytest.fixture
-def report():
-    return build_report(findings(), metadata())
 
 
 def test_the_markdown_is_as_reviewed(report):
@@ -54,13 +47,13 @@ def test_where_no_two_groups_can_be_compared_no_pair_and_no_sign_is_named():
     )
     none = replace(none, gated=False)
     found = replace(findings(), comparisons=(replace(comparison(), gaps=(none,)),))
-    report = build_report(found, metadata())
+    report = built(found)
     assert "| sex: no pair | undefined: " in to_markdown(report)
     small = replace(comparison().gaps[0], gated=False, reason="group 'F' has 12 test records")
     found = replace(findings(), comparisons=(replace(comparison(), gaps=(small,)),))
     (row,) = [
         line
-        for line in to_markdown(build_report(found, metadata())).splitlines()
+        for line in to_markdown(built(found)).splitlines()
         if small.reason in line and line.startswith("|")
     ]
     assert f"| {100 * small.size.value:.1f} |" in row, "no interval beside what cannot be told"

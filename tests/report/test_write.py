@@ -2,17 +2,10 @@ import hashlib
 
 import pytest
 from documents import charts
-from handmade import findings, metadata
 
-from fairaudit.analysis.build import build_report
 from fairaudit.errors import OutputError
 from fairaudit.report.to_json import read_report
 from fairaudit.report.write import report_paths, write_report
-
-
-@pytest.fixture
-def report():
-    return build_report(findings(), metadata())
 
 
 def test_the_json_names_the_other_files_by_digest(report, tmp_path):

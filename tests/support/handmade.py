@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 from changed import replace
 
-from fairaudit.analysis.build import RunMetadata
+from fairaudit.analysis.build import RunMetadata, build_report
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.data.dataset import Dataset, Grouping, Notice
 from fairaudit.methods.catalog import Guarantee
@@ -270,3 +270,8 @@ def metadata(**kept):
         seconds={"training": 1.23456789},
     )
     return replace(made, **kept)
+
+
+def built(found=None):
+    """The report of an audit: by default, of ``findings``."""
+    return build_report(found or findings(), metadata())

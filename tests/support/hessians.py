@@ -1,7 +1,7 @@
 """Second derivatives the slow way: whole Hessians by torch.func over the untouched module."""
 
 import torch
-from oracles import MODELS, WIDTH, classes_of, model
+from oracles import MODELS, WIDTH, classes_of, laid_out, model
 from torch import nn
 from torch.func import functional_call, grad, jacrev, vmap
 
@@ -77,17 +77,10 @@ def landscape_of(name, count=23, seed=0, absent=None, dtype=torch.float64, scale
 def hessians_of_records(landscape):
     """H_i of every record, in group order, [n, P, P], float64."""
     module, theta = landscape.module.double(), landscape.theta.double()
-    shapes = {name: p.shape for name, p in module.named_parameters()}
 
     def loss(flat, record, target):
-        parts = flat.split([shape.numel() for shape in shapes.values()])
-        values = {
-            name: part.view(shape)
-            for (name, shape), part in zip(shapes.items(), parts, strict=True)
-        }
-        return nn.functional.cross_entropy(
-            functional_call(module, values, (record[None],)), target[None]
-        )
+        logits = functional_call(module, laid_out(module, flat), (record[None],))
+        return nn.functional.cross_entropy(logits, target[None])
 
     records = landscape.records
     return vmap(jacrev(grad(loss)), (None, 0, 0))(theta, records.features.double(), records.targets)

@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from handmade import comparison, dataset, metadata, plan, resolved, results
+from handmade import built, comparison, dataset, plan, resolved, results
 
-from fairaudit.analysis.build import build_report
 from fairaudit.planning.flow import Audit
 
 NAMES = (
@@ -31,4 +30,4 @@ def hostile_report(names=NAMES):
     )
     costs = tuple(0.01 * i for i in range(len(names)))
     compared = comparison(costs=costs, names=names)
-    return build_report(Audit(settled, made, data, results(made), {}, (compared,)), metadata())
+    return built(Audit(settled, made, data, results(made), {}, (compared,)))

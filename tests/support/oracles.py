@@ -38,6 +38,13 @@ def classes_of(name):
     return MODELS[name][2]
 
 
+def laid_out(module, flat):
+    """Parameters [P] by name, as ``functional_call`` takes them."""
+    parts = flat.split([p.numel() for p in module.parameters()])
+    named = zip(module.named_parameters(), parts, strict=True)
+    return {name: part.view(p.shape) for (name, p), part in named}
+
+
 def gradients(module, x, labels):
     """Gradient of each record's cross-entropy, in the order of ``parameters()``, [B, P]."""
     parameters = {name: p.detach() for name, p in module.named_parameters()}

@@ -3,9 +3,8 @@
 import json
 
 from changed import replace
-from handmade import comparison, dataset, metadata, plan, resolved, results
+from handmade import built, comparison, dataset, plan, resolved, results
 
-from fairaudit.analysis.build import build_report
 from fairaudit.planning.flow import Audit
 from fairaudit.report.to_json import SEAL, content_sha256, read_report, to_json
 
@@ -32,7 +31,7 @@ def report_of(*comparisons, arms=None, names=("F", "M"), failures=(), **options)
     found = Audit(
         settled, made, dataset(names), kept, dict.fromkeys(failures, "diverged"), tuple(compared)
     )
-    return stored(build_report(found, metadata()))
+    return stored(built(found))
 
 
 def with_measure(compared, group, **changes):

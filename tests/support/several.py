@@ -12,18 +12,17 @@ import numpy as np
 from changed import replace
 from handmade import (
     arm,
+    built,
     dataset,
     estimate,
     gap,
     job_result,
     measure,
-    metadata,
     plan,
     privacy,
     resolved,
 )
 
-from fairaudit.analysis.build import build_report
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.compare import SEVERAL_SPLITS
 from fairaudit.planning.flow import Audit
@@ -164,4 +163,4 @@ def several():
     results = {job.id: job_result(job.id) for job in made.jobs if job.id != LOST}
     comparisons = tuple(compared(key, grouping) for grouping in GROUPINGS for key in ARMS)
     found = Audit(settled, made, data, results, {LOST: "diverged"}, comparisons)
-    return build_report(found, metadata())
+    return built(found)

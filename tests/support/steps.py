@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from forms import make_task
 from hessians import group_hessians
-from oracles import gradients, model
+from oracles import gradients, laid_out, model
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -128,10 +128,6 @@ def loss_of(step, theta):
     """Mean loss of each group and of everybody at theta [P], [K + 1]."""
     pool, module = step.pool, step.reader.task.model
     index = torch.arange(pool.n_records)
-    shapes = {name: p.shape for name, p in module.named_parameters()}
-    parts = theta.split([shape.numel() for shape in shapes.values()])
-    values = {
-        name: part.view(shape) for (name, shape), part in zip(shapes.items(), parts, strict=True)
-    }
-    logits = functional_call(module, values, (pool.gather(index, None).inputs,))
+    inputs = pool.gather(index, None).inputs
+    logits = functional_call(module, laid_out(module, theta), (inputs,))
     return step.members @ nn.functional.cross_entropy(logits, pool.labels[index], reduction="none")
