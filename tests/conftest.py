@@ -25,7 +25,7 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
-QUICK = tuple(tomllib.loads((HERE / "rooms.toml").read_text(encoding="utf-8"))["quick"]["tests"])
+QUICK = tuple(tomllib.loads((HERE / "rooms.toml").read_text("utf-8"))["quick"]["tests"])
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
-ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
 STEPS = ACTION["runs"]["steps"]
 DEFAULTS = ["--out=fairaudit-report/action", "--format=json,md,html,junit"]
 EXPRESSION = re.compile(r"\$\{\{\s*(.*?)\s*\}\}")
@@ -267,7 +267,7 @@ def test_install_is_into_a_folder_of_its_own(tmp_path):
 
 
 def test_no_script_holds_an_expression_and_every_input_is_read():
-    text = (ROOT / "action.yml").read_text(encoding="utf-8")
+    text = (ROOT / "action.yml").read_text("utf-8")
     for step in STEPS:
         assert "${{" not in step.get("run", "")
         assert "run" not in step or step["shell"] == "bash"

@@ -38,7 +38,7 @@ def test_pages_link_to_what_exists():
 
 
 def test_every_guarantee_that_is_called_established_has_its_section():
-    text = (DOCS / "methods.md").read_text(encoding="utf-8")
+    text = (DOCS / "methods.md").read_text("utf-8")
     proofs = {}
     for section in re.split(r"^##+ ", text, flags=re.MULTILINE):
         heading, _, body = section.partition("\n")
@@ -53,7 +53,7 @@ def test_every_guarantee_that_is_called_established_has_its_section():
 
 
 def test_files_that_the_page_on_architecture_names_exist():
-    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    text = (DOCS / "architecture.md").read_text("utf-8")
     named = set(re.findall(r"`((?:\w+/)*\w+\.py|(?:cli|methods|tests)/\w+/)`", text))
     assert named
     for name in named:

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 import torch
 import torch.nn.functional as F
-from forms import DEFAULTS, make_task
+from forms import FORM, make_task
 from opacus.accountants import RDPAccountant
 from opacus.utils.batch_memory_manager import BatchMemoryManager
 from torch import nn
@@ -158,7 +158,7 @@ def by_engine(method, settings, name, lr):
     x, y, g = records(shape)
     groups = METHODS[method].get("groups", 1)
     task = make_task(
-        next(form for form in DEFAULTS if form.key == method),
+        FORM[method],
         TrainingPool(x, y, g % groups, n_classes=CLASSES, n_groups=groups),
         settings={**settings, "learning_rate": lr},
         model=model,
@@ -419,7 +419,7 @@ def test_what_can_be_a_loops_method_follows_from_what_it_is():
 
 
 def test_a_plugin_is_taken_for_what_it_is(tmp_path, monkeypatch):
-    page = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "extending.md").read_text("utf-8")
     (tmp_path / "weighted_loop.py").write_text(
         re.search(r"```python\n(.*?)```", page, re.S)[1].replace(
             "weighted-groups", "weighted-loop"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "opacus.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "opacus.md").read_text("utf-8")
 
 
 @pytest.mark.slow

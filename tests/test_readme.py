@@ -13,7 +13,7 @@ from fairaudit.methods.catalog import catalog
 from fairaudit.report.load import load_report
 
 ROOT = Path(__file__).resolve().parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text("utf-8")
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, flags=re.S)
 LINES = [line for block in BLOCKS for line in block.strip().splitlines()]
 

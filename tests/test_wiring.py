@@ -14,6 +14,7 @@ import recorder
 import torch
 from changed import replace
 from jobs import run_here
+from numpy.testing import assert_allclose
 
 from fairaudit.analysis.measure import measure
 from fairaudit.config.options import AuditConfig
@@ -217,7 +218,7 @@ def test_a_training_reads_the_files_rows_of_its_seed(audit):
     for (arm, seed), task in audit.tasks.items():
         rows, pool = task.records, task.pool
         batch = pool.gather(torch.arange(pool.n_records), None)
-        np.testing.assert_allclose(batch.inputs, audit.inputs(rows, rows), rtol=1e-5, atol=1e-6)
+        assert_allclose(batch.inputs, audit.inputs(rows, rows), rtol=1e-5, atol=1e-6)
         assert batch.targets.argmax(-1).tolist() == audit.labels[rows].tolist()
         assert pool.labels[:-1].tolist() == audit.labels[rows].tolist()
         assert batch.group.tolist() == pool.groups[:-1].tolist() == sexes[rows].tolist()
@@ -268,7 +269,7 @@ def test_a_twin_is_the_same_training_without_noise(audit):
         tested = audit.result(*place).arrays["test_rows"]
         expected = audit.second(*place, tested, recorder.TWIN)
         found = audit.quiet(*place).arrays["without_noise.probabilities"]
-        np.testing.assert_allclose(found[..., 1], expected, atol=1e-5)
+        assert_allclose(found[..., 1], expected, atol=1e-5)
 
 
 def test_a_cost_is_what_it_is_without_noise_and_what_noise_adds(audit):
@@ -429,7 +430,7 @@ def test_undersampling_takes_other_rows_of_a_group_at_every_seed(file):
         task = found.tasks["dpsgd", 5]
         inputs = task.pool.gather(torch.arange(3), None).inputs
         expected = found.inputs(task.records, task.records[:3])
-        np.testing.assert_allclose(inputs, expected, rtol=1e-5, atol=1e-6)
+        assert_allclose(inputs, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_student_is_given_the_public_file_and_teachers_are_encoded_by_it(tmp_path):
@@ -463,12 +464,10 @@ def test_a_student_is_given_the_public_file_and_teachers_are_encoded_by_it(tmp_p
             if arm in own
             else (numbers[task.records].mean(0), numbers[task.records].std(0))
         )
-        np.testing.assert_allclose(
-            inputs, (numbers[task.records] - by[0]) / by[1], rtol=1e-4, atol=1e-5
-        )
+        assert_allclose(inputs, (numbers[task.records] - by[0]) / by[1], rtol=1e-4, atol=1e-5)
         assert (task.public is None) == (arm not in own)
         if arm in own:
-            np.testing.assert_allclose(
+            assert_allclose(
                 task.public.features[:], (shown - centre) / spread, rtol=1e-4, atol=1e-5
             )
             assert task.public.groups.tolist() == [SEXES.index(value) for value in public["sex"]]
@@ -502,12 +501,12 @@ def test_images_reach_a_training_pixel_by_pixel(tmp_path, given, scaled):
     for (arm, seed), task in found.tasks.items():
         rows, tested = task.records, found.result(arm, seed).arrays["test_rows"]
         batch = task.pool.gather(torch.arange(task.pool.n_records), None)
-        np.testing.assert_allclose(batch.inputs, scaled(pixels[rows].astype(float)), atol=1e-6)
+        assert_allclose(batch.inputs, scaled(pixels[rows].astype(float)), atol=1e-6)
         assert batch.targets.argmax(-1).tolist() == y[rows].tolist()
         assert batch.group.tolist() == sex[rows].tolist()
         first = scaled(pixels[tested].astype(float)).reshape(len(tested), -1)[:, 0]
         expected = recorder.told(first, sex[tested], 1)
-        np.testing.assert_allclose(
+        assert_allclose(
             found.result(arm, seed).arrays["probabilities"][..., 1], expected, atol=1e-5
         )
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from forms import DEFAULTS, PUBLISHED, key_of, make_pool, make_task
+from forms import DEFAULTS, FORM, PUBLISHED, each, make_pool, make_task
 from steps import RECORDS, a_step, all_batches, small_pool
 
 from fairaudit.diagnostics import causes
@@ -10,9 +10,7 @@ from fairaudit.diagnostics.causes import CauseReading, read, stratified
 from fairaudit.diagnostics.risk_terms import noise_term, risk_terms
 from fairaudit.privacy.noise import GaussianNoise
 
-DPSGD, GLOBAL_ADAPT, SGD = (
-    next(form for form in DEFAULTS if form.key == key) for key in ("dpsgd", "global-adapt", "sgd")
-)
+DPSGD, GLOBAL_ADAPT, SGD = (FORM[key] for key in ("dpsgd", "global-adapt", "sgd"))
 
 
 def reading_of(form, *, pool=None, **task):
@@ -22,7 +20,7 @@ def reading_of(form, *, pool=None, **task):
     return method, made, trained
 
 
-@pytest.mark.parametrize("form", DEFAULTS, ids=key_of)
+@each(DEFAULTS)
 def test_reading_draws_no_noise_and_moves_no_parameter(form, monkeypatch):
     method, task, trained = reading_of(form)
     before = trained.parameters.clone()
@@ -38,7 +36,7 @@ def test_reading_draws_no_noise_and_moves_no_parameter(form, monkeypatch):
     assert all(value.shape[:2] == (3, 1) for value in found.values())
 
 
-@pytest.mark.parametrize("form", [form for form in PUBLISHED if not form.is_private], ids=key_of)
+@each([form for form in PUBLISHED if not form.is_private])
 def test_a_form_whose_step_is_not_over_the_expected_batch_has_no_decomposition(form):
     assert read(*reading_of(form)) == {}
 

@@ -1,16 +1,14 @@
 import pytest
 import torch
-from forms import DEFAULTS, forms, key_of, make_pool, make_task
+from forms import DEFAULTS, FORM, each, forms, make_pool, make_task
 from steps import a_step, small_pool
+from torch.testing import assert_close
 
 from fairaudit.diagnostics.checkpoints import StepReader, refuse_too_many
 from fairaudit.engine.observe import Observer
 from fairaudit.errors import TrainingError
 
-DPSGD, GLOBAL_ADAPT, FAIRLENS = (
-    next(form for form in DEFAULTS if form.key == key)
-    for key in ("dpsgd", "global-adapt", "fairlens")
-)
+DPSGD, GLOBAL_ADAPT, FAIRLENS = (FORM[key] for key in ("dpsgd", "global-adapt", "fairlens"))
 
 
 class Watch(Observer):
@@ -24,7 +22,7 @@ class Watch(Observer):
         return {}
 
 
-@pytest.mark.parametrize("form", DEFAULTS, ids=key_of)
+@each(DEFAULTS)
 def test_a_checkpoint_scales_its_records_as_the_step_did(form):
     """Bounds, thresholds and weights are read from what was released, noise included.
 
@@ -41,7 +39,7 @@ def test_a_checkpoint_scales_its_records_as_the_step_did(form):
         assert torch.equal(found.scale, view.scale)
 
 
-@pytest.mark.parametrize("form", forms(), ids=key_of)
+@each(forms())
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_keeping_steps_changes_no_bit(form, optimizer):
     task = {"repeats": 2, "optimizer": optimizer}
@@ -66,20 +64,20 @@ def test_a_method_with_an_objective_of_its_own_is_read_against_the_plain_loss():
     )
     plain = StepReader(DPSGD.make(), make_task(DPSGD, pool, max_grad_norm=1e9), as_dpsgd)
     expected = plain.sums(torch.arange(pool.n_records), [torch.ones(pool.n_records)])
-    torch.testing.assert_close(found.plain, expected.plain)
+    assert_close(found.plain, expected.plain)
     assert not torch.allclose(found.plain, found.processed, rtol=1e-3)
 
 
 def test_moments_are_means_of_all_records_and_of_each_group():
     step = a_step(DPSGD, max_grad_norm=1.5, pool=small_pool(50, groups=3))
     found = step.reader.moments()
-    torch.testing.assert_close(found.group[0], (step.members @ step.g)[:-1])
-    torch.testing.assert_close(found.whole[0], step.g.mean(0))
-    torch.testing.assert_close(found.total[0], step.g.sum(0))
-    torch.testing.assert_close(found.processed[0], step.clipped.sum(0), rtol=2e-5, atol=2e-4)
+    assert_close(found.group[0], (step.members @ step.g)[:-1])
+    assert_close(found.whole[0], step.g.mean(0))
+    assert_close(found.total[0], step.g.sum(0))
+    assert_close(found.processed[0], step.clipped.sum(0), rtol=2e-5, atol=2e-4)
     norms = step.g.norm(dim=1)
     members = step.members[:-1]
-    torch.testing.assert_close(found.clipped[0], members @ (norms > 1.5).double())
+    assert_close(found.clipped[0], members @ (norms > 1.5).double())
     assert found.clipped[0].min() < found.clipped[0].max() < 1
 
 

@@ -1,6 +1,6 @@
 import pytest
 import torch
-from forms import DEFAULTS, make_pool, make_task
+from forms import FORM, make_pool, make_task
 from oracles import classes_of, gradients, model
 from stand_ins import take_steps
 
@@ -9,7 +9,7 @@ from fairaudit.diagnostics.observers import EpochCurves
 from fairaudit.engine.loop import NORM_GUARD
 from fairaudit.methods.dpsgd import DpSgd
 
-DPSGD = next(form for form in DEFAULTS if form.spec.name == "dpsgd")
+DPSGD = FORM["dpsgd"]
 K, BOUND = 3, 0.8
 
 

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from hessians import landscape_of
+from torch.testing import assert_close
 
 from fairaudit.diagnostics.landscape import GroupedRecords
 from fairaudit.diagnostics.records import record_means
@@ -27,11 +28,9 @@ def test_sums_and_means_are_per_group_with_the_whole_in_the_last_place():
     sums = found.sums(found.features.flatten())
     assert sums.tolist() == [8, 0, 2]
     means = found.means(sums)
-    torch.testing.assert_close(
-        means, torch.tensor([8 / 3, torch.nan, 1, 2], dtype=torch.float64), equal_nan=True
-    )
+    assert_close(means, torch.tensor([8 / 3, torch.nan, 1, 2], dtype=torch.float64), equal_nan=True)
     both = torch.stack([sums, 2 * sums])
-    torch.testing.assert_close(found.means(both)[1], 2 * means, equal_nan=True)
+    assert_close(found.means(both)[1], 2 * means, equal_nan=True)
 
 
 def test_an_absent_group_that_should_count_makes_the_whole_unknown():
@@ -51,4 +50,4 @@ def test_input_norm_and_closeness_are_means_of_each_group(name):
     for reading, values in (("input_norm", features.norm(dim=1)), ("closeness", closeness)):
         means = [values[groups == k].mean() for k in range(3)]
         expected = torch.stack([*means, values.mean()])
-        torch.testing.assert_close(found[reading], expected, equal_nan=True)
+        assert_close(found[reading], expected, equal_nan=True)

@@ -7,14 +7,13 @@ import dataclasses
 
 import pytest
 import torch
-from forms import DEFAULTS
+from forms import FORM
 from steps import RECORDS, a_step, all_batches, loss_of
+from torch.testing import assert_close
 
 from fairaudit.diagnostics.risk_terms import clip_term, noise_term, risk_terms
 
-DPSGD, GLOBAL, ADAPT = (
-    next(f for f in DEFAULTS if f.key == key) for key in ("dpsgd", "global", "global-adapt")
-)
+DPSGD, GLOBAL, ADAPT = (FORM[key] for key in ("dpsgd", "global", "global-adapt"))
 Q = 0.5
 EXPECTED = Q * RECORDS
 
@@ -52,7 +51,7 @@ def test_every_term_is_the_mean_over_all_batches(name):
     batches, means = enumerated(step)
     found = risk_terms(batches, means, step.forms(batches, means), step.sampling())
     for term, expected in by_hand(step).items():
-        torch.testing.assert_close(found[term], expected, rtol=1e-9, atol=1e-14)
+        assert_close(found[term], expected, rtol=1e-9, atol=1e-14)
     assert (found["r_direction"].abs() > 1e-7).all()  # there is something to compare
 
 
@@ -64,7 +63,7 @@ def test_taking_off_what_is_known_moves_no_mean_and_shrinks_the_spread(typical):
     plain = risk_terms(batches, means, forms, step.sampling())
     known = risk_terms(dataclasses.replace(batches, typical=typical), means, forms, step.sampling())
     for term, expected in by_hand(step).items():
-        torch.testing.assert_close(known[term], expected, rtol=1e-9, atol=1e-14)
+        assert_close(known[term], expected, rtol=1e-9, atol=1e-14)
         assert not torch.equal(known[f"{term}_se"], plain[f"{term}_se"])
     near = dataclasses.replace(batches, typical=batches.typical_shrinkage())
     found = risk_terms(near, means, forms, step.sampling())
@@ -88,7 +87,7 @@ def test_the_closed_form_of_clipping_is_the_mean_over_all_batches_and_signs():
     forms = step.forms(batches, means)
     found, error = clip_term(means, forms, step.sampling())
     sampled = of_batches(batches, means, forms, step.sampling())
-    torch.testing.assert_close(found, sampled, rtol=1e-9, atol=1e-14)
+    assert_close(found, sampled, rtol=1e-9, atol=1e-14)
     without = dataclasses.replace(forms, clipped_probes=forms.probes)
     assert not torch.allclose(clip_term(means, without, step.sampling())[0], sampled, rtol=1e-9)
     assert (error > 0).all()
@@ -121,7 +120,7 @@ def test_noise_has_a_plus_and_the_scale_of_the_averaged_gradient():
     risen = torch.stack(moved).mean(0) - loss_of(step, theta)
     traces = step.hessians.diagonal(dim1=1, dim2=2).sum(1)
     found = noise_term(traces, step.sampling(noise_std=nu))
-    torch.testing.assert_close(found, risen, rtol=1e-4, atol=1e-14)
+    assert_close(found, risen, rtol=1e-4, atol=1e-14)
 
 
 def emptying():
@@ -148,7 +147,7 @@ def test_a_batch_that_clipping_empties_leaves_all_terms():
     assert all(torch.equal(again[name].nan_to_num(), found[name].nan_to_num()) for name in found)
     rest = risk_terms(few, means, step.forms(few, means), step.sampling())
     for name in ("r_magnitude", "r_direction"):
-        torch.testing.assert_close(found[name], rest[name])
+        assert_close(found[name], rest[name])
         assert found[name].isfinite().all()
 
 
@@ -180,6 +179,6 @@ def test_the_effective_magnitude_is_that_of_flat_clipping_at_the_threshold_with_
         batches = dataclasses.replace(batches, unclipped=step.reader.unclipped(0))
         found.append(risk_terms(batches, means, step.forms(batches, means), step.sampling()))
     for name in ("r_direction", "r_magnitude_effective"):
-        torch.testing.assert_close(found[0][name], found[1][name], rtol=1e-5, atol=1e-12)
-    torch.testing.assert_close(found[1]["r_magnitude_effective"], found[1]["r_magnitude"])
+        assert_close(found[0][name], found[1][name], rtol=1e-5, atol=1e-12)
+    assert_close(found[1]["r_magnitude_effective"], found[1]["r_magnitude"])
     assert not torch.allclose(found[0]["r_magnitude"], found[1]["r_magnitude"], rtol=0.1)

@@ -10,7 +10,7 @@ from unittest import mock
 
 import pytest
 import torch
-from forms import forms, key_of, make_pool, make_task
+from forms import FORM, each, forms, key_of, make_pool, make_task
 from image_models import CLASSES, image_model, images
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -25,7 +25,7 @@ ELSEWHERE = torch.device("meta")
 # These read values on the way, which fake tensors have not: a settled threshold, which records are
 # usable.
 READS_VALUES = {"dpsgd-matched", "fairlens:as-published", "fairlens:t21-eq6"}
-DPSGD = next(form for form in forms() if key_of(form) == "dpsgd")
+DPSGD = FORM["dpsgd"]
 FAKED = [form for form in forms() if key_of(form) not in READS_VALUES]
 # A step's sums are taken in another order on a GPU; after a dozen steps parameters differ by
 # rounding alone.
@@ -56,7 +56,7 @@ def fit_faked(form, on_images, repeats):
         return trained, trained.probabilities(few, torch.zeros(5, dtype=torch.int64))
 
 
-@pytest.mark.parametrize("form", FAKED, ids=key_of)
+@each(FAKED)
 @pytest.mark.parametrize("on_images", [False, True], ids=["rows", "images"])
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_no_step_of_a_training_mixes_devices(form, on_images, repeats):

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from forms import DEFAULTS, PRIVATE, key_of, make_pool, make_task
+from forms import FORM, PRIVATE, each, make_pool, make_task
 from oracles import gradients, model
 from stand_ins import ToldNoise, take_steps
 
@@ -14,8 +14,8 @@ from fairaudit.engine.rules import FlatClip, PublicFacts
 from fairaudit.errors import PrivacyError
 from fairaudit.methods.dpsgd import DpSgd
 
-DPSGD = next(form for form in DEFAULTS if form.spec.name == "dpsgd")
-SGD = next(form for form in DEFAULTS if form.spec.name == "sgd")
+DPSGD = FORM["dpsgd"]
+SGD = FORM["sgd"]
 
 
 @pytest.mark.parametrize("name", ["logistic", "mlp-tanh", "mlp-relu"])
@@ -102,7 +102,7 @@ def test_a_rule_that_writes_over_what_it_is_handed_is_held_to_its_claim(record):
     assert 0.0 < float(seen.sums[0].norm()) <= 0.1
 
 
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@each(PRIVATE)
 def test_noise_is_drawn_once_a_step_for_all_parameters_together(form):
     task = make_task(form, make_pool(40), repeats=2)
     seen = take_steps(form.make(), task, [[0, 1], [2], [3, 4, 5]], answers=[0.0] * 3)
@@ -128,7 +128,7 @@ WATCHING = {
 @pytest.mark.parametrize("watching", WATCHING)
 @pytest.mark.parametrize("replicates", [1, 3])
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize("form", [SGD, DPSGD], ids=key_of)
+@each([SGD, DPSGD])
 def test_observers_change_no_bit_of_the_parameters(form, optimizer, replicates, watching):
     # Odd sizes: a strided view of the buffer ends its vector loops elsewhere than a whole one.
     pool = make_pool(61, classes=3, groups=3)

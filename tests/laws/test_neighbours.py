@@ -12,7 +12,7 @@ from functools import cache
 
 import pytest
 import torch
-from forms import DEFAULTS, FLAWS, PRIVATE, PUBLISHED, Form, key_of, make_task
+from forms import FLAWS, FORM, PRIVATE, PUBLISHED, each, make_task
 from hypothesis import given
 from hypothesis import strategies as st
 from oracles import model
@@ -161,7 +161,7 @@ def judge(form, situation, quiet, loud):
     return broken
 
 
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@each(PRIVATE)
 @given(situation=situations)
 def test_one_record_moves_what_is_released_by_no_more_than_is_claimed(form, situation):
     assert neighbour_law(form, situation) == set()
@@ -201,7 +201,7 @@ DEEP = {
 }
 
 
-@pytest.mark.parametrize("form", PUBLISHED, ids=key_of)
+@each(PUBLISHED)
 def test_a_published_form_breaks_the_law_by_what_is_known_to_be_wrong_with_it(form):
     situations = (OPPOSED, NEGATIVE_COUNT, NEGATIVE_SHARE, UNEVEN, DEEP)
     found = set().union(*(neighbour_law(form, situation) for situation in situations))
@@ -247,10 +247,6 @@ class AsksTooMuch(GlobalAdapt):
         return LyingQuery(**{f.name: getattr(good, f.name) for f in fields(good)})
 
 
-def form_named(name) -> Form:
-    return next(f for f in DEFAULTS if f.spec.name == name)
-
-
 HELD = {
     "factors a hundredfold": ("dpsgd", with_rule(Lying), "sum"),
     "negative factors": ("dpsgd", with_rule(LyingDownwards), "sum"),
@@ -268,7 +264,7 @@ def test_a_step_holds_a_method_that_lies_to_what_it_claims(
         found = set()
         for situation in (OPPOSED, ONE_LONG_AMONG_SHORT):
             given = {**situation, "replicates": replicates}
-            found |= neighbour_law(form_named(name), given, trainer)
+            found |= neighbour_law(FORM[name], given, trainer)
         return found
 
     assert broken() <= {"count not whole"}
@@ -284,11 +280,11 @@ def test_a_claim_that_is_no_size_is_refused(claim):
             return released * 0 + claim
 
     with pytest.raises(PrivacyError, match="claims a sensitivity of"):
-        neighbour_law(form_named("dpsgd"), OPPOSED, with_rule(Claiming))
+        neighbour_law(FORM["dpsgd"], OPPOSED, with_rule(Claiming))
 
 
 @pytest.mark.parametrize("bad", BAD, ids=str)
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@each(PRIVATE)
 def test_a_record_that_is_not_finite_moves_no_bit_of_what_is_released(form, bad):
     situation = {**OPPOSED, "added": {**OPPOSED["added"], "length": bad}}
     pool = pool_of([*situation["batch"], situation["added"]], 0)
@@ -299,7 +295,7 @@ def test_a_record_that_is_not_finite_moves_no_bit_of_what_is_released(form, bad)
     assert torch.equal(without, with_x)
 
 
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@each(PRIVATE)
 def test_a_record_that_was_not_drawn_changes_nothing(form):
     """Neither the file's other records nor their number reach a step: only the frozen N does."""
     rows = [

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from forms import PRIVATE, key_of, make_pool, make_task
+from forms import FORM, PRIVATE, each, make_pool, make_task
 from oracles import model
 from stand_ins import GivenBatches, ToldOptimizer, WatchedRule
 
@@ -44,7 +44,7 @@ def test_what_one_record_adds_is_no_longer_than_the_bound_to_the_last_bit(name):
 
     What a rule is handed makes up for it (rule R7).
     """
-    form = next(f for f in PRIVATE if f.spec.name == name)
+    form = FORM[name]
     draw = torch.Generator().manual_seed(3)
     features = 30.0 * torch.randn(RUNS, 20, generator=draw)
     zeros = torch.zeros(RUNS, dtype=torch.int64)
@@ -68,7 +68,7 @@ def test_what_one_record_adds_is_no_longer_than_the_bound_to_the_last_bit(name):
     assert (lengths > 0.9999 * bounds).sum() > RUNS / 2  # most are clipped
 
 
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@each(PRIVATE)
 def test_repeats_draw_batches_of_their_own_where_the_task_says_so(form):
     """Equal labels share a stream, unlike ones do not; another seed draws other batches."""
 

@@ -6,9 +6,10 @@ import own_models
 import own_zoo
 import pytest
 import torch
-from forms import DEFAULTS, make_task
+from forms import FORM, make_task
 from own_zoo import BEYOND_VMAP, CLASSES, HONEST, MIXING, SEEN, STATEFUL, WIDTH
 from stand_ins import take_steps
+from torch.testing import assert_close
 
 from fairaudit.engine.isolation import Isolated, PerRecord
 from fairaudit.engine.pool import TrainingPool
@@ -21,7 +22,7 @@ from fairaudit.engine.replicates import (
 )
 from fairaudit.errors import TrainingError
 
-DPSGD = next(form for form in DEFAULTS if form.spec.name == "dpsgd")
+DPSGD = FORM["dpsgd"]
 BOUND = 0.5
 ROUNDING = 1e-5
 BATCH = list(range(14))
@@ -134,13 +135,13 @@ def directions(n):
 def test_gradients_and_outputs_are_those_of_one_record_alone(make):
     model, x, delta = made(make), features()[:9], directions(9)
     found, outputs = by_engine(Isolated(model), x, delta)
-    torch.testing.assert_close(found, alone_by_autograd(model, x, delta), rtol=1e-4, atol=1e-5)
+    assert_close(found, alone_by_autograd(model, x, delta), rtol=1e-4, atol=1e-5)
     alone = [copy.deepcopy(model)(one.unsqueeze(0).clone()) for one in x]
-    torch.testing.assert_close(outputs, torch.cat(alone).detach(), rtol=1e-4, atol=1e-5)
+    assert_close(outputs, torch.cat(alone).detach(), rtol=1e-4, atol=1e-5)
     predicting = Isolated(model, training=False)
     predictions = predicting.outputs(predicting.start, x, (0,))
     alone = [copy.deepcopy(model).eval()(one.unsqueeze(0).clone()) for one in x]
-    torch.testing.assert_close(predictions, torch.cat(alone), rtol=1e-4, atol=1e-5)
+    assert_close(predictions, torch.cat(alone), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("make", [own_zoo.Dropped, own_zoo.Noisy], ids=name_of)
@@ -237,4 +238,4 @@ def test_replicates_have_constants_and_frozen_parameters_of_their_own():
     x = features()[:5]
     found = network.logits(torch.stack([x, x]))
     for model, out in zip(models, found, strict=True):
-        torch.testing.assert_close(out, model(x).detach(), rtol=1e-5, atol=1e-6)
+        assert_close(out, model(x).detach(), rtol=1e-5, atol=1e-6)

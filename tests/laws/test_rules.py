@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from forms import PRIVATE, key_of, make_pool, make_task
+from forms import PRIVATE, each, make_pool, make_task
 from hypothesis import given
 from hypothesis import strategies as st
 from stand_ins import told
@@ -63,7 +63,7 @@ def as_tensors(batch, replicates):
 
 
 @pytest.mark.parametrize("bound", [0.1, 0.37, 1.0, 3.3])
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@each(PRIVATE)
 @given(choice=choices, batch=batches, weight=st.floats(-100, 100))
 def test_no_bit_of_a_built_in_rule_is_limited_and_what_stands_beside_a_lie_is_not(
     form, bound, choice, batch, weight

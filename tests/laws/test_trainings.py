@@ -5,14 +5,14 @@ import math
 import numpy as np
 import pytest
 import torch
-from forms import DEFAULTS, PRIVATE, forms, key_of, make_pool, make_task, whole_forms
+from forms import DEFAULTS, FORM, PRIVATE, each, forms, make_pool, make_task, whole_forms
 from oracles import model
 
 from fairaudit.engine import network as tape_module
 from fairaudit.privacy.noise import GaussianNoise
 
-SGD = next(form for form in DEFAULTS if form.spec.name == "sgd")
-DPSGD = next(form for form in DEFAULTS if form.spec.name == "dpsgd")
+SGD = FORM["sgd"]
+DPSGD = FORM["dpsgd"]
 
 
 EVERY = (*forms(), *whole_forms())
@@ -28,7 +28,7 @@ def same_trace(one, other):
     return a.keys() == b.keys() and all(torch.equal(a[name][1], b[name][1]) for name in a)
 
 
-@pytest.mark.parametrize("form", EVERY, ids=key_of)
+@each(EVERY)
 @pytest.mark.parametrize("repeats", [1, 3])
 def test_the_same_seed_gives_the_same_bits(form, repeats):
     one, other = (trained(form, repeats=repeats, seed=4) for _ in range(2))
@@ -38,7 +38,7 @@ def test_the_same_seed_gives_the_same_bits(form, repeats):
         assert not torch.equal(one.parameters, trained(form, repeats=repeats, seed=5).parameters)
 
 
-@pytest.mark.parametrize("form", EVERY, ids=key_of)
+@each(EVERY)
 def test_training_neither_reads_nor_moves_the_global_generators(form):
     torch.manual_seed(1)
     np.random.seed(1)
@@ -50,15 +50,13 @@ def test_training_neither_reads_nor_moves_the_global_generators(form):
     assert torch.equal(one.parameters, trained(form).parameters)
 
 
-@pytest.mark.parametrize("form", EVERY, ids=key_of)
+@each(EVERY)
 def test_more_repeats_leave_the_first_as_it_was(form):
     alone, together = trained(form, repeats=1), trained(form, repeats=4)
     torch.testing.assert_close(together.parameters[:1], alone.parameters, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "form", [form for form in (*DEFAULTS, *whole_forms()) if form.is_private], ids=key_of
-)
+@each([form for form in (*DEFAULTS, *whole_forms()) if form.is_private])
 def test_no_two_seeds_arms_or_repeats_share_a_stream_of_noise(form, monkeypatch):
     begin, streams = GaussianNoise.__init__, []
 
@@ -76,7 +74,7 @@ def test_no_two_seeds_arms_or_repeats_share_a_stream_of_noise(form, monkeypatch)
     assert len(set(streams)) == len(streams) == 4 * one
 
 
-@pytest.mark.parametrize("form", forms(), ids=key_of)
+@each(forms())
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_the_memory_budget_changes_no_bit(form, repeats, monkeypatch):
     monkeypatch.setattr(tape_module, "CHUNK_BYTES", 1)
@@ -97,7 +95,7 @@ def test_dpsgd_without_noise_and_bound_is_sgd_to_the_bit(name, optimizer):
 
 
 @pytest.mark.usefixtures("any_source")
-@pytest.mark.parametrize("form", DEFAULTS, ids=key_of)
+@each(DEFAULTS)
 @pytest.mark.parametrize(("steps_per_epoch", "epochs"), [(1, 3), (6, 2), (98, 1)])
 def test_the_events_known_before_training_are_those_that_training_counted(
     form, steps_per_epoch, epochs
@@ -117,7 +115,7 @@ def test_the_events_known_before_training_are_those_that_training_counted(
 
 
 @pytest.mark.parametrize("repeats", [1, 2])
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@each(PRIVATE)
 def test_every_step_counts_though_most_batches_are_empty(form, repeats):
     length = {"steps_per_epoch": 40, "epochs": 2, "n_public": 2}
     done = trained(form, make_pool(2), **length, count_noise_multiplier=0.5, repeats=repeats)
@@ -125,7 +123,7 @@ def test_every_step_counts_though_most_batches_are_empty(form, repeats):
     assert torch.isfinite(done.parameters).all()
 
 
-@pytest.mark.parametrize("form", EVERY, ids=key_of)
+@each(EVERY)
 def test_more_than_two_classes_and_groups_are_trained(form):
     pool = make_pool(80, classes=4, groups=5)
     kind = "mlp-tanh-multiclass" if form.spec.trains_by_steps else "logistic-multiclass"
@@ -140,7 +138,7 @@ READS_NO_GROUPS = (
 )
 
 
-@pytest.mark.parametrize("form", READS_NO_GROUPS, ids=key_of)
+@each(READS_NO_GROUPS)
 def test_a_method_that_says_it_reads_no_groups_reads_none(form):
     pool, other = make_pool(), make_pool()
     other.groups[:] = 1 - other.groups

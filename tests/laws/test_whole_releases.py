@@ -11,7 +11,7 @@ import dp_accounting
 import numpy as np
 import pytest
 import torch
-from forms import Form, key_of, make_pool, make_task, whole_forms
+from forms import Form, each, make_pool, make_task, whole_forms
 from oracles import model
 
 from fairaudit.engine.pool import TrainingPool
@@ -27,7 +27,7 @@ def trained(form, pool=None, **task):
     return form.make().fit(make_task(form, pool or make_pool(), **{**TEACHERS, **task}), [])
 
 
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@each(PRIVATE)
 def test_without_noise_the_model_is_its_references_and_nothing_is_claimed(form):
     quiet = trained(form, noise_multiplier=0.0)
     reference = find(form.spec.reference)
@@ -40,7 +40,7 @@ def test_without_noise_the_model_is_its_references_and_nothing_is_claimed(form):
 
 
 @pytest.mark.usefixtures("any_source")
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@each(PRIVATE)
 @pytest.mark.parametrize("repeats", [1, 3])
 def test_the_event_known_before_training_is_that_which_training_counted(form, repeats):
     settings = form.settings(noise_multiplier=1.3, **TEACHERS)
@@ -100,7 +100,7 @@ def test_a_minimiser_moves_by_no_more_than_the_claimed_sensitivity(seed, classes
     assert 0 < moved <= claimed
 
 
-@pytest.mark.parametrize("form", [f for f in FORMS if "votes" in str(f.spec.gaussian)], ids=key_of)
+@each([f for f in FORMS if "votes" in str(f.spec.gaussian)])
 @pytest.mark.parametrize("name", ["logistic", "mlp-relu"])
 @pytest.mark.parametrize("seed", range(5))
 def test_one_record_moves_one_vote_per_query(form, name, seed):
@@ -183,7 +183,7 @@ def drawn_noise(form, monkeypatch):
     return released(form, task, monkeypatch).noise, settings
 
 
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@each(PRIVATE)
 def test_the_noise_that_is_released_covers_the_shift_found_by_brute_force(form, monkeypatch):
     """std = sigma * sensitivity with the sensitivity at least the farthest shift.
 
@@ -207,7 +207,7 @@ def test_the_noise_that_is_released_covers_the_shift_found_by_brute_force(form, 
 
 
 @pytest.mark.usefixtures("any_source")
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@each(PRIVATE)
 def test_the_noise_that_is_released_is_fresh_in_every_number_and_draw(form, monkeypatch):
     noise, _ = drawn_noise(form, monkeypatch)
     numbers = noise.flatten(1) / noise.std()  # [R, m P]
@@ -217,7 +217,7 @@ def test_the_noise_that_is_released_is_fresh_in_every_number_and_draw(form, monk
     assert beside < limit
 
 
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@each(PRIVATE)
 def test_the_noise_that_is_released_does_not_depend_on_the_records(form, monkeypatch):
     """With the same stream, the noise on both neighbours is the same to the bit."""
     own, less = neighbours(form, 3, noise_multiplier=2.0)
@@ -226,7 +226,7 @@ def test_the_noise_that_is_released_does_not_depend_on_the_records(form, monkeyp
     torch.testing.assert_close(noises[0], noises[1], rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize("form", PRIVATE, ids=key_of)
+@each(PRIVATE)
 @pytest.mark.parametrize("queries", [20, 300])
 def test_the_noise_of_a_target_meets_it_over_all_queries_together(form, queries):
     """By the library's curve of one Gaussian: so many of shift 1 are one of shift sqrt(queries)."""

@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
 
@@ -81,13 +82,13 @@ def test_no_membership_of_a_target_enters_its_scores():
     for s in (0, 5):
         turned = member.copy()
         turned[s] = ~turned[s]
-        np.testing.assert_allclose(likelihood_ratios(phi, turned)[s], before[s], rtol=0, atol=1e-9)
+        assert_allclose(likelihood_ratios(phi, turned)[s], before[s], rtol=0, atol=1e-9)
 
 
 def test_what_is_added_to_a_record_everywhere_changes_no_score():
     phi, member = models(4)
     shifted = likelihood_ratios(phi + 50.0 * np.arange(phi.shape[1]), member)
-    np.testing.assert_allclose(shifted, likelihood_ratios(phi, member), atol=1e-8)
+    assert_allclose(shifted, likelihood_ratios(phi, member), atol=1e-8)
 
 
 def test_models_that_are_all_alike_tell_nothing():
@@ -101,7 +102,7 @@ def test_log_odds_lose_nothing_near_one():
     found = log_odds(sure, np.array([0, 0, 1, 0]))
     tiny = math.log(float(np.finfo(np.float32).tiny))
     expected = [30 * math.log(10), -30 * math.log(10), math.log(3), -tiny]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert_allclose(found, expected, rtol=1e-6)
     three = np.array([[0.2, 0.3, 0.5]])
     assert log_odds(three, np.array([1]))[0] == pytest.approx(math.log(0.3 / 0.7))
 
@@ -160,7 +161,7 @@ def test_thresholds_are_those_of_brute_force(others, rate):
         + (place - j) * chance_of_coins(m, others, j + 1)
         for m in members
     ]
-    np.testing.assert_allclose(accused(members, np.array(others), rate), expected, atol=1e-12)
+    assert_allclose(accused(members, np.array(others), rate), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize("size", [12, 19, 33, 100])
@@ -169,12 +170,12 @@ def test_a_new_outsider_is_accused_at_the_rate_whatever_the_size(size):
     for rate in (0.05, 0.01):
         new = [accused(everyone[[i]], np.delete(everyone, i), rate)[0] for i in range(size)]
         assert np.mean(new) == pytest.approx(rate, abs=1e-12)
-        np.testing.assert_allclose(wrongly_accused(everyone, rate), new, atol=1e-12)
+        assert_allclose(wrongly_accused(everyone, rate), new, atol=1e-12)
 
 
 def test_outsiders_that_tie_share_their_accusations():
     found = wrongly_accused(np.array([1.0, 3.0, 3.0, 3.0, 0.0]), 0.3)  # 1.5 accusations among three
-    np.testing.assert_allclose(found, [0.0, 0.5, 0.5, 0.5, 0.0])
+    assert_allclose(found, [0.0, 0.5, 0.5, 0.5, 0.0])
 
 
 def audit(seed, leak, rows=(260, 140), seeds=8):
@@ -242,7 +243,7 @@ def test_the_change_is_the_paired_difference():
     tables, _ = attack_tables(private, reference, np.zeros(60, np.int64), 1)
     for name in leakage.METRICS_OF_LEAKAGE:
         own, other = tables[name].by_seed, tables[f"reference.{name}"].by_seed
-        np.testing.assert_allclose(tables[f"change.{name}"].by_seed, own - other, atol=1e-12)
+        assert_allclose(tables[f"change.{name}"].by_seed, own - other, atol=1e-12)
     same, _ = attack_tables(private, private, np.zeros(60, np.int64), 1)
     assert (same["change.leakage_tpr"].by_seed == 0.0).all()
 

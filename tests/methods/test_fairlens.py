@@ -7,18 +7,17 @@ import math
 
 import pytest
 import torch
-from forms import PUBLISHED, make_pool, make_task
+from forms import FORM, make_pool, make_task
 from oracles import MODELS, classes_of, model
 from stand_ins import take_steps
 from torch.func import functional_call, grad
+from torch.testing import assert_close
 
 from fairaudit.engine.network import Network, Tape
 from fairaudit.engine.rules import PublicFacts
 from fairaudit.errors import TrainingError
 from fairaudit.methods.fairlens import FairLens
 from fairaudit.papers.fairlens import FairLensEsipova
-
-FORM = {f.variant: f for f in PUBLISHED if f.spec.name == "fairlens"}
 
 
 def fairlens(classes, **given):
@@ -79,7 +78,7 @@ def test_with_exact_statistics_the_decoupled_gradient_is_autograds_of_the_couple
     x = pool.gather(torch.arange(80), None).inputs
     expected = coupled(model(name, 2).double(), x, group)
     assert expected.norm() > 1e-3
-    torch.testing.assert_close(own.double(), expected, rtol=2e-4, atol=2e-6)
+    assert_close(own.double(), expected, rtol=2e-4, atol=2e-6)
 
 
 def test_a_running_count_that_the_noise_drowns_gives_no_weight():
@@ -117,10 +116,10 @@ def test_the_query_holds_counts_and_scores_within_a_norm_of_one(classes):
     assert (rows.norm(dim=-1) <= 1 + 1e-6).all()
     assert float(rows[0, 4].norm()) == pytest.approx(1.0)
     state = objective.update(objective.init(1, facts), rows.sum(1))
-    torch.testing.assert_close(state.counts, torch.full((1, 3), 2.0))
+    assert_close(state.counts, torch.full((1, 3), 2.0))
     s = scores(logits[0])
     expected = torch.stack([s[0] + s[3], s[1] + s[4], s[2]])  # what is not finite counts as 0
-    torch.testing.assert_close(state.sums[0], expected)
+    assert_close(state.sums[0], expected)
 
 
 # --- published forms
@@ -129,8 +128,8 @@ def test_the_query_holds_counts_and_scores_within_a_norm_of_one(classes):
 
 def test_a_model_too_large_for_second_derivatives_of_every_record_is_refused():
     pool = make_pool(20, width=400)
-    wide = make_task(FORM["as-published"], pool, model=model("mlp-tanh", 0, 400))
+    form, wide = FORM["fairlens:as-published"], model("mlp-tanh", 0, 400)
     with pytest.raises(TrainingError, match="limited to 2000 parameters"):
-        take_steps(FairLensEsipova(), wide, [[0, 1]])
-    quiet = make_task(FORM["as-published"], pool, model=model("mlp-tanh", 0, 400), gamma1=0.0)
+        take_steps(FairLensEsipova(), make_task(form, pool, model=wide), [[0, 1]])
+    quiet = make_task(form, pool, model=wide, gamma1=0.0)
     assert torch.isfinite(take_steps(FairLensEsipova(), quiet, [[0, 1]]).sums[0]).all()

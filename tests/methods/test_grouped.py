@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-from forms import DEFAULTS, PUBLISHED, make_pool, make_task
+from forms import FORM, make_pool, make_task
 from stand_ins import take_steps
 
 from fairaudit.methods.dpsgd_f import DpSgdF
 from fairaudit.methods.reweight import Reweight
 from fairaudit.papers.clipping import DpSgdFEsipova, DpSgdFXu, ReweightXu
 
-FORM = {form.key: form for form in (*DEFAULTS, *PUBLISHED)}
 QN = 60 / 6  # of the pool and schedule of make_task
 
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 import torch
-from forms import make_pool, make_task, whole_forms
+from forms import FORM, make_pool, make_task
 
 from fairaudit.methods.minimiser import sensitivity
 from fairaudit.models.convex import BoundedInputs
@@ -10,8 +10,8 @@ from fairaudit.papers import perturbation
 from fairaudit.papers.perturbation import agreement
 from fairaudit.privacy.accounting import calibrate_gaussian
 
-FORM = next(form for form in whole_forms() if form.key == "output-perturbation")
-NORMALISED = next(form for form in whole_forms() if form.variant == "group-normalise")
+OWN = FORM["output-perturbation"]
+NORMALISED = FORM["output-perturbation:group-normalise"]
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_released_noise_has_the_std_of_the_formula_in_every_direction(
     """
     draws, pool = 4000, make_pool(classes=classes)
     task = make_task(
-        FORM,
+        OWN,
         pool,
         repeats=draws,
         noise_multiplier=2.0,
@@ -56,7 +56,7 @@ def test_released_noise_has_the_std_of_the_formula_in_every_direction(
         penalty=penalty,
         n_public=50,
     )
-    found = FORM.make().fit(task, [])
+    found = OWN.make().fit(task, [])
     batch = pool.gather(torch.arange(60), None)
     x = batch.inputs.double()
     x = x * (norm / x.norm(dim=1, keepdim=True)).clamp(max=1.0)
@@ -80,8 +80,8 @@ def test_released_noise_has_the_std_of_the_formula_in_every_direction(
 def test_an_absent_group_has_no_reading():
     pool = make_pool(100, groups=3)
     pool.groups[pool.groups == 1] = 0
-    task = make_task(FORM, pool, noise_draws=20)
-    found = perturbation.read(FORM.make(), task, FORM.make().fit(task, []))
+    task = make_task(OWN, pool, noise_draws=20)
+    found = perturbation.read(OWN.make(), task, OWN.make().fit(task, []))
     assert found["excess_risk_drawn"].isnan().tolist() == [False, True, False]
     assert not found["trace_agreement"].isnan().any()
 

@@ -4,10 +4,11 @@ import math
 import numpy as np
 import pytest
 import torch
-from forms import make_pool, make_public, make_task, whole_forms
+from forms import FORM, make_pool, make_public, make_task
 from oracles import model
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
+from torch.testing import assert_close
 
 from fairaudit.methods import teachers as pate
 from fairaudit.methods.teachers import (
@@ -20,8 +21,7 @@ from fairaudit.methods.teachers import (
 )
 from fairaudit.privacy.streams import numpy_stream
 
-HARD, SOFT = (next(f for f in whole_forms() if f.key == key) for key in ("pate-hard", "pate-soft"))
-PRINTED = next(f for f in whole_forms() if f.variant == "no-project")
+HARD, SOFT, PRINTED = FORM["pate-hard"], FORM["pate-soft"], FORM["pate-soft:no-project"]
 
 
 RATE, PENALTY = 0.2, 0.3
@@ -153,12 +153,8 @@ def test_soft_labels_are_projected_shares_and_the_printed_ones_are_not():
     projected, printed = (
         form.make().labels(task_of(form), votes, noise) for form in (SOFT, PRINTED)
     )
-    torch.testing.assert_close(
-        printed, torch.tensor([[[1.4, -0.4]], [[0.8, 0.2]]], dtype=torch.float64)
-    )
-    torch.testing.assert_close(
-        projected, torch.tensor([[[1.0, 0.0]], [[0.8, 0.2]]], dtype=torch.float64)
-    )
+    assert_close(printed, torch.tensor([[[1.4, -0.4]], [[0.8, 0.2]]], dtype=torch.float64))
+    assert_close(projected, torch.tensor([[[1.0, 0.0]], [[0.8, 0.2]]], dtype=torch.float64))
 
 
 @pytest.mark.parametrize("classes", [2, 3, 7])
@@ -167,7 +163,7 @@ def test_the_projection_is_the_nearest_distribution(classes):
         30, classes, generator=torch.Generator().manual_seed(0), dtype=torch.float64
     )
     found = project_to_simplex(shares)
-    torch.testing.assert_close(found.sum(-1), torch.ones(30, dtype=torch.float64))
+    assert_close(found.sum(-1), torch.ones(30, dtype=torch.float64))
     assert (found >= 0).all()
     for row, ours in zip(shares.numpy(), found.numpy(), strict=True):
         best = minimize(
@@ -178,7 +174,7 @@ def test_the_projection_is_the_nearest_distribution(classes):
             constraints={"type": "eq", "fun": lambda p: p.sum() - 1},
         )
         assert ((ours - row) ** 2).sum() <= best.fun + 1e-9
-    torch.testing.assert_close(project_to_simplex(found), found)
+    assert_close(project_to_simplex(found), found)
 
 
 @pytest.mark.parametrize("draws", [1, 3])
@@ -200,4 +196,4 @@ def test_students_of_a_network_are_those_trained_by_hand(draws):
         batches = [(queried[some], targets[number, some].float()) for some in drawn]
         expected = by_hand(task.model, batches).parameters()
         expected = torch.cat([part.detach().flatten() for part in expected])
-        torch.testing.assert_close(students.theta[number], expected, rtol=1e-4, atol=1e-6)
+        assert_close(students.theta[number], expected, rtol=1e-4, atol=1e-6)

@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from forms import forms, key_of, make_pool, make_task
+from forms import each, forms, make_pool, make_task
 from jobs import run_here, seed_here
+from numpy.testing import assert_allclose
 
 from fairaudit.analysis.measure import measure
 from fairaudit.config.options import AuditConfig
@@ -65,7 +66,7 @@ def test_every_method_that_adds_noise_to_steps_has_a_twin_and_no_other():
     assert all(spec.without_noise({"noise_multiplier": 1.0}) is None for spec in whole)
 
 
-@pytest.mark.parametrize("form", NOISY, ids=key_of)
+@each(NOISY)
 def test_no_stream_of_noise_moves_a_twin_and_nothing_is_claimed_for_it(form):
     """Another key names other streams.
 
@@ -94,11 +95,11 @@ def test_the_twin_of_dpsgd_is_the_ablations_arm_that_only_clips():
     given = {"learning_rate": 0.05, "max_grad_norm": 0.3}
     _, found, twins = results(method=("dpsgd", "ablation"), **given)
     twin = twins["dpsgd"].arrays["without_noise.probabilities"]
-    np.testing.assert_allclose(twin, found["clipped"].arrays["probabilities"], atol=1e-6)
+    assert_allclose(twin, found["clipped"].arrays["probabilities"], atol=1e-6)
     assert abs(twin - found["sgd"].arrays["probabilities"]).max() > 0.01
     _, found, twins = results(method=("dpsgd",), **{**given, "max_grad_norm": 1e4})
     twin = twins["dpsgd"].arrays["without_noise.probabilities"]
-    np.testing.assert_allclose(twin, found["sgd"].arrays["probabilities"], atol=1e-5)
+    assert_allclose(twin, found["sgd"].arrays["probabilities"], atol=1e-5)
     assert abs(found["dpsgd"].arrays["probabilities"] - twin).max() > 0.01
 
 
@@ -192,7 +193,7 @@ def test_both_twins_are_those_of_a_plain_loop(method, optimizer):
     arrays = twins[method].arrays
     expected = by_hand(plan, SCALES[method], optimizer, RATE)
     for twin, probabilities in expected.items():
-        np.testing.assert_allclose(arrays[f"{twin}.probabilities"][0], probabilities, atol=2e-4)
+        assert_allclose(arrays[f"{twin}.probabilities"][0], probabilities, atol=2e-4)
     models = [arms["sgd"].arrays["probabilities"], *expected.values()]
     for before, after in pairwise(models):
         assert abs(before - after).max() > 0.01

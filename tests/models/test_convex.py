@@ -1,5 +1,6 @@
 import pytest
 import torch
+from torch.testing import assert_close
 
 from fairaudit.errors import TrainingError
 from fairaudit.models import convex
@@ -51,21 +52,21 @@ def test_problems_together_equal_each_alone(classes):
     together = minimise(LogisticProblems(x, targets, 0.01))
     for r in range(5):
         alone = minimise(LogisticProblems(x[r], targets[r : r + 1], 0.01))
-        torch.testing.assert_close(together[r], alone[0], rtol=0, atol=2 * TOLERANCE / 0.01)
+        assert_close(together[r], alone[0], rtol=0, atol=2 * TOLERANCE / 0.01)
 
 
 def test_a_public_divisor_stays_when_a_record_goes():
     x, targets = records(60)
     divisor = 60.0
     whole = minimise(LogisticProblems(x, targets, 0.1, divisor))
-    torch.testing.assert_close(whole, minimise(LogisticProblems(x, targets, 0.1)))
+    assert_close(whole, minimise(LogisticProblems(x, targets, 0.1)))
     without = minimise(LogisticProblems(x[1:], targets[:, 1:], 0.1, divisor))
     own_number = minimise(LogisticProblems(x[1:], targets[:, 1:], 0.1))
     # A weight of 0 in place of the record that is gone.
     targets = targets.clone()
     targets[:, 0] = 0.0
     zeroed = minimise(LogisticProblems(x, targets, 0.1, divisor))
-    torch.testing.assert_close(without, zeroed, rtol=0, atol=1e-8)
+    assert_close(without, zeroed, rtol=0, atol=1e-8)
     assert (without - own_number).norm() > 1e-4
 
 
@@ -87,9 +88,7 @@ def test_records_in_pieces_have_the_same_minimiser(classes, replicates, monkeypa
     pieces = [part[1].shape[1] for part in LogisticProblems(x, targets, 0.01).pieces()]
     assert max(pieces) < 40
     assert sum(pieces) == 80
-    torch.testing.assert_close(
-        minimise(LogisticProblems(x, targets, 0.01)), whole, rtol=0, atol=1e-7
-    )
+    assert_close(minimise(LogisticProblems(x, targets, 0.01)), whole, rtol=0, atol=1e-7)
 
 
 def test_a_loss_without_a_minimum_is_refused():
@@ -115,4 +114,4 @@ def test_traces_equal_those_of_autograds_hessian(classes):
             theta,
         )
         trace = hessian.reshape(height * 3, height * 3).diagonal().sum()
-        torch.testing.assert_close(hessian_traces(x, theta[None])[0, i], trace)
+        assert_close(hessian_traces(x, theta[None])[0, i], trace)

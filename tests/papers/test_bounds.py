@@ -1,7 +1,7 @@
 """Bounds against the truth over all batches, on convex models in float64: none may exceed it."""
 
 import torch
-from forms import DEFAULTS
+from forms import FORM
 from steps import RECORDS, a_step, all_batches, small_pool
 
 from fairaudit.diagnostics.risk_terms import (
@@ -13,7 +13,7 @@ from fairaudit.diagnostics.risk_terms import (
 )
 from fairaudit.papers.bounds import lower_bounds
 
-DPSGD = next(form for form in DEFAULTS if form.key == "dpsgd")
+DPSGD = FORM["dpsgd"]
 TRUTHS = {
     "bound_direction": "r_direction",
     "bound_clip": "clip",

@@ -1,12 +1,12 @@
 import pytest
 import torch
-from forms import PUBLISHED, flawed, key_of, make_pool, make_task
+from forms import PUBLISHED, each, flawed, make_pool, make_task
 from stand_ins import take_steps
 
 from fairaudit.engine.release import Release, UnprovenRelease
 
 
-@pytest.mark.parametrize("form", PUBLISHED, ids=key_of)
+@each(PUBLISHED)
 def test_a_published_form_closes_with_a_release_that_can_have_no_event(form):
     release = form.make().release(make_task(form, make_pool()))
     assert isinstance(release, UnprovenRelease)
@@ -14,7 +14,7 @@ def test_a_published_form_closes_with_a_release_that_can_have_no_event(form):
     assert not hasattr(release, "event")
 
 
-@pytest.mark.parametrize("form", flawed("divisor"), ids=key_of)
+@each(flawed("divisor"))
 @pytest.mark.parametrize("size", [0, 1, 5])
 def test_a_published_form_divides_by_the_realised_batch(form, size):
     """An empty batch, for which the printed form is undefined, counts as one record."""
@@ -23,7 +23,7 @@ def test_a_published_form_divides_by_the_realised_batch(form, size):
     torch.testing.assert_close(seen.gradients[0], seen.sums[0] / max(size, 1))
 
 
-@pytest.mark.parametrize("form", flawed("divisor"), ids=key_of)
+@each(flawed("divisor"))
 def test_each_replicate_is_divided_by_its_own_batch(form):
     task = make_task(form, make_pool(), repeats=3)
     seen = take_steps(form.make(), task, [[[0, 1, 2], [3], []]])
@@ -32,9 +32,7 @@ def test_each_replicate_is_divided_by_its_own_batch(form):
     )
 
 
-@pytest.mark.parametrize(
-    "form", [f for f in PUBLISHED if f.spec.name == "global-adapt"], ids=key_of
-)
+@each([f for f in PUBLISHED if f.spec.name == "global-adapt"])
 def test_the_published_threshold_moves_by_the_share_of_the_realised_batch(form):
     """All of the batch exceeds 0, so the share is 1, whatever the batch's size is."""
     task = make_task(

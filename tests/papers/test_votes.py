@@ -3,13 +3,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from forms import make_pool, make_public, make_task, whole_forms
+from forms import FORM, make_pool, make_public, make_task
 from oracles import model
 
 from fairaudit.papers import votes
 from fairaudit.papers.votes import flipping_probability
-
-FORMS = {form.key: form for form in whole_forms()}
 
 
 # docs/methods.md 5.3: unanimous votes of 150 teachers at sigma 50.
@@ -33,7 +31,7 @@ def test_flips_equal_those_of_drawn_noise(rows):
 
 
 def study(key="pate-hard", classes=2, **given):
-    form, pool = FORMS[key], make_pool(400, classes=classes, groups=3)
+    form, pool = FORM[key], make_pool(400, classes=classes, groups=3)
     names = {
         "teachers": 15,
         "queries": 60,

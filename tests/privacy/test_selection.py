@@ -9,6 +9,7 @@ import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting import dp_event, rdp
+from numpy.testing import assert_allclose
 from scipy import stats
 
 from fairaudit.errors import PrivacyError
@@ -65,17 +66,15 @@ def test_epsilon_of_a_search_is_that_of_the_library(
 def test_tries_are_the_textbook_distributions(mean):
     logarithmic, geometric, other = Selection(mean, 0.0), Selection(mean, 1.0), Selection(mean, 0.5)
     k = np.arange(1, 4000)
-    np.testing.assert_allclose(
+    assert_allclose(
         logarithmic.tries(4000)[:-1],
         stats.logser.pmf(k, 1 - logarithmic.gamma),
         rtol=1e-8,
         atol=1e-15,
     )
-    np.testing.assert_allclose(
-        geometric.tries(4000)[:-1], stats.geom.pmf(k, 1 / mean), rtol=1e-8, atol=1e-15
-    )
+    assert_allclose(geometric.tries(4000)[:-1], stats.geom.pmf(k, 1 / mean), rtol=1e-8, atol=1e-15)
     raw = stats.nbinom.pmf(k, 0.5, other.gamma) / (1 - stats.nbinom.pmf(0, 0.5, other.gamma))
-    np.testing.assert_allclose(other.tries(4000)[:-1], raw, rtol=1e-8, atol=1e-15)
+    assert_allclose(other.tries(4000)[:-1], raw, rtol=1e-8, atol=1e-15)
     for selection in (logarithmic, geometric, other):
         chances = selection.tries(4000)
         assert chances.sum() == pytest.approx(1.0)
@@ -96,7 +95,7 @@ def test_chances_by_simulation(shape):
         kept[rng.permutation(n)[:k].min()] += 1
     chances = selection.chances(n)
     assert chances.sum() == pytest.approx(1.0)
-    np.testing.assert_allclose(kept / rounds, chances, atol=5 * np.sqrt(0.25 / rounds))
+    assert_allclose(kept / rounds, chances, atol=5 * np.sqrt(0.25 / rounds))
     always_the_best = np.eye(n)[0]  # what a search with K = n would keep
     assert np.abs(kept / rounds - always_the_best).max() > 0.2
 

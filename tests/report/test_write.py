@@ -12,7 +12,7 @@ def test_the_json_names_the_other_files_by_digest(report, tmp_path):
     written = write_report(report, tmp_path, ("json", "md"))
     markdown = (tmp_path / "report.md").read_bytes()
     assert written.artifacts[0].sha256 == hashlib.sha256(markdown).hexdigest()
-    stored = read_report((tmp_path / "report.json").read_text(encoding="utf-8"), name="report.json")
+    stored = read_report((tmp_path / "report.json").read_text("utf-8"), name="report.json")
     assert stored.artifacts == written.artifacts
 
 
@@ -31,7 +31,7 @@ def test_the_other_files_are_the_same_to_the_byte_when_made_again_from_the_json(
     assert value.high != float(f"{value.high:.6g}")  # the object is more precise than its file
     write_report(report, tmp_path / "first", ("json", *formats))
     stored = read_report(
-        (tmp_path / "first" / "report.json").read_text(encoding="utf-8"), name="report.json"
+        (tmp_path / "first" / "report.json").read_text("utf-8"), name="report.json"
     )
     write_report(stored, tmp_path / "again", formats)
     again = [path for path in (tmp_path / "again").rglob("*") if path.is_file()]
@@ -49,7 +49,7 @@ def test_pictures_stand_in_a_folder_and_the_markdown_shows_them(report, tmp_path
     for chart in drawn:
         assert (tmp_path / "figures" / f"{chart.name}.svg").read_bytes().startswith(b"<svg")
         assert (tmp_path / "figures" / f"{chart.name}.png").read_bytes().startswith(b"\x89PNG")
-    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    text = (tmp_path / "report.md").read_text("utf-8")
     assert text.count("](figures/") == len(drawn)
     assert len(text.splitlines()) < 200
     assert {a.path for a in written.artifacts} == {

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 
 import numpy as np
+import pytest
 import torch
 from oracles import model
 
@@ -73,6 +74,7 @@ def _forms(specs):
     return (*(Form(spec, None, spec.trainer) for spec in specs), *published)
 
 
+FORM = {form.key: form for form in (*forms(), *whole_forms())}
 DEFAULTS = tuple(form for form in forms() if form.variant is None)
 PRIVATE = tuple(form for form in forms() if form.is_private)
 PUBLISHED = tuple(form for form in forms() if form.variant)
@@ -100,6 +102,11 @@ def flawed(clause):
 
 def key_of(form):
     return form.key
+
+
+def each(some):
+    """A test of each of these forms."""
+    return pytest.mark.parametrize("form", some, ids=key_of)
 
 
 def make_pool(count=60, *, classes=2, groups=2, seed=0, width=7, spoilt=None):

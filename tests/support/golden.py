@@ -16,4 +16,4 @@ def assert_golden(name, text):
     assert path.is_file(), (
         f"tests/golden/{name} does not exist: run with REWRITE_GOLDEN=1 and review it"
     )
-    assert text == path.read_text(encoding="utf-8"), f"differs from tests/golden/{name}"
+    assert text == path.read_text("utf-8"), f"differs from tests/golden/{name}"

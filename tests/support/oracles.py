@@ -3,6 +3,7 @@
 import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
+from torch.testing import assert_close
 
 from fairaudit.engine.replicates import tape_of
 from fairaudit.engine.stacked import DEFAULT_BUDGET
@@ -100,10 +101,10 @@ def assert_of_single_records(modules, x, labels, weights, found, columns=slice(N
     rows = [gradients(m, a, b) for m, a, b in zip(modules, x, labels, strict=True)]
     rows = torch.stack(rows)[..., columns]
     expected = torch.stack([m(a).detach() for m, a in zip(modules, x, strict=True)])
-    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(norms, rows.norm(dim=-1), rtol=2e-5, atol=1e-7)
+    assert_close(logits, expected, rtol=1e-4, atol=1e-5)
+    assert_close(norms, rows.norm(dim=-1), rtol=2e-5, atol=1e-7)
     expected = torch.einsum("wrb,rbp->wrp", weights, rows)
-    torch.testing.assert_close(sums, expected, rtol=1e-4, atol=1e-5)
+    assert_close(sums, expected, rtol=1e-4, atol=1e-5)
 
 
 def taped_within(network, batch, budgets):
@@ -118,4 +119,4 @@ def taped_within(network, batch, budgets):
 def assert_alike(one, other):
     """Two answers of ``taped`` differ by rounding alone."""
     for a, b in zip(one, other, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+        assert_close(a, b, rtol=1e-4, atol=1e-5)
