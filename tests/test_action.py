@@ -4,7 +4,6 @@ import json
 import os
 import re
 import stat
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from processes import ended
 
 ROOT = Path(__file__).parents[1]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
@@ -64,21 +64,14 @@ class Runner:
         script.write_text(step["run"], encoding="utf-8")
         output.write_text("")
         env = {name: self.filled(value) for name, value in step["env"].items()}
-        found = subprocess.run(
+        found = ended(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
-            cwd=self.folder / self.filled(step.get("working-directory", ".")),
-            check=False,
-            capture_output=True,
-            text=True,
-            env={
-                **os.environ,
-                "GITHUB_ACTIONS": "true",
-                "GITHUB_OUTPUT": str(output),
-                "RUNNER_TEMP": str(self.folder),
-                "GITHUB_STEP_SUMMARY": str(self.folder / "summary.md"),
-                **self.environment,
-                **env,
-            },
+            self.folder / self.filled(step.get("working-directory", ".")),
+            GITHUB_ACTIONS="true",
+            GITHUB_OUTPUT=str(output),
+            RUNNER_TEMP=str(self.folder),
+            GITHUB_STEP_SUMMARY=str(self.folder / "summary.md"),
+            **{**self.environment, **env},
         )
         self.said += found.stdout + found.stderr
         lines = [line.partition("=") for line in output.read_text().splitlines()]

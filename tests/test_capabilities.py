@@ -1,12 +1,11 @@
 """A capability is its folder and its line: without both, everything else works."""
 
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from processes import ended
 
 import fairaudit
 from fairaudit.capabilities import CAPABILITIES
@@ -30,8 +29,7 @@ def test_a_package_without_one_capability_plans_audits_and_gates(tmp_path, place
 
     def ends(*words):
         command = [sys.executable, "-m", "fairaudit", *words]
-        there = {**os.environ, "PYTHONPATH": str(tmp_path)}
-        done = subprocess.run(command, cwd=tmp_path, env=there, capture_output=True, text=True)
+        done = ended(command, tmp_path, PYTHONPATH=str(tmp_path))
         return done.returncode, done.stderr
 
     if name == "leakage":

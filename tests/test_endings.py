@@ -4,47 +4,26 @@ Every exit code with its one line, and what lies on the disk.
 """
 
 import json
-import os
 import shutil
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from processes import ended
 
 from fairaudit.cli import app
 
 HERE = Path(__file__).resolve().parent
 SAMPLE = HERE.parent / "sample_data" / "loans.parquet"
-AUDIT = (
-    "--data",
-    "loans.parquet",
-    "--group",
-    "sex",
-    "--method",
-    "dpsgd",
-    "--epochs",
-    "1",
-    "--workers",
-    "2",
-)
-
-
+WORDS = "--data loans.parquet --group sex --method dpsgd --epochs 1 --workers 2"
+AUDIT = WORDS.split()
 PASS, FAIL = "epsilon > 100", "epsilon > 0.1"
 
 
 def run(folder, *arguments, **environment):
     command = [sys.executable, "-m", "fairaudit", "run", *AUDIT, "--format", "json,junit"]
-    return subprocess.run(
-        [*command, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env={**os.environ, "GITHUB_ACTIONS": "", **environment},
-    )
+    return ended([*command, *arguments], folder, **{"GITHUB_ACTIONS": "", **environment})
 
 
 @pytest.fixture
@@ -173,14 +152,7 @@ def test_a_signal_has_a_code_of_its_own(tmp_path, what, code, said):
             warm=code == 130,  # the process that imports torch meanwhile must not hear of it
         )
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    done = ended([sys.executable, "-c", script], tmp_path)
     assert done.returncode == code, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
@@ -226,9 +198,7 @@ def test_ctrl_c_is_never_lost_and_never_a_traceback(tmp_path, what, said):
 def entered(folder, what, before):
     script = folder / "script.py"
     script.write_text(ENTRY.format(what=what, before=before))
-    return subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=600, check=False
-    )
+    return ended([sys.executable, script])
 
 
 @pytest.mark.parametrize(
@@ -237,7 +207,7 @@ def entered(folder, what, before):
 )
 def test_an_answer_that_nobody_gets_ends_without_a_traceback(command, code):
     words = f"{sys.executable} -m fairaudit {command}"
-    done = subprocess.run(["bash", "-c", words], capture_output=True, timeout=300, check=False)
+    done = ended(["bash", "-c", words])
     assert done.returncode == code
-    assert b"Traceback" not in done.stderr
-    assert b"Exception ignored" not in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr

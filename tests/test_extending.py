@@ -4,9 +4,7 @@ The page's example as a package that is found, checked, trained and reported.
 """
 
 import json
-import os
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from processes import ended
 
 import fairaudit
 from fairaudit import extend
@@ -51,14 +50,7 @@ def home(tmp_path):
 def told(home, *words, packages="packages"):
     """What the command line answers where that package is installed."""
     set_there = {"PYTHONPATH": str(home / packages), "XDG_CACHE_HOME": str(home / "cache")}
-    return subprocess.run(
-        [sys.executable, "-m", "fairaudit", *words],
-        check=False,
-        capture_output=True,
-        text=True,
-        cwd=home,
-        env={**os.environ, **set_there},
-    )
+    return ended([sys.executable, "-m", "fairaudit", *words], home, **set_there)
 
 
 def audited(home, *words, out="out"):

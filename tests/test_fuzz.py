@@ -6,12 +6,12 @@ FAIRAUDIT_FUZZ_CASES: cases of each kind (default 60). FAIRAUDIT_FUZZ_SEED: the 
 import faulthandler
 import os
 import resource
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from fuzz_cases import KINDS, complaint
+from processes import ended
 
 CASES = int(os.environ.get("FAIRAUDIT_FUZZ_CASES", "60"))
 SEED = int(os.environ.get("FAIRAUDIT_FUZZ_SEED", "0"))
@@ -39,13 +39,7 @@ def test_hostile_input_ends_in_an_answer_or_in_one_line(kind, tmp_path):
     # Arrow's own allocator reserves more than it uses, which the limit would take for use.
     here = {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
     here["ARROW_DEFAULT_MEMORY_POOL"] = "system"
-    child = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **here},
-        check=False,
-    )
+    child = ended([sys.executable, "-c", code], seconds=None, **here)
     assert child.returncode == 0, child.stderr[-5000:]
 
 

@@ -1,13 +1,13 @@
 import operator
 import os
 import signal
-import subprocess
 import sys
 import time
 from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
+from processes import ended
 
 from fairaudit.execution import local as pool_module
 from fairaudit.execution.local import Died, Pool, available_cores, warm_up
@@ -46,14 +46,8 @@ def test_a_script_without_main_guard_runs_once(tmp_path):
     script = SCRIPT.format(toys=str(TOYS), scratch=str(tmp_path / "scratch"))
     file = tmp_path / "script.py"
     file.write_text(script)
-    done = subprocess.run(
-        [sys.executable, file],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.stderr == ""
-    assert done.stdout == "started [0, 0, 1, 1]"
+    done = ended([sys.executable, file])
+    assert (done.stdout, done.stderr) == ("started [0, 0, 1, 1]", "")
 
 
 FULL = "type('Full', (), {'__reduce__': lambda self: (_ for _ in ()).throw(MemoryError())})()"
@@ -113,9 +107,7 @@ def test_workers_do_not_import_what_lies_in_the_current_folder(tmp_path):
         f"with Pool(operator.neg, 1, preload={LIGHT!r}) as pool:\n"
         "    pool.give(0, 3)\n    print(pool.wait())\n"
     )
-    done = subprocess.run(
-        [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=600
-    )
+    done = ended([sys.executable, str(script)], tmp_path)
     assert (done.stdout, done.stderr) == ("[(0, -3)]\n", "")
     assert not (tmp_path / "was-run").exists()
 

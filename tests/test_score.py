@@ -11,6 +11,7 @@ from fairlearn.metrics import (
     selection_rate,
     true_positive_rate,
 )
+from refusals import refused_in_one_line
 from sklearn.metrics import accuracy_score, precision_score
 
 from fairaudit.config.value_sources import resolve_config
@@ -173,10 +174,8 @@ def test_rows_without_a_label_or_a_prediction_are_left_out_and_counted_by_group(
 )
 def test_a_column_that_holds_no_predictions_is_refused_in_one_line(tmp_path, change, columns, said):
     frame = people().assign(**change)
-    with pytest.raises(FairauditError) as caught:
+    with refused_in_one_line(FairauditError, said):
         scored(tmp_path, frame, columns)
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(("tiny", "low"), [(0, "F"), (12, "M")])

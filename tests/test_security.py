@@ -1,11 +1,11 @@
 """What SECURITY.md promises and no other test looks at."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from processes import ended
 
 ROOT = Path(__file__).resolve().parent.parent
 LOANS = ROOT / "sample_data" / "loans.parquet"
@@ -19,13 +19,8 @@ def test_a_run_opens_no_socket_but_to_its_own_processes_and_writes_for_its_owner
     command = [sys.executable, "-m", "fairaudit", "run", "--data", LOANS, "--out", out]
     command += ["--format", "json"]
     path = os.pathsep.join([str(BLOCKED), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
-    done = subprocess.run(
-        [*command, *options.split(), "--diagnostics", "off"],
-        env={**os.environ, "PYTHONPATH": path, "BLOCKED_LOG": str(log)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    words = [*command, *options.split(), "--diagnostics", "off"]
+    done = ended(words, PYTHONPATH=path, BLOCKED_LOG=str(log))
     assert done.returncode == 0, done.stderr
     assert (out / "report.json").exists()
     lines = log.read_text().splitlines()

@@ -1,12 +1,11 @@
 """The gate as CI sees it: real processes, exit codes, what is printed where."""
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
 from handmade import built
+from processes import ended
 
 from fairaudit.cli import app
 from fairaudit.report.to_json import to_json
@@ -26,16 +25,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def started(folder, *arguments, given=None, **environment):
-    return subprocess.run(
-        [sys.executable, "-m", "fairaudit", "gate", *arguments],
-        cwd=folder,
-        input=given,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-        env={**os.environ, **environment},
-    )
+    command = [sys.executable, "-m", "fairaudit", "gate", *arguments]
+    return ended(command, folder, given, **environment)
 
 
 @pytest.mark.parametrize(

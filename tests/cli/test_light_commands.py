@@ -1,12 +1,12 @@
 """What a command does where a package is not installed."""
 
 import json
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from processes import ended
 
 from fairaudit.cli.app import _PACKAGES
 
@@ -32,14 +32,7 @@ for words in commands:
 def outcomes(folder, absent, commands):
     """The exit code of each command and the last line before it, where packages are absent."""
     asked = json.dumps([sorted(absent), list(commands)])
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT, asked],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
+    done = ended([sys.executable, "-c", WITHOUT, asked], folder)
     ends, last = [], ""
     for line in done.stderr.splitlines():
         if line.startswith("ended "):

@@ -3,6 +3,7 @@ import sys
 import own_models
 import pytest
 import torch
+from refusals import refused_in_one_line
 from torch import nn
 
 from fairaudit.errors import ConfigError
@@ -46,11 +47,9 @@ def test_the_start_is_the_seeds_and_the_global_generator_is_left_alone():
     ],
 )
 def test_a_factory_that_cannot_be_used_is_one_clear_line(name, message, hint):
-    with pytest.raises(ConfigError) as caught:
+    with refused_in_one_line(ConfigError, message) as caught:
         own_model(name, (6,), 3)
-    assert message in caught.value.message
     assert hint in caught.value.hint
-    assert "\n" not in str(caught.value)
     assert caught.value.exit_code == 2
 
 

@@ -14,6 +14,20 @@ from pathlib import Path
 MARK = "TEST_OF_FAIRAUDIT"  # with the prefix FAIRAUDIT_ it would be an option
 
 
+def ended(command, folder=None, given=None, seconds=600, **environment):
+    """A command that has ended: its exit code and what it said."""
+    return subprocess.run(
+        command,
+        cwd=folder,
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
 class Program:
     """A command that runs until it ends or is killed, and the processes that it started."""
 
