@@ -11,9 +11,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import yaml
+from places import ROOT
 from processes import ended
 
-ROOT = Path(__file__).parents[1]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
 STEPS = ACTION["runs"]["steps"]
 DEFAULTS = ["--out=fairaudit-report/action", "--format=json,md,html,junit"]

@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from places import trainings
 
 import fairaudit
 from fairaudit.errors import ConfigError
@@ -43,19 +44,15 @@ def stable(path):
     return {key: value for key, value in content.items() if key not in VOLATILE}
 
 
-def trained(out):
-    return {path.name: path.stat().st_mtime_ns for path in (out / "jobs").glob("*.safetensors")}
-
-
 def test_a_second_call_goes_on_from_what_is_finished_and_writes_the_same(audited):
     _, out = audited
-    before, jobs = stable(out / "report.json"), trained(out)
+    before, jobs = stable(out / "report.json"), trainings(out)
     assert len(jobs) == 4
     fairaudit.run_audit(people(), group="sex", out=out, **QUICK)
     assert stable(out / "report.json") == before
-    assert trained(out) == jobs
+    assert trainings(out) == jobs
     fairaudit.run_audit(people(), group="sex", out=out, **{**QUICK, "seeds": 3})
-    more = trained(out)
+    more = trainings(out)
     assert len(more) == 6
     assert jobs.items() <= more.items()
 
@@ -100,15 +97,15 @@ def test_costs_are_split_where_one_is_detected_and_a_killed_run_comes_to_the_sam
     assert parts(report) == {"dpsgd": ALL, "global-adapt": {"constant"}}
     advice = {f.advice.knob for f in report.findings if f.advice and f.arm == "dpsgd"}
     assert advice == {"step by rule"}  # by its largest part
-    jobs = trained(split)
+    jobs = trainings(split)
     assert len(jobs) == 4 * 3  # three arms and one pair of twins
     whole = stable(split / "report.json")
     # Killed while twins were trained: of three of their jobs two are there.
     newest = max(jobs, key=jobs.get)
-    (split / "jobs" / newest).unlink()
+    newest.unlink()
     (split / "report.json").unlink()
     run(split)
-    again = trained(split)
+    again = trainings(split)
     assert stable(split / "report.json") == whole
     assert {name for name in jobs if again[name] != jobs[name]} == {newest}
 
@@ -116,10 +113,10 @@ def test_costs_are_split_where_one_is_detected_and_a_killed_run_comes_to_the_sam
 def test_a_rule_about_a_part_has_it_split_and_a_report_without_parts_names_the_option(split):
     rule = "privacy_cost.noise@overall:global-adapt > 50 points"
     none = run(split, fail_on=[rule], twins="off", seeds=5)  # fewer are not judged
-    before = trained(split)
+    before = trainings(split)
     asked = run(split, fail_on=[rule])
     assert parts(asked)["global-adapt"] == ALL
-    after = trained(split)
+    after = trainings(split)
     assert all(after[name] == before[name] for name in before)  # the arms' trainings stay
     assert len(after) == 5 * 3 + 3 * 2
     every = run(split, twins="always")

@@ -5,13 +5,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import LOANS
 from processes import ended
 
 import fairaudit
 from fairaudit.capabilities import CAPABILITIES
 
 PACKAGE = Path(fairaudit.__file__).resolve().parent
-LOANS = PACKAGE.parent / "sample_data" / "loans.parquet"
 AUDIT = f"--data {LOANS} --group sex --method dpsgd --seeds 2 --epochs 1".split()
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from places import TOYS
 
 from fairaudit.errors import ConfigError
 from fairaudit.execution import ray_cluster as cluster_module
@@ -15,7 +16,6 @@ from fairaudit.execution.executor import Died, Raised
 from fairaudit.execution.ray_cluster import Cluster, Request, require_ray
 
 HAS_RAY = importlib.util.find_spec("ray") is not None
-TOYS = Path(__file__).parent / "toys"
 needs_ray = pytest.mark.skipif(not HAS_RAY, reason="Ray is not installed (the extra `ray`)")
 # Ray's own modules leave sockets and processes to the garbage collector.
 ray_warnings = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")

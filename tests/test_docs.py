@@ -1,22 +1,18 @@
 """The pages in docs/: made by the program, and true of it."""
 
-import importlib.util
 import re
-from pathlib import Path
 
 import pytest
+from places import ROOT, program
 
 from fairaudit.methods.catalog import Guarantee, catalog
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = ROOT / "docs"
 
 
 @pytest.fixture(scope="module")
 def make():
-    spec = importlib.util.spec_from_file_location("docs_make", DOCS / "make.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return program("docs/make.py")
 
 
 def test_the_reference_builds(make, monkeypatch):

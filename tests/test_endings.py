@@ -7,15 +7,13 @@ import json
 import shutil
 import signal
 import sys
-from pathlib import Path
 
 import pytest
+from places import LOANS
 from processes import ended
 
 from fairaudit.cli import app
 
-HERE = Path(__file__).resolve().parent
-SAMPLE = HERE.parent / "sample_data" / "loans.parquet"
 WORDS = "--data loans.parquet --group sex --method dpsgd --epochs 1 --workers 2"
 AUDIT = WORDS.split()
 PASS, FAIL = "epsilon > 100", "epsilon > 0.1"
@@ -28,7 +26,7 @@ def run(folder, *arguments, **environment):
 
 @pytest.fixture
 def sample(tmp_path):
-    shutil.copy(SAMPLE, tmp_path)
+    shutil.copy(LOANS, tmp_path)
     return tmp_path
 
 
@@ -89,9 +87,9 @@ def test_no_name_of_a_file_steers_the_terminal_or_the_runner(here, capsys, name)
         ["gate", str(here / name), "--fail-on", "epsilon > 3"],
         ["report", str(here / "file" / name), "--out", str(here / name)],
         ["inspect", str(here / name)],
-        ["run", "--data", str(SAMPLE), "--group", "sex", "--out", str(here / name)],
+        ["run", "--data", str(LOANS), "--group", "sex", "--out", str(here / name)],
         ["run", "--data", str(here / name), "--group", "sex"],
-        ["plan", "--data", str(SAMPLE), "--config", str(here / name)],
+        ["plan", "--data", str(LOANS), "--config", str(here / name)],
     ):
         assert app.main(words) == 2, words
         out, err = capsys.readouterr()

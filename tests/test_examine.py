@@ -1,10 +1,9 @@
 """What a user's own model is found to be, before anything is planned around it."""
 
-from pathlib import Path
-
 import pytest
 from audits import audit_here
 from people import RECIPE, people
+from places import LOANS
 
 from fairaudit.cli import app
 from fairaudit.config.model_names import BY_TABLE, BY_VMAP, ModelFacts
@@ -16,8 +15,6 @@ from fairaudit.execution.model_setup import examine_model
 from fairaudit.planning.plan import make_plan
 from fairaudit.report.load import load_report
 from fairaudit.report.render.markdown import to_markdown
-
-LOANS = Path(__file__).resolve().parents[1] / "sample_data" / "loans.parquet"
 
 
 def config(model, **given):

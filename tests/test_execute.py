@@ -1,17 +1,15 @@
 import importlib
 from multiprocessing import forkserver
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import TOYS
 
 from fairaudit.errors import DataError
 from fairaudit.execution import scheduler as execute_module
 from fairaudit.execution.executor import WorkerBug
 from fairaudit.execution.progress import JobFailed, JobFinished
 from fairaudit.results.jobs import job_path
-
-TOYS = Path(__file__).parent / "toys"
 
 
 @pytest.fixture(autouse=True, scope="module")

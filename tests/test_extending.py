@@ -7,11 +7,11 @@ import json
 import re
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from places import ROOT
 from processes import ended
 
 import fairaudit
@@ -20,7 +20,7 @@ from fairaudit.errors import ConfigError
 from fairaudit.methods import catalog as catalog_module
 from fairaudit.methods.catalog import catalog, find
 
-PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "extending.md").read_text("utf-8")
 EXAMPLE, LAWS_OF_IT = re.findall(r"```python\n(.*?)```", PAGE, re.S)
 UNCHECKED = "third-party, not checked by fairaudit"
 CHECKED = "third-party, passed fairaudit's checks"

@@ -13,6 +13,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from places import trainings
 from processes import Program
 
 from fairaudit.report.model import VOLATILE
@@ -65,10 +66,9 @@ def stable(folder):
 
 def finished(folder):
     """The finished trainings and when they were; every one of them must be whole."""
-    jobs = folder / "out" / "jobs"
-    stamps = {path.stem: path.stat().st_mtime_ns for path in jobs.glob("*.safetensors")}
-    assert all(read_result(jobs, name) is not None for name in stamps)
-    return stamps
+    found = trainings(folder / "out")
+    assert all(read_result(path.parent, path.stem) is not None for path in found)
+    return found
 
 
 def completes(folder, whole):
@@ -151,7 +151,7 @@ def test_damaged_trainings_are_noticed_and_done_again(whole, disturbed):
     content[len(content) // 3] ^= 1
     flipped.write_bytes(content)
     assert [read_result(path.parent, path.stem) for path in (cut, flipped)] == [None, None]
-    before = {path.stem: path.stat().st_mtime_ns for path in others}
+    before = {path: path.stat().st_mtime_ns for path in others}
     code, errors = audit(disturbed).end()
     assert code == 0, errors
     after = finished(disturbed)

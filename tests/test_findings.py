@@ -2,14 +2,13 @@
 
 import sys
 from itertools import combinations
-from pathlib import Path
 
 import pytest
+from places import ROOT
 from scipy import stats
 
 from fairaudit.metrics.intervals import half_width
 
-ROOT = Path(__file__).resolve().parents[1]
 MODULES = ("findings", "findings_cells", "findings_page")
 
 

@@ -7,7 +7,6 @@ import math
 import re
 import sys
 from contextlib import suppress
-from pathlib import Path
 
 import numpy as np
 import opacus
@@ -18,6 +17,7 @@ import torch.nn.functional as F
 from forms import FORM, make_task
 from opacus.accountants import RDPAccountant
 from opacus.utils.batch_memory_manager import BatchMemoryManager
+from places import ROOT
 from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
@@ -33,7 +33,6 @@ from fairaudit.opacus.private import _trainer
 from fairaudit.privacy.streams import numpy_stream
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
-ROOT = Path(__file__).parents[1]
 RECORDS, WIDTH, GROUPS, CLASSES = 120, 5, 3, 3
 BATCH, EPOCHS, DELTA = 24, 2, 1e-4
 # method -> what its loop gives beside the bound

@@ -1,11 +1,10 @@
 """The page on Opacus: its example runs."""
 
 import re
-from pathlib import Path
 
 import pytest
+from places import ROOT
 
-ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "opacus.md").read_text("utf-8")
 
 

@@ -7,12 +7,12 @@ from multiprocessing import forkserver
 from pathlib import Path
 
 import pytest
+from places import TOYS
 from processes import ended
 
 from fairaudit.execution import local as pool_module
 from fairaudit.execution.local import Died, Pool, available_cores, warm_up
 
-TOYS = Path(__file__).parent / "toys"
 LIGHT = ("numpy", "safetensors.numpy", "fairaudit.execution.scheduler")
 
 

@@ -2,9 +2,9 @@
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
+from places import ROOT
 
 from fairaudit.cli import app
 from fairaudit.config.options import OPTIONS
@@ -12,7 +12,6 @@ from fairaudit.config.presets import presets
 from fairaudit.methods.catalog import catalog
 from fairaudit.report.load import load_report
 
-ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text("utf-8")
 BLOCKS = re.findall(r"```sh\n(.*?)```", README, flags=re.S)
 LINES = [line for block in BLOCKS for line in block.strip().splitlines()]

@@ -3,10 +3,10 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from places import TOYS
 from refusals import refused_in_one_line
 
 from fairaudit.errors import EXIT_INPUT, OutputError
@@ -18,8 +18,6 @@ from fairaudit.execution.run_directory import (
 )
 from fairaudit.io.atomic import write_atomically
 from fairaudit.results.jobs import JobResult, write_result
-
-TOYS = Path(__file__).parent / "toys"
 
 
 @pytest.fixture

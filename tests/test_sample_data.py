@@ -5,13 +5,13 @@ And holds something true to find.
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from places import LOANS
 
-SAMPLE = Path(__file__).resolve().parents[1] / "sample_data"
+SAMPLE = LOANS.parent
 
 
 @pytest.fixture(scope="module")

@@ -2,14 +2,12 @@
 
 import os
 import sys
-from pathlib import Path
 
 import pytest
+from places import LOANS, TOYS
 from processes import ended
 
-ROOT = Path(__file__).resolve().parent.parent
-LOANS = ROOT / "sample_data" / "loans.parquet"
-BLOCKED = Path(__file__).parent / "toys" / "blocked"
+BLOCKED = TOYS / "blocked"
 
 
 @pytest.mark.slow

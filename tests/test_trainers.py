@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from places import ROOT
 from refusals import refused_in_one_line
 
 import fairaudit
@@ -30,7 +31,6 @@ from fairaudit.trainers.child import Request, Trained
 from fairaudit.trainers.claims import privacy as claimed_of
 from fairaudit.trainers.process import answer_of
 
-EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 OUT = map("out-{}".format, itertools.count())
 OWN = """
 import math, os, sys, time
@@ -199,7 +199,7 @@ def home(tmp_path_factory):
     people["job"] = np.where(latent > draw.normal(size=600), "cook", "smith")
     people["y"] = np.where(latent > 0.4 * draw.normal(size=600), "yes", "no")
     people.to_csv(folder / "people.csv", index=False)
-    for path in EXAMPLES.glob("*.py"):
+    for path in (ROOT / "docs" / "examples").glob("*.py"):
         (folder / path.name).write_text(path.read_text().replace("TIONS = 1000", "TIONS = 20"))
     (folder / "own.py").write_text(OWN)
     (folder / "planted.py").write_text(PLANTED)

@@ -8,6 +8,7 @@ import own_models
 import pyarrow.parquet as pq
 import pytest
 from jobs import inputs_of, run_here
+from places import LOANS
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.encode import DecodedRows, TableEncoder
@@ -19,9 +20,6 @@ from fairaudit.execution import worker as worker
 from fairaudit.execution.seed_data import prepare_seed
 from fairaudit.execution.worker import run_job
 from fairaudit.planning.plan import make_plan
-
-SAMPLE = Path(__file__).resolve().parents[1] / "sample_data"
-LOANS = SAMPLE / "loans.parquet"
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +71,7 @@ def test_data_that_are_carried_give_what_mapped_data_give_and_no_file_is_read(pl
 def test_teachers_and_students_of_images_see_what_their_model_takes(planned, model, arm):
     few = {"teachers": 2.0, "queries": 20.0}
     plan = planned(
-        data=SAMPLE / "images",
+        data=LOANS.with_name("images"),
         group=("style",),
         method=("pate-hard", "pate-soft"),
         model=model,

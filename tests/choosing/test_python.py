@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from places import trainings
 
 import fairaudit
 from fairaudit.choosing.choose import candidates, choose
@@ -60,32 +61,12 @@ def chosen(folder):
     return report, heard, looked
 
 
-COMMAND = [
-    *(
-        "choose",
-        "--data",
-        "people.csv",
-        "--group",
-        "sex",
-        "--label",
-        "approved",
-        "--method",
-        "dpsgd",
-    ),
-    *("--epsilon", "2", "--epsilon", "8", "--epochs", "1", "--batch-size", "64", "--seeds", "5"),
-    *(
-        "--seeds-max",
-        "5",
-        "--workers",
-        "1",
-        *("--twins", "off"),
-        "--diagnostics",
-        "off",
-        "--out",
-        "out",
-    ),
-    *("--format", "json", "--fail-on", RULES[0], "--fail-on", RULES[1]),
-]
+WORDS = """
+choose --data people.csv --group sex --label approved --method dpsgd --epsilon 2 --epsilon 8
+--epochs 1 --batch-size 64 --seeds 5 --seeds-max 5 --workers 1 --twins off --diagnostics off
+--out out --format json
+"""
+COMMAND = [*WORDS.split(), "--fail-on", RULES[0], "--fail-on", RULES[1]]
 
 
 def test_it_is_the_choice_of_the_command_and_reuses_its_trainings(
@@ -98,9 +79,7 @@ def test_it_is_the_choice_of_the_command_and_reuses_its_trainings(
     assert tuple(looked) == choice.tests
     assert heard
     monkeypatch.chdir(folder)
-    before = {
-        path: path.stat().st_mtime_ns for path in (folder / "out" / "jobs").glob("*.safetensors")
-    }
+    before = trainings(folder / "out")
     assert app.main([*COMMAND, "--json"]) == 0
     printed = capsys.readouterr()
     assert "Look 1  dpsgd@8, 5 seeds: passes" in printed.err
@@ -108,7 +87,7 @@ def test_it_is_the_choice_of_the_command_and_reuses_its_trainings(
     told = json.loads(printed.out)["studies"]["choosing"]
     ours = json.loads(to_json(report))["studies"]["choosing"]
     assert told == ours
-    assert {path: path.stat().st_mtime_ns for path in before} == before
+    assert trainings(folder / "out") == before
 
 
 def test_what_is_recommended_is_trained(chosen, folder, tmp_path, monkeypatch):
@@ -159,8 +138,7 @@ def tuned(folder):
     seen = []
 
     def look(test):
-        jobs = (folder / "tuned" / "jobs").glob("*.safetensors")
-        seen.append((test, {path: path.stat().st_mtime_ns for path in jobs}))
+        seen.append((test, trainings(folder / "tuned")))
 
     given = {
         **SMALL,

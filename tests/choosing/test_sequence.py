@@ -1,11 +1,8 @@
 """The order of the tests, the level of each, and simulated audits in which it must hold."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from places import program
 from scipy import stats
 
 from fairaudit.choosing import choice
@@ -167,13 +164,8 @@ def test_a_number_that_no_seed_can_supply_ends_its_method_at_once():
 
 @pytest.fixture(scope="module")
 def study():
-    """benchmarks/choosing.py, whose audits are decided by the command's own code."""
-    path = Path(__file__).resolve().parents[2] / "benchmarks" / "choosing.py"
-    spec = importlib.util.spec_from_file_location("choosing_study", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    """Whose audits are decided by the command's own code."""
+    return program("benchmarks/choosing.py")
 
 
 def within(share, audits, limit=0.05):

@@ -3,14 +3,13 @@
 import json
 import sys
 import tomllib
-from pathlib import Path
 
 import pytest
+from places import ROOT
 from processes import ended
 
 from fairaudit.cli.app import _PACKAGES
 
-ROOT = Path(__file__).parents[2]
 OF_TRAINING = {"dp_accounting", "opacus", "safetensors", "sklearn", "torch", "vl_convert"}
 OF_DATA = {"PIL", "cryptography", "jinja2", "markupsafe", "numpy", "pandas", "pyarrow", "scipy"}
 WITHOUT = """

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ import torch
 from forms import each, forms, make_pool, make_task
 from jobs import run_here, seed_here
 from numpy.testing import assert_allclose
+from places import LOANS
 
 from fairaudit.analysis.measure import measure
 from fairaudit.config.options import AuditConfig
@@ -26,7 +26,6 @@ from fairaudit.metrics.registry import costs
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.streams import numpy_stream
 
-LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
 NOISY = [form for form in forms() if form.spec.without_noise(form.settings()) is not None]
 
 

@@ -1,31 +1,19 @@
 """Coverage of the one interval procedure on a population with a known gap."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-
-def benchmark(name):
-    path = Path(__file__).resolve().parents[2] / "benchmarks" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"{name}_study", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+from places import program
 
 
 @pytest.fixture(scope="module")
 def study():
     """Whose audits are drawn without training."""
-    return benchmark("coverage")
+    return program("benchmarks/coverage.py")
 
 
 @pytest.mark.slow
 def test_intervals_of_real_trainings_hold_what_is_true_of_models_of_the_file():
-    trainings = benchmark("trainings")
+    trainings = program("benchmarks/trainings.py")
     held = {}
     for found in trainings.audits(trainings.worlds(0), files=40, more=40, seed=0):
         for (_, metric, kind), one in found.items():

@@ -1,8 +1,8 @@
 """The document: a section is written by every renderer."""
 
 import re
-from pathlib import Path
 
+from places import ROOT
 from several import several
 
 from fairaudit.cli.lines import result_lines
@@ -56,7 +56,7 @@ def test_a_brief_is_what_a_terminal_shows_of_a_section(report, monkeypatch):
 
 
 def test_the_page_on_regulations_names_sections_by_their_ids():
-    page = Path(__file__).resolve().parents[2] / "docs" / "regulations.md"
+    page = ROOT / "docs" / "regulations.md"
     rows = [line.split(" | ")[-1] for line in page.read_text("utf-8").splitlines() if "| `" in line]
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     # The last two are written where there is nothing to compare with, and where attacks were made.

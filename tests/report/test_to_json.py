@@ -9,6 +9,7 @@ from golden import assert_golden
 from handmade import built, comparison, findings
 from hypothesis import given
 from hypothesis import strategies as st
+from places import ROOT
 from refusals import refused_in_one_line
 from reports import sealed
 
@@ -21,7 +22,7 @@ from fairaudit.results.estimates import estimated
 anything = st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True))
 
 
-GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "report.json"
+GOLDEN = ROOT / "tests" / "golden" / "report.json"
 
 
 def refuse(literal):

@@ -1,10 +1,9 @@
 """From candidates to a report: a seed's figure is the expectation over what its search keeps."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from jobs import run_here
+from places import LOANS
 
 from fairaudit.analysis.measure import measure
 from fairaudit.config.options import AuditConfig
@@ -12,7 +11,6 @@ from fairaudit.data.tabular import load_dataset
 from fairaudit.metrics.within_model import record_correct, record_loss
 from fairaudit.planning.plan import make_plan
 
-LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
 N = 4
 OPTIONS = {
     "data": LOANS,

@@ -1,11 +1,11 @@
 """Candidates trained side by side are those that would be trained alone."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from jobs import seed_here
+from places import LOANS
 from torch import nn
 
 from fairaudit.config.options import AuditConfig
@@ -22,7 +22,6 @@ from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.noise import GaussianNoise
 from fairaudit.tuning.trials import divide, fit_task
 
-LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
 N = 7
 
 

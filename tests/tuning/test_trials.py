@@ -4,13 +4,13 @@ What each part of it may read, what is charged, and what catches it.
 """
 
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from changed import replace
 from jobs import run_here, seed_here
+from places import LOANS
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.split import draw_split
@@ -30,7 +30,6 @@ from fairaudit.tuning.limitations import limitations
 from fairaudit.tuning.trials import divide
 from fairaudit.tuning.validation import draw_validation, validation_groups, validation_size
 
-LOANS = Path(__file__).resolve().parents[2] / "sample_data" / "loans.parquet"
 N = 5
 
 

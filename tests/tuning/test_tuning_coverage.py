@@ -5,12 +5,11 @@ functions.
 """
 
 import sys
-from pathlib import Path
 
 import pandas as pd
 import pytest
+from places import LOANS, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = {
     "group": ("sex",),
     "label": "approved",
@@ -36,7 +35,7 @@ def excluding_zero(coverage, audits, name):
 
 
 def simulated(coverage, score_noise):
-    whole = pd.read_parquet(ROOT / "sample_data" / "loans.parquet")
+    whole = pd.read_parquet(LOANS)
     return coverage.simulated(whole, OPTIONS, AUDITS, ROWS, private=False, score_noise=score_noise)
 
 
@@ -53,7 +52,7 @@ def test_two_searches_alike_differ_in_no_group(coverage, score_noise):
 
 @pytest.mark.slow
 def test_a_cost_that_is_there_is_found(coverage):
-    whole = pd.read_parquet(ROOT / "sample_data" / "loans.parquet")
+    whole = pd.read_parquet(LOANS)
     noisy = {**OPTIONS, "noise_multiplier": 20.0}
     audits = coverage.simulated(whole, noisy, AUDITS // 2, ROWS, private=True)
     assert excluding_zero(coverage, audits, "cost of all") > AUDITS // 4
