@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
+from people import few_people
 
 import fairaudit
 from fairaudit.cli import app
@@ -24,12 +24,9 @@ QUICK = {
 }
 
 
-def people(rows=240):
-    draw = np.random.default_rng(4)
-    frame = pd.DataFrame({"x": draw.normal(size=rows), "sex": draw.choice(["F", "M"], rows)})
-    frame["y"] = (frame["x"] + draw.normal(size=rows) > 0).astype(int)
-    frame["guess"] = (frame["x"] > 0).astype(int)
-    return frame
+def people():
+    frame = few_people()
+    return frame.assign(guess=(frame["x"] > 0).astype(int))
 
 
 @pytest.fixture(scope="module")

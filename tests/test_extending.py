@@ -8,9 +8,8 @@ import re
 import sys
 from dataclasses import replace
 
-import numpy as np
-import pandas as pd
 import pytest
+from people import few_people
 from places import ROOT
 from processes import ended
 
@@ -28,12 +27,6 @@ NAME = "weighted-groups"
 QUICK = ["--group", "sex", "--label", "y", "--seeds", "1", "--epochs", "1", "--workers", "1"]
 
 
-def people(rows=240):
-    draw = np.random.default_rng(4)
-    frame = pd.DataFrame({"x": draw.normal(size=rows), "sex": draw.choice(["F", "M"], rows)})
-    return frame.assign(y=(frame["x"] + draw.normal(size=rows) > 0).astype(int))
-
-
 @pytest.fixture
 def home(tmp_path):
     """A folder of installed packages with the page's example in it, as an installer leaves it."""
@@ -43,7 +36,7 @@ def home(tmp_path):
     (packages / "weighted_groups.py").write_text(EXAMPLE, encoding="utf-8")
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: weighted-groups\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[fairaudit.methods]\n{NAME} = weighted_groups:SPEC\n")
-    people().to_csv(tmp_path / "people.csv", index=False)
+    few_people().to_csv(tmp_path / "people.csv", index=False)
     return tmp_path
 
 
@@ -158,11 +151,11 @@ FIXED["noise_multiplier"] = 1.0
 
 
 def audit(home, **given):
-    return fairaudit.run_audit(people(), out=home / "out", **FIXED, **given)
+    return fairaudit.run_audit(few_people(), out=home / "out", **FIXED, **given)
 
 
 def ids(**given):
-    return {job.arm: job.id for job in fairaudit.plan_audit(people(), **FIXED, **given).jobs}
+    return {job.arm: job.id for job in fairaudit.plan_audit(few_people(), **FIXED, **given).jobs}
 
 
 def test_a_spec_and_a_factory_serve_as_method_and_model(modules, home):

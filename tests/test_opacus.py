@@ -151,6 +151,11 @@ def parameters(model):
     return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
+def apart(one, other):
+    """The largest difference of two models' parameters."""
+    return float((parameters(one) - parameters(other)).abs().max())
+
+
 def by_engine(method, settings, name, lr):
     """The logits' probabilities and thresholds of the engine's own training, with equal numbers."""
     model, shape = model_of(name)
@@ -196,7 +201,7 @@ def test_every_way_to_per_sample_gradients_takes_the_same_steps(method, mode):
     one, other = model_of("mlp")[0], model_of("mlp")[0]
     train(private(method, one, noise_multiplier=0.5))
     train(private(method, other, noise_multiplier=0.5, mode=mode))
-    assert float((parameters(one) - parameters(other)).abs().max()) <= 1e-6
+    assert apart(one, other) <= 1e-6
 
 
 @pytest.mark.parametrize(
@@ -206,7 +211,7 @@ def test_batches_in_parts_take_the_same_steps(method, physical):
     whole, parts = model_of("mlp")[0], model_of("mlp")[0]
     one = train(private(method, whole, noise_multiplier=0.5))
     other = train(private(method, parts, noise_multiplier=0.5), physical=physical)
-    assert float((parameters(whole) - parameters(parts)).abs().max()) <= 1e-6
+    assert apart(whole, parts) <= 1e-6
     assert one.accountant == other.accountant
 
 
@@ -214,7 +219,7 @@ def test_ghost_clipping_takes_batches_in_parts_where_the_rule_asks_nothing():
     whole, parts = model_of("mlp")[0], model_of("mlp")[0]
     train(private("global", whole, mode="ghost"))
     train(private("global", parts, mode="ghost"), physical=7)
-    assert float((parameters(whole) - parameters(parts)).abs().max()) <= 1e-6
+    assert apart(whole, parts) <= 1e-6
     with pytest.raises(ConfigError, match="asks about a whole batch"):
         train(private("global-adapt", mode="ghost"), physical=7)
 
@@ -311,7 +316,7 @@ def test_a_record_that_is_not_finite_counts_as_zero(method, value):
     rest = [0, 1, 3, 4, 5]
     take(private(method, other), x[rest], y[rest], g[rest])
     assert bool(parameters(one).isfinite().all())
-    assert float((parameters(one) - parameters(other)).abs().max()) <= 1e-6
+    assert apart(one, other) <= 1e-6
 
 
 def test_ghost_clipping_refuses_a_record_that_is_not_finite():
@@ -577,9 +582,7 @@ def test_other_precisions(dtype):
     assert bool(parameters(model).isfinite().all())
     plain = model_of("mlp")[0]
     train(private("global-adapt", plain))
-    assert float((parameters(model) - parameters(plain)).abs().max()) < (
-        1e-6 if dtype == torch.float64 else 0.1
-    )
+    assert apart(model, plain) < (1e-6 if dtype == torch.float64 else 0.1)
 
 
 def test_without_a_seed_nothing_is_repeated():
@@ -598,7 +601,7 @@ def test_the_sum_of_losses_gives_the_sum_of_gradients():
     train(private("global-adapt", one, lr=0.24))
     summed = {"loss_reduction": "sum", "criterion": nn.CrossEntropyLoss(reduction="sum")}
     train(private("global-adapt", other, lr=0.01, **summed))
-    assert float((parameters(one) - parameters(other)).abs().max()) <= 1e-5
+    assert apart(one, other) <= 1e-5
 
 
 class Endless(IterableDataset):

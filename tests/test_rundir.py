@@ -26,6 +26,19 @@ def make_plan(monkeypatch):
     return importlib.import_module("toy_training").make_plan
 
 
+@pytest.fixture
+def plan(make_plan, tmp_path):
+    return make_plan(tmp_path)
+
+
+@pytest.fixture
+def begun(plan):
+    """The run directory of the plan, closed again, in which one training is finished."""
+    with open_rundir(plan) as rundir:
+        finish(rundir, plan.jobs[0].id)
+    return rundir
+
+
 def finish(rundir, job_id):
     write_result(rundir.jobs, JobResult(job_id, {"x": np.zeros(2)}, {}))
 
@@ -147,8 +160,7 @@ def test_an_output_that_cannot_be_used_is_refused_early_and_one_that_can_is_left
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_clean_waits_for_no_run(make_plan, tmp_path):
-    plan = make_plan(tmp_path)
+def test_clean_waits_for_no_run(plan):
     with open_rundir(plan) as rundir:
         finish(rundir, plan.jobs[0].id)
         with pytest.raises(OutputError, match="another run"):
@@ -170,10 +182,7 @@ def test_the_lock_dies_with_its_holder(make_plan, tmp_path):
         pass
 
 
-def test_finished_jobs_of_other_data_are_refused_and_kept(make_plan, tmp_path):
-    plan = make_plan(tmp_path)
-    with open_rundir(plan) as rundir:
-        finish(rundir, plan.jobs[0].id)
+def test_finished_jobs_of_other_data_are_refused_and_kept(make_plan, tmp_path, plan, begun):
     other = make_plan(tmp_path)
     config = other.config.model_copy(update={"data": tmp_path / "flats.csv"})
     object.__setattr__(other, "config", config)  # even of the same content
@@ -182,10 +191,7 @@ def test_finished_jobs_of_other_data_are_refused_and_kept(make_plan, tmp_path):
         assert rundir.load(plan.jobs[0].id) is not None
 
 
-def test_data_of_the_same_name_may_follow(make_plan, tmp_path):
-    plan = make_plan(tmp_path)
-    with open_rundir(plan) as rundir:
-        finish(rundir, plan.jobs[0].id)
+def test_data_of_the_same_name_may_follow(make_plan, tmp_path, plan, begun):
     with open_rundir(make_plan(tmp_path, digest="e" * 64)):
         pass
     with open_rundir(plan) as rundir:
@@ -193,8 +199,7 @@ def test_data_of_the_same_name_may_follow(make_plan, tmp_path):
     assert clean(rundir.out).trainings == 1
 
 
-def test_leftovers_of_killed_writers_are_removed_by_the_next_run(make_plan, tmp_path):
-    plan = make_plan(tmp_path)
+def test_leftovers_of_killed_writers_are_removed_by_the_next_run(plan):
     with open_rundir(plan) as rundir:
         pass
     (rundir.jobs / ".fairaudit-0123.tmp").touch()
@@ -204,8 +209,7 @@ def test_leftovers_of_killed_writers_are_removed_by_the_next_run(make_plan, tmp_
 
 
 @pytest.mark.parametrize("locked_part", [".", "jobs"])
-def test_a_read_only_output_is_refused_before_training(make_plan, tmp_path, locked_part):
-    plan = make_plan(tmp_path)
+def test_a_read_only_output_is_refused_before_training(plan, tmp_path, locked_part):
     with open_rundir(plan):
         pass
     unwritable = plan.config.out / locked_part
@@ -227,13 +231,10 @@ def test_a_read_only_output_is_refused_before_training(make_plan, tmp_path, lock
         os.seteuid(0)
 
 
-def test_a_damaged_manifest_does_not_stop_a_run(make_plan, tmp_path):
-    plan = make_plan(tmp_path)
-    with open_rundir(plan) as rundir:
-        finish(rundir, plan.jobs[0].id)
+def test_a_damaged_manifest_does_not_stop_a_run(plan, begun):
     for content in ("{", "[]", "{}"):
-        (rundir.jobs / "run.json").write_text(content)
-        with open_rundir(plan):
+        (begun.jobs / "run.json").write_text(content)
+        with open_rundir(plan) as rundir:
             assert rundir.load(plan.jobs[0].id) is not None
 
 

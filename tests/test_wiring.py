@@ -108,16 +108,18 @@ class Audit:
         recorder.claims = {arm.key: arm.privacy.event for arm in arms}
         self.jobs = {(job.arm, job.seed): job for job in made.jobs}
         self.results, self.tasks, self.observers, self.twins = {}, {}, {}, {}
-        for job in made.jobs:
-            recorder.handed.clear()
-            self.results[job.id] = run_here(self.plan, job, self.results.get(job.source_id))
-            ((task, observers),) = recorder.handed
-            self.tasks[job.arm, job.seed], self.observers[job.arm, job.seed] = task, observers
+        for place, job in self.jobs.items():
+            self.tasks[place], self.observers[place] = self.run(job)
         for place, job in self.twin_jobs.items():
-            recorder.handed.clear()
-            self.results[job.id] = run_here(self.plan, job, self.results.get(job.source_id))
-            ((self.twins[place], observers),) = recorder.handed
+            self.twins[place], observers = self.run(job)
             assert [type(observer) for observer in observers] == [FactorOfStep]
+
+    def run(self, job):
+        """Run a job; the task and the observers that its method was handed."""
+        recorder.handed.clear()
+        self.results[job.id] = run_here(self.plan, job, self.results.get(job.source_id))
+        (handed,) = recorder.handed
+        return handed
 
     def result(self, arm, seed):
         return self.results[self.jobs[arm, seed].id]

@@ -167,9 +167,13 @@ def test_one_record_moves_what_is_released_by_no_more_than_is_claimed(form, situ
     assert neighbour_law(form, situation) == set()
 
 
+def record(length, label=0, group=0, along=True):
+    return {"length": length, "along": along, "label": label, "group": group}
+
+
 OPPOSED = {
-    "batch": [{"length": 50.0, "along": True, "label": 0, "group": 0}] * 5,
-    "added": {"length": 50.0, "along": True, "label": 1, "group": 1},
+    "batch": [record(50.0)] * 5,
+    "added": record(50.0, label=1, group=1),
     "max_grad_norm": 1.0,
     "threshold_over_bound": 100.0,
     "noise_multiplier": 1.0,
@@ -183,8 +187,8 @@ OPPOSED = {
 
 ONE_LONG_AMONG_SHORT = {
     **OPPOSED,
-    "batch": [{"length": 1.0, "along": True, "label": 0, "group": 0}] * 5,
-    "added": {"length": 1000.0, "along": True, "label": 0, "group": 1},
+    "batch": [record(1.0)] * 5,
+    "added": record(1000.0, group=1),
 }
 
 
@@ -197,7 +201,7 @@ UNEVEN = {**OPPOSED, "answer": [1.0, 8.0, 0.0, 8.0, 1.0, 8.0, 2e6]}
 DEEP = {
     **OPPOSED,
     "deep": True,
-    "batch": [{"length": 3.0, "along": False, "label": i % 2, "group": i % 2} for i in range(6)],
+    "batch": [record(3.0, i % 2, i % 2, along=False) for i in range(6)],
 }
 
 
@@ -298,9 +302,7 @@ def test_a_record_that_is_not_finite_moves_no_bit_of_what_is_released(form, bad)
 @each(PRIVATE)
 def test_a_record_that_was_not_drawn_changes_nothing(form):
     """Neither the file's other records nor their number reach a step: only the frozen N does."""
-    rows = [
-        {"length": 3.0 * (i + 1), "along": False, "label": i % 2, "group": i % K} for i in range(13)
-    ]
+    rows = [record(3.0 * (i + 1), i % 2, i % K, along=False) for i in range(13)]
     steps = []
     for count in (12, 13):
         task = task_of(form, {**DEEP, "tolerance": 0.0}, pool_of(rows[:count], 3))

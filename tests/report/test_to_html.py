@@ -47,22 +47,25 @@ def handmade():
 
 
 @pytest.fixture(scope="module")
+def page(handmade):
+    return Page(handmade[1])
+
+
+@pytest.fixture(scope="module")
 def hostile():
     report = hostile_report()
     return report, to_html(report)
 
 
-def test_one_file_under_two_megabytes_that_loads_nothing(handmade):
+def test_one_file_under_two_megabytes_that_loads_nothing(handmade, page):
     _, text = handmade
     assert len(text.encode()) < LIMIT
-    page = Page(text)
     assert all(link.startswith("#") for link in page.links)
     assert not page.all("link")
 
 
-def test_the_policy_names_both_scripts_by_digest_and_allows_no_connection(handmade):
+def test_the_policy_names_both_scripts_by_digest_and_allows_no_connection(handmade, page):
     _, text = handmade
-    page = Page(text)
     policy = next(m["content"] for m in page.all("meta") if "http-equiv" in m)
     assert policy.startswith("default-src 'none';")
     assert "unsafe-eval" not in policy
@@ -72,9 +75,7 @@ def test_the_policy_names_both_scripts_by_digest_and_allows_no_connection(handma
     assert re.findall(r"'sha256-([^']+)'", policy) == digests
 
 
-def test_contents_lead_to_every_section(handmade):
-    _, text = handmade
-    page = Page(text)
+def test_contents_lead_to_every_section(page):
     anchors = {a["id"] for _, a in page.tags if "id" in a}
     assert {link.removeprefix("#") for link in page.links} <= anchors
     ids = [a["id"] for _, a in page.tags if "id" in a]
@@ -88,9 +89,7 @@ def test_every_panel_of_a_chart_has_its_place(handmade):
         assert figure.count('<div class="chart"') == len(chart.panels)
 
 
-def test_language_headings_and_table_heads_are_declared(handmade):
-    _, text = handmade
-    page = Page(text)
+def test_language_headings_and_table_heads_are_declared(page):
     assert page.all("html") == [{"lang": "en"}]
     assert len(page.all("h1")) == 1
     assert all(head.get("scope") == "col" for head in page.all("th"))

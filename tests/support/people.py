@@ -37,6 +37,13 @@ def people(seed=0, rows=ROWS):
     )
 
 
+def few_people(rows=240):
+    """A number, a group and a label that follows the number."""
+    draw = np.random.default_rng(4)
+    frame = pd.DataFrame({"x": draw.normal(size=rows), "sex": draw.choice(["F", "M"], rows)})
+    return frame.assign(y=(frame["x"] + draw.normal(size=rows) > 0).astype(int))
+
+
 OWN = """
 import torch
 from torch import nn
