@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairaudit.cli.config_template import _text, columns_file, write_template
+from fairaudit.cli.config_template import _toml_string, columns_file, write_template
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.data.encode import encode
@@ -28,7 +28,7 @@ def test_an_existing_file_is_kept_unless_forced(tmp_path):
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
 def test_any_name_is_a_toml_string(name):
-    assert tomllib.loads(f"x = {_text(name)}")["x"] == name
+    assert tomllib.loads(f"x = {_toml_string(name)}")["x"] == name
 
 
 def test_a_declaration_is_refused_until_every_placeholder_is_replaced_and_then_nothing_is_fitted(
@@ -73,6 +73,6 @@ def test_a_declaration_is_refused_until_every_placeholder_is_replaced_and_then_n
 
 def _toml(columns):
     return "\n".join(
-        f"[{_text(name)}]\n" + "\n".join(f"{key} = {json.dumps(v)}" for key, v in keys.items())
+        f"[{_toml_string(name)}]\n" + "\n".join(f"{key} = {json.dumps(v)}" for key, v in keys.items())
         for name, keys in columns.items()
     )
