@@ -51,7 +51,7 @@ class Counting:
     query_name = "count"
     query_noise_multiplier = 0.0
 
-    def __init__(self, rows_each=1):
+    def __init__(self, rows_each):
         self.rows_each = rows_each
 
     def init(self, replicates, facts):
@@ -64,20 +64,24 @@ class Counting:
         return answer
 
 
+GROUP = torch.zeros(2, 3, dtype=torch.int64)
+
+
+def counted(rows_each=1):
+    return Asking(Counting(rows_each), 2, None, ToldNoise(0.0), is_limited=True)
+
+
 def test_a_place_that_pads_a_batch_answers_no_query():
-    asking = Asking(Counting(), 2, None, ToldNoise(0.0), is_limited=True)
-    group = torch.zeros(2, 3, dtype=torch.int64)
-    asking.ask(group, group, torch.tensor([[True, True, False], [True, False, False]]))
+    asking = counted()
+    asking.ask(GROUP, GROUP, torch.tensor([[True, True, False], [True, False, False]]))
     assert asking.released.tolist() == [[2.0], [1.0]]
-    asking.ask(group, group, None)
+    asking.ask(GROUP, GROUP, None)
     assert asking.released.tolist() == [[3.0], [3.0]]
 
 
 def test_a_query_of_two_rows_for_each_record_is_refused():
-    asking = Asking(Counting(rows_each=2), 2, None, ToldNoise(0.0), is_limited=True)
-    group = torch.zeros(2, 3, dtype=torch.int64)
     with pytest.raises(PrivacyError):
-        asking.ask(group, group, None)
+        counted(rows_each=2).ask(GROUP, GROUP, None)
 
 
 class Overwriting(DpSgd):

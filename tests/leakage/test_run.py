@@ -9,11 +9,11 @@ import stat
 import numpy as np
 import pandas as pd
 import pytest
+from handmade import built
 from jobs import run_here
 from people import RECIPE, people
 
 import fairaudit
-from fairaudit.analysis.build import RunMetadata, build_report
 from fairaudit.analysis.measure import measured
 from fairaudit.audit import prepare
 from fairaudit.config.options import AuditConfig
@@ -378,10 +378,7 @@ def test_a_report_with_a_model_that_could_not_be_trained_is_partial_and_read_aga
     resolved = resolve_config({"data": table, "out": tmp_path, **ATTACK})
     results = {job.id: run_here(plan, job) for job in plan.jobs}
     findings = measured(Audit(resolved, plan, data, results, failures))
-    told = RunMetadata(
-        version="0", created_utc="", command=(), environment={}, workers=1, seconds={}
-    )
-    write_report(build_report(findings, told), tmp_path, ["json"])
+    write_report(built(findings), tmp_path, ["json"])
     assert load_report(tmp_path / "report.json").status == "partial"
     assert report.status == "complete"
 

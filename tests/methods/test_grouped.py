@@ -12,13 +12,17 @@ from fairaudit.papers.clipping import DpSgdFEsipova, DpSgdFXu, ReweightXu
 QN = 60 / 6  # of the pool and schedule of make_task
 
 
+def answered(trainer, task, answer):
+    """The rule of a form and its state after one noised answer."""
+    rule = trainer.rule(task)
+    return rule, rule.update(rule.init(1, task.facts()), torch.tensor([answer]))
+
+
 def bounds(trainer, answer, **given):
     """Bounds C_k of a form after one noised answer, [K], in units of C0."""
-    task = make_task(
-        FORM["dpsgd-f"], make_pool(groups=len(answer) // 2), **{"max_grad_norm": 0.5, **given}
-    )
-    rule = trainer.rule(task)
-    released = rule.update(rule.init(1, task.facts()), torch.tensor([answer]))
+    pool = make_pool(groups=len(answer) // 2)
+    task = make_task(FORM["dpsgd-f"], pool, **{"max_grad_norm": 0.5, **given})
+    rule, released = answered(trainer, task, answer)
     return (released.bound[0] / 0.5).tolist(), rule, released
 
 
@@ -74,8 +78,7 @@ def test_the_trace_holds_bounds_and_effective_multipliers():
 
 def weights(trainer, answer, **given):
     task = make_task(FORM["reweight"], make_pool(groups=len(answer)), **given)
-    rule = trainer.rule(task)
-    released = rule.update(rule.init(1, task.facts()), torch.tensor([answer]))
+    rule, released = answered(trainer, task, answer)
     return released.weight[0].tolist(), rule, released
 
 

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pyarrow as pa
+from places import LOANS
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Grouping
+from fairaudit.data.tabular import load_dataset
 from fairaudit.planning.plan import make_plan
 
 
@@ -49,3 +51,20 @@ def plan(**given):
 
 def keys(found):
     return [arm.key for arm in found.arms]
+
+
+def search(**given):
+    """A small search on the sample: its plan and its data."""
+    fields = {
+        "data": LOANS,
+        "group": ("sex",),
+        "seeds": 1,
+        "epochs": 2,
+        "method": ("dpsgd",),
+        "noise_multiplier": 1.0,
+        "batch_size": 512,
+        "twins": "off",
+    }
+    settled = AuditConfig(**{**fields, **given})
+    dataset = load_dataset(settled)
+    return make_plan(settled, dataset), dataset

@@ -3,33 +3,15 @@
 import numpy as np
 import pytest
 from jobs import run_here
-from places import LOANS
+from plans import search
 
 from fairaudit.analysis.measure import measure
-from fairaudit.config.options import AuditConfig
-from fairaudit.data.tabular import load_dataset
 from fairaudit.metrics.within_model import record_correct, record_loss
-from fairaudit.planning.plan import make_plan
-
-N = 4
-OPTIONS = {
-    "data": LOANS,
-    "group": ("sex",),
-    "seeds": 2,
-    "epochs": 2,
-    "method": ("dpsgd",),
-    "tune": N,
-    "noise_multiplier": 1.0,
-    "batch_size": 512,
-    "twins": "always",
-}
 
 
 @pytest.fixture(scope="module")
 def measured():
-    config = AuditConfig(**OPTIONS)
-    dataset = load_dataset(config)
-    plan = make_plan(config, dataset)
+    plan, dataset = search(tune=4, seeds=2, twins="always")
     results = {job.id: run_here(plan, job) for job in plan.every_job}
     return plan, dataset, results, measure(plan, dataset, results)
 

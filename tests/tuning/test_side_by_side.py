@@ -5,11 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 from jobs import seed_here
-from places import LOANS
+from plans import search
 from torch import nn
 
-from fairaudit.config.options import AuditConfig
-from fairaudit.data.tabular import load_dataset
 from fairaudit.engine import abreast as module
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.rules import Erm, FlatClip
@@ -18,7 +16,6 @@ from fairaudit.execution.worker import task_of
 from fairaudit.methods.base import Task
 from fairaudit.methods.dpsgd import DpSgd
 from fairaudit.methods.dpsgd_f import DpSgdF
-from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.noise import GaussianNoise
 from fairaudit.tuning.trials import divide, fit_task
 
@@ -51,21 +48,9 @@ def assert_same(together, separate):
         torch.testing.assert_close(a.parameters, b.parameters, rtol=2e-5, atol=2e-5)
 
 
-def candidates(method, **given):
+def candidates(method):
     """A method and the tasks of one seed's search on the sample."""
-    fields = {
-        "data": LOANS,
-        "group": ("sex",),
-        "seeds": 1,
-        "epochs": 4,
-        "method": ("dpsgd", method),
-        "tune": N,
-        "noise_multiplier": 1.0,
-        "batch_size": 512,
-        "twins": "off",
-    }
-    config = AuditConfig(**{**fields, **given})
-    plan = make_plan(config, load_dataset(config))
+    plan, _ = search(tune=N, epochs=4, method=("dpsgd", method))
     job = next(job for job in plan.jobs if job.arm == method)
     prepared = seed_here(plan, 0)
     arm = plan.arm(method)

@@ -11,6 +11,7 @@ import pytest
 from changed import replace
 from jobs import run_here, seed_here
 from places import LOANS
+from plans import search
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.split import draw_split
@@ -22,7 +23,6 @@ from fairaudit.execution.worker import task_of
 from fairaudit.methods import teachers
 from fairaudit.methods.spec import Guarantee
 from fairaudit.metrics.within_model import record_correct
-from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.events import Gaussian
 from fairaudit.privacy.selection import Selection
 from fairaudit.tuning import measure, trials
@@ -34,19 +34,7 @@ N = 5
 
 
 def planned(**given):
-    fields = {
-        "data": LOANS,
-        "group": ("sex",),
-        "seeds": 1,
-        "epochs": 2,
-        "method": ("dpsgd",),
-        "tune": N,
-        "noise_multiplier": 1.0,
-        "batch_size": 512,
-        "twins": "off",
-    }
-    config = AuditConfig(**{**fields, **given})
-    return make_plan(config, load_dataset(config))
+    return search(**{"tune": N, **given})[0]
 
 
 def result_of(plan, arm="dpsgd"):
