@@ -73,6 +73,7 @@ def test_a_declaration_is_refused_until_every_placeholder_is_replaced_and_then_n
 
 def _toml(columns):
     return "\n".join(
-        f"[{_toml_string(name)}]\n" + "\n".join(f"{key} = {json.dumps(v)}" for key, v in keys.items())
+        f"[{_toml_string(name)}]\n"
+        + "\n".join(f"{key} = {json.dumps(v)}" for key, v in keys.items())
         for name, keys in columns.items()
     )

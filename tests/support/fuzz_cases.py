@@ -182,7 +182,9 @@ def complaint(kind, seed, folder):
     arguments = KINDS[kind](random.Random(f"{kind} {seed}"), folder)
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.TextIOWrapper(io.BytesIO(), "utf-8")
     # The log of a bug would be lost with the folder of the case; its traceback is what is wanted.
-    shown = mock.patch.object(app, "_write_bug_log", lambda error: "".join(traceback.format_exception(error)))
+    shown = mock.patch.object(
+        app, "_write_bug_log", lambda error: "".join(traceback.format_exception(error))
+    )
     with shown, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = app.main(arguments)
     err.flush()
