@@ -376,6 +376,14 @@ def _guarantee_targets(
                 reason = ""
             elif claimed is None:
                 reason = "the trainer claims none"
+            # At a larger delta an epsilon is smaller, so it says nothing of the one asked for.
+            is_looser = (facts.claim.delta or 0) > facts.claim.asked_delta
+            if value is not None and is_looser and rule.metric.key == "epsilon":
+                value = None
+                reason = (
+                    f"claimed at delta {facts.claim.delta:g}, which is more than the "
+                    f"{facts.claim.asked_delta:g} asked for"
+                )
         exact = Interval(value=value, low=value, high=value)
         yield Target(key, "", "", "", TargetReading(exact, reason=reason))
 

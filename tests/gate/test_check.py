@@ -14,6 +14,7 @@ from fairaudit.gate.joint_interval import Variances
 from fairaudit.gate.judge import judge
 from fairaudit.gate.targets import Target, TargetReading
 from fairaudit.methods.catalog import Guarantee
+from fairaudit.report.facts import ClaimFacts
 from fairaudit.report.verdicts import verdicts
 from fairaudit.results.estimates import Interval
 
@@ -324,6 +325,15 @@ def test_an_epsilon_that_rests_on_a_module_is_judged_where_the_module_is_trusted
         assert outcomes == {"dpsgd": "inconclusive", "global": "pass"}
         assert status.value in gate.reason
     assert check(report, rules, trust_module=True).outcome == trusted
+
+
+@pytest.mark.parametrize(("delta", "expected"), [(1e-6, "pass"), (0.9, "inconclusive")])
+def test_a_claim_at_a_larger_delta_than_asked_says_nothing_of_epsilon(delta, expected):
+    words = dict.fromkeys(("unit", "neighbouring", "accountant"), "")
+    claim = ClaimFacts(asked_delta=1e-6, epsilon=3, delta=delta, **words, trainings=1, claiming=1)
+    made = arm("dpsgd", privacy=replace(privacy(), claim=claim))
+    report = report_of(comparison("dpsgd"), arms=(arm("sgd", reference=None), made))
+    assert outcome(report, "epsilon > 3", trust_claims=True) == expected
 
 
 def test_an_arm_that_only_checks_the_audit_is_judged_only_by_name():
