@@ -7,6 +7,7 @@ candidate's weight is the probability that the search keeps it.
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
+from fairaudit.metrics.intervals import among
 from fairaudit.report.facts import ArmFacts, Study
 from fairaudit.report.findings import Finding
 from fairaudit.report.model import Report
@@ -142,16 +143,17 @@ def findings(report: Report) -> Iterator[Finding]:
 def raised_losses(tuned: Tuned) -> Iterator[Finding]:
     """A finding for each arm whose tuned loss over all rows is higher than at the default setting.
 
-    A search is scored by accuracy, and a higher loss may not show there.
+    A search is scored by accuracy, and a higher loss may not show there. The arms share one 5 %.
     """
     raised = set()  # arms that have a finding already, by another grouping's comparison
+    n_arms = len({gain.reference for gain in tuned.gains})
     for gain in tuned.gains:
         by_loss = gain.overall.estimates.get(RISK)
         if by_loss is None or by_loss.value is None or by_loss.ends is None:
             continue
-        least, most = by_loss.ends
-        # What searching gained in loss is below 0, with its whole interval.
-        if most < 0 and gain.reference not in raised:
+        least, most = among(by_loss, n_arms).ends or by_loss.ends
+        # What searching gained in loss is below 0, with its whole interval, on enough test rows.
+        if most < 0 and RISK not in gain.overall.ungated and gain.reference not in raised:
             raised.add(gain.reference)
             yield Finding(
                 code="search_raised_loss",
