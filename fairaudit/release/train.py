@@ -18,6 +18,7 @@ from fairaudit import __version__
 from fairaudit.capabilities import part_of
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import SplitOptions
+from fairaudit.data.column import CategoryColumn
 from fairaudit.data.dataset import Dataset, Int64, Split
 from fairaudit.data.public import share_inputs
 from fairaudit.engine.devices import CPU, find_device
@@ -138,15 +139,23 @@ def train_for_release(plan: ReleasePlan) -> Trained:
             resized=config.resize is not None,
             pixel_range=config.pixel_range,
         )
+    columns = prepared.encoded.columns
+    if not plan.encodes_records:  # fitted to public rows, while levels are listed from all rows
+        columns = tuple(
+            column.without_unseen()
+            if isinstance(column, CategoryColumn) and not column.declared
+            else column
+            for column in columns
+        )
     recipe = ReleaseRecipe(
         fairaudit=__version__,
         label=plan.dataset.label,
         classes=plan.dataset.classes,
         label_type=plan.dataset.label_type,
-        columns=prepared.encoded.columns,
+        columns=columns,
         images=images,
         model=make,
-        fitted=tuple(line for column in prepared.encoded.columns for line in column.learned),
+        fitted=tuple(line for column in columns for line in column.learned),
     )
     probabilities = on_test(model, prepared, 1)[0]
     return Trained(

@@ -68,6 +68,16 @@ def test_predictions_equal_trainings_own_on_the_rows_that_it_held_out(made, meth
     assert {spec.name for spec in RELEASED} == {method for method, _ in EVERY}
 
 
+def test_a_text_that_only_private_rows_have_is_not_released(made, tmp_path):
+    pool = tmp_path / "pool.parquet"
+    people().replace("pirate", "cook").to_parquet(pool)
+    given = {"noise_multiplier": None, "epsilon": [8.0], "columns": None, "public_data": pool}
+    folder, _, trained = made("pate-hard", **given)
+    assert "pirate" not in (folder / "recipe.json").read_text()
+    found = load_model(folder).predict_proba(people())
+    assert np.abs(found[trained.test] - trained.probabilities).max() <= 1e-6
+
+
 RELEASED = [
     spec
     for spec in catalog().values()
