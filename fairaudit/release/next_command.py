@@ -36,6 +36,9 @@ def next_command(report: Report, path: str, arm: str = "") -> str:
     # Nothing was trained, or columns were not declared, so something is learned from rows.
     if report.training is None or report.data.fitted:
         return ""
+    contrast = report.config["contrast"].value
+    if isinstance(contrast, dict) and not contrast.keys().isdisjoint(report.data.features):
+        return ""  # predictions would read such a feature as it was before
     # Neither controls, which read another arm's series, nor self-checks ("#" in the key).
     trained = [
         candidate

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import OF_OTHER_CODE, AuditConfig
 from fairaudit.data.dataset import Dataset
-from fairaudit.data.naming import quoted
+from fairaudit.data.naming import listed, quoted
 from fairaudit.data.public import pool_size, share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, GateFailed, PrivacyError, Undecided
@@ -144,6 +144,13 @@ def plan_release(request: Request) -> ReleasePlan:
     config = _config(report, audited, request)
     refuse_other_factory(config.model, request.model)
     dataset = load_dataset(config)
+    contrasted = [name for name in dataset.features.column_names if name in config.contrast]
+    if contrasted:
+        raise ConfigError(
+            f"--contrast changed {listed(contrasted)}, a feature: predictions would read it as it "
+            "was before",
+            hint="write the two values into a column of the data, and audit without --contrast",
+        )
     if dataset.digest != report.data.sha256:
         if not request.despite_change:
             raise ConfigError(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from intoto import STATEMENT
 from jsonschema import Draft202012Validator
-from people import people
+from people import TOLD, people
 from safetensors.numpy import load_file
 from scipy.stats import binom, t
 
@@ -27,6 +27,7 @@ from fairaudit.methods.catalog import Guarantee
 from fairaudit.privacy.streams import from_operating_system
 from fairaudit.release.held_out import accuracies, prediction_interval
 from fairaudit.release.model_folder import write_folder
+from fairaudit.release.next_command import next_command
 from fairaudit.release.planned import Request, plan_release
 from fairaudit.release.train import coin_split, release, train_for_release, write_model
 from fairaudit.report.load import load_report
@@ -205,6 +206,15 @@ def test_what_has_no_established_guarantee_is_refused(audited):
             plan_release(wish)
     with pytest.raises(ConfigError, match="dpsgd was not audited"):
         plan_release(Request(path, "dpsgd"))
+
+
+def test_a_feature_that_was_contrasted_is_refused(audited):
+    path = audited(contrast={"job": "cook"}, columns=None)
+    with pytest.raises(ConfigError, match="--contrast"):
+        plan_release(Request(path, "dpsgd", fitted=True))
+    declared = {"job": {"kind": "category", "categories": ["cook", "not cook"]}}
+    path = audited(contrast={"job": "cook"}, columns={"columns": {**TOLD, **declared}})
+    assert not next_command(load_report(path), "r.json")
 
 
 def test_one_epsilon_of_a_sweep_is_named(audited):
