@@ -93,9 +93,17 @@ class ReleasePlan:
     def encodes_records(self) -> bool:
         """Whether scales and levels may be learned from the table's own records, without privacy.
 
-        A student pool is half of its test rows, unless ``--public-data`` holds public ones.
+        A method without a student pool learns them from training rows; one with a pool, from that.
         """
-        return not self.by_pool or self.config.public_data is None
+        return not self.by_pool or self.has_own_pool
+
+    @property
+    def has_own_pool(self) -> bool:
+        """Whether the table's own test rows, half of them or more, are the student pool.
+
+        Epsilon does not cover them. With ``--public-data`` the pool is that file.
+        """
+        return self.by_pool and self.config.public_data is None
 
 
 def plan_release(request: Request) -> ReleasePlan:

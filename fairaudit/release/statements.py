@@ -28,6 +28,10 @@ _ROW = (
 _TRAINING_ROW = (
     "one training row of the file (features, group and label), as its split column has it"
 )
+_OF_TEACHERS = (
+    "one row of the file (features, group and label) that a coin of its own lets train a teacher; "
+    "no row of the student pool"
+)
 NEIGHBOURING = "add or remove one row"
 
 _CHOSEN = "method, epsilon and settings, chosen by looking at an audit of these data"
@@ -119,10 +123,12 @@ def privacy_statement(
 
 
 def _unit(plan: ReleasePlan) -> str:
-    """What epsilon is about, in words: a row of the file; with a given split, a training row."""
-    if plan.dataset.split is None:
-        return _ROW
-    return _TRAINING_ROW
+    """What epsilon is about, in words: a row of the file, or only one that trains."""
+    if plan.dataset.split is not None:
+        return _TRAINING_ROW
+    if plan.has_own_pool:
+        return _OF_TEACHERS
+    return _ROW
 
 
 def _json(event: PrivacyEvent) -> JsonValue:
@@ -133,6 +139,11 @@ def _json(event: PrivacyEvent) -> JsonValue:
 def not_covered(plan: ReleasePlan, recipe: ReleaseRecipe) -> Iterator[str]:
     """What epsilon does not cover, as phrases for the list in ``privacy.json`` and in the card."""
     yield from find(plan.arm.method).unprotected
+    if plan.has_own_pool:
+        yield (
+            "the rows of the file that chance puts into the student pool: half or more of those "
+            "that train no teacher"
+        )
     if recipe.fitted and plan.encodes_records:
         yield "preprocessing fitted on rows of the table, listed under fitted_without_privacy"
     if plan.config.balance:

@@ -351,6 +351,8 @@ def test_scales_of_a_pool_of_test_rows_are_accepted_by_name_and_stated(audited, 
     write_model(choice, train_for_release(choice), tmp_path / "model")
     stated = json.loads((tmp_path / "model" / "privacy.json").read_text())
     assert len(stated["fitted_without_privacy"]) >= len(choice.dataset.features.column_names)
+    assert "chance puts into the student pool" in " ".join(stated["not_covered"])
+    assert "no row of the student pool" in stated["unit"]
     assert "Accepted: " in (tmp_path / "model" / "MODEL_CARD.md").read_text()
 
 
