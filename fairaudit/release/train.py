@@ -21,6 +21,7 @@ from fairaudit.config.options import SplitOptions
 from fairaudit.data.column import CategoryColumn
 from fairaudit.data.dataset import Dataset, Int64, Split
 from fairaudit.data.public import share_inputs
+from fairaudit.data.split import group_counts
 from fairaudit.engine.devices import CPU, find_device
 from fairaudit.engine.isolation import PerRecord
 from fairaudit.engine.stacked import DEFAULT_BUDGET
@@ -172,7 +173,8 @@ def coin_split(dataset: Dataset, options: SplitOptions) -> Split:
 
     So epsilon covers a row of the file, and not only one of a training set that was drawn with
     regard to the others. A split that the data bring stays. The options ``balance`` and ``keep``
-    are coins, too; the rates of ``balance`` follow from the groups' sizes, which count as public.
+    are coins, too; the rates of ``balance`` follow from the groups' sizes (with such a split, on
+    each side of it), which count as public.
     """
     coins = numpy_stream(0, "split", "release")
     grouping = dataset.groupings[0]
@@ -183,10 +185,17 @@ def coin_split(dataset: Dataset, options: SplitOptions) -> Split:
     # ``chosen`` rows train or test; of those that train ``keep`` leaves some out.
     chosen = np.ones(dataset.n_rows, np.bool_)
     if options.balance:
-        sizes = np.bincount(grouping.groups, minlength=len(grouping.names)).astype(np.float64)
-        named = np.arange(len(sizes)) != (-1 if grouping.missing is None else grouping.missing)
-        rates = np.where(named, sizes[named].min() / np.maximum(sizes, 1.0), 0.0)
-        chosen = coins.random(dataset.n_rows) < rates[grouping.groups]
+        named = np.ones(len(grouping.names), np.bool_)
+        if grouping.missing is not None:
+            named[grouping.missing] = False
+        # As in an audit: all rows together, or each side of a split that the data bring.
+        sides = [chosen] if dataset.split is None else [is_test, ~is_test]
+        rates = np.zeros(dataset.n_rows)
+        for side in sides:
+            sizes = group_counts(dataset, side)
+            of_group = np.where(named, sizes[named].min() / np.maximum(sizes, 1), 0.0)
+            rates[side] = of_group[grouping.groups[side]]
+        chosen = coins.random(dataset.n_rows) < rates
     keep = np.array([options.keep.get(name, 1.0) for name in grouping.names])
     kept = coins.random(dataset.n_rows) < keep[grouping.groups]
     return Split(0, np.flatnonzero(chosen & ~is_test & kept), np.flatnonzero(chosen & is_test))

@@ -331,6 +331,12 @@ def test_kept_and_balanced_rows_are_coins_with_the_rates_that_were_asked_for(aud
     for k in (0, 1):
         taken = sum(int((groups[split.train] == k).sum()) for split in splits)
         assert abs(taken - 200 * 0.8 * min(of_group)) < 5 * np.sqrt(200 * 0.8 * max(of_group))
+    is_test = (groups == 0) & (np.arange(len(groups)) % 9 > 0)  # few of F train
+    given = replace(kept.dataset, split=is_test.astype(np.int64))
+    with from_operating_system():
+        rows = coin_split(given, balanced.split).train
+    few = int((~is_test & (groups == 0)).sum())
+    assert (groups[rows] == 1).sum() < 3 * few == 3 * (groups[rows] == 0).sum()
 
 
 def test_a_split_that_the_data_bring_stays(audited, tmp_path):
