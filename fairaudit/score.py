@@ -111,7 +111,7 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
         },
         dataset=scored.dataset,
         arms={name: len(models) for name, models in arms.items() if models},
-        comparisons=measure_scored(scored),
+        comparisons=measure_scored(scored, shared.suppress_below),
     )
     seconds = {"scoring": time.perf_counter() - started}
     report = build_score_report(
@@ -122,7 +122,7 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
     return write_report(report, shared.out, shared.format)
 
 
-def measure_scored(scored: Scored) -> tuple[Measured, ...]:
+def measure_scored(scored: Scored, suppressed_below: int = 0) -> tuple[Measured, ...]:
     """Compare given predictions by every grouping: costs against the baseline.
 
     Without a baseline the models are measured by themselves.
@@ -134,7 +134,7 @@ def measure_scored(scored: Scored) -> tuple[Measured, ...]:
         estimand = ONE_MODEL
     comparisons = []
     for grouping in dataset.groupings:
-        on = Evaluation(dataset.labels, grouping, outcome, estimand)
+        on = Evaluation(dataset.labels, grouping, outcome, estimand, suppressed_below)
         private = _predictions(scored.predictions, scored.rows, grouping)
         if scored.baseline:
             baseline = _predictions(scored.baseline, scored.rows, grouping)

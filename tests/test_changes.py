@@ -65,8 +65,14 @@ def test_other_data_are_refused_unless_allowed():
     assert compare_reports(report_of(), other, other_data=True).same_data is False
 
 
-@pytest.mark.parametrize("change", [{"column": "hired"}, {"positive": "0"}, {"favourable": "0"}])
+MORE_CLASSES = [*report_of().data.label.classes, report_of().data.label.classes[0]]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"column": "hired"}, {"positive": "0"}, {"favourable": "0"}, {"classes": MORE_CLASSES}],
+)
 def test_another_label_is_refused_always(change):
     label = report_of().data.label.model_copy(update=change)
-    with pytest.raises(ConfigError, match="different labels"):
+    with pytest.raises(ConfigError, match="different"):
         compare_reports(report_of(), of_other(report_of(), label=label), other_data=True)

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from pydantic import JsonValue
 
 from fairaudit.analysis.build import RunMetadata, from_notice
@@ -21,6 +20,7 @@ from fairaudit.data.dataset import Dataset
 from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
 from fairaudit.methods.spec import Guarantee
+from fairaudit.metrics.registry import within_model
 from fairaudit.report.conditions import with_findings
 from fairaudit.report.facts import (
     ArmFacts,
@@ -33,7 +33,7 @@ from fairaudit.report.facts import (
 )
 from fairaudit.report.measured import Diagnostics, SklearnBaseline
 from fairaudit.report.model import Report
-from fairaudit.results.estimates import Measured
+from fairaudit.results.estimates import Comparison, Measured
 from fairaudit.results.jobs import NUMERICS_VERSION, job_id
 
 NOT_STATED = "none stated: predictions were given, and how they were made is not known"
@@ -83,7 +83,8 @@ def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
                 unpredicted=lacking,
             )
         )
-    compared, changed = family(shown)
+    lone = () if len(results.arms) > 1 else tuple(spec.name for spec in within_model())
+    compared, changed = family(shown, lone)
     keys = list(results.arms)
     columns = [results.settings["y_pred"], results.settings["baseline_pred"]]
     arms = tuple(
@@ -159,19 +160,20 @@ def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
             }
         ),
         warnings=tuple(map(from_notice, dataset.notices)),
-        limitations=_limitations(results),
+        limitations=_limitations(results, compared),
         timing=dict(metadata.seconds),
     )
     return with_findings(report)
 
 
-def _limitations(results: ScoreResults) -> tuple[Limitation, ...]:
+def _limitations(results: ScoreResults, shown: Sequence[Comparison]) -> tuple[Limitation, ...]:
     """What figures on given predictions do not say: a code and a sentence for each limitation."""
     counts = set(results.arms.values())
     texts = [("report_not_private", REPORT_NOT_DP), ("test_rows", _TEST_ROWS)]
     if counts == {1}:
         texts.append(("one_model", _ONE_MODEL))
-    smallest = min(int(np.bincount(g.groups).min()) for g in results.dataset.groupings)
+    sizes = [group.n_test for one in shown for group in one.by_group if group.n_test]
+    smallest = min(sizes, default=0)  # of the groups that are shown
     gaps = sum(len(comparison.gaps) for comparison in results.comparisons)
     limits = (
         f"{numbered(max(counts), 'model')} per method; "

@@ -166,10 +166,11 @@ def _gap_claims(
     ]
     pairs = [gap for gap in gaps if gap.kind == "pair"]
     rivals = len(pairs)
-    if not pairs:
-        pairs = [gap for gap in gaps if gap.kind == "max"]
+    if all(gap.named for gap in pairs):  # none, or none but the named: the largest is the others'
+        largest = [gap for gap in gaps if gap.kind == "max"]
         groups = len([group for group in comparison.by_group if group.n_test])
-        rivals = len(pairs) * groups * (groups - 1) // 2
+        rivals = len(largest) * groups * (groups - 1) // 2
+        pairs = [*largest, *pairs]  # where the largest is a named pair, that has its own share
     claims = {}
     for gap in pairs:
         if gap.gated:  # a pair that gates may not read claims nothing, but counts among the rivals
@@ -330,7 +331,7 @@ def _with_one_answer(group: GroupMeasure, doubtful: Sequence[ClassShare]) -> Gro
     all_but_one = max(1, classes - 1)
     is_one_answer = lost >= all_but_one
     could_be_one_answer = len(shares) >= all_but_one
-    if cost.value is None:
+    if cost.ends is None:  # also where a seed lacks the group
         answer = undefined(cost.reason, "ratio", cost.n_test)
     elif could_be_one_answer and not is_one_answer:
         rows = max((share.rows_needed or 0 for share in shares), default=0)

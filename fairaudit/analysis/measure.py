@@ -79,7 +79,7 @@ def measure(
             )
             for arm in plan.arms
         }
-        shared = evaluation(dataset, grouping)
+        shared = evaluation(dataset, grouping, plan.config.suppress_below)
         if plan.config.is_one_draw:  # synthetic training rows were drawn once: no other drawing
             shared = replace(shared, estimand=ONE_MODEL)
         for arm in plan.arms:
@@ -107,14 +107,14 @@ def measure(
     return tuple(comparisons)
 
 
-def evaluation(dataset: Dataset, grouping: Grouping) -> Evaluation:
+def evaluation(dataset: Dataset, grouping: Grouping, suppressed_below: int) -> Evaluation:
     """What all comparisons by a grouping are measured on: labels, groups, classes, estimand.
 
     The estimand says whether the split was given with the data or is another at each seed.
     """
     outcome = LabelOutcome(len(dataset.classes), dataset.positive, dataset.favourable)
     estimand = SEVERAL_SPLITS if dataset.split is None else FIXED_SPLIT
-    return Evaluation(dataset.labels, grouping, outcome, estimand)
+    return Evaluation(dataset.labels, grouping, outcome, estimand, suppressed_below)
 
 
 def _twins(

@@ -186,7 +186,7 @@ def arm_lines(plan: Plan) -> Iterator[str]:
 
 def result_lines(report: Report) -> Iterator[str]:
     """The report in short, as a terminal shows it; one line where no method finished a seed."""
-    if not report.costs:
+    if not any(compared.overall.n_test for compared in report.comparisons):
         yield "No method has a finished seed: nothing could be compared."
         return
     yield from to_lines(document(report))

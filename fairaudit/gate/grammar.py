@@ -195,6 +195,11 @@ def parse_rule(text: str) -> GateRule:
         # A guarantee is of the whole method: for it even a column without groups is an error.
         if len(group.names) > most or metric.kind == "arm":
             raise ConfigError(f"{rule}: {metric.name} {why}")
+    if group is not None and group.grouping == ALL_ROWS and (group.names or metric.kind == "gap"):
+        raise ConfigError(
+            f"{rule}: @{ALL_ROWS} is all rows together, which have no groups",
+            hint="write @COLUMN=GROUP, or leave it out for every grouping",
+        )
     number = _number(
         " ".join(tokens[place + 1 :]),
         metric,

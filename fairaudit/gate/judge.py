@@ -121,6 +121,12 @@ def refuse_other_label(before: Report, after: Report) -> None:
                 f"the reports are about different labels: {what} {was!r} and {now!r}",
                 hint="compare reports of the same label",
             )
+    was, now = ([one.name for one in label.classes] for label in (earlier, later))
+    if was != now and max(len(was), len(now)) > 2:  # rates of one class go by its place
+        raise ConfigError(
+            f"the reports are about different classes: {was} and {now}",
+            hint="compare reports of the same classes",
+        )
 
 
 def _difference(a: float | None, b: float | None) -> float | None:

@@ -282,15 +282,15 @@ def _arms(rule: GateRule, report: Report) -> set[str]:
     A method whose settings were searched stands for its tuned arm; the way beside the search is
     meant only by its own key.
     """
+    compared = {arm.key for arm in report.arms if arm.reference is not None}
+    # An arm measured against another private arm is a check of the audit, not a result.
+    checks = {arm.key for arm in report.arms if arm.reference in compared}
     if rule.arm:
         forms = vocabulary_of(report).arms_of(rule)
         if rule.arm in forms:
             return {rule.arm}
         tuned = forms & report.privacy.keys()  # it holds the audit's arms, without the ways
-        return tuned or forms
-    compared = {arm.key for arm in report.arms if arm.reference is not None}
-    # An arm measured against another private arm is a check of the audit, not a result.
-    checks = {arm.key for arm in report.arms if arm.reference in compared}
+        return (tuned or forms) - checks or forms
     # Without any such arm, as where one model's predictions were given, all are meant.
     return (compared - checks) or {arm.key for arm in report.arms}
 
@@ -397,6 +397,11 @@ def _comparison_targets(
     reason.
     """
     if rule.metric.kind != "group":
+        if not rule.groups:
+            for group in comparison.by_group:
+                note = comparison.note_on(group)
+                if note and group.unpredicted == 0:
+                    left_out[f"{comparison.grouping} = {group.group}: {note}"] = None
         yield _gap_target(rule, comparison)
         return
     if rule.is_overall:

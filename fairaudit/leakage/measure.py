@@ -60,7 +60,7 @@ def measure_leakage(
             trained = []
             for done in by_arm:
                 trained.append([done[seed] for seed in seeds])
-            measured.append(_measure_arm(arm, grouping, trained))
+            measured.append(_measure_arm(arm, grouping, trained, plan.config.suppress_below))
     return tuple(measured)
 
 
@@ -68,6 +68,7 @@ def _measure_arm(
     arm: Arm,
     grouping: Grouping,
     trained: Sequence[Sequence[JobResult]],
+    suppressed_below: int,
 ) -> Measured:
     """How well the attack does on one arm, by group, beside the arm's reference if it has one.
 
@@ -75,6 +76,7 @@ def _measure_arm(
         arm: The attacked arm.
         grouping: Groups of the file's rows.
         trained: Results of the arm, one of each seed, and those of its reference if it has one.
+        suppressed_below: Groups of fewer rows are hidden and compared with no other.
     """
     n_seeds = len(trained[0])
     if n_seeds < LEAST_TARGETS:
@@ -101,7 +103,13 @@ def _measure_arm(
         groups,
         len(grouping.names),
     )
-    cut = GroupSelection(grouping.names, grouping.missing, records.count(), n_seeds)
+    cut = GroupSelection(
+        grouping.names,
+        grouping.missing,
+        records.count(),
+        n_seeds,
+        suppressed_below=suppressed_below,
+    )
     measures, members_of_all = [], 0.0
     for k in range(len(cut.names)):
         members = float(attacks[0].member[:, groups == k].sum(axis=1).mean())

@@ -73,12 +73,14 @@ class Evaluation:
         estimand: :data:`FIXED_SPLIT`, :data:`SEVERAL_SPLITS`, or :data:`ONE_MODEL` where one model
             is what is measured and not how such models are trained; then the intervals are over
             test records alone.
+        suppressed_below: A group of fewer test records is hidden, so compared with no other.
     """
 
     labels: Int64
     grouping: Grouping
     outcome: LabelOutcome
     estimand: str
+    suppressed_below: int = 0
 
     def records(self, predictions: Sequence[Predictions]) -> EvaluatedRecords:
         """Index the records that were tested at any seed, sorted by group.
@@ -107,6 +109,7 @@ class Evaluation:
             records.count(),
             seeds,
             is_one,
+            self.suppressed_below,
         )
 
 

@@ -67,6 +67,7 @@ class GroupSelection:
         counts: Distinct test records, ``[K + 1]``, the last over all.
         n_seeds: Seeds measured.
         one_model: Whether one model is what is measured, so that one seed is enough.
+        suppressed_below: A group of fewer test records is hidden, so compared with no other.
     """
 
     names: tuple[str, ...]
@@ -74,6 +75,7 @@ class GroupSelection:
     counts: Int64
     n_seeds: int
     one_model: bool = False
+    suppressed_below: int = 0
 
     def too_few(self, k: int) -> str:
         """Why group k is left out of the largest gap and of gates, or ""; never for all rows, K."""
@@ -84,6 +86,8 @@ class GroupSelection:
             return "rows without a group"
         if not n:
             return f"group {self.names[k]!r} has no test records"
+        if n < self.suppressed_below:
+            return f"suppressed: fewer than {numbered(self.suppressed_below, 'test row')}"
         if n < LEAST_RECORDS:
             return (
                 f"group {self.names[k]!r} has {numbered(n, 'test record')}; {LEAST_RECORDS} are "

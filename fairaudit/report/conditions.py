@@ -33,7 +33,7 @@ from fairaudit.report.main_gap import (
 from fairaudit.report.model import Report
 from fairaudit.report.parts import Split, split_cost, split_gap
 from fairaudit.report.phrases import advice, phrases, said
-from fairaudit.report.safe_names import group_text
+from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.verdicts import severity
 from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
 
@@ -205,7 +205,8 @@ def _gap_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
         gap = detected_gap(comparison, metric)
         if gap is not None:
             gaps.append(gap)
-        gaps += [named for named in named_gaps(comparison, metric) if named is not gap]
+        told = () if gap is None else {gap.a, gap.b}
+        gaps += [g for g in named_gaps(comparison, metric) if {g.a, g.b} != told]
     detected = [gap for gap in gaps if is_detected(gap)]
     detected.sort(  # rates, which people know, before losses
         key=lambda gap: (spec_of(gap.metric).unit != "fraction", -abs(gap.signed.value or 0.0))
@@ -227,6 +228,8 @@ def _gap_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
             )
     if detected:
         return
+    small = [plain(group.group) for group in comparison.by_group if comparison.note_on(group)]
+    aside = f" ({', '.join(small[:3])} aside)" if small else ""
     for metric in measures(comparison):
         gap = main_gap(comparison, metric)
         if gap is None:
@@ -251,6 +254,7 @@ def _gap_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
             (),
             size,
             report=report,
+            reason=aside,
         )
         least_found, bound = gap.minimum_detectable, gap.size.high
         # A gap above the bound is excluded already, so that "would have found it" is no news.
@@ -573,7 +577,7 @@ def _bare_number(value: float | None) -> Interval:
 
 def _advice_for(report: Report, arm: ArmFacts) -> Advice | None:
     """The advice for an arm, the same beside all of its findings; None where no option helps."""
-    knob = _knob_for(report, arm)
+    knob = None if report.training is None else _knob_for(report, arm)
     if knob is None:
         return None
     return advice(knob, arm)

@@ -6,6 +6,7 @@ them. A gap is detected if its interval excludes zero beside all others that the
 measure is a cost, or of several classes the cost for one of them, as ``tpr_cost[2]``.
 """
 
+import math
 from collections.abc import Sequence
 
 from fairaudit.metrics.registry import METRICS, costs, part_of, spec_of
@@ -30,7 +31,9 @@ def main_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
             pairs.append(gap)
         elif gap.metric == metric and gap.kind == "max":
             largest = gap
-    if len(pairs) == 1:
+    # Of one class's rates among many groups a report holds only the pairs that were named.
+    is_one_of_many = bool(pairs) and pairs[0].named and len(comparison.by_group) > 2
+    if len(pairs) == 1 and (largest is None or not is_one_of_many):
         return pairs[0]
     return largest
 
@@ -50,11 +53,10 @@ def detected_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
     """
     pairs = [gap for gap in comparison.gaps if gap.metric == metric and gap.kind == "pair"]
     pairs.sort(key=lambda gap: -abs(gap.signed.value or 0.0))
-    for gap in (
-        main_gap(comparison, metric),
-        *named_gaps(comparison, metric),
-        *pairs,
-    ):
+    main = main_gap(comparison, metric)
+    # Where the largest gap is that of a named pair, the pair stands for it with its own interval.
+    twins = [gap for gap in pairs if gap.named and main and {gap.a, gap.b} == {main.a, main.b}]
+    for gap in (*twins, main, *named_gaps(comparison, metric), *pairs):
         if gap is not None and is_detected(gap):
             return gap
     return None
@@ -186,7 +188,7 @@ def measures(comparison: Comparison) -> list[str]:
         detected = [gap.metric for gap in defined if detected_gap(comparison, gap.metric)]
         widest = max(
             defined,
-            key=lambda gap: gap.size.high or 0.0,
+            key=lambda gap: math.inf if gap.size.high is None else gap.size.high,
             default=None,
         )
         if not detected and widest is not None:
@@ -233,6 +235,9 @@ def measure_text(metric: str, label: LabelFacts) -> str:
     # Where nobody said which class people want, it is not called selected.
     if "favourable" in spec.needs and label.is_assumed:
         return f"share predicted {label.favourable}"
+    is_other_class = label.favourable not in (None, label.positive)
+    if is_other_class and "positive" in spec.needs and "favourable" not in spec.needs:
+        return f"recall of {label.favourable}"
     return spec.words.partition(" (")[0]
 
 

@@ -21,6 +21,9 @@ def group_text(grouping: str, group: str) -> str:
     says_nothing = group.lower() in _BARE or not any(map(str.isalpha, group))
     if group and grouping and says_nothing:
         return f"{plain(grouping)} = {plain(group)}"
+    if len(group) > NAME_LIMIT:  # names of crossed groups often differ at their end alone
+        half = NAME_LIMIT // 2
+        return plain(f"{group[: half - 1]}…{group[-half:]}")
     return plain(group)
 
 

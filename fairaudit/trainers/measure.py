@@ -139,7 +139,7 @@ def _behind(arm: Arm, audit: Audit) -> Interval | None:
     None where the interval's lower end is below ``BEHIND``, or there is no interval.
     """
     own, ours = (predictions(audit.plan, key, 0, audit.results) for key in (arm.key, REFERENCE))
-    shared = evaluation(audit.dataset, audit.dataset.groupings[0])
+    shared = evaluation(audit.dataset, audit.dataset.groupings[0], audit.plan.config.suppress_below)
     compared = compare(shared, arm.key, REFERENCE, own, ours)
     lacking = compared.overall.estimates.get("privacy_cost")
     if lacking is None or lacking.low is None or lacking.low < BEHIND:

@@ -82,7 +82,7 @@ def measure_gains(
     """
     gains = []
     for number, grouping in enumerate(dataset.groupings):
-        shared = evaluation(dataset, grouping)
+        shared = evaluation(dataset, grouping, plan.config.suppress_below)
         for arm in plan.arms:
             default = predictions(plan.beside[DEFAULT], arm.key, number, results)
             tuned = on_rows_of(default, predictions(plan, arm.key, number, results))

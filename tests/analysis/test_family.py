@@ -1,5 +1,7 @@
 """What a report asserts, among all methods, groups, pairs and measures together."""
 
+from functools import partial
+
 import pytest
 from changed import replace
 from handmade import comparison, estimate, gap
@@ -8,6 +10,7 @@ from scipy import stats
 from fairaudit.analysis.build_measured import disclosed
 from fairaudit.analysis.family import family
 from fairaudit.metrics.intervals import among
+from fairaudit.report.main_gap import main_gap
 from fairaudit.results.estimates import ClassShare
 
 CHANGED = ("fpr", "auc", "precision", "calibration_error")
@@ -171,6 +174,25 @@ def test_a_class_is_lost_by_the_interval_that_holds_for_all_together():
     assert answers["M"].value is answers["X"].value is None
     # Half an interval is .7 per cent too wide, so 1.4 per cent more rows (a share is left over).
     assert 382 < one.doubtful[1].rows_needed < 1.1 * 382
+
+
+def test_a_group_that_a_seed_lacks_has_not_kept_its_answers():
+    made = arm("one", {})
+    lacking = [
+        replace(group, estimates={**group.estimates, "privacy_cost": estimate(0.1)})
+        for group in made.by_group
+    ]
+    (one,) = family([replace(made, by_group=tuple(lacking))]).comparisons
+    assert {group.value("one_answer") for group in one.by_group} == {None}
+
+
+def test_a_named_pair_does_not_hide_the_largest_gap():
+    """Of one class's rates among many groups a report holds the named pairs and the largest."""
+    of_class = partial(gap, metric="tpr_cost[2]")
+    gaps = (of_class("F", "M", 0.0, named=True), of_class("X", "F", 1.0, kind="max"))
+    (one,) = family([replace(arm("one", {}), gaps=gaps)]).comparisons
+    largest = main_gap(one, "tpr_cost[2]")
+    assert (largest.a, largest.detected, largest.size.low > 0.9) == ("X", True, True)
 
 
 def paying(key, **costs):

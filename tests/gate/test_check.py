@@ -219,10 +219,11 @@ def test_a_group_that_is_too_small_is_left_out_and_named_unless_a_rule_asks_for_
     small = with_measure(
         comparison(), "F", gated=False, reason="group 'F' has 7 test records; 30 are needed"
     )
-    gate = gates(report_of(small), "accuracy < 0.5")[0]
+    gate, of_gap = gates(report_of(small), "accuracy < 0.5", "privacy_cost_gap > 0.5")
     assert gate.outcome == "pass"
     assert places(gate) == [("global-adapt", "sex", "M")]
     assert gate.left_out == ("sex = F: group 'F' has 7 test records; 30 are needed",)
+    assert of_gap.left_out == gate.left_out
     asked = gates(report_of(small), "accuracy@sex=F < 0.5")[0]
     assert asked.outcome == "inconclusive"
     assert "7 test records" in asked.reason

@@ -68,7 +68,8 @@ def test_every_part_of_a_rule_is_read(text, metric, limit, differing):
         *("train.accuracy > 0.05", "change.accuracy > 0.05", "accuracy[1] > 0.1"),
         *("epsilon@sex=F > 3", "privacy_cost_mean_gap > 0", "tpr_gap@sex=a,b,c > 0.7"),
         *("accuracy@sex=F,,M > 0.7", "accuracy@sex= > 0.7", "accuracy@ > 0.7", "accuracy: > 0.7"),
-        *("accuracy@sex=F=M > 0.7", "accuracy@sex=F@M > 0.7"),
+        *("accuracy@sex=F=M > 0.7", "accuracy@sex=F@M > 0.7", "accuracy@overall=F > 0.7"),
+        "accuracy_gap@overall > 0.7",
         *("accuracy@never married > 0.7", 'accuracy@"sex > 0.7'),
     ],
 )

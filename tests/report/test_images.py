@@ -85,6 +85,7 @@ def test_the_summary_names_a_named_pair_beside_the_largest_gap():
     assert told == [
         ("privacy_cost", ("8", "1"), pytest.approx(0.29)),
         ("privacy_cost", ("8", "2"), pytest.approx(0.28)),
+        ("excess_risk", ("8", "1"), pytest.approx(1.6)),
         ("excess_risk", ("8", "2"), pytest.approx(1.5)),
     ]
     assert any(

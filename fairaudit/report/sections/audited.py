@@ -126,7 +126,7 @@ def _rows(report: Report) -> Iterator[str]:
 def _split(data: DataFacts) -> Iterator[str]:
     """Lines on the data: how rows were split, duplicate rows, inputs of the model."""
     if data.duplicate_rows is None:  # predictions were given, so there are no features
-        yield f"Every row ({data.rows:,}) is a test row of every model"
+        yield f"Every one of {data.rows:,} rows is a test row of each model that predicts it"
         return
     split = data.split
     origin = "drawn per seed, stratified by group and class"
