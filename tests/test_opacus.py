@@ -276,16 +276,17 @@ def first_batch(seed):
     return next(iter(PoissonBatches(numpy_stream(seed, "sampling", "shared"), 4, 4, ahead=False)))
 
 
-def test_gradients_of_two_passes_are_not_added_up():
+@pytest.mark.parametrize("another", [lambda x, y, loss: loss(x, y), lambda x, *_: x.sum()])
+def test_gradients_of_two_passes_are_not_added_up(another):
     x, y, _ = records()
     model, optimizer, loss, _ = private(mode="ghost")
     optimizer._batches.dealt.append(RECORDS)
     loss(model(x), y).backward()
     with pytest.raises(ConfigError, match="second backward"):
-        loss(model(x), y).backward()
-    model, optimizer, loss, _ = private(mode="ghost")
-    with pytest.raises(ConfigError, match="without factors"):
-        optimizer.step()
+        another(model(x), y, loss).backward()
+    for refused in (optimizer, private(mode="ghost")[1]):
+        with pytest.raises(ConfigError, match="without factors"):
+            refused.step()
 
 
 def test_a_batch_that_broke_off_reaches_no_other():

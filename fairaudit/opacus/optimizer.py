@@ -396,15 +396,10 @@ class GhostOptimizer(RuleOptimizer):
         Opacus asks for them between its two backward passes.
 
         Raises:
-            ConfigError: Two backward passes for one step; a part of a batch for a rule that asks
-                about it.
+            ConfigError: A part of a batch, for a rule that asks about it.
             TrainingError: A gradient that is not finite: a factor cannot leave its record out.
         """
         last = not self._check_skip_next_step(pop_next=False)
-        if self._made:
-            raise ConfigError(
-                "a second backward pass before a step", hint="call optimizer.step() after each"
-            )
         if not last and self._rule.part.query_noise_multiplier is not None:
             raise ConfigError(
                 f"{self.arm.method} asks about a whole batch, and ghost clipping sees a part of it",
@@ -426,6 +421,21 @@ class GhostOptimizer(RuleOptimizer):
             )
         self._made = True
         return factor[0]
+
+    def arrived(self, *, is_scaled: bool) -> None:
+        """A gradient arrived at a parameter; one that would join the scaled sums is refused.
+
+        Args:
+            is_scaled: Whether it is of the criterion's second pass, whose gradients are scaled.
+
+        Raises:
+            ConfigError: A second backward pass before the step, of any loss.
+        """
+        if self._made and not is_scaled:
+            self._made = False  # a step that comes all the same is refused, too
+            raise ConfigError(
+                "a second backward pass before a step", hint="call optimizer.step() after each"
+            )
 
     def _forget(self) -> None:
         """Drop what is left of a batch that broke off, its factors too."""

@@ -179,6 +179,10 @@ def make_private(
         ghost = DPLossFastGradientClipping(
             wrapped, private, copy.deepcopy(criterion), loss_reduction
         )
+        for p in private.params:  # Opacus puts its hooks off for the second pass alone
+            p.register_post_accumulate_grad_hook(
+                lambda _: private.arrived(is_scaled=not wrapped.hooks_enabled)
+            )
     checked = CheckedCriterion(criterion, ghost, loss_reduction, private.passed)
     return wrapped, private, checked, dealt
 
