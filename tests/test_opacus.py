@@ -327,6 +327,13 @@ def test_ghost_clipping_refuses_a_record_that_is_not_finite():
         take(private(mode="ghost"), x, y, g)
 
 
+@pytest.mark.parametrize("x", [records((2, WIDTH))[0], records()[0].bfloat16()])
+def test_ghost_clipping_refuses_what_it_would_take_wrong_norms_of(x):
+    model = nn.Sequential(nn.Linear(WIDTH, CLASSES), nn.Flatten()).to(x.dtype)
+    with pytest.raises(ConfigError, match="ghost clipping"):
+        take(private(model=model, mode="ghost"), x, *records()[1:])
+
+
 @pytest.mark.parametrize(
     ("method", "target", "given"),
     [

@@ -396,9 +396,14 @@ class GhostOptimizer(RuleOptimizer):
         Opacus asks for them between its two backward passes.
 
         Raises:
-            ConfigError: A part of a batch, for a rule that asks about it.
+            ConfigError: A part of a batch, for a rule that asks about it; norms in half precision.
             TrainingError: A gradient that is not finite: a factor cannot leave its record out.
         """
+        if any(p._norm_sample.dtype.itemsize < 4 for p in self.params):  # as under autocast, too
+            raise ConfigError(
+                "ghost clipping would take norms in half precision, and round them down",
+                hint="use grad_sample_mode='hooks', or float32",
+            )
         last = not self._check_skip_next_step(pop_next=False)
         if not last and self._rule.part.query_noise_multiplier is not None:
             raise ConfigError(
