@@ -5,7 +5,7 @@ of the same arms at default settings, beside a search), or a *study* (trainings 
 as those for membership attacks). Neither changes the plan's own jobs.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
@@ -222,7 +222,13 @@ def make_plan(
     notices = list(plan.notices)
     for study_plan in beside.values():
         notices += study_plan.notices
-    plan = replace(plan, beside=beside, notices=tuple(notices))
+    studies = [study for study in beside.values() if study.study]
+    released = plan.training.epsilon_if_all_released
+    if studies:
+        delta = plan.training.delta
+        released = _epsilon_of_everything(plan.arms, config.seeds, delta, studies)
+    training = plan.training.model_copy(update={"epsilon_if_all_released": released})
+    plan = replace(plan, training=training, beside=beside, notices=tuple(notices))
     if config.twins == "always":
         return plan.splitting([arm.key for arm in plan.arms])
     return plan
@@ -378,26 +384,31 @@ def _epsilon_of_everything(
     arms: tuple[Arm, ...],
     seeds: int,
     delta: float,
+    studies: Iterable[Plan] = (),
 ) -> float | None:
-    """Epsilon of publishing every private model of the audit; None where that is not accounted for.
+    """Epsilon of publishing every private model of the audit and of its studies.
 
-    That is so without a private arm and with a search. Arms of one seed whose first repeat trains
-    on the same Poisson samples make one joint release per step; all other runs have samples of
-    their own and compose.
+    None where that is not accounted for: without a private arm and with a search. Arms of one seed
+    whose first repeat trains on the same Poisson samples make one joint release per step; all other
+    runs have samples of their own and compose.
     """
-    private = [(arm, arm.privacy.event) for arm in arms if arm.privacy.event is not None]
-    # The k-th candidates of all arms train on the same samples, but a search is charged as a whole
-    # and not by steps: there is no joint event of several searches.
-    if not private or any(arm.search for arm in arms):
-        return None
-    shared = [e for arm, e in private if arm.shares_samples and isinstance(e, SampledGaussian)]
-    runs: list[tuple[PrivacyEvent, int]] = [(joint(shared), seeds)] if shared else []
-    for arm, event in private:
-        # Runs with samples of their own: the first repeat of an arm that shares is in the joint.
-        alone = (arm.repeats - arm.shares_samples) * seeds
-        if alone:
-            runs.append((event, alone))
-    return composed_epsilon(runs, delta)
+    runs: list[tuple[PrivacyEvent, int]] = []
+    for trained, n_seeds in ((arms, seeds), *((plan.arms, plan.config.seeds) for plan in studies)):
+        # The k-th candidates of all arms train on the same samples, but a search is charged as a
+        # whole and not by steps: there is no joint event of several searches.
+        if any(arm.search for arm in trained):
+            return None
+        private = [(arm, arm.privacy.event) for arm in trained if arm.privacy.event is not None]
+        shared = [e for arm, e in private if arm.shares_samples and isinstance(e, SampledGaussian)]
+        if shared:
+            runs.append((joint(shared), n_seeds))
+        for arm, event in private:
+            # Runs with samples of their own: the first repeat of an arm that shares is in the
+            # joint.
+            alone = (arm.repeats - arm.shares_samples) * n_seeds
+            if alone:
+                runs.append((event, alone))
+    return composed_epsilon(runs, delta) if runs else None
 
 
 def _notices(numbers: SettingsResolver, arms: tuple[Arm, ...]) -> Iterator[Notice]:

@@ -178,7 +178,8 @@ class Training(Schedule):
         delta: Of every epsilon.
         seeds, repeats: As asked for.
         rules: Setting -> the rule that set it.
-        epsilon_if_all_released: PLD epsilon of releasing every private model of the audit, or None.
+        epsilon_if_all_released: PLD epsilon of releasing every private model of the audit and its
+            studies, or None.
         unit, neighbouring: What one epsilon is about.
         accountant: The library that every epsilon was computed by.
     """

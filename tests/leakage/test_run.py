@@ -135,6 +135,8 @@ def test_the_plan_is_of_half_the_rows_at_the_audits_epsilon(table):
     assert (half.training.n_public, half.config.leakage_seeds, len(half.jobs)) == (200, 8, 16)
     assert plan.training.n_public == 320
     assert half.training.delta == plan.training.delta
+    released = [part.training.epsilon_if_all_released for part in (half, plan)]
+    assert released[0] < released[1]  # the attacked models are counted, too
     own, audited = half.arm("dpsgd"), plan.arm("dpsgd")
     assert own.privacy.headline == pytest.approx(2.0, abs=0.01)
     assert own.settings["noise_multiplier"] != audited.settings["noise_multiplier"]
