@@ -175,20 +175,39 @@ def check_outputs(
 
 
 def digest(name: str, module: nn.Module) -> str:
-    """Hash a user's model: the code behind it, its layers, and the values that it starts from.
+    """Hash a user's model: the code behind it, its layers, its attributes and its start.
 
-    It enters the identity of a job, so that a changed model trains anew.
+    It enters the identity of a job, so that a changed model trains anew. Of attributes it has
+    tensors and plain values (see :func:`_is_plain`): what else there is has no stable text.
     """
     # Where the factory is, and every class of layer that is not PyTorch's.
     modules = {name.partition(":")[0], *(type(layer).__module__ for layer in module.modules())}
     code = code_digest({path for path in modules if not path.startswith("torch.")})
     content = hashlib.sha256(f"{name}\n{module}\n{code}\n".encode())
-    for key, value in [*module.named_parameters(), *module.named_buffers()]:
+    values = [*module.named_parameters(), *module.named_buffers()]
+    of_every_module = vars(nn.Module()).keys()
+    for path, part in module.named_modules():
+        for key in sorted(vars(part).keys() - of_every_module):
+            value = getattr(part, key)
+            if isinstance(value, Tensor):
+                values.append((f"{path}.{key}", value))
+            elif _is_plain(value):
+                content.update(f"{path}.{key} {value!r}\n".encode())
+    for key, value in values:
         content.update(f"{key} {tuple(value.shape)} {value.requires_grad}\n".encode())
         content.update(
             value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
         )
     return content.hexdigest()
+
+
+def _is_plain(value: object) -> bool:
+    """Whether it is a number, a text, None, or a tuple, list or dict of these."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, [*value, *value.values()]))
+    if isinstance(value, tuple | list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, int | float | str)
 
 
 def _user_error(problem: str, error: BaseException, hint: str) -> ConfigError:

@@ -78,6 +78,10 @@ def test_the_digest_follows_architecture_start_and_code(tmp_path, monkeypatch):
     before = digest("x", model)
     model.outer.requires_grad_(False)
     assert digest("x", model) != before
+    made = []
+    for model.k in ((1.0, [None]), {"a": 2}, torch.ones(1), torch.zeros(1)):
+        made.append(digest("x", model))
+    assert len({before, *made}) == 5
     write_module(tmp_path / "by_digest.py", "def net(s, c): return nn.Linear(s[0], c)")
     monkeypatch.syspath_prepend(str(tmp_path))
     made = own_model("by_digest:net", (2,), 2)
