@@ -294,6 +294,7 @@ def plan_trainings(
             model=sizes.model,
             parameters=facts.parameters,
             gradients=facts.gradients,
+            own_model=facts.digest,
             delta=delta,
             seeds=config.seeds,
             repeats=config.repeats,

@@ -305,12 +305,19 @@ def _arm(
     So a report that was edited, or that another version made, promises nothing here.
 
     Raises:
-        ConfigError: Its guarantee or its settings are not those of the report, or a number lies out
-            of its range.
+        ConfigError: Its guarantee or its settings are not those of the report, a number lies out
+            of its range, or the user's own model changed since the audit.
     """
     has_own_code = False
     if is_factory(config.model):
-        has_own_code = bool(examine(config, share_inputs(dataset, config)).outside)
+        facts = examine(config, share_inputs(dataset, config))
+        if facts.digest != training.own_model:
+            raise ConfigError(
+                f"the model of {config.model} is not what was audited: its code, its layers or the "
+                "values that it starts from changed",
+                hint="audit it, or put back the code that was audited",
+            )
+        has_own_code = bool(facts.outside)
     sizes = PublicSizes(
         training.n_public,
         max(1, dataset.n_raw_inputs),

@@ -175,6 +175,8 @@ class Training(Schedule):
         model: Resolved model name.
         parameters: None where it depends on how a seed's table is encoded.
         gradients: Which engine gives each record's gradient.
+        own_model: sha256 of a user's own model: its code, layers and the values that it starts
+            from; "" for a built-in one.
         delta: Of every epsilon.
         seeds, repeats: As asked for.
         rules: Setting -> the rule that set it.
@@ -187,6 +189,7 @@ class Training(Schedule):
     model: str
     parameters: int | None
     gradients: str
+    own_model: str
     delta: float
     seeds: int
     repeats: int

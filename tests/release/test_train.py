@@ -217,6 +217,15 @@ def test_a_feature_that_was_contrasted_is_refused(audited):
     assert not next_command(load_report(path), "r.json")
 
 
+def test_a_model_of_ones_own_that_changed_since_is_refused(audited, own_model):
+    given = {"model": "own_release_toy:make"}
+    request = Request(audited(**given), "dpsgd", **given)
+    assert plan_release(request).overrides == ()
+    own_model.write_text(own_model.read_text() + "# changed")
+    with pytest.raises(ConfigError, match="not what was audited"):
+        plan_release(request)
+
+
 def test_one_epsilon_of_a_sweep_is_named(audited):
     path = audited(epsilon=[2.0, 4.0], noise_multiplier=None)
     with pytest.raises(ConfigError, match="several epsilons"):

@@ -84,6 +84,7 @@ def training(**kept):
         model="logistic",
         parameters=None,
         gradients="the layer table",
+        own_model="",
         delta=1e-6,
         seeds=SEEDS,
         repeats=1,
