@@ -295,6 +295,7 @@ def plan_trainings(
             parameters=facts.parameters,
             gradients=facts.gradients,
             own_model=facts.digest,
+            public_data=pool_digest(config),
             delta=delta,
             seeds=config.seeds,
             repeats=config.repeats,
@@ -321,7 +322,6 @@ def _jobs(plan: Plan) -> tuple[Job, ...]:
     # An option whose type has no mark (`Effect`) changes trainings as it stands. Those that only
     # plan a training enter by what the plan made of them, below; the rest change none.
     data = config.model_dump(mode="json", exclude=marked(type(config), *Effect))
-    pool = pool_digest(config)
     code = {modules: code_digest(modules) for modules in set(map(_modules, plan.arms))}
     outside = {}
     for arm in plan.arms:
@@ -347,8 +347,8 @@ def _jobs(plan: Plan) -> tuple[Job, ...]:
                 "repeats": arm.repeats,
                 "source": source,
             }
-            if Need.PUBLIC_POOL in spec.needs and pool:
-                identity["pool"] = pool
+            if Need.PUBLIC_POOL in spec.needs and training.public_data:
+                identity["pool"] = training.public_data
             if plan.study:
                 identity["study"] = plan.study
             if plan.model_facts.digest:

@@ -10,7 +10,7 @@ from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import OF_OTHER_CODE, AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.naming import listed, quoted
-from fairaudit.data.public import pool_size, share_inputs
+from fairaudit.data.public import pool_digest, pool_size, share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, GateFailed, PrivacyError, Undecided
 from fairaudit.execution.model_check import examine
@@ -74,6 +74,7 @@ class ReleasePlan:
         report: The audit's.
         report_sha256: Digest of the report's file.
         overrides: Options, as ``--despite-gates``, without which this would have been refused.
+        pool_sha256: Digest of ``--public-data``; None where the method does not learn from it.
     """
 
     config: AuditConfig
@@ -83,6 +84,7 @@ class ReleasePlan:
     report: Report
     report_sha256: str
     overrides: tuple[str, ...] = ()
+    pool_sha256: str | None = None
 
     @property
     def by_pool(self) -> bool:
@@ -159,23 +161,10 @@ def plan_release(request: Request) -> ReleasePlan:
             "was before",
             hint="write the two values into a column of the data, and audit without --contrast",
         )
-    if dataset.digest != report.data.sha256:
-        if not request.despite_change:
-            raise ConfigError(
-                f"{dataset.name} is not what was audited: sha256 {dataset.digest[:8]}…, "
-                f"in the report {report.data.sha256[:8]}…",
-                hint="audit it, or train on it all the same with --despite-change, which the "
-                "evidence says",
-            )
-        # Classes, columns and groups are public names; other ones are no data for this model.
-        expected = [[c.name for c in report.data.label.classes], list(report.data.features)]
-        expected += [[group.name for group in facts.groups] for facts in report.data.groupings]
-        names = [dataset.classes, dataset.features.column_names]
-        names += [grouping.names for grouping in dataset.groupings]
-        if expected != list(map(list, names)):
-            raise ConfigError(
-                "classes, columns or groups are not those of the audit", hint="audit these data"
-            )
+    pool = None  # sha256 of --public-data, if the method learns from it
+    if Need.PUBLIC_POOL in find(audited.method).needs:
+        pool = pool_digest(config)
+    if _is_other_data(report, request, dataset, pool):
         overrides.append("--despite-change")
     plan = ReleasePlan(
         config,
@@ -184,6 +173,7 @@ def plan_release(request: Request) -> ReleasePlan:
         report.training,
         report,
         hashlib.sha256(content).hexdigest(),
+        pool_sha256=pool,
     )
     # Undeclared columns are scaled by rows of the table; images by nothing, public ones by theirs.
     fitted = set(dataset.features.column_names) - set(dataset.declared)
@@ -216,6 +206,49 @@ def refuse_other_factory(model: str, named: str | None) -> None:
         )
     if named is not None and named != model:
         raise ConfigError(f"the model is of {quoted(model)}, not of {quoted(named)}")
+
+
+def _is_other_data(
+    report: Report,
+    request: Request,
+    dataset: Dataset,
+    pool: str | None,
+) -> bool:
+    """Whether the data are other than the audited ones, which the request must allow.
+
+    Args:
+        report: Of the audit.
+        request: Whether other data are allowed.
+        dataset: The data now.
+        pool: sha256 of ``--public-data`` now; None where the method does not learn from it.
+
+    Raises:
+        ConfigError: They are not allowed, or have other classes, columns or groups.
+    """
+    assert report.training is not None
+    read = [(dataset.name, dataset.digest, report.data.sha256)]
+    if pool is not None:
+        read.append(("--public-data", pool, report.training.public_data or "none"))
+    changed = [file for file in read if file[1] != file[2]]
+    if not changed:
+        return False
+    if not request.despite_change:
+        name, now, then = changed[0]
+        raise ConfigError(
+            f"{name} is not what was audited: sha256 {now[:8]}…, in the report {then[:8]}…",
+            hint="audit it, or train on it all the same with --despite-change, which the "
+            "evidence says",
+        )
+    # Classes, columns and groups are public names; other ones are no data for this model.
+    expected = [[c.name for c in report.data.label.classes], list(report.data.features)]
+    expected += [[group.name for group in facts.groups] for facts in report.data.groupings]
+    names = [dataset.classes, dataset.features.column_names]
+    names += [grouping.names for grouping in dataset.groupings]
+    if expected != list(map(list, names)):
+        raise ConfigError(
+            "classes, columns or groups are not those of the audit", hint="audit these data"
+        )
+    return True
 
 
 def _audited(report: Report, request: Request) -> ArmFacts:

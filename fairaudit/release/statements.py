@@ -207,13 +207,20 @@ def evidence(plan: ReleasePlan, files: Mapping[str, bytes]) -> dict[str, JsonVal
         "name": "audited data",
         "digest": {"sha256": report.data.sha256},
     }
+    configuration: list[JsonValue] = [audit, audited, training]
+    if plan.pool_sha256 is not None:
+        public: dict[str, JsonValue] = {
+            "name": "public data",
+            "digest": {"sha256": plan.pool_sha256},
+        }
+        configuration.append(public)
     return {
         "_type": STATEMENT,
         "subject": subject,
         "predicateType": TEST_RESULT,
         "predicate": {
             "result": result,
-            "configuration": [audit, audited, training],
+            "configuration": configuration,
             "passedTests": tests["pass"],
             "warnedTests": tests["inconclusive"],
             "failedTests": tests["fail"],

@@ -177,6 +177,7 @@ class Training(Schedule):
         gradients: Which engine gives each record's gradient.
         own_model: sha256 of a user's own model: its code, layers and the values that it starts
             from; "" for a built-in one.
+        public_data: sha256 of ``--public-data``; None without it.
         delta: Of every epsilon.
         seeds, repeats: As asked for.
         rules: Setting -> the rule that set it.
@@ -190,6 +191,7 @@ class Training(Schedule):
     parameters: int | None
     gradients: str
     own_model: str
+    public_data: str | None
     delta: float
     seeds: int
     repeats: int

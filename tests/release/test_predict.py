@@ -72,10 +72,14 @@ def test_a_text_that_only_private_rows_have_is_not_released(made, tmp_path):
     pool = tmp_path / "pool.parquet"
     people().replace("pirate", "cook").to_parquet(pool)
     given = {"noise_multiplier": None, "epsilon": [8.0], "columns": None, "public_data": pool}
-    folder, _, trained = made("pate-hard", **given)
+    folder, choice, trained = made("pate-hard", **given)
     assert "pirate" not in (folder / "recipe.json").read_text()
     found = load_model(folder).predict_proba(people())
     assert np.abs(found[trained.test] - trained.probabilities).max() <= 1e-6
+    assert choice.pool_sha256 in (folder / "evidence.json").read_text()
+    people(seed=1).to_parquet(pool)
+    with pytest.raises(ConfigError, match="--public-data is not what was audited"):
+        made("pate-hard", **given)
 
 
 RELEASED = [

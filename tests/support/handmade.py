@@ -85,6 +85,7 @@ def training(**kept):
         parameters=None,
         gradients="the layer table",
         own_model="",
+        public_data=None,
         delta=1e-6,
         seeds=SEEDS,
         repeats=1,
