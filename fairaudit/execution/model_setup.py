@@ -72,7 +72,7 @@ def fresh_model(
     """
     if is_factory(name):
         with global_stream(stream):
-            made: nn.Module = own_model(name, shape, classes)
+            made: nn.Module = own_model(name, shape, classes).float()
     else:
         made = make_model(
             name,

@@ -59,5 +59,5 @@ class Own(nn.Module):
         return self.out((x @ self.turn) * self.scale)
 
 def make(shape, classes):
-    return Own(shape[0], classes)
+    return Own(shape[0], classes).double()  # the program makes it float32
 """
