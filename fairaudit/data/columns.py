@@ -101,7 +101,7 @@ def kind_of(arrow_type: pa.DataType) -> Kind:
 
 
 def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice, ...]]:
-    """Bring every column to a plain type; empty text, NaN and infinities become missing.
+    """Bring every column to a plain type; blank text, NaN and infinities become missing.
 
     Returns:
         The table of the columns that can be used; column -> reason for those left out; a notice of
@@ -116,7 +116,7 @@ def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice
             dropped[name] = NOT_TEXT
             continue
         if pa.types.is_large_string(column.type):
-            column = _blanked(column, pc.equal(column, ""))
+            column = _blanked(column, pc.equal(pc.utf8_trim_whitespace(column), ""))
         if pa.types.is_floating(column.type):
             beyond = pc.greater(pc.abs(column), LARGEST)
             if pc.any(beyond).as_py():

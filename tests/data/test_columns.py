@@ -47,8 +47,8 @@ def test_bytes_that_are_not_text_are_left_out_with_a_reason():
     assert dropped == {"x": "bytes that are not text"}
 
 
-def test_empty_text_nan_and_numbers_without_a_square_are_missing_and_the_last_are_said():
-    columns = {"x": ["a", ""], "y": [np.nan, 2.0], "z": [-np.inf, 1.0], "w": [1e101, 1.0]}
+def test_blank_text_nan_and_numbers_without_a_square_are_missing_and_the_last_are_said():
+    columns = {"x": ["a", " "], "y": [np.nan, 2.0], "z": [-np.inf, 1.0], "w": [1e101, 1.0]}
     table, _, notices = plain_table(pa.table(columns))
     assert [column.null_count for column in table.columns] == [1] * 4
     assert [n.code for n in notices] == ["infinities"]
