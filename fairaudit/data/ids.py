@@ -3,6 +3,8 @@
 A model could learn rows by heart from them, and groups by them would hold a row each.
 """
 
+import re
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -56,6 +58,8 @@ def looks_like_id(name: str, codes: Codes, rows: int) -> bool:
         codes: Its values.
         rows: How many rows there are.
     """
+    if re.fullmatch(r"__index_level_\d+__", name):  # pandas' number or name of each row
+        return True
     counts = codes.counts()
     present, distinct = int(counts.sum()), int((counts > 0).sum())
     if distinct < 2 or pa.types.is_boolean(codes.values.type):

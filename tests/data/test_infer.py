@@ -21,6 +21,7 @@ def test_hostile_names_are_shown_short_and_on_one_line():
         ("number", [(7 + 7919 * i) % 1_000_003 for i in range(1_200)], True),
         ("number", [(7 + 7919 * i) % 1_000_003 for i in range(1_200)] + [7], False),
         ("who", [f"name {i}" for i in range(100)], True),
+        ("__index_level_0__", [i % 9 for i in range(100)], True),  # of pandas
         ("visit_id", [i % 3 for i in range(100)], False),
         ("person_id", [i // 2 for i in range(100)], True),
         ("key", [2**63 - 1 - i for i in range(1_200)], True),  # beyond what a float64 tells apart
