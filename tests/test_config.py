@@ -48,12 +48,15 @@ def test_variables_carry_lists_and_tables(tmp_path):
         "FAIRAUDIT_METHOD": "dpsgd, global",
         "FAIRAUDIT_KEEP": "F=0.5",
         "FAIRAUDIT_SETTINGS": "global.threshold=7",
+        "FAIRAUDIT_BIN": "age=18,30,pay=q4",
+        "FAIRAUDIT_CONTRAST": "age=<=25",
         "FAIRAUDIT_INTERSECT": "true",
     }
     config = resolve(tmp_path, environment).config
     assert config.method == ("dpsgd", "global")
     assert config.keep == {"F": 0.5}
     assert config.settings == {"global": {"threshold": 7.0}}
+    assert (config.bin, config.contrast) == ({"age": "18,30", "pay": "q4"}, {"age": "<=25"})
     assert config.intersect is True
 
 
@@ -68,6 +71,8 @@ def test_dashes_and_single_values_are_accepted_in_files(tmp_path):
     [
         ("epochz = 3", "unknown key 'epochz' in fairaudit.toml (did you mean 'epochs'?)"),
         ("epochs = 'ten'", "epochs = 'ten' (fairaudit.toml) does not fit"),
+        ("epochs = true", "epochs = true in fairaudit.toml"),
+        ("epsilon = [3, true]", "epsilon = true in fairaudit.toml"),
         ("epochs = 0", "epochs = 0 (fairaudit.toml) does not fit"),
         ("missing = 'dropp'", "'impute', 'drop' or 'error'"),
         ("format = ['jsn']", "format = 'jsn' (fairaudit.toml) does not fit"),

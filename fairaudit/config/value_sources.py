@@ -202,6 +202,8 @@ def merge_layers(layers: Sequence[OptionLayer]) -> ResolvedConfig:
 def parse_pairs(parts: Sequence[str], name: str) -> dict[str, str]:
     """``["a=1", "b=2"]`` as a mapping; the last ``=`` separates, so names may contain one.
 
+    Of a contrast it is the first, for a value may be ``<=25``.
+
     ``name``: the option's field, for the message.
 
     Raises:
@@ -209,7 +211,8 @@ def parse_pairs(parts: Sequence[str], name: str) -> dict[str, str]:
     """
     pairs: dict[str, str] = {}
     for part in parts:
-        key, sign, value = part.rpartition("=")
+        divided = part.partition if name == "contrast" else part.rpartition
+        key, sign, value = divided("=")
         if not sign or not key.strip():
             raise ConfigError(f"{option_name(name)} needs NAME=VALUE, got {_shown(part)}")
         pairs[key.strip()] = value.strip()
@@ -280,7 +283,8 @@ def _layer(origin: str, given: Mapping[str, object]) -> OptionLayer:
     A single value of a field that holds several becomes a list of one.
 
     Raises:
-        ConfigError: A key is unknown, or epsilon and noise_multiplier are both set.
+        ConfigError: A key is unknown, a number or a text is said to be true or false, or epsilon
+            and noise_multiplier are both set.
     """
     values: dict[str, object] = {}
     for key, value in given.items():
@@ -289,6 +293,10 @@ def _layer(origin: str, given: Mapping[str, object]) -> OptionLayer:
             raise ConfigError(
                 f"unknown key {_shown(key)} in {origin}", hint=did_you_mean(name, _DEFAULTS)
             )
+        parts = value if isinstance(value, list | tuple) else [value]
+        truths = [str(part).lower() for part in parts if isinstance(part, bool)]
+        if truths and not isinstance(_DEFAULTS[name], bool):
+            raise ConfigError(f"{key} = {truths[0]} in {origin}: it is no option of true or false")
         is_single = isinstance(_DEFAULTS[name], tuple) and isinstance(value, str | int | float)
         values[name] = [value] if is_single else value
     if "epsilon" in values and "noise_multiplier" in values:
@@ -318,7 +326,8 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, object]:
             raise ConfigError(f"unknown variable {variable} in the environment", hint=hint)
         values[name] = text
         if isinstance(_DEFAULTS[name], dict):
-            pairs = parse_pairs(text.split(","), name)
+            # Only a comma before NAME= separates: a value may hold others, as 18,30 does.
+            pairs = parse_pairs(re.split(r",(?=[^,]*=)", text), name)
             values[name] = nested_settings(pairs) if name == "settings" else pairs
         elif isinstance(_DEFAULTS[name], tuple):
             between = ";" if name in ("compare", "fail_on") else ","  # a pair has its own comma
