@@ -588,6 +588,8 @@ def test_a_given_table_is_one_draw_and_its_intervals_are_over_test_rows(home):
     real.assign(more=1)[real.sex != "X"].to_csv("made.csv", index=False)
     words = "score --synthetic made.csv --data people.csv --group sex --y-true y --out scored"
     assert app.main(words.split()) == 0
+    for unread in ("made.csv", "--y-pred=age", "--baseline-pred=age", "--seed-column=age"):
+        assert app.main([*words.split(), unread]) == 2
     report = fairaudit.load_report("scored/report.json")
     (cost,) = report.costs
     assert (cost.arm, cost.reference) == ("synthetic", "sgd")

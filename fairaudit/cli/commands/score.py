@@ -88,6 +88,16 @@ def score(
         raise ConfigError(
             "nothing to score", "name a table of predictions, or --synthetic FILE --data FILE"
         )
+    unread = {
+        "PREDICTIONS": data,
+        "--y-pred": y_pred,
+        "--baseline-pred": baseline_pred,
+        "--seed-column": seed_column,
+        "--row-column": row_column,
+    }
+    given = [name for name, value in unread.items() if value is not None]
+    if synthetic is not None and given:
+        raise ConfigError(f"--synthetic does not read {given[0]}", "leave it out")
     options = {
         "data": table,
         "label": y_true,
