@@ -18,6 +18,7 @@ from fairaudit.config.value_sources import (
     naming_found_files,
 )
 from fairaudit.data.dataset import Notice
+from fairaudit.data.naming import typed
 from fairaudit.data.public import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError
@@ -102,7 +103,8 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
             classes = "" if dataset.image_shape is None else ", or --group-by-label for the classes"
             raise ConfigError(
                 "no group given",
-                hint=f"--group COL{classes}; `fairaudit inspect {config.data}` lists candidates",
+                hint=f"--group COL{classes}; `fairaudit inspect {typed(str(config.data))}` lists "
+                "candidates",
             )
         with _stage("planning", seconds, listener):
             own = None

@@ -78,12 +78,16 @@ def test_a_stored_report_is_rendered_as_when_it_was_made(folder, capsys):
 
 def test_init_writes_columns_once(folder, capsys):
     rows = [f"{20 + i % 40},{'F' if i % 3 else 'M'},{i % 2}" for i in range(300)]
-    (folder / "people.csv").write_text("age,sex,y\n" + "\n".join(rows) + "\n")
-    assert app.main(["init", "people.csv"]) == 2
+    (folder / "my people.csv").write_text("age,sex,y\n" + "\n".join(rows) + "\n")
+    assert app.main(["init", "my people.csv"]) == 2
     assert "--columns" in capsys.readouterr().err
-    assert app.main(["init", "people.csv", "--columns"]) == 0
+    assert app.main(["plan", "--data", "my people.csv"]) == 2
+    assert "`fairaudit inspect 'my people.csv'`" in capsys.readouterr().err
+    assert app.main(["init", "my people.csv", "--columns"]) == 0
     assert "[age]" in (folder / "columns.toml").read_text("utf-8").replace('"', "")
-    assert app.main(["init", "people.csv", "--columns", "--group", "age"]) == 2
+    assert app.main(["init", "my people.csv", "--columns", "--group", "age"]) == 2
     assert "--force" in capsys.readouterr().err
-    assert app.main(["init", "people.csv", "--columns", "--group", "age", "--force"]) == 0
+    assert app.main(["init", "my people.csv", "--columns", "--group", "age", "--force"]) == 0
+    told = capsys.readouterr().err
+    assert "`fairaudit run --data 'my people.csv' --group age --columns columns.toml`" in told
     assert "[age]" not in (folder / "columns.toml").read_text("utf-8").replace('"', "")

@@ -1,11 +1,13 @@
 """``fairaudit init``."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from fairaudit.cli.run_options import Groups, Label
+from fairaudit.config.option_words import words_of
 from fairaudit.config.value_sources import resolve_config
 
 
@@ -43,7 +45,9 @@ def init(
     if dataset.image_shape is not None:
         raise ConfigError("nothing is learned of images: there are no columns to declare")
     write_template(out, columns_file(dataset), force=force)
-    shown = plain(str(out), 1000)
-    Screen().lines(
-        [f"Wrote {shown}; replace its placeholders, then `fairaudit run --columns {shown}`"]
-    )
+    words = ["fairaudit", "run", *words_of("data", data), *words_of("group", group or ["COL"])]
+    if label is not None:
+        words += words_of("label", label)
+    command = plain(shlex.join([*words, *words_of("columns", out)]), 1000)
+    wrote = f"Wrote {plain(str(out), 1000)}; replace its placeholders"
+    Screen().lines([f"{wrote}, then `{command}`"])
