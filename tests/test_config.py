@@ -241,6 +241,8 @@ def test_a_file_of_options_that_is_nested_a_pipe_or_without_end_is_refused(found
             resolve_config({"data": "x.csv"}, config_file=path)
         with pytest.raises(ConfigError, match=rf"{path.name} .*{said}"):
             resolve_config({"data": "x.csv", "columns": path})
+    with pytest.raises(ConfigError, match=r"^\. cannot be read"):
+        resolve_config({"data": "x.csv"}, config_file=Path())
     (found / "fairaudit.toml").write_text(DEEP)
     with pytest.raises(ConfigError, match="nested too deeply"):
         resolve(found)

@@ -90,9 +90,12 @@ def open_source(path: Path) -> Source:
             with pa.memory_map(str(path)) as stream:
                 schema = paipc.open_file(stream).schema
         else:
+            if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+                raise UnicodeError("UTF-16")
             lines = head.decode(errors="replace").splitlines()
+            header = next(filter(None, lines), "")
             # The sign that the header holds most often, outside of quoted names.
-            delimiter = max(",;\t|", key=re.sub(r'"[^"]*"', "", lines[0]).count)
+            delimiter = max(",;\t|", key=re.sub(r'"[^"]*"', "", header).count)
             with pacsv.open_csv(
                 str(path),
                 parse_options=_parse_options(delimiter),

@@ -48,7 +48,8 @@ def read_toml(path: Path) -> dict[str, object]:
         return tomllib.loads(read_file(path, LARGEST_OPTIONS).decode())
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise ConfigError(f"{path.name} cannot be read: {reason}") from None
+        # The name of the current folder, as a path, is empty.
+        raise ConfigError(f"{path.name or path} cannot be read: {reason}") from None
     except RecursionError:
         raise ConfigError(f"{path.name} is nested too deeply") from None
     except ValueError as error:

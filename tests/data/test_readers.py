@@ -27,6 +27,7 @@ WRITERS = {
     "parquet.csv": lambda p: pq.write_table(TABLE, p),
     "t.tsv": "a\tb\n1\tx\n2\tSECRET\n",
     "semicolon.csv": "a;b\n1;x\n2;SECRET\n",
+    "blank.csv": "\n\na;b\n1;x\n2;SECRET\n",
     "bom.csv": "\ufeffa,b\n1,x\n2,SECRET\n",
     "crlf.csv": b"a,b\r\n1,x\r\n2,SECRET\r\n",
     "t.parquet": lambda p: pq.write_table(TABLE, p),
@@ -55,6 +56,7 @@ BAD = {
         "a,a\n1,2\n",
         "several columns of one name",
     ),
+    "UTF-16": ("t.csv", WRITERS["t.csv"].encode("utf-16"), "is not UTF-8 text (save it as UTF-8)"),
     "a folder": ("dir.parquet", lambda p: p.mkdir(), "cannot be read"),
     "an unknown suffix": ("t.json", "{}", "is no CSV"),
     "a torn feather": (
