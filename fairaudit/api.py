@@ -15,7 +15,7 @@ import pandas as pd
 from fairaudit.audit import audit, prepare
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import ResolvedConfig, resolve_config
-from fairaudit.errors import ConfigError
+from fairaudit.errors import ConfigError, DataError
 from fairaudit.execution.progress import Listener, usual
 from fairaudit.gate.check import Verdict, as_stored, check
 from fairaudit.gate.grammar import parse_rules
@@ -172,6 +172,7 @@ def settled_options(
 
     Raises:
         ConfigError: An option is unknown, wrong, or given beside a config.
+        DataError: Parquet cannot hold the DataFrame.
     """
     if model != "auto":
         options["model"] = model
@@ -192,7 +193,14 @@ def settled_options(
     if isinstance(data, pd.DataFrame):
         with tempfile.TemporaryDirectory(dir=scratch()) as folder:
             path = Path(folder) / "frame.parquet"
-            data.to_parquet(path, index=False)
+            try:
+                data.to_parquet(path, index=False)
+            except (ValueError, TypeError, OverflowError, NotImplementedError) as error:
+                # Their messages would show people's data.
+                raise DataError(
+                    f"the DataFrame cannot be stored as a table ({type(error).__name__})",
+                    hint="give each column a name of its own and values of one type",
+                ) from None
             resolved = resolve_config({**options, "data": path})
             yield replace(resolved, origins={**resolved.origins, "data": FRAME})
     else:

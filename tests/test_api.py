@@ -6,11 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from people import few_people
+from refusals import refused_in_one_line
 
 import fairaudit
 from fairaudit.cli import app
 from fairaudit.config.options import AuditConfig
-from fairaudit.errors import ConfigError
+from fairaudit.errors import ConfigError, DataError
 from fairaudit.execution.progress import StageStarted
 
 QUICK = {
@@ -98,6 +99,14 @@ def test_given_predictions_are_scored_as_the_command_scores_them(file, tmp_path,
     for name, data in (("a", file), ("c", people())):
         fairaudit.score_predictions(data, **named, out=tmp_path / name)
         assert fairaudit.load_report(tmp_path / name / "report.json").comparisons == told
+
+
+def test_a_frame_that_no_table_holds_is_refused_without_its_values():
+    frame = people()
+    frame["x"] = ["SECRET", *range(1, len(frame))]
+    with refused_in_one_line(DataError, "cannot be stored") as caught:
+        fairaudit.plan_audit(frame, group="sex", label="y")
+    assert "SECRET" not in str(caught.value)
 
 
 def test_frames_hold_what_the_file_holds(audited, file):
