@@ -2,7 +2,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from reports import report_of
+from handmade import comparison
+from reports import report_of, with_measure
 from xmlschema import XMLSchema10
 
 from fairaudit.gate.check import judged
@@ -52,6 +53,13 @@ def test_an_inconclusive_rule_is_what_it_is_said_to_count_as(counts_as, tag):
 def test_the_reports_own_option_says_what_an_inconclusive_rule_counts_as():
     report = judged(report_of(inconclusive="pass"), parse_rules(RULES[1:2]))
     assert validate(to_junit(report)).find("testsuite/testcase/skipped") is not None
+
+
+def test_a_group_that_a_rule_leaves_out_is_told():
+    small = with_measure(comparison(), "F", gated=False, reason="too small")
+    report = judged(report_of(small), parse_rules(["accuracy < 0.5"]))
+    told = validate(to_junit(report)).find("testsuite/testcase/system-out").text
+    assert told == "not judged: sex = F: too small"
 
 
 def test_a_report_without_gates_has_no_test_case():

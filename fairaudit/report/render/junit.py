@@ -66,22 +66,26 @@ def _case(
         classname="fairaudit.gate",
         time="0",
     )
-    if gate.outcome == "pass":
-        return ""
-    element = element_of[gate.outcome]
-    problem = SubElement(case, element, message=plain(f"{gate.outcome}: {gate.words}", _LONGEST))
-    if element != "skipped":
-        problem.set("type", gate.outcome)
-    lines = []
-    if gate.reason:
-        lines = [plain(gate.reason, _LONGEST)]
-    for target in gate.targets:
-        if target.outcome != "pass":
-            reason = ""
-            if target.reason:
-                reason = f"; {plain(target.reason, 300)}"
-            lines.append(f"{target.outcome}: {described(target, gate.unit)}{reason}")
-    problem.text = "\n".join(lines)
+    element = element_of.get(gate.outcome, "")
+    if element:
+        problem = SubElement(
+            case, element, message=plain(f"{gate.outcome}: {gate.words}", _LONGEST)
+        )
+        if element != "skipped":
+            problem.set("type", gate.outcome)
+        lines = []
+        if gate.reason:
+            lines = [plain(gate.reason, _LONGEST)]
+        for target in gate.targets:
+            if target.outcome != "pass":
+                reason = ""
+                if target.reason:
+                    reason = f"; {plain(target.reason, 300)}"
+                lines.append(f"{target.outcome}: {described(target, gate.unit)}{reason}")
+        problem.text = "\n".join(lines)
+    if gate.left_out:
+        told = SubElement(case, "system-out")
+        told.text = f"not judged: {plain('; '.join(gate.left_out), _LONGEST)}"
     return element
 
 
