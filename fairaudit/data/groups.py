@@ -6,7 +6,7 @@ which is shown and never judged; the other groups are the named ones.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
 import pyarrow as pa
@@ -141,7 +141,10 @@ def named_pairs(texts: Sequence[str], groupings: Sequence[Grouping]) -> tuple[Na
     pairs = []
     group_names = [name for grouping in groupings for name in grouping.names]
     for text in texts:
-        named = [part.strip() for part in text.split(",")]
+        # A name may hold a comma itself.
+        pairings = (pair for g in groupings for pair in permutations(g.names, 2))
+        whole = next((pair for pair in pairings if ",".join(pair) == text), None)
+        named = whole or [part.strip() for part in text.split(",")]
         holders = [g.name for g in groupings if set(named) <= set(g.names)]
         if len(set(named)) != 2 or not holders:
             strange = next((name for name in named if name not in group_names), None)

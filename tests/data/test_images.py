@@ -10,9 +10,9 @@ import pytest
 from pictures import encoded, metadata_folder, metadata_rows, pixels
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.dataset import image_column, image_keys
+from fairaudit.data.dataset import Grouping, image_column, image_keys
 from fairaudit.data.encode import make_encoder
-from fairaudit.data.groups import named_pairs
+from fairaudit.data.groups import NamedPair, named_pairs
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError
@@ -50,6 +50,8 @@ def test_a_pair_is_found_in_the_first_grouping_that_has_both(folder):
     dataset = load_dataset(config(folder, group_by_label=True, compare=("dog,cat", "a, b")))
     pairs = named_pairs(("dog,cat", "a, b"), dataset.groupings)
     assert [(p.grouping, p.a, p.b) for p in pairs] == [("label", "dog", "cat"), ("style", "a", "b")]
+    commas = Grouping("g", dataset.labels, ("c,d", "a"))
+    assert named_pairs(["c,d,a"], [commas]) == (NamedPair("g", "c,d", "a"),)
     assert dataset.groupings[1].groups.tolist() == dataset.labels.tolist()
 
 
