@@ -7,7 +7,6 @@ candidate's weight is the probability that the search keeps it.
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from fairaudit.metrics.intervals import among
 from fairaudit.report.facts import ArmFacts, Study
 from fairaudit.report.findings import Finding
 from fairaudit.report.model import Report
@@ -145,6 +144,8 @@ def raised_losses(tuned: Tuned) -> Iterator[Finding]:
 
     A search is scored by accuracy, and a higher loss may not show there. The arms share one 5 %.
     """
+    from fairaudit.metrics.intervals import among  # imports numpy, which reading a report does not
+
     raised = set()  # arms that have a finding already, by another grouping's comparison
     n_arms = len({gain.reference for gain in tuned.gains})
     for gain in tuned.gains:
