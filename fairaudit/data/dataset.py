@@ -89,12 +89,15 @@ class Grouping:
         names: Group names, ``[K]``; taken to be publicly known.
         missing: Index of the group of rows without a value, named ``(missing)``; None if there is
             none.
+        fitted: Whether its edges are quantiles of the rows, so that its names are functions of
+            them and no epsilon covers them.
     """
 
     name: str
     groups: Int64
     names: tuple[str, ...]
     missing: int | None = None
+    fitted: bool = False
 
     def counts(self, rows: Int64 | NDArray[np.bool_]) -> dict[str, int]:
         """Group name -> its number of ``rows`` (indices, or a mask ``[N]``), without zeros."""

@@ -5,7 +5,7 @@ which is shown and never judged; the other groups are the named ones.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -164,7 +164,7 @@ def restrict(grouping: Grouping, rows: Int64) -> Grouping:
     missing = None
     if grouping.missing is not None and MISSING in used.names:
         missing = used.names.index(MISSING)
-    restricted = Grouping(grouping.name, used.codes, used.names, missing)
+    restricted = Grouping(grouping.name, used.codes, used.names, missing, grouping.fitted)
     _check_size(restricted)
     return restricted
 
@@ -200,6 +200,7 @@ def _grouping_of_column(
     else:
         levels = _binned(name, numeric_values(column), spec)
     grouping = _grouping_of_levels(name, levels)
+    grouping = replace(grouping, fitted=spec is not None and spec.startswith("q"))
     if grouping.missing is not None:
         count = int((grouping.groups == grouping.missing).sum())
         message = (

@@ -26,7 +26,7 @@ from fairaudit.planning.effort import Effort, choose_level, effort
 from fairaudit.planning.settings import Place, SettingsResolver, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
-from fairaudit.report.facts import Training
+from fairaudit.report.facts import EDGES, Training
 from fairaudit.results.estimates import key_of
 from fairaudit.results.jobs import job_id
 
@@ -277,7 +277,7 @@ def plan_trainings(
             config.hidden,
         )
     arms = make_arms(numbers, schedule, delta, own_module=bool(facts.outside))
-    arms = tuple(filter(takes_part, arms))
+    arms = tuple(_with_edges(arm, dataset) for arm in arms if takes_part(arm))
     if config.reads_rows and dataset.image_shape is not None:
         raise ConfigError("code of your own is given rows of a table, and these are images")
     origins = dict(numbers.origins)
@@ -311,6 +311,20 @@ def plan_trainings(
         study=study,
     )
     return replace(plan, jobs=_jobs(plan))
+
+
+def _with_edges(arm: Arm, dataset: Dataset) -> Arm:
+    """The arm, whose epsilon leaves out the edges of groups that were taken from the rows.
+
+    They stand in the report, whichever method is trained.
+    """
+    names = [grouping.name for grouping in dataset.groupings if grouping.fitted]
+    edges = tuple(f"{EDGES} {name}, taken from the rows" for name in names)
+    if arm.privacy.epsilon is None or not edges:
+        return arm
+    items = (*arm.privacy.not_covered, *edges)
+    privacy = arm.privacy.model_copy(update={"not_covered": items})
+    return arm.model_copy(update={"privacy": privacy})
 
 
 def _jobs(plan: Plan) -> tuple[Job, ...]:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import OF_OTHER_CODE, AuditConfig
 from fairaudit.data.dataset import Dataset
-from fairaudit.data.naming import listed, quoted
+from fairaudit.data.naming import listed, quoted, typed
 from fairaudit.data.public import pool_digest, pool_size, share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, GateFailed, PrivacyError, Undecided
@@ -161,6 +161,7 @@ def plan_release(request: Request) -> ReleasePlan:
             "was before",
             hint="write the two values into a column of the data, and audit without --contrast",
         )
+    refuse_fitted_groups(dataset)
     pool = None  # sha256 of --public-data, if the method learns from it
     if Need.PUBLIC_POOL in find(audited.method).needs:
         pool = pool_digest(config)
@@ -187,6 +188,21 @@ def plan_release(request: Request) -> ReleasePlan:
             )
         overrides.append("--accept-fitted-preprocessing")
     return replace(plan, overrides=tuple(overrides))
+
+
+def refuse_fitted_groups(dataset: Dataset) -> None:
+    """Refuse groups whose edges are quantiles of the rows: names and groups would tell of them.
+
+    Raises:
+        PrivacyError: A grouping is cut so.
+    """
+    for grouping in dataset.groupings:
+        if grouping.fitted:
+            raise PrivacyError(
+                f"the groups of {quoted(grouping.name)} are cut at quantiles of the rows, which "
+                "no epsilon covers",
+                hint=f"audit with edges of your own, as --bin {typed(grouping.name)}=18,30,60",
+            )
 
 
 def refuse_other_factory(model: str, named: str | None) -> None:

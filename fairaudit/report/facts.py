@@ -250,6 +250,9 @@ class ClaimFacts(Part):
     claiming: int
 
 
+EDGES = "edges of the groups of"  # how an item of `not_covered` begins: quantiles of the rows
+
+
 class ArmPrivacy(Part):
     """What one trained model of an arm guarantees, and what that does not cover.
 

@@ -226,6 +226,19 @@ def test_a_model_of_ones_own_that_changed_since_is_refused(audited, own_model):
         plan_release(request)
 
 
+def test_groups_cut_at_quantiles_of_the_rows_are_told_and_refused(audited):
+    sex = {"kind": "category", "categories": ["F", "M"]}
+    path = audited(group=["age"], columns={"columns": {**TOLD, "sex": sex}})
+    (item,) = (item for item in load_report(path).privacy["dpsgd"].not_covered if "edges" in item)
+    assert "groups of age" in item
+    assert not load_report(path).data.fitted
+    assert not next_command(load_report(path), "r.json")
+    with pytest.raises(PrivacyError, match="quantiles") as caught:
+        plan_release(Request(path, "dpsgd", fitted=True))
+    assert "--bin age=" in caught.value.hint
+    plan_release(Request(audited(group=["age"], bin={"age": "30,50"}), "dpsgd", fitted=True))
+
+
 def test_one_epsilon_of_a_sweep_is_named(audited):
     path = audited(epsilon=[2.0, 4.0], noise_multiplier=None)
     with pytest.raises(ConfigError, match="several epsilons"):
