@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from fairaudit.methods.defaults import PublicSizes, default_delta
+from fairaudit.errors import ConfigError
+from fairaudit.methods.defaults import PublicSizes, default_delta, refuse_large_delta
 from fairaudit.models.zoo import make_model
 
 
@@ -143,3 +144,9 @@ def test_little_noise_leaves_the_reference_its_step_and_more_shortens_it(model, 
 )
 def test_counts_get_more_noise_where_gradients_have_much(sigma, batch, noise):
     assert RULES["count_noise_multiplier"].value(noisy(sigma=sigma, batch=batch)) == noise
+
+
+def test_a_delta_of_one_in_n_is_refused():
+    refuse_large_delta(0.0099, 100)
+    with pytest.raises(ConfigError, match="not below 1/N"):
+        refuse_large_delta(0.01, 100)
