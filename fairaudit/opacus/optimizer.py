@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from opacus.optimizers import DPOptimizer
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import Sampler
 
 from fairaudit.engine.devices import working_on
@@ -389,6 +389,22 @@ class GhostOptimizer(RuleOptimizer):
     """
 
     _made = False  # whether there are factors that no step has used
+
+    @staticmethod
+    def refuse_positions(layer: nn.Module, given: tuple[Tensor, ...]) -> None:
+        """Before an ``nn.Linear`` reads a batch with ghost clipping: refuse all but [B, d].
+
+        Of [B, T, d] Opacus takes the norms from products of whole records, where what cancels in a
+        record's gradient is lost in rounding, and its norm comes out too small.
+
+        Raises:
+            ConfigError: The batch has positions.
+        """
+        if given[0].dim() > 2:
+            raise ConfigError(
+                "ghost clipping's norms are wrong by rounding where an nn.Linear reads [B, T, d]",
+                hint="use grad_sample_mode='hooks'",
+            )
 
     def factors(self, norms: Tensor) -> Tensor:
         """Each record's factor [B], from the norms [B] of the records' gradients.

@@ -181,29 +181,13 @@ def make_private(
         )
         for part in model.modules():
             if type(part) is nn.Linear and any(p.requires_grad for p in part.parameters()):
-                part.register_forward_pre_hook(_refuse_positions)
+                part.register_forward_pre_hook(private.refuse_positions)
         for p in private.params:  # Opacus puts its hooks off for the second pass alone
             p.register_post_accumulate_grad_hook(
                 lambda _: private.arrived(is_scaled=not wrapped.hooks_enabled)
             )
     checked = CheckedCriterion(criterion, ghost, loss_reduction, private.passed)
     return wrapped, private, checked, dealt
-
-
-def _refuse_positions(layer: nn.Module, given: tuple[torch.Tensor, ...]) -> None:
-    """Before an ``nn.Linear`` reads a batch with ghost clipping: refuse all but [B, d].
-
-    Of [B, T, d] Opacus takes the norms from products of whole records, where what cancels in a
-    record's gradient is lost in rounding, and its norm comes out too small.
-
-    Raises:
-        ConfigError: The batch has positions.
-    """
-    if given[0].dim() > 2:
-        raise ConfigError(
-            "ghost clipping's norms are wrong by rounding where an nn.Linear reads [B, T, d]",
-            hint="use grad_sample_mode='hooks'",
-        )
 
 
 def _trainer(method: str, groups: int) -> GradientMethod:

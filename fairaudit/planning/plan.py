@@ -318,8 +318,10 @@ def _with_edges(arm: Arm, dataset: Dataset) -> Arm:
 
     They stand in the report, whichever method is trained.
     """
-    names = [grouping.name for grouping in dataset.groupings if grouping.fitted]
-    edges = tuple(f"{EDGES} {name}, taken from the rows" for name in names)
+    edges = []
+    for grouping in dataset.groupings:
+        if grouping.fitted:
+            edges.append(f"{EDGES} {grouping.name}, taken from the rows")
     if arm.privacy.epsilon is None or not edges:
         return arm
     items = (*arm.privacy.not_covered, *edges)
@@ -407,23 +409,34 @@ def _epsilon_of_everything(
     whose first repeat trains on the same Poisson samples make one joint release per step; all other
     runs have samples of their own and compose.
     """
+    audits = [(arms, seeds)]
+    for study in studies:
+        audits.append((study.arms, study.config.seeds))
     runs: list[tuple[PrivacyEvent, int]] = []
-    for trained, n_seeds in ((arms, seeds), *((plan.arms, plan.config.seeds) for plan in studies)):
-        # The k-th candidates of all arms train on the same samples, but a search is charged as a
-        # whole and not by steps: there is no joint event of several searches.
-        if any(arm.search for arm in trained):
-            return None
-        private = [(arm, arm.privacy.event) for arm in trained if arm.privacy.event is not None]
-        shared = [e for arm, e in private if arm.shares_samples and isinstance(e, SampledGaussian)]
-        if shared:
-            runs.append((joint(shared), n_seeds))
-        for arm, event in private:
+    for trained, n_seeds in audits:
+        shared: list[SampledGaussian] = []
+        apart: list[tuple[PrivacyEvent, int]] = []
+        for arm in trained:
+            # The k-th candidates of all arms train on the same samples, but a search is charged as
+            # a whole and not by steps: there is no joint event of several searches.
+            if arm.search:
+                return None
+            event = arm.privacy.event
+            if event is None:
+                continue
+            if arm.shares_samples and isinstance(event, SampledGaussian):
+                shared.append(event)
             # Runs with samples of their own: the first repeat of an arm that shares is in the
             # joint.
             alone = (arm.repeats - arm.shares_samples) * n_seeds
             if alone:
-                runs.append((event, alone))
-    return composed_epsilon(runs, delta) if runs else None
+                apart.append((event, alone))
+        if shared:
+            runs.append((joint(shared), n_seeds))
+        runs += apart
+    if not runs:
+        return None
+    return composed_epsilon(runs, delta)
 
 
 def _notices(numbers: SettingsResolver, arms: tuple[Arm, ...]) -> Iterator[Notice]:
