@@ -34,6 +34,8 @@ def training():
         model="toy",
         parameters=None,
         gradients="",
+        own_model="",
+        public_data=None,
         delta=1e-5,
         seeds=2,
         repeats=1,
