@@ -278,6 +278,7 @@ def test_one_number_that_moves_by_a_thousandth_is_another_job(folder):
 
     moved = {name: id_of(**{name: more(value)}) for name, value in NUMBERS.items()}
     assert len({id_of(), *moved.values()}) == 1 + len(NUMBERS)
+    assert id_of(model="mlp", hidden=(3,)) != id_of(model="mlp", hidden=(4,))
 
 
 # --- code
