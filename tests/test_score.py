@@ -231,6 +231,34 @@ def test_a_hidden_group_is_compared_with_no_other(tmp_path):
     assert "43" not in " ".join(limitation.text for limitation in report.limitations)
 
 
+def two_answers(classes, seeds=6):
+    """Two groups of 600, and a baseline that is right nine times of ten."""
+    draw = np.random.default_rng(0)
+    frame = pd.DataFrame({"sex": ["F", "M"] * 600, "paid": draw.choice(classes, 1200)})
+    parts = []
+    for seed in range(seeds):
+        guess = np.where(draw.random(1200) < 0.9, frame["paid"], draw.choice(classes, 1200))
+        parts.append(frame.assign(seed=seed, row=frame.index, base=guess, private=guess))
+    return pd.concat(parts)
+
+
+def test_the_rate_of_another_class_than_the_positive_is_called_recall(tmp_path):
+    frame = two_answers([0, 1])
+    hurt = (frame["sex"] == "F") & (frame["paid"] == 0) & (frame["row"] % 3 == 0)
+    frame.loc[hurt, "private"] = 1
+    report = scored(tmp_path, frame, "private", "base", favourable="0", positive="1")
+    assert {f.of for f in report.findings if f.measure == "tpr_cost"} == {"recall of 0"}
+
+
+def test_a_gap_that_is_not_known_may_be_the_largest(tmp_path):
+    frame = two_answers(["a", "b", "c"])
+    rare = (frame["sex"] == "F") & (frame["paid"] == "c")
+    frame.loc[rare & (frame["row"] > 40), ["paid", "base", "private"]] = "a"
+    frame.loc[rare, "private"] = "a"
+    report = scored(tmp_path, frame, "private", "base")
+    assert "recall of c" in {f.of for f in report.findings if f.code == "gap_unknown"}
+
+
 RULES = [
     "accuracy < 0.01",
     "accuracy_gap > 0.99",
