@@ -250,6 +250,16 @@ def test_the_rate_of_another_class_than_the_positive_is_called_recall(tmp_path):
     assert {f.of for f in report.findings if f.measure == "tpr_cost"} == {"recall of 0"}
 
 
+@pytest.mark.parametrize(("small", "said"), [("T", "T"), ("TUVWX", "T, U, V, 2 more")])
+def test_that_no_gap_is_detected_is_not_said_of_small_groups(tmp_path, small, said):
+    frame = two_answers([0, 1])
+    for place, name in enumerate(small):
+        frame.loc[frame["row"] // 20 == place, "sex"] = name
+    report = scored(tmp_path, frame, "private", "base")
+    openings = {f.opening for f in report.findings if f.code == "no_gap"}
+    assert openings == {f"No gap between groups is detected, {said} aside: at most "}
+
+
 def test_a_gap_that_is_not_known_may_be_the_largest(tmp_path):
     frame = two_answers(["a", "b", "c"])
     rare = (frame["sex"] == "F") & (frame["paid"] == "c")

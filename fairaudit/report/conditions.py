@@ -33,7 +33,7 @@ from fairaudit.report.main_gap import (
 from fairaudit.report.model import Report
 from fairaudit.report.parts import Split, split_cost, split_gap
 from fairaudit.report.phrases import advice, phrases, said
-from fairaudit.report.safe_names import group_text, plain
+from fairaudit.report.safe_names import group_text
 from fairaudit.report.verdicts import severity
 from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
 
@@ -228,8 +228,13 @@ def _gap_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
             )
     if detected:
         return
-    small = [plain(group.group) for group in comparison.by_group if comparison.note_on(group)]
-    aside = f" ({', '.join(small[:3])} aside)" if small else ""
+    small = []  # groups that were compared with no other
+    for group in comparison.by_group:
+        if comparison.note_on(group):
+            small.append(group_text(comparison.grouping, group.group))
+    if len(small) > 3:
+        small[3:] = [f"{len(small) - 3} more"]
+    aside = f", {', '.join(small)} aside" if small else ""
     for metric in measures(comparison):
         gap = main_gap(comparison, metric)
         if gap is None:

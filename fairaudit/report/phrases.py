@@ -135,7 +135,7 @@ PHRASES: Mapping[str, Phrase] = {
     "no_gap": Phrase(
         "no two groups are told apart in any cost",
         "{size:high} of {of}",
-        opening="No gap between groups{reason} is detected: at most ",
+        opening="No gap between groups is detected{reason}: at most ",
         question="pays",
     ),
     "least_found": Phrase(
