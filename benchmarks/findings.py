@@ -25,14 +25,7 @@ from pathlib import Path
 import findings_page as page
 import numpy as np
 import pandas as pd
-from findings_cells import (
-    DIFFERENT,
-    MEASURES,
-    Cell,
-    assumed_error,
-    power_of_equality,
-    worded,
-)
+from findings_cells import DIFFERENT, MEASURES, Cell, assumed_error, power_of_equality, worded
 
 import fairaudit
 from fairaudit.errors import FairauditError

@@ -65,9 +65,7 @@ class Cell:
         spread = self.training_sd, self.records_sd, self.seeds
         size = abs(self.value)
         return replace(
-            self,
-            p_diff=min(1.0, 2 * tail(size, *spread)),
-            p_eq=tail(self.margin - size, *spread),
+            self, p_diff=min(1.0, 2 * tail(size, *spread)), p_eq=tail(self.margin - size, *spread)
         )
 
 

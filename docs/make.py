@@ -26,14 +26,7 @@ _USAGE = "Usage: fairaudit "
 
 def reference() -> str:
     """Every command's help, method's number and metric."""
-    lines = [
-        "# Reference",
-        "",
-        "Made by `python docs/make.py reference`.",
-        "",
-        "## Commands",
-        "",
-    ]
+    lines = ["# Reference", "", "Made by `python docs/make.py reference`.", "", "## Commands", ""]
     for command in _commands():
         lines += [f"### fairaudit {command}", "", "```text", _help(command).strip(), "```", ""]
     lines += ["## Settings", "", *_settings(), ""]

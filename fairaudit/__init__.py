@@ -26,8 +26,7 @@ __all__ = [
 # Loaded on first use: pandas and pyarrow take longer to import than `--help` takes to print.
 _HOMES = {
     **dict.fromkeys(
-        ("check_gates", "plan_audit", "run_audit", "score_predictions"),
-        "fairaudit.api",
+        ("check_gates", "plan_audit", "run_audit", "score_predictions"), "fairaudit.api"
     ),
     "AuditConfig": "fairaudit.config.options",
     "Choice": "fairaudit.choosing.choice",

@@ -25,12 +25,7 @@ def main() -> int:
     if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(sys.stderr, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
         encoding = sys.stderr.encoding
-        sys.stderr = Unheard(
-            sys.stderr.detach(),
-            encoding,
-            "backslashreplace",
-            line_buffering=True,
-        )
+        sys.stderr = Unheard(sys.stderr.detach(), encoding, "backslashreplace", line_buffering=True)
     from fairaudit.cli.app import main as command  # takes most of the time of `--help`
     from fairaudit.errors import EXIT_INTERRUPTED, EXIT_TERMINATED
 

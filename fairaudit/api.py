@@ -67,12 +67,7 @@ def run_audit(
     Raises:
         FairauditError: An input that cannot be audited; a target that cannot be met.
     """
-    named = {
-        "group": group,
-        "label": label,
-        "method": method,
-        "trainer": trainer,
-    }
+    named = {"group": group, "label": label, "method": method, "trainer": trainer}
     with settled_options(data, model, {**options, **named}) as resolved:
         return audit(resolved, listener or usual())
 

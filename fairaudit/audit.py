@@ -11,12 +11,7 @@ from fairaudit.analysis.measure import measured
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.option_words import refuse_alone
 from fairaudit.config.options import AuditConfig
-from fairaudit.config.value_sources import (
-    OPTION,
-    PRESET,
-    ResolvedConfig,
-    naming_found_files,
-)
+from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig, naming_found_files
 from fairaudit.data.dataset import Notice
 from fairaudit.data.naming import typed
 from fairaudit.data.public import share_inputs
@@ -44,12 +39,7 @@ from fairaudit.planning.plan import Plan, make_plan
 from fairaudit.report.conditions import asking_why
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
-from fairaudit.report.write import (
-    DRAWN,
-    put_aside,
-    where_put,
-    write_report,
-)
+from fairaudit.report.write import DRAWN, put_aside, where_put, write_report
 from fairaudit.results.estimates import key_of
 
 _LIBRARIES = ("dp-accounting", "numpy", "pandas", "pyarrow", "scikit-learn", "scipy", "torch")
@@ -135,12 +125,7 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
     )
 
 
-def carry_out(
-    audit: Audit,
-    listener: Listener = silent,
-    *,
-    command: Sequence[str] = (),
-) -> Report:
+def carry_out(audit: Audit, listener: Listener = silent, *, command: Sequence[str] = ()) -> Report:
     """Train what is not finished, measure, and write the report; partial when a seed failed.
 
     Args:
@@ -209,11 +194,7 @@ def trained(audit: Audit, rundir: RunDir, listener: Listener = silent) -> Audit:
     assert inputs is not None, "an audit that is trained was prepared"
     cluster = None
     if config.executor == "ray":
-        cluster = Request(
-            config.ray_address,
-            cpus=config.cpus_per_job,
-            gpus=config.gpus_per_job,
-        )
+        cluster = Request(config.ray_address, cpus=config.cpus_per_job, gpus=config.gpus_per_job)
     execution = Execution(inputs, workers=config.workers, cluster=cluster)
     outcome = execute(plan, rundir, execution, listener=listener)
     failures = {job_id: failed.message for job_id, failed in outcome.failures.items()}
@@ -233,8 +214,7 @@ def _unread_settings(resolved: ResolvedConfig, plan: Plan) -> Iterator[Notice]:
         if origin == OPTION:
             trained = ", ".join(dict.fromkeys(arm.method for arm in plan.arms))
             raise ConfigError(
-                f"--settings {method}.{name}: {why} (trained: {trained})",
-                hint="leave it out",
+                f"--settings {method}.{name}: {why} (trained: {trained})", hint="leave it out"
             )
         if not origin.startswith(PRESET):
             message = f"{method}.{name} ({origin}) is not used: {why}"

@@ -76,12 +76,7 @@ class OwnCodeError(TrainingError):
         log: The end of what it printed and its own traceback, for a file of the run folder.
     """
 
-    def __init__(
-        self,
-        message: str,
-        hint: str = "",
-        log: str = "",
-    ) -> None:
+    def __init__(self, message: str, hint: str = "", log: str = "") -> None:
         super().__init__(message, hint)
         # No argument of the exception, and kept on the trip from a worker all the same.
         self.log = log
@@ -123,12 +118,9 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     parts = [part.strip() for part in name.split(",")]
     if len(parts) > 1 and set(parts) & set(names):
         return f"give each by itself, repeating the option: {', '.join(parts)}"
-    near = difflib.get_close_matches(
-        name,
-        names,
-        n=1,
-        cutoff=0.6,
-    ) or [k for k in names if k.lower() == name.lower()]
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6) or [
+        k for k in names if k.lower() == name.lower()
+    ]
     if near:
         return f"did you mean {near[0]!r}?"
     shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")

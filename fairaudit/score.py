@@ -87,11 +87,7 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
     earlier = load_report(where_put(shared.baseline, shared.out)) if shared.baseline else None
     refuse_without_baseline(rules, has_baseline=earlier is not None)
     scored = load_scored(
-        shared,
-        config.y_pred,
-        config.baseline_pred,
-        config.seed_column,
-        config.row_column,
+        shared, config.y_pred, config.baseline_pred, config.seed_column, config.row_column
     )
     arms = {BASELINE: scored.baseline, PREDICTIONS: scored.predictions}
     values = shared.model_dump(mode="json", include={"data", *_SHARED})
@@ -104,11 +100,7 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
     }
     results = ScoreResults(
         config=shared,
-        settings={
-            "data": values.pop("data"),
-            **settings,
-            **values,
-        },
+        settings={"data": values.pop("data"), **settings, **values},
         dataset=scored.dataset,
         arms={name: len(models) for name, models in arms.items() if models},
         comparisons=measure_scored(scored, shared.suppress_below),
@@ -139,15 +131,7 @@ def measure_scored(scored: Scored, suppressed_below: int = 0) -> tuple[Measured,
         if scored.baseline:
             baseline = _predictions(scored.baseline, scored.rows, grouping)
             comparisons.append(measure_reference(on, BASELINE, baseline))
-            comparisons.append(
-                compare(
-                    on,
-                    PREDICTIONS,
-                    BASELINE,
-                    private,
-                    baseline,
-                )
-            )
+            comparisons.append(compare(on, PREDICTIONS, BASELINE, private, baseline))
         else:
             comparisons.append(measure_reference(on, PREDICTIONS, private))
     # Predictions that are labels lack probabilities, which some metrics need.

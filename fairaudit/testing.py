@@ -44,30 +44,9 @@ from fairaudit.methods.spec import MethodSpec
 from fairaudit.models.zoo import make_model
 
 RECORDS, WIDTH, GROUPS, STEPS = 12, 5, 3, 4  # WIDTH: inputs of a record; STEPS: of the one epoch
-SIZES = PublicSizes(
-    RECORDS,
-    WIDTH,
-    "logistic",
-    GROUPS,
-    0,
-    1.3,
-    STEPS,
-    RECORDS / STEPS,
-)
+SIZES = PublicSizes(RECORDS, WIDTH, "logistic", GROUPS, 0, 1.3, STEPS, RECORDS / STEPS)
 NORMS = torch.tensor(  # of gradients, which a rule is handed
-    [
-        0.0,
-        1e-6,
-        0.01,
-        0.3,
-        0.999,
-        1.0,
-        1.001,
-        3.0,
-        17.0,
-        1e3,
-        1e6,
-    ]
+    [0.0, 1e-6, 0.01, 0.3, 0.999, 1.0, 1.001, 3.0, 17.0, 1e3, 1e6]
 )
 FEW = GROUPS * len(NORMS)  # records of a batch that has each of these norms in each group
 LARGER_BATCHES = (65, 257)
@@ -215,11 +194,7 @@ def state_follows_from_releases_alone(spec: MethodSpec) -> None:
     Raises:
         LawBroken: A sensitivity or a state differs.
     """
-    for less, whole in _Case(
-        spec,
-        _defaults(spec),
-        RECORDS,
-    ).neighbours():
+    for less, whole in _Case(spec, _defaults(spec), RECORDS).neighbours():
         for claim, twin_claim in zip(less.rule.part.claims, whole.rule.part.claims, strict=True):
             if not torch.equal(claim, twin_claim):
                 raise LawBroken("the sensitivity depends on the batch")
@@ -362,11 +337,7 @@ class _RecordedPart:
         self.answers.append(answer.clone())
         if self.is_replaced:
             # A different number for every cell and step; some negative, as noised counts may be.
-            cells = torch.linspace(
-                -2.0,
-                6.0,
-                answer.shape[1],
-            ) + len(self.answers)
+            cells = torch.linspace(-2.0, 6.0, answer.shape[1]) + len(self.answers)
             answer = cells.expand_as(answer).clone()
         after: object = self.part.update(state, answer)
         return after
@@ -392,24 +363,14 @@ class _UnlimitedLoop(Loop):
     each, one a step.
     """
 
-    def __init__(
-        self,
-        network: Stacked,
-        pool: TrainingPool,
-        training: Training,
-    ) -> None:
+    def __init__(self, network: Stacked, pool: TrainingPool, training: Training) -> None:
         super().__init__(network, pool, training)
         self.rule.is_limited = self.objective.is_limited = False
         self.sums: list[Tensor] = []
         assert isinstance(training.optimizer, _RecordingOptimizer)
         self.gradients = training.optimizer.released
 
-    def _close(
-        self,
-        sums: list[Tensor],
-        sensitivity: Tensor,
-        batch: Batch,
-    ) -> Tensor:
+    def _close(self, sums: list[Tensor], sensitivity: Tensor, batch: Batch) -> Tensor:
         """Record the sum of scaled gradients, then let the loop make the step's gradient of it."""
         self.sums.append(sums[0].clone())
         return super()._close(sums, sensitivity, batch)
@@ -445,14 +406,7 @@ class _Case:
             repeats=repeats,
             settings=self.settings,
             optimizer="sgd",
-            model=make_model(
-                "logistic",
-                (WIDTH,),
-                2,
-                hidden=(),
-                activation="tanh",
-                seed=0,
-            ),
+            model=make_model("logistic", (WIDTH,), 2, hidden=(), activation="tanh", seed=0),
             pool=_made_up_pool(self.size),
             steps_per_epoch=STEPS,
             epochs=1,
@@ -474,14 +428,7 @@ class _Case:
             released = rule.init(1, task.facts())
             for answer in answers:
                 if rule.query_noise_multiplier is not None:
-                    cells = torch.full_like(
-                        rule.query(
-                            released,
-                            norms,
-                            group,
-                        )[:, 0],
-                        answer,
-                    )
+                    cells = torch.full_like(rule.query(released, norms, group)[:, 0], answer)
                     cells[:, 1::2] *= 0.5  # so that not all cells are equal
                     released = rule.update(released, cells)
                 released = rule.step(released)
@@ -503,11 +450,7 @@ class _Case:
         if objective.query_noise_multiplier is not None:
             yield objective.query(state, _logits(group), group)
 
-    def trained_on(
-        self,
-        records: list[int],
-        repeats: int = 1,
-    ) -> _UnlimitedLoop:
+    def trained_on(self, records: list[int], repeats: int = 1) -> _UnlimitedLoop:
         """The loop after STEPS steps of which every batch holds exactly these records.
 
         With it come the sums, gradients, answers, states and sensitivities of its steps. Answers to
@@ -532,11 +475,7 @@ class _Case:
         """Pairs of trainings, on all records but one and on all; LEFT_OUT records in turn."""
         records = list(range(self.size))
         whole = self.trained_on(records)
-        for left_out in np.linspace(
-            0,
-            self.size - 1,
-            LEFT_OUT,
-        ).astype(int):
+        for left_out in np.linspace(0, self.size - 1, LEFT_OUT).astype(int):
             without = [*records[:left_out], *records[left_out + 1 :]]
             yield self.trained_on(without), whole
 
@@ -597,22 +536,9 @@ def _made_up_pool(size: int) -> TrainingPool:
     number = torch.arange(size)
     pairs = -(-size // 2)
     directions = torch.sin(torch.arange(1.0, 1 + pairs * WIDTH)).view(pairs, WIDTH)
-    x = (
-        directions
-        * torch.logspace(
-            -2,
-            3,
-            pairs,
-        ).unsqueeze(1)
-    )[number // 2]
+    x = (directions * torch.logspace(-2, 3, pairs).unsqueeze(1))[number // 2]
     x[2] = 0.0
-    return TrainingPool(
-        x,
-        number % 2,
-        number // 2 % GROUPS,
-        n_classes=2,
-        n_groups=GROUPS,
-    )
+    return TrainingPool(x, number % 2, number // 2 % GROUPS, n_classes=2, n_groups=GROUPS)
 
 
 def _norms_and_groups(size: int) -> tuple[Tensor, Tensor]:
@@ -626,12 +552,7 @@ def _logits(group: Tensor) -> Tensor:
     return 4.0 * torch.sin(torch.arange(2.0 * group.numel())).view(*group.shape, 2)
 
 
-def _test_alone(
-    what: str,
-    call: Callable[..., Tensor],
-    state: object,
-    *batch: Tensor,
-) -> None:
+def _test_alone(what: str, call: Callable[..., Tensor], state: object, *batch: Tensor) -> None:
     """Check that a record's value is the same in the batch and in a batch of its own.
 
     Args:
@@ -669,14 +590,6 @@ def _check_noise(name: str, noise: Tensor) -> None:
     for axis, what in enumerate(("steps", "copies", "coordinates")):
         length = noise.shape[axis] - 1
         # Products of neighbours along this axis: their mean is 0 where draws are independent.
-        products = noise.narrow(
-            axis,
-            0,
-            length,
-        ) * noise.narrow(
-            axis,
-            1,
-            length,
-        )
+        products = noise.narrow(axis, 0, length) * noise.narrow(axis, 1, length)
         if length and abs(float(products.mean())) > SURE / math.sqrt(products.numel()):
             raise LawBroken(f"the noise of {name} is not new for all {what}")

@@ -135,10 +135,7 @@ def test_a_stored_report_is_judged_and_nothing_is_trained(runner, code, verdict)
     assert made.outputs["audit"] == {"exit-code": str(code), "verdict": verdict}
 
 
-EVIL = [
-    "$(touch hacked) * %s\\n ' ; touch hacked ; '",
-    'a\n" ; touch hacked ; "',
-]
+EVIL = ["$(touch hacked) * %s\\n ' ; touch hacked ; '", 'a\n" ; touch hacked ; "']
 
 
 @pytest.mark.parametrize("evil", EVIL)

@@ -9,11 +9,7 @@ from refusals import refused_in_one_line
 
 from fairaudit.cli import app
 from fairaudit.config.options import AuditConfig, data_name
-from fairaudit.config.value_sources import (
-    OptionLayer,
-    merge_layers,
-    resolve_config,
-)
+from fairaudit.config.value_sources import OptionLayer, merge_layers, resolve_config
 from fairaudit.errors import ConfigError
 
 

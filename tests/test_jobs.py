@@ -153,10 +153,7 @@ def test_reading_results_imports_no_torch():
 
 
 def test_large_arrays_are_maps_of_the_file_and_few_numbers_are_not(tmp_path):
-    arrays = {
-        "large": np.arange(300_000).reshape(3, -1),
-        "small": np.ones(3),
-    }
+    arrays = {"large": np.arange(300_000).reshape(3, -1), "small": np.ones(3)}
     write_result(tmp_path, JobResult("0" * 24, arrays, {}))
     found = read_result(tmp_path, "0" * 24).arrays
     assert isinstance(found["large"], np.memmap)

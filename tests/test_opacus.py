@@ -630,10 +630,7 @@ def refusals():
         ({"mode": "no_op"}, "not supported"),
         ({"target_delta": 1.01 / RECORDS}, "not below 1/N"),
         ({"method": "global-adapt", "count_noise_multiplier": 100.0}, "follow noise alone"),
-        (
-            {"method": "global-adapt", "target_epsilon": 0.001},
-            "alone cost",
-        ),
+        ({"method": "global-adapt", "target_epsilon": 0.001}, "alone cost"),
         ({"data": Endless()}, "Poisson"),
         ({"data": TensorDataset(torch.zeros(0, WIDTH))}, "no record"),
         (

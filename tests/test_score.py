@@ -5,12 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from fairlearn.metrics import (
-    MetricFrame,
-    false_positive_rate,
-    selection_rate,
-    true_positive_rate,
-)
+from fairlearn.metrics import MetricFrame, false_positive_rate, selection_rate, true_positive_rate
 from refusals import refused_in_one_line
 from sklearn.metrics import accuracy_score, precision_score
 

@@ -23,12 +23,7 @@ PREFIX = "cause."  # of the names of a job's arrays that were read at checkpoint
 STEPS = "cause_steps"  # the array of the checkpoints' steps
 
 
-def curve(
-    name: str,
-    steps: Sequence[int],
-    columns: Sequence[str],
-    by_seed: Float64,
-) -> Curve:
+def curve(name: str, steps: Sequence[int], columns: Sequence[str], by_seed: Float64) -> Curve:
     """The curve of a reading over training: its mean over seeds at each step.
 
     A long one becomes means over ``MAX_OBSERVATIONS`` windows of steps, each at its mean step.
@@ -45,12 +40,7 @@ def curve(
         of_seeds = nan_mean(by_seed[:, window].swapaxes(0, 1))
         values.append(tuple(map(finite, nan_mean(of_seeds))))
         centres.append(round(float(np.mean([steps[i] for i in window]))))
-    return Curve(
-        name=name,
-        steps=tuple(centres),
-        columns=tuple(columns),
-        values=tuple(values),
-    )
+    return Curve(name=name, steps=tuple(centres), columns=tuple(columns), values=tuple(values))
 
 
 def nan_mean(values: Float64) -> Float64:
@@ -58,11 +48,7 @@ def nan_mean(values: Float64) -> Float64:
     finite = np.isfinite(values)
     count = finite.sum(0)
     total = np.where(finite, values, 0.0).sum(0)
-    return np.where(
-        count > 0,
-        total / np.maximum(count, 1),
-        np.nan,
-    )
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +84,7 @@ class ArmReadings:
 
     def per_step(self, name: str) -> Float64:
         """The reading's mean over all steps of the training, [S, ...]."""
-        mean: Float64 = np.einsum(
-            "c,sc...->s...",
-            self._weights,
-            self.values[name],
-        )
+        mean: Float64 = np.einsum("c,sc...->s...", self._weights, self.values[name])
         return mean
 
     def averaged(self, name: str) -> Float64:
@@ -110,11 +92,7 @@ class ArmReadings:
         return nan_mean(np.moveaxis(self.values[name], 1, 0))
 
 
-def finished(
-    plan: Plan,
-    arm: str,
-    results: Mapping[str, JobResult],
-) -> dict[int, JobResult]:
+def finished(plan: Plan, arm: str, results: Mapping[str, JobResult]) -> dict[int, JobResult]:
     """Seed -> result of an arm's job, in the plan's order; a seed without a result is left out.
 
     Args:
@@ -125,11 +103,7 @@ def finished(
     return {job.seed: results[job.id] for job in plan.jobs if job.arm == arm and job.id in results}
 
 
-def arm_readings(
-    plan: Plan,
-    arm: Arm,
-    results: Mapping[str, JobResult],
-) -> ArmReadings | None:
+def arm_readings(plan: Plan, arm: Arm, results: Mapping[str, JobResult]) -> ArmReadings | None:
     """What was read at the checkpoints of an arm's finished trainings; None where nothing was.
 
     Args:
@@ -137,15 +111,7 @@ def arm_readings(
         arm: The arm.
         results: Job id -> result.
     """
-    read = {
-        seed: r
-        for seed, r in finished(
-            plan,
-            arm.key,
-            results,
-        ).items()
-        if STEPS in r.arrays
-    }
+    read = {seed: r for seed, r in finished(plan, arm.key, results).items() if STEPS in r.arrays}
     if not read:
         return None
     first = next(iter(read.values()))
@@ -165,20 +131,11 @@ def arm_readings(
 
 def over_repeats(series: Array) -> Float64:
     """Mean of a series over the repeats of one seed, [C, R, ...] -> [C, ...]."""
-    return nan_mean(
-        np.moveaxis(
-            np.asarray(series, dtype=np.float64),
-            1,
-            0,
-        )
-    )
+    return nan_mean(np.moveaxis(np.asarray(series, dtype=np.float64), 1, 0))
 
 
 def over_seeds(
-    values: Sequence[float | None] | Float64,
-    *,
-    is_share: bool = False,
-    n_joint: int = 1,
+    values: Sequence[float | None] | Float64, *, is_share: bool = False, n_joint: int = 1
 ) -> OverSeeds:
     """The mean over seeds with its 95 % interval (Student's t); no interval below two known values.
 
@@ -199,12 +156,7 @@ def over_seeds(
         low, high = mean - half, mean + half
         if is_share:
             low, high = max(0.0, low), min(1.0, high)
-    return OverSeeds(
-        value=mean,
-        low=low,
-        high=high,
-        by_seed=tuple(map(finite, values)),
-    )
+    return OverSeeds(value=mean, low=low, high=high, by_seed=tuple(map(finite, values)))
 
 
 def known_mean(values: Float64) -> float | None:

@@ -9,16 +9,8 @@ from functools import partial
 from importlib.metadata import version
 
 from fairaudit import __version__
-from fairaudit.analysis.build_facts import (
-    arm_facts,
-    data_facts,
-)
-from fairaudit.analysis.build_measured import (
-    diagnostics,
-    disclosed,
-    sklearn_baseline,
-    sweeps,
-)
+from fairaudit.analysis.build_facts import arm_facts, data_facts
+from fairaudit.analysis.build_measured import diagnostics, disclosed, sklearn_baseline, sweeps
 from fairaudit.analysis.family import family
 from fairaudit.analysis.text import limitations
 from fairaudit.capabilities import parts
@@ -30,13 +22,7 @@ from fairaudit.methods.catalog import catalog, find
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Plan
 from fairaudit.report.conditions import with_findings
-from fairaudit.report.facts import (
-    ArmFacts,
-    ExecutionFacts,
-    OptionValue,
-    ReportWarning,
-    Tool,
-)
+from fairaudit.report.facts import ArmFacts, ExecutionFacts, OptionValue, ReportWarning, Tool
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import EXECUTION_FIELDS, FRAME, reproduce_command
 from fairaudit.results.estimates import Comparison
@@ -88,14 +74,7 @@ def run_metadata(
         **{name: version(name) for name in libraries},
     }
     made = datetime.now(UTC).isoformat(timespec="seconds")
-    return RunMetadata(
-        __version__,
-        made,
-        tuple(command),
-        environment,
-        workers,
-        dict(seconds),
-    )
+    return RunMetadata(__version__, made, tuple(command), environment, workers, dict(seconds))
 
 
 def build_report(audit: Audit, metadata: RunMetadata) -> Report:
@@ -107,14 +86,7 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
     arms = arm_facts(plan, results, audit.failures)
     named = named_pairs(plan.config.compare, dataset.groupings)
     least = plan.config.suppress_below
-    shown = [
-        disclosed(
-            c,
-            least=least,
-            named=named,
-        )
-        for c in audit.comparisons
-    ]
+    shown = [disclosed(c, least=least, named=named) for c in audit.comparisons]
     compared, changed = family(shown)
     # By the first grouping: diagnostics are read by that one alone.
     first = [c for c in compared if c.grouping == dataset.groupings[0].name]
@@ -164,9 +136,7 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
 
 
 def _warnings(
-    audit: Audit,
-    arms: Sequence[ArmFacts],
-    compared: Sequence[Comparison],
+    audit: Audit, arms: Sequence[ArmFacts], compared: Sequence[Comparison]
 ) -> Iterator[ReportWarning]:
     """What a reader of the numbers is to be warned of: failed trainings, few seeds, notices.
 
@@ -216,12 +186,7 @@ def _warnings(
         yield from_notice(notice)
     if audit.resolved.config.preset is not None:
         for note in find_preset(audit.resolved.config.preset).notes:
-            yield ReportWarning(
-                code="preset_note",
-                level="notice",
-                message=note,
-                fix="",
-            )
+            yield ReportWarning(code="preset_note", level="notice", message=note, fix="")
     # What each capability warns of in what it measured.
     for name, warnings in parts("warnings"):
         if name in audit.studies:

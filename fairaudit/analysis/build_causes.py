@@ -10,11 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.analysis.arm_readings import (
-    ArmReadings,
-    arm_readings,
-    over_seeds,
-)
+from fairaudit.analysis.arm_readings import ArmReadings, arm_readings, over_seeds
 from fairaudit.capabilities import added
 from fairaudit.config.presets import find_preset
 from fairaudit.data.dataset import Dataset
@@ -50,10 +46,7 @@ _NO_TERMS = (
 
 
 def decomposition(
-    plan: Plan,
-    dataset: Dataset,
-    results: Mapping[str, JobResult],
-    compared: Sequence[Comparison],
+    plan: Plan, dataset: Dataset, results: Mapping[str, JobResult], compared: Sequence[Comparison]
 ) -> Decomposition | None:
     """Everything that was read at checkpoints; None without ``--diagnostics full``.
 
@@ -92,10 +85,7 @@ def decomposition(
     for claims in added("claims"):
         sign_claims += claims(plan, split, names, worst_off, published)
     return Decomposition(
-        steps=steps,
-        optimizer=plan.config.optimizer,
-        arms=arms,
-        claims=tuple(sign_claims),
+        steps=steps, optimizer=plan.config.optimizer, arms=arms, claims=tuple(sign_claims)
     )
 
 
@@ -115,9 +105,7 @@ def arm_causes(
             to differ, the one that pays more first; None: there are no bounds.
     """
     if not readings.has_terms:
-        return ArmCauses(
-            reason="no record is clipped and no noise is added: every part is zero",
-        )
+        return ArmCauses(reason="no record is clipped and no noise is added: every part is zero")
     bounds: list[BoundRecord] = []
     if pair is not None:
         for causes in added("causes"):
@@ -131,15 +119,5 @@ def arm_causes(
             statistics = {}
             for statistic in GROUP_STATISTICS:
                 statistics[statistic] = over_seeds(readings.averaged(statistic)[:, place])
-            groups.append(
-                GroupCauses(
-                    group=name,
-                    parts=parts,
-                    statistics=statistics,
-                )
-            )
-    return ArmCauses(
-        reason="",
-        groups=tuple(groups),
-        bounds=tuple(bounds),
-    )
+            groups.append(GroupCauses(group=name, parts=parts, statistics=statistics))
+    return ArmCauses(reason="", groups=tuple(groups), bounds=tuple(bounds))

@@ -40,10 +40,7 @@ def visible(count: int, least: int) -> int | None:
 
 
 def data_facts(
-    dataset: Dataset,
-    config: AuditConfig,
-    first: JobResult | None,
-    split: SplitFacts | None = None,
+    dataset: Dataset, config: AuditConfig, first: JobResult | None, split: SplitFacts | None = None
 ) -> DataFacts:
     """What the report says of the table: its rows, label, groups, columns and split.
 
@@ -74,18 +71,10 @@ def data_facts(
         groups = []
         for place, name in enumerate(grouping.names):
             rows, is_missing = visible(counts[place], least), place == grouping.missing
-            groups.append(
-                GroupFacts(
-                    name=name,
-                    rows=rows,
-                    is_missing=is_missing,
-                )
-            )
+            groups.append(GroupFacts(name=name, rows=rows, is_missing=is_missing))
         groupings.append(GroupingFacts(name=grouping.name, groups=tuple(groups)))
     classes = zip(
-        dataset.classes,
-        np.bincount(dataset.labels, minlength=len(dataset.classes)),
-        strict=True,
+        dataset.classes, np.bincount(dataset.labels, minlength=len(dataset.classes)), strict=True
     )
     label = LabelFacts(
         column=dataset.label,
@@ -128,9 +117,7 @@ def data_facts(
 
 
 def arm_facts(
-    plan: Plan,
-    results: Mapping[str, JobResult],
-    failures: Mapping[str, str],
+    plan: Plan, results: Mapping[str, JobResult], failures: Mapping[str, str]
 ) -> tuple[ArmFacts, ...]:
     """What the report says of every arm: its plan, its guarantee, and which seeds failed and why.
 
@@ -147,12 +134,7 @@ def arm_facts(
     arms = []
     for arm in plan.arms:
         planned = {name: getattr(arm, name) for name in ArmPlan.model_fields}
-        planned["privacy"] = privacy_of(
-            arm,
-            plan,
-            fitted=fitted,
-            results=results,
-        )
+        planned["privacy"] = privacy_of(arm, plan, fitted=fitted, results=results)
         facts = ArmFacts(
             **planned,
             seeds_planned=sum(job.arm == arm.key for job in plan.jobs),
@@ -164,11 +146,7 @@ def arm_facts(
 
 
 def privacy_of(
-    arm: Arm,
-    plan: Plan,
-    *,
-    fitted: Sequence[str],
-    results: Mapping[str, JobResult],
+    arm: Arm, plan: Plan, *, fitted: Sequence[str], results: Mapping[str, JobResult]
 ) -> ArmPrivacy:
     """An arm's guarantee with what it means for an attacker and what it does not cover.
 
@@ -196,10 +174,7 @@ def privacy_of(
 
 
 def failed_seeds(
-    plan: Plan,
-    arm: str,
-    results: Mapping[str, JobResult],
-    failures: Mapping[str, str],
+    plan: Plan, arm: str, results: Mapping[str, JobResult], failures: Mapping[str, str]
 ) -> tuple[FailedSeed, ...]:
     """The seeds of an arm that have no result, and why.
 
@@ -211,11 +186,7 @@ def failed_seeds(
     )
 
 
-def digest_of(
-    plan: Plan,
-    arm: str,
-    results: Mapping[str, JobResult],
-) -> str:
+def digest_of(plan: Plan, arm: str, results: Mapping[str, JobResult]) -> str:
     """One hash of all that an arm's finished trainings depend on: equal for the same trainings."""
     done = [job.id for job in plan.jobs if job.arm == arm and job.id in results]
     return job_id({"trainings": done})
@@ -232,11 +203,7 @@ def attack_facts(
     """
     return tuple(
         AttackFacts(false_positive_rate=false, true_positive_rate=true)
-        for false, true in zip(
-            rates,
-            attack_rates(event, tuple(rates)),
-            strict=True,
-        )
+        for false, true in zip(rates, attack_rates(event, tuple(rates)), strict=True)
     )
 
 

@@ -4,11 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from fairaudit.analysis.arm_readings import (
-    curve,
-    finished,
-    nan_mean,
-)
+from fairaudit.analysis.arm_readings import curve, finished, nan_mean
 from fairaudit.analysis.build_causes import decomposition
 from fairaudit.analysis.build_facts import visible
 from fairaudit.analysis.readings import readings
@@ -21,19 +17,8 @@ from fairaudit.metrics.registry import UNDERTRAINED_BY
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.decomposition import Curve
 from fairaudit.report.main_gap import COST, main_gap
-from fairaudit.report.measured import (
-    Diagnostics,
-    SklearnBaseline,
-    Sweep,
-    SweepPoint,
-)
-from fairaudit.results.estimates import (
-    Comparison,
-    GroupMeasure,
-    Measured,
-    interval_of,
-    undefined,
-)
+from fairaudit.report.measured import Diagnostics, SklearnBaseline, Sweep, SweepPoint
+from fairaudit.results.estimates import Comparison, GroupMeasure, Measured, interval_of, undefined
 from fairaudit.results.jobs import JobResult
 
 MOST_GROUPS_OF_CLASS = 3  # up to so many groups every pair is kept in every class's rates
@@ -98,12 +83,7 @@ def disclosed(
         if gap.kind == "pair" and pair in pairs:  # its own interval resolves its sign
             sign = ""
             if gap.signed.value is not None and gap.signed.excludes_zero:
-                sign = direction(
-                    gap.metric,
-                    gap.a,
-                    gap.b,
-                    gap.signed.value,
-                )
+                sign = direction(gap.metric, gap.a, gap.b, gap.signed.value)
             gap = gap.revised(named=True, direction=sign)
         gaps.append(gap)
     all_lacking = visible(sum(unpredicted.values()), least)
@@ -210,25 +190,13 @@ def sweeps(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Sweep, ...]:
             cost={g.group: interval_of(g.estimates.get(COST)) for g in comparison.by_group},
             gap=None if gap is None else interval_of(gap.absolute),
         )
-        families.setdefault(
-            (
-                method,
-                comparison.reference,
-                comparison.grouping,
-            ),
-            [],
-        ).append(point)
+        families.setdefault((method, comparison.reference, comparison.grouping), []).append(point)
     curves = []
     for (method, reference, grouping), points in families.items():
         points.sort(key=lambda point: point.target_epsilon)
         if points[0].target_epsilon < points[-1].target_epsilon:
             curves.append(
-                Sweep(
-                    method=method,
-                    reference=reference,
-                    grouping=grouping,
-                    points=tuple(points),
-                )
+                Sweep(method=method, reference=reference, grouping=grouping, points=tuple(points))
             )
     return tuple(curves)
 
@@ -250,15 +218,7 @@ def diagnostics(
     first = dataset.groupings[0]
     curves = {}
     for arm in plan.arms:
-        of_arm = tuple(
-            _curves(
-                plan,
-                arm,
-                results,
-                first,
-                hidden,
-            )
-        )
+        of_arm = tuple(_curves(plan, arm, results, first, hidden))
         if of_arm:
             curves[arm.key] = of_arm
     return Diagnostics(
@@ -285,14 +245,7 @@ def _curves(
         grouping: The first one, whose groups a trace with a number for each group is about.
         hidden: Suppressed groups, whose numbers are left out.
     """
-    done = [
-        result.arrays
-        for result in finished(
-            plan,
-            arm.key,
-            results,
-        ).values()
-    ]
+    done = [result.arrays for result in finished(plan, arm.key, results).values()]
     names = {key.removeprefix("trace.") for a in done for key in a if key.startswith("trace.")}
     for name in sorted(names):
         traces = [a for a in done if f"trace.{name}" in a]

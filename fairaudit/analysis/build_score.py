@@ -75,14 +75,7 @@ def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
     for measured in results.comparisons:
         lacking = dataset.unpredicted[measured.grouping]
         least = config.suppress_below
-        shown.append(
-            disclosed(
-                measured,
-                least=least,
-                named=named,
-                unpredicted=lacking,
-            )
-        )
+        shown.append(disclosed(measured, least=least, named=named, unpredicted=lacking))
     lone = () if len(results.arms) > 1 else tuple(spec.name for spec in within_model())
     compared, changed = family(shown, lone)
     keys = list(results.arms)
@@ -152,13 +145,7 @@ def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
         ),
         comparisons=compared,
         changed=changed,
-        diagnostics=Diagnostics.model_validate(
-            {
-                "level": "off",
-                "arms": {},
-                "readings": {},
-            }
-        ),
+        diagnostics=Diagnostics.model_validate({"level": "off", "arms": {}, "readings": {}}),
         warnings=tuple(map(from_notice, dataset.notices)),
         limitations=_limitations(results, compared),
         timing=dict(metadata.seconds),

@@ -151,11 +151,7 @@ def _detected(claims: Mapping[_Place, _Claim], silent: float) -> tuple[set[_Plac
         detected.update(more)
 
 
-def _gap_claims(
-    number: int,
-    comparison: Comparison,
-    metric: str,
-) -> dict[_Place, _Claim]:
+def _gap_claims(number: int, comparison: Comparison, metric: str) -> dict[_Place, _Claim]:
     """The claims that two groups differ in ``metric``, one for each pair that gates may read.
 
     Where the comparison holds no pairs (of one class's rates among many groups), the largest gap is
@@ -269,24 +265,12 @@ def _judged_gap(
         training, records = gap.signed.training_sd or 0.0, gap.signed.records_sd or 0.0
         used = rivals if gap.kind == "max" else 1
         for sign, n_joint in ((1, measures * rivals), (-1, used)):
-            least += sign * half_width(
-                training**2,
-                records**2,
-                gap.signed.n_seeds,
-                n_joint,
-            )
-    return gap.revised(
-        detected=is_detected,
-        joint_high=max(bounds),
-        minimum_detectable=least,
-    )
+            least += sign * half_width(training**2, records**2, gap.signed.n_seeds, n_joint)
+    return gap.revised(detected=is_detected, joint_high=max(bounds), minimum_detectable=least)
 
 
 def _judged_class(
-    number: int,
-    share: ClassShare,
-    detected: set[_Place],
-    measures: float,
+    number: int, share: ClassShare, detected: set[_Place], measures: float
 ) -> ClassShare:
     """The doubtful class with whether it is lost and with intervals at its share of the 5 %.
 

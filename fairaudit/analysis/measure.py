@@ -37,14 +37,7 @@ Number = TypeVar("Number", bound=np.generic)
 
 def measured(audit: Audit) -> Audit:
     """A copy of the audit with its comparisons and with what capabilities (as leakage) measured."""
-    audit = replace(
-        audit,
-        comparisons=measure(
-            audit.plan,
-            audit.dataset,
-            audit.results,
-        ),
-    )
+    audit = replace(audit, comparisons=measure(audit.plan, audit.dataset, audit.results))
     studies = {}
     for name, measure_study in parts("measure"):
         study = measure_study(audit)
@@ -53,11 +46,7 @@ def measured(audit: Audit) -> Audit:
     return replace(audit, studies=studies)
 
 
-def measure(
-    plan: Plan,
-    dataset: Dataset,
-    results: Mapping[str, JobResult],
-) -> tuple[Measured, ...]:
+def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> tuple[Measured, ...]:
     """Compare every arm with its references, or measure it by itself where it has none.
 
     There is one result for each arm, reference and grouping. A seed without a result is left out of
@@ -70,15 +59,7 @@ def measure(
     """
     comparisons: list[Measured] = []
     for number, grouping in enumerate(dataset.groupings):
-        of_arm = {
-            arm.key: predictions(
-                plan,
-                arm.key,
-                number,
-                results,
-            )
-            for arm in plan.arms
-        }
+        of_arm = {arm.key: predictions(plan, arm.key, number, results) for arm in plan.arms}
         shared = evaluation(dataset, grouping, plan.config.suppress_below)
         if plan.config.is_one_draw:  # synthetic training rows were drawn once: no other drawing
             shared = replace(shared, estimand=ONE_MODEL)
@@ -94,16 +75,7 @@ def measure(
                 if plan.config.twins != "off" and arm.reference != reference:
                     between = on_rows_of(private, of_arm[arm.reference])
                     twins = [Twin(find(arm.method).part, between)]
-                comparisons.append(
-                    compare(
-                        shared,
-                        arm.key,
-                        reference,
-                        private,
-                        baseline,
-                        twins,
-                    )
-                )
+                comparisons.append(compare(shared, arm.key, reference, private, baseline, twins))
     return tuple(comparisons)
 
 
@@ -156,9 +128,7 @@ def _twins(
 
 
 def _in_place(
-    of_arm: Mapping[int, JobResult],
-    twins: Mapping[int, JobResult],
-    prefix: str,
+    of_arm: Mapping[int, JobResult], twins: Mapping[int, JobResult], prefix: str
 ) -> dict[int, JobResult]:
     """Seed -> the arm's result with a twin's predictions in the place of its own.
 
@@ -194,11 +164,7 @@ def on_rows_of(
             continue
         if not np.array_equal(p.rows, rows):
             place = np.flatnonzero(np.isin(p.rows, rows))
-            p = replace(
-                p,
-                rows=p.rows[place],
-                probabilities=p.probabilities[:, place],
-            )
+            p = replace(p, rows=p.rows[place], probabilities=p.probabilities[:, place])
         aligned.append(p)
     return aligned
 
@@ -239,10 +205,6 @@ def _predictions(results: Mapping[int, JobResult], grouping: int) -> list[Predic
     return by_seed
 
 
-def _column(
-    result: JobResult,
-    name: str,
-    kind: type[Number],
-) -> NDArray[Number]:
+def _column(result: JobResult, name: str, kind: type[Number]) -> NDArray[Number]:
     """An array of a finished training, of any shape, as ``kind``; a copy only if types differ."""
     return result.arrays[name].astype(kind, copy=False)

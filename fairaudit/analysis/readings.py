@@ -22,15 +22,12 @@ Results = Mapping[str, JobResult]
 
 # readings that the program takes of every method: name -> what it is, in the order of the report
 MEANINGS: Mapping[str, str] = {
-    "group_noise_multiplier": "noise next to the group's longest gradient, mean over steps",
+    "group_noise_multiplier": "noise next to the group's longest gradient, mean over steps"
 }
 
 
 def readings(
-    plan: Plan,
-    dataset: Dataset,
-    results: Results,
-    hidden: Collection[str] = (),
+    plan: Plan, dataset: Dataset, results: Results, hidden: Collection[str] = ()
 ) -> dict[str, tuple[Reading, ...]]:
     """Every reading of every arm, by seed and as the mean over its finished seeds.
 
@@ -69,12 +66,7 @@ def readings(
     return {key: tuple(read) for key, read in by_arm.items()}
 
 
-def read_by_seed(
-    plan: Plan,
-    arm: str,
-    name: str,
-    results: Results,
-) -> dict[int, Float64]:
+def read_by_seed(plan: Plan, arm: str, name: str, results: Results) -> dict[int, Float64]:
     """Seed -> one reading of an arm, ``[columns]``, at each finished seed that has it."""
     return {
         seed: np.asarray(result.arrays[f"reading.{name}"], dtype=np.float64)

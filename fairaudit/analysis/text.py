@@ -71,11 +71,7 @@ def limitations(
         smallest = numbered(min(sizes), "distinct test row")
     statistics = _STATISTICS.format(
         smallest=smallest,
-        gaps=numbered(
-            sum(len(c.gaps) for c in comparisons),
-            "gap was",
-            "gaps were",
-        ),
+        gaps=numbered(sum(len(c.gaps) for c in comparisons), "gap was", "gaps were"),
     )
     texts = [*_privacy_limits(plan)]
     for limitations_of_capability in added("limitations"):
@@ -106,11 +102,7 @@ def _privacy_limits(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "reads_other_arm", _COPIES.format(who=_readers(copies))
 
 
-def _data_limits(
-    config: AuditConfig,
-    dataset: Dataset,
-    plan: Plan,
-) -> Iterator[tuple[str, str]]:
+def _data_limits(config: AuditConfig, dataset: Dataset, plan: Plan) -> Iterator[tuple[str, str]]:
     """(code, sentence) on who reads the group label, PATE's pool, duplicates, suppressed groups."""
     readers = []
     by_name = [arm.key for arm in plan.arms if arm.reads_groups]

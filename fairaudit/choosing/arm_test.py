@@ -85,11 +85,7 @@ def is_hopeless(numbers: Sequence[TestedNumber]) -> bool:
     return any(number.bound is None for number in numbers)
 
 
-def left_out(
-    rules: Sequence[GateRule],
-    report: Report,
-    arm: str,
-) -> tuple[str, ...]:
+def left_out(rules: Sequence[GateRule], report: Report, arm: str) -> tuple[str, ...]:
     """Groups that no rule about groups judges because they are too small, each with the reason.
 
     Each is a line ``GROUPING = GROUP: REASON``; they are sorted.
@@ -104,11 +100,7 @@ def left_out(
     return tuple(sorted(reasons))
 
 
-def _by_pair(
-    rule: GateRule,
-    report: Report,
-    arm: str,
-) -> Iterator[GateRule]:
+def _by_pair(rule: GateRule, report: Report, arm: str) -> Iterator[GateRule]:
     """The rule for this arm; if it is about the largest of several gaps, a rule for each pair.
 
     The largest gap keeps a limit where each gap does, each by its own interval. A rule that is not
@@ -130,11 +122,7 @@ def _by_pair(
             yield replace(rule, group=GroupSelector(grouping, pair))
 
 
-def _comparisons(
-    rule: GateRule,
-    report: Report,
-    arm: str,
-) -> Iterator[Comparison]:
+def _comparisons(rule: GateRule, report: Report, arm: str) -> Iterator[Comparison]:
     """The arm's comparisons by the rule's grouping, or by every grouping if the rule names none.
 
     There is one for each reference of the arm. A comparison without a reference measures the arm
@@ -164,11 +152,7 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
         if number is None:
             reason = "it has no interval"
         else:
-            outcome = number.judged(
-                rule.fails,
-                fails_above=rule.fails_above,
-                level=level,
-            )
+            outcome = number.judged(rule.fails, fails_above=rule.fails_above, level=level)
             (low, high), (least, most) = number.limits(level), number.plain_limits(FUTILITY)
             bound, futility = (high, least) if rule.fails_above else (low, most)
     return TestedNumber(

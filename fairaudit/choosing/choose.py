@@ -56,13 +56,7 @@ class Candidates:
             {name: [arm.key for arm in arms] for name, arms in self.families.items()}, self.looks
         )
 
-    def tested(
-        self,
-        prepared: Audit,
-        report: Report,
-        key: str,
-        level: float,
-    ) -> Tested:
+    def tested(self, prepared: Audit, report: Report, key: str, level: float) -> Tested:
         """Test one arm by the report of a look, and add the figures that a reader wants beside.
 
         Args:
@@ -102,12 +96,7 @@ class Candidates:
             trainings=facts.trainings,
         )
 
-    def choice(
-        self,
-        course: Course,
-        tests: Sequence[Tested],
-        failed: tuple[str, ...],
-    ) -> Choice:
+    def choice(self, course: Course, tests: Sequence[Tested], failed: tuple[str, ...]) -> Choice:
         """The answer, and everything that led to it.
 
         Args:
@@ -119,9 +108,7 @@ class Candidates:
         # Of each method that passed somewhere, the smallest epsilon: the last that passed.
         passing = [last[arms[-1]] for arms in course.passed.values() if arms]
         best = min(
-            passing,
-            key=lambda t: (t.target_epsilon, -(t.accuracy.value or 0.0)),
-            default=None,
+            passing, key=lambda t: (t.target_epsilon, -(t.accuracy.value or 0.0)), default=None
         )
         ended_at = {test.method: test.arm for test in tests}
         ends = [last[ended_at[name]] for name in self.families]
@@ -139,19 +126,9 @@ class Candidates:
             arm = kept[-1] if kept else None
             target = last[arm].target_epsilon if arm else None
             methods.append(
-                OfMethod(
-                    method=name,
-                    arm=arm,
-                    target_epsilon=target,
-                    ended=words.ended(stopped),
-                )
+                OfMethod(method=name, arm=arm, target_epsilon=target, ended=words.ended(stopped))
             )
-        conditions = words.conditions(
-            course.level,
-            len(self.families),
-            self.looks,
-            tests,
-        )
+        conditions = words.conditions(course.level, len(self.families), self.looks, tests)
         return Choice(
             rules={rule.text: rule.words("any method") for rule in self.prepared.rules},
             level=course.level,
@@ -240,14 +217,7 @@ def choose(
         # Once more, over every arm that was tested: the report of all that was trained.
         trained = {test.arm: test.seeds for test in tests}  # of several looks the last
         shown = [choice.arm or choice.nearest or ""]
-        report = _look(
-            prepared,
-            rundir,
-            trained,
-            listener,
-            command,
-            split=shown,
-        )
+        report = _look(prepared, rundir, trained, listener, command, split=shown)
         update = {
             "studies": {choice.name: choice},
             "reproduce": _reproduce(prepared.resolved, found.looks),
@@ -323,11 +293,7 @@ def _families(plan: Plan) -> dict[str, list[Arm]]:
         raise ConfigError("no method that could be chosen", hint="for example --method dpsgd")
     for name, arms in by_method.items():
         different = {arm.key: arm for arm in arms}  # an epsilon may be asked for twice
-        by_method[name] = sorted(
-            different.values(),
-            key=_target,
-            reverse=True,
-        )
+        by_method[name] = sorted(different.values(), key=_target, reverse=True)
     return by_method
 
 

@@ -58,11 +58,7 @@ def choose(given: Given) -> None:
     from fairaudit.report.to_json import to_json
 
     screen = Screen(quiet=given.quiet, verbose=given.verbose)
-    pool = candidates(
-        resolved,
-        seeds_max=given.beside["seeds_max"],
-        listener=screen.listen,
-    )
+    pool = candidates(resolved, seeds_max=given.beside["seeds_max"], listener=screen.listen)
     screen.lines(header_lines(pool.prepared, __version__))
     screen.lines(course_lines(pool, resolved.config.workers or available_cores()))
     screen.lines(rule_lines(pool.prepared.rules))
@@ -81,14 +77,7 @@ def choose(given: Given) -> None:
     formats = ("json", *resolved.config.format)
     screen.lines([report_line(resolved.config.out, formats)])
     if choice.arm is not None:
-        screen.lines(
-            next_lines(
-                report,
-                resolved.config.out,
-                formats,
-                choice.arm,
-            )
-        )
+        screen.lines(next_lines(report, resolved.config.out, formats, choice.arm))
     if given.json:
         print_stdout([to_json(report).rstrip("\n")])
     tell_job(lambda: [choice_command(choice)], lambda: to_markdown(report))

@@ -43,8 +43,7 @@ def look_line(test: Tested) -> str:
     first = next(number for number in test.numbers if number.outcome == test.outcome)
     outcome = OUTCOMES[test.outcome]
     return plain(
-        f"Look {test.look}  {test.arm}, {test.seeds} seeds: {outcome}; {number_text(first)}",
-        600,
+        f"Look {test.look}  {test.arm}, {test.seeds} seeds: {outcome}; {number_text(first)}", 600
     )
 
 

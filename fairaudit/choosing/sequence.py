@@ -75,13 +75,7 @@ class Number(NamedTuple):
         low = self.value - half
         return Ends(max(0.0, low) if self.is_size else low, self.value + half)
 
-    def judged(
-        self,
-        fails: Callable[[float], bool],
-        *,
-        fails_above: bool,
-        level: float,
-    ) -> Outcome:
+    def judged(self, fails: Callable[[float], bool], *, fails_above: bool, level: float) -> Outcome:
         """Test the number against a rule: ``passes``, ``breaks`` or ``undecided``.
 
         It passes where its limit on the side where the rule fails keeps the rule. It breaks the
@@ -144,13 +138,7 @@ class Course:
             by_look.setdefault(self.looks[look], []).append(self._current(family))
         return dict(sorted(by_look.items()))
 
-    def enter(
-        self,
-        arm: str,
-        outcome: Outcome,
-        *,
-        hopeless: bool = False,
-    ) -> None:
+    def enter(self, arm: str, outcome: Outcome, *, hopeless: bool = False) -> None:
         """Note the outcome of a look at an arm that was due, and what its method tests next.
 
         - ``passes``: the method's next smaller epsilon is due, at the first look; without a smaller
@@ -205,12 +193,7 @@ def skewed_quantile(level: float, seeds: int) -> float:
     """
     from scipy.special import gammainc  # scipy takes 0.4 s to import
 
-    draws = numpy_stream(
-        0,
-        "probe",
-        "skew",
-        seeds,
-    ).random((min(_DRAWS, _NUMBERS // seeds), seeds))
+    draws = numpy_stream(0, "probe", "skew", seeds).random((min(_DRAWS, _NUMBERS // seeds), seeds))
     effects = -np.log1p(-draws)
     ratio = effects.std(axis=1, ddof=1) / effects.mean(axis=1) / math.sqrt(seeds)
     low = quantiles(1.0 - level, seeds - 1)[0]

@@ -46,10 +46,7 @@ def ended(stopped: Tested | None) -> str:
 
 
 def conditions(
-    level: float,
-    methods: int,
-    looks: Sequence[int],
-    tests: Sequence[Tested],
+    level: float, methods: int, looks: Sequence[int], tests: Sequence[Tested]
 ) -> Iterator[str]:
     """Sentences on how the error is shared among tests, and on groups that the promise leaves out.
 

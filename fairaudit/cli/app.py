@@ -228,12 +228,7 @@ def _write_bug_log(error: BaseException) -> str:
     """
     try:
         descriptor, path = tempfile.mkstemp(prefix="fairaudit-bug-", suffix=".log")
-        with open(
-            descriptor,
-            "w",
-            encoding="utf-8",
-            errors="backslashreplace",
-        ) as file:
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(f"fairaudit {__version__}\n")
             traceback.print_exception(error, file=file)
     except OSError as unwritten:

@@ -73,9 +73,5 @@ def _torch() -> Check:
         value = float(torch.ones(2, 2).matmul(torch.ones(2, 2)).sum())
         devices = ["cpu", *(f"cuda:{i}" for i in range(torch.cuda.device_count()))]
     except (ImportError, OSError, RuntimeError) as error:
-        return Check(
-            "torch works",
-            False,
-            " ".join(str(error).split())[:120],
-        )
+        return Check("torch works", False, " ".join(str(error).split())[:120])
     return Check("torch works", value == 8.0, f"devices: {', '.join(devices)}")

@@ -32,17 +32,8 @@ class Screen:
     A terminal gets a bar, anything else one line per finished training; ``quiet`` leaves neither.
     """
 
-    def __init__(
-        self,
-        *,
-        quiet: bool = False,
-        verbose: bool = False,
-    ) -> None:
-        self._console = Console(
-            stderr=True,
-            highlight=False,
-            soft_wrap=True,
-        )
+    def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
+        self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._quiet = quiet
         self._verbose = verbose
         self._bar: Progress | None = None
@@ -67,11 +58,7 @@ class Screen:
                 place = f"{plain(event.arm)}, seed {event.seed}"
                 if self._bar is not None and self._task is not None:
                     shown = place.replace("[", "\\[")
-                    self._bar.update(
-                        self._task,
-                        completed=event.finished,
-                        description=shown,
-                    )
+                    self._bar.update(self._task, completed=event.finished, description=shown)
                 else:
                     self.lines(
                         [f"  {event.finished}/{event.total} {place} · {event.seconds:.1f} s"]
@@ -109,9 +96,5 @@ class Screen:
             console=self._console,
             transient=True,
         )
-        self._task = self._bar.add_task(
-            "",
-            total=event.total,
-            completed=event.finished,
-        )
+        self._task = self._bar.add_task("", total=event.total, completed=event.finished)
         self._bar.start()

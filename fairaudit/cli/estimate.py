@@ -89,19 +89,8 @@ def plan_record(prepared: Audit, *, seconds: float) -> dict[str, JsonValue]:
     options = resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))
     arms = []
     for arm in plan.arms:
-        facts = privacy_of(
-            arm,
-            plan,
-            fitted=(),
-            results={},
-        ).model_dump(mode="json")
-        arms.append(
-            {
-                "key": arm.key,
-                "settings": arm.settings,
-                "privacy": facts,
-            }
-        )
+        facts = privacy_of(arm, plan, fitted=(), results={}).model_dump(mode="json")
+        arms.append({"key": arm.key, "settings": arm.settings, "privacy": facts})
     return _JSON.validate_python(
         {
             "data": {

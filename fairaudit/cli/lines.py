@@ -53,11 +53,7 @@ def header_lines(audit: Audit, version: str) -> Iterator[str]:
         yield f"  options {origin} sets {plain(', '.join(names), 300)}"
 
 
-def outcomes_text(
-    positive: str | None,
-    favourable: str | None,
-    origin: str,
-) -> str:
+def outcomes_text(positive: str | None, favourable: str | None, origin: str) -> str:
     """The positive class in words, and the favourable one where it is another or only assumed.
 
     Args:
@@ -73,12 +69,7 @@ def outcomes_text(
 
 
 def plan_lines(
-    plan: Plan,
-    *,
-    seconds: float,
-    cores: int,
-    reading: float = 0.0,
-    splitting: float = 0.0,
+    plan: Plan, *, seconds: float, cores: int, reading: float = 0.0, splitting: float = 0.0
 ) -> Iterator[str]:
     """What will be trained, at which epsilon, and about how long it takes.
 
@@ -156,25 +147,9 @@ def arm_lines(plan: Plan) -> Iterator[str]:
         pld, rdp = "", ""
         if privacy.epsilon is not None:
             pld, rdp = _epsilon_text(privacy.epsilon.pld), _epsilon_text(privacy.epsilon.rdp)
-        rows.append(
-            (
-                plain(arm.key),
-                guarantee_text(privacy.guarantee),
-                pld,
-                rdp,
-                settings,
-            )
-        )
+        rows.append((plain(arm.key), guarantee_text(privacy.guarantee), pld, rdp, settings))
     yield from aligned(rows, left={0, 1, 4})
-    guarantees = {
-        arm.key: privacy_of(
-            arm,
-            plan,
-            fitted=(),
-            results={},
-        )
-        for arm in plan.arms
-    }
+    guarantees = {arm.key: privacy_of(arm, plan, fitted=(), results={}) for arm in plan.arms}
     if words := attack_sentence(guarantees):
         yield plain(words, 1000)
     for arm in plan.arms:
@@ -227,12 +202,7 @@ def _epsilon_text(value: float | None) -> str:
     return shown_up(value)
 
 
-def next_lines(
-    report: Report,
-    out: Path,
-    formats: Sequence[str],
-    arm: str = "",
-) -> Iterator[str]:
+def next_lines(report: Report, out: Path, formats: Sequence[str], arm: str = "") -> Iterator[str]:
     """Commands that a user may type after an audit, to get a model for release.
 
     Args:
@@ -268,11 +238,7 @@ def warning_lines(report: Report, *, verbose: bool) -> Iterator[str]:
 def notice_lines(notices: Iterable[Notice]) -> Iterator[str]:
     """Warnings and notices of the data or the plan, a line each."""
     for notice in notices:
-        yield _noted(
-            "Warning" if notice.level == "warning" else "Note",
-            notice.message,
-            notice.fix,
-        )
+        yield _noted("Warning" if notice.level == "warning" else "Note", notice.message, notice.fix)
 
 
 def option_lines(resolved: ResolvedConfig, plan: Plan) -> Iterator[str]:

@@ -44,21 +44,9 @@ def change_lines(changes: Changes, *, every: bool) -> Iterator[str]:
     rows = [("method", "group", "metric", "before", "after", "change", "")]
     for change in shown[:_MOST_ROWS]:
         where = plain(f"{change.grouping}: {change.group}" if change.group else "all rows")
-        numbers = (
-            figure(change.before),
-            figure(change.after),
-            written(change.moved, CHANGES),
-        )
+        numbers = (figure(change.before), figure(change.after), written(change.moved, CHANGES))
         note = "changed" if change.exceeds else plain(change.reason, 80)
-        rows.append(
-            (
-                plain(change.arm),
-                where,
-                plain(change.metric),
-                *numbers,
-                note,
-            )
-        )
+        rows.append((plain(change.arm), where, plain(change.metric), *numbers, note))
     if shown:
         yield from aligned(rows, left={0, 1, 2, 6})
     if len(shown) > _MOST_ROWS:

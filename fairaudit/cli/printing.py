@@ -24,17 +24,7 @@ def print_stdout(lines: Iterable[str]) -> None:
 
 def print_json(value: object) -> None:
     """Print a value as JSON on standard output."""
-    print_stdout(
-        [
-            json.dumps(
-                value,
-                sort_keys=True,
-                indent=1,
-                ensure_ascii=False,
-                allow_nan=False,
-            )
-        ]
-    )
+    print_stdout([json.dumps(value, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)])
 
 
 def print_stderr(line: str) -> None:

@@ -124,10 +124,7 @@ def takes_audit_options(
         text = helps.get(option.field, option.help)
         hidden = option.field in unlisted
         declared = typer.Option(
-            option.flags or name,
-            help=text,
-            metavar=option.metavar,
-            hidden=hidden,
+            option.flags or name, help=text, metavar=option.metavar, hidden=hidden
         )
         parameters.append(parameter(option.field, kind, None, declared))
     parameters += beside
@@ -140,18 +137,8 @@ def takes_audit_options(
     parameters += [
         parameter("config", Path | None, None, config),
         parameter("trust_config", bool, False, trust),
-        inspect.Parameter(
-            "json",
-            _BY_NAME,
-            default=False,
-            annotation=AsJson,
-        ),
-        inspect.Parameter(
-            "quiet",
-            _BY_NAME,
-            default=False,
-            annotation=Quiet,
-        ),
+        inspect.Parameter("json", _BY_NAME, default=False, annotation=AsJson),
+        inspect.Parameter("quiet", _BY_NAME, default=False, annotation=Quiet),
         parameter("verbose", bool, False, verbose),
     ]
     parsed.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -176,12 +163,7 @@ def parameter(
         default: Its default.
         declared: Spelling and help, as ``typer.Option`` makes them.
     """
-    return inspect.Parameter(
-        name,
-        _BY_NAME,
-        default=default,
-        annotation=Annotated[kind, declared],
-    )
+    return inspect.Parameter(name, _BY_NAME, default=default, annotation=Annotated[kind, declared])
 
 
 def _default_type(field: str) -> type:

@@ -82,10 +82,7 @@ def sees_images(name: str) -> bool:
 
 
 def known_facts(
-    name: str,
-    image_shape: Shape | None,
-    classes: int,
-    hidden: tuple[int, ...],
+    name: str, image_shape: Shape | None, classes: int, hidden: tuple[int, ...]
 ) -> ModelFacts:
     """Size of one of MODELS; nothing is known on a table, whose inputs depend on the encoding."""
     if image_shape is None:
@@ -106,29 +103,11 @@ def layer_sizes(
     a convolution are the numbers that one output reads.
     """
     if name != "cnn":
-        widths = (
-            math.prod(shape),
-            *(hidden if name == "mlp" else ()),
-            classes,
-        )
-        return tuple(
-            (
-                fan_out,
-                fan_in,
-                1,
-            )
-            for fan_in, fan_out in itertools.pairwise(widths)
-        )
+        widths = (math.prod(shape), *(hidden if name == "mlp" else ()), classes)
+        return tuple((fan_out, fan_in, 1) for fan_in, fan_out in itertools.pairwise(widths))
     height, width, channels = shape
     sizes = []
     for fan_in, fan_out in itertools.pairwise((channels, *CNN_CHANNELS)):
         height, width = height - CNN_KERNEL + 1, width - CNN_KERNEL + 1
         sizes.append((fan_out, fan_in * CNN_KERNEL**2, height * width))
-    return (
-        *sizes,
-        (
-            classes,
-            CNN_CHANNELS[-1] * height * width,
-            1,
-        ),
-    )
+    return (*sizes, (classes, CNN_CHANNELS[-1] * height * width, 1))

@@ -11,14 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from fairaudit.config.declared import Declaration, DeclaredColumn, read_declaration
 from fairaudit.config.presets import presets
@@ -26,14 +19,7 @@ from fairaudit.errors import ConfigError
 
 LARGEST_EPSILON = 1_000_000  # a loss bounded by exp(1,000,000) is not bounded
 Number = Annotated[float, Field(strict=True)]  # true and "1" are refused
-Epsilon = Annotated[
-    float,
-    Field(
-        gt=0,
-        le=LARGEST_EPSILON,
-        allow_inf_nan=False,
-    ),
-]
+Epsilon = Annotated[float, Field(gt=0, le=LARGEST_EPSILON, allow_inf_nan=False)]
 Format = Literal["json", "md", "html", "junit", "svg", "png"]
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
@@ -179,11 +165,7 @@ class AuditConfig(BaseModel):
     out: Annotated[Path, EXECUTION] = Field(
         default_factory=lambda known: Path(OUT, data_name(known["data"]))
     )
-    format: Annotated[tuple[Format, ...], JUDGED] = (
-        "json",
-        "md",
-        "html",
-    )
+    format: Annotated[tuple[Format, ...], JUDGED] = ("json", "md", "html")
     # gates
     fail_on: Annotated[tuple[str, ...], JUDGED] = ()
     baseline: Annotated[Path | None, JUDGED] = None
@@ -308,21 +290,13 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
     "Data": (
         Option("data", "Table, or images (a folder or npz); a file or a folder of files.", "PATH"),
         Option("label", "Column to predict, unless the data declare it.", "COL"),
+        Option("positive", "The label that rates are about; else the later of two.", "VALUE"),
         Option(
-            "positive",
-            "The label that rates are about; else the later of two.",
-            "VALUE",
-        ),
-        Option(
-            "favourable",
-            "The label that people want; gates on impact ratios need it.",
-            "VALUE",
+            "favourable", "The label that people want; gates on impact ratios need it.", "VALUE"
         ),
         Option("drop", "Column to leave out; repeat.", "COL"),
         Option(
-            "columns",
-            "What is publicly known of the columns; nothing is learned of them.",
-            "FILE",
+            "columns", "What is publicly known of the columns; nothing is learned of them.", "FILE"
         ),
         Option(
             "missing",
@@ -332,9 +306,7 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
         Option("merge_rare", "Merge levels below this share of rows (default: 0.002).", "SHARE"),
         Option("resize", "Scale all images to one size.", "HxW"),
         Option(
-            "channels",
-            "Grey or colour; auto: grey where all are (default: auto).",
-            "auto|grey|rgb",
+            "channels", "Grey or colour; auto: grey where all are (default: auto).", "auto|grey|rgb"
         ),
         Option(
             "pixel_range",
@@ -344,9 +316,7 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
         Option("split_column", "Column that says train or test for each row.", "COL"),
         Option("test_size", "Share of rows held out (default: 0.2).", "SHARE"),
         Option(
-            "public_data",
-            "Public table for PATE's student; else half of the test rows.",
-            "PATH",
+            "public_data", "Public table for PATE's student; else half of the test rows.", "PATH"
         ),
     ),
     "Groups": (
@@ -365,9 +335,7 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
         Option("method", "Method, `all` or `ablation`; repeat (default: global-adapt).", "NAME"),
         Option("variant", "Add a published form beside the default one; repeat.", "NAME"),
         Option(
-            "epsilon",
-            "Calibrate each method to this epsilon; repeat to sweep (default: 3).",
-            "E",
+            "epsilon", "Calibrate each method to this epsilon; repeat to sweep (default: 3).", "E"
         ),
         Option("noise_multiplier", "Set the noise instead; epsilons may differ.", "SIGMA"),
         Option("delta", "Delta (default: largest power of ten up to 1/(10 N)).", "D"),
@@ -395,9 +363,7 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
             "sgd|momentum|adam",
         ),
         Option(
-            "seeds",
-            "Seeds; each has its own split, undersampling and start (default: 5).",
-            "N",
+            "seeds", "Seeds; each has its own split, undersampling and start (default: 5).", "N"
         ),
         Option("repeats", "Private runs per seed (default: 1).", "N"),
         Option("seed", "The first seed (default: 0).", "N"),
@@ -442,11 +408,7 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
             "auto).",
             "auto|off|basic|full",
         ),
-        Option(
-            "diagnostics_every",
-            "Steps between the checkpoints of full.",
-            "STEPS",
-        ),
+        Option("diagnostics_every", "Steps between the checkpoints of full.", "STEPS"),
     ),
     "Your own trainer": (
         Option(
@@ -470,11 +432,7 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
         ),
         Option("raw", "Give it the rows as they stand in the file, not encoded.", needs="trainer"),
         Option("trainer_groups", "Give it the group of each training row.", needs="trainer"),
-        Option(
-            "trainer_version",
-            "Another text trains anew where nothing else changed.",
-            "TEXT",
-        ),
+        Option("trainer_version", "Another text trains anew where nothing else changed.", "TEXT"),
         Option("trainer_timeout", "End a training of it after so many seconds.", "S"),
         Option("trainer_memory", "Most memory of a training of it.", "MIB"),
     ),

@@ -127,17 +127,7 @@ def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice
         return pa.table(kept), dropped, ()
     message = f"infinite values in {listed(too_large)} count as missing"
     fix = "replace them in the data if they mean something"
-    return (
-        pa.table(kept),
-        dropped,
-        (
-            Notice(
-                "infinities",
-                message,
-                fix,
-            ),
-        ),
-    )
+    return (pa.table(kept), dropped, (Notice("infinities", message, fix),))
 
 
 def _blanked(column: pa.ChunkedArray, where: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -149,11 +139,7 @@ def encode_codes(column: pa.ChunkedArray) -> Codes:
     """Code each row of a plain column by its value, in order of appearance; images by a hash."""
     kind = kind_of(column.type)
     if kind == "empty":
-        return Codes(
-            np.zeros(len(column), np.int32),
-            pa.array([], pa.large_string()),
-            kind,
-        )
+        return Codes(np.zeros(len(column), np.int32), pa.array([], pa.large_string()), kind)
     array = image_keys(column) if kind == "image" else column.combine_chunks()
     encoded = array.dictionary_encode()
     values = encoded.dictionary
@@ -190,11 +176,7 @@ def levels_in_use(levels: Levels, rows: Int64) -> Levels:
     used = np.unique(levels.codes[rows])
     used = used[used >= 0]
     # The new code of each old one; a missing value's -1 reads the last entry, which is -1.
-    place = np.full(
-        len(levels.names) + 1,
-        -1,
-        np.int64,
-    )
+    place = np.full(len(levels.names) + 1, -1, np.int64)
     place[used] = np.arange(len(used))
     return Levels(place[levels.codes[rows]], tuple(levels.names[int(u)] for u in used))
 
@@ -238,9 +220,7 @@ def listed_codes(column: pa.ChunkedArray, levels: tuple[str, ...]) -> Int64:
 
 
 def within(
-    values: Float64,
-    limits: tuple[float, float],
-    outside: Literal["clip", "missing"],
+    values: Float64, limits: tuple[float, float], outside: Literal["clip", "missing"]
 ) -> tuple[Float64, NDArray[np.bool_]]:
     """Clip numbers to a range, or make those outside it missing (NaN).
 

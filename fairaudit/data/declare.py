@@ -83,9 +83,7 @@ def declaration_notices(
         )
     if outside:
         values = numbered(
-            sum(sum(counts.values()) for counts in outside.values()),
-            "value is",
-            "values are",
+            sum(sum(counts.values()) for counts in outside.values()), "value is", "values are"
         )
         message = f"{values} not as declared in {listed(outside)}"
         fix = (

@@ -16,18 +16,7 @@ from fairaudit.data.naming import quoted
 from fairaudit.errors import ConfigError, DataError
 
 Channels = Literal["auto", "grey", "rgb"]
-SUFFIXES = frozenset(
-    {
-        ".png",
-        ".jpg",
-        ".jpeg",
-        ".bmp",
-        ".gif",
-        ".webp",
-        ".tif",
-        ".tiff",
-    }
-)
+SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"})
 FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF")
 # An image of a few kilobytes may unpack to gigabytes; what a camera takes is below this.
 MAX_PIXELS = 64_000_000
@@ -161,11 +150,7 @@ def fitted(pixels: UInt8, options: ImageOptions) -> UInt8:
     Returns:
         Pixels of that size and those channels; the given ones where they have them already.
     """
-    channels = {
-        "auto": pixels.shape[3],
-        "grey": 1,
-        "rgb": 3,
-    }[options.channels]
+    channels = {"auto": pixels.shape[3], "grey": 1, "rgb": 3}[options.channels]
     size = options.size or pixels.shape[1:3]
     if (*size, channels) == pixels.shape[1:]:
         return pixels

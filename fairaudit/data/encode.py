@@ -50,24 +50,12 @@ class _Numbers:
     gaps: NDArray[np.intp]
 
     @classmethod
-    def of(
-        cls,
-        block: Block,
-        columns: Sequence[NumberColumn],
-        starts: Sequence[int],
-    ) -> "_Numbers":
+    def of(cls, block: Block, columns: Sequence[NumberColumn], starts: Sequence[int]) -> "_Numbers":
         """Stack the constants of the number columns; ``starts``: index of each one's first input.
 
         A column with one value has spread 0: divided by infinity, it becomes 0.
         """
-        constants = [
-            (
-                column.centre,
-                column.spread or np.inf,
-                column.fill,
-            )
-            for column in columns
-        ]
+        constants = [(column.centre, column.spread or np.inf, column.fill) for column in columns]
         centre, spread, fill = np.array(constants).reshape(-1, 3, 1).swapaxes(0, 1)
         gaps = [place for place, column in enumerate(columns) if len(column.inputs) > 1]
         return cls(
@@ -82,11 +70,7 @@ class _Numbers:
     def decode(self, rows: UInt8, out: Float32) -> None:
         """Write the inputs of the numbers of records ``[n, width]`` into ``out`` ``[n, d]``."""
         # [k, n]: numpy is faster over long rows, and there are more records than numbers.
-        x = np.array(
-            self.block.of(rows).T,
-            np.float64,
-            order="C",
-        )
+        x = np.array(self.block.of(rows).T, np.float64, order="C")
         missing = np.isnan(x)
         x -= self.centre
         x /= self.spread
@@ -117,12 +101,7 @@ class _Codes:
     values: Float32
 
     @classmethod
-    def of(
-        cls,
-        block: Block,
-        columns: Sequence[CategoryColumn],
-        starts: Sequence[int],
-    ) -> "_Codes":
+    def of(cls, block: Block, columns: Sequence[CategoryColumn], starts: Sequence[int]) -> "_Codes":
         """Make the look-ups of category columns; ``starts``: index of each one's first input."""
         used, offsets = [], []
         inputs: list[int] = []
@@ -172,11 +151,7 @@ class Recipe:
         self._numbers = _Numbers.of(
             layout.numbers, numbers, [starts[n] for n in layout.numbers.fields]
         )
-        self._codes = _Codes.of(
-            layout.codes,
-            categories,
-            [starts[n] for n in layout.codes.fields],
-        )
+        self._codes = _Codes.of(layout.codes, categories, [starts[n] for n in layout.codes.fields])
 
     def decode(self, rows: UInt8, out: Float32) -> None:
         """Write the inputs of records ``[n, width]`` into C-contiguous zeros ``out`` ``[n, d]``."""
@@ -240,11 +215,7 @@ class Encoder(Protocol):
         """Fit to the training rows of one seed and encode all its rows; float32, C-contiguous."""
 
 
-def make_encoder(
-    dataset: Dataset,
-    options: EncodingOptions,
-    spool: Spool | None = None,
-) -> Encoder:
+def make_encoder(dataset: Dataset, options: EncodingOptions, spool: Spool | None = None) -> Encoder:
     """The encoder for the dataset's features: of images or of a table.
 
     Args:
@@ -283,13 +254,7 @@ class ImageEncoder:
     def encode(self, split: Split) -> Encoded:
         """The inputs of one seed: ``[n, H, W, C]``, float32 and C-contiguous."""
         train, test = (self._scaled[self._pixels[rows]] for rows in (split.train, split.test))
-        return Encoded(
-            split,
-            train,
-            test,
-            names=(),
-            fitted=(),
-        )
+        return Encoded(split, train, test, names=(), fitted=())
 
 
 class TableEncoder:

@@ -23,11 +23,7 @@ from fairaudit.data.records import Field, Records
 FIT_BYTES = 2**28  # of training values that are held at once, or one column if that is more
 
 
-def fit(
-    records: Records,
-    rows: Int64,
-    merge_rare: float,
-) -> list[Column]:
+def fit(records: Records, rows: Int64, merge_rare: float) -> list[Column]:
     """Every column's constants, in column order.
 
     Args:
@@ -70,11 +66,7 @@ def fit(
                 missing=bool(of_field[-1]),
             )
         elif field.kind == "category":
-            columns[number] = category_column(
-                field.name,
-                field.levels,
-                missing=field.gaps,
-            )
+            columns[number] = category_column(field.name, field.levels, missing=field.gaps)
     return [columns[number] for number in range(len(fields))]
 
 

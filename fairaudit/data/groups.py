@@ -85,11 +85,7 @@ def make_groupings(
         raise ConfigError("--intersect needs two or more group columns")
     groupings, notices = [], []
     for name in columns:
-        grouping, notes = _grouping_of_column(
-            name,
-            table.column(name),
-            config.bin.get(name),
-        )
+        grouping, notes = _grouping_of_column(name, table.column(name), config.bin.get(name))
         groupings.append(grouping)
         notices += notes
     if by_label is not None:
@@ -100,11 +96,7 @@ def make_groupings(
         for grouping in groupings:
             lacking |= grouping.groups == (-1 if grouping.missing is None else grouping.missing)
         of_rows = np.stack([grouping.groups for grouping in groupings])
-        cells, codes = np.unique(
-            of_rows,
-            axis=1,
-            return_inverse=True,
-        )
+        cells, codes = np.unique(of_rows, axis=1, return_inverse=True)
         codes[lacking] = -1
         names = []
         for cell in cells.T.tolist():
@@ -218,11 +210,7 @@ def _grouping_of_levels(name: str, levels: Levels) -> Grouping:
     """
     named = [i for i, level in enumerate(levels.names) if level != MISSING]
     # The group of each code: the missing one, which code -1 reads as the last entry, unless named.
-    place = np.full(
-        len(levels.names) + 1,
-        len(named),
-        np.int64,
-    )
+    place = np.full(len(levels.names) + 1, len(named), np.int64)
     place[named] = np.arange(len(named))
     groups = place[levels.codes]
     names = tuple(levels.names[i] for i in named)
@@ -239,7 +227,7 @@ def _check_size(grouping: Grouping) -> None:
         raise DataError(f"group column {quoted(grouping.name)} {problem}")
     if named > MAX_GROUPS:
         raise DataError(
-            f"group column {quoted(grouping.name)} has {named:,} values, more than {MAX_GROUPS}",
+            f"group column {quoted(grouping.name)} has {named:,} values, more than {MAX_GROUPS}"
         )
 
 

@@ -11,18 +11,7 @@ import pyarrow.compute as pc
 from fairaudit.data.columns import Codes
 from fairaudit.data.naming import words
 
-_ID_WORDS = frozenset(
-    {
-        "id",
-        "ids",
-        "uuid",
-        "guid",
-        "idx",
-        "index",
-        "rowid",
-        "key",
-    }
-)
+_ID_WORDS = frozenset({"id", "ids", "uuid", "guid", "idx", "index", "rowid", "key"})
 _ID_SHARE = 0.95  # of rows with a value: a text column with so many distinct ones is a key
 _NAMED_ID_SHARE = 0.5  # the same where the column is named like a key
 _ID_MIN_VALUES = 20  # fewer distinct values may be groups
@@ -38,11 +27,7 @@ def is_id_name(name: str) -> bool:
     parts = words(name)
     if not parts:
         return not name.strip()
-    return parts[-1] in _ID_WORDS or parts[0] in {
-        "id",
-        "uuid",
-        "unnamed",
-    }
+    return parts[-1] in _ID_WORDS or parts[0] in {"id", "uuid", "unnamed"}
 
 
 def looks_like_id(name: str, codes: Codes, rows: int) -> bool:

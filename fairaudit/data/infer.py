@@ -64,10 +64,7 @@ class LabelColumn:
 
 
 def choose_label(
-    table: pa.Table,
-    declared: Mapping[str, str],
-    declared_by: str,
-    config: AuditConfig,
+    table: pa.Table, declared: Mapping[str, str], declared_by: str, config: AuditConfig
 ) -> LabelChoice:
     """Find the label column: given, else declared by the data, else by its name.
 
@@ -108,11 +105,7 @@ def choose_label(
     return choice
 
 
-def given_label(
-    column: str,
-    declared: Mapping[str, str],
-    declared_by: str,
-) -> LabelChoice:
+def given_label(column: str, declared: Mapping[str, str], declared_by: str) -> LabelChoice:
     """The choice of a column that is named as the label, with what the data declare of its values.
 
     Where the data declare another column to be the label, their declaration is left out.
@@ -143,9 +136,7 @@ def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> Lab
             "choose a threshold, write it as a column of 0 and 1, and give that with --label",
         )
     if n_classes > MAX_CLASSES:
-        raise DataError(
-            f"label {name} has {n_classes:,} values, more than {MAX_CLASSES}",
-        )
+        raise DataError(f"label {name} has {n_classes:,} values, more than {MAX_CLASSES}")
     favourable, origin, classes = None, "", levels.names
     if config.favourable is not None:
         favourable, origin = _class_of(config.favourable, "--favourable", classes, choice), "given"
@@ -173,22 +164,10 @@ def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> Lab
         )
         fix = "say which value people want with --favourable VALUE"
         notices.append(Notice("favourable_assumed", message, fix, "notice"))
-    return LabelColumn(
-        levels.codes,
-        levels.names,
-        positive,
-        favourable,
-        origin,
-        tuple(notices),
-    )
+    return LabelColumn(levels.codes, levels.names, positive, favourable, origin, tuple(notices))
 
 
-def _class_of(
-    wanted: str,
-    option: str,
-    classes: tuple[str, ...],
-    choice: LabelChoice,
-) -> int:
+def _class_of(wanted: str, option: str, classes: tuple[str, ...], choice: LabelChoice) -> int:
     """Index of the class that an option's value spells; ConfigError where it spells none."""
     index = same_class(wanted, classes)
     if index is None:

@@ -203,16 +203,7 @@ def _column_summaries(
             if shape:
                 shown = f"image {shape_text(shape)}"
         role, note = roles.get(field.name, "unused"), reasons.get(field.name, "")
-        summaries.append(
-            ColumnSummary(
-                field.name,
-                shown,
-                role,
-                missing,
-                distinct,
-                note,
-            )
-        )
+        summaries.append(ColumnSummary(field.name, shown, role, missing, distinct, note))
     return tuple(summaries)
 
 
@@ -235,13 +226,6 @@ def _grouping_summaries(
             rate = None
             if dataset is not None and dataset.positive is not None:
                 rate = float((dataset.labels[members] == dataset.positive).mean())
-            groups.append(
-                GroupSummary(
-                    name,
-                    int(members.sum()),
-                    float(members.mean()),
-                    rate,
-                )
-            )
+            groups.append(GroupSummary(name, int(members.sum()), float(members.mean()), rate))
         summaries.append(GroupingSummary(grouping.name, tuple(groups)))
     return tuple(summaries)

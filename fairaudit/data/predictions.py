@@ -303,12 +303,7 @@ def _lay_out(
         if row_column is not None:
             raise ConfigError("--row-column is about several seeds, and there is one")
         rows = np.arange(table.num_rows, dtype=np.int64)
-        return Layout(
-            np.zeros(len(rows), np.int64),
-            rows,
-            rows,
-            ("",),
-        )
+        return Layout(np.zeros(len(rows), np.int64), rows, rows, ("",))
     seeds = _complete_levels(table, seed_column)
     if row_column is not None:
         names_of_rows = _complete_levels(table, row_column).codes
@@ -322,17 +317,8 @@ def _lay_out(
     if len(cells) < table.num_rows:
         twice = numbered(table.num_rows - len(cells), "row")
         raise DataError(f"{twice} of {row_column} stand twice in a seed")
-    _, first, record = np.unique(
-        names_of_rows,
-        return_index=True,
-        return_inverse=True,
-    )
-    layout = Layout(
-        seeds.codes,
-        record.astype(np.int64),
-        first.astype(np.int64),
-        seeds.names,
-    )
+    _, first, record = np.unique(names_of_rows, return_index=True, return_inverse=True)
+    layout = Layout(seeds.codes, record.astype(np.int64), first.astype(np.int64), seeds.names)
     if row_column is None and len(record) != len(seeds.names) * len(first):
         raise DataError(f"the {len(seeds.names)} seeds have different numbers of rows", _SAME_ROWS)
     for column in fixed:

@@ -119,12 +119,7 @@ def load_public(dataset: Dataset, config: AuditConfig) -> tuple[pa.Table, Int64 
     return features, groups
 
 
-def share_inputs(
-    dataset: Dataset,
-    config: AuditConfig,
-    *,
-    by_pool: bool = False,
-) -> Shared[Inputs]:
+def share_inputs(dataset: Dataset, config: AuditConfig, *, by_pool: bool = False) -> Shared[Inputs]:
     """What workers read, made when the first of them needs it.
 
     Args:
@@ -164,20 +159,12 @@ class PoolEncoder:
     """
 
     def __init__(
-        self,
-        encoder: Encoder,
-        audited: Int64,
-        public: tuple[Int64, Int64 | None] | None,
+        self, encoder: Encoder, audited: Int64, public: tuple[Int64, Int64 | None] | None
     ) -> None:
         self._encoder, self._audited, self._public = encoder, audited, public
 
     @classmethod
-    def of(
-        cls,
-        dataset: Dataset,
-        config: AuditConfig,
-        spool: Spool | None = None,
-    ) -> Self:
+    def of(cls, dataset: Dataset, config: AuditConfig, spool: Spool | None = None) -> Self:
         """Prepare the audited rows and, below them, those of ``--public-data`` if it is given.
 
         Raises: as :func:`load_public`.

@@ -28,17 +28,7 @@ _MAGIC = (  # first bytes of a file, and its format whatever its name
     (b"ARROW1", "feather"),
 )
 # Texts of a CSV that mean a missing value. "?" does so in some files only, so it is a value.
-_NULLS = [
-    "",
-    "NA",
-    "N/A",
-    "n/a",
-    "#N/A",
-    "NaN",
-    "nan",
-    "null",
-    "NULL",
-]
+_NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL"]
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 # What a file's schema may declare, under ``fairaudit.label`` and so on.
 _DECLARABLE = ("label", "positive", "favourable")
@@ -135,11 +125,7 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
             convert = pacsv.ConvertOptions(
                 include_columns=list(columns), null_values=_NULLS, strings_can_be_null=True
             )
-            table = pacsv.read_csv(
-                str(source.path),
-                parse_options=fields,
-                convert_options=convert,
-            )
+            table = pacsv.read_csv(str(source.path), parse_options=fields, convert_options=convert)
         table = table.select(list(columns))
         # Arrow trusts offsets, codes and text of a file, and would follow them.
         table.validate(full=True)

@@ -87,11 +87,7 @@ class Layout:
         """The layout of fields. It follows from them alone, so a released model makes the same."""
         places = range(len(fields))
         categories = tuple(i for i in places if fields[i].kind == "category")
-        numbers = Block(
-            tuple(i for i in places if i not in categories),
-            "float64",
-            0,
-        )
+        numbers = Block(tuple(i for i in places if i not in categories), "float64", 0)
         highest = max((len(fields[i].levels) + 1 for i in categories), default=0)
         codes = Block(categories, np.min_scalar_type(highest).name, numbers.stop)
         return cls(tuple(fields), numbers, codes)
@@ -153,21 +149,9 @@ class RecordWriter:
             else:
                 encoded = encode_levels(column)
                 levels = encoded.names
-                codes = np.where(
-                    encoded.codes < 0,
-                    len(levels) + 1,
-                    encoded.codes,
-                )
+                codes = np.where(encoded.codes < 0, len(levels) + 1, encoded.codes)
             self._codes[number] = codes
-            fields.append(
-                Field(
-                    name,
-                    "category",
-                    gaps,
-                    levels,
-                    declaration,
-                )
-            )
+            fields.append(Field(name, "category", gaps, levels, declaration))
         self.layout = Layout.of(fields)
 
     def blocks(self) -> Iterator[UInt8]:

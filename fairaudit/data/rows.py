@@ -36,19 +36,11 @@ def leak_sample(rows: int) -> Int64:
 
     All, or every k-th of more than 100,000.
     """
-    return np.arange(
-        0,
-        rows,
-        -(-max(rows, 1) // _LEAK_ROWS),
-        dtype=np.int64,
-    )
+    return np.arange(0, rows, -(-max(rows, 1) // _LEAK_ROWS), dtype=np.int64)
 
 
 def leaks(
-    columns: Iterable[tuple[str, Codes]],
-    label: str,
-    labels: Int64,
-    groupings: Sequence[Grouping],
+    columns: Iterable[tuple[str, Codes]], label: str, labels: Int64, groupings: Sequence[Grouping]
 ) -> Iterator[Notice]:
     """Warnings for single columns that give away the label or a group.
 
@@ -101,19 +93,11 @@ def mixed_in(hashes: NDArray[np.uint64], codes: NDArray[np.integer]) -> NDArray[
 
 def first_alike(hashes: NDArray[np.uint64]) -> Int64:
     """For each row the index of the first row of the same hash, ``[N]``: its own if it is new."""
-    _, first, inverse = np.unique(
-        hashes,
-        return_index=True,
-        return_inverse=True,
-    )
+    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
     return first[inverse].astype(np.int64, copy=False)
 
 
-def _error_shares(
-    level: Int64,
-    target: Int64,
-    codes: Codes,
-) -> tuple[float, float]:
+def _error_shares(level: Int64, target: Int64, codes: Codes) -> tuple[float, float]:
     """How wrong a column is about a target if each of its levels predicts its commonest class.
 
     Args:
@@ -234,14 +218,7 @@ def choose_rows(
     hashes = mixed_in(hashes, label.codes[used])
     for column in group_columns.columns:
         hashes = mixed_in(hashes, encode_codes(column).codes[used])
-    return Chosen(
-        used,
-        tuple(columns),
-        dropped,
-        missing,
-        reasons,
-        first_alike(hashes),
-    )
+    return Chosen(used, tuple(columns), dropped, missing, reasons, first_alike(hashes))
 
 
 def _find_gaps(

@@ -222,20 +222,13 @@ def draw_stratified(
     cells = dataset.first_grouping.groups * n_classes + dataset.labels
     counts = np.bincount(cells[pool], minlength=len(wanted) * n_classes)
     of_cells = []
-    for of_group, classes in zip(
-        wanted,
-        counts.reshape(-1, n_classes),
-        strict=True,
-    ):
+    for of_group, classes in zip(wanted, counts.reshape(-1, n_classes), strict=True):
         of_cells.append(largest_remainder(int(of_group), classes))
     return _draw(pool, cells, np.concatenate(of_cells), stream)
 
 
 def _draw(
-    rows: Int64,
-    cells: NDArray[np.int64],
-    wanted: Int64,
-    stream: np.random.Generator,
+    rows: Int64, cells: NDArray[np.int64], wanted: Int64, stream: np.random.Generator
 ) -> Int64:
     """Draw ``wanted[c]`` rows of each cell c, at random without replacement; ascending.
 

@@ -58,11 +58,7 @@ class Spool:
         weakref.finalize(self, file.close)  # maps have descriptors of their own
         return file
 
-    def keep_rows(
-        self,
-        blocks: Iterator[NDArray[np.uint8]],
-        width: int,
-    ) -> NDArray[np.uint8]:
+    def keep_rows(self, blocks: Iterator[NDArray[np.uint8]], width: int) -> NDArray[np.uint8]:
         """Write blocks of rows ``[n, width]`` to the file and map them as one table ``[N, width]``.
 
         Args:
@@ -106,10 +102,7 @@ class Spool:
         self._file.flush()
         start, self._end = self._end, self._file.tell()
         mapped = mmap.mmap(
-            self._file.fileno(),
-            self._end - start,
-            offset=start,
-            access=mmap.ACCESS_READ,
+            self._file.fileno(), self._end - start, offset=start, access=mmap.ACCESS_READ
         )
         self._maps.append((start, mapped))
         self._end += -self._end % mmap.ALLOCATIONGRANULARITY  # maps begin at multiples
@@ -129,11 +122,7 @@ class Shared(Generic[Value]):
             already; None: the value is pickled whole.
     """
 
-    def __init__(
-        self,
-        make: Callable[[], Value],
-        spool: Spool | None = None,
-    ) -> None:
+    def __init__(self, make: Callable[[], Value], spool: Spool | None = None) -> None:
         self._make, self._spool = make, spool
 
     @cached_property
@@ -165,11 +154,7 @@ def _restore_carried(value: Value) -> Shared[Value]:
     return Shared(lambda: value)
 
 
-def _restore_mapped(
-    head: bytes,
-    places: list[slice],
-    descriptor: _Descriptor,
-) -> Shared[Value]:
+def _restore_mapped(head: bytes, places: list[slice], descriptor: _Descriptor) -> Shared[Value]:
     """The shared value in a worker, which maps its arrays from the file of the parent.
 
     Args:

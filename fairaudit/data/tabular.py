@@ -110,13 +110,7 @@ def read_checked(config: AuditConfig) -> CheckedTable:
         texts = pa.array([f"not {value}", value], pa.large_string())
         column = pa.chunked_array([texts.take(is_value.cast(pa.int8()))])
         table = table.set_column(table.column_names.index(name), name, column)
-    return CheckedTable(
-        source,
-        source.digest(),
-        table,
-        dropped | unreadable,
-        notices,
-    )
+    return CheckedTable(source, source.digest(), table, dropped | unreadable, notices)
 
 
 def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
@@ -138,13 +132,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
             beside.append(name)
     declared = {name: column for name, column in config.declared.items() if name in features}
     laid, unlike_declared = lay_over(table.select(features), declared)
-    rows = choose_rows(
-        laid,
-        label,
-        all_groupings,
-        config,
-        table.select(beside),
-    )
+    rows = choose_rows(laid, label, all_groupings, config, table.select(beside))
     used = rows.used
     reasons = {**checked.dropped, **reasons, **rows.reasons}
     groupings = tuple(restrict(grouping, used) for grouping in all_groupings)
@@ -168,18 +156,8 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         *label.notices,
         *group_notices,
         *_row_notices(rows, reasons, len(labels)),
-        *leaks(
-            sampled(laid, rows),
-            choice.column,
-            labels,
-            groupings,
-        ),
-        *declaration_notices(
-            rows.columns,
-            declared,
-            outside,
-            asked=config.columns is not None,
-        ),
+        *leaks(sampled(laid, rows), choice.column, labels, groupings),
+        *declaration_notices(rows.columns, declared, outside, asked=config.columns is not None),
     )
     return Dataset(
         name=config.data.name,
@@ -285,11 +263,7 @@ def _feature_names(
     return features, reasons
 
 
-def _index_in_use(
-    classes: tuple[str, ...],
-    label: LabelColumn,
-    of_label: int | None,
-) -> int | None:
+def _index_in_use(classes: tuple[str, ...], label: LabelColumn, of_label: int | None) -> int | None:
     """New index of a class of the label once classes without a usable row are gone.
 
     Args:
@@ -310,11 +284,7 @@ def _count_duplicates(rows: Chosen) -> int:
     return int((rows.duplicate_of != np.arange(len(rows.used))).sum())
 
 
-def _row_notices(
-    rows: Chosen,
-    reasons: dict[str, str],
-    n_rows: int,
-) -> Sequence[Notice]:
+def _row_notices(rows: Chosen, reasons: dict[str, str], n_rows: int) -> Sequence[Notice]:
     """Notices of rows and columns left out, with the reason, and of duplicate rows."""
     notices = []
     for reason, counts in rows.dropped.items():

@@ -51,11 +51,7 @@ PROBES = 4
 HESSIAN_RECORDS = 1024  # stratified by group; gradients are taken over all records
 
 
-def read(
-    method: Method,
-    task: Task,
-    trained: TrainedReplicates,
-) -> dict[str, Tensor]:
+def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
     """What each checkpoint's step did to each group, series by name.
 
     Args:
@@ -109,11 +105,7 @@ class CauseReading:
         batch = pool.gather(chosen, None)
         shares = torch.bincount(groups, minlength=pool.n_groups).double() / pool.n_records
         return GroupedRecords.of(
-            batch.inputs,
-            pool.labels[chosen],
-            batch.group,
-            n_groups=pool.n_groups,
-            shares=shares,
+            batch.inputs, pool.labels[chosen], batch.group, n_groups=pool.n_groups, shares=shares
         )
 
     def at(self, checkpoint: Checkpoint) -> dict[str, Tensor]:
@@ -142,10 +134,7 @@ class CauseReading:
         return bool(torch.isinf(checkpoint.sensitivity).all())
 
     def _terms(
-        self,
-        checkpoint: Checkpoint,
-        landscapes: list[Landscape],
-        trace: Tensor,
+        self, checkpoint: Checkpoint, landscapes: list[Landscape], trace: Tensor
     ) -> tuple[dict[str, Tensor], list[StepTerms]]:
         """The terms of one step, and what they were computed from.
 
@@ -211,18 +200,10 @@ class CauseReading:
         """
         group = torch.cat([moments.group[replicate], moments.whole[replicate].unsqueeze(0)])
         total, processed = moments.total[replicate], moments.processed[replicate]
-        return Means(
-            group,
-            total / self.task.n_public,
-            processed / self.task.n_public,
-        )
+        return Means(group, total / self.task.n_public, processed / self.task.n_public)
 
     def _batches(
-        self,
-        reader: StepReader,
-        moments: Moments,
-        label: str,
-        count: int,
+        self, reader: StepReader, moments: Moments, label: str, count: int
     ) -> list[Batches]:
         """Poisson batches of the step, the same records for every replicate.
 
@@ -245,15 +226,7 @@ class CauseReading:
             weights = [torch.ones(len(records), dtype=torch.float64)]
             if number < PROBES:
                 weights.append(  # signs, -1 or 1 (Rademacher)
-                    torch.from_numpy(
-                        stream.integers(
-                            0,
-                            2,
-                            len(records),
-                        )
-                        * 2.0
-                        - 1.0
-                    )
+                    torch.from_numpy(stream.integers(0, 2, len(records)) * 2.0 - 1.0)
                 )
             sums = reader.sums(records, weights)
             plain, processed = sums.plain.double(), sums.processed.double()
@@ -266,13 +239,7 @@ class CauseReading:
         stacked = torch.stack(steps, 2)  # [2, R, M, P]
         signed = torch.stack(probes, 2)  # [2, R, S, P]
         return [
-            Batches(
-                stacked[0, r],
-                stacked[1, r],
-                signed[0, r],
-                signed[1, r],
-                reader.unclipped(r),
-            )
+            Batches(stacked[0, r], stacked[1, r], signed[0, r], signed[1, r], reader.unclipped(r))
             for r in range(task.repeats)
         ]
 
@@ -319,12 +286,7 @@ def angle_turned(batches: Batches, means: Means) -> Tensor:
     return (after.arccos() - before.arccos()).nanmean(0).rad2deg()
 
 
-def stratified(
-    groups: Tensor,
-    n_groups: int,
-    count: int,
-    seed: int,
-) -> Tensor:
+def stratified(groups: Tensor, n_groups: int, count: int, seed: int) -> Tensor:
     """At most ``count`` record numbers, equally many of each group, ascending.
 
     A group that has fewer gives all, and leaves its places to the larger ones, which come later.
@@ -341,14 +303,6 @@ def stratified(
     for place, group in enumerate(torch.argsort(sizes, stable=True).tolist()):
         members = torch.nonzero(groups == group).squeeze(1).numpy()
         share = min(len(members), remaining // (n_groups - place))
-        chosen.append(
-            torch.from_numpy(
-                stream.choice(
-                    members,
-                    share,
-                    replace=False,
-                )
-            )
-        )
+        chosen.append(torch.from_numpy(stream.choice(members, share, replace=False)))
         remaining -= share
     return torch.cat(chosen).sort().values

@@ -95,11 +95,7 @@ class StepReader:
         # Whether training held the rule's factors to the sensitivity that it claims.
         self.is_limited = claims_sensitivity(method.release(task))
         self.most_rows = 4  # rows of weights that one call of sums may ask for
-        self.tape = method.tape(self.objective)(
-            self.network,
-            self.most_rows,
-            task.budget,
-        )
+        self.tape = method.tape(self.objective)(self.network, self.most_rows, task.budget)
 
     def sums(self, records: Tensor, weights: Sequence[Tensor]) -> Sums:
         """Weighted sums of some records' gradients.
@@ -140,11 +136,7 @@ class StepReader:
         pool = self.task.pool
         groups = pool.groups[: pool.n_records]
         shape = (self.task.repeats, pool.n_groups)
-        group = torch.zeros(
-            *shape,
-            self.network.n_parameters,
-            dtype=torch.float64,
-        )
+        group = torch.zeros(*shape, self.network.n_parameters, dtype=torch.float64)
         processed = torch.zeros_like(group[:, 0])
         clipped = torch.zeros(shape, dtype=torch.float64)
         for k in range(pool.n_groups):
@@ -173,11 +165,7 @@ class StepReader:
         n_groups = self.task.pool.n_groups
         group = torch.arange(n_groups).expand(self.task.repeats, -1)
         nothing = torch.zeros(group.shape, dtype=self.network.theta.dtype)
-        factor = self.rule.scale(
-            self.checkpoint.rule_released,
-            nothing,
-            group,
-        )[replicate]
+        factor = self.rule.scale(self.checkpoint.rule_released, nothing, group)[replicate]
         if bool((factor == factor[0]).all()):
             return float(factor[0])
         return 1.0
@@ -197,10 +185,6 @@ class StepReader:
         return values
 
 
-def poisson_batch(
-    stream: np.random.Generator,
-    records: int,
-    sample_rate: float,
-) -> Tensor:
+def poisson_batch(stream: np.random.Generator, records: int, sample_rate: float) -> Tensor:
     """One Poisson sample of the record numbers 0..records-1, ascending, [B]."""
     return torch.from_numpy(np.flatnonzero(stream.random(records) < sample_rate))

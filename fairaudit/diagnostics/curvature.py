@@ -32,11 +32,7 @@ CURVES: dict[type[Layer], Callable[[Tensor], tuple[Tensor, Tensor]]] = {
 }
 
 
-def summed_loss(
-    module: nn.Module,
-    features: Tensor,
-    targets: Tensor,
-) -> Callable[[Tensor], Tensor]:
+def summed_loss(module: nn.Module, features: Tensor, targets: Tensor) -> Callable[[Tensor], Tensor]:
     """The summed cross-entropy of records as a function of the flat parameters [P]."""
     trained = {name: p for name, p in module.named_parameters() if p.requires_grad}
 
@@ -61,38 +57,21 @@ def quadratic_forms(landscape: Landscape, vectors: Tensor) -> Tensor:
     """
     vectors = vectors.to(landscape.theta)
     records = landscape.records
-    sums = torch.zeros(
-        len(vectors),
-        records.n_groups,
-        dtype=torch.float64,
-    )
+    sums = torch.zeros(len(vectors), records.n_groups, dtype=torch.float64)
     rows_at_once = max(1, NUMBERS_AT_ONCE // math.prod(records.features.shape[1:]))
     leaf = landscape.theta.clone().requires_grad_()
     for group, rows in records.pieces(rows_at_once):
-        loss = summed_loss(
-            landscape.module,
-            records.features[rows],
-            records.targets[rows],
-        )
+        loss = summed_loss(landscape.module, records.features[rows], records.targets[rows])
         # One graph of the gradient serves all vectors: a pass backward through it gives H v.
         with torch.enable_grad():
-            (gradient,) = torch.autograd.grad(
-                loss(leaf),
-                leaf,
-                create_graph=True,
-            )
+            (gradient,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
         for number, vector in enumerate(vectors):
             (product,) = torch.autograd.grad(gradient, leaf, vector, retain_graph=True)
             sums[number, group] += (product.double() @ vector.double()).cpu()
     return records.means(sums)
 
 
-def traces(
-    landscape: Landscape,
-    of_records: Tensor | None,
-    *,
-    seed: int,
-) -> tuple[Tensor, Tensor]:
+def traces(landscape: Landscape, of_records: Tensor | None, *, seed: int) -> tuple[Tensor, Tensor]:
     """Tr H_a of every group and of the whole, and its standard error, [K + 1] each, float64.
 
     Exact where the records' own are known, and by one form per parameter up to 2,000 parameters;
@@ -139,11 +118,7 @@ def traces_of_records(landscape: Landscape) -> Tensor | None:
     return torch.cat(traces)
 
 
-def _traces_of_chain(
-    landscape: Landscape,
-    layers: Sequence[Layer],
-    rows: slice,
-) -> Tensor:
+def _traces_of_chain(landscape: Landscape, layers: Sequence[Layer], rows: slice) -> Tensor:
     """tr H_i of the records of a slice, [n], in one pass from the last layer to the first.
 
     The loss's Hessian in the outputs z of a layer is kept as sum_j w_j c_j c_j^T + diag(bend), and
@@ -181,17 +156,7 @@ def _traces_of_chain(
         if linear_below == 1:
             bend = bend @ layer.weight.square()
         else:
-            columns = torch.cat(
-                [
-                    columns,
-                    layer.weight.expand(
-                        len(delta),
-                        -1,
-                        -1,
-                    ),
-                ],
-                1,
-            )
+            columns = torch.cat([columns, layer.weight.expand(len(delta), -1, -1)], 1)
             weights = torch.cat([weights, bend], 1)
             bend = torch.zeros_like(delta)
     return total

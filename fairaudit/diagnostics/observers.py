@@ -15,11 +15,7 @@ def cosine(a: Tensor, b: Tensor) -> Tensor:
     """Cosine along the last axis, ``[..., P]`` -> ``[...]``; NaN where either vector is zero."""
     product = (a * b).sum(-1)
     value = product / (a.norm(dim=-1) * b.norm(dim=-1))
-    return torch.where(
-        value.isfinite(),
-        value.clamp(-1.0, 1.0),
-        torch.nan,
-    )
+    return torch.where(value.isfinite(), value.clamp(-1.0, 1.0), torch.nan)
 
 
 class FactorOfStep(Observer):
@@ -65,14 +61,7 @@ class EpochCurves(Observer):
             (
                 view.logits,
                 view.targets,
-                torch.stack(
-                    (
-                        view.norms,
-                        view.scale,
-                        view.unclipped,
-                    ),
-                    -1,
-                ),
+                torch.stack((view.norms, view.scale, view.unclipped), -1),
                 group,
             )
         )
@@ -100,35 +89,14 @@ class EpochCurves(Observer):
         norms, scale, unclipped = factors.unbind(-1)
         # Rules are handed norms rounded up by 1e-5; what that alone scales down is no clip.
         clipped = (scale < unclipped * (1 - 1e-4)).to(scale.dtype)
-        values = torch.stack(
-            (
-                torch.ones_like(loss),
-                loss,
-                norms,
-                clipped,
-                scale,
-            ),
-            -1,
-        )
+        values = torch.stack((torch.ones_like(loss), loss, norms, clipped, scale), -1)
         # A record that the engine zeroed because it is not finite has no loss to average.
         finite = torch.isfinite(values).all(-1)
         group, values = (
             torch.where(finite, group, n_groups),
-            torch.where(
-                finite.unsqueeze(-1),
-                values,
-                0.0,
-            ).double(),
+            torch.where(finite.unsqueeze(-1), values, 0.0).double(),
         )
-        sums = values.new_zeros(
-            len(group),
-            n_groups + 1,
-            values.shape[-1],
-        )
-        sums.scatter_add_(
-            1,
-            group.unsqueeze(-1).expand_as(values),
-            values,
-        )
+        sums = values.new_zeros(len(group), n_groups + 1, values.shape[-1])
+        sums.scatter_add_(1, group.unsqueeze(-1).expand_as(values), values)
         sums = sums[:, :n_groups]
         self._sums = sums if self._sums is None else self._sums + sums

@@ -54,11 +54,7 @@ class Batches:
     def shrinkage(self) -> Tensor:
         """rho = ||gbar_B|| / ||g_B||, [M]; 1 where either vanishes, as for an empty batch."""
         before, after = self.plain.norm(dim=1), self.clipped.norm(dim=1)
-        return torch.where(
-            (before > 0) & (after > 0),
-            after / before,
-            1.0,
-        )
+        return torch.where((before > 0) & (after > 0), after / before, 1.0)
 
     def typical_shrinkage(self) -> float | None:
         """Mean shrinkage of the batches kept, for other batches' ``typical``; None if none is."""
@@ -101,24 +97,8 @@ class Forms:
     def of(cls, flat: Tensor, batches: Batches) -> "Forms":
         """Sort the forms [2 M + 2 S + 2, K + 1] of the vectors of :func:`vectors` by their kind."""
         m, s = len(batches.plain), len(batches.probes)
-        plain, clipped, probes, clipped_probes, rest = torch.split(
-            flat,
-            [
-                m,
-                m,
-                s,
-                s,
-                2,
-            ],
-        )
-        return cls(
-            plain,
-            clipped,
-            probes,
-            clipped_probes,
-            rest[0],
-            rest[1],
-        )
+        plain, clipped, probes, clipped_probes, rest = torch.split(flat, [m, m, s, s, 2])
+        return cls(plain, clipped, probes, clipped_probes, rest[0], rest[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +123,7 @@ class Sampling:
 def vectors(batches: Batches, means: Means) -> Tensor:
     """All vectors whose forms v^T H v the terms need, [2 M + 2 S + 2, P], as one array."""
     pair = torch.stack([means.plain, means.clipped])
-    return torch.cat(
-        [
-            batches.plain,
-            batches.clipped,
-            batches.probes,
-            batches.clipped_probes,
-            pair,
-        ]
-    )
+    return torch.cat([batches.plain, batches.clipped, batches.probes, batches.clipped_probes, pair])
 
 
 def risk_terms(
@@ -167,12 +139,7 @@ def risk_terms(
     """
     eta, rho, keep = sampling.learning_rate, batches.shrinkage.unsqueeze(1), batches.kept
     linear = first_order(batches, means)
-    square = _by_part(
-        rho**2,
-        batches.unclipped**2,
-        forms.plain,
-        forms.clipped,
-    )
+    square = _by_part(rho**2, batches.unclipped**2, forms.plain, forms.clipped)
     # v^T H v enters with a plus where <g_a, v>, the step being downhill, enters with a minus.
     terms: dict[str, Tensor] = {}
     for part, first in linear.items():
@@ -208,12 +175,7 @@ def first_order(batches: Batches, means: Means) -> Mapping[str, Tensor]:
     return {part: value - off_batches[part] for part, value in on_batches.items()}
 
 
-def _by_part(
-    rho: Tensor,
-    unclipped: float,
-    plain: Tensor,
-    clipped: Tensor,
-) -> dict[str, Tensor]:
+def _by_part(rho: Tensor, unclipped: float, plain: Tensor, clipped: Tensor) -> dict[str, Tensor]:
     """Split a number's change by clipping, ``plain`` of g_B less ``clipped`` of gbar_B, into parts.
 
     Args:
@@ -230,11 +192,7 @@ def _by_part(
     }
 
 
-def clip_term(
-    means: Means,
-    forms: Forms,
-    sampling: Sampling,
-) -> tuple[Tensor, Tensor]:
+def clip_term(means: Means, forms: Forms, sampling: Sampling) -> tuple[Tensor, Tensor]:
     """R_clip of every group, expected over Poisson batches, and its standard error, [K + 1] each.
 
     R_clip = eta g_a^T (g_D - gbar_D) + eta^2 / 2 E (gbar_B^T H_a gbar_B - g_B^T H_a g_B), where D
@@ -274,11 +232,7 @@ def mean_and_error(values: Tensor) -> tuple[Tensor, Tensor]:
     """
     count = len(values)
     if not count:
-        nothing = torch.full(
-            values.shape[1:],
-            torch.nan,
-            dtype=values.dtype,
-        )
+        nothing = torch.full(values.shape[1:], torch.nan, dtype=values.dtype)
         return nothing, nothing
     if count > 1:
         error = values.std(0) / count**0.5

@@ -58,13 +58,7 @@ class Conv(Materialised):
     """
 
     def __init__(
-        self,
-        theta: Tensor,
-        start: int,
-        image: Shape,
-        outputs: int,
-        window: Window,
-        has_bias: bool,
+        self, theta: Tensor, start: int, image: Shape, outputs: int, window: Window, has_bias: bool
     ) -> None:
         channels = image[2]
         self.window = window
@@ -84,21 +78,12 @@ class Conv(Materialised):
         self.end = self.split + outputs * has_bias
         self.weight = theta[:, start : self.split].view(len(theta), *self._stored)
         self.bias = theta[:, self.split : self.end]
-        self.options = (
-            list(window.stride),
-            list(window.padding),
-            list(window.dilation),
-        )
+        self.options = (list(window.stride), list(window.padding), list(window.dilation))
 
     def forward(self, x: Tensor) -> Tensor:
         """The convolution: [(R,) B, H, W, C] -> [(R,) B, Ho, Wo, O]."""
         outputs = []
-        for images, weight, bias in zip(
-            _apart(x),
-            self.weight,
-            self.bias,
-            strict=True,
-        ):
+        for images, weight, bias in zip(_apart(x), self.weight, self.bias, strict=True):
             outputs.append(
                 F.conv2d(
                     _channels_first(images),
@@ -112,12 +97,7 @@ class Conv(Materialised):
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """The transposed convolution of the output gradient: ``[(R,) B, H, W, C]``, like ``x``."""
         gradients = []
-        for images, deltas, weight in zip(
-            _apart(x),
-            _apart(delta),
-            self.weight,
-            strict=True,
-        ):
+        for images, deltas, weight in zip(_apart(x), _apart(delta), self.weight, strict=True):
             weight = weight.contiguous(memory_format=torch.channels_last)
             (gradient, _, _) = torch.ops.aten.convolution_backward(
                 _channels_first(deltas),
@@ -175,36 +155,14 @@ class Conv(Materialised):
             images = x[start : start + at_once]
             n = len(images)
             if below or right:
-                images = F.pad(
-                    images,
-                    (
-                        0,
-                        0,
-                        right,
-                        right,
-                        below,
-                        below,
-                    ),
-                )
+                images = F.pad(images, (0, 0, right, right, below, below))
             windows[:n].copy_(self._windows(images, windows[:n]))
             if self._is_turned:
                 rows = windows[:n].view(n, size, spots)
             else:
                 rows = windows[:n].view(n, spots, size).mT
-            columns = delta[start : start + n].reshape(
-                n,
-                spots,
-                self.outputs,
-            )
-            torch.bmm(
-                rows,
-                columns,
-                out=out[start : start + n].view(
-                    n,
-                    size,
-                    self.outputs,
-                ),
-            )
+            columns = delta[start : start + n].reshape(n, spots, self.outputs)
+            torch.bmm(rows, columns, out=out[start : start + n].view(n, size, self.outputs))
         return out
 
     def _windows(self, x: Tensor, like: Tensor) -> Tensor:
@@ -218,11 +176,7 @@ class Conv(Materialised):
         between = (by_row * down, by_column * across)
         within = (by_row * dilated_down, by_column * dilated_across, by_channel)
         strides = (*within, *between) if self._is_turned else (*between, *within)
-        return x.as_strided(
-            like.shape,
-            (by_record, *strides),
-            x.storage_offset(),
-        )
+        return x.as_strided(like.shape, (by_record, *strides), x.storage_offset())
 
 
 def _apart(x: Tensor) -> tuple[Tensor, ...]:

@@ -84,11 +84,7 @@ class Isolated:
     """
 
     def __init__(
-        self,
-        module: nn.Module,
-        device: torch.device = CPU,
-        *,
-        training: bool = True,
+        self, module: nn.Module, device: torch.device = CPU, *, training: bool = True
     ) -> None:
         if isinstance(module, PerRecord):
             module = module.inner
@@ -110,12 +106,7 @@ class Isolated:
         self._held = _held_by(self.module, self._constants)
         self._watched = WATCHED_PASSES  # passes still to be watched
 
-    def outputs(
-        self,
-        values: Values,
-        x: Tensor,
-        stream: Sequence[int],
-    ) -> Tensor:
+    def outputs(self, values: Values, x: Tensor, stream: Sequence[int]) -> Tensor:
         """Outputs [n, Y] of records, differentiable in the parameters.
 
         Args:
@@ -130,13 +121,7 @@ class Isolated:
         self.draws(values, x)  # the first time, a pass that refuses what vmap cannot run
         # Handed in as views of one row, which shows afterwards whether a parameter was written to.
         flat = torch.cat([value.flatten() for value in values.values()])
-        handed = dict(
-            zip(
-                values,
-                split_like(flat, values.values()),
-                strict=True,
-            )
-        )
+        handed = dict(zip(values, split_like(flat, values.values()), strict=True))
         return self._pass(handed, flat, x, stream)
 
     def graph(
@@ -154,11 +139,7 @@ class Isolated:
         padded = torch.cat([x, x.new_zeros(missing, *x.shape[1:])])
         flat = in_one_row(values.values())
         leaves = {}
-        for name, value in zip(
-            values,
-            split_like(flat, values.values()),
-            strict=True,
-        ):
+        for name, value in zip(values, split_like(flat, values.values()), strict=True):
             rows = value.expand(len(padded), *value.shape)
             leaves[name] = rows.requires_grad_()
         # A hook on saved tensors would see all records at once, outside vmap.
@@ -294,11 +275,7 @@ class PerRecord(nn.Module):
             self._isolated.append(Isolated(self.inner, training=False))
         named = dict(self.inner.named_parameters())
         isolated = self._isolated[0]
-        return isolated.outputs(
-            {name: named[name] for name in isolated.start},
-            x,
-            (0,),
-        )
+        return isolated.outputs({name: named[name] for name in isolated.start}, x, (0,))
 
 
 class _Watch(TorchFunctionMode):

@@ -74,12 +74,7 @@ class Elementwise(Layer):
 
     def backward_(self, y: Tensor, delta: Tensor) -> Tensor:
         """The same as ``backward``, written over ``delta``; the input is not needed."""
-        gradient: Tensor = self._derivative.grad_input(
-            delta,
-            y,
-            *self._constants,
-            grad_input=delta,
-        )
+        gradient: Tensor = self._derivative.grad_input(delta, y, *self._constants, grad_input=delta)
         return gradient
 
 
@@ -89,12 +84,7 @@ class Parametric(Layer):
     floats_per_record: int  # numbers in one record's input and output gradient, for memory limits
 
     @abstractmethod
-    def book(
-        self,
-        x: Tensor,
-        delta: Tensor,
-        x_norms: Tensor | None = None,
-    ) -> tuple[Tensor, Book]:
+    def book(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> tuple[Tensor, Book]:
         """Each record's gradient norm in this layer, and the book of the chunk.
 
         Args:
@@ -112,14 +102,7 @@ class Parametric(Layer):
         """Where ``write`` puts this layer's part of a sum ``out`` [R, P]: a view per parameter."""
 
     @abstractmethod
-    def write(
-        self,
-        parts: tuple[Tensor, ...],
-        book: Book,
-        weights: Tensor,
-        *,
-        add: bool,
-    ) -> None:
+    def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
         """Write sum_i w_i g_i of a chunk into ``parts``, or add it to what is there.
 
         Args:
@@ -137,12 +120,7 @@ class Materialised(Parametric):
     def gradients(self, x: Tensor, delta: Tensor) -> Book:
         """Each record's gradient: a tensor [(R,) B, size] per parameter, ordered as ``parts``."""
 
-    def book(
-        self,
-        x: Tensor,
-        delta: Tensor,
-        x_norms: Tensor | None = None,
-    ) -> tuple[Tensor, Book]:
+    def book(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> tuple[Tensor, Book]:
         """Each record's gradient norm [(R,) B], and as the book the gradients themselves."""
         parts = self.gradients(x, delta)
         norms: Tensor = torch.linalg.vector_norm(parts[0], dim=-1)
@@ -151,14 +129,7 @@ class Materialised(Parametric):
         # Rounded up by what squares below float32's range could hide.
         return norms.add_(HIDDEN), parts
 
-    def write(
-        self,
-        parts: tuple[Tensor, ...],
-        book: Book,
-        weights: Tensor,
-        *,
-        add: bool,
-    ) -> None:
+    def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
         """Write, or add, the weighted sum of the book's gradients: one product per parameter."""
         row = weights.mT
         product = torch.mm if len(parts[0]) == 1 else torch.bmm

@@ -76,12 +76,7 @@ class _Chain:
         # (H, W, C) of the image that was flattened to the present row; None: it was no image.
         self.flattened: Shape | None = None
 
-    def add(
-        self,
-        layer: Layer,
-        shape: Shape | None,
-        flattened: Shape | None = None,
-    ) -> None:
+    def add(self, layer: Layer, shape: Shape | None, flattened: Shape | None = None) -> None:
         """Append a layer whose output has that shape; ``flattened``: the image that a row was."""
         self.layers.append(layer)
         self.shape = shape
@@ -109,26 +104,9 @@ class _Chain:
         # position, where (C, H, W) and (H, W, C) are the same order.
         image = self.flattened
         if image is not None and image[2] > 1 and image[0] * image[1] > 1:
-            self.add(
-                ImageLinear(
-                    self.theta,
-                    self.start,
-                    image,
-                    outputs,
-                    has_bias,
-                ),
-                (outputs,),
-            )
+            self.add(ImageLinear(self.theta, self.start, image, outputs, has_bias), (outputs,))
         else:
-            self.add(
-                Linear(
-                    self.theta,
-                    self.start,
-                    (outputs, inputs),
-                    has_bias,
-                ),
-                (outputs,),
-            )
+            self.add(Linear(self.theta, self.start, (outputs, inputs), has_bias), (outputs,))
 
     def conv(self, module: nn.Conv2d) -> None:
         """Bind a convolution: images (H, W, C) to images."""
@@ -148,14 +126,7 @@ class _Chain:
             padding = (reach[0] // 2, reach[1] // 2)
         window = Window(kernel, stride, _pair(module, padding), dilation)
         has_bias = module.bias is not None
-        layer = Conv(
-            self.theta,
-            self.start,
-            image,
-            module.out_channels,
-            window,
-            has_bias,
-        )
+        layer = Conv(self.theta, self.start, image, module.out_channels, window, has_bias)
         self.add(layer, layer.out)
 
     def group_norm(self, module: nn.GroupNorm) -> None:
@@ -163,16 +134,7 @@ class _Chain:
         image = self.image(module)
         if not module.affine:
             raise unsupported(module, "without affine parameters")
-        self.add(
-            GroupNorm(
-                self.theta,
-                self.start,
-                image,
-                module.num_groups,
-                module.eps,
-            ),
-            image,
-        )
+        self.add(GroupNorm(self.theta, self.start, image, module.num_groups, module.eps), image)
 
     def layer_norm(self, module: nn.LayerNorm) -> None:
         """Bind a normalisation over all numbers of a record, a row or an image."""
@@ -187,34 +149,14 @@ class _Chain:
         if channels_first is None and len(module.normalized_shape) != 1:
             raise unsupported(module, "without an image as its input")
         shape = self.shape or tuple(module.normalized_shape)
-        self.add(
-            LayerNorm(
-                self.theta,
-                self.start,
-                shape,
-                module.eps,
-            ),
-            shape,
-        )
+        self.add(LayerNorm(self.theta, self.start, shape, module.eps), shape)
 
     def flatten(self, module: nn.Flatten) -> None:
         """Bind a flattening of all axes of an image to one row of numbers."""
         height, width, channels = self.image(module)
-        if (module.start_dim, module.end_dim) not in (
-            (1, -1),
-            (1, 3),
-            (-3, -1),
-        ):
+        if (module.start_dim, module.end_dim) not in ((1, -1), (1, 3), (-3, -1)):
             raise unsupported(module, f"from axis {module.start_dim} to {module.end_dim}")
-        self.add(
-            Flatten(),
-            (height * width * channels,),
-            (
-                height,
-                width,
-                channels,
-            ),
-        )
+        self.add(Flatten(), (height * width * channels,), (height, width, channels))
 
     def pool(self, module: nn.MaxPool2d | nn.AvgPool2d | nn.AdaptiveAvgPool2d) -> None:
         """Bind a pooling: each window of an image becomes one value per channel."""
@@ -222,13 +164,7 @@ class _Chain:
         if isinstance(module, nn.MaxPool2d) and module.return_indices:
             raise unsupported(module, "with return_indices=True")
         layer = Pool(module)
-        pooled = layer.forward(
-            self.theta.new_empty(
-                1,
-                *image,
-                device="meta",
-            )
-        )
+        pooled = layer.forward(self.theta.new_empty(1, *image, device="meta"))
         self.add(layer, tuple(pooled.shape[1:]))
 
 

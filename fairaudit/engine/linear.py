@@ -27,13 +27,7 @@ class Linear(Parametric):
     Source: Li et al. 2022 (ghost norm), Bu et al. 2023 (book-keeping).
     """
 
-    def __init__(
-        self,
-        theta: Tensor,
-        start: int,
-        shape: tuple[int, int],
-        has_bias: bool,
-    ) -> None:
+    def __init__(self, theta: Tensor, start: int, shape: tuple[int, int], has_bias: bool) -> None:
         outputs, inputs = shape
         self.shape = shape
         self.has_bias = has_bias
@@ -43,11 +37,7 @@ class Linear(Parametric):
         self.end = self.split + outputs * has_bias
         self.single = len(theta) == 1
         # Views: in-place updates of theta are seen here without re-binding.
-        weight = theta[:, start : self.split].view(
-            -1,
-            outputs,
-            inputs,
-        )
+        weight = theta[:, start : self.split].view(-1, outputs, inputs)
         bias = theta[:, self.split : self.end]
         if not has_bias:
             bias = theta.new_zeros(len(theta), outputs)
@@ -58,22 +48,13 @@ class Linear(Parametric):
         """Affine map, [(R,) B, inputs] -> [(R,) B, outputs]."""
         if self.single:
             return torch.addmm(self.bias, x, self.weight.t())
-        return torch.baddbmm(
-            self.bias,
-            x,
-            self.weight.transpose(1, 2),
-        )
+        return torch.baddbmm(self.bias, x, self.weight.transpose(1, 2))
 
     def backward(self, x: Tensor, y: Tensor, delta: Tensor) -> Tensor:
         """Gradient at the input, ``delta W``: [(R,) B, outputs] -> [(R,) B, inputs]."""
         return torch.matmul(delta, self.weight)
 
-    def book(
-        self,
-        x: Tensor,
-        delta: Tensor,
-        x_norms: Tensor | None = None,
-    ) -> tuple[Tensor, Book]:
+    def book(self, x: Tensor, delta: Tensor, x_norms: Tensor | None = None) -> tuple[Tensor, Book]:
         """Each record's ghost norm |delta| sqrt(|x|^2 + 1), ``[(R,) B]``, and the book (x, delta).
 
         Without a bias it is |delta| |x|. |delta| is rounded up by what squares below float32's
@@ -95,14 +76,7 @@ class Linear(Parametric):
             parts = [part[0] for part in parts]
         return tuple(parts)
 
-    def write(
-        self,
-        parts: tuple[Tensor, ...],
-        book: Book,
-        weights: Tensor,
-        *,
-        add: bool,
-    ) -> None:
+    def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
         """The weighted sum of gradients: (w * delta)^T x for the weight, column sums for the bias.
 
         With ``add`` it is added to ``parts``; else it overwrites them.
@@ -140,32 +114,14 @@ class ImageLinear(Linear):
     """
 
     def __init__(
-        self,
-        theta: Tensor,
-        start: int,
-        image: Shape,
-        outputs: int,
-        has_bias: bool,
+        self, theta: Tensor, start: int, image: Shape, outputs: int, has_bias: bool
     ) -> None:
         height, width, channels = image
-        super().__init__(
-            theta,
-            start,
-            (outputs, height * width * channels),
-            has_bias,
-        )
+        super().__init__(theta, start, (outputs, height * width * channels), has_bias)
         self.image = image
         # The weight where theta holds it, and a copy in the inputs' order, renewed at every pass.
-        self._stored = _channels_last(
-            theta[:, start : self.split],
-            outputs,
-            image,
-        )
-        self._arranged = torch.empty(
-            self._stored.shape,
-            dtype=theta.dtype,
-            device=theta.device,
-        )
+        self._stored = _channels_last(theta[:, start : self.split], outputs, image)
+        self._arranged = torch.empty(self._stored.shape, dtype=theta.dtype, device=theta.device)
         arranged = self._arranged.view(len(theta), *self.shape)
         self.weight = arranged[0] if self.single else arranged
 
@@ -181,21 +137,10 @@ class ImageLinear(Linear):
         :meth:`write` rearranges the buffer.
         """
         weight, *bias = super().parts(out)
-        stored = _channels_last(
-            out[:, self.start : self.split],
-            self.shape[0],
-            self.image,
-        )
+        stored = _channels_last(out[:, self.start : self.split], self.shape[0], self.image)
         return weight.new_zeros(weight.shape), *bias, stored
 
-    def write(
-        self,
-        parts: tuple[Tensor, ...],
-        book: Book,
-        weights: Tensor,
-        *,
-        add: bool,
-    ) -> None:
+    def write(self, parts: tuple[Tensor, ...], book: Book, weights: Tensor, *, add: bool) -> None:
         """Write or add the sum in the buffer, as a linear layer does, and copy it to the weight."""
         *sums, stored = parts
         super().write(tuple(sums), book, weights, add=add)
@@ -205,10 +150,4 @@ class ImageLinear(Linear):
 def _channels_last(weight: Tensor, outputs: int, image: Shape) -> Tensor:
     """A view [R, outputs, H, W, C] of weights as they are stored, [R, outputs * C * H * W]."""
     height, width, channels = image
-    return weight.view(
-        len(weight),
-        outputs,
-        channels,
-        height,
-        width,
-    ).permute(0, 1, 3, 4, 2)
+    return weight.view(len(weight), outputs, channels, height, width).permute(0, 1, 3, 4, 2)

@@ -84,12 +84,7 @@ class Asking(Generic[S]):
         self.released = part.init(replicates, facts)
         self.state = self.released
 
-    def ask(
-        self,
-        batch: Tensor,
-        group: Tensor,
-        present: Tensor | None,
-    ) -> None:
+    def ask(self, batch: Tensor, group: Tensor, present: Tensor | None) -> None:
         """Sum the part's query over a batch, add noise, and update ``released`` by the answer.
 
         A part without a query stays as it is.
@@ -126,10 +121,7 @@ class Asking(Generic[S]):
 
 
 def scaled(
-    rule: Asking[Any],
-    norms: Tensor,
-    group: Tensor,
-    present: Tensor | None = None,
+    rule: Asking[Any], norms: Tensor, group: Tensor, present: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """Let a rule ask its query of one batch, if it has one, and then scale the records' gradients.
 
@@ -199,11 +191,7 @@ def limited_rows(query: Tensor) -> Tensor:
 
     So one record moves the sum by at most that. A row that is not finite becomes 0.
     """
-    norms: Tensor = torch.linalg.vector_norm(
-        query,
-        dim=-1,
-        keepdim=True,
-    )
+    norms: Tensor = torch.linalg.vector_norm(query, dim=-1, keepdim=True)
     if not norms.numel() or norms.max().item() <= LARGEST_SHARE:
         return query
     shortened = query * norms.reciprocal().mul(LARGEST_SHARE).clamp(max=1.0)
@@ -253,11 +241,7 @@ class Trace:
     steps: dict[str, list[int]] = field(default_factory=dict)
     values: dict[str, list[Tensor]] = field(default_factory=dict)
 
-    def add(
-        self,
-        step: int,
-        readings: Mapping[str, Tensor],
-    ) -> None:
+    def add(self, step: int, readings: Mapping[str, Tensor]) -> None:
         """Append one step's readings, ``[R, ...]`` each, by the name of their series."""
         for name, value in readings.items():
             self.steps.setdefault(name, []).append(step)
@@ -337,11 +321,7 @@ class Loop:
         self.single = replicates == 1
         is_limited = claims_sensitivity(training.release)
         self.objective = Asking(
-            training.objective,
-            replicates,
-            facts,
-            training.objective_noise,
-            is_limited=is_limited,
+            training.objective, replicates, facts, training.objective_noise, is_limited=is_limited
         )
         self.rule = Asking(
             training.rule, replicates, facts, training.rule_noise, is_limited=is_limited
@@ -386,14 +366,7 @@ class Loop:
                 self.trace.add(step, observer.observe(view))
         self.trace.add(step, training.objective.describe(objective.released))
         self.trace.add(step, training.rule.describe(rule.released))
-        training.optimizer.step(
-            self.network.theta,
-            self._close(
-                sums,
-                sensitivity,
-                batch,
-            ),
-        )
+        training.optimizer.step(self.network.theta, self._close(sums, sensitivity, batch))
         if isinstance(training.release, UnprovenRelease):
             self.trace.add(step, training.release.describe())
         objective.step()
@@ -405,13 +378,7 @@ class Loop:
 
         A copy, because training moves theta in place and a reader may write over what it is given.
         """
-        released = copy.deepcopy(
-            (
-                self.objective.released,
-                self.rule.released,
-                sensitivity,
-            )
-        )
+        released = copy.deepcopy((self.objective.released, self.rule.released, sensitivity))
         objective, rule, bound = released
         theta = self.network.theta.clone()
         eta = self.training.optimizer.learning_rate
@@ -420,13 +387,7 @@ class Loop:
         assert isinstance(eta, float), "checkpoints are of one training"
         return Checkpoint(step, theta, objective, rule, bound, eta)
 
-    def _view(
-        self,
-        batch: Batch,
-        logits: Tensor,
-        norms: Tensor,
-        scale: Tensor,
-    ) -> StepView:
+    def _view(self, batch: Batch, logits: Tensor, norms: Tensor, scale: Tensor) -> StepView:
         """The step as observers see it: logits ``[R, B, Y]``, norms and factors ``[R, B]``."""
         training = self.training
         group = self._with_axis(batch.group)
@@ -438,18 +399,12 @@ class Loop:
             norms=norms,
             scale=scale,
             unclipped=training.rule.scale(  # the factor of a zero gradient
-                self.rule.released,
-                torch.zeros_like(norms),
-                group,
+                self.rule.released, torch.zeros_like(norms), group
             ),
             group=group,
             index=self._with_axis(batch.records),
             present=batch.present,
-            step_factor=partial(
-                training.rule.step_factor,
-                self.rule.released,
-                training.facts,
-            ),
+            step_factor=partial(training.rule.step_factor, self.rule.released, training.facts),
             n_groups=self.pool.n_groups,
         )
 
@@ -483,12 +438,7 @@ class Loop:
             weights.append(scale if row is GradientSum.CLIPPED else torch.ones_like(scale))
         return self.tape.sums(weights)
 
-    def _close(
-        self,
-        sums: list[Tensor],
-        sensitivity: Tensor,
-        batch: Batch,
-    ) -> Tensor:
+    def _close(self, sums: list[Tensor], sensitivity: Tensor, batch: Batch) -> Tensor:
         """The gradient [R, P] that the release makes of the sums.
 
         Only an unproven release is told anything of the batch: its number of records, by group,
@@ -501,14 +451,6 @@ class Loop:
         present = torch.ones(group.shape)
         if batch.present is not None:
             present = batch.present.to(torch.float32)
-        groups = torch.zeros(len(group), self.pool.n_groups).scatter_add_(
-            1,
-            group,
-            present,
-        )
-        realised = Realised(
-            groups.sum(1),
-            groups,
-            training.rule.describe(self.rule.released),
-        )
+        groups = torch.zeros(len(group), self.pool.n_groups).scatter_add_(1, group, present)
+        realised = Realised(groups.sum(1), groups, training.rule.describe(self.rule.released))
         return training.release(sums, sensitivity, training.facts, realised)

@@ -96,11 +96,7 @@ class Network(Stacked):
             between layers, frozen, or of no layer.
     """
 
-    def __init__(
-        self,
-        modules: Sequence[nn.Module],
-        device: torch.device = CPU,
-    ) -> None:
+    def __init__(self, modules: Sequence[nn.Module], device: torch.device = CPU) -> None:
         layers = flatten(modules[0])
         _refuse_loose_parameters(modules[0], layers)
         rows = [in_one_row(module.parameters()) for module in modules]
@@ -163,12 +159,7 @@ class Tape(GradientTape):
         budget: Bytes of books kept between the passes; affects performance only.
     """
 
-    def __init__(
-        self,
-        network: Network,
-        rows: int = 1,
-        budget: int = DEFAULT_BUDGET,
-    ) -> None:
+    def __init__(self, network: Network, rows: int = 1, budget: int = DEFAULT_BUDGET) -> None:
         self.network = network
         self.budget = budget
         self.single = network.replicates == 1
@@ -189,23 +180,10 @@ class Tape(GradientTape):
         # view costs as much as a small matmul.
         self._targets: list[list[tuple[int, Parametric, tuple[Tensor, ...]]]] = []
         for row in self._rows:
-            targets = [
-                (
-                    index,
-                    layer,
-                    layer.parts(row),
-                )
-                for index, layer in parametric.items()
-            ]
+            targets = [(index, layer, layer.parts(row)) for index, layer in parametric.items()]
             self._targets.append(targets)
 
-    def forward(
-        self,
-        x: Tensor,
-        norms: Tensor | None = None,
-        *,
-        clean: bool = False,
-    ) -> Tensor:
+    def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
         """Logits [(R,) B, Y] of inputs ``x``; what the other passes need is kept.
 
         Args:
@@ -287,18 +265,12 @@ class Tape(GradientTape):
         books: Books = {}
         norms: Tensor | None = None
         # From the last layer to the first one with parameters: before it there is nothing to train.
-        for index in range(
-            len(layers) - 1,
-            self.first - 1,
-            -1,
-        ):
+        for index in range(len(layers) - 1, self.first - 1, -1):
             layer = layers[index]
             x = activations[index]
             if isinstance(layer, Parametric):
                 layer_norms, books[index] = layer.book(
-                    x,
-                    delta,
-                    chunk.norms if index == 0 else None,
+                    x, delta, chunk.norms if index == 0 else None
                 )
                 norms = layer_norms if norms is None else torch.hypot(norms, layer_norms)
             if index > self.first:

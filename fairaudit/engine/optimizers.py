@@ -87,11 +87,7 @@ class Adam(Optimizer):
         scale = (self._square / unbias).sqrt_().add_(self.floor)
         size = 1 - self.decay**self._steps  # corrects the mean's bias towards 0
         if isinstance(self.learning_rate, Tensor):
-            theta.addcdiv_(
-                self._mean * self.learning_rate,
-                scale,
-                value=-1.0 / size,
-            )
+            theta.addcdiv_(self._mean * self.learning_rate, scale, value=-1.0 / size)
         else:
             theta.addcdiv_(self._mean, scale, value=-self.learning_rate / size)
 

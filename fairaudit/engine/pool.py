@@ -25,11 +25,7 @@ class Rows(Protocol):
     def shape(self) -> tuple[int, ...]:
         """(N, d)."""
 
-    def fill(
-        self,
-        index: NDArray[np.int64],
-        out: NDArray[np.float32],
-    ) -> None:
+    def fill(self, index: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Make the inputs of the n records ``index`` and write them to ``out``.
 
         ``out`` is zeros [n, d], C-contiguous.
@@ -48,11 +44,7 @@ class _SomeRows:
         """(len(places), d)."""
         return len(self.places), *self.rows.shape[1:]
 
-    def fill(
-        self,
-        index: NDArray[np.int64],
-        out: NDArray[np.float32],
-    ) -> None:
+    def fill(self, index: NDArray[np.int64], out: NDArray[np.float32]) -> None:
         """Write the inputs of the records ``index``, as numbered here, to ``out`` [n, d]."""
         self.rows.fill(self.places[index], out)
 
@@ -109,15 +101,7 @@ class TrainingPool:
         # too large to be copied into it, and ``Rows`` are not in memory.
         whole = isinstance(features, Tensor) and len(self.shape) == 1
         self._apart = None if whole else features  # inputs that are not in the table
-        self._widths = (
-            [
-                *self.shape,
-                n_classes,
-                1,
-            ]
-            if whole
-            else [n_classes, 1]
-        )
+        self._widths = [*self.shape, n_classes, 1] if whole else [n_classes, 1]
         beside = [
             torch.nn.functional.one_hot(labels, n_classes).to(torch.float32),
             self._norms(features),
@@ -190,21 +174,9 @@ class TrainingPool:
         else:
             targets, norms = torch.split_with_sizes(rows, self._widths, -1)
             inputs = self._gathered(self._apart, index, present)
-        return Batch(
-            inputs,
-            targets,
-            group,
-            norms.squeeze(-1),
-            index,
-            present,
-        )
+        return Batch(inputs, targets, group, norms.squeeze(-1), index, present)
 
-    def _gathered(
-        self,
-        features: Tensor | Rows,
-        index: Tensor,
-        present: Tensor | None,
-    ) -> Tensor:
+    def _gathered(self, features: Tensor | Rows, index: Tensor, present: Tensor | None) -> Tensor:
         """Inputs ``[(R,) B, *shape]`` of the records ``index``, from images or ``Rows``.
 
         They are 0 for padding.
@@ -217,11 +189,7 @@ class TrainingPool:
         inputs = inputs.view(*index.shape, *self.shape)
         if present is None:
             return inputs
-        return torch.where(
-            present.view(*present.shape, *[1] * len(self.shape)),
-            inputs,
-            0.0,
-        )
+        return torch.where(present.view(*present.shape, *[1] * len(self.shape)), inputs, 0.0)
 
     def _filled(self, rows: Rows, index: Tensor) -> Tensor:
         """Make the inputs [n, d] of the records ``index`` [n], on the pool's device."""
@@ -244,9 +212,5 @@ class TrainingPool:
 
 def _norms_with_bias(features: Tensor) -> Tensor:
     """sqrt(|x|^2 + 1) of each row of ``features`` [n, d], [n, 1]."""
-    lengths = torch.linalg.vector_norm(
-        features,
-        dim=-1,
-        keepdim=True,
-    )
+    lengths = torch.linalg.vector_norm(features, dim=-1, keepdim=True)
     return torch.hypot(lengths, torch.ones((), device=features.device))

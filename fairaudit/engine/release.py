@@ -35,12 +35,7 @@ class Release(ABC):
     rows: ClassVar[tuple[GradientSum, ...]] = (GradientSum.CLIPPED,)
 
     @abstractmethod
-    def __call__(
-        self,
-        sums: Sequence[Tensor],
-        sensitivity: Tensor,
-        facts: PublicFacts,
-    ) -> Tensor:
+    def __call__(self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts) -> Tensor:
         """The gradient [R, P] from the sums of ``rows``, [R, P] each, and the sensitivity [R]."""
 
     @abstractmethod
@@ -68,12 +63,7 @@ class GaussianRelease(Release):
         self.noise = noise
         self._buffer: Tensor | None = None
 
-    def __call__(
-        self,
-        sums: Sequence[Tensor],
-        sensitivity: Tensor,
-        facts: PublicFacts,
-    ) -> Tensor:
+    def __call__(self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts) -> Tensor:
         """``(sum + sigma * sensitivity * N(0, 1)) / qN``, ``[R, P]``, in the memory of the sum.
 
         Noise is drawn for every step, the empty batch included (rule R5).
@@ -109,12 +99,7 @@ class GaussianRelease(Release):
 class ExactRelease(Release):
     """Sum over qN, no noise: the non-private reference."""
 
-    def __call__(
-        self,
-        sums: Sequence[Tensor],
-        sensitivity: Tensor,
-        facts: PublicFacts,
-    ) -> Tensor:
+    def __call__(self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts) -> Tensor:
         """``sum / qN``, ``[R, P]``, in the memory of the sum.
 
         The divisor is qN here too, so that reference and private arm differ in nothing else.
@@ -157,11 +142,7 @@ class UnprovenRelease(ABC):
 
     @abstractmethod
     def __call__(
-        self,
-        sums: Sequence[Tensor],
-        sensitivity: Tensor,
-        facts: PublicFacts,
-        realised: Realised,
+        self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts, realised: Realised
     ) -> Tensor:
         """The gradient [R, P] from the sums of ``rows``, [R, P] each, and facts of the batch."""
 

@@ -45,10 +45,7 @@ class IsolatedNetwork(Stacked):
     """
 
     def __init__(
-        self,
-        modules: Sequence[nn.Module],
-        seed: int = 0,
-        device: torch.device = CPU,
+        self, modules: Sequence[nn.Module], seed: int = 0, device: torch.device = CPU
     ) -> None:
         self.seed = seed
         # Each replicate twice: as it trains, and as it predicts.
@@ -66,15 +63,7 @@ class IsolatedNetwork(Stacked):
             for number, records in enumerate(self.apart(x)):
                 predict = self.predicting[number].outputs
                 padded = _never_empty(records)
-                rows = predict(
-                    self.values(number),
-                    padded,
-                    (
-                        self.seed,
-                        number,
-                        0,
-                    ),
-                )
+                rows = predict(self.values(number), padded, (self.seed, number, 0))
                 outputs.append(rows[: len(records)])
             return self.together(outputs)
 
@@ -93,20 +82,9 @@ class IsolatedNetwork(Stacked):
     def values(self, number: int) -> Values:
         """Parameters of replicate ``number`` by name, as views of theta."""
         names = self.training[number].start
-        return dict(
-            zip(
-                names,
-                split_like(self.theta[number], self.shapes),
-                strict=True,
-            )
-        )
+        return dict(zip(names, split_like(self.theta[number], self.shapes), strict=True))
 
-    def graph(
-        self,
-        number: int,
-        x: Tensor,
-        draw: Sequence[int],
-    ) -> tuple[Tensor, Values]:
+    def graph(self, number: int, x: Tensor, draw: Sequence[int]) -> tuple[Tensor, Values]:
         """Outputs [n, Y] of one replicate as it trains, and a copy of the parameters per record.
 
         The copies, [m, ...] each by name with m >= n, are leaves of autograd: a gradient in them is
@@ -118,11 +96,7 @@ class IsolatedNetwork(Stacked):
             draw: Equal draws give equal masks.
         """
         stream = (self.seed, number, *draw)
-        outputs, leaves = self.training[number].graph(
-            self.values(number),
-            _never_empty(x),
-            stream,
-        )
+        outputs, leaves = self.training[number].graph(self.values(number), _never_empty(x), stream)
         return outputs[: len(x)], leaves
 
     def draws(self, x: Tensor, *, training: bool = True) -> bool:
@@ -157,11 +131,7 @@ def _never_empty(x: Tensor) -> Tensor:
     return x.new_zeros(1, *x.shape[1:])
 
 
-def gradients_of(
-    outputs: Tensor,
-    leaves: Values,
-    delta: Tensor,
-) -> list[Tensor]:
+def gradients_of(outputs: Tensor, leaves: Values, delta: Tensor) -> list[Tensor]:
     """Each record's gradient of <delta, output>: a list of [n, ...], one per parameter.
 
     Args:
@@ -179,11 +149,7 @@ def gradients_of(
 def weighted_sum(rows: Tensor, weights: Tensor) -> Tensor:
     """``sum_i w_i rows_i`` [...] of rows [n, ...] and weights [n], without copying the rows."""
     # A product with a matrix would copy rows that are transposed, as most gradients of weights are.
-    axes = sorted(
-        range(1, rows.dim()),
-        key=rows.stride,
-        reverse=True,
-    )
+    axes = sorted(range(1, rows.dim()), key=rows.stride, reverse=True)
     ordered = rows.permute(0, *axes)
     matrix = ordered.reshape(len(rows), math.prod(ordered.shape[1:]))
     total = torch.mv(matrix.t(), weights).view(ordered.shape[1:])
@@ -231,13 +197,7 @@ class _ReplicateTape:
         self.kept_records = budget // (4 * network.n_parameters)
         self.chunks: list[_Chunk] = []
 
-    def forward(
-        self,
-        x: Tensor,
-        step: int,
-        *,
-        clean: bool,
-    ) -> Tensor:
+    def forward(self, x: Tensor, step: int, *, clean: bool) -> Tensor:
         """Logits [B, Y] of inputs [B, ...] at a step, whose number seeds the dropout masks.
 
         With ``clean`` the logits of records that are not finite are 0.
@@ -293,11 +253,7 @@ class _ReplicateTape:
         repeated where its graph was not kept.
         """
         assert chunk.delta is not None
-        graph = chunk.graph or self.network.graph(
-            self.number,
-            chunk.x,
-            chunk.draw,
-        )
+        graph = chunk.graph or self.network.graph(self.number, chunk.x, chunk.draw)
         chunk.graph = None  # a backward pass frees it
         with faults():
             gradients = gradients_of(*graph, chunk.delta)
@@ -343,13 +299,7 @@ class IsolatedTape(GradientTape):
             self._targets.append([list(split_like(isolated, network.shapes)) for isolated in row])
 
     @torch.inference_mode(False)  # autograd keeps no tensor that was made in inference mode
-    def forward(
-        self,
-        x: Tensor,
-        norms: Tensor | None = None,
-        *,
-        clean: bool = False,
-    ) -> Tensor:
+    def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
         """Logits [(R,) B, Y] of inputs ``x``; ``norms`` are not needed here.
 
         With ``clean`` records that are not finite are zeroed now, because a query reads the logits
@@ -357,11 +307,7 @@ class IsolatedTape(GradientTape):
         """
         self._steps += 1
         logits = []
-        for records, inputs in zip(
-            self._replicates,
-            self.network.apart(x),
-            strict=True,
-        ):
+        for records, inputs in zip(self._replicates, self.network.apart(x), strict=True):
             logits.append(records.forward(inputs, self._steps, clean=clean))
         return self.network.together(logits)
 
@@ -386,11 +332,7 @@ class IsolatedTape(GradientTape):
         return self._rows[: len(weights)]
 
 
-def stack(
-    modules: Sequence[nn.Module],
-    seed: int = 0,
-    device: torch.device = CPU,
-) -> Stacked:
+def stack(modules: Sequence[nn.Module], seed: int = 0, device: torch.device = CPU) -> Stacked:
     """Replicates of one architecture: a Network if the layer table knows it, else isolated.
 
     Args:
@@ -415,11 +357,7 @@ def outside_table(module: nn.Module) -> str:
     return ""
 
 
-def tape_of(
-    stacked: Stacked,
-    rows: int = 1,
-    budget: int = DEFAULT_BUDGET,
-) -> GradientTape:
+def tape_of(stacked: Stacked, rows: int = 1, budget: int = DEFAULT_BUDGET) -> GradientTape:
     """The tape that fits the replicates, a table's network or isolated modules.
 
     Args:
@@ -456,11 +394,7 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
     # Parameters are moved away from the start, so that a module that reads its own parameters and
     # not those that it is handed gives a different result.
     moved = torch.Generator().manual_seed(0)
-    network.theta += 0.1 * torch.empty(network.theta.shape).uniform_(
-        -1,
-        1,
-        generator=moved,
-    )
+    network.theta += 0.1 * torch.empty(network.theta.shape).uniform_(-1, 1, generator=moved)
     with faults():
         bare = copy.deepcopy(module).float()
         trained = [parameter for parameter in bare.parameters() if parameter.requires_grad]

@@ -144,11 +144,7 @@ class Objective(SideQuery[State]):
 
     @abstractmethod
     def output_gradient(
-        self,
-        released: State,
-        logits: Tensor,
-        targets: Tensor,
-        group: Tensor,
+        self, released: State, logits: Tensor, targets: Tensor, group: Tensor
     ) -> Tensor:
         """Gradient of each record's objective at its logits, [(R,) B, Y], from one-hot targets.
 
@@ -170,11 +166,7 @@ class Erm(Objective[None]):
         return None
 
     def output_gradient(
-        self,
-        released: None,
-        logits: Tensor,
-        targets: Tensor,
-        group: Tensor,
+        self, released: None, logits: Tensor, targets: Tensor, group: Tensor
     ) -> Tensor:
         """softmax(logits) - target, ``[(R,) B, Y]``."""
         import torch

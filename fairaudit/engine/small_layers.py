@@ -136,14 +136,7 @@ class _Normalise(Materialised):
         eps: Added to the variance.
     """
 
-    def __init__(
-        self,
-        theta: Tensor,
-        start: int,
-        shape: Shape,
-        size: int,
-        eps: float,
-    ) -> None:
+    def __init__(self, theta: Tensor, start: int, shape: Shape, size: int, eps: float) -> None:
         self.floats_per_record = 2 * math.prod(shape)
         self.start = start
         self.split = start + size
@@ -214,22 +207,9 @@ class GroupNorm(_Normalise):
         eps: Added to the variance.
     """
 
-    def __init__(
-        self,
-        theta: Tensor,
-        start: int,
-        shape: Shape,
-        groups: int,
-        eps: float,
-    ) -> None:
+    def __init__(self, theta: Tensor, start: int, shape: Shape, groups: int, eps: float) -> None:
         self.groups = groups
-        super().__init__(
-            theta,
-            start,
-            shape,
-            shape[-1],
-            eps,
-        )
+        super().__init__(theta, start, shape, shape[-1], eps)
 
     def stored(self, values: Tensor) -> Tensor:
         """w or b as [R, 1, 1, C]."""
@@ -238,12 +218,7 @@ class GroupNorm(_Normalise):
     def cut(self, x: Tensor) -> Tensor:
         """A view of images as [(R,) B, H W, groups, C / groups]."""
         *lead, height, width, channels = x.shape
-        return x.view(
-            *lead,
-            height * width,
-            self.groups,
-            channels // self.groups,
-        )
+        return x.view(*lead, height * width, self.groups, channels // self.groups)
 
     def gradients(self, x: Tensor, delta: Tensor) -> Book:
         """Each record's gradient in w and in b, [(R,) B, C] each."""
@@ -261,33 +236,16 @@ class LayerNorm(_Normalise):
         eps: Added to the variance.
     """
 
-    def __init__(
-        self,
-        theta: Tensor,
-        start: int,
-        shape: Shape,
-        eps: float,
-    ) -> None:
+    def __init__(self, theta: Tensor, start: int, shape: Shape, eps: float) -> None:
         self.shape = shape
-        super().__init__(
-            theta,
-            start,
-            shape,
-            math.prod(shape),
-            eps,
-        )
+        super().__init__(theta, start, shape, math.prod(shape), eps)
 
     def stored(self, values: Tensor) -> Tensor:
         """w or b in the order of a record's numbers, [R, *shape]."""
         if len(self.shape) == 1:
             return values
         height, width, channels = self.shape
-        return values.view(
-            len(values),
-            channels,
-            height,
-            width,
-        ).permute(0, 2, 3, 1)
+        return values.view(len(values), channels, height, width).permute(0, 2, 3, 1)
 
     def cut(self, x: Tensor) -> Tensor:
         """A view of records as [(R,) B, 1, 1, size]: one part."""

@@ -63,13 +63,7 @@ class GradientTape(ABC):
     """Records of one batch through replicates: logits, then norms, then weighted gradient sums."""
 
     @abstractmethod
-    def forward(
-        self,
-        x: Tensor,
-        norms: Tensor | None = None,
-        *,
-        clean: bool = False,
-    ) -> Tensor:
+    def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
         """Logits [(R,) B, Y] of inputs [(R,) B, d] or [(R,) B, H, W, C].
 
         Args:

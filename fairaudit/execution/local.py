@@ -113,11 +113,7 @@ class Pool(Generic[Task, Answer]):
     """
 
     def __init__(
-        self,
-        serve: Callable[[Task], Answer],
-        size: int,
-        *,
-        preload: Sequence[str] = PRELOAD,
+        self, serve: Callable[[Task], Answer], size: int, *, preload: Sequence[str] = PRELOAD
     ) -> None:
         self._serve = serve
         self._preload = preload
@@ -205,14 +201,7 @@ def _fork(serve: Callable[[Task], Answer]) -> _Worker:
     near, far = context.Pipe()
     watched, parent_pipe = context.Pipe(duplex=False)
     process = context.Process(
-        target=_work,
-        args=(
-            serve,
-            far,
-            watched,
-        ),
-        name="fairaudit-worker",
-        daemon=True,
+        target=_work, args=(serve, far, watched), name="fairaudit-worker", daemon=True
     )
     try:
         with _no_main_module():
@@ -239,11 +228,7 @@ def _close_worker(worker: _Worker) -> str:
     return f"exit code {code}"
 
 
-def _work(
-    serve: Callable[[Task], Answer],
-    tasks: Connection,
-    parent_pipe: Connection,
-) -> None:
+def _work(serve: Callable[[Task], Answer], tasks: Connection, parent_pipe: Connection) -> None:
     """Runs in the worker process: answer tasks until the parent closes the pipe.
 
     Where there is no memory for the loop itself the process ends with an exit code, which costs the

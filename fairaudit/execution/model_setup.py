@@ -40,23 +40,12 @@ def start_model(config: AuditConfig, pool: TrainingPool, seed: int) -> nn.Module
     shape = pool.shape
     name = resolve_model(config.model, shape if len(shape) == 3 else None)
     return fresh_model(
-        name,
-        shape,
-        pool.n_classes,
-        config.hidden,
-        config.activation,
-        stream=seed_of(seed, "init"),
+        name, shape, pool.n_classes, config.hidden, config.activation, stream=seed_of(seed, "init")
     )
 
 
 def fresh_model(
-    name: str,
-    shape: Shape,
-    classes: int,
-    hidden: Sequence[int],
-    activation: str,
-    *,
-    stream: int,
+    name: str, shape: Shape, classes: int, hidden: Sequence[int], activation: str, *, stream: int
 ) -> nn.Module:
     """A model with fresh parameters.
 
@@ -74,14 +63,7 @@ def fresh_model(
         with global_stream(stream):
             made: nn.Module = own_model(name, shape, classes).float()
     else:
-        made = make_model(
-            name,
-            shape,
-            classes,
-            hidden=hidden,
-            activation=activation,
-            seed=stream,
-        )
+        made = make_model(name, shape, classes, hidden=hidden, activation=activation, seed=stream)
     model = nn.Sequential(ChannelsFirst(shape), made) if len(shape) == 3 else made
     if is_factory(name) and outside_table(model):
         return PerRecord(model)

@@ -26,11 +26,7 @@ class Predicts(Protocol):
         """Class probabilities [R, n, Y] for features [n, d]; groups [n] are the records' groups."""
 
 
-def outcome(
-    task: Task,
-    trained: Predicts,
-    prepared: SeedData,
-) -> dict[str, Array]:
+def outcome(task: Task, trained: Predicts, prepared: SeedData) -> dict[str, Array]:
     """Arrays of a finished training: ``probabilities`` [R, n, Y] of the test rows, and group sizes.
 
     The sizes are those of :func:`training_counts`.
@@ -45,33 +41,14 @@ def outcome(
     """
     test = on_test(trained, prepared, task.repeats)
     if not np.isfinite(test).all():
-        raise diverged(
-            task.arm,
-            task.seed,
-            task.settings.get("learning_rate", 1.0),
-            "predictions",
-        )
-    return {
-        "probabilities": test,
-        **training_counts(prepared),
-    }
+        raise diverged(task.arm, task.seed, task.settings.get("learning_rate", 1.0), "predictions")
+    return {"probabilities": test, **training_counts(prepared)}
 
 
-def on_test(
-    trained: Predicts,
-    prepared: SeedData,
-    repeats: int,
-) -> NDArray[np.float32]:
+def on_test(trained: Predicts, prepared: SeedData, repeats: int) -> NDArray[np.float32]:
     """Class probabilities of the test rows by R = ``repeats`` models, ``[R, n, Y]``."""
     rows = prepared.encoded.split.test
-    test = np.empty(
-        (
-            repeats,
-            len(rows),
-            len(prepared.dataset.classes),
-        ),
-        np.float32,
-    )
+    test = np.empty((repeats, len(rows), len(prepared.dataset.classes)), np.float32)
     for piece, part in predictions(trained, prepared, prepared.encoded.test, rows):
         test[:, piece] = part
     return test

@@ -10,11 +10,7 @@ import sys
 from types import TracebackType
 
 
-def say(
-    kind: type[BaseException],
-    error: BaseException,
-    trace: TracebackType | None,
-) -> None:
+def say(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """``sys.excepthook``: print an error, unless it is that a message from the parent broke off."""
     # UnpicklingError (a message without its end) is known by name: nothing here may import pickle.
     if not issubclass(kind, (EOFError, ConnectionError)) and kind.__name__ != "UnpicklingError":

@@ -97,11 +97,7 @@ class Cluster(Generic[Shared, Task, Answer]):
     """
 
     def __init__(
-        self,
-        serve: Callable[[Shared, Task], Answer],
-        shared: Shared,
-        tasks: int,
-        request: Request,
+        self, serve: Callable[[Shared, Task], Answer], shared: Shared, tasks: int, request: Request
     ) -> None:
         self._serve = serve
         self._shared = shared
@@ -257,11 +253,7 @@ class Cluster(Generic[Shared, Task, Answer]):
         self._closing.callback(self._ray.shutdown)
         try:
             with _signal_handlers_kept():
-                self._ray.init(
-                    **settings,
-                    log_to_driver=False,
-                    logging_level=logging.ERROR,
-                )
+                self._ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
         except (OSError, ValueError, RuntimeError) as error:
             where = "start Ray here" if address is None else f"use the Ray cluster at {address}"
             raise ConfigError(
@@ -304,11 +296,7 @@ class _Actor(Protocol):
 class _Worker(Generic[Shared, Task, Answer]):
     """A worker: an object that lives in a process of the cluster (a Ray actor)."""
 
-    def __init__(
-        self,
-        serve: Callable[[Shared, Task], Answer],
-        shared: Shared,
-    ) -> None:
+    def __init__(self, serve: Callable[[Shared, Task], Answer], shared: Shared) -> None:
         # Ctrl-C reaches the whole process group; the parent decides what it means.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         configure_worker()

@@ -195,20 +195,12 @@ def _locked(rundir: RunDir) -> Iterator[int]:
     jobs = rundir.jobs
     try:
         # Reports are not private: opening a new folder to others is a choice.
-        rundir.out.mkdir(
-            mode=0o700,
-            parents=True,
-            exist_ok=True,
-        )
+        rundir.out.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
             jobs.mkdir(mode=0o700)
         _refuse_foreign(jobs)
         jobs.chmod(0o700)  # predictions on single records: nobody else's business
-        lock = os.open(
-            jobs / _LOCK,
-            os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW,
-            0o600,
-        )
+        lock = os.open(jobs / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise output_error(rundir.out, error) from error
     try:

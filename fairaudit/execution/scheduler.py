@@ -27,15 +27,7 @@ from fairaudit.results.jobs import JobResult
 RUN_JOB = "fairaudit.execution.worker:run_job"
 _ATTEMPTS = 3  # trainings of a job whose worker dies, before it counts as failed
 
-Train = Callable[
-    [
-        Plan,
-        Job,
-        JobResult | None,
-        Shared[Inputs],
-    ],
-    JobResult,
-]
+Train = Callable[[Plan, Job, JobResult | None, Shared[Inputs]], JobResult]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,13 +189,7 @@ class _Board:
             result, seconds = answer
             assert result.job_id == job.id, f"job {job.id} was answered with {result.job_id}"
             self.done[job.id] = self.rundir.keep(result)
-            finished = JobFinished(
-                job.name,
-                job.seed,
-                seconds,
-                len(self.done),
-                len(self.jobs),
-            )
+            finished = JobFinished(job.name, job.seed, seconds, len(self.done), len(self.jobs))
             return self.listener(finished)
         if isinstance(answer, Died):
             self.deaths[job.id] += 1
@@ -256,10 +242,7 @@ class _Board:
 
 
 def _train_timed(
-    plan: Plan,
-    train: str,
-    inputs: Shared[Inputs],
-    training: TrainingTask,
+    plan: Plan, train: str, inputs: Shared[Inputs], training: TrainingTask
 ) -> WorkerAnswer:
     """Runs in a worker: train one job by ``train`` ("module:function", see `Train`), and time it.
 

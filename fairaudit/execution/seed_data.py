@@ -53,13 +53,7 @@ class _Key:
         return hash(self.inputs)  # options hold dicts, which have no hash
 
 
-def prepare_seed(
-    plan: Plan,
-    seed: int,
-    inputs: Shared[Inputs],
-    *,
-    by_pool: bool,
-) -> SeedData:
+def prepare_seed(plan: Plan, seed: int, inputs: Shared[Inputs], *, by_pool: bool) -> SeedData:
     """Split and encode the rows for a seed; the last two results are kept in the process.
 
     Args:
@@ -83,12 +77,7 @@ def _prepared(key: _Key, seed: int, by_pool: bool) -> SeedData:
 
 
 def prepare_rows(
-    inputs: Inputs,
-    config: AuditConfig,
-    split: Split,
-    *,
-    by_pool: bool,
-    queries: int = 0,
+    inputs: Inputs, config: AuditConfig, split: Split, *, by_pool: bool, queries: int = 0
 ) -> SeedData:
     """Encode the rows of a split, and put the training rows where the engine draws batches from.
 

@@ -39,14 +39,7 @@ class Sanitised:
 
     def probabilities(self, features: Tensor, groups: Tensor) -> Tensor:
         """Class probabilities [1, n, Y] of features [n, d], all finite."""
-        same = torch.full(
-            (
-                1,
-                len(features),
-                self.n_classes,
-            ),
-            1.0 / self.n_classes,
-        )
+        same = torch.full((1, len(features), self.n_classes), 1.0 / self.n_classes)
         if self.trained is None:
             return same
         probabilities = self.trained.probabilities(features, groups)

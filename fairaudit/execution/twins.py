@@ -27,11 +27,7 @@ from fairaudit.results.jobs import STEP_FACT, WITHOUT_NOISE, Array, StepTwin
 
 
 def train_twins(
-    arm: Arm,
-    method: Method,
-    task: Task,
-    prepared: SeedData,
-    reference_rate: float,
+    arm: Arm, method: Method, task: Task, prepared: SeedData, reference_rate: float
 ) -> tuple[dict[str, Array], dict[str, object]]:
     """Train an arm's twins at one seed.
 
@@ -70,12 +66,7 @@ def train_twins(
     return arrays, {STEP_FACT: kind}
 
 
-def steps_of(
-    arm: Arm,
-    method: Method,
-    task: Task,
-    without: TrainedReplicates,
-) -> Task | None:
+def steps_of(arm: Arm, method: Method, task: Task, without: TrainedReplicates) -> Task | None:
     """The task of the second twin, which takes the steps alone; None where there is no such twin.
 
     There is none where the length of a step and clipping cannot be told apart: the method makes all

@@ -41,12 +41,7 @@ from fairaudit.results.jobs import Array, JobResult
 BASELINE_ROWS = 100_000  # of each side: enough for an accuracy to a third of a percent
 
 
-def run_job(
-    plan: Plan,
-    job: Job,
-    source: JobResult | None,
-    inputs: Shared[Inputs],
-) -> JobResult:
+def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Inputs]) -> JobResult:
     """Train one arm at one seed, and return its predictions, readings and facts.
 
     Args:
@@ -69,12 +64,7 @@ def run_job(
     admit_outside(plan.config)
     arm = plan.arm(job.arm)
     spec = find(arm.method)
-    prepared = prepare_seed(
-        plan,
-        job.seed,
-        inputs,
-        by_pool=Need.PUBLIC_POOL in spec.needs,
-    )
+    prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in spec.needs)
     dataset, split = prepared.dataset, prepared.encoded.split
     counts = np.bincount(dataset.labels[split.train], minlength=len(dataset.classes)).astype(
         np.int64
@@ -83,13 +73,7 @@ def run_job(
     if arm.capability:  # code of the user's own trains it
         arrays, of_training = part_of(arm.capability, "train")(plan, job, arm, prepared)
     else:
-        task = task_of(
-            plan,
-            job,
-            arm,
-            prepared,
-            None if arm.search else source,
-        )
+        task = task_of(plan, job, arm, prepared, None if arm.search else source)
         method = method_of(arm)
         if job.is_twins:
             rate = plan.arm(REFERENCE).settings["learning_rate"]
@@ -121,11 +105,7 @@ def run_job(
 
 
 def _train_and_read(
-    plan: Plan,
-    arm: Arm,
-    method: Method,
-    task: Task,
-    prepared: SeedData,
+    plan: Plan, arm: Arm, method: Method, task: Task, prepared: SeedData
 ) -> tuple[dict[str, Array], dict[str, object]]:
     """Train an arm as the plan has it, and read what ``--diagnostics`` asks for.
 
@@ -202,13 +182,7 @@ def _assert_as_planned(arm: Arm, trained: TrainedReplicates) -> None:
     )
 
 
-def task_of(
-    plan: Plan,
-    job: Job,
-    arm: Arm,
-    prepared: SeedData,
-    source: JobResult | None,
-) -> Task:
+def task_of(plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None) -> Task:
     """The task (data, settings, streams) that an arm's method trains at one seed.
 
     Args:

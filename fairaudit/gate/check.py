@@ -95,11 +95,7 @@ def check(
             )
             targets = _changes(rule, (report, targets), (baseline, earlier))
         gates.append(_record(rule, report, targets))
-    return Verdict(
-        tuple(gates),
-        worst(gate.outcome for gate in gates),
-        tuple(rules),
-    )
+    return Verdict(tuple(gates), worst(gate.outcome for gate in gates), tuple(rules))
 
 
 def judged(
@@ -190,14 +186,7 @@ def _record(rule: GateRule, report: Report, candidates: Targets) -> GateRecord:
     uncertain = Counter(
         target.arm for target in candidates.judged if not target.reading.number.is_exact
     )
-    targets = [
-        judge(
-            rule,
-            target,
-            among=uncertain[target.arm],
-        )
-        for target in candidates.judged
-    ]
+    targets = [judge(rule, target, among=uncertain[target.arm]) for target in candidates.judged]
     outcome = worst(target.outcome for target in targets)
     reasons = dict.fromkeys(t.reason for t in targets if t.outcome == outcome and t.reason)
 
@@ -223,9 +212,7 @@ def _record(rule: GateRule, report: Report, candidates: Targets) -> GateRecord:
 
 
 def _changes(
-    rule: GateRule,
-    now: tuple[Report, Targets],
-    before: tuple[Report, Targets],
+    rule: GateRule, now: tuple[Report, Targets], before: tuple[Report, Targets]
 ) -> Targets:
     """The targets of a report with each number replaced by its change since the baseline.
 

@@ -52,11 +52,7 @@ class Change(Part):
     @property
     def moved(self) -> Interval:
         """The change with its interval."""
-        return Interval(
-            value=self.change,
-            low=self.low,
-            high=self.high,
-        )
+        return Interval(value=self.change, low=self.low, high=self.high)
 
 
 class OptionChange(Part):
@@ -94,12 +90,7 @@ class Changes(Part):
     changes: tuple[Change, ...]
 
 
-def compare_reports(
-    before: Report,
-    after: Report,
-    *,
-    other_data: bool = False,
-) -> Changes:
+def compare_reports(before: Report, after: Report, *, other_data: bool = False) -> Changes:
     """Set two reports, as read from their files, side by side.
 
     Args:
@@ -128,19 +119,9 @@ def compare_reports(
     for name in sorted(set(before.config) & set(after.config) - set(_ASIDE)):
         was, now = before.config[name].value, after.config[name].value
         if was != now:
-            options.append(
-                OptionChange(
-                    name=name,
-                    before=was,
-                    after=now,
-                )
-            )
+            options.append(OptionChange(name=name, before=was, after=now))
     epsilon = [
-        EpsilonChange(
-            arm=key,
-            before=_epsilon(before, key),
-            after=_epsilon(after, key),
-        )
+        EpsilonChange(arm=key, before=_epsilon(before, key), after=_epsilon(after, key))
         for key in shared
     ]
     trained = before.every_comparison, after.every_comparison
@@ -160,11 +141,7 @@ def compare_reports(
     )
 
 
-def _findings_only_in(
-    report: Report,
-    other: Report,
-    shared: Sequence[str],
-) -> tuple[Finding, ...]:
+def _findings_only_in(report: Report, other: Report, shared: Sequence[str]) -> tuple[Finding, ...]:
     """The findings of ``report`` that ``other`` lacks, about arms that both have (``shared``).
 
     Two kinds are left out, for the changes show their numbers with intervals: what the rules say
@@ -195,9 +172,7 @@ def _epsilon(report: Report, arm: str) -> float | None:
 
 
 def _changes(
-    before: Sequence[Comparison],
-    after: Sequence[Comparison],
-    is_same: Callable[..., bool],
+    before: Sequence[Comparison], after: Sequence[Comparison], is_same: Callable[..., bool]
 ) -> Iterator[Change]:
     """Every number that both reports have, by arm, reference and grouping, then by metric.
 
@@ -208,14 +183,7 @@ def _changes(
         before, after: The comparisons of the two reports.
         is_same: Keys of arms -> whether they are the very same trainings in both reports.
     """
-    earlier_of = {
-        (
-            c.arm,
-            c.reference,
-            c.grouping,
-        ): c
-        for c in before
-    }
+    earlier_of = {(c.arm, c.reference, c.grouping): c for c in before}
     order = list(METRICS)
     for comparison in after:
         earlier = earlier_of.get((comparison.arm, comparison.reference, comparison.grouping))
@@ -237,14 +205,7 @@ def _changes(
             if gap_before is not None and gap is not None:
                 between = f"{gap.a}, {gap.b}" if gap.a else ""
                 sizes = gap_before.absolute, gap.absolute
-                yield _change(
-                    f"{metric}_gap",
-                    comparison,
-                    between,
-                    sizes,
-                    same,
-                    is_size=True,
-                )
+                yield _change(f"{metric}_gap", comparison, between, sizes, same, is_size=True)
 
 
 def _change(
@@ -268,18 +229,8 @@ def _change(
         same: Whether both are of the very same trainings.
         is_size: Whether it is an absolute value (a gap).
     """
-    before = read_estimate(
-        estimates[0],
-        "",
-        is_size=is_size,
-        own_variances=False,
-    )
-    after = read_estimate(
-        estimates[1],
-        "",
-        is_size=is_size,
-        own_variances=False,
-    )
+    before = read_estimate(estimates[0], "", is_size=is_size, own_variances=False)
+    after = read_estimate(estimates[1], "", is_size=is_size, own_variances=False)
     difference = change(after, before, same_trainings=same)
     moved = difference.number
     exceeds, reason = None, difference.reason or "it has no interval"

@@ -26,12 +26,7 @@ _STATISTICS = {
     "ci_low": "lower end of the 95 % interval",
     "ci_high": "upper end of the 95 % interval",
 }
-_OPERATORS = {
-    ">": "above",
-    ">=": "at least",
-    "<": "below",
-    "<=": "at most",
-}
+_OPERATORS = {">": "above", ">=": "at least", "<": "below", "<=": "at most"}
 _FAILS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
@@ -41,11 +36,7 @@ _FAILS: dict[str, Callable[[float, float], bool]] = {
 _HELP = "write it in quotes, for example --fail-on 'privacy_cost_gap > 2 points'"
 _POINTS = ("point", "points", "pt", "pts", "%")
 # What may stand behind a number.
-_UNITS_OF = {
-    "fraction": _POINTS,
-    "ratio": ("%",),
-    "nats": ("nat", "nats"),
-}
+_UNITS_OF = {"fraction": _POINTS, "ratio": ("%",), "nats": ("nat", "nats")}
 _NUMBER = re.compile(
     r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?) ?(points?|pts?|nats?|%)?"
 )
@@ -200,11 +191,7 @@ def parse_rule(text: str) -> GateRule:
             f"{rule}: @{ALL_ROWS} is all rows together, which have no groups",
             hint="write @COLUMN=GROUP, or leave it out for every grouping",
         )
-    number = _number(
-        " ".join(tokens[place + 1 :]),
-        metric,
-        rule,
-    )
+    number = _number(" ".join(tokens[place + 1 :]), metric, rule)
     low, high = metric.bounds(is_change=is_change)
     # A gap of 1 would be one of 100 points: a rule that says 1 means something else.
     is_useless = number == high and metric.kind == "gap" and not is_change
@@ -217,16 +204,7 @@ def parse_rule(text: str) -> GateRule:
             f"{rule}: {change}{metric.name} lies between {low:g} and {high:g}", hint=hint
         )
     fails = cast(Operator, tokens[place])
-    return GateRule(
-        shown,
-        metric,
-        statistic,
-        is_change,
-        group,
-        arm,
-        fails,
-        number,
-    )
+    return GateRule(shown, metric, statistic, is_change, group, arm, fails, number)
 
 
 def _number(text: str, metric: Metric, rule: str) -> float:
@@ -305,12 +283,7 @@ def _selector(tokens: list[str], rule: str) -> GroupSelector:
 def _unquoted(token: str) -> str:
     """A name without its quotes and escapes; one without quotes comes back unchanged."""
     if token[0] in "\"'" and token[-1] == token[0]:
-        return re.sub(
-            r"\\(.)",
-            r"\1",
-            token[1:-1],
-            flags=re.DOTALL,
-        )
+        return re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL)
     return token
 
 

@@ -21,12 +21,7 @@ class Variances(NamedTuple):
     records: float
 
 
-def growth(
-    variances: Variances | None,
-    *,
-    seeds: int,
-    among: int,
-) -> float:
+def growth(variances: Variances | None, *, seeds: int, among: int) -> float:
     """The factor by which half an interval grows when several numbers share its 5 %.
 
     Args:
@@ -59,13 +54,7 @@ def widened(value: float, ends: Ends, factor: float) -> Ends:
     return Ends(value - factor * (value - ends.low), value + factor * (ends.high - value))
 
 
-def widened_size(
-    value: float,
-    ends: Ends,
-    factor: float,
-    *,
-    is_largest: bool,
-) -> Ends:
+def widened_size(value: float, ends: Ends, factor: float, *, is_largest: bool) -> Ends:
     """The interval of an absolute value with both halves multiplied by the factor, cut at 0.
 
     Args:

@@ -38,11 +38,7 @@ def judge(rule: GateRule, target: Target, *, among: int) -> GateTarget:
     reading, number = target.reading, target.reading.number
     shared = number.ends
     if shared is not None and number.value is not None and not number.is_exact and among > 1:
-        factor = growth(
-            reading.variances,
-            seeds=reading.n_seeds,
-            among=among,
-        )
+        factor = growth(reading.variances, seeds=reading.n_seeds, among=among)
         if reading.is_size:
             is_largest = reading.variances is None  # then other gaps may have set its ends
             shared = widened_size(number.value, shared, factor, is_largest=is_largest)
@@ -139,11 +135,7 @@ def _difference(a: float | None, b: float | None) -> float | None:
     return float(Decimal(repr(float(a))) - Decimal(repr(float(b))))
 
 
-def _outcome(
-    rule: GateRule,
-    reading: TargetReading,
-    shared: Ends | None,
-) -> tuple[Outcome, str]:
+def _outcome(rule: GateRule, reading: TargetReading, shared: Ends | None) -> tuple[Outcome, str]:
     """The outcome for one number, and the reason where it is inconclusive, else "".
 
     Args:
@@ -166,11 +158,7 @@ def _outcome(
             return "inconclusive", ONLY_ALONE if failing == len(ends) else STRADDLES
     else:
         estimate = reading.number
-        values = {
-            "mean": estimate.value,
-            "ci_low": estimate.low,
-            "ci_high": estimate.high,
-        }
+        values = {"mean": estimate.value, "ci_low": estimate.low, "ci_high": estimate.high}
         plain = values[rule.statistic]
         if plain is None:
             return "inconclusive", f"it has no {rule.statistic}"

@@ -160,11 +160,7 @@ def vocabulary_of(report: Report) -> Vocabulary:
 
 
 def find_targets(
-    rule: GateRule,
-    report: Report,
-    *,
-    trust_claims: bool = False,
-    trust_module: bool = False,
+    rule: GateRule, report: Report, *, trust_claims: bool = False, trust_module: bool = False
 ) -> Targets:
     """Find every number that the rule is about; ``Vocabulary.check`` has checked its names.
 
@@ -427,13 +423,7 @@ def _group_target(rule: GateRule, comparison: Comparison, group: GroupMeasure) -
         reason = NOT_SPLIT
     estimate = group.estimates.get(key)
     reading = read_estimate(estimate, reason, is_size=False, own_variances=True)
-    return Target(
-        comparison.arm,
-        comparison.reference,
-        comparison.grouping,
-        group.group,
-        reading,
-    )
+    return Target(comparison.arm, comparison.reference, comparison.grouping, group.group, reading)
 
 
 def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
@@ -458,12 +448,7 @@ def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
         among = [group for group in among if group.group in between]
     reason = _unpredicted(among) or ("" if gap.gated else gap.reason)
     is_pair = gap.kind in ("pair", "population")
-    reading = read_estimate(
-        gap.absolute,
-        reason,
-        is_size=True,
-        own_variances=is_pair,
-    )
+    reading = read_estimate(gap.absolute, reason, is_size=True, own_variances=is_pair)
     return Target(*place, ", ".join(between), reading)
 
 
@@ -499,10 +484,4 @@ def read_estimate(
     if own_variances and estimate.ends is not None and training is not None and records is not None:
         variances = Variances(training**2, records**2)
     n_seeds = max(1, estimate.n_seeds)
-    return TargetReading(
-        estimate,
-        n_seeds,
-        variances,
-        is_size=is_size,
-        reason=why,
-    )
+    return TargetReading(estimate, n_seeds, variances, is_size=is_size, reason=why)

@@ -11,15 +11,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from fairaudit.errors import ConfigError, did_you_mean
-from fairaudit.metrics.registry import (
-    METRICS,
-    PARTS,
-    MetricSpec,
-    Unit,
-    base_metric,
-    costs,
-    part_of,
-)
+from fairaudit.metrics.registry import METRICS, PARTS, MetricSpec, Unit, base_metric, costs, part_of
 
 Kind = Literal["arm", "group", "gap"]
 
@@ -158,23 +150,11 @@ def _offered() -> dict[str, Metric]:
             metrics.append(
                 Metric(f"{cost.name}.{part}", f"{cost.key}.{part}", cost.kind, part_words)
             )
-    metrics += [
-        Metric(
-            name,
-            name,
-            "arm",
-            words,
-        )
-        for name, words in OF_ARM.items()
-    ]
+    metrics += [Metric(name, name, "arm", words) for name, words in OF_ARM.items()]
     return {metric.name: metric for metric in metrics}
 
 
-def _gaps(
-    key: str,
-    words: str,
-    spec: MetricSpec,
-) -> Iterator[Metric]:
+def _gaps(key: str, words: str, spec: MetricSpec) -> Iterator[Metric]:
     """The gap of a metric, named ``KEY_gap``; nothing for a metric whose gaps say nothing."""
     if "no gap" in spec.needs:
         return

@@ -18,12 +18,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
-def write_atomically(
-    path: Path,
-    content: bytes,
-    *,
-    mode: int = 0o666,
-) -> None:
+def write_atomically(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     """Write a file so that a reader, a crash or a full disk never sees half of it.
 
     The old file, if any, stays until the new one is complete and on the disk.
@@ -41,12 +36,7 @@ def write_atomically(
 
 
 @contextlib.contextmanager
-def appearing(
-    path: Path,
-    *,
-    mode: int = 0o600,
-    lasting: bool = False,
-) -> Iterator[BinaryIO]:
+def appearing(path: Path, *, mode: int = 0o600, lasting: bool = False) -> Iterator[BinaryIO]:
     """Open a file to write, which gets its name when the block ends without an error.
 
     Until then it has a temporary name; after an error it is deleted, and an older file stays.
@@ -66,14 +56,7 @@ def appearing(
     temporary = _temporary_name(path.parent)
     try:
         try:
-            with open(
-                os.open(
-                    temporary,
-                    os.O_CREAT | os.O_EXCL | os.O_WRONLY,
-                    mode,
-                ),
-                "wb",
-            ) as file:
+            with open(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode), "wb") as file:
                 yield file
                 if lasting:
                     file.flush()
@@ -128,13 +111,7 @@ def refuse_unusable(out: Path) -> None:
             problem = "is a link to nowhere" if nearest.is_symlink() else "is not a folder"
             raise OutputError(f"{nearest} {problem}", hint="choose another --out")
         probe = _temporary_name(nearest)
-        os.close(
-            os.open(
-                probe,
-                os.O_CREAT | os.O_EXCL | os.O_WRONLY,
-                0o600,
-            )
-        )
+        os.close(os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         probe.unlink()
     except OSError as error:
         raise output_error(out, error) from error

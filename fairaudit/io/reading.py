@@ -12,12 +12,7 @@ LARGEST_REPORT = 128 * 2**20  # bytes; a report of a hundred arms has ten millio
 LARGEST_OPTIONS = 16 * 2**20
 
 
-def read_file(
-    path: Path,
-    most: int,
-    *,
-    follow: bool = True,
-) -> bytes:
+def read_file(path: Path, most: int, *, follow: bool = True) -> bytes:
     """The content of a regular file; a pipe or a device is neither waited for nor read.
 
     Args:

@@ -96,14 +96,7 @@ def likelihood_ratios(confidence: Float64, member: Bools) -> Float64:
         # Drawn towards their mean over records, by the share of their spread that is chance.
         difference, has_both = ins.mean - outs.mean, np.isfinite(chance)
         count = np.maximum(has_both.sum(axis=1, keepdims=True), 1)
-        mean = (
-            np.where(
-                has_both,
-                difference,
-                0.0,
-            ).sum(axis=1, keepdims=True)
-            / count
-        )
+        mean = np.where(has_both, difference, 0.0).sum(axis=1, keepdims=True) / count
         beyond = np.where(has_both, (difference - mean) ** 2 - chance, 0.0)
         real = np.maximum(beyond.sum(axis=1, keepdims=True) / count, 0.0)
         difference = mean + real / (real + chance) * (difference - mean)
@@ -143,11 +136,7 @@ class _Side(NamedTuple):
         square = (seen**2).sum(axis=0) - seen**2
         with np.errstate(invalid="ignore", divide="ignore"):
             mean = total / count
-            within = np.where(
-                count > 1,
-                square - total * mean,
-                0.0,
-            ).sum(axis=1)
+            within = np.where(count > 1, square - total * mean, 0.0).sum(axis=1)
         degrees = np.maximum(count - 1, 0).sum(axis=1)
         variance = np.maximum(within / np.maximum(degrees, 1), _LEAST_VARIANCE)
         return cls(mean, count, variance[:, None])
@@ -174,14 +163,8 @@ def area(members: Float64, outsiders: Float64) -> tuple[float, Float64, Float64]
 def _share_below(scores: Float64, among: Float64) -> Float64:
     """For each of n scores the share of the m others, ``among``, below it; ties count half."""
     ordered = np.sort(among)
-    twice_rank = np.searchsorted(
-        ordered,
-        scores,
-        "left",
-    ) + np.searchsorted(
-        ordered,
-        scores,
-        "right",
+    twice_rank = np.searchsorted(ordered, scores, "left") + np.searchsorted(
+        ordered, scores, "right"
     )
     return twice_rank / (2.0 * len(among))
 
@@ -207,11 +190,7 @@ def accused(members: Float64, outsiders: Float64, rate: float) -> Float64:
     first = _exceeds(members, falling, lower)
     if share == 0.0:
         return first
-    return (1.0 - share) * first + share * _exceeds(
-        members,
-        falling,
-        lower + 1,
-    )
+    return (1.0 - share) * first + share * _exceeds(members, falling, lower + 1)
 
 
 def _exceeds(scores: Float64, falling: Float64, j: int) -> Float64:
@@ -230,9 +209,7 @@ def _exceeds(scores: Float64, falling: Float64, j: int) -> Float64:
     tied = np.count_nonzero(falling == threshold)
     rank = j - np.count_nonzero(falling > threshold)
     chance: Float64 = np.where(
-        scores == threshold,
-        rank / (tied + 1.0),
-        (scores > threshold).astype(float),
+        scores == threshold, rank / (tied + 1.0), (scores > threshold).astype(float)
     )
     return chance
 

@@ -65,10 +65,7 @@ def measure_leakage(
 
 
 def _measure_arm(
-    arm: Arm,
-    grouping: Grouping,
-    trained: Sequence[Sequence[JobResult]],
-    suppressed_below: int,
+    arm: Arm, grouping: Grouping, trained: Sequence[Sequence[JobResult]], suppressed_below: int
 ) -> Measured:
     """How well the attack does on one arm, by group, beside the arm's reference if it has one.
 
@@ -97,12 +94,7 @@ def _measure_arm(
         baseline = attacks[1]
         assert np.array_equal(attacks[0].member, baseline.member), "other coins"
     groups = grouping.groups[rows]
-    tables, records = attack_tables(
-        attacks[0],
-        baseline,
-        groups,
-        len(grouping.names),
-    )
+    tables, records = attack_tables(attacks[0], baseline, groups, len(grouping.names))
     cut = GroupSelection(
         grouping.names,
         grouping.missing,
@@ -124,10 +116,7 @@ def _measure_arm(
 
 
 def _measured(
-    arm: Arm,
-    grouping: Grouping,
-    measures: Sequence[GroupMeasure],
-    gaps: Iterable[Gap],
+    arm: Arm, grouping: Grouping, measures: Sequence[GroupMeasure], gaps: Iterable[Gap]
 ) -> Measured:
     """The result for one arm by one grouping.
 
@@ -193,12 +182,7 @@ def _unmeasured(arm: Arm, grouping: Grouping, reason: str) -> Measured:
     for name in (*grouping.names, ""):
         groups.append(
             GroupMeasure(
-                group=name,
-                n_test=0,
-                n_train=0.0,
-                gated=False,
-                reason=reason,
-                estimates=estimates,
+                group=name, n_test=0, n_train=0.0, gated=False, reason=reason, estimates=estimates
             )
         )
     return _measured(arm, grouping, groups, ())
@@ -233,13 +217,7 @@ def measure(audit: Audit) -> Leakage | None:
         )
     compared = []
     for measured in measure_leakage(plan, dataset, audit.results):
-        compared.append(
-            disclosed(
-                measured,
-                least=plan.config.suppress_below,
-                named=named,
-            )
-        )
+        compared.append(disclosed(measured, least=plan.config.suppress_below, named=named))
     return Leakage(
         name=NAME,
         rows=len(leakage_rows(dataset, plan.config.split)),

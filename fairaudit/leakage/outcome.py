@@ -9,11 +9,7 @@ from fairaudit.methods.base import Task, diverged
 from fairaudit.results.jobs import Array
 
 
-def on_everyone(
-    task: Task,
-    trained: Predicts,
-    prepared: SeedData,
-) -> dict[str, Array]:
+def on_everyone(task: Task, trained: Predicts, prepared: SeedData) -> dict[str, Array]:
     """How sure models are of the true class of every row of the audit, and which rows they learned.
 
     It is all that the attack reads of a training.
@@ -47,8 +43,4 @@ def on_everyone(
         start += len(part)
     order = np.argsort(rows)
     member = np.arange(len(rows)) < len(encoded.split.train)
-    return {
-        "rows": rows[order],
-        "member": member[order],
-        "confidence": odds[:, order],
-    }
+    return {"rows": rows[order], "member": member[order], "confidence": odds[:, order]}

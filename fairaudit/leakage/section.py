@@ -26,11 +26,7 @@ from fairaudit.report.model import Report
 from fairaudit.report.numbers import OWN_UNIT, POINTS, UNKNOWN, Scale, listed, number, written
 from fairaudit.report.safe_names import plain
 
-SHARE = Scale(
-    100.0,
-    lambda value: number(value, decimals=1),
-    suffix=" %",
-)
+SHARE = Scale(100.0, lambda value: number(value, decimals=1), suffix=" %")
 LITTLE_POWER = 3.0  # an epsilon up to which an attack on so few models finds next to nothing
 ACCUSED = 0.05  # share of the outsiders: the "5 %" of leakage_tpr and of the sentences here
 _MOST_ROWS = 24  # of a table that are read at once
@@ -72,12 +68,7 @@ def section(report: Report) -> Section | None:
         *bullets(_scope(leakage)),
     )
     title = "Who is exposed: membership inference"
-    return Section(
-        "leakage",
-        title,
-        blocks,
-        brief=(Text(_sentence(leakage, models)),),
-    )
+    return Section("leakage", title, blocks, brief=(Text(_sentence(leakage, models)),))
 
 
 def _within_groups(report: Report, leakage: Leakage) -> Table:
@@ -139,16 +130,7 @@ def _gaps(leakage: Leakage) -> Table:
                 if gap.direction:
                     read += f", {plain(gap.direction, 60)}"
             detectable = with_unit(gap.minimum_detectable, "fraction")
-            rows.append(
-                (
-                    arm,
-                    grouping,
-                    words,
-                    Quantity(gap.size, POINTS),
-                    detectable,
-                    read,
-                )
-            )
+            rows.append((arm, grouping, words, Quantity(gap.size, POINTS), detectable, read))
     head = ("method", "grouping", "of", "#gap (points)", "#would be found from", "reading")
     return table(head, rows, most=_MOST_ROWS)
 

@@ -97,7 +97,7 @@ PHRASES = {
         "In {a} the attack finds {found:percent} of members; epsilon allows {most:percent}: check "
         "what is fitted without noise, then the method's implementation",
         question="works",  # it stands where the report says whether a model works at all
-    ),
+    )
 }
 
 

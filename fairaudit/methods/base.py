@@ -121,12 +121,7 @@ class Task:
         from fairaudit.engine.rules import PublicFacts
 
         expected = torch.full((self.repeats,), self.n_public / self.steps_per_epoch)
-        return PublicFacts(
-            self.n_public,
-            expected,
-            self.pool.n_groups,
-            self.pool.n_classes,
-        )
+        return PublicFacts(self.n_public, expected, self.pool.n_groups, self.pool.n_classes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +154,7 @@ class TrainedReplicates:
         return self.network.probabilities(features, groups)
 
 
-def diverged(
-    arm: str,
-    seed: int,
-    learning_rate: float,
-    model: str,
-) -> DivergedError:
+def diverged(arm: str, seed: int, learning_rate: float, model: str) -> DivergedError:
     """The error to raise for a training that diverged; its hint proposes a tenth of the step.
 
     Args:

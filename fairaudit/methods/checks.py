@@ -41,11 +41,7 @@ def remember(spec: MethodSpec) -> None:
     """
     path = _record_path(spec)
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = {
-        "method": spec.name,
-        "code": _code_identity(spec),
-        "fairaudit": __version__,
-    }
+    content = {"method": spec.name, "code": _code_identity(spec), "fairaudit": __version__}
     write_atomically(path, json.dumps(content, indent=1).encode())
 
 

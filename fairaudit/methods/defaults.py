@@ -211,14 +211,7 @@ LEARNING_RATE = Setting(
     ),
     search=WIDE,
 )
-MAX_GRAD_NORM = Setting(
-    "clipping bound C",
-    1e-6,
-    1e6,
-    _OF_GRADIENT,
-    default=_BOUND,
-    search=WIDE,
-)
+MAX_GRAD_NORM = Setting("clipping bound C", 1e-6, 1e6, _OF_GRADIENT, default=_BOUND, search=WIDE)
 NOISE_MULTIPLIER = Setting("noise over sensitivity; 0 is not private", 0.001, 1e6, or_zero=True)
 THRESHOLD = Setting(
     "threshold Z, where the method adapts it its start",
@@ -235,14 +228,7 @@ COUNT_NOISE_MULTIPLIER = Setting(
     "records",
     default=Rule(
         "10, or 2.5 sigma of dpsgd if that is more, up to half the expected batch and 1,000",
-        lambda s: max(
-            10.0,
-            min(
-                2.5 * s.noise_multiplier,
-                s.expected_batch_size / 2.0,
-                1000.0,
-            ),
-        ),
+        lambda s: max(10.0, min(2.5 * s.noise_multiplier, s.expected_batch_size / 2.0, 1000.0)),
     ),
 )
 SMALLEST_COUNT = Setting(
@@ -271,11 +257,7 @@ FLAT = {
 
 _BATCH = Rule(
     "power of two nearest to 2 sqrt(N), within 32 and 4,096",
-    lambda s: power_of_two(
-        2 * math.sqrt(s.n_public),
-        32,
-        4096,
-    ),
+    lambda s: power_of_two(2 * math.sqrt(s.n_public), 32, 4096),
 )
 SCHEDULE_RULES: dict[str, Rule] = {
     "batch_size": _BATCH,

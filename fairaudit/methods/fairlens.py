@@ -134,11 +134,7 @@ class FairLens(Objective[GroupStatistics]):
         rows = s.new_zeros(*s.shape, 2 * n_groups)
         cell = group.unsqueeze(-1)
         rows.scatter_(2, cell, math.sqrt(0.5))
-        return rows.scatter_(
-            2,
-            cell + n_groups,
-            s.unsqueeze(-1) * math.sqrt(0.5),
-        )
+        return rows.scatter_(2, cell + n_groups, s.unsqueeze(-1) * math.sqrt(0.5))
 
     def update(self, state: GroupStatistics, answer: Tensor) -> GroupStatistics:
         """The state with this step's noised ``answer [R, 2 K]``: running statistics, then weights.
@@ -180,11 +176,7 @@ class FairLens(Objective[GroupStatistics]):
         return self.noise_multiplier * math.sqrt(2.0 / max(1.0 - self.decay**2, 1e-6))
 
     def output_gradient(
-        self,
-        released: GroupStatistics,
-        logits: Tensor,
-        targets: Tensor,
-        group: Tensor,
+        self, released: GroupStatistics, logits: Tensor, targets: Tensor, group: Tensor
     ) -> Tensor:
         """Gradient of each record's own objective at its logits z, ``[(R,) B, Y]``.
 

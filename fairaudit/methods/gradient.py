@@ -108,11 +108,7 @@ class GradientMethod(Method):
                 models = None
                 if len(some_tasks) > 1:
                     models = self._fit_abreast(some_tasks, observers)
-                trained |= zip(
-                    some,
-                    models or super().fit_all(some_tasks, observers),
-                    strict=True,
-                )
+                trained |= zip(some, models or super().fit_all(some_tasks, observers), strict=True)
         return [trained[place] for place in range(len(tasks))]
 
     def _fit_abreast(
@@ -135,11 +131,7 @@ class GradientMethod(Method):
             training = abreast([self._set_up(task, [])[1] for task in tasks])
             if training is None:
                 return None
-            network = stack(
-                [task.model for task in tasks],
-                first.seed,
-                first.device,
-            )
+            network = stack([task.model for task in tasks], first.seed, first.device)
             training = replace(training, observers=observers)
             outcome = train(network, first.pool.to(first.device), training)
             models: list[TrainedReplicates | None] = []
@@ -150,11 +142,7 @@ class GradientMethod(Method):
                 models.append(model if _is_sound(alone) else None)
         return models
 
-    def _set_up(
-        self,
-        task: Task,
-        observers: Sequence[Observer],
-    ) -> tuple[Stacked, Training]:
+    def _set_up(self, task: Task, observers: Sequence[Observer]) -> tuple[Stacked, Training]:
         """The replicates' network, at its start, and the training that this method makes of a task.
 
         The training joins the method's objective, rule and release with the task's schedule,
@@ -167,11 +155,7 @@ class GradientMethod(Method):
         from fairaudit.privacy.noise import noise_stream
         from fairaudit.privacy.streams import numpy_stream
 
-        network = stack(
-            [task.model] * task.repeats,
-            task.seed,
-            task.device,
-        )
+        network = stack([task.model] * task.repeats, task.seed, task.device)
         streams = [numpy_stream(task.seed, "sampling", label) for label in task.sampling]
         objective = self.objective(task)
         training = Training(

@@ -29,12 +29,7 @@ RELEASED = "minimiser"  # name of the released vector in the privacy event
 
 
 def sensitivity(
-    *,
-    feature_norm: float,
-    intercept: float,
-    penalty: float,
-    n_public: int,
-    classes: int,
+    *, feature_norm: float, intercept: float, penalty: float, n_public: int, classes: int
 ) -> float:
     """How far adding or removing one record can move the released minimiser, in L2 norm.
 

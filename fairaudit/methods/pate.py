@@ -8,13 +8,7 @@ from fairaudit.methods.defaults import (
     Search,
     Setting,
 )
-from fairaudit.methods.spec import (
-    Conversion,
-    GaussianMechanism,
-    Guarantee,
-    MethodSpec,
-    Need,
-)
+from fairaudit.methods.spec import Conversion, GaussianMechanism, Guarantee, MethodSpec, Need
 
 _TRAINERS = "fairaudit.methods.teachers"
 _RECORDS = Rule("the number of training records", lambda s: float(s.n_public))

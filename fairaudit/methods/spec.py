@@ -45,13 +45,7 @@ class SampledMechanism:
         return SampledGaussian(steps_per_epoch, steps_per_epoch * epochs, tuple(releases))
 
     def calibrated(
-        self,
-        settings: Settings,
-        steps_per_epoch: int,
-        epochs: int,
-        *,
-        delta: float,
-        target: float,
+        self, settings: Settings, steps_per_epoch: int, epochs: int, *, delta: float, target: float
     ) -> float:
         """The gradient's noise multiplier with which one run costs at most epsilon ``target``.
 
@@ -95,13 +89,7 @@ class GaussianMechanism:
         return Gaussian(self.released, settings["noise_multiplier"], self._count(settings))
 
     def calibrated(
-        self,
-        settings: Settings,
-        steps_per_epoch: int,
-        epochs: int,
-        *,
-        delta: float,
-        target: float,
+        self, settings: Settings, steps_per_epoch: int, epochs: int, *, delta: float, target: float
     ) -> float:
         """The smallest noise multiplier of each release with which a run costs epsilon ``target``.
 

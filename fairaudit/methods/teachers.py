@@ -62,11 +62,7 @@ class Descent:
     penalty: float
 
 
-def descend(
-    network: Stacked,
-    draw: Callable[[], tuple[Tensor, Tensor]],
-    descent: Descent,
-) -> None:
+def descend(network: Stacked, draw: Callable[[], tuple[Tensor, Tensor]], descent: Descent) -> None:
     """Train ``network`` in place on the mean cross-entropy of the drawn records.
 
     Replicates that diverge do not stop the others: teachers have records of their own, and to stop
@@ -193,11 +189,7 @@ def query_rows(task: Task) -> Tensor:
     return torch.from_numpy(np.sort(order[:queries]))
 
 
-def assign_teachers(
-    records: NDArray[np.int64],
-    teachers: int,
-    seed: int,
-) -> NDArray[np.int64]:
+def assign_teachers(records: NDArray[np.int64], teachers: int, seed: int) -> NDArray[np.int64]:
     """Each record's teacher, [N] in 0..teachers-1, from its own id and the seed alone.
 
     So a record that is added or removed leaves every other record with its teacher. Cutting a
@@ -209,18 +201,9 @@ def assign_teachers(
         seed: Audit seed, the hash's key.
     """
     key = seed_of(seed, "split", "teachers").to_bytes(8, "little")
-    digests = (
-        hashlib.blake2b(
-            r.tobytes(),
-            digest_size=8,
-            key=key,
-        ).digest()
-        for r in records
-    )
+    digests = (hashlib.blake2b(r.tobytes(), digest_size=8, key=key).digest() for r in records)
     return np.fromiter(
-        (int.from_bytes(d, "little") % teachers for d in digests),
-        np.int64,
-        len(records),
+        (int.from_bytes(d, "little") % teachers for d in digests), np.int64, len(records)
     )
 
 
@@ -236,11 +219,7 @@ def collect_votes(task: Task, queried: Tensor) -> Tensor:
     assert task.records is not None, "PATE needs ids of the training records"
     teachers = int(task.settings["teachers"])
     teacher = torch.from_numpy(assign_teachers(task.records, teachers, task.seed))
-    votes = torch.zeros(
-        len(queried),
-        task.pool.n_classes,
-        dtype=torch.float64,
-    )
+    votes = torch.zeros(len(queried), task.pool.n_classes, dtype=torch.float64)
     sizes = torch.bincount(teacher, minlength=teachers)
     shards = torch.split(torch.argsort(teacher, stable=True), sizes.tolist())
     (_linear_votes if is_convex(task) else _network_votes)(task, queried, shards, votes)
@@ -249,11 +228,7 @@ def collect_votes(task: Task, queried: Tensor) -> Tensor:
 
 def _count(votes: Tensor, winners: Tensor) -> None:
     """Add the votes of k teachers on m queries, class indices [m, k], to ``votes [m, Y]``."""
-    votes.scatter_add_(
-        1,
-        winners,
-        torch.ones_like(winners, dtype=votes.dtype),
-    )
+    votes.scatter_add_(1, winners, torch.ones_like(winners, dtype=votes.dtype))
 
 
 def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor:
@@ -292,11 +267,7 @@ def project_to_simplex(shares: Tensor) -> Tensor:
     """The distribution nearest to each row in L2, [..., Y]. Source: Duchi et al. 2008."""
     ordered = shares.sort(-1, descending=True).values
     excess = ordered.cumsum(-1) - 1.0
-    position = torch.arange(
-        1,
-        shares.shape[-1] + 1,
-        dtype=shares.dtype,
-    )
+    position = torch.arange(1, shares.shape[-1] + 1, dtype=shares.dtype)
     kept = (ordered * position > excess).sum(-1, keepdim=True)
     return (shares - excess.gather(-1, kept - 1) / kept).clamp_min(0.0)
 
@@ -307,12 +278,7 @@ def _pool(task: Task) -> PublicPool:
     return task.public
 
 
-def _linear_votes(
-    task: Task,
-    queried: Tensor,
-    shards: Sequence[Tensor],
-    votes: Tensor,
-) -> None:
+def _linear_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes: Tensor) -> None:
     """Solve teachers with a convex loss, each on its own shard, and add to ``votes [m, Y]``.
 
     One is solved after the other: stacked shards would be padded to one length, which would let a
@@ -335,27 +301,14 @@ def _linear_votes(
         _count(votes, scores(pool, theta)[0].argmax(-1, keepdim=True))
 
 
-def _network_votes(
-    task: Task,
-    queried: Tensor,
-    shards: Sequence[Tensor],
-    votes: Tensor,
-) -> None:
+def _network_votes(task: Task, queried: Tensor, shards: Sequence[Tensor], votes: Tensor) -> None:
     """Train teachers that are networks as stacked replicates, and add to ``votes [m, Y]``.
 
     Each has batches of its own shard, drawn by a stream of its own. The arguments are those of
     :func:`_linear_votes`.
     """
     teachers = len(shards)
-    streams = [
-        numpy_stream(
-            task.seed,
-            "sampling",
-            "teacher",
-            number,
-        )
-        for number in range(teachers)
-    ]
+    streams = [numpy_stream(task.seed, "sampling", "teacher", number) for number in range(teachers)]
     network = stack([task.model] * teachers, task.seed)
 
     def draw() -> tuple[Tensor, Tensor]:
@@ -373,9 +326,7 @@ def _network_votes(
         # Cut to LONGEST as INPUTS cuts, each record by itself.
         lengths = batch.norms.view(*rows.shape, *[1] * len(task.pool.shape))
         x = torch.where(
-            torch.isfinite(lengths),
-            batch.inputs * (LONGEST / lengths).clamp_max(1.0),
-            0.0,
+            torch.isfinite(lengths), batch.inputs * (LONGEST / lengths).clamp_max(1.0), 0.0
         )
         return x, batch.targets
 

@@ -89,9 +89,7 @@ class Evaluation:
             predictions: Of one arm, one for each seed.
         """
         return EvaluatedRecords.of(
-            [p.rows for p in predictions],
-            self.grouping.groups,
-            len(self.grouping.names),
+            [p.rows for p in predictions], self.grouping.groups, len(self.grouping.names)
         )
 
     def selection(self, records: EvaluatedRecords, seeds: int) -> GroupSelection:
@@ -103,14 +101,7 @@ class Evaluation:
         """
         names, missing = self.grouping.names, self.grouping.missing
         is_one = self.estimand == ONE_MODEL
-        return GroupSelection(
-            names,
-            missing,
-            records.count(),
-            seeds,
-            is_one,
-            self.suppressed_below,
-        )
+        return GroupSelection(names, missing, records.count(), seeds, is_one, self.suppressed_below)
 
 
 def compare(
@@ -149,45 +140,19 @@ def compare(
     theirs = evaluated(baseline, evaluation.labels, records, outcome)
     arm_tables, baseline_tables, changed = both_tables(ours, theirs, records, outcome)
     tables = {
-        **costs_between(
-            ours,
-            theirs,
-            records,
-            outcome,
-        ),
+        **costs_between(ours, theirs, records, outcome),
         **arm_tables,
         **baseline_tables,
         **changed,
     }
     if twins:
-        tables |= _part_tables(
-            twins,
-            baseline,
-            (ours, theirs),
-            evaluation,
-            records,
-        )
+        tables |= _part_tables(twins, baseline, (ours, theirs), evaluation, records)
     if outcome.positive is not None:
         tables |= impact_change(tables, cut.eligible)
     alone = _against_constant(evaluation, private, ours, records)
     train = _training_rows(private)
-    measured = _comparison(
-        evaluation,
-        (arm, reference),
-        cut,
-        tables,
-        alone,
-        train,
-    )
-    doubtful = tuple(
-        doubtful_classes(
-            ours,
-            theirs,
-            records,
-            outcome,
-            cut,
-        )
-    )
+    measured = _comparison(evaluation, (arm, reference), cut, tables, alone, train)
+    doubtful = tuple(doubtful_classes(ours, theirs, records, outcome, cut))
     return measured.model_copy(update={"doubtful": doubtful})
 
 
@@ -266,14 +231,7 @@ def measure_reference(
         tables[ratio.name] = ratio
     alone = _against_constant(evaluation, predictions, seeds, records)
     train = _training_rows(predictions)
-    return _comparison(
-        evaluation,
-        (arm, ""),
-        cut,
-        tables,
-        alone,
-        train,
-    )
+    return _comparison(evaluation, (arm, ""), cut, tables, alone, train)
 
 
 def _against_constant(
@@ -336,15 +294,7 @@ def _comparison(
             gaps += gaps_of(shown[name], cut)
         if table.divisor is not None:  # an impact ratio: whose rate the others are divided by
             divided_by[name] = cut.names[table.divisor]
-    groups = [
-        _measure(
-            k,
-            cut,
-            shown,
-            train,
-        )
-        for k in range(len(cut.names) + 1)
-    ]
+    groups = [_measure(k, cut, shown, train) for k in range(len(cut.names) + 1)]
     return Measured(
         arm=arms[0],
         reference=arms[1],

@@ -118,12 +118,7 @@ class GroupSelection:
         return "" if n >= LEAST_SEEDS else f"{numbered(n, 'seed')}; gates need {LEAST_SEEDS}"
 
 
-def reading(
-    table: MetricTable,
-    cut: GroupSelection,
-    a: int,
-    b: int | None = None,
-) -> Spread:
+def reading(table: MetricTable, cut: GroupSelection, a: int, b: int | None = None) -> Spread:
     """The value of group a, or a minus b, with its variances and the reason for no interval.
 
     The reason adds to :func:`contrast`'s where too few records leave no honest interval.
@@ -176,26 +171,13 @@ def gaps_of(table: MetricTable, cut: GroupSelection) -> list[Gap]:
     """
     whole = len(cut.names)
     present = [k for k in range(whole) if cut.counts[k]]
-    gaps = [
-        _gap(
-            table,
-            cut,
-            a,
-            b,
-        )
-        for a, b in combinations(present, 2)
-    ]
+    gaps = [_gap(table, cut, a, b) for a, b in combinations(present, 2)]
     if "groups" not in spec_of(table.name).needs:  # else all rows together have none
         gaps += [_gap(table, cut, a, whole) for a in present]
     return [*gaps, _largest(table, cut)]
 
 
-def _gap(
-    table: MetricTable,
-    cut: GroupSelection,
-    a: int,
-    b: int,
-) -> Gap:
+def _gap(table: MetricTable, cut: GroupSelection, a: int, b: int) -> Gap:
     """The gap between groups ``a`` and ``b``, or between ``a`` and all rows where b is K.
 
     A group that is too small takes no part in the family of pairs, so it has no simultaneous
@@ -203,25 +185,10 @@ def _gap(
     """
     spread, pairs = reading(table, cut, a, b), cut.pairs
     small = cut.too_few(a) or cut.too_few(b)
-    reason = (
-        small
-        or spread.reason
-        or cut.too_few_seeds
-        or too_few_for_gates(
-            table,
-            cut,
-            (a, b),
-        )
-    )
+    reason = small or spread.reason or cut.too_few_seeds or too_few_for_gates(table, cut, (a, b))
     shared = absolute(spread, pairs)
     if small:
-        shared = shared.model_copy(
-            update={
-                "low": None,
-                "high": None,
-                "reason": small,
-            }
-        )
+        shared = shared.model_copy(update={"low": None, "high": None, "reason": small})
     first, second = cut.names[a], None if b == len(cut.names) else cut.names[b]
     sign = ""
     if not small and abs(spread.value) > spread.half_width(
@@ -269,45 +236,19 @@ def _largest(table: MetricTable, cut: GroupSelection) -> Gap:
             gated=False,
             reason=why,
         )
-    spreads = {
-        pair: reading(
-            table,
-            cut,
-            *pair,
-        )
-        for pair in combinations(usable, 2)
-    }
+    spreads = {pair: reading(table, cut, *pair) for pair in combinations(usable, 2)}
     a, b = max(spreads, key=lambda pair: abs(spreads[pair].value))
     if spreads[a, b].value < 0:
         a, b = b, a
-    top, size = (
-        reading(
-            table,
-            cut,
-            a,
-            b,
-        ),
-        largest(list(spreads.values()), pairs),
-    )
+    top, size = (reading(table, cut, a, b), largest(list(spreads.values()), pairs))
     unread = next((s.reason for s in spreads.values() if s.reason), "")
     if left_out:
         unread = f"{table.name} is undefined for group {cut.names[left_out[0]]!r}"
     if unread:
-        size = size.model_copy(
-            update={
-                "low": None,
-                "high": None,
-                "reason": unread,
-            }
-        )
+        size = size.model_copy(update={"low": None, "high": None, "reason": unread})
     sign = ""
     if not unread and top.value > top.half_width(pairs):
-        sign = direction(
-            table.name,
-            cut.names[a],
-            cut.names[b],
-            top.value,
-        )
+        sign = direction(table.name, cut.names[a], cut.names[b], top.value)
     reason = unread or cut.too_few_seeds or too_few_for_gates(table, cut, usable)
     return Gap(
         metric=table.name,
@@ -324,11 +265,7 @@ def _largest(table: MetricTable, cut: GroupSelection) -> Gap:
     )
 
 
-def too_few_for_gates(
-    table: MetricTable,
-    cut: GroupSelection,
-    groups: Sequence[int],
-) -> str:
+def too_few_for_gates(table: MetricTable, cut: GroupSelection, groups: Sequence[int]) -> str:
     """Why gates do not read this metric for these groups, or ""; index K stands for all rows.
 
     It names the first group with fewer records than the metric's ``least_gated``.
@@ -343,12 +280,7 @@ def too_few_for_gates(
     return f"{where} {count}; a gate on {spec.noun} needs {spec.least_gated}"
 
 
-def direction(
-    metric: str,
-    a: str,
-    b: str | None,
-    value: float,
-) -> str:
+def direction(metric: str, a: str, b: str | None, value: float) -> str:
     """Say in words which group a difference disfavours, as ``worse for F``.
 
     For a metric of which more is not better or worse in itself (a selection rate): who has the

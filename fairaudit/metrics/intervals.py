@@ -57,12 +57,7 @@ class EvaluatedRecords:
     n_groups: int
 
     @classmethod
-    def of(
-        cls,
-        rows: Sequence[Int64],
-        groups: Int64,
-        n_groups: int,
-    ) -> "EvaluatedRecords":
+    def of(cls, rows: Sequence[Int64], groups: Int64, n_groups: int) -> "EvaluatedRecords":
         """Index the test rows of all seeds.
 
         Args:
@@ -77,12 +72,7 @@ class EvaluatedRecords:
         ids = np.concatenate([ids[groups[ids] == k] for k in range(n_groups)])
         place = np.empty(len(groups), dtype=np.int64)  # read at tested records alone
         place[ids] = np.arange(len(ids))
-        return cls(
-            groups[ids],
-            ids,
-            tuple(place[r] for r in rows),
-            n_groups,
-        )
+        return cls(groups[ids], ids, tuple(place[r] for r in rows), n_groups)
 
     def count(self, mask: NDArray[np.bool_] | None = None) -> Int64:
         """How many distinct records each group has and, last, how many there are, ``[K + 1]``.
@@ -157,12 +147,7 @@ class Spread:
     bounds: tuple[float, float] = (-math.inf, math.inf)
     own_variance: float = 0.0
 
-    def half_width(
-        self,
-        pairs: int = 1,
-        *,
-        conservative: bool = False,
-    ) -> float:
+    def half_width(self, pairs: int = 1, *, conservative: bool = False) -> float:
         """Half of the interval, ``sqrt(t^2 V_seed + z^2 V_shared)``; NaN where there is none.
 
         Args:
@@ -176,12 +161,7 @@ class Spread:
         return half_width(self.seed_variance, records, len(self.by_seed), pairs)
 
 
-def half_width(
-    seed_variance: float,
-    record_variance: float,
-    seeds: int,
-    pairs: float = 1,
-) -> float:
+def half_width(seed_variance: float, record_variance: float, seeds: int, pairs: float = 1) -> float:
     """Half of a 95 % interval: ``sqrt(t^2 seed_variance + z^2 record_variance)``.
 
     Args:
@@ -221,19 +201,10 @@ def steadiness(covariance: Float64, seeds: int) -> Float64:
         covariance: ``[2, K + 1, K + 1]``, as of :meth:`Influences.covariance`.
         seeds: S.
     """
-    of_mean, of_two_seeds = np.diagonal(
-        covariance,
-        axis1=1,
-        axis2=2,
-    )
+    of_mean, of_two_seeds = np.diagonal(covariance, axis1=1, axis2=2)
     of_one_seed = seeds * of_mean - (seeds - 1) * of_two_seeds
     correlation = np.ones(len(of_mean))
-    np.divide(
-        of_two_seeds,
-        of_one_seed,
-        out=correlation,
-        where=of_one_seed > 0,
-    )
+    np.divide(of_two_seeds, of_one_seed, out=correlation, where=of_one_seed > 0)
     clipped: Float64 = np.clip(correlation, 0.0, 1.0)
     return clipped
 
@@ -272,12 +243,7 @@ class Influences:
         self._every[place] += score.whole
         self.support[place] |= score.support
         groups = self.records.groups[place]
-        self._alone += _products(
-            score.within,
-            score.whole,
-            groups,
-            self.records.n_groups,
-        )
+        self._alone += _products(score.within, score.whole, groups, self.records.n_groups)
 
     @property
     def by_seed(self) -> Float64:
@@ -293,22 +259,12 @@ class Influences:
         two different seeds. One seed has no second to share with; there both are that seed's own.
         """
         s = len(self._values)
-        everything = _products(
-            self._own,
-            self._every,
-            self.records.groups,
-            self.records.n_groups,
-        )
+        everything = _products(self._own, self._every, self.records.groups, self.records.n_groups)
         apart = (everything - self._alone) / (s * (s - 1)) if s > 1 else everything
         return np.stack([everything / s**2, apart])
 
 
-def _products(
-    within: Float64,
-    overall: Float64,
-    groups: Int64,
-    n_groups: int,
-) -> Float64:
+def _products(within: Float64, overall: Float64, groups: Int64, n_groups: int) -> Float64:
     """Sums over records of the products of their influences, ``[K + 1, K + 1]``.
 
     Two groups share no record, so their entries are 0; the last row and column are of all rows.
@@ -322,20 +278,12 @@ def _products(
     products = np.zeros((n_groups + 1, n_groups + 1))
     k = np.arange(n_groups)
     products[k, k] = np.bincount(groups, within * within, n_groups)
-    products[-1, :-1] = products[:-1, -1] = np.bincount(
-        groups,
-        within * overall,
-        n_groups,
-    )
+    products[-1, :-1] = products[:-1, -1] = np.bincount(groups, within * overall, n_groups)
     products[-1, -1] = overall @ overall
     return products
 
 
-def contrast(
-    table: MetricTable,
-    a: int,
-    b: int | None = None,
-) -> Spread:
+def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:
     """The value of group a, or that of a minus that of b, with its variances.
 
     Args:
@@ -372,12 +320,7 @@ def contrast(
         n_min=int(n_min),
         unit=table.unit,
         reason=table.reason
-        or _why_undefined(
-            len(seeds) - len(defined),
-            len(seeds),
-            v_rec,
-            table.one_model,
-        ),
+        or _why_undefined(len(seeds) - len(defined), len(seeds), v_rec, table.one_model),
         bounds=table.bounds if b is None else (least - most, most - least),
         own_variance=v_own,
     )
@@ -394,12 +337,7 @@ def _seed_variance(values: list[float], mean: float) -> float:
     return math.fsum((v - mean) ** 2 for v in values) / (s - 1) / s
 
 
-def _why_undefined(
-    missing: int,
-    seeds: int,
-    record_variance: float,
-    one_model: bool,
-) -> str:
+def _why_undefined(missing: int, seeds: int, record_variance: float, one_model: bool) -> str:
     """Why a number has no value or no interval; "" where it has both.
 
     Args:
@@ -431,12 +369,7 @@ def absolute(spread: Spread, pairs: int = 1) -> Estimate:
     With h half of the signed interval, it runs from |D| - h, or 0 if that is below, to |D| + h.
     ``pairs``: how many contrasts share the 5 %. Source: docs/methods.md 6.5.
     """
-    return _around(
-        spread,
-        abs(spread.value),
-        spread.half_width(pairs),
-        signed=False,
-    )
+    return _around(spread, abs(spread.value), spread.half_width(pairs), signed=False)
 
 
 def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
@@ -456,27 +389,12 @@ def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
         return top
     sizes = 0.0, max(map(abs, spreads[0].bounds))
     low, high = _within(
-        (values - halves).max(),
-        float(values.max()),
-        (values + halves).max(),
-        sizes,
+        (values - halves).max(), float(values.max()), (values + halves).max(), sizes
     )
-    return top.model_copy(
-        update={
-            "low": low,
-            "high": high,
-            "reason": "",
-        }
-    )
+    return top.model_copy(update={"low": low, "high": high, "reason": ""})
 
 
-def _around(
-    spread: Spread,
-    value: float,
-    half: float,
-    *,
-    signed: bool,
-) -> Estimate:
+def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estimate:
     """The estimate ``value +- half`` of a contrast, cut at the bounds of the metric.
 
     Args:
@@ -528,10 +446,7 @@ def among(one: Estimate, n_joint: float) -> Estimate:
         return one
     # Never narrower than it was: the interval of a largest gap already allows for all its pairs.
     half = half_width(
-        (one.training_sd or 0.0) ** 2,
-        (one.records_sd or 0.0) ** 2,
-        one.n_seeds,
-        n_joint,
+        (one.training_sd or 0.0) ** 2, (one.records_sd or 0.0) ** 2, one.n_seeds, n_joint
     )
     return one.model_copy(
         update={"low": min(one.low, one.value - half), "high": max(one.high, one.value + half)}

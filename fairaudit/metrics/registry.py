@@ -128,12 +128,7 @@ class MetricSpec:
         return 1.0 if self.worst == "highest" else -1.0
 
 
-def cost_of(
-    metric: MetricSpec,
-    name: str,
-    words: str,
-    header: str = "",
-) -> MetricSpec:
+def cost_of(metric: MetricSpec, name: str, words: str, header: str = "") -> MetricSpec:
     """Make the entry of a cost: how much worse a metric is than under the reference.
 
     It rests on the same records as the metric does, and is positive for the worse.

@@ -108,11 +108,7 @@ def costs_between(
         # cost; then renamed.
         table = metric_table(f"change.{metric.spec.name}", change, counts)
         name = f"{metric.name}.{part}" if part else metric.name
-        table = replace(
-            table,
-            name=name,
-            by_seed=metric.spec.rise * table.by_seed,
-        )
+        table = replace(table, name=name, by_seed=metric.spec.rise * table.by_seed)
         if later is earlier:  # the same model, so the change is 0 for any other test records too
             table = replace(table, covariance=np.zeros_like(table.covariance))
         tables[name] = table
@@ -157,24 +153,12 @@ def evaluated(
     seeds = []
     for p, place in zip(predictions, records.places, strict=True):
         groups = records.groups[place]
-        seeds.append(
-            EvaluatedSeed.of(
-                p,
-                labels[p.rows],
-                groups,
-                records.n_groups,
-                outcome,
-            )
-        )
+        seeds.append(EvaluatedSeed.of(p, labels[p.rows], groups, records.n_groups, outcome))
     return seeds
 
 
 def _add_table(
-    tables: Tables,
-    prefix: str,
-    metric: ClassMetric,
-    influences: Influences,
-    outcome: LabelOutcome,
+    tables: Tables, prefix: str, metric: ClassMetric, influences: Influences, outcome: LabelOutcome
 ) -> None:
     """Make the table of one metric and put it into ``tables`` under its name with the prefix.
 
@@ -214,13 +198,7 @@ def metric_table(name: str, influences: Influences, counts: Int64) -> MetricTabl
         covariance += np.diag(floor)  # to both: of the mean over seeds, and of two seeds
     bounds = (-spec.width, spec.width) if name.startswith("change.") else spec.bounds
     return MetricTable(
-        name,
-        spec.unit,
-        by_seed,
-        covariance,
-        counts,
-        spec.no_interval,
-        bounds=bounds,
+        name, spec.unit, by_seed, covariance, counts, spec.no_interval, bounds=bounds
     )
 
 
@@ -259,22 +237,12 @@ def impact_ratio(
     jacobian /= mean[top]
     covariance = jacobian @ selection.covariance @ jacobian.T
     table = MetricTable(
-        name,
-        "ratio",
-        ratio,
-        covariance,
-        selection.counts,
-        divisor=top,
-        bounds=(0.0, math.inf),
+        name, "ratio", ratio, covariance, selection.counts, divisor=top, bounds=(0.0, math.inf)
     )
     return table, jacobian
 
 
-def _no_ratio(
-    selection: MetricTable,
-    name: str,
-    reason: str,
-) -> tuple[MetricTable, Float64]:
+def _no_ratio(selection: MetricTable, name: str, reason: str) -> tuple[MetricTable, Float64]:
     """A table of ratios that are undefined at every seed, with the reason, and a Jacobian of 0."""
     table = replace(
         selection,

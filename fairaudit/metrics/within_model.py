@@ -273,21 +273,9 @@ class EvaluatedSeed:
         if len(runs) == 1:
             return runs[0]
         return SeedScores(
-            np.average(
-                [r.values for r in runs],
-                axis=0,
-                weights=self.weights,
-            ),
-            np.average(
-                [r.within for r in runs],
-                axis=0,
-                weights=self.weights,
-            ),
-            np.average(
-                [r.whole for r in runs],
-                axis=0,
-                weights=self.weights,
-            ),
+            np.average([r.values for r in runs], axis=0, weights=self.weights),
+            np.average([r.within for r in runs], axis=0, weights=self.weights),
+            np.average([r.whole for r in runs], axis=0, weights=self.weights),
             np.logical_or.reduce([r.support for r in runs]),
         )
 
@@ -434,12 +422,7 @@ class EvaluatedRows:
         return np.where(np.isnan(self.correct), np.nan, holds)
 
 
-def _ratio(
-    numerator: Float64,
-    denominator: Float64,
-    groups: Int64,
-    n_groups: int,
-) -> SeedScores:
+def _ratio(numerator: Float64, denominator: Float64, groups: Int64, n_groups: int) -> SeedScores:
     """The ratio of two sums over each group and over all rows, with each row's influence on it.
 
     Row i has the influence (num_i - ratio den_i) / sum(den). It is NaN where the denominators of a
@@ -456,34 +439,14 @@ def _ratio(
         values = top / bottom
         inverse = 1.0 / bottom
     defined = np.isfinite(values)
-    value, inverse = (
-        np.where(
-            defined,
-            values,
-            0.0,
-        ),
-        np.where(
-            defined,
-            inverse,
-            0.0,
-        ),
-    )
+    value, inverse = (np.where(defined, values, 0.0), np.where(defined, inverse, 0.0))
     within = inverse[groups] * (numerator - value[groups] * denominator)
     whole = inverse[-1] * (numerator - value[-1] * denominator)
     if np.isnan(numerator).any():
         # A record with NaN already makes its group's value NaN, so there is no interval; its
         # influence must not spread to others.
         within, whole = np.nan_to_num(within, nan=0.0), np.nan_to_num(whole, nan=0.0)
-    return SeedScores(
-        np.where(
-            defined,
-            values,
-            np.nan,
-        ),
-        within,
-        whole,
-        denominator > 0,
-    )
+    return SeedScores(np.where(defined, values, np.nan), within, whole, denominator > 0)
 
 
 def _sums(values: Float64, groups: Int64, n_groups: int) -> Float64:
@@ -493,10 +456,7 @@ def _sums(values: Float64, groups: Int64, n_groups: int) -> Float64:
 
 
 def _placements(
-    order: NDArray[np.intp],
-    score: NDArray[np.float32],
-    truth: Bools,
-    influence: Float64,
+    order: NDArray[np.intp], score: NDArray[np.float32], truth: Bools, influence: Float64
 ) -> float:
     """The AUC of some of the rows by DeLong's placement values; NaN if they are of one class.
 
@@ -520,9 +480,5 @@ def _placements(
     neg_before = np.repeat(first + sizes / 2, sizes) - pos_before
     placement = np.where(t, neg_before / negatives, 1.0 - pos_before / positives)
     auc = float(placement[t].mean())
-    influence[order] = (placement - auc) / np.where(
-        t,
-        positives,
-        negatives,
-    )
+    influence[order] = (placement - auc) / np.where(t, positives, negatives)
     return auc

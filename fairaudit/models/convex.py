@@ -92,11 +92,7 @@ class LogisticProblems:
             hessian = theta.new_zeros(slope.numel(), slope.numel())
             for features, targets in self.pieces():
                 x = features if features.dim() == 2 else features[r]
-                hessian += _curvature(
-                    x,
-                    targets[r].sum(-1),
-                    theta[r],
-                )
+                hessian += _curvature(x, targets[r].sum(-1), theta[r])
             hessian.diagonal().add_(self.penalty)
             factor, failed = torch.linalg.cholesky_ex(hessian)
             # Targets of negative mass: the loss has no minimum, or none that Newton can promise.

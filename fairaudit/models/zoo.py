@@ -138,12 +138,7 @@ def own_model(name: str, shape: Shape, classes: int) -> nn.Module:
     return module
 
 
-def check_outputs(
-    name: str,
-    module: nn.Module,
-    records: Tensor,
-    classes: int,
-) -> None:
+def check_outputs(name: str, module: nn.Module, records: Tensor, classes: int) -> None:
     """Refuse a user's module that cannot read records or puts out another shape than [n, Y].
 
     Args:

@@ -69,12 +69,7 @@ class CheckedCriterion:
             return
         room = torch.finfo(expected.dtype).eps ** 0.5  # for rounding: half of the digits
         largest = float(expected.abs().max())
-        if not torch.allclose(
-            batched,
-            expected,
-            rtol=room,
-            atol=room * largest,
-        ):
+        if not torch.allclose(batched, expected, rtol=room, atol=room * largest):
             raise TrainingError(
                 f"the loss is not the {self.reduction} of the single records' losses",
                 hint="differentiate what the returned criterion gives, and use one in which no "

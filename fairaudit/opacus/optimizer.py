@@ -51,12 +51,7 @@ class PoissonBatches(Sampler[list[int]]):
     begun: Callable[[], object] = staticmethod(lambda: None)
 
     def __init__(
-        self,
-        stream: np.random.Generator,
-        records: int,
-        steps_per_epoch: int,
-        *,
-        ahead: bool,
+        self, stream: np.random.Generator, records: int, steps_per_epoch: int, *, ahead: bool
     ) -> None:
         self.steps_per_epoch, self.ahead = steps_per_epoch, ahead
         self.dealt: deque[int] = deque()  # sizes of the batches that no step has taken
@@ -143,13 +138,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         with working_on(self._device):
             # The rule, with its state and the noise on what it asks, of one replicate. Where steps
             # have noise, its factors are held to the sensitivity that it claims.
-            self._rule = Asking(
-                rule,
-                1,
-                facts,
-                streams.query,
-                is_limited=sigma > 0,
-            )
+            self._rule = Asking(rule, 1, facts, streams.query, is_limited=sigma > 0)
         self._release = GaussianRelease(sigma, streams.noise)
         self._trained = self.params
         self._group: Tensor | None = None
@@ -304,20 +293,9 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         norms = torch.linalg.vector_norm(norms, dim=1)
         finite = norms.isfinite()
         if not bool(finite.all()):
-            gradients = [
-                torch.where(
-                    finite.unsqueeze(1),
-                    rows,
-                    0.0,
-                )
-                for rows in gradients
-            ]
+            gradients = [torch.where(finite.unsqueeze(1), rows, 0.0) for rows in gradients]
             norms = torch.where(finite, norms, 0.0)
-        return _Part(
-            norms.unsqueeze(0),
-            self._take_groups(len(norms)),
-            gradients,
-        )
+        return _Part(norms.unsqueeze(0), self._take_groups(len(norms)), gradients)
 
     def _take_groups(self, records: int) -> Tensor:
         """The groups that were set for so many records, [1, B]; zeros if the method reads none.
@@ -345,11 +323,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         group = torch.cat([part.group for part in self._waiting], 1)
         factors, self._sensitivity = scaled(self._rule, norms, group)
         sizes = [part.norms.shape[1] for part in self._waiting]
-        for part, factor in zip(
-            self._waiting,
-            torch.split(factors[0], sizes),
-            strict=True,
-        ):
+        for part, factor in zip(self._waiting, torch.split(factors[0], sizes), strict=True):
             self._add([factor @ rows for rows in part.gradients])
         self._waiting.clear()
 
@@ -362,17 +336,11 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         """Close the step: add noise once, divide by qN, write ``p.grad``, move the rule's state."""
         assert self._sums is not None
         assert self._sensitivity is not None
-        released = self._release(
-            [self._sums],
-            self._sensitivity,
-            self.facts,
-        )[0]
+        released = self._release([self._sums], self._sensitivity, self.facts)[0]
         if self.loss_reduction == "sum":  # the optimizer expects a sum's gradient, not a mean's
             released = released * self.facts.expected_batch_size
         for p, part in zip(
-            self.params,
-            torch.split(released, [p.numel() for p in self.params]),
-            strict=True,
+            self.params, torch.split(released, [p.numel() for p in self.params]), strict=True
         ):
             p.grad = part.view_as(p).to(p)
         self._rule.step()
@@ -435,11 +403,7 @@ class GhostOptimizer(RuleOptimizer):
         self._admit(len(norms), last)
         with working_on(self._device), torch.no_grad():
             norms = norms.to(self.facts.expected_batch_size).unsqueeze(0)
-            factor, self._sensitivity = scaled(
-                self._rule,
-                norms,
-                self._take_groups(norms.shape[1]),
-            )
+            factor, self._sensitivity = scaled(self._rule, norms, self._take_groups(norms.shape[1]))
         self._made = True
         return factor[0]
 

@@ -286,11 +286,7 @@ def _records(loader: DataLoader[Any]) -> int:
     return len(loader.dataset)  # type: ignore[arg-type]
 
 
-def _schedule(
-    loader: DataLoader[Any],
-    epochs: int,
-    n_public: int | None,
-) -> Schedule:
+def _schedule(loader: DataLoader[Any], epochs: int, n_public: int | None) -> Schedule:
     """How long the training is, as an audit plans it.
 
     An epoch has as many steps as N over the batch size, rounded up.
@@ -320,11 +316,7 @@ def _schedule(
 
 
 def _arm(
-    model: nn.Module,
-    method: str,
-    options: dict[str, Any],
-    schedule: Schedule,
-    groups: int,
+    model: nn.Module, method: str, options: dict[str, Any], schedule: Schedule, groups: int
 ) -> Arm:
     """The arm that an audit's plan would hold for these options: its numbers, noise and guarantee.
 
@@ -336,21 +328,9 @@ def _arm(
         groups: K.
     """
     # The options of an audit's plan; its data is not read.
-    config = resolve_config(
-        {
-            **options,
-            "data": ".",
-            "method": (method,),
-            "twins": "off",
-        }
-    ).config
+    config = resolve_config({**options, "data": ".", "method": (method,), "twins": "off"}).config
     # Numbers left out follow the defaults of a network on a table, for which columns do not count.
-    sizes = PublicSizes(
-        schedule.n_public,
-        columns=0,
-        model="mlp",
-        groups=groups,
-    )
+    sizes = PublicSizes(schedule.n_public, columns=0, model="mlp", groups=groups)
     numbers = SettingsResolver(config, sizes)
     has_own_code = False  # some part is neither PyTorch's nor Opacus', or does more than its type
     for part in model.modules():
@@ -360,24 +340,13 @@ def _arm(
     return next(arm for arm in arms if arm.method == find(method).name)
 
 
-def _task(
-    arm: Arm,
-    schedule: Schedule,
-    groups: int,
-    classes: int,
-) -> Task:
+def _task(arm: Arm, schedule: Schedule, groups: int, classes: int) -> Task:
     """What a method's rule is made from: its numbers and public facts, without a record.
 
     What neither a rule nor ``facts`` reads is left empty.
     """
     none = torch.zeros(0, dtype=torch.int64)
-    pool = TrainingPool(
-        torch.zeros(0, 1),
-        none,
-        none,
-        n_classes=classes,
-        n_groups=groups,
-    )
+    pool = TrainingPool(torch.zeros(0, 1), none, none, n_classes=classes, n_groups=groups)
     return Task(
         arm=arm.method,
         seed=0,

@@ -39,11 +39,7 @@ class Recombined(UnprovenRelease):
         self._shrinkage = torch.empty(0)
 
     def __call__(
-        self,
-        sums: Sequence[Tensor],
-        sensitivity: Tensor,
-        facts: PublicFacts,
-        realised: Realised,
+        self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts, realised: Realised
     ) -> Tensor:
         """The step's gradient [R, P]: rho g_B (direction kept) or gbar_B / rho, over qN.
 

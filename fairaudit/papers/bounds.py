@@ -29,11 +29,7 @@ def read(steps: Sequence[StepTerms]) -> dict[str, Tensor]:
     return {name: torch.stack(values) for name, values in bounds.items()}
 
 
-def lower_bounds(
-    batches: Batches,
-    means: Means,
-    sampling: Sampling,
-) -> dict[str, Tensor]:
+def lower_bounds(batches: Batches, means: Means, sampling: Sampling) -> dict[str, Tensor]:
     """Lower bounds on how much more one group than another pays for clipping, [K, K] each, nats.
 
     Entry [a, b] bounds from below how much more of the loss group a pays than group b. The bounds

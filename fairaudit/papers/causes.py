@@ -19,9 +19,7 @@ BOUNDS: Mapping[str, tuple[str, str, str]] = {
 
 
 def bounds_of_arm(
-    readings: ArmReadings,
-    names: Sequence[str],
-    pair: tuple[str, str],
+    readings: ArmReadings, names: Sequence[str], pair: tuple[str, str]
 ) -> Iterator[BoundRecord]:
     """Each bound on how much more the first group of a pair pays than the second, for the report.
 
@@ -40,16 +38,8 @@ def bounds_of_arm(
         values = readings.values[bound][:, :, a, b]
         truth = readings.values[quantity][:, :, a] - readings.values[quantity][:, :, b]
         defined = np.isfinite(values) & np.isfinite(truth)
-        alike = np.where(
-            defined,
-            np.sign(values) == np.sign(truth),
-            np.nan,
-        )
-        positive = np.where(
-            np.isfinite(values),
-            values > 0,
-            np.nan,
-        )
+        alike = np.where(defined, np.sign(values) == np.sign(truth), np.nan)
+        positive = np.where(np.isfinite(values), values > 0, np.nan)
         yield BoundRecord(
             name=name,
             source=source,

@@ -103,14 +103,7 @@ def claims(
                 statement = (
                     f"{arm.key}: {pair[0]}, which pays more than {pair[1]}, has the larger {label}"
                 )
-                asked.append(
-                    Asked(
-                        statement,
-                        source,
-                        "+",
-                        values[:, a] - values[:, b],
-                    )
-                )
+                asked.append(Asked(statement, source, "+", values[:, a] - values[:, b]))
     for arm in plan.arms:
         # "#" stands in the key of a self-check, which repeats another arm.
         scales = find(arm.method).scales_by_threshold and not arm.variant and "#" not in arm.key
@@ -122,13 +115,7 @@ def claims(
                 continue
             if plain.key in readings:
                 if plain.key in worst_off:  # else no two groups are detected to differ under it
-                    asked += _scaling_claims(
-                        arm,
-                        plain,
-                        readings,
-                        names,
-                        worst_off[plain.key],
-                    )
+                    asked += _scaling_claims(arm, plain, readings, names, worst_off[plain.key])
                 break  # one such arm is enough
     # Claims without a known value at any seed cannot be judged, and take no share of the 5 %.
     asked = [claim for claim in asked if np.isfinite(claim.values).any()]
@@ -175,11 +162,7 @@ def is_plain_dpsgd(arm: Arm) -> bool:
 
 
 def _scaling_claims(
-    arm: Arm,
-    plain: Arm,
-    readings: Mapping[str, ArmReadings],
-    names: Sequence[str],
-    pair: Pair,
+    arm: Arm, plain: Arm, readings: Mapping[str, ArmReadings], names: Sequence[str], pair: Pair
 ) -> Iterator[Asked]:
     """The claims that scaling to a global threshold turns gradients less than flat clipping does.
 

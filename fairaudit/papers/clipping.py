@@ -40,11 +40,7 @@ class NoisedMean(UnprovenRelease):
         self.noise = noise
 
     def __call__(
-        self,
-        sums: Sequence[Tensor],
-        sensitivity: Tensor,
-        facts: PublicFacts,
-        realised: Realised,
+        self, sums: Sequence[Tensor], sensitivity: Tensor, facts: PublicFacts, realised: Realised
     ) -> Tensor:
         """The step's gradient, ``[R, P]``: (sum + noise) / divisor."""
         drawn = self.noise.fill(torch.empty(sums[0].shape))
@@ -102,11 +98,7 @@ class PresentGroupsMean(NoisedMean):
 
     def spread(self, sensitivity: Tensor, realised: Realised) -> Tensor:
         """The largest C_k of the groups in the batch, [R]; of all groups for an empty batch."""
-        drawn = torch.where(
-            realised.groups > 0,
-            realised.described["group_bound"],
-            0.0,
-        ).amax(1)
+        drawn = torch.where(realised.groups > 0, realised.described["group_bound"], 0.0).amax(1)
         return torch.where(realised.size > 0, drawn, sensitivity)
 
 
@@ -190,16 +182,7 @@ class RawCountBounds(GroupAdaptiveClip):
         reference = clipped.sum(1, keepdim=True) / state.expected_batch_size.unsqueeze(1)
         ratio = share / reference
         return replace(
-            state,
-            bound=self.max_grad_norm
-            * (
-                1.0
-                + torch.where(
-                    ratio.isfinite(),
-                    ratio,
-                    0.0,
-                )
-            ),
+            state, bound=self.max_grad_norm * (1.0 + torch.where(ratio.isfinite(), ratio, 0.0))
         )
 
     def scale(self, released: GroupBoundState, norms: Tensor, group: Tensor) -> Tensor:
@@ -207,16 +190,7 @@ class RawCountBounds(GroupAdaptiveClip):
 
         It is 1 for a zero gradient, for which a negative bound would give minus infinity.
         """
-        return torch.where(
-            norms > 0,
-            GroupAdaptiveClip.scale(
-                self,
-                released,
-                norms,
-                group,
-            ),
-            1.0,
-        )
+        return torch.where(norms > 0, GroupAdaptiveClip.scale(self, released, norms, group), 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,11 +219,7 @@ class RealisedShareBounds(GroupAdaptiveClip):
         """
         realised = (answer[:, -1] / self.exact).round().clamp_min(1.0)
         drawn = replace(state, expected_batch_size=realised)  # so that the default form uses |B|
-        bound = GroupAdaptiveClip.update(
-            self,
-            drawn,
-            answer[:, :-1],
-        ).bound
+        bound = GroupAdaptiveClip.update(self, drawn, answer[:, :-1]).bound
         return replace(state, bound=bound)
 
 
@@ -268,11 +238,7 @@ class AuthorsBounds(GroupAdaptiveClip):
         """
         clipped, others = answer.trunc().clamp_min(0.0).chunk(2, 1)
         count = clipped + others
-        share = torch.where(
-            count > 0,
-            clipped / count.clamp_min(1.0),
-            1.0,
-        )
+        share = torch.where(count > 0, clipped / count.clamp_min(1.0), 1.0)
         reference = share.mean(1, keepdim=True) + 1e-8
         return replace(state, bound=self.max_grad_norm * (1.0 + share / reference))
 
@@ -290,14 +256,7 @@ class RawCountWeights(ReweightedClip):
         theta_k = (b / K) / b_k with b = qN; 1 where that divides by 0, which has probability 0.
         """
         weight = state.expected_batch_size.unsqueeze(1) / answer.shape[1] / answer
-        return replace(
-            state,
-            weight=torch.where(
-                weight.isfinite(),
-                weight,
-                1.0,
-            ),
-        )
+        return replace(state, weight=torch.where(weight.isfinite(), weight, 1.0))
 
 
 class _UncappedDpSgdF(DpSgdF):

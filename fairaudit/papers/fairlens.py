@@ -69,11 +69,7 @@ class Coupled(Erm):
         self.targets = self.group = torch.empty(0)
 
     def output_gradient(
-        self,
-        released: None,
-        logits: Tensor,
-        targets: Tensor,
-        group: Tensor,
+        self, released: None, logits: Tensor, targets: Tensor, group: Tensor
     ) -> Tensor:
         """Gradient of each record's cross-entropy at its logits, ``[(R,) B, Y]``.
 
@@ -90,12 +86,7 @@ class Coupled(Erm):
     def second(self, moments: BatchMoments) -> Tensor:
         """R2, a scalar: how close, or how differently close, the groups are to the boundary."""
 
-    def penalty(
-        self,
-        theta: Tensor,
-        layers: Sequence[Layer],
-        batch: "BatchRecords",
-    ) -> Tensor:
+    def penalty(self, theta: Tensor, layers: Sequence[Layer], batch: "BatchRecords") -> Tensor:
         """gamma1 R1 + gamma2 R2 of one replicate's batch, a scalar, as a function of ``theta [P]``.
 
         R1 is left out at gamma1 = 0, because it needs every record's gradient.
@@ -119,14 +110,7 @@ class Coupled(Erm):
         s = 1.0 - f.square().sum(-1)
         if not self.gamma1:
             nothing = theta.new_zeros(0)
-            return BatchMoments(
-                nothing,
-                nothing,
-                nothing,
-                mean.T @ f,
-                mean.T @ s,
-                every @ s,
-            )
+            return BatchMoments(nothing, nothing, nothing, mean.T @ f, mean.T @ s, every @ s)
         g = record_gradients(theta, layers, batch)
         squared = g.square().sum(1)
         longer = squared > self.max_grad_norm**2
@@ -134,14 +118,7 @@ class Coupled(Erm):
         norm = torch.where(longer, squared, 1.0).sqrt()
         factor = torch.where(longer, self.max_grad_norm / norm, 1.0)
         lost = every @ g - every @ (g * factor.unsqueeze(1))
-        return BatchMoments(
-            mean.T @ g,
-            every @ g,
-            lost,
-            mean.T @ f,
-            mean.T @ s,
-            every @ s,
-        )
+        return BatchMoments(mean.T @ g, every @ g, lost, mean.T @ f, mean.T @ s, every @ s)
 
 
 class EsipovaPenalty(Coupled):
@@ -200,11 +177,7 @@ class BatchRecords(NamedTuple):
     member: Tensor
 
 
-def logits_of(
-    layers: Sequence[Layer],
-    theta: Tensor,
-    x: Tensor,
-) -> Tensor:
+def logits_of(layers: Sequence[Layer], theta: Tensor, x: Tensor) -> Tensor:
     """Logits [..., Y] of inputs [..., d], as a differentiable function of flat parameters [P]."""
     for layer in layers:
         if isinstance(layer, Linear):
@@ -216,39 +189,14 @@ def logits_of(
     return x
 
 
-def record_gradients(
-    theta: Tensor,
-    layers: Sequence[Layer],
-    batch: BatchRecords,
-) -> Tensor:
+def record_gradients(theta: Tensor, layers: Sequence[Layer], batch: BatchRecords) -> Tensor:
     """Gradient of every record's cross-entropy, [B, P], itself differentiable by ``theta [P]``."""
 
     def loss(parameters: Tensor, x: Tensor, target: Tensor) -> Tensor:
         """Cross-entropy of one record: parameters ``[P]``, input ``[d]``, target ``[Y]``."""
-        return -(
-            target
-            * torch.log_softmax(
-                logits_of(
-                    layers,
-                    parameters,
-                    x,
-                ),
-                -1,
-            )
-        ).sum()
+        return -(target * torch.log_softmax(logits_of(layers, parameters, x), -1)).sum()
 
-    rows: Tensor = vmap(
-        grad(loss),
-        (
-            None,
-            0,
-            0,
-        ),
-    )(
-        theta,
-        batch.x,
-        batch.targets,
-    )
+    rows: Tensor = vmap(grad(loss), (None, 0, 0))(theta, batch.x, batch.targets)
     return rows
 
 
@@ -264,11 +212,7 @@ class CoupledTape(Tape):
     """
 
     def __init__(
-        self,
-        objective: Coupled,
-        network: Stacked,
-        rows: int = 1,
-        budget: int = DEFAULT_BUDGET,
+        self, objective: Coupled, network: Stacked, rows: int = 1, budget: int = DEFAULT_BUDGET
     ) -> None:
         if not isinstance(network, Network) or not all(
             isinstance(layer, Linear | Elementwise) for layer in network.layers
@@ -287,13 +231,7 @@ class CoupledTape(Tape):
         self.objective = objective
         self.inputs = self.gradients = torch.empty(0)
 
-    def forward(
-        self,
-        x: Tensor,
-        norms: Tensor | None = None,
-        *,
-        clean: bool = False,
-    ) -> Tensor:
+    def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
         """Logits of inputs ``x``, as of any tape; the inputs are kept for the penalty."""
         self.inputs = x
         return super().forward(x, norms, clean=clean)
@@ -310,8 +248,7 @@ class CoupledTape(Tape):
         # made there.
         with torch.inference_mode(mode=False):
             stacked = zip(
-                *(value.clone() for value in (self.network.theta, x, targets, group)),
-                strict=True,
+                *(value.clone() for value in (self.network.theta, x, targets, group)), strict=True
             )
             self.gradients = torch.stack([self._coupled_gradients(*one) for one in stacked])
         norms: Tensor = torch.linalg.vector_norm(self.gradients, dim=-1)
@@ -325,19 +262,11 @@ class CoupledTape(Tape):
         For weights w ``[R, B]`` that is sum_i w_i (g_i + u), u the penalty's gradient.
         """
         for row, weight in zip(self._rows, weights, strict=False):
-            torch.bmm(
-                weight.unsqueeze(1),
-                self.gradients,
-                out=row.unsqueeze(1),
-            )
+            torch.bmm(weight.unsqueeze(1), self.gradients, out=row.unsqueeze(1))
         return self._rows[: len(weights)]
 
     def _coupled_gradients(
-        self,
-        theta: Tensor,
-        x: Tensor,
-        targets: Tensor,
-        group: Tensor,
+        self, theta: Tensor, x: Tensor, targets: Tensor, group: Tensor
     ) -> Tensor:
         """The records' gradients g_i + u in one replicate, [B, P], u the penalty's gradient.
 
@@ -359,19 +288,7 @@ class CoupledTape(Tape):
         keep = usable.unsqueeze(1)
         member = torch.nn.functional.one_hot(group).to(x.dtype) * keep
         member = member[:, member.sum(0) > 0]  # groups with a record: others have no mean
-        batch = BatchRecords(
-            torch.where(
-                keep,
-                x,
-                0.0,
-            ),
-            torch.where(
-                keep,
-                targets,
-                0.0,
-            ),
-            member,
-        )
+        batch = BatchRecords(torch.where(keep, x, 0.0), torch.where(keep, targets, 0.0), member)
         shift = grad(self.objective.penalty)(theta, layers, batch)
         # A sign at 0 or a group of equal records gives 0, never NaN; what overflows is dropped.
         shift = torch.where(torch.isfinite(shift), shift, 0.0)

@@ -143,11 +143,7 @@ ADDITIONS = {
 
 
 def _ablation_arm(
-    name: str,
-    summary: str,
-    trainer: str,
-    *,
-    control_of: str | None = None,
+    name: str, summary: str, trainer: str, *, control_of: str | None = None
 ) -> MethodSpec:
     """The description of a method of the ablation; it takes dpsgd's settings and adds no noise.
 

@@ -14,11 +14,7 @@ from fairaudit.privacy.noise import noise_stream
 _ROWS_AT_ONCE = 2048  # in one pass
 
 
-def read(
-    method: Method,
-    task: Task,
-    trained: TrainedReplicates,
-) -> dict[str, Tensor]:
+def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
     """Each group's excess risk by Theorem 1 and by Monte Carlo, on the training records.
 
     Theorem 1 predicts it from the trace of the group's Hessian; the Monte Carlo draws the noise.
@@ -59,12 +55,7 @@ def read(
     }
 
 
-def group_losses(
-    x: Tensor,
-    targets: Tensor,
-    theta: Tensor,
-    share: Tensor,
-) -> Tensor:
+def group_losses(x: Tensor, targets: Tensor, theta: Tensor, share: Tensor) -> Tensor:
     """Mean loss of R logistic regressions in each of K groups, [R, K], nats.
 
     Args:
@@ -77,11 +68,7 @@ def group_losses(
     flat = theta.reshape(replicates * height, width)
     total = theta.new_zeros(replicates, share.shape[1])
     for rows in torch.split(torch.arange(len(x)), _ROWS_AT_ONCE):
-        margins = (x[rows] @ flat.T).view(
-            len(rows),
-            replicates,
-            height,
-        )
+        margins = (x[rows] @ flat.T).view(len(rows), replicates, height)
         if height == 1:
             # Of two classes the loss is softplus of minus the margin.
             loss = torch.nn.functional.softplus(

@@ -23,10 +23,7 @@ _ESIPOVA_NOTES = (
 
 
 def _esipova_table_settings(
-    sgd: float,
-    *,
-    scaled: Mapping[str, float],
-    adapt: Mapping[str, float],
+    sgd: float, *, scaled: Mapping[str, float], adapt: Mapping[str, float]
 ) -> dict[str, Mapping[str, float]]:
     """The methods' settings in an experiment of Esipova et al. on a table, by method and setting.
 
@@ -42,12 +39,7 @@ def _esipova_table_settings(
         "dpsgd-f": {**clipped, **count},
         "fairlens": {**clipped, "gamma1": 1.0, "gamma2": 1.0},
         "global": scaled,
-        "global-adapt": {
-            "tolerance": 1.0,
-            "threshold_learning_rate": 0.1,
-            **count,
-            **adapt,
-        },
+        "global-adapt": {"tolerance": 1.0, "threshold_learning_rate": 0.1, **count, **adapt},
     }
 
 
@@ -188,12 +180,7 @@ ESIPOVA_MNIST = _esipova_image_preset(
     "esipova-mnist",
     "MNIST digits, the classes as groups: convolutional network, 9 % of the 8s are trained on",
     "a clipping bound of 20 and a learning rate of 0.01 for global",
-    fields={
-        "group_by_label": True,
-        "keep": {"8": 0.09},
-        "compare": ("2,8",),
-        "epochs": 60,
-    },
+    fields={"group_by_label": True, "keep": {"8": 0.09}, "compare": ("2,8",), "epochs": 60},
     steps={
         "global": {"learning_rate": 0.2, "threshold": 100.0},
         "adapt": {"learning_rate": 0.1, "threshold": 50.0},
@@ -212,12 +199,7 @@ ESIPOVA_CELEBA = _esipova_image_preset(
     "CelebA faces, told by eyeglasses: convolutional network; the images are not part of this "
     "program",
     "60 epochs, and a first threshold of 50 for global-adapt",
-    fields={
-        "label": "Male",
-        "group": ("Eyeglasses",),
-        "resize": "64x64",
-        "epochs": 30,
-    },
+    fields={"label": "Male", "group": ("Eyeglasses",), "resize": "64x64", "epochs": 30},
     steps={
         "global": {"learning_rate": 0.1, "threshold": 100.0},
         "adapt": {"learning_rate": 0.1, "threshold": 100.0},
@@ -247,13 +229,7 @@ _XU_NOTES = (
 
 
 def _xu_preset(
-    name: str,
-    summary: str,
-    *,
-    step: float,
-    bound: float,
-    missing: str,
-    drop: tuple[str, ...],
+    name: str, summary: str, *, step: float, bound: float, missing: str, drop: tuple[str, ...]
 ) -> Preset:
     """The preset of an experiment of Xu et al., with what all of them share.
 

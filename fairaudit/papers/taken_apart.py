@@ -14,7 +14,7 @@ PHRASES = {
         "a gap is told apart under clipping without noise, and both halves were trained alone",
         "Clipping alone has a gap of {whole}; its magnitude alone {shorter}, its direction alone "
         "{turned}: told apart for {reason}",
-    ),
+    )
 }
 
 
@@ -34,11 +34,7 @@ def findings(report: Report) -> Iterator[Finding]:
         gap = next(iter(named_gaps(comparison)), main_gap(comparison, COST))
         if comparison.grouping == first and gap is not None:
             gaps[methods[comparison.arm]] = gap
-    if not gaps.keys() >= {
-        CLIPPED,
-        SHORTER,
-        TURNED,
-    } or not is_detected(gaps[CLIPPED]):
+    if not gaps.keys() >= {CLIPPED, SHORTER, TURNED} or not is_detected(gaps[CLIPPED]):
         return
     whole = gaps[CLIPPED]
     halves = []

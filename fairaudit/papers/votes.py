@@ -30,11 +30,7 @@ _ROWS_AT_ONCE = 256  # queries that one pass integrates
 _DRAWN_BYTES = 2**27  # of the noised labels that are held at once
 
 
-def read(
-    method: Method,
-    task: Task,
-    trained: TrainedReplicates,
-) -> dict[str, Tensor]:
+def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
     """Flips, model deviation and its bound on the student pool (docs/methods.md 5.3, 5.4).
 
     Args:
@@ -91,11 +87,7 @@ def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
         return flipped
     # The winner stays if every rival's noise less its own stays below the margin: an integral over
     # the winner's noise z, taken once for queries of the same margins.
-    distinct, place = torch.unique(
-        rivals,
-        dim=0,
-        return_inverse=True,
-    )
+    distinct, place = torch.unique(rivals, dim=0, return_inverse=True)
     z = torch.linspace(-_REACH, _REACH, _NODES, dtype=torch.float64)
     density = torch.exp(-z.square() / 2) / (2 * torch.pi) ** 0.5
     kept = torch.cat(
@@ -145,15 +137,7 @@ class _NoisedStudents(NamedTuple):
             groups = task.public.groups[query_rows(task)]
             share = torch.nn.functional.one_hot(groups, task.pool.n_groups).double()
         draws, sigma = int(task.settings["noise_draws"]), vote_noise(task)
-        clean = method.labels(
-            task,
-            votes,
-            torch.zeros(
-                1,
-                *votes.shape,
-                dtype=votes.dtype,
-            ),
-        )[0]
+        clean = method.labels(task, votes, torch.zeros(1, *votes.shape, dtype=votes.dtype))[0]
         reference = train_students(task, queried, clean.unsqueeze(0))
         p = _probabilities(reference, queried)[0]
         least, deviation = _losses(p, clean), []  # the clean student's losses: excess is above them
@@ -162,13 +146,7 @@ class _NoisedStudents(NamedTuple):
         at_once = max(1, _DRAWN_BYTES // (8 * votes.numel()))
         for first in range(0, draws, at_once):
             noise = votes.new_empty(min(at_once, draws - first), *votes.shape)
-            stream = noise_stream(
-                task.seed,
-                "probe",
-                task.arm,
-                len(noise),
-                first=first,
-            )
+            stream = noise_stream(task.seed, "probe", task.arm, len(noise), first=first)
             labels = method.labels(task, votes, stream.fill(noise) * sigma)
             students = train_students(task, queried, labels)
             # In the gradient's units: |change| for two classes, L2 for more.

@@ -166,12 +166,7 @@ class _ArmMaker:
     delta: float
     own_module: bool
 
-    def arm(
-        self,
-        spec: MethodSpec,
-        form: str | None,
-        target: float | None,
-    ) -> Arm:
+    def arm(self, spec: MethodSpec, form: str | None, target: float | None) -> Arm:
         """The arm of a method in one form at one target.
 
         Args:
@@ -196,13 +191,7 @@ class _ArmMaker:
 
         resolved = partial(self.settings, spec, variant)
         length = self.schedule.steps_per_epoch, self.schedule.epochs
-        draft = ArmDraft(
-            spec,
-            resolved,
-            self.numbers.sizes,
-            *length,
-            self.delta,
-        )
+        draft = ArmDraft(spec, resolved, self.numbers.sizes, *length, self.delta)
         sought: Sought | None = None  # None where the settings are those of the options and rules
         for search_of in added("search"):
             sought = search_of(draft, config, target)
@@ -220,26 +209,12 @@ class _ArmMaker:
             )
         else:
             event = spec.events(settings, *length)
-            privacy = of_one_training(
-                spec,
-                event,
-                self.delta,
-                target,
-                own_module=self.own_module,
-            )
+            privacy = of_one_training(spec, event, self.delta, target, own_module=self.own_module)
             if search is not None:
                 privacy = search.guarantee(privacy, charge, self.delta)
         source = f"{spec.control_of}{suffix}" if spec.control_of else None
         if privacy.epsilon is not None:
-            items = tuple(
-                not_covered(
-                    spec,
-                    config,
-                    source,
-                    search,
-                    own_module=self.own_module,
-                )
-            )
+            items = tuple(not_covered(spec, config, source, search, own_module=self.own_module))
             privacy = privacy.model_copy(update={"not_covered": items})
         return Arm(
             key=f"{spec.name}{':' + form if form else ''}{suffix}",
@@ -296,12 +271,7 @@ class _ArmMaker:
             if target is not None:
                 length = schedule.steps_per_epoch, schedule.epochs
                 calibrated = spec.mechanism.calibrated
-                sigma = calibrated(
-                    settings,
-                    *length,
-                    delta=self.delta,
-                    target=target,
-                )
+                sigma = calibrated(settings, *length, delta=self.delta, target=target)
             settings["noise_multiplier"] = sigma
         _refuse_noisy_counts(spec, settings, schedule)
         return settings
@@ -383,11 +353,7 @@ def _settings(
                     value = max(value, settings["max_grad_norm"])
             settings[name] = numbers.checked(spec, name, value)
     for name, given in converted.items():
-        value = spec.conversions[given].value(
-            asked[given],
-            settings,
-            numbers.sizes,
-        )
+        value = spec.conversions[given].value(asked[given], settings, numbers.sizes)
         settings[name] = numbers.checked(spec, name, value)
     scaled = find(spec.control_of) if spec.control_of else spec
     if "learning_rate" in asked or not scaled.scales_by_threshold:
@@ -410,9 +376,5 @@ def self_check(arm: Arm) -> Arm:
 
     It has samples and noise of its own, so it tells how far equal trainings differ by chance.
     """
-    changed = {
-        "key": f"{arm.key}#{SELF_CHECK}",
-        "reference": arm.key,
-        "also_beside": (),
-    }
+    changed = {"key": f"{arm.key}#{SELF_CHECK}", "reference": arm.key, "also_beside": ()}
     return arm.model_copy(update={**changed, "shares_samples": False})

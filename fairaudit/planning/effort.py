@@ -60,11 +60,7 @@ class Effort:
 
 
 def effort(
-    config: AuditConfig,
-    arms: tuple[Arm, ...],
-    schedule: Schedule,
-    facts: ModelFacts,
-    model: str,
+    config: AuditConfig, arms: tuple[Arm, ...], schedule: Schedule, facts: ModelFacts, model: str
 ) -> Effort:
     """Count the work of one seed of a plan; each repeat of an arm counts.
 

@@ -50,18 +50,7 @@ def of_one_training(
     return ArmPrivacy(
         guarantee=guarantee,
         event=event,
-        epsilon=Epsilon(
-            pld=epsilon(
-                event,
-                delta,
-                "pld",
-            ),
-            rdp=epsilon(
-                event,
-                delta,
-                "rdp",
-            ),
-        ),
+        epsilon=Epsilon(pld=epsilon(event, delta, "pld"), rdp=epsilon(event, delta, "rdp")),
         target_epsilon=target,
         delta=delta,
     )

@@ -106,13 +106,7 @@ class Plan:
     @property
     def effort(self) -> Effort:
         """The work of one of its seeds; what is trained beside it does not count."""
-        return effort(
-            self.config,
-            self.arms,
-            self.training,
-            self.model_facts,
-            self.training.model,
-        )
+        return effort(self.config, self.arms, self.training, self.model_facts, self.training.model)
 
     @property
     def every_job(self) -> tuple[Job, ...]:
@@ -196,11 +190,7 @@ def narrowed(plan: Plan, looks: Mapping[str, int]) -> Plan:
     return narrow.splitting({job.arm for job in plan.twins})
 
 
-def make_plan(
-    config: AuditConfig,
-    dataset: Dataset,
-    own_model: ModelFacts | None = None,
-) -> Plan:
+def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | None = None) -> Plan:
     """Decide everything that training needs, epsilon included; trains nothing.
 
     Args:
@@ -270,12 +260,7 @@ def plan_trainings(
     refuse_large_delta(delta, n_public)
     facts = own_model
     if facts is None:
-        facts = known_facts(
-            sizes.model,
-            dataset.image_shape,
-            len(dataset.classes),
-            config.hidden,
-        )
+        facts = known_facts(sizes.model, dataset.image_shape, len(dataset.classes), config.hidden)
     arms = make_arms(numbers, schedule, delta, own_module=bool(facts.outside))
     arms = tuple(_with_edges(arm, dataset) for arm in arms if takes_part(arm))
     if config.reads_rows and dataset.image_shape is not None:
@@ -376,15 +361,7 @@ def _jobs(plan: Plan) -> tuple[Job, ...]:
                 # At the first seed the user's own code may be run twice, to see if it repeats.
                 identity["is_first"] = seed == config.seed
             ids[arm.key] = job_id(identity)
-            jobs.append(
-                Job(
-                    ids[arm.key],
-                    arm.key,
-                    seed,
-                    arm.repeats,
-                    source,
-                )
-            )
+            jobs.append(Job(ids[arm.key], arm.key, seed, arm.repeats, source))
     return tuple(jobs)
 
 
@@ -398,10 +375,7 @@ def _modules(arm: Arm) -> frozenset[str]:
 
 
 def _epsilon_of_everything(
-    arms: tuple[Arm, ...],
-    seeds: int,
-    delta: float,
-    studies: Iterable[Plan] = (),
+    arms: tuple[Arm, ...], seeds: int, delta: float, studies: Iterable[Plan] = ()
 ) -> float | None:
     """Epsilon of publishing every private model of the audit and of its studies.
 

@@ -60,12 +60,7 @@ class Search(ABC):
         """Expected epochs of a candidate over the epochs of the default setting; 1: they agree."""
 
     @abstractmethod
-    def guarantee(
-        self,
-        one: ArmPrivacy,
-        charge: SelectionEvent | None,
-        delta: float,
-    ) -> ArmPrivacy:
+    def guarantee(self, one: ArmPrivacy, charge: SelectionEvent | None, delta: float) -> ArmPrivacy:
         """The privacy guarantee of the arm's released model, the search for its settings included.
 
         Args:

@@ -58,11 +58,7 @@ def epsilon(event: PrivacyEvent, delta: float, accountant: Accountant = "pld") -
 
     Source: docs/methods.md 2.1, 2.2.
     """
-    return _epsilon(
-        _charges([(event, 1)]),
-        checked_delta(delta),
-        accountant,
-    )
+    return _epsilon(_charges([(event, 1)]), checked_delta(delta), accountant)
 
 
 def composed_epsilon(events_with_counts: Iterable[tuple[PrivacyEvent, int]], delta: float) -> float:
@@ -103,11 +99,7 @@ def privacy_curve(event: PrivacyEvent) -> PrivacyCurve | None:
     composed = _composed(charges, interval)
     # Far beyond ``size``; to look no further only loosens a bound on an attacker's rates.
     most = 2.0 * size + 5.0
-    return PrivacyCurve(
-        lambda at: float(composed.get_delta_for_epsilon(at)),
-        -most,
-        most,
-    )
+    return PrivacyCurve(lambda at: float(composed.get_delta_for_epsilon(at)), -most, most)
 
 
 def joint(events: Sequence[SampledGaussian]) -> SampledGaussian:
@@ -228,22 +220,11 @@ def _charges(events_with_counts: Iterable[tuple[PrivacyEvent, int]]) -> tuple[_C
             rate = event.steps_per_epoch
         if event.steps * count > 0:
             steps[rate, sigma] += event.steps * count
-    return tuple(
-        _Charge(
-            rate,
-            sigma,
-            total,
-        )
-        for (rate, sigma), total in sorted(steps.items())
-    )
+    return tuple(_Charge(rate, sigma, total) for (rate, sigma), total in sorted(steps.items()))
 
 
 @lru_cache(maxsize=1024)
-def _epsilon(
-    charges: tuple[_Charge, ...],
-    delta: float,
-    accountant: Accountant,
-) -> float:
+def _epsilon(charges: tuple[_Charge, ...], delta: float, accountant: Accountant) -> float:
     """Epsilon of the composed charges at ``delta``: 0 without charges, infinite without noise.
 
     PLD is exact but for rounding privacy losses up, which is on the safe side. It is asked only
@@ -284,19 +265,7 @@ def _interval(size: float) -> float:
         relative = size
     else:
         relative = max(1.0, size / 5.0)
-    return float(
-        _INTERVAL
-        * 2.0
-        ** round(
-            math.log2(
-                _bounded(
-                    relative,
-                    1e-3,
-                    1e4,
-                )
-            )
-        )
-    )
+    return float(_INTERVAL * 2.0 ** round(math.log2(_bounded(relative, 1e-3, 1e4))))
 
 
 def _rdp(charges: tuple[_Charge, ...], delta: float) -> float:
@@ -313,11 +282,7 @@ def _rdp(charges: tuple[_Charge, ...], delta: float) -> float:
         return float(accountant.get_epsilon(delta))
 
 
-def _pld(
-    charges: tuple[_Charge, ...],
-    delta: float,
-    interval: float,
-) -> float:
+def _pld(charges: tuple[_Charge, ...], delta: float, interval: float) -> float:
     """Epsilon by privacy loss distributions whose losses are rounded up to ``interval`` nats."""
     return float(_composed(charges, interval).get_epsilon_for_delta(delta))
 
@@ -327,11 +292,7 @@ def _composed(charges: tuple[_Charge, ...], interval: float) -> _OfLibrary:
     whole = None
     for charge in charges:
         if charge.steps_per_epoch == 1:  # full batches: one Gaussian, exactly
-            steps = _one_step(
-                1,
-                charge.sigma / math.sqrt(charge.steps),
-                interval,
-            )
+            steps = _one_step(1, charge.sigma / math.sqrt(charge.steps), interval)
         else:
             step = _one_step(charge.steps_per_epoch, charge.sigma, interval)
             steps = step.self_compose(charge.steps)
@@ -351,12 +312,7 @@ def _one_step(steps_per_epoch: int, sigma: float, interval: float) -> _OfLibrary
 
 
 @lru_cache(maxsize=256)
-def _total_sigma(
-    steps_per_epoch: int,
-    steps: int,
-    delta: float,
-    target: float,
-) -> float:
+def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) -> float:
     """sigma_total: the noise multiplier of one Gaussian per step that meets the target epsilon.
 
     It starts from :func:`_coarse_sigma` and corrects it by the secant method on log(sigma) and
@@ -386,11 +342,7 @@ def _total_sigma(
         point = (math.log(sigma), math.log(value))
         # The slope is held between plausible values, lest the accountant's rounding mislead it.
         if seen and abs(point[0] - seen[0]) > 1e-4:
-            slope = _bounded(
-                (point[1] - seen[1]) / (point[0] - seen[0]),
-                -8.0,
-                -0.2,
-            )
+            slope = _bounded((point[1] - seen[1]) / (point[0] - seen[0]), -8.0, -0.2)
         seen = point
         # Aimed a little below the target, so that a small miss still lies within the tolerance.
         sigma *= ((1.0 - 0.25 * TOLERANCE) * target / value) ** (1.0 / slope)
@@ -403,10 +355,7 @@ def _total_sigma(
 
 
 def _coarse_sigma(
-    steps_per_epoch: int,
-    steps: int,
-    delta: float,
-    target: float,
+    steps_per_epoch: int, steps: int, delta: float, target: float
 ) -> tuple[float, float]:
     """About the noise multiplier that meets the target, and d log(epsilon) / d log(sigma) there.
 
@@ -428,17 +377,7 @@ def _coarse_sigma(
     def excess(log_sigma: float) -> float:
         """log(epsilon / target) at that noise multiplier; 0 at the one that is sought."""
         charge = _Charge(steps_per_epoch, math.exp(log_sigma), steps)
-        return math.log(
-            max(
-                _pld(
-                    (charge,),
-                    delta,
-                    interval,
-                ),
-                1e-12,
-            )
-            / target
-        )
+        return math.log(max(_pld((charge,), delta, interval), 1e-12) / target)
 
     low, high = math.log(SMALLEST_SIGMA), math.log(LARGEST_SIGMA)
     point = _bounded(math.log(guess), low, high)
@@ -446,26 +385,13 @@ def _coarse_sigma(
     for _ in range(60):
         if abs(value) < 2e-4:
             break
-        next_point = _bounded(
-            point
-            + _bounded(
-                -value / slope,
-                -1.0,
-                1.0,
-            ),
-            low,
-            high,
-        )
+        next_point = _bounded(point + _bounded(-value / slope, -1.0, 1.0), low, high)
         if next_point == point:  # the target lies beyond a limit of sigma
             break
         then = excess(next_point)
         # Closer points give no slope: the accountant's rounding is as large as their difference.
         if abs(next_point - point) > 1e-3:
-            slope = _bounded(
-                (then - value) / (next_point - point),
-                -8.0,
-                -0.2,
-            )
+            slope = _bounded((then - value) / (next_point - point), -8.0, -0.2)
         point, value = next_point, then
     return math.exp(point), slope
 

@@ -123,8 +123,4 @@ def event_to_json(event: PrivacyEvent) -> dict[str, object]:
     fields = asdict(event)
     if isinstance(event, Gaussian):
         return {"kind": "gaussian", **fields}
-    return {
-        "kind": "sampled-gaussian",
-        **fields,
-        "releases": list(fields["releases"]),
-    }
+    return {"kind": "sampled-gaussian", **fields, "releases": list(fields["releases"])}

@@ -154,11 +154,7 @@ class GaussianNoise:
         target = out
         if not direct:
             target = torch.empty(shape, dtype=out.dtype, device="cpu")
-        for stream, row in zip(
-            self._streams,
-            target.unbind(),
-            strict=True,
-        ):
+        for stream, row in zip(self._streams, target.unbind(), strict=True):
             stream.fill(row)
         if direct:
             return out
@@ -166,12 +162,7 @@ class GaussianNoise:
 
 
 def noise_stream(
-    seed: int,
-    purpose: Purpose,
-    arm_key: str,
-    repeats: int,
-    *,
-    first: int = 0,
+    seed: int, purpose: Purpose, arm_key: str, repeats: int, *, first: int = 0
 ) -> GaussianNoise:
     """The noise of one arm at one audit seed, one stream per repeat.
 
@@ -183,13 +174,5 @@ def noise_stream(
         first: Number of the first repeat, where earlier ones were drawn by another call.
     """
     return GaussianNoise(
-        [
-            seed_of(
-                seed,
-                purpose,
-                arm_key,
-                first + repeat,
-            )
-            for repeat in range(repeats)
-        ]
+        [seed_of(seed, purpose, arm_key, first + repeat) for repeat in range(repeats)]
     )

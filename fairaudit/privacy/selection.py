@@ -155,16 +155,7 @@ class Selection:
         # The probability of more tries than this is below a uniform number's last bit.
         most = math.ceil((45.0 + 10.0 * self.shape) / self.gamma)
         reached = np.cumsum(self.tries(most)[:-1])
-        return (
-            int(
-                np.searchsorted(
-                    reached,
-                    stream.random(),
-                    side="right",
-                )
-            )
-            + 1
-        )
+        return int(np.searchsorted(reached, stream.random(), side="right")) + 1
 
     def chances(self, n: int) -> Float64:
         """Probability that the j-th best of n candidates is the best of K of them, ``[n]``.

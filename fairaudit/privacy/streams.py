@@ -78,11 +78,7 @@ class SecureStream:
         """Draws of the exponential distribution with mean 1, ``[size]``."""
         return -np.log1p(-self.random(size))
 
-    def integers(
-        self,
-        high: int,
-        size: int,
-    ) -> NDArray[np.int64]:
+    def integers(self, high: int, size: int) -> NDArray[np.int64]:
         """Uniform whole numbers in 0..high-1, ``[size]``: remainders of random words.
 
         Words at or beyond the last multiple of ``high`` below 2**64 are drawn anew: they would make
@@ -123,11 +119,7 @@ def is_secure() -> bool:
     return _SECURE.get()
 
 
-def seed_of(
-    seed: int,
-    purpose: Purpose,
-    *labels: str | int,
-) -> int:
+def seed_of(seed: int, purpose: Purpose, *labels: str | int) -> int:
     """The 63-bit seed of one stream, a hash of the audit seed, the purpose and the labels.
 
     So adding an arm, a repeat or a purpose leaves every other stream as it was. The labels of noise
@@ -141,22 +133,11 @@ def seed_of(
     """
     if is_secure():
         return secrets.randbits(63)
-    text = "\x1f".join(
-        [
-            "fairaudit",
-            str(seed),
-            purpose,
-            *map(str, labels),
-        ]
-    )
+    text = "\x1f".join(["fairaudit", str(seed), purpose, *map(str, labels)])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little") >> 1
 
 
-def numpy_stream(
-    seed: int,
-    purpose: Purpose,
-    *labels: str | int,
-) -> np.random.Generator:
+def numpy_stream(seed: int, purpose: Purpose, *labels: str | int) -> np.random.Generator:
     """A numpy generator seeded by :func:`seed_of` (its arguments), or a :class:`SecureStream`.
 
     The latter inside :func:`from_operating_system`, where the arguments decide nothing.
@@ -164,12 +145,4 @@ def numpy_stream(
     if is_secure():
         # It has the draws that this program asks for; any other is an AttributeError.
         return cast(np.random.Generator, SecureStream())
-    return np.random.Generator(
-        np.random.PCG64(
-            seed_of(
-                seed,
-                purpose,
-                *labels,
-            )
-        )
-    )
+    return np.random.Generator(np.random.PCG64(seed_of(seed, purpose, *labels)))

@@ -72,11 +72,7 @@ def prediction_interval(
 
 
 def held_out(
-    report: Report,
-    arm: str,
-    dataset: Dataset,
-    rows: Int64,
-    probabilities: NDArray[np.float32],
+    report: Report, arm: str, dataset: Dataset, rows: Int64, probabilities: NDArray[np.float32]
 ) -> list[HeldOut]:
     """The model's accuracy in each group of each grouping, beside what the audit lets expect of it.
 
@@ -110,23 +106,11 @@ def held_out(
                     share = float(np.mean(seeds))
                     least = max(least, math.sqrt(share * (1.0 - share) / len(right)))
                 expected = prediction_interval(seeds, among=among, least_sd=least)
-            checks.append(
-                HeldOut(
-                    grouping.name,
-                    name,
-                    len(right),
-                    accuracy,
-                    expected,
-                )
-            )
+            checks.append(HeldOut(grouping.name, name, len(right), accuracy, expected))
     return checks
 
 
-def accuracies(
-    report: Report,
-    grouping: str,
-    group: str,
-) -> dict[str, tuple[float, ...]]:
+def accuracies(report: Report, grouping: str, group: str) -> dict[str, tuple[float, ...]]:
     """Key of each arm, references too -> the group's accuracy at each seed where it has one."""
     by_group: dict[str, tuple[float, ...]] = {}
     for comparison in report.comparisons:

@@ -186,10 +186,7 @@ def load_model(path: str | Path, *, model: str | None = None) -> ReleasedModel:
 
 
 def _network(
-    recipe: ReleaseRecipe,
-    make: NetworkMake,
-    tensors: dict[str, NDArray[Any]],
-    model: str | None,
+    recipe: ReleaseRecipe, make: NetworkMake, tensors: dict[str, NDArray[Any]], model: str | None
 ) -> Stacked:
     """Make the network of a recipe with its stored parameters.
 
@@ -212,12 +209,7 @@ def _network(
     images = recipe.images is not None
     shape = recipe.shape if not images or sees_images(make.model) else (int(np.prod(recipe.shape)),)
     if not is_factory(make.model):
-        sizes = layer_sizes(
-            make.model,
-            recipe.shape,
-            len(recipe.classes),
-            make.hidden,
-        )
+        sizes = layer_sizes(make.model, recipe.shape, len(recipe.classes), make.hidden)
         n_claimed = sum(fan_out * (fan_in + 1) for fan_out, fan_in, _ in sizes)
         if n_claimed != sum(values.size for values in tensors.values()):
             raise _unlike("its layers")  # before memory is taken for what the recipe claims

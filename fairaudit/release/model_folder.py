@@ -73,13 +73,7 @@ def write_folder(out: Path, files: Mapping[str, bytes]) -> None:
 
 def as_json(content: Mapping[str, object]) -> bytes:
     """The bytes of a JSON file; keys are sorted, so that equal contents are equal files."""
-    text = json.dumps(
-        content,
-        sort_keys=True,
-        indent=1,
-        ensure_ascii=False,
-        allow_nan=False,
-    )
+    text = json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False)
     return (text + "\n").encode()
 
 

@@ -117,11 +117,7 @@ class TableInputs:
         DataError: A column is not there.
     """
 
-    def __init__(
-        self,
-        columns: Sequence[Column],
-        present: Collection[str],
-    ) -> None:
+    def __init__(self, columns: Sequence[Column], present: Collection[str]) -> None:
         lacking = [column.name for column in columns if column.name not in present]
         if lacking:
             raise DataError(

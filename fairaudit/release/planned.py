@@ -224,12 +224,7 @@ def refuse_other_factory(model: str, named: str | None) -> None:
         raise ConfigError(f"the model is of {quoted(model)}, not of {quoted(named)}")
 
 
-def _is_other_data(
-    report: Report,
-    request: Request,
-    dataset: Dataset,
-    pool: str | None,
-) -> bool:
+def _is_other_data(report: Report, request: Request, dataset: Dataset, pool: str | None) -> bool:
     """Whether the data are other than the audited ones, which the request must allow.
 
     Args:
@@ -343,12 +338,7 @@ def _config(report: Report, arm: ArmFacts, request: Request) -> AuditConfig:
     return config.model_copy(update={"label": report.data.label.column})
 
 
-def _arm(
-    audited: ArmFacts,
-    training: Training,
-    config: AuditConfig,
-    dataset: Dataset,
-) -> Arm:
+def _arm(audited: ArmFacts, training: Training, config: AuditConfig, dataset: Dataset) -> Arm:
     """Plan the audited arm anew from its numbers, and hold it against the report.
 
     So a report that was edited, or that another version made, promises nothing here.

@@ -89,13 +89,7 @@ def train_for_release(plan: ReleasePlan) -> Trained:
             raise TrainingError("no row is left to train on", hint="use a larger table")
         queries = int(arm.settings.get("queries", 0))
         inputs = share_inputs(plan.dataset, config, by_pool=plan.by_pool).value
-        prepared = prepare_rows(
-            inputs,
-            config,
-            split,
-            by_pool=plan.by_pool,
-            queries=queries,
-        )
+        prepared = prepare_rows(inputs, config, split, by_pool=plan.by_pool, queries=queries)
         if prepared.public is not None and len(prepared.public.features) < queries:
             raise TrainingError(
                 f"the student needs {queries:,} records, and coins left "
@@ -159,13 +153,7 @@ def train_for_release(plan: ReleasePlan) -> Trained:
         fitted=tuple(line for column in columns for line in column.learned),
     )
     probabilities = on_test(model, prepared, 1)[0]
-    return Trained(
-        tensors,
-        recipe,
-        prepared.encoded.split.test,
-        probabilities,
-        kept,
-    )
+    return Trained(tensors, recipe, prepared.encoded.split.test, probabilities, kept)
 
 
 def coin_split(dataset: Dataset, options: SplitOptions) -> Split:
@@ -201,11 +189,7 @@ def coin_split(dataset: Dataset, options: SplitOptions) -> Split:
     return Split(0, np.flatnonzero(chosen & ~is_test & kept), np.flatnonzero(chosen & is_test))
 
 
-def _task(
-    plan: ReleasePlan,
-    prepared: SeedData,
-    device: torch.device = CPU,
-) -> Task:
+def _task(plan: ReleasePlan, prepared: SeedData, device: torch.device = CPU) -> Task:
     """The one training of a release as a task for the arm's method.
 
     It is made inside ``from_operating_system``, where streams follow from no seed.
@@ -245,9 +229,7 @@ def named_tensors(model: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _model(
-    plan: ReleasePlan,
-    start: nn.Module,
-    trained: TrainedReplicates,
+    plan: ReleasePlan, start: nn.Module, trained: TrainedReplicates
 ) -> tuple[dict[str, NDArray[np.generic]], NetworkMake | LinearMake]:
     """What is released of a trained model: tensors by name, and how a model is made of them.
 
@@ -260,9 +242,7 @@ def _model(
     if isinstance(network, LogisticModels):
         assert network.inputs.means is None, "its inputs are scaled by groups"
         make = LinearMake(
-            make="linear",
-            feature_norm=network.inputs.norm,
-            intercept=network.inputs.intercept,
+            make="linear", feature_norm=network.inputs.norm, intercept=network.inputs.intercept
         )
         return {WEIGHTS: network.weights[0].numpy()}, make
     tensors = named_tensors(start)
@@ -296,13 +276,7 @@ def release(plan: ReleasePlan, out: Path) -> list[HeldOut]:
     """
     trained = train_for_release(plan)
     write_model(plan, trained, out)
-    return held_out(
-        plan.report,
-        plan.arm.key,
-        plan.dataset,
-        trained.test,
-        trained.probabilities,
-    )
+    return held_out(plan.report, plan.arm.key, plan.dataset, trained.test, trained.probabilities)
 
 
 def write_model(plan: ReleasePlan, trained: Trained, out: Path) -> None:
@@ -318,11 +292,7 @@ def write_model(plan: ReleasePlan, trained: Trained, out: Path) -> None:
     write_folder(out, files)
 
 
-def keep_beside(
-    report: Path,
-    out: Path,
-    checks: Sequence[HeldOut],
-) -> Path:
+def keep_beside(report: Path, out: Path, checks: Sequence[HeldOut]) -> Path:
     """Write the held-out accuracies into a file beside the audit's report, and return its path.
 
     They are exact functions of rows, so they are no part of the model's folder.
@@ -337,10 +307,6 @@ def keep_beside(
     """
     path = report.parent / f"held-out-{out.absolute().name}.json"
     groups = list(map(asdict, checks))
-    content = {
-        "report_is_dp": False,
-        "model": str(out),
-        "groups": groups,
-    }
+    content = {"report_is_dp": False, "model": str(out), "groups": groups}
     write_atomically(path, as_json(content), mode=0o600)
     return path

@@ -155,9 +155,7 @@ def _rule_findings(report: Report) -> Iterator[Finding]:
 
 
 def _lost_class_findings(
-    report: Report,
-    arm: ArmFacts,
-    comparison: Comparison,
+    report: Report, arm: ArmFacts, comparison: Comparison
 ) -> Iterator[Finding]:
     """Classes that a group is predicted as less than a fifth as often as by the reference.
 
@@ -218,14 +216,7 @@ def _gap_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
         if metric in comparison.paid and metric not in apart:
             size = {"size": interval_of(comparison.overall.estimates[metric])}
             code = "rate_fell" if is_rate(metric) else "cost"
-            yield _finding(
-                code,
-                comparison,
-                metric,
-                (),
-                size,
-                report=report,
-            )
+            yield _finding(code, comparison, metric, (), size, report=report)
     if detected:
         return
     small = []  # groups that were compared with no other
@@ -241,67 +232,29 @@ def _gap_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
             continue
         if gap.size.ends is None or not gap.gated:
             reason = gap.size.reason or gap.reason
-            yield _finding(
-                "gap_unknown",
-                comparison,
-                metric,
-                (),
-                {},
-                report=report,
-                reason=reason,
-            )
+            yield _finding("gap_unknown", comparison, metric, (), {}, report=report, reason=reason)
             continue
         size = {"size": interval_of(gap.size)}
-        yield _finding(
-            "no_gap",
-            comparison,
-            metric,
-            (),
-            size,
-            report=report,
-            reason=aside,
-        )
+        yield _finding("no_gap", comparison, metric, (), size, report=report, reason=aside)
         least_found, bound = gap.minimum_detectable, gap.size.high
         # A gap above the bound is excluded already, so that "would have found it" is no news.
         if least_found is not None and bound is not None and least_found <= bound:
             least = {"least": _bare_number(least_found)}
-            yield _finding(
-                "least_found",
-                comparison,
-                metric,
-                (),
-                least,
-                report=report,
-            )
+            yield _finding("least_found", comparison, metric, (), least, report=report)
 
 
 def _gap_finding(report: Report, comparison: Comparison, gap: Gap) -> Finding:
     """The finding on two groups that are detected to differ, the one that pays more first."""
     code, *groups = code_of_gap(comparison, gap)
     cost_a, cost_b = (cost_of(comparison, group, gap.metric) for group in groups)
-    numbers = {
-        "size": interval_of(gap.size),
-        "cost_a": cost_a,
-        "cost_b": cost_b,
-    }
+    numbers = {"size": interval_of(gap.size), "cost_a": cost_a, "cost_b": cost_b}
     if code in ("gap_gained", "rate_gap_risen"):  # of those sentences write what is gained
         del numbers["cost_a"], numbers["cost_b"]
         numbers |= {"gain_a": cost_a.scaled(-1), "gain_b": cost_b.scaled(-1)}
-    return _finding(
-        code,
-        comparison,
-        gap.metric,
-        tuple(groups),
-        numbers,
-        report=report,
-    )
+    return _finding(code, comparison, gap.metric, tuple(groups), numbers, report=report)
 
 
-def _part_findings(
-    report: Report,
-    arm: ArmFacts,
-    comparison: Comparison,
-) -> Iterator[Finding]:
+def _part_findings(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
     """Which part makes most of the first detected gap, else of the first detected cost.
 
     A part is the length of the steps, clipping, noise or what stands for them in other methods.
@@ -377,18 +330,8 @@ def _control_findings(report: Report) -> Iterator[Finding]:
             code = "matched_worse"
         elif matched_ends.high < ends.low:
             code = "matched_better"
-        numbers = {
-            "size": interval_of(gap.absolute),
-            "matched": interval_of(matched_gap.absolute),
-        }
-        finding = _finding(
-            code,
-            copied,
-            COST,
-            (),
-            numbers,
-            report=report,
-        )
+        numbers = {"size": interval_of(gap.absolute), "matched": interval_of(matched_gap.absolute)}
+        finding = _finding(code, copied, COST, (), numbers, report=report)
         yield finding.model_copy(update={"reference": control.key})
 
 
@@ -431,9 +374,7 @@ def _undertrained_reference(report: Report) -> Iterator[Finding]:
 
 
 def _worse_than_constant(
-    report: Report,
-    arm: ArmFacts,
-    comparison: Comparison,
+    report: Report, arm: ArmFacts, comparison: Comparison
 ) -> Iterator[Finding]:
     """A finding if the model is worse than predicting the training rows' class shares for all.
 
@@ -445,22 +386,12 @@ def _worse_than_constant(
             numbers = {"worse": interval_of(worse)}
             advised = _advice_for(report, arm)
             yield _finding(
-                "worse_than_constant",
-                comparison,
-                cost,
-                (),
-                numbers,
-                report=report,
-                advised=advised,
+                "worse_than_constant", comparison, cost, (), numbers, report=report, advised=advised
             )
             return
 
 
-def _rising_loss(
-    report: Report,
-    arm: ArmFacts,
-    comparison: Comparison,
-) -> Iterator[Finding]:
+def _rising_loss(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
     """A finding if the last quarter of training has a larger mean loss than the first half.
 
     Nothing of fewer than four epochs, or where losses were not read.
@@ -472,15 +403,7 @@ def _rising_loss(
     if last > first * (1 + RISES_BY):
         numbers = {"first": _bare_number(first), "last": _bare_number(last)}
         advised = _advice_for(report, arm)
-        yield _finding(
-            "loss_rises",
-            comparison,
-            RISK,
-            (),
-            numbers,
-            report=report,
-            advised=advised,
-        )
+        yield _finding("loss_rises", comparison, RISK, (), numbers, report=report, advised=advised)
 
 
 def _training_losses(report: Report, key: str) -> list[float]:
@@ -503,11 +426,7 @@ def _training_losses(report: Report, key: str) -> list[float]:
     return losses
 
 
-def _failed_self_check(
-    report: Report,
-    arm: ArmFacts,
-    comparison: Comparison,
-) -> Iterator[Finding]:
+def _failed_self_check(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
     """A finding if an arm compared with another run of itself shows a gap.
 
     ``--self-check`` adds such comparisons. Their true gap is 0, so the intervals are too narrow.
@@ -522,14 +441,7 @@ def _failed_self_check(
         return
     if gap.signed.excludes_zero:
         numbers = {"size": interval_of(gap.signed)}
-        yield _finding(
-            "self_check_failed",
-            comparison,
-            gap.metric,
-            (),
-            numbers,
-            report=report,
-        )
+        yield _finding("self_check_failed", comparison, gap.metric, (), numbers, report=report)
 
 
 def _finding(

@@ -60,13 +60,7 @@ Cell: TypeAlias = Words | Quantity | int | float | None
 def bare(value: float | None, scale: Scale = OWN_UNIT) -> Quantity:
     """A cell with a number that has no interval; it is written as a dash where it is None."""
     return Quantity(
-        Interval(
-            value=value,
-            low=None,
-            high=None,
-        ),
-        scale._replace(is_spoken=False),
-        UNKNOWN,
+        Interval(value=value, low=None, high=None), scale._replace(is_spoken=False), UNKNOWN
     )
 
 
@@ -200,12 +194,7 @@ def charts_of(blocks: Sequence[Block]) -> Iterator[Chart]:
             yield from block.charts
 
 
-def table(
-    head: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
-    *,
-    most: int | None = None,
-) -> Table:
+def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, most: int | None = None) -> Table:
     """A table of the document, from column titles and rows.
 
     Args:

@@ -42,45 +42,23 @@ def file_spec(chart: Chart) -> Spec:
     """A whole chart as Vega-Lite for a picture file: its panels in two columns, dark on white."""
     legend: Spec | None = None
     if len(chart.series) > 1:
-        legend = {
-            "title": None,
-            "orient": "top",
-            "symbolOpacity": 1,
-            "columnPadding": 14,
-        }
+        legend = {"title": None, "orient": "top", "symbolOpacity": 1, "columnPadding": 14}
     parts = [
-        {
-            "title": panel.title,
-            "width": _FILE_WIDTH,
-            **_drawn(chart, panel, legend=legend),
-        }
+        {"title": panel.title, "width": _FILE_WIDTH, **_drawn(chart, panel, legend=legend)}
         for panel in chart.panels
     ]
     return {
         "$schema": SCHEMA,
         "description": chart.alt,
-        "title": {
-            "text": chart.title,
-            "fontSize": 15,
-            "offset": 12,
-        },
+        "title": {"text": chart.title, "fontSize": 15, "offset": 12},
         "columns": 2,
         "concat": parts,
         "resolve": {"scale": {"color": "shared", "shape": "shared"}},
-        "config": {
-            **_theme(_FILE_INK, _FILE_FONT),
-            "background": "white",
-            "padding": 12,
-        },
+        "config": {**_theme(_FILE_INK, _FILE_FONT), "background": "white", "padding": 12},
     }
 
 
-def _drawn(
-    chart: Chart,
-    panel: Panel,
-    *,
-    legend: Spec | None,
-) -> Spec:
+def _drawn(chart: Chart, panel: Panel, *, legend: Spec | None) -> Spec:
     """The panel's data, marks and height: one band per row, and one lane per series in it.
 
     ``legend``: How to draw the legend, None for none.
@@ -108,12 +86,7 @@ def _drawn(
     lane = {"field": "series", "type": "nominal", "sort": series}
     of_series = {**lane, "legend": legend}
     dots: Spec = {
-        "mark": {
-            "type": "point",
-            "filled": True,
-            "size": 75,
-            "opacity": 1,
-        },
+        "mark": {"type": "point", "filled": True, "size": 75, "opacity": 1},
         "encoding": {
             "x": {**axis, "field": "value"},
             "shape": {**of_series, "scale": {"domain": series, "range": list(SHAPES)}},
@@ -137,12 +110,7 @@ def _drawn(
             "type": "nominal",
             "sort": rows,
             "title": None,
-            "axis": {
-                "labelLimit": _LABEL_WIDTH,
-                "labelPadding": 6,
-                "ticks": False,
-                "grid": False,
-            },
+            "axis": {"labelLimit": _LABEL_WIDTH, "labelPadding": 6, "ticks": False, "grid": False},
         },
         "color": {**of_series, "scale": {"domain": series, "range": list(PALETTE)}},
         "tooltip": [{"field": "row"}, {"field": "series"}, *numbers],
@@ -151,19 +119,10 @@ def _drawn(
         shared["yOffset"] = {**lane, "scale": {"domain": series}}
     at_zero = {
         "data": {"values": [{"at": 0.0}]},
-        "mark": {
-            "type": "rule",
-            "strokeDash": [2, 2],
-            "opacity": 0.7,
-            "aria": False,
-        },
+        "mark": {"type": "rule", "strokeDash": [2, 2], "opacity": 0.7, "aria": False},
         "encoding": {"x": {"field": "at", "type": "quantitative"}},
     }
-    group = {
-        "data": {"values": values},
-        "encoding": shared,
-        "layer": layers,
-    }
+    group = {"data": {"values": values}, "encoding": shared, "layer": layers}
     height = len(rows) * (_LANE * len(series) + _ROW - _LANE)
     return {"height": height, "layer": [at_zero, group]}
 
@@ -183,17 +142,8 @@ def _domain(chart: Chart, panel: Panel) -> tuple[float, float]:
 
 def _theme(ink: str, font: str) -> Spec:
     """Vega-Lite's config: colours of text and grid from ``ink``, on a transparent background."""
-    words: Mapping[str, object] = {
-        "labelColor": ink,
-        "titleColor": ink,
-        "labelFontSize": 12,
-    }
-    lines = {
-        "gridColor": ink,
-        "gridOpacity": 0.15,
-        "domainColor": ink,
-        "tickColor": ink,
-    }
+    words: Mapping[str, object] = {"labelColor": ink, "titleColor": ink, "labelFontSize": 12}
+    lines = {"gridColor": ink, "gridOpacity": 0.15, "domainColor": ink, "tickColor": ink}
     return {
         "background": "transparent",
         "font": font,
@@ -202,10 +152,5 @@ def _theme(ink: str, font: str) -> Spec:
         "axis": {**words, **lines},
         "axisX": {"labelFlush": False, "labelSeparation": 6},
         "legend": {**words, "symbolSize": 80, "labelLimit": 240},
-        "title": {
-            "color": ink,
-            "fontSize": 13,
-            "anchor": "start",
-            "fontWeight": 600,
-        },
+        "title": {"color": ink, "fontSize": 13, "anchor": "start", "fontWeight": 600},
     }

@@ -60,18 +60,10 @@ def group_frame(report: Report) -> pd.DataFrame:
     for comparison in report.costs:
         for group in comparison.by_group:
             row = _names_of(comparison)
-            row |= {
-                "group": group.group,
-                "n_test": group.n_test,
-                "n_train": group.n_train,
-            }
+            row |= {"group": group.group, "n_test": group.n_test, "n_train": group.n_train}
             for metric in costs():
                 cost = interval_of(group.estimates.get(metric))
-                row |= {
-                    metric: cost.value,
-                    f"{metric}_low": cost.low,
-                    f"{metric}_high": cost.high,
-                }
+                row |= {metric: cost.value, f"{metric}_low": cost.low, f"{metric}_high": cost.high}
             row["accuracy"] = group.value("accuracy")
             row["reference_accuracy"] = group.value("reference.accuracy")
             rows.append(row)
@@ -85,13 +77,7 @@ def metric_frame(report: Report) -> pd.DataFrame:
         for group in (*comparison.by_group, comparison.overall):
             for metric, estimate in group.estimates.items():
                 name = {"group": group.group, "metric": metric}
-                rows.append(
-                    {
-                        **_names_of(comparison),
-                        **name,
-                        **_columns_of(estimate),
-                    }
-                )
+                rows.append({**_names_of(comparison), **name, **_columns_of(estimate)})
     return pd.DataFrame(rows)
 
 
@@ -101,12 +87,7 @@ def gap_frame(report: Report) -> pd.DataFrame:
     for comparison in report.all_comparisons:
         for gap in comparison.gaps:
             row = _names_of(comparison)
-            row |= {
-                "metric": gap.metric,
-                "kind": gap.kind,
-                "a": gap.a,
-                "b": gap.b,
-            }
+            row |= {"metric": gap.metric, "kind": gap.kind, "a": gap.a, "b": gap.b}
             row |= _columns_of(gap.signed)
             row |= {
                 "size": gap.absolute.value,

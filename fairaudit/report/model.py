@@ -27,12 +27,7 @@ from fairaudit.report.facts import (
     Way,
 )
 from fairaudit.report.findings import Finding
-from fairaudit.report.measured import (
-    ChangedGap,
-    Diagnostics,
-    SklearnBaseline,
-    Sweep,
-)
+from fairaudit.report.measured import ChangedGap, Diagnostics, SklearnBaseline, Sweep
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.verdicts import GateRecord, Outcome
 from fairaudit.results.estimates import Comparison, Figure, Part
@@ -206,12 +201,7 @@ class Report(Part):
             return self.studies[study].trainings
         return {arm.key: arm.trainings for arm in self.every_arm}
 
-    def shares_trainings(
-        self,
-        other: "Report",
-        *keys: str,
-        study: str = "",
-    ) -> bool:
+    def shares_trainings(self, other: "Report", *keys: str, study: str = "") -> bool:
         """Whether these arms are the very same trainings, or given predictions, in both reports.
 
         Only then are equal numbers of both reports unchanged; of other trainings they are equal by

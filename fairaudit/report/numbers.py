@@ -79,12 +79,7 @@ def gated(unit: str, decimals: int = 2) -> Scale:
     return GATED
 
 
-def written(
-    estimate: Interval | None,
-    scale: Scale = OWN_UNIT,
-    *,
-    unknown: str = "",
-) -> str:
+def written(estimate: Interval | None, scale: Scale = OWN_UNIT, *, unknown: str = "") -> str:
     """A number with its interval, ``2.9 [1.2, 4.6]``; never 0 for what is undefined.
 
     Args:

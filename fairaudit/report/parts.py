@@ -73,10 +73,7 @@ class Split:
 
     def largest(self, *, step_by_rule: bool = False) -> SplitPart:
         """The part with the largest value among those of :meth:`asked`, whose argument it takes."""
-        return max(
-            self.asked(step_by_rule=step_by_rule),
-            key=lambda part: part.number.value or 0.0,
-        )
+        return max(self.asked(step_by_rule=step_by_rule), key=lambda part: part.number.value or 0.0)
 
 
 def part_names(comparison: Comparison) -> list[str]:
@@ -94,13 +91,7 @@ def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> Spli
     for name in names:
         estimate = estimates[f"{metric}.{name}"]
         parts.append(SplitPart(name, interval_of(estimate), _is_above(estimate)))
-    return Split(
-        metric,
-        "",
-        "",
-        interval_of(estimates[metric]),
-        tuple(parts),
-    )
+    return Split(metric, "", "", interval_of(estimates[metric]), tuple(parts))
 
 
 def split_gap(comparison: Comparison, metric: str, pair: Gap) -> Split | None:
@@ -149,13 +140,7 @@ def _with_shared_interval(gap: Gap, *, is_negative: bool) -> Estimate:
     if is_negative:
         value = -value
         low, high = (None if end is None else -end for end in (high, low))
-    return estimate.model_copy(
-        update={
-            "value": value,
-            "low": low,
-            "high": high,
-        }
-    )
+    return estimate.model_copy(update={"value": value, "low": low, "high": high})
 
 
 def _is_above(estimate: Estimate) -> bool:

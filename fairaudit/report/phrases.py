@@ -297,11 +297,7 @@ def said(finding: Finding) -> Finding:
     phrase = phrases()[finding.code]
     opening = phrase.opening.format(**words)
     text = f"{opening}{phrase.text.format(**words, **numbers)}."
-    said_of = {
-        "question": phrase.question,
-        "opening": opening,
-        "text": text,
-    }
+    said_of = {"question": phrase.question, "opening": opening, "text": text}
     return finding.model_copy(update=said_of)
 
 
@@ -318,9 +314,6 @@ def advice(knob: Knob, arm: ArmFacts, reason: str = "") -> Advice:
         name, factor = _OWN_NUMBERS[knob]
         value = arm.settings[name] * factor
     text = ADVICE[knob].format(
-        method=arm.method,
-        trainer=plain(arm.trainer, 80),
-        value=value,
-        reason=plain(reason),
+        method=arm.method, trainer=plain(arm.trainer, 80), value=value, reason=plain(reason)
     )
     return Advice(knob=knob, text=text)

@@ -29,11 +29,7 @@ def content_sha256(content: Mapping[str, JsonValue]) -> str:
     """
     sealed = {name: value for name, value in content.items() if name not in (*VOLATILE, SEAL)}
     return hashlib.sha256(
-        json.dumps(
-            sealed,
-            sort_keys=True,
-            separators=(",", ":"),
-        ).encode()
+        json.dumps(sealed, sort_keys=True, separators=(",", ":")).encode()
     ).hexdigest()
 
 
@@ -99,13 +95,4 @@ def read_report(text: str, *, name: str) -> Report:
 
 def _text(content: JsonValue) -> str:
     """JSON with sorted keys, so that equal content is equal text; NaN is refused."""
-    return (
-        json.dumps(
-            content,
-            sort_keys=True,
-            indent=1,
-            ensure_ascii=False,
-            allow_nan=False,
-        )
-        + "\n"
-    )
+    return json.dumps(content, sort_keys=True, indent=1, ensure_ascii=False, allow_nan=False) + "\n"

@@ -3,13 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from fairaudit.results.estimates import (
-    Figure,
-    HighEnd,
-    Interval,
-    LowEnd,
-    Part,
-)
+from fairaudit.results.estimates import Figure, HighEnd, Interval, LowEnd, Part
 
 Outcome = Literal["pass", "fail", "inconclusive"]
 Unit = Literal["fraction", "ratio", "nats", ""]
@@ -47,11 +41,7 @@ class GateTarget(Interval):
     @property
     def shared(self) -> Interval:
         """The number with the interval that holds for all numbers of the rule together."""
-        return Interval(
-            value=self.value,
-            low=self.shared_low,
-            high=self.shared_high,
-        )
+        return Interval(value=self.value, low=self.shared_low, high=self.shared_high)
 
 
 class GateRecord(Part):

@@ -52,11 +52,7 @@ def rendered(report: Report, name: str) -> str:
     return RENDERINGS[name].render(report)
 
 
-def write_report(
-    report: Report,
-    out: Path,
-    formats: Sequence[str],
-) -> Report:
+def write_report(report: Report, out: Path, formats: Sequence[str]) -> Report:
     """Write ``report.*`` into ``out``.
 
     Args:

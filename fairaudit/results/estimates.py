@@ -45,38 +45,10 @@ def _to_digits(value: float, rounding: str) -> float:
 
 # Floats by how they are rounded when they are stored: to the nearest number, as the ends of an
 # interval (outward), and as an epsilon (up, for it is an upper bound).
-Figure = Annotated[
-    float,
-    PlainSerializer(
-        rounded,
-        return_type=float,
-        when_used="json",
-    ),
-]
-LowEnd = Annotated[
-    float,
-    PlainSerializer(
-        rounded_down,
-        return_type=float,
-        when_used="json",
-    ),
-]
-HighEnd = Annotated[
-    float,
-    PlainSerializer(
-        rounded_up,
-        return_type=float,
-        when_used="json",
-    ),
-]
-EpsilonFigure = Annotated[
-    float,
-    PlainSerializer(
-        rounded_up,
-        return_type=float,
-        when_used="json",
-    ),
-]
+Figure = Annotated[float, PlainSerializer(rounded, return_type=float, when_used="json")]
+LowEnd = Annotated[float, PlainSerializer(rounded_down, return_type=float, when_used="json")]
+HighEnd = Annotated[float, PlainSerializer(rounded_up, return_type=float, when_used="json")]
+EpsilonFigure = Annotated[float, PlainSerializer(rounded_up, return_type=float, when_used="json")]
 
 
 class Part(BaseModel):
@@ -89,11 +61,7 @@ class Part(BaseModel):
 Reading = Literal["difference detected", "within tolerance", "at most", "cannot tell"]
 
 
-def read_size(
-    low: LowEnd | None,
-    high: HighEnd | None,
-    limit: float | None = None,
-) -> Reading:
+def read_size(low: LowEnd | None, high: HighEnd | None, limit: float | None = None) -> Reading:
     """Say in words what the 95 % interval of a gap's size shows; a size is nowhere below 0.
 
     Args:
@@ -185,17 +153,9 @@ class Interval(Part):
         if self.value is None:
             return NOTHING
         if self.ends is None:
-            return Interval(
-                value=factor * self.value,
-                low=None,
-                high=None,
-            )
+            return Interval(value=factor * self.value, low=None, high=None)
         low, high = sorted(factor * end for end in self.ends)
-        return Interval(
-            value=factor * self.value,
-            low=low,
-            high=high,
-        )
+        return Interval(value=factor * self.value, low=low, high=high)
 
 
 NOTHING = Interval(value=None, low=None, high=None)  # an unknown number
@@ -208,11 +168,7 @@ def interval_of(number: Interval | None) -> Interval:
     """
     if number is None:
         return NOTHING
-    return Interval(
-        value=number.value,
-        low=number.low,
-        high=number.high,
-    )
+    return Interval(value=number.value, low=number.low, high=number.high)
 
 
 class Estimate(Interval):
@@ -289,11 +245,7 @@ def estimated(
     )
 
 
-def undefined(
-    reason: str,
-    unit: str,
-    n_test: int | None = 0,
-) -> Estimate:
+def undefined(reason: str, unit: str, n_test: int | None = 0) -> Estimate:
     """The estimate of a number that does not exist: without value and interval, with the reason.
 
     Args:

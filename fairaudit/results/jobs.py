@@ -96,12 +96,7 @@ def job_id(parts: Mapping[str, object]) -> str:
 
 def canonical_json(value: object) -> str:
     """JSON with sorted keys, no spaces and floats by ``repr``: equal values give equal text."""
-    return json.dumps(
-        value,
-        sort_keys=True,
-        separators=(",", ":"),
-        ensure_ascii=True,
-    )
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def job_path(directory: Path, job_id: str) -> Path:
@@ -134,11 +129,7 @@ def write_result(directory: Path, result: JobResult) -> None:
         if array.dtype.char not in _STORABLE:
             raise ValueError(f"array {name!r} of type {array.dtype} cannot be stored")
         # In row order and the machine's byte order, as it will be read back.
-        arrays[name] = np.asarray(
-            array,
-            dtype=array.dtype.newbyteorder("="),
-            order="C",
-        )
+        arrays[name] = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
     facts = canonical_json(dict(result.facts))
     metadata = {
         "format": _FORMAT,
@@ -147,9 +138,7 @@ def write_result(directory: Path, result: JobResult) -> None:
         "sha256": _digest(result.job_id, facts, arrays),
     }
     write_atomically(
-        job_path(directory, result.job_id),
-        save(arrays, metadata=metadata),
-        mode=0o600,
+        job_path(directory, result.job_id), save(arrays, metadata=metadata), mode=0o600
     )
 
 
@@ -191,33 +180,14 @@ def _mapped(path: Path, arrays: Mapping[str, Array]) -> dict[str, Array]:
     for name, array in arrays.items():
         if array.nbytes >= _MAPPED_BYTES:
             start = 8 + size + int(header[name]["data_offsets"][0])
-            mapped[name] = np.memmap(
-                path,
-                array.dtype,
-                "r",
-                start,
-                array.shape,
-            )
+            mapped[name] = np.memmap(path, array.dtype, "r", start, array.shape)
     return mapped
 
 
-def _digest(
-    job_id: str,
-    facts: str,
-    arrays: Mapping[str, Array],
-) -> str:
+def _digest(job_id: str, facts: str, arrays: Mapping[str, Array]) -> str:
     """sha256 over everything that a reader takes from the file, to notice damage: hexadecimal."""
     shapes = {name: [array.dtype.name, list(array.shape)] for name, array in arrays.items()}
-    content = hashlib.sha256(
-        canonical_json(
-            [
-                _FORMAT,
-                job_id,
-                facts,
-                shapes,
-            ]
-        ).encode()
-    )
+    content = hashlib.sha256(canonical_json([_FORMAT, job_id, facts, shapes]).encode())
     for name in sorted(arrays):
         content.update(np.ascontiguousarray(arrays[name]).data)
     return content.hexdigest()

@@ -83,11 +83,7 @@ def _method(name: str, code: str, reference: str | None) -> MethodSpec:
     )
 
 
-def arms(
-    config: AuditConfig,
-    targets: Sequence[float | None],
-    reference: Arm,
-) -> Iterator[Arm]:
+def arms(config: AuditConfig, targets: Sequence[float | None], reference: Arm) -> Iterator[Arm]:
     """The arms of the user's code: each method at each target epsilon, after its reference.
 
     A trainer's own reference and a given table are asked for no epsilon: each is one arm.
@@ -153,11 +149,7 @@ def _privacy(spec: MethodSpec, target: float | None) -> ArmPrivacy:
         reason = "trained by the user's own code without privacy"
     if not spec.trainer:
         reason = "a given table; how it was made is not known"
-    return ArmPrivacy(
-        guarantee=spec.guarantee,
-        reason=reason,
-        target_epsilon=target,
-    )
+    return ArmPrivacy(guarantee=spec.guarantee, reason=reason, target_epsilon=target)
 
 
 def _declared(name: str) -> Declared:
@@ -189,11 +181,7 @@ def _ask_declared(name: str, digest: str) -> Declared:
     return answer_of(Request(name), Declared)
 
 
-def identity(
-    config: AuditConfig,
-    arm: Arm,
-    delta: float,
-) -> dict[str, object]:
+def identity(config: AuditConfig, arm: Arm, delta: float) -> dict[str, object]:
     """What a training of the user's code depends on beside that code.
 
     It enters the job's id, so that a job is trained anew where any of it has changed. ``asked`` is

@@ -104,11 +104,7 @@ def main(parent: int, answer: str) -> NoReturn:
         parent: Id of the process that asks; this one ends when it does.
         answer: Path of the file to write.
     """
-    threading.Thread(
-        target=_end_with,
-        args=(parent,),
-        daemon=True,
-    ).start()
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     content = sys.stdin.buffer.read()
     request: Request = pickle.loads(content)
     untouched: Request = pickle.loads(content)  # the user's code may change what it is handed
@@ -229,10 +225,7 @@ def _synthesised(made: object) -> Synthesised:
 
 
 def _called(
-    function: Callable[..., object],
-    name: str,
-    request: Request,
-    *arguments: object,
+    function: Callable[..., object], name: str, request: Request, *arguments: object
 ) -> object:
     """Call the user's code and return what it returns.
 
@@ -270,10 +263,7 @@ def _error_line(error: BaseException) -> str:
 
 
 def _predicted(
-    predict: Callable[..., object],
-    features: "Features | None",
-    request: Request,
-    classes: int,
+    predict: Callable[..., object], features: "Features | None", request: Request, classes: int
 ) -> NDArray[np.float32]:
     """The user's probabilities ``[n, Y]`` of some rows, checked and as float32.
 

@@ -38,11 +38,7 @@ def limitations(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "one_model", ONE_TABLE
 
 
-def privacy(
-    arm: Arm,
-    plan: Plan,
-    results: Mapping[str, JobResult],
-) -> ArmPrivacy:
+def privacy(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmPrivacy:
     """An arm's privacy after training: what was planned, with what its finished trainings claim.
 
     A reference or a given table, which no epsilon is asked of, keeps what was planned. A search is
@@ -64,11 +60,7 @@ def privacy(
     return arm.privacy.model_copy(update={"reason": reason, "claim": claim})
 
 
-def _claim(
-    arm: Arm,
-    plan: Plan,
-    results: Mapping[str, JobResult],
-) -> ClaimFacts:
+def _claim(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ClaimFacts:
     """The largest epsilon and the largest delta that any finished training of the arm claims.
 
     Both are None unless every training claims something. ``trainings`` counts all of them,

@@ -26,11 +26,7 @@ def run_seed(job: Job, arm: Arm, repeat: int) -> int:
     return seed_of(job.seed, "init", arm.key, repeat) % _LARGEST_SEED
 
 
-def asked_of(
-    plan: Plan,
-    job: Job,
-    arm: Arm,
-) -> Privacy | None:
+def asked_of(plan: Plan, job: Job, arm: Arm) -> Privacy | None:
     """The privacy that the user's code is asked for in a job; None: to train without privacy.
 
     A twin, the arm's training once more without noise, is asked for an infinite epsilon.
@@ -52,11 +48,4 @@ def with_groups(table: pa.Table, grouping: Grouping) -> pa.Table:
     if grouping.missing is not None:
         missing = grouping.groups == grouping.missing
     names = np.array(grouping.names, object)[grouping.groups]
-    return table.append_column(
-        grouping.name,
-        pa.array(
-            names,
-            pa.large_string(),
-            mask=missing,
-        ),
-    )
+    return table.append_column(grouping.name, pa.array(names, pa.large_string(), mask=missing))

@@ -74,11 +74,7 @@ def _search(
 
     try_ranges = part_of(arm.search.capability, "try_ranges")
     arrays, tried = try_ranges(arm, job.seed, prepared, train_at)
-    return arrays, {
-        "event": None,
-        "claimed": [None],
-        **tried,
-    }
+    return arrays, {"event": None, "claimed": [None], **tried}
 
 
 def _train(
@@ -97,10 +93,7 @@ def _train(
     for repeat in range(job.repeats):
         of_repeat = replace(request, seed=run_seed(job, arm, repeat))
         runs.append(answer_of(of_repeat, Trained))
-    arrays = {
-        "probabilities": np.stack([run.test for run in runs]),
-        **training_counts(prepared),
-    }
+    arrays = {"probabilities": np.stack([run.test for run in runs]), **training_counts(prepared)}
     facts: dict[str, object] = {"event": None, "claimed": [run.claimed for run in runs]}
     # At the first seed the same is trained twice, to see whether the code is deterministic.
     if job.seed == plan.config.seed and not job.is_twins:
@@ -110,12 +103,7 @@ def _train(
 
 
 def _request(
-    plan: Plan,
-    job: Job,
-    arm: Arm,
-    prepared: SeedData,
-    fit: Int64,
-    beside: Int64,
+    plan: Plan, job: Job, arm: Arm, prepared: SeedData, fit: Int64, beside: Int64
 ) -> Request:
     """What the user's trainer is handed for one training, at its default settings.
 

@@ -51,19 +51,10 @@ def measure(audit: Audit) -> Trainers | None:
         groups += _table_groups(arm, list(done.values()), audit)
     if not arms:
         return None
-    return Trainers(
-        name=NAME,
-        comparisons=(),
-        arms=tuple(arms),
-        groups=tuple(groups),
-    )
+    return Trainers(name=NAME, comparisons=(), arms=tuple(arms), groups=tuple(groups))
 
 
-def _excess_claim(
-    arm: Arm,
-    plan: Plan,
-    results: Mapping[str, JobResult],
-) -> str:
+def _excess_claim(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> str:
     """What a trainer claims beyond what it was asked for, in words; "" where it keeps to it."""
     claim, target = privacy(arm, plan, results).claim, arm.privacy.target_epsilon
     over = []
@@ -75,11 +66,7 @@ def _excess_claim(
     return " and ".join(over)
 
 
-def _same_as(
-    arm: Arm,
-    plan: Plan,
-    results: Mapping[str, JobResult],
-) -> str:
+def _same_as(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> str:
     """The key of an arm of the same code that predicts exactly the same at every shared seed.
 
     The other arm was asked for another epsilon or none, so the code does not heed ``privacy``. ""
@@ -104,9 +91,7 @@ def _same_as(
 
 
 def _is_reordered(
-    done: Mapping[int, JobResult],
-    references: Mapping[int, JobResult],
-    dataset: Dataset,
+    done: Mapping[int, JobResult], references: Mapping[int, JobResult], dataset: Dataset
 ) -> bool:
     """Whether an arm would predict well, at every seed, were its classes in another order.
 
@@ -153,19 +138,11 @@ def _confusion(result: JobResult, dataset: Dataset) -> Float64:
     truth = dataset.labels[result.arrays["test_rows"].astype(np.int64)]
     predicted = result.arrays["probabilities"][0].argmax(-1)
     table: Float64 = np.zeros((n, n))
-    np.add.at(
-        table,
-        (predicted, truth),
-        1.0 / len(truth),
-    )
+    np.add.at(table, (predicted, truth), 1.0 / len(truth))
     return table
 
 
-def _table_groups(
-    arm: Arm,
-    done: Sequence[JobResult],
-    audit: Audit,
-) -> Iterator[SyntheticGroup]:
+def _table_groups(arm: Arm, done: Sequence[JobResult], audit: Audit) -> Iterator[SyntheticGroup]:
     """Each group's share of the rows and rate of the positive class: synthetic beside real rows.
 
     Shares are means over seeds; rates are over the rows of all seeds. A group that is hidden by

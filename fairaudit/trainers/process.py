@@ -58,11 +58,7 @@ def answer_of(request: Request, kind: type[Answer]) -> Answer:
     return result
 
 
-def _run(
-    request: Request,
-    answer: Path,
-    printed: Path,
-) -> tuple[int, bool]:
+def _run(request: Request, answer: Path, printed: Path) -> tuple[int, bool]:
     """Start the process that answers a request, and wait until it has ended or its time is up.
 
     Args:

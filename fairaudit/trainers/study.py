@@ -120,20 +120,10 @@ def warnings(study: Trainers) -> Iterator[ReportWarning]:
 
 
 def _warning(
-    code: str,
-    arm: str,
-    message: str,
-    fix: str,
-    level: Literal["warning", "notice"] = "warning",
+    code: str, arm: str, message: str, fix: str, level: Literal["warning", "notice"] = "warning"
 ) -> ReportWarning:
     """A warning of the report about one arm; ``fix`` says what to do, "" for nothing."""
-    return ReportWarning(
-        code=code,
-        level=level,
-        message=message,
-        fix=fix,
-        arm=arm,
-    )
+    return ReportWarning(code=code, level=level, message=message, fix=fix, arm=arm)
 
 
 def advised_knob(compared: Sequence[Comparison]) -> Knob | None:
@@ -176,18 +166,7 @@ def section(report: Report) -> Section | None:
         rows.append((plain(group.arm), name, *written))
     head = ("method", "group", "#real rows", "#synthetic rows", "#base rate, real", "#synthetic")
     intro = Text("Groups in the synthetic tables beside the real training rows, means over seeds.")
-    return Section(
-        "synthetic",
-        "The synthetic tables",
-        (
-            intro,
-            table(
-                head,
-                rows,
-                most=_MOST_ROWS,
-            ),
-        ),
-    )
+    return Section("synthetic", "The synthetic tables", (intro, table(head, rows, most=_MOST_ROWS)))
 
 
 SECTIONS = {"metrics": section}

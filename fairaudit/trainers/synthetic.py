@@ -49,12 +49,7 @@ def train_on_table(
     """
     dataset, encoded = prepared.dataset, prepared.encoded
     real = _with_groups_and_label(dataset, plan.config.group)
-    table, claimed = _table(
-        plan,
-        job,
-        arm,
-        real.take(encoded.split.train),
-    )
+    table, claimed = _table(plan, job, arm, real.take(encoded.split.train))
     try:
         features = _features(table, real.select(dataset.features.column_names))
         labels = _places(table, dataset.label, dataset.classes, None)
@@ -72,11 +67,7 @@ def train_on_table(
     joined = replace(dataset, features=features)
     made = dataset.n_rows + np.arange(table.num_rows)
     inputs = make_encoder(joined, plan.config.encoding).encode(
-        Split(
-            job.seed,
-            made,
-            encoded.split.test,
-        )
+        Split(job.seed, made, encoded.split.test)
     )
     first = dataset.groupings[0]
     pool = TrainingPool(
@@ -96,39 +87,20 @@ def train_on_table(
             k, n_classes = len(grouping.names), len(dataset.classes)
             train = encoded.split.train
             counts[grouping.name] = [  # of the real training rows, then of the table
-                _counts(
-                    grouping.groups[train],
-                    dataset.labels[train],
-                    k,
-                    n_classes,
-                ),
+                _counts(grouping.groups[train], dataset.labels[train], k, n_classes),
                 _counts(groups[grouping.name], labels, k, n_classes),
             ]
-    facts: dict[str, object] = {
-        "event": None,
-        "claimed": [claimed],
-        "synthetic": counts,
-    }
+    facts: dict[str, object] = {"event": None, "claimed": [claimed], "synthetic": counts}
     return outcome(task, trained, synthetic), facts
 
 
-def _counts(
-    groups: Int64,
-    labels: Int64,
-    k: int,
-    n_classes: int,
-) -> list[list[int]]:
+def _counts(groups: Int64, labels: Int64, k: int, n_classes: int) -> list[list[int]]:
     """Numbers of rows by group and class, [K, Y]; ``k`` is K, the number of groups."""
     table = np.bincount(groups * n_classes + labels, minlength=k * n_classes)
     return [[int(rows) for rows in of_group] for of_group in table.reshape(k, n_classes)]
 
 
-def _table(
-    plan: Plan,
-    job: Job,
-    arm: Arm,
-    rows: pa.Table,
-) -> Synthesised:
+def _table(plan: Plan, job: Job, arm: Arm, rows: pa.Table) -> Synthesised:
     """The synthetic table with its claim: read as it was given, or made by the user's code.
 
     ``rows``: the real training rows, from which code makes a table.
@@ -137,18 +109,8 @@ def _table(
     if not arm.trainer:
         assert config.synthetic is not None
         # All of its columns are read alike: no group, label or declared column is taken out.
-        alone: dict[str, object] = {
-            "data": config.synthetic,
-            "group": (),
-            "label": None,
-        }
-        alone |= {
-            "split_column": None,
-            "drop": (),
-            "bin": {},
-            "contrast": {},
-            "columns": None,
-        }
+        alone: dict[str, object] = {"data": config.synthetic, "group": (), "label": None}
+        alone |= {"split_column": None, "drop": (), "bin": {}, "contrast": {}, "columns": None}
         return Synthesised(read_checked(config.model_copy(update=alone)).table, None)
     request = Request(
         trainer=arm.trainer,
@@ -212,12 +174,7 @@ def _features(table: pa.Table, real: pa.Table) -> pa.Table:
     return pa.table(columns)
 
 
-def _places(
-    table: pa.Table,
-    column: str,
-    names: tuple[str, ...],
-    missing: int | None,
-) -> Int64:
+def _places(table: pa.Table, column: str, names: tuple[str, ...], missing: int | None) -> Int64:
     """For each row, the place in ``names`` of what it holds in a column, ``[N]``.
 
     Args:

@@ -14,13 +14,7 @@ from fairaudit.errors import ConfigError, PrivacyError
 from fairaudit.methods.defaults import Rule, Search
 from fairaudit.planning.search import ArmDraft, Sought
 from fairaudit.privacy.events import Gaussian, PrivacyEvent
-from fairaudit.privacy.selection import (
-    SCORE,
-    Selection,
-    SelectionEvent,
-    base_epsilon,
-    score_noise,
-)
+from fairaudit.privacy.selection import SCORE, Selection, SelectionEvent, base_epsilon, score_noise
 from fairaudit.tuning.score import score_sensitivity
 from fairaudit.tuning.search import EPOCHS, Choice, Coordinate, Form, Goal, Tuning, combinations
 
@@ -32,11 +26,7 @@ FromEpsilon = Callable[[float | None], Tuning]
 SHAPES = (1.0, 0.0)
 
 
-def search_of(
-    draft: ArmDraft,
-    config: AuditConfig,
-    target: float | None,
-) -> Sought | None:
+def search_of(draft: ArmDraft, config: AuditConfig, target: float | None) -> Sought | None:
     """The search for one arm's settings, and what it is charged; None without ``--tune``.
 
     Args:
@@ -76,16 +66,7 @@ def search_around(draft: ArmDraft, trials: int, goal: Goal) -> FromEpsilon:
         forms = _forms(draft, settings, coordinates, base)
         by_threshold = draft.spec.scales_by_threshold
         # Scores are exact and the best of all is released (0, None), until a charge changes that.
-        return Tuning(
-            trials,
-            goal,
-            settings,
-            coordinates,
-            forms,
-            0.0,
-            None,
-            by_threshold,
-        )
+        return Tuning(trials, goal, settings, coordinates, forms, 0.0, None, by_threshold)
 
     return sought
 
@@ -104,13 +85,7 @@ def _coordinates(draft: ArmDraft, settings: Mapping[str, float]) -> dict[str, Co
     coordinates: dict[str, Coordinate] = {}
     for name, search in spec.search.items():
         if name == EPOCHS:
-            coordinates[name] = _around(
-                float(draft.epochs),
-                search,
-                1.0,
-                math.inf,
-                whole=True,
-            )
+            coordinates[name] = _around(float(draft.epochs), search, 1.0, math.inf, whole=True)
         elif not (spec.scales_by_threshold and name == "max_grad_norm"):
             setting = spec.settings[name]
             high = setting.high
@@ -153,11 +128,7 @@ def _forms(
         form_settings = {**settings, **values}
         if has_noise and base is not None:
             form_settings["noise_multiplier"] = draft.spec.mechanism.calibrated(
-                form_settings,
-                draft.steps_per_epoch,
-                epochs,
-                delta=draft.delta,
-                target=base,
+                form_settings, draft.steps_per_epoch, epochs, delta=draft.delta, target=base
             )
         event = event_of(form_settings, epochs)
         # Choices are charged one by one; over a range the event must be the same at both ends.
@@ -175,14 +146,7 @@ def _forms(
     return forms
 
 
-def _around(
-    default: float,
-    search: Search,
-    low: float,
-    high: float,
-    *,
-    whole: bool,
-) -> Coordinate:
+def _around(default: float, search: Search, low: float, high: float, *, whole: bool) -> Coordinate:
     """The range or choices of one setting: multiples of its default, cut to what is admitted.
 
     Args:
@@ -200,21 +164,10 @@ def _around(
     choices = tuple(at(factor) for factor in search.choices)
     if not choices and at(search.low_factor) <= 0.0:
         choices = (default,)  # nothing is log-uniform around 0
-    return Coordinate(
-        default,
-        at(search.low_factor),
-        at(search.high_factor),
-        choices,
-        whole,
-    )
+    return Coordinate(default, at(search.low_factor), at(search.high_factor), choices, whole)
 
 
-def charged_search(
-    sought: FromEpsilon,
-    trials: int,
-    delta: float,
-    target: float | None,
-) -> Sought:
+def charged_search(sought: FromEpsilon, trials: int, delta: float, target: float | None) -> Sought:
     """A search that releases the best of K tries at a target epsilon, and what it is charged.
 
     K is random, with mean ``trials``. The charge is None of a method without noise, which has no

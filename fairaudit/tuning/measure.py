@@ -40,11 +40,7 @@ def measure(audit: Audit) -> Tuned | None:
     )
 
 
-def _default_way(
-    audit: Audit,
-    default: Plan,
-    suppressed: Callable[[Measured], Comparison],
-) -> Way:
+def _default_way(audit: Audit, default: Plan, suppressed: Callable[[Measured], Comparison]) -> Way:
     """Facts and comparisons of every arm at its default setting, under keys as ``dpsgd:default``.
 
     Args:
@@ -65,11 +61,7 @@ def _default_way(
         if measured.reference:
             names["reference"] = key_of(measured.reference, DEFAULT)
         comparisons.append(suppressed(measured.model_copy(update=names)))
-    return Way(
-        name=DEFAULT,
-        arms=tuple(arms),
-        comparisons=tuple(comparisons),
-    )
+    return Way(name=DEFAULT, arms=tuple(arms), comparisons=tuple(comparisons))
 
 
 def measure_gains(
@@ -86,23 +78,11 @@ def measure_gains(
         for arm in plan.arms:
             default = predictions(plan.beside[DEFAULT], arm.key, number, results)
             tuned = on_rows_of(default, predictions(plan, arm.key, number, results))
-            gains.append(
-                compare(
-                    shared,
-                    key_of(arm.key, DEFAULT),
-                    arm.key,
-                    default,
-                    tuned,
-                )
-            )
+            gains.append(compare(shared, key_of(arm.key, DEFAULT), arm.key, default, tuned))
     return tuple(gains)
 
 
-def _search(
-    arm: Arm,
-    plan: Plan,
-    results: Mapping[str, JobResult],
-) -> ArmSearch:
+def _search(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmSearch:
     """What was searched for one arm, at what charge, and what each seed found."""
     sought = tuning_of(arm)
     # The default setting of one ordinary training, whose noise spends all of epsilon.

@@ -44,15 +44,7 @@ class Trained(Protocol):
 Places = NDArray[np.int64]
 # (candidate's number, settings, places of fit and of validation rows among the training rows) ->
 # what the trained model predicts.
-Train = Callable[
-    [
-        int,
-        Mapping[str, float],
-        Places,
-        Places,
-    ],
-    Trained,
-]
+Train = Callable[[int, Mapping[str, float], Places, Places], Trained]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +119,7 @@ def search_ranges(config: AuditConfig, ranges: Mapping[str, Ends]) -> Tuning | N
             ends.high,
             is_log=ends.log,
         )
-    return RangeTuning(
-        config.tune,
-        config.tune_for,
-        {},
-        coordinates,
-        {},
-        0.0,
-        None,
-    )
+    return RangeTuning(config.tune, config.tune_for, {}, coordinates, {}, 0.0, None)
 
 
 def try_ranges(
@@ -159,15 +143,7 @@ def try_ranges(
     split, n_classes = prepared.encoded.split, len(prepared.dataset.classes)
     division, candidates = divide(prepared, prepared.pool), tuning_of(arm).candidates(seed)
     n, n_test = len(candidates), len(split.test)
-    test = np.full(
-        (
-            n,
-            n_test,
-            n_classes,
-        ),
-        1.0 / n_classes,
-        np.float32,
-    )
+    test = np.full((n, n_test, n_classes), 1.0 / n_classes, np.float32)
     # What each candidate predicts of the validation rows.
     beside = np.full((n, len(division.validation), n_classes), 1.0 / n_classes, np.float32)
     failed = []
@@ -181,15 +157,7 @@ def try_ranges(
             continue
         test[number], beside[number] = run.test[:n_test], run.test[n_test:]
     correct = record_correct(beside, prepared.dataset.labels[split.train[division.validation]]) == 1
-    weights, tuned = judged(
-        arm,
-        seed,
-        candidates,
-        failed,
-        correct,
-        prepared,
-        division,
-    )
+    weights, tuned = judged(arm, seed, candidates, failed, correct, prepared, division)
     arrays: dict[str, Array] = {
         "weights": weights,
         "probabilities": test,

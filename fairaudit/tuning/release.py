@@ -22,14 +22,7 @@ from fairaudit.tuning.trials import Division, divided_at, fit_task, is_right, tr
 from fairaudit.tuning.validation import VALIDATION_SHARE, validation_size, with_validation
 
 
-def best_of_tries(
-    arm: Arm,
-    method: Method,
-    task: Task,
-    prepared: SeedData,
-    *,
-    n_fit: int,
-) -> Kept:
+def best_of_tries(arm: Arm, method: Method, task: Task, prepared: SeedData, *, n_fit: int) -> Kept:
     """Train and score K candidates, one after the other, and keep the best.
 
     K is as large as it is drawn, and nobody is told how large: of a K that is known the best would
@@ -65,30 +58,11 @@ def best_of_tries(
     noise_std = charge.score.noise_multiplier * rule.sensitivity
     kept: Kept | None = None
     best = -np.inf
-    for _ in range(
-        charge.selection.draw(
-            numpy_stream(
-                0,
-                "candidates",
-                "tries",
-            )
-        )
-    ):
+    for _ in range(charge.selection.draw(numpy_stream(0, "candidates", "tries"))):
         # A seed and a number change nothing here: the draw is from the operating system.
         candidate = tuning.candidate(0, 0)
         assert candidate.form.event in charge.trainings, f"{arm.key}: a training is not charged"
-        (model,) = train(
-            method,
-            [
-                fit_task(
-                    task,
-                    arm,
-                    candidate,
-                    divided,
-                )
-            ],
-            prepared,
-        )
+        (model,) = train(method, [fit_task(task, arm, candidate, divided)], prepared)
         assert model.event in (candidate.form.event, DIVERGED), f"{arm.key} did {model.event}"
         score = released_score(rule, noise_std, model, prepared, divided)
         if kept is None or score > best:
@@ -102,22 +76,11 @@ def validation_coins(rows: int) -> NDArray[np.int64]:
 
     As coins are independent, no row's place in the division moves another's.
     """
-    return np.flatnonzero(
-        numpy_stream(
-            0,
-            "validation",
-            "release",
-        ).random(rows)
-        < VALIDATION_SHARE
-    )
+    return np.flatnonzero(numpy_stream(0, "validation", "release").random(rows) < VALIDATION_SHARE)
 
 
 def released_score(
-    rule: Score,
-    noise_std: float,
-    model: Sanitised,
-    prepared: SeedData,
-    divided: Division,
+    rule: Score, noise_std: float, model: Sanitised, prepared: SeedData, divided: Division
 ) -> float:
     """A candidate's score on the validation rows, with noise that is drawn for it alone.
 

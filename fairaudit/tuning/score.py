@@ -31,11 +31,7 @@ class Score(ABC):
         """Q, how many counts are released."""
 
     @abstractmethod
-    def rows(
-        self,
-        correct: NDArray[np.bool_],
-        groups: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
+    def rows(self, correct: NDArray[np.bool_], groups: NDArray[np.int64]) -> NDArray[np.float64]:
         """What each record adds to the counts, ``[n, Q]``, from itself alone.
 
         Args:
@@ -81,11 +77,7 @@ class Accuracy(Score):
         """One: how many records are correct."""
         return 1
 
-    def rows(
-        self,
-        correct: NDArray[np.bool_],
-        groups: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
+    def rows(self, correct: NDArray[np.bool_], groups: NDArray[np.int64]) -> NDArray[np.float64]:
         """1 for a correct record, else 0, ``[n, 1]``."""
         return correct.astype(np.float64)[:, None]
 
@@ -114,11 +106,7 @@ class WorstGroup(Score):
         """2 K: each group's correct records, then each group's records."""
         return 2 * self.n_groups
 
-    def rows(
-        self,
-        correct: NDArray[np.bool_],
-        groups: NDArray[np.int64],
-    ) -> NDArray[np.float64]:
+    def rows(self, correct: NDArray[np.bool_], groups: NDArray[np.int64]) -> NDArray[np.float64]:
         """1 in its group's count of all, and 1 in that of the correct if it is one, ``[n, 2 K]``.
 
         A record without a group adds nothing.
@@ -138,13 +126,7 @@ class WorstGroup(Score):
         return float(min(r for k, r in enumerate(ratios) if k != self.missing))
 
 
-def make_score(
-    goal: Goal,
-    *,
-    validation_rows: int,
-    n_groups: int,
-    missing: int | None,
-) -> Score:
+def make_score(goal: Goal, *, validation_rows: int, n_groups: int, missing: int | None) -> Score:
     """The score that a search maximises: the accuracy, or the smallest accuracy of a group.
 
     Args:

@@ -192,12 +192,7 @@ class Tuning(Search):
         others = sum(searched.choices) / len(searched.choices) / searched.default
         return DEFAULT_SHARE + (1.0 - DEFAULT_SHARE) * others
 
-    def guarantee(
-        self,
-        one: ArmPrivacy,
-        charge: SelectionEvent | None,
-        delta: float,
-    ) -> ArmPrivacy:
+    def guarantee(self, one: ArmPrivacy, charge: SelectionEvent | None, delta: float) -> ArmPrivacy:
         """What an arm whose settings are searched guarantees.
 
         Args:
@@ -232,13 +227,7 @@ class Tuning(Search):
             f"{shown_up(base)}; figures of a step are those of the default setting"
         )
         spent = Epsilon(pld=None, rdp=cost)
-        return one.model_copy(
-            update={
-                "reason": reason,
-                "epsilon": spent,
-                "base_epsilon": base,
-            }
-        )
+        return one.model_copy(update={"reason": reason, "epsilon": spent, "base_epsilon": base})
 
     def to_json(self) -> dict[str, object]:
         """All that its candidates and their chances follow from, JSON-ready, for a job's id."""
@@ -247,23 +236,10 @@ class Tuning(Search):
             "goal": self.goal,
             "settings": dict(self.settings),
             "coordinates": {
-                name: [
-                    c.default,
-                    c.low,
-                    c.high,
-                    list(c.choices),
-                    c.whole,
-                ]
+                name: [c.default, c.low, c.high, list(c.choices), c.whole]
                 for name, c in self.coordinates.items()
             },
-            "forms": [
-                [
-                    list(k),
-                    f.epochs,
-                    f.noise_multiplier,
-                ]
-                for k, f in self.forms.items()
-            ],
+            "forms": [[list(k), f.epochs, f.noise_multiplier] for k, f in self.forms.items()],
             "score_noise": self.score_noise,
             "selection": None
             if self.selection is None

@@ -75,11 +75,7 @@ def _costs(report: Report) -> Table:
         if len(report.data.groupings) > 1:
             method += f", by {plain(tuned.grouping)}"
         default = _at_default(report, tuned)
-        for way, comparison in zip(
-            WAYS.values(),
-            (default, tuned),
-            strict=True,
-        ):
+        for way, comparison in zip(WAYS.values(), (default, tuned), strict=True):
             if comparison is None:
                 continue
             overall, gap = comparison.overall, main_gap(comparison)
@@ -136,15 +132,7 @@ def _by_group(report: Report, tuning: Tuned) -> Table:
                 risk = gain.estimates.get(RISK)
             costs = _cost(default.get(name)), _cost(group)
             gained = _cost(gain), Quantity(risk, unknown=UNKNOWN)
-            rows.append(
-                (
-                    versus(tuned),
-                    group_name,
-                    *costs,
-                    *map(bare, accuracies),
-                    *gained,
-                )
-            )
+            rows.append((versus(tuned), group_name, *costs, *map(bare, accuracies), *gained))
     head = (
         "method",
         "group",
@@ -262,27 +250,9 @@ def _best_table(searches: list[ArmSearch]) -> Table:
             if best.at_edge:
                 edges = plain(", ".join(best.at_edge).replace("_", " "), 200)
                 notes.append(f"at the edge: {edges}")
-            rows.append(
-                (
-                    plain(search.arm),
-                    seed.seed,
-                    *values,
-                    chance,
-                    "; ".join(notes),
-                )
-            )
+            rows.append((plain(search.arm), seed.seed, *values, chance, "; ".join(notes)))
     titles = [f"#{plain(name.replace('_', ' '))}" for name in names]
-    return table(
-        (
-            "method",
-            "#seed",
-            *titles,
-            "#chance",
-            "note",
-        ),
-        rows,
-        most=_MOST_TRIED,
-    )
+    return table(("method", "#seed", *titles, "#chance", "note"), rows, most=_MOST_TRIED)
 
 
 SECTIONS = {"costs.gaps": section, "sweep": tried}

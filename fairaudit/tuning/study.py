@@ -161,13 +161,7 @@ def raised_losses(tuned: Tuned) -> Iterator[Finding]:
                 arm=gain.reference,
                 measure=RISK,
                 unit="nats",
-                numbers={
-                    "added": Interval(
-                        value=-by_loss.value,
-                        low=-most,
-                        high=-least,
-                    )
-                },
+                numbers={"added": Interval(value=-by_loss.value, low=-most, high=-least)},
             )
 
 
@@ -203,13 +197,7 @@ def edges(tuned: Tuned, arms: Mapping[str, ArmFacts]) -> Iterator[Finding]:
                     yield Finding(
                         code="at_edge",
                         arm=arm.key,
-                        numbers={
-                            "nearest": Interval(
-                                value=nearest,
-                                low=None,
-                                high=None,
-                            )
-                        },
+                        numbers={"nearest": Interval(value=nearest, low=None, high=None)},
                         reason=name,
                         advice=advice("search wider", arm, reason),
                     )

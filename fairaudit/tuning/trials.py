@@ -42,10 +42,7 @@ class Division:
 
 
 def search(
-    arm: Arm,
-    method: Method,
-    task: Task,
-    prepared: SeedData,
+    arm: Arm, method: Method, task: Task, prepared: SeedData
 ) -> tuple[dict[str, Array], dict[str, object]]:
     """Train every candidate of a seed on the fit rows, and score it on the validation rows.
 
@@ -76,13 +73,7 @@ def search(
     correct = [is_right(model, prepared, division.validation) for model in models]
     failed = [number for number, model in enumerate(models) if model.event == DIVERGED]
     weights, tuned = judged(
-        arm,
-        task.seed,
-        candidates,
-        failed,
-        np.stack(correct),
-        prepared,
-        division,
+        arm, task.seed, candidates, failed, np.stack(correct), prepared, division
     )
     event = event_to_json(arm.privacy.event) if arm.privacy.event else None
     return {"weights": weights, **arrays}, {"tuning": tuned, "event": event}
@@ -166,14 +157,7 @@ def twins(
     alone = iter(StepsAlone(method).fit_all(stepping))
     # Where clipped steps diverge, the same steps without clipping do.
     last = [None if without is None else next(alone) for without in quiet]
-    arrays |= named(
-        STEP_FACT,
-        _outcomes(
-            sanitised(last, prepared),
-            prepared,
-            division,
-        ),
-    )
+    arrays |= named(STEP_FACT, _outcomes(sanitised(last, prepared), prepared, division))
     return arrays, StepTwin.TRAINED
 
 
@@ -185,35 +169,17 @@ def divide(prepared: SeedData, pool: TrainingPool) -> Division:
     return divided_at(draw_validation(prepared.dataset, prepared.encoded.split), prepared, pool)
 
 
-def divided_at(
-    validation: NDArray[np.int64],
-    prepared: SeedData,
-    pool: TrainingPool,
-) -> Division:
+def divided_at(validation: NDArray[np.int64], prepared: SeedData, pool: TrainingPool) -> Division:
     """The training rows in two: validation rows at these places ``[m]``, ascending; others fit.
 
     ``pool``: all of the training rows.
     """
     split = prepared.encoded.split
-    fit = np.setdiff1d(
-        np.arange(len(split.train)),
-        validation,
-        assume_unique=True,
-    )
-    return Division(
-        fit,
-        validation,
-        pool.part(torch.from_numpy(fit)),
-        split.train[fit],
-    )
+    fit = np.setdiff1d(np.arange(len(split.train)), validation, assume_unique=True)
+    return Division(fit, validation, pool.part(torch.from_numpy(fit)), split.train[fit])
 
 
-def fit_task(
-    task: Task,
-    arm: Arm,
-    candidate: Candidate,
-    division: Division,
-) -> Task:
+def fit_task(task: Task, arm: Arm, candidate: Candidate, division: Division) -> Task:
     """The task that trains one candidate on the fit rows, with noise of its own.
 
     Arms that share their samples draw the same batches for the same number.
@@ -231,11 +197,7 @@ def fit_task(
     )
 
 
-def train(
-    method: Method,
-    tasks: Sequence[Task],
-    prepared: SeedData,
-) -> list[Sanitised]:
+def train(method: Method, tasks: Sequence[Task], prepared: SeedData) -> list[Sanitised]:
     """Train every candidate; one that diverged becomes a model that says the same of everybody."""
     return sanitised(method.fit_all(tasks), prepared)
 
@@ -246,11 +208,7 @@ def sanitised(models: Sequence[TrainedReplicates | None], prepared: SeedData) ->
 
 
 def score(
-    arm: Arm,
-    seed: int,
-    correct: NDArray[np.bool_],
-    prepared: SeedData,
-    division: Division,
+    arm: Arm, seed: int, correct: NDArray[np.bool_], prepared: SeedData, division: Division
 ) -> tuple[list[float], list[float]]:
     """Every candidate's score on the validation rows: the exact ones, then the released ones.
 
@@ -275,13 +233,7 @@ def score(
         return exact, exact
     # The counts of every candidate, noised at once: a row for each, from a stream of its own.
     noise = noise_stream(seed, "query", f"{arm.key}/score", n)
-    drawn = noise.fill(
-        torch.empty(
-            n,
-            rule.counts,
-            dtype=torch.float64,
-        )
-    ).numpy()
+    drawn = noise.fill(torch.empty(n, rule.counts, dtype=torch.float64)).numpy()
     released = []
     for row, noise_row in zip(correct, drawn, strict=True):
         released.append(rule.release(row, groups, tuning.score_noise, noise_row))

@@ -22,15 +22,7 @@ def with_validation(n_fit: int) -> int:
     """How many training rows leave ``n_fit`` to train on, once validation rows are taken out."""
     # Rounding of the share may move it by one.
     n = round(n_fit / (1.0 - VALIDATION_SHARE))
-    return next(
-        m
-        for m in (
-            n,
-            n + 1,
-            n - 1,
-        )
-        if m - validation_size(m) == n_fit
-    )
+    return next(m for m in (n, n + 1, n - 1) if m - validation_size(m) == n_fit)
 
 
 def validation_groups(dataset: Dataset, options: SplitOptions) -> Int64:
@@ -49,10 +41,5 @@ def draw_validation(dataset: Dataset, split: Split) -> Int64:
     """
     counts = group_counts(dataset, split.train)
     sizes = largest_remainder(validation_size(len(split.train)), counts)
-    chosen = draw_stratified(
-        dataset,
-        split.train,
-        sizes,
-        numpy_stream(split.seed, "validation"),
-    )
+    chosen = draw_stratified(dataset, split.train, sizes, numpy_stream(split.seed, "validation"))
     return np.searchsorted(split.train, chosen).astype(np.int64)

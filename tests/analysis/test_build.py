@@ -100,10 +100,7 @@ def test_only_an_established_arm_has_an_epsilon():
 
 def test_small_groups_are_suppressed_everywhere_they_are_counted():
     small = comparison()
-    small = replace(
-        small,
-        by_group=(measure("F", 0.04, n_test=7), small.by_group[1]),
-    )
+    small = replace(small, by_group=(measure("F", 0.04, n_test=7), small.by_group[1]))
     found = replace(findings(suppress_below=12), comparisons=(small,))
     report = report_of(found)
     record = report.comparisons[0]

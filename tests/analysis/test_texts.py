@@ -12,12 +12,7 @@ import re
 import pytest
 import several as made
 from documents import charts
-from second_reader import (
-    interval,
-    of_html,
-    of_markdown,
-    says,
-)
+from second_reader import interval, of_html, of_markdown, says
 from several import GROUPINGS, NAMED, PRIVATE, several
 
 from fairaudit.gate.check import check
@@ -48,10 +43,7 @@ def stored(report):
 @pytest.fixture(scope="module")
 def texts(report):
     """The same tables from two places; long ones are cut in the Markdown, not in the page."""
-    return {
-        "markdown": of_markdown(to_markdown(report)),
-        "html": of_html(to_html(report)),
-    }
+    return {"markdown": of_markdown(to_markdown(report)), "html": of_html(to_html(report))}
 
 
 WHERE = pytest.mark.parametrize("where", ["html", "markdown"])

@@ -6,12 +6,7 @@ from places import program
 from scipy import stats
 
 from fairaudit.choosing import choice
-from fairaudit.choosing.sequence import (
-    Course,
-    Number,
-    look_sizes,
-    skewed_quantile,
-)
+from fairaudit.choosing.sequence import Course, Number, look_sizes, skewed_quantile
 
 
 def number(value, seed_sd=0.01, records_sd=0.005, seeds=10, is_size=True, own_sd=1.0):

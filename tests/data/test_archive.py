@@ -98,10 +98,7 @@ BAD = {
         lambda p: save(p, x=IMAGES, z=IMAGES, label=LABEL, g=GROUP),
         "2 arrays of images: 'x', 'z'",
     ),
-    "floats": (
-        lambda p: save(p, x=IMAGES / 255, label=LABEL, g=GROUP),
-        "holds float64, not uint8",
-    ),
+    "floats": (lambda p: save(p, x=IMAGES / 255, label=LABEL, g=GROUP), "holds float64, not uint8"),
     "channels first": (
         lambda p: save(p, x=np.moveaxis(pixels(N, channels=3), -1, 1), label=LABEL, g=GROUP),
         "20 x 3 x 6 x 6 holds no images",

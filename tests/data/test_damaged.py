@@ -21,10 +21,7 @@ def broken_array(offsets, text):
 
 @pytest.mark.parametrize(
     ("offsets", "text", "said"),
-    [
-        ([0, 1, 2, 3, 4], b"a\xe0bc", "not UTF-8"),
-        ([0, 3, 1, 3, 4], b"abcd", "damaged"),
-    ],
+    [([0, 1, 2, 3, 4], b"a\xe0bc", "not UTF-8"), ([0, 3, 1, 3, 4], b"abcd", "damaged")],
 )
 def test_a_feather_file_whose_text_is_damaged_is_refused_before_it_is_followed(
     tmp_path, offsets, text, said

@@ -77,10 +77,7 @@ def test_metadata_name_images_of_the_folder_alone(tmp_path, name):
 
 
 BAD = {
-    "an empty folder": (
-        lambda root: root.mkdir(),
-        "without tables and without images",
-    ),
+    "an empty folder": (lambda root: root.mkdir(), "without tables and without images"),
     "images beside no metadata": (
         lambda root: save(IMAGES[0], root / "0.png"),
         "without tables and without images",

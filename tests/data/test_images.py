@@ -56,11 +56,7 @@ def test_a_pair_is_found_in_the_first_grouping_that_has_both(folder):
 
 
 @pytest.mark.parametrize(
-    ("pair", "hint"),
-    [
-        ("a,a", "two groups of one grouping"),
-        ("a,bb", "did you mean 'b'"),
-    ],
+    ("pair", "hint"), [("a,a", "two groups of one grouping"), ("a,bb", "did you mean 'b'")]
 )
 def test_a_pair_of_no_grouping_is_refused_before_training(folder, pair, hint):
     with pytest.raises(ConfigError, match="does not name two groups") as caught:

@@ -94,10 +94,7 @@ def test_contrast_makes_a_column_one_value_against_the_rest(load, people):
         load({**people, "town": ["abc", "x"] * 20}, contrast={"town": "abcd"})
 
 
-@pytest.mark.parametrize(
-    "values",
-    [["Train", "TEST "], [0, 1], [False, True]],
-)
+@pytest.mark.parametrize("values", [["Train", "TEST "], [0, 1], [False, True]])
 def test_a_split_column_fixes_the_sides_and_is_no_feature(load, people, values):
     dataset = load({**people, "part": values * 20}, split_column="part")
     assert dataset.split.tolist() == [0, 1] * 20

@@ -75,9 +75,7 @@ def test_noise_of_a_release_reaches_a_device_from_a_key_stream_on_the_cpu(monkey
     filled, drawn = [], []
     fill, draw = _SecureStream.fill, torch.Tensor.normal_
     monkeypatch.setattr(
-        _SecureStream,
-        "fill",
-        lambda self, row: filled.append(row.device) or fill(self, row),
+        _SecureStream, "fill", lambda self, row: filled.append(row.device) or fill(self, row)
     )
     monkeypatch.setattr(
         torch.Tensor, "normal_", lambda *given, **more: drawn.append(draw) or draw(*given, **more)

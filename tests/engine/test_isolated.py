@@ -3,13 +3,7 @@ import math
 import own_models
 import pytest
 import torch
-from oracles import (
-    assert_of_single_records,
-    output_gradient,
-    sum_weights,
-    taped,
-    taped_within,
-)
+from oracles import assert_of_single_records, output_gradient, sum_weights, taped, taped_within
 from torch import nn
 
 from fairaudit.engine import replicates as isolated_module

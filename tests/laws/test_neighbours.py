@@ -185,11 +185,7 @@ OPPOSED = {
 }
 
 
-ONE_LONG_AMONG_SHORT = {
-    **OPPOSED,
-    "batch": [record(1.0)] * 5,
-    "added": record(1000.0, group=1),
-}
+ONE_LONG_AMONG_SHORT = {**OPPOSED, "batch": [record(1.0)] * 5, "added": record(1000.0, group=1)}
 
 
 # Noised counts that give the added record's group 1 a negative weight, or a negative bound.

@@ -14,13 +14,7 @@ from torch.testing import assert_close
 
 from fairaudit.engine.isolation import Isolated, PerRecord
 from fairaudit.engine.pool import TrainingPool
-from fairaudit.engine.replicates import (
-    IsolatedNetwork,
-    check_model,
-    gradients_of,
-    stack,
-    tape_of,
-)
+from fairaudit.engine.replicates import IsolatedNetwork, check_model, gradients_of, stack, tape_of
 from fairaudit.errors import TrainingError
 
 DPSGD = FORM["dpsgd"]

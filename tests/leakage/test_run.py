@@ -238,12 +238,7 @@ def test_a_model_that_memorises_is_seen_and_a_private_one_is_below_its_ceiling(t
     frame = pd.DataFrame(draw.normal(size=(400, 120)), columns=[f"x{i}" for i in range(120)])
     frame["sex"], frame["y"] = draw.choice(["F", "M"], 400), draw.choice(["no", "yes"], 400)
     frame.to_csv(tmp_path / "t.csv", index=False)
-    options = {
-        "noise_multiplier": 8.0,
-        "epochs": 40,
-        "learning_rate": 0.5,
-        "batch_size": 50,
-    }
+    options = {"noise_multiplier": 8.0, "epochs": 40, "learning_rate": 0.5, "batch_size": 50}
     plan = planned(tmp_path / "t.csv", **options)
     found = measure_leakage(
         plan.beside["leakage"], load_dataset(plan.config), train(plan.beside["leakage"])

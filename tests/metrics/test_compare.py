@@ -9,13 +9,7 @@ from fairaudit.analysis.build_measured import disclosed
 from fairaudit.data.dataset import Grouping
 from fairaudit.data.groups import NamedPair
 from fairaudit.metrics import tables
-from fairaudit.metrics.compare import (
-    SEVERAL_SPLITS,
-    Evaluation,
-    Twin,
-    compare,
-    measure_reference,
-)
+from fairaudit.metrics.compare import SEVERAL_SPLITS, Evaluation, Twin, compare, measure_reference
 from fairaudit.metrics.intervals import MetricTable
 from fairaudit.metrics.within_model import LabelOutcome, Predictions
 

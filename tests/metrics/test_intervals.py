@@ -5,13 +5,7 @@ import pytest
 from means import record_means
 from scipy import stats
 
-from fairaudit.metrics.intervals import (
-    EvaluatedRecords,
-    absolute,
-    contrast,
-    estimate,
-    largest,
-)
+from fairaudit.metrics.intervals import EvaluatedRecords, absolute, contrast, estimate, largest
 
 # Six records, groups 0 0 0 1 1 1; two seeds that share records 0, 1 and 3.
 GROUPS = np.array([0, 0, 0, 1, 1, 1])

@@ -8,14 +8,7 @@ from fairaudit.metrics.intervals import Spread
 
 def spread_with(value, v_seed=1e-4, v_shared=1e-4, seeds=5):
     return Spread(
-        np.zeros(seeds),
-        value,
-        v_seed,
-        v_shared,
-        v_shared,
-        n_test=2000,
-        n_min=1000,
-        unit="fraction",
+        np.zeros(seeds), value, v_seed, v_shared, v_shared, n_test=2000, n_min=1000, unit="fraction"
     )
 
 

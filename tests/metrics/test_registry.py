@@ -95,12 +95,7 @@ def people(rows=2000):
 def scored(tmp_path, y_pred, baseline=None, label="paid", **options):
     path = tmp_path / "scores.parquet"
     people().to_parquet(path, index=False)
-    given = {
-        "data": path,
-        "label": label,
-        "group": ["sex"],
-        "out": tmp_path / y_pred,
-    }
+    given = {"data": path, "label": label, "group": ["sex"], "out": tmp_path / y_pred}
     config = resolve_config({**given, "format": ["json", "md", "html"], **options}).config
     return score(ScoreConfig(config, y_pred, baseline)), config
 

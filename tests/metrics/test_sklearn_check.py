@@ -27,10 +27,7 @@ def test_perfectly_separated_classes_give_no_warning():
 def test_one_class_in_training_predicts_that_class():
     x, y = separable()
     found = logistic_baseline(x, np.zeros_like(y), x, y, 2)
-    assert found == {
-        "accuracy": float((y == 0).mean()),
-        "train_rows": len(y),
-    }
+    assert found == {"accuracy": float((y == 0).mean()), "train_rows": len(y)}
 
 
 def test_images_are_read_as_rows_of_pixels():

@@ -23,12 +23,7 @@ from fairaudit.privacy.accounting import (
     epsilon,
     joint,
 )
-from fairaudit.privacy.events import (
-    Gaussian,
-    NoisyRelease,
-    SampledGaussian,
-    event_to_json,
-)
+from fairaudit.privacy.events import Gaussian, NoisyRelease, SampledGaussian, event_to_json
 
 RDP_TOLERANCE, PLD_TOLERANCE = 2e-3, 5e-3
 ADULT, DUTCH, MNIST, CELEBA = (92, 1840), (189, 3780), (214, 12840), (636, 19080)

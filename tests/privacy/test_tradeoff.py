@@ -12,11 +12,7 @@ from scipy.stats import norm
 from fairaudit.privacy.accounting import PrivacyCurve
 from fairaudit.privacy.events import Gaussian, NoisyRelease, SampledGaussian
 from fairaudit.privacy.selection import Selection, SelectionEvent
-from fairaudit.privacy.tradeoff import (
-    FALSE_POSITIVE_RATES,
-    attack_rates,
-    of_curve,
-)
+from fairaudit.privacy.tradeoff import FALSE_POSITIVE_RATES, attack_rates, of_curve
 
 
 def sampled(steps_per_epoch, steps, sigma):

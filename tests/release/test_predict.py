@@ -274,10 +274,7 @@ HUGE_SHAPE = len(HEADER).to_bytes(8, "little") + HEADER
 
 @pytest.mark.parametrize(
     "content",
-    [
-        (2**60).to_bytes(8, "little") + b"{}",
-        HUGE_SHAPE,
-    ],
+    [(2**60).to_bytes(8, "little") + b"{}", HUGE_SHAPE],
     ids=["endless-header", "huge-shape"],
 )
 def test_hostile_safetensors_are_refused_and_take_no_memory(made, content):
@@ -373,11 +370,7 @@ def test_images_are_predicted_as_they_were_evaluated(model, made, tmp_path):
     )
     np.savez(tmp_path / "images.npz", x=pixels, y=labels, sex=rng.integers(0, 2, 80))
     folder, _, trained = made(
-        data=tmp_path / "images.npz",
-        label="y",
-        columns=None,
-        model=model,
-        batch_size=20,
+        data=tmp_path / "images.npz", label="y", columns=None, model=model, batch_size=20
     )
     found = load_model(folder).predict_file(tmp_path / "images.npz").probabilities
     assert np.abs(found[trained.test] - trained.probabilities).max() <= 1e-6

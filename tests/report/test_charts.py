@@ -30,9 +30,7 @@ def chart(report, name):
     return next(c for c in charts(report) if c.name == name)
 
 
-REPORTS = [
-    *(lambda: built(), sweep, many_groups, hostile_report),
-]
+REPORTS = [*(lambda: built(), sweep, many_groups, hostile_report)]
 
 
 @pytest.mark.parametrize("make", REPORTS)

@@ -340,9 +340,7 @@ def beside_matched(matched):
         arm("dpsgd-matched", source="global-adapt", settings=BY_RULE),
     )
     return audited(
-        comparison("global-adapt", (0.061, 0.012)),
-        comparison("dpsgd-matched", matched),
-        arms=arms,
+        comparison("global-adapt", (0.061, 0.012)), comparison("dpsgd-matched", matched), arms=arms
     )
 
 

@@ -6,12 +6,7 @@ from places import ROOT
 from several import several
 
 from fairaudit.cli.lines import result_lines
-from fairaudit.report.document import (
-    Quantity,
-    Section,
-    Text,
-    table,
-)
+from fairaudit.report.document import Quantity, Section, Text, table
 from fairaudit.report.numbers import POINTS
 from fairaudit.report.render.html import to_html
 from fairaudit.report.render.markdown import to_markdown

@@ -1,13 +1,6 @@
 from changed import replace
 from golden import assert_golden
-from handmade import (
-    arm,
-    built,
-    comparison,
-    estimate,
-    findings,
-    gap,
-)
+from handmade import arm, built, comparison, estimate, findings, gap
 from reports import report_of
 
 from fairaudit.report.render.markdown import to_markdown
@@ -37,11 +30,7 @@ def test_long_tables_are_cut_and_say_so_but_the_main_tables_are_whole():
 def test_where_no_two_groups_can_be_compared_no_pair_and_no_sign_is_named():
     """As three groups of one test row each leave it."""
     nothing = estimate(None, reason="fewer than two groups are large enough")
-    kept = {
-        "direction": "",
-        "minimum_detectable": None,
-        "reason": nothing.reason,
-    }
+    kept = {"direction": "", "minimum_detectable": None, "reason": nothing.reason}
     none = gap(
         "", "", 0.0, kind="max", signed=nothing, absolute=nothing, simultaneous=nothing, **kept
     )

@@ -143,9 +143,7 @@ def job_result(job_id, *, sklearn_baseline=None, groups=2):
         "seconds": 1.5,
     }
     if sklearn_baseline is not None:
-        facts["sklearn_baseline"] = {
-            "accuracy": sklearn_baseline,
-        }
+        facts["sklearn_baseline"] = {"accuracy": sklearn_baseline}
     arrays = {
         "test_rows": rows,
         "probabilities": right[None],
@@ -203,15 +201,7 @@ def measure(group, cost, *, n_test=382, gated=True, reason=""):
     )
 
 
-def gap(
-    a,
-    b,
-    value,
-    half=0.017123456,
-    *,
-    metric="privacy_cost",
-    **kept,
-):
+def gap(a, b, value, half=0.017123456, *, metric="privacy_cost", **kept):
     signed = estimate(value, half)
     low, high = abs(value) - half, abs(value) + half
     size = replace(estimate(abs(value), half), low=max(low, 0.0), high=high)
@@ -233,12 +223,7 @@ def gap(
 
 
 def comparison(
-    key="global-adapt",
-    costs=(0.041, 0.012),
-    *,
-    names=GROUPS,
-    half=0.017123456,
-    reference="sgd",
+    key="global-adapt", costs=(0.041, 0.012), *, names=GROUPS, half=0.017123456, reference="sgd"
 ):
     first, last = names[0], names[-1]
     gaps = [gap(first, last, costs[0] - costs[-1], half)]

@@ -148,9 +148,7 @@ def several():
     arms = [arm("sgd", reference=None)]
     for key in PRIVATE:
         claim = privacy(
-            pld=epsilon(key),
-            rdp=epsilon(key) + 0.5,
-            target_epsilon=float(key.partition("@")[2]),
+            pld=epsilon(key), rdp=epsilon(key) + 0.5, target_epsilon=float(key.partition("@")[2])
         )
         arms.append(arm(key, privacy=claim))
     made = plan(settled.config, tuple(arms))

@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairaudit.tuning.score import (
-    Score,
-    WorstGroup,
-    make_score,
-    score_sensitivity,
-)
+from fairaudit.tuning.score import Score, WorstGroup, make_score, score_sensitivity
 
 GOALS = ("accuracy", "worst-group")
 RECORDS = st.lists(st.tuples(st.booleans(), st.integers(0, 3)), min_size=1, max_size=40)

@@ -125,10 +125,7 @@ def test_costs_of_the_default_way_are_those_of_its_own_trainings(tuned, arm):
     assert found.reference == "sgd:default"
     values = [g.estimates["privacy_cost"].value for g in (*found.by_group, found.overall)]
     assert values == pytest.approx(cost.tolist(), abs=1e-6)
-    shown = re.search(
-        rf"\| {arm} \| default \|.*",
-        to_markdown(report),
-    )
+    shown = re.search(rf"\| {arm} \| default \|.*", to_markdown(report))
     assert f"{100 * cost[2]:.1f} [" in shown[0].replace("-0.0", "0.0")
 
 

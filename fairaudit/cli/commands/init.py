@@ -27,13 +27,7 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Write over an existing file.")] = False,
 ) -> None:
     """Write a columns.toml to start from, with what is in the data."""
-    resolved = resolve_config(
-        {
-            "data": data,
-            "group": group,
-            "label": label,
-        }
-    )
+    resolved = resolve_config({"data": data, "group": group, "label": label})
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.cli.config_template import columns_file, write_template
     from fairaudit.cli.console import Screen

@@ -11,8 +11,7 @@ from fairaudit.config.value_sources import resolve_config
 
 def inspect(
     data: Annotated[
-        str,
-        typer.Argument(help="Table or images to look at; a file or a folder.", metavar="DATA"),
+        str, typer.Argument(help="Table or images to look at; a file or a folder.", metavar="DATA")
     ],
     group: Groups = None,
     label: Label = None,
@@ -26,13 +25,7 @@ def inspect(
     """Show what is in a table or a folder of images and what `run` would do."""
     outcomes = {"positive": positive, "favourable": favourable}
     resolved = resolve_config(
-        {
-            "data": data,
-            "group": group,
-            "label": label,
-            **outcomes,
-            "resize": resize,
-        }
+        {"data": data, "group": group, "label": label, **outcomes, "resize": resize}
     )
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.cli.console import Screen

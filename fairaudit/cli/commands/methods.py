@@ -34,14 +34,7 @@ def methods(
         # "numbers" says in words what each setting is.
         content = {
             name: {
-                **asdict(
-                    replace(
-                        spec,
-                        settings={},
-                        variants=(),
-                        conversions={},
-                    )
-                ),
+                **asdict(replace(spec, settings={}, variants=(), conversions={})),
                 "guarantee": guarantee_of(spec),
                 "settings": list(spec.settings),
                 "variants": [

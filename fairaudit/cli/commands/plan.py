@@ -37,11 +37,7 @@ def plan(given: Given) -> None:
     splitting = twin_seconds(prepared.plan, cores)
     print_stdout(
         plan_lines(
-            prepared.plan,
-            seconds=seconds,
-            cores=cores,
-            reading=reading,
-            splitting=splitting,
+            prepared.plan, seconds=seconds, cores=cores, reading=reading, splitting=splitting
         )
     )
     print_stdout([out_line(resolved.config.out)])

@@ -44,20 +44,12 @@ def run(given: Given) -> None:
     splitting = twin_seconds(prepared.plan, cores)
     screen.lines(
         plan_lines(
-            prepared.plan,
-            seconds=seconds,
-            cores=cores,
-            reading=reading,
-            splitting=splitting,
+            prepared.plan, seconds=seconds, cores=cores, reading=reading, splitting=splitting
         )
     )
     screen.lines(rule_lines(prepared.rules))
     try:
-        report = carry_out(
-            prepared,
-            screen.listen,
-            command=["fairaudit", *sys.argv[1:]],
-        )
+        report = carry_out(prepared, screen.listen, command=["fairaudit", *sys.argv[1:]])
     finally:
         screen.stop()
     screen.lines(result_lines(report))

@@ -40,12 +40,7 @@ def score(
         typer.Option(help="A synthetic table, to be measured against --data.", metavar="FILE"),
     ] = None,
     real: Annotated[
-        str | None,
-        typer.Option(
-            "--data",
-            help="The real table of --synthetic.",
-            metavar="FILE",
-        ),
+        str | None, typer.Option("--data", help="The real table of --synthetic.", metavar="FILE")
     ] = None,
     baseline_pred: Annotated[
         str | None, typer.Option(help="The same of what to compare with.", metavar="COL")

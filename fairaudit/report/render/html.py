@@ -65,12 +65,7 @@ def page(whole: doc.Document) -> str:
     for chart in whole.charts:
         for number, panel in enumerate(chart.panels):
             specs[f"{chart.name}-{number}"] = page_spec(chart, panel)
-    text = json.dumps(
-        specs,
-        allow_nan=False,
-        sort_keys=True,
-        separators=(",", ":"),
-    )
+    text = json.dumps(specs, allow_nan=False, sort_keys=True, separators=(",", ":"))
     # No name in it can end the script that holds it.
     text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return environment.get_template("report.html.j2").render(
@@ -126,13 +121,7 @@ def _figure(chart: Chart) -> Markup:
     return Markup(
         '<figure id="{}" aria-label="{}">\n<p class="legend">{}</p>\n'
         '<div class="panels">\n{}</div>\n<figcaption>{}</figcaption>\n</figure>'
-    ).format(
-        chart.name,
-        visible(chart.title),
-        legend,
-        panels,
-        visible(chart.reading),
-    )
+    ).format(chart.name, visible(chart.title), legend, panels, visible(chart.reading))
 
 
 def _table(block: doc.Table) -> Markup:

@@ -44,11 +44,7 @@ def gates_to_junit(report: Report, inconclusive: JsonValue) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(suites, encoding="unicode") + "\n"
 
 
-def _case(
-    suite: Element,
-    gate: GateRecord,
-    element_of: Mapping[str, str],
-) -> str:
+def _case(suite: Element, gate: GateRecord, element_of: Mapping[str, str]) -> str:
     """Add the test case of a rule to the suite.
 
     Args:
@@ -60,11 +56,7 @@ def _case(
         That element, so that it can be counted; "" where the rule passes.
     """
     case = SubElement(
-        suite,
-        "testcase",
-        name=plain(gate.rule, _LONGEST),
-        classname="fairaudit.gate",
-        time="0",
+        suite, "testcase", name=plain(gate.rule, _LONGEST), classname="fairaudit.gate", time="0"
     )
     element = element_of.get(gate.outcome, "")
     if element:

@@ -4,16 +4,7 @@ What a report is read for.
 """
 
 from fairaudit.report.cost_charts import cost_chart
-from fairaudit.report.document import (
-    Block,
-    Cell,
-    Quantity,
-    Section,
-    Text,
-    bare,
-    figures,
-    table,
-)
+from fairaudit.report.document import Block, Cell, Quantity, Section, Text, bare, figures, table
 from fairaudit.report.main_gap import (
     all_costs,
     cost_title,
@@ -82,24 +73,10 @@ def gaps(report: Report) -> Section | None:
                 shown.append(largest)
             rows += [_row(report, comparison, gap) for gap in shown]
     head = ("method", "of", "between", "#gap", "#found 4 times in 5 from", "reading")
-    return Section(
-        "gaps",
-        "Gaps between groups",
-        (
-            table(
-                head,
-                rows,
-                most=_MOST_GAPS,
-            ),
-        ),
-    )
+    return Section("gaps", "Gaps between groups", (table(head, rows, most=_MOST_GAPS),))
 
 
-def _row(
-    report: Report,
-    comparison: Comparison,
-    gap: Gap,
-) -> tuple[Cell, ...]:
+def _row(report: Report, comparison: Comparison, gap: Gap) -> tuple[Cell, ...]:
     """A row of the table of gaps: method, measure, groups, size, what is detectable, reading."""
     scale = scale_of(gap.metric)
     verdict = plain(reading(gap, direction(comparison, gap)), 80) or UNKNOWN

@@ -23,14 +23,7 @@ def section(report: Report) -> Section | None:
         counts = [f"{outcomes[o]} {o}" for o in ("fail", "inconclusive", "pass") if outcomes[o]]
         summary = ", ".join(counts) or plain(gate.reason, 200)
         badge = (Badge(gate.outcome, gate.outcome),)
-        rules.append(
-            (
-                badge,
-                plain(gate.rule, 200),
-                plain(gate.words, 300),
-                summary,
-            )
-        )
+        rules.append((badge, plain(gate.rule, 200), plain(gate.words, 300), summary))
         for target in gate.targets:
             if target.outcome == "pass":
                 continue
@@ -56,18 +49,7 @@ def section(report: Report) -> Section | None:
     if report.verdict is not None:
         verdict = Badge(report.verdict, report.verdict.upper())
         blocks.append(Text(("Verdict: ", verdict, ".")))
-    blocks += [
-        table(
-            (
-                "outcome",
-                "rule",
-                "in words",
-                "found",
-            ),
-            rules,
-            most=20,
-        )
-    ]
+    blocks += [table(("outcome", "rule", "in words", "found"), rules, most=20)]
     if open_targets:
         note = "What does not pass. The shared interval holds for all numbers of a rule together."
         head = (

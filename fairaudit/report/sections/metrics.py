@@ -60,27 +60,9 @@ def _by_group(report: Report, metrics: list[str]) -> Table:
         values = [Quantity(group.estimates.get(metric)) for metric in metrics]
         name = report.name_of(comparison.grouping, group.group)
         note = plain(comparison.note_on(group), 60)
-        rows.append(
-            (
-                plain(comparison.arm),
-                name,
-                group.n_test,
-                *values,
-                note,
-            )
-        )
+        rows.append((plain(comparison.arm), name, group.n_test, *values, note))
     titles = [f"#{METRICS[metric].title}" for metric in metrics]
-    return table(
-        (
-            "method",
-            "group",
-            "#test rows",
-            *titles,
-            "note",
-        ),
-        rows,
-        most=_MOST_ROWS,
-    )
+    return table(("method", "group", "#test rows", *titles, "note"), rows, most=_MOST_ROWS)
 
 
 def _largest_gaps(report: Report, metrics: list[str]) -> Table:
@@ -117,13 +99,7 @@ def within(report: Report) -> Section | None:
     for comparison, group in every_group(report.costs):
         if group.estimates:
             name = report.name_of(comparison.grouping, group.group)
-            rows.append(
-                (
-                    versus(comparison),
-                    name,
-                    *(change_text(group, m) for m in metrics),
-                )
-            )
+            rows.append((versus(comparison), name, *(change_text(group, m) for m in metrics)))
     titles = [f"#{METRICS[name].title}" for name in metrics]
     blocks: list[Block] = [
         Text(("Before → after, on test rows. ", *_selected(report))),

@@ -33,18 +33,7 @@ def section(report: Report) -> Section | None:
     if report.config["twins"].value == "auto":
         intro = f"{TOLD} {WHERE_DETECTED}"
     head = ["method", "of", "cost (unit)", "#step", "#clipping", "#noise"]
-    return Section(
-        "parts",
-        "Step, clipping or noise",
-        (
-            Text(intro),
-            table(
-                head,
-                rows,
-                most=24,
-            ),
-        ),
-    )
+    return Section("parts", "Step, clipping or noise", (Text(intro), table(head, rows, most=24)))
 
 
 def _measures(report: Report, comparison: Comparison) -> list[str]:

@@ -19,19 +19,9 @@ def section(report: Report) -> Section | None:
             values = " ± ".join(map(short, reading.values))
             # Only a mean and its standard error are written as 1 ± 2; else each value has its name.
             if reading.columns != ("mean", "standard error"):
-                named = zip(
-                    reading.columns,
-                    map(short, reading.values),
-                    strict=True,
-                )
+                named = zip(reading.columns, map(short, reading.values), strict=True)
                 values = ", ".join(f"{plain(name)} {value}".strip() for name, value in named)
-            rows.append(
-                (
-                    plain(arm.key),
-                    plain(reading.meaning, 120),
-                    values,
-                )
-            )
+            rows.append((plain(arm.key), plain(reading.meaning, 120), values))
     if not rows:
         return None
     blocks: tuple[Block, ...] = (

@@ -26,19 +26,10 @@ def section(report: Report) -> Section | None:
             blocks += bullets(list(_lines(report, findings)))
     if not blocks:
         return None
-    return Section(
-        "summary",
-        "Summary",
-        tuple(blocks),
-        (Text("Summary"), *blocks),
-    )
+    return Section("summary", "Summary", tuple(blocks), (Text("Summary"), *blocks))
 
 
-def _heading(
-    report: Report,
-    arm: ArmFacts,
-    findings: list[Finding],
-) -> Words:
+def _heading(report: Report, arm: ArmFacts, findings: list[Finding]) -> Words:
     """The first line of a method: its title, a badge if it is unhealthy, verdict and its rules."""
     words: list[Inline] = [Strong(_title(report, arm))]
     if any(finding.question == "works" for finding in findings):  # all of them say that it does not

@@ -26,30 +26,11 @@ def section(report: Report) -> Section | None:
         if sweep.reference != REFERENCE:
             method += f" against {plain(sweep.reference)}"
         sizes = [Quantity(point.gap, POINTS, UNKNOWN) for point in points]
-        gaps.setdefault(targets, []).append(
-            (
-                method,
-                f"gap by {grouping}",
-                *sizes,
-            )
-        )
+        gaps.setdefault(targets, []).append((method, f"gap by {grouping}", *sizes))
         for group in points[0].cost:
-            paid = [
-                Quantity(
-                    point.cost.get(group),
-                    POINTS,
-                    UNKNOWN,
-                )
-                for point in points
-            ]
+            paid = [Quantity(point.cost.get(group), POINTS, UNKNOWN) for point in points]
             name = f"{grouping} = {plain(group)}"
-            costs.setdefault(targets, []).append(
-                (
-                    method,
-                    name,
-                    *paid,
-                )
-            )
+            costs.setdefault(targets, []).append((method, name, *paid))
         for point in sweep.points:
             delta = report.privacy[point.arm].delta
             if delta is not None:
@@ -60,14 +41,6 @@ def section(report: Report) -> Section | None:
     for targets, of_gaps in gaps.items():
         titles = [f"#ε ≤ {target:g}" for target in targets[:_MOST_EPSILONS]]
         blocks.append(
-            table(
-                (
-                    "method",
-                    "group",
-                    *titles,
-                ),
-                of_gaps + costs[targets],
-                most=_MOST_ROWS,
-            )
+            table(("method", "group", *titles), of_gaps + costs[targets], most=_MOST_ROWS)
         )
     return Section("sweep", "Cost over epsilon", tuple(blocks))

@@ -25,11 +25,7 @@ def section(report: Report) -> Section | None:
     # In the plan's order, which the keys of a stored report no longer have.
     keys = [arm.key for arm in report.arms if arm.key in decomposition.arms]
     causes = {key: decomposition.arms[key] for key in keys}
-    blocks = [
-        *_parts(causes),
-        *_claims(decomposition),
-        *_bounds(causes),
-    ]
+    blocks = [*_parts(causes), *_claims(decomposition), *_bounds(causes)]
     return Section("why", "Why: what a step does to each group", tuple(blocks))
 
 
@@ -43,14 +39,7 @@ def _parts(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
         for group in of_arm.groups:
             parts = [Quantity(group.parts[part], THOUSANDTHS) for part in STEP_PARTS]
             statistics = [bare(group.statistics[name].value, READINGS) for name in _STATISTICS]
-            rows.append(
-                (
-                    plain(arm),
-                    plain(group.group),
-                    *parts,
-                    *statistics,
-                )
-            )
+            rows.append((plain(arm), plain(group.group), *parts, *statistics))
     if rows:
         yield Text(
             "Loss that a step adds, in thousandths of a nat, with intervals over seeds; the other "
@@ -69,17 +58,7 @@ def _claims(decomposition: Decomposition) -> Iterator[Block]:
         rows.append((statement, source, claim.expected, value, claim.verdict))
     if rows:
         yield Text("The papers' claims in this file; intervals hold for all of them together.")
-        yield table(
-            (
-                "claim",
-                "source",
-                "expected",
-                "#found",
-                "verdict",
-            ),
-            rows,
-            most=10,
-        )
+        yield table(("claim", "source", "expected", "#found", "verdict"), rows, most=10)
 
 
 def _bounds(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
@@ -95,29 +74,11 @@ def _bounds(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
                 shares.append(UNKNOWN if share is None else f"{100 * share:.0f} %")
             between = f"{plain(bound.a)} minus {plain(bound.b)}"
             size, truth = bare(bound.bound, THOUSANDTHS), bare(bound.truth, THOUSANDTHS)
-            rows.append(
-                (
-                    plain(arm),
-                    plain(bound.name),
-                    between,
-                    size,
-                    truth,
-                    *shares,
-                )
-            )
+            rows.append((plain(arm), plain(bound.name), between, size, truth, *shares))
     if rows:
         yield Text(
             "Lower bounds on what a step costs one group more than another, for convex losses and "
             "steps of at most 1 / the largest eigenvalue of a Hessian, which is not checked."
         )
         titles = ("#bound", "#truth", "#positive", "#of the truth's sign")
-        yield table(
-            (
-                "method",
-                "bound",
-                "of",
-                *titles,
-            ),
-            rows,
-            most=8,
-        )
+        yield table(("method", "bound", "of", *titles), rows, most=8)
