@@ -19,12 +19,12 @@ from fairaudit.data.encode import encode
 from fairaudit.data.public import PoolEncoder
 from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
+from fairaudit.diagnostics import perturbation, votes
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods.base import Method, PublicPool, Task
 from fairaudit.methods.minimiser import OutputPerturbation
 from fairaudit.methods.teachers import PateHard, PateSoft
 from fairaudit.models.zoo import make_model
-from fairaudit.papers import perturbation, votes
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.streams import seed_of
 

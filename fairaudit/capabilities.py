@@ -32,7 +32,7 @@ class Capability:
             after an audit of that arm, of whichever fits where arm is ""; "" for nothing.
         presets: A tuple of :class:`fairaudit.config.presets.Preset`.
         methods: A tuple of :class:`fairaudit.methods.spec.MethodSpec`.
-        additions: Method name -> :class:`fairaudit.methods.spec.MethodAddition`.
+        variants: Method name -> a tuple of :class:`fairaudit.methods.spec.Variant`.
         outside: ``(options) -> Iterator[MethodSpec]``, of code that options name. Such a method
             names its capability, which has the four parts that follow.
         arms: ``(options, targets, reference) -> Iterator[Arm]`` of these methods.
@@ -40,10 +40,7 @@ class Capability:
         train: ``(plan, job, arm, prepared) -> (arrays, facts)`` of a job.
         privacy: ``(arm, plan, results) -> ArmPrivacy``, what is known when it has trained.
         limitations: ``(plan) -> Iterator[(code, text)]``, of what is not known.
-        checkpoint_series: ``(steps by replicate) -> {name: [R, ...]}``, kept beside the core's.
-        causes: ``(readings, groups, pair) -> BoundRecords`` of one arm.
         knob: ``(its comparisons) -> Knob | None``, what to change of such an arm.
-        claims: ``(plan, readings, groups, worst_off, published) -> SignClaims``.
         findings: ``(report) -> Findings`` without their sentences, beside the core's.
         phrases: Code of such a finding -> :class:`fairaudit.report.phrases.Phrase`.
         refuse: ``(config) -> None``, raises where other options do not go with its own.
@@ -71,17 +68,14 @@ class Capability:
     next_command: str = ""
     presets: str = ""
     methods: str = ""
-    additions: str = ""
+    variants: str = ""
     outside: str = ""
     arms: str = ""
     identity: str = ""
     train: str = ""
     privacy: str = ""
     limitations: str = ""
-    checkpoint_series: str = ""
-    causes: str = ""
     knob: str = ""
-    claims: str = ""
     findings: str = ""
     phrases: str = ""
     refuse: str = ""

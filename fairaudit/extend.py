@@ -1,7 +1,7 @@
 """The public names for a method of one's own, and for what a capability adds.
 
 A method: what it is, its settings, its rule and its objective. A capability: presets, methods, and
-published forms and readings of other methods.
+published forms of other methods.
 
 Importing this module does not import torch, and a method's file need not either:
 ``docs/extending.md``.
@@ -23,7 +23,7 @@ from fairaudit.methods.defaults import (
     Setting,
 )
 from fairaudit.methods.gradient import GradientMethod
-from fairaudit.methods.spec import Conversion, Guarantee, MethodAddition, MethodSpec, Need, Variant
+from fairaudit.methods.spec import Conversion, Guarantee, MethodSpec, Need, Variant
 
 __all__ = [
     "COUNT_NOISE_MULTIPLIER",
@@ -38,7 +38,6 @@ __all__ = [
     "GradientMethod",
     "Guarantee",
     "Method",
-    "MethodAddition",
     "MethodSpec",
     "Need",
     "NoClip",

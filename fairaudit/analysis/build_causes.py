@@ -2,16 +2,22 @@
 
 A *part* is what one component of a training step (direction, magnitude, noise) adds to a group's
 loss, in nats a step; a *bound* is a published lower bound on how much more one group pays; a
-*claim* is a statement of a paper that a capability holds against this audit's numbers.
+*claim* is a statement of a paper that is held against this audit's numbers (``sign_claims``).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.analysis.arm_readings import ArmReadings, arm_readings, over_seeds
-from fairaudit.capabilities import added
+from fairaudit.analysis.arm_readings import (
+    ArmReadings,
+    arm_readings,
+    known_mean,
+    nan_mean,
+    over_seeds,
+)
+from fairaudit.analysis.sign_claims import claims
 from fairaudit.config.presets import find_preset
 from fairaudit.data.dataset import Dataset
 from fairaudit.methods.catalog import REFERENCE
@@ -22,7 +28,6 @@ from fairaudit.report.decomposition import (
     BoundRecord,
     Decomposition,
     GroupCauses,
-    SignClaim,
 )
 from fairaudit.report.main_gap import detected_pair
 from fairaudit.results.estimates import Comparison
@@ -38,6 +43,13 @@ GROUP_STATISTICS = (
     "mean_closeness",
     "hessian_trace",
 )
+
+# Name of the bound's series -> (series of the quantity that it bounds, its name, its source).
+BOUNDS: Mapping[str, tuple[str, str, str]] = {
+    "bound_direction": ("r_direction", "Prop. 3", "Esipova et al. 2023, Prop. 3"),
+    "bound_clip": ("r_clip", "Thm 3", "Tran et al. 2021, Thm 3 with Lemma 2 corrected"),
+}
+
 
 _NO_TERMS = (
     "no checkpoint: it does not train by steps, its steps are not sums over the expected batch, "
@@ -81,11 +93,11 @@ def decomposition(
             split[arm.key] = readings
         pair = published or worst_off.get(arm.key)
         arms[arm.key] = arm_causes(readings, names, hidden, pair)
-    sign_claims: list[SignClaim] = []
-    for claims in added("claims"):
-        sign_claims += claims(plan, split, names, worst_off, published)
     return Decomposition(
-        steps=steps, optimizer=plan.config.optimizer, arms=arms, claims=tuple(sign_claims)
+        steps=steps,
+        optimizer=plan.config.optimizer,
+        arms=arms,
+        claims=claims(plan, split, names, worst_off, published),
     )
 
 
@@ -106,10 +118,9 @@ def arm_causes(
     """
     if not readings.has_terms:
         return ArmCauses(reason="no record is clipped and no noise is added: every part is zero")
-    bounds: list[BoundRecord] = []
+    bounds: tuple[BoundRecord, ...] = ()
     if pair is not None:
-        for causes in added("causes"):
-            bounds += causes(readings, names, pair)
+        bounds = tuple(bounds_of_arm(readings, names, pair))
     groups = []
     for place, name in enumerate(names):
         if name not in hidden:
@@ -120,4 +131,39 @@ def arm_causes(
             for statistic in GROUP_STATISTICS:
                 statistics[statistic] = over_seeds(readings.averaged(statistic)[:, place])
             groups.append(GroupCauses(group=name, parts=parts, statistics=statistics))
-    return ArmCauses(reason="", groups=tuple(groups), bounds=tuple(bounds))
+    return ArmCauses(reason="", groups=tuple(groups), bounds=bounds)
+
+
+def bounds_of_arm(
+    readings: ArmReadings, names: Sequence[str], pair: tuple[str, str]
+) -> Iterator[BoundRecord]:
+    """Each bound on how much more the first group of a pair pays for one step than the second.
+
+    The truth beside it is what the diagnostics measure of the same quantity at the same step.
+    A record holds means over seeds and checkpoints of the bound and of the truth; ``agreement``,
+    the share of checkpoints at which both have the same sign; and ``positive``, the share at which
+    the bound is above 0.
+
+    Args:
+        readings: The arm's series over S seeds, T checkpoints and K groups: bounds
+            ``[S, T, K, K]``, what they bound ``[S, T, K]``; NaN is unknown.
+        names: Names of the K groups.
+        pair: Names of two of them.
+    """
+    a, b = map(names.index, pair)
+    for bound, (quantity, name, source) in BOUNDS.items():
+        values = readings.values[bound][:, :, a, b]
+        truth = readings.values[quantity][:, :, a] - readings.values[quantity][:, :, b]
+        defined = np.isfinite(values) & np.isfinite(truth)
+        alike = np.where(defined, np.sign(values) == np.sign(truth), np.nan)
+        positive = np.where(np.isfinite(values), values > 0, np.nan)
+        yield BoundRecord(
+            name=name,
+            source=source,
+            a=pair[0],
+            b=pair[1],
+            bound=known_mean(values),
+            truth=known_mean(truth),
+            agreement=known_mean(alike),
+            positive=over_seeds(nan_mean(positive.T), is_share=True),
+        )

@@ -13,13 +13,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from fairaudit.capabilities import added
 from fairaudit.diagnostics.checkpoints import Moments, StepReader, poisson_batch
+from fairaudit.diagnostics.clipping_bounds import lower_bounds
 from fairaudit.diagnostics.curvature import quadratic_forms, traces, traces_of_records
 from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
 from fairaudit.diagnostics.observers import cosine
@@ -77,14 +76,6 @@ def _stacked(readings: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
     return {name: torch.stack(values).double() for name, values in series.items()}
 
 
-class StepTerms(NamedTuple):
-    """What the terms of one replicate's step were computed from, as capabilities read it, too."""
-
-    batches: Batches
-    means: Means
-    sampling: Sampling
-
-
 class CauseReading:
     """The readings of one training, one checkpoint at a time.
 
@@ -123,11 +114,7 @@ class CauseReading:
         series = _stacked(of_replicates)
         if self.is_plain(checkpoint):
             return series
-        terms, steps = self._terms(checkpoint, landscapes, series["hessian_trace"])
-        series |= terms
-        for read_more in added("checkpoint_series"):
-            series |= read_more(steps)
-        return series
+        return series | self._terms(checkpoint, landscapes, series["hessian_trace"])
 
     def is_plain(self, checkpoint: Checkpoint) -> bool:
         """Whether nothing is clipped or noised, as in the reference: then every term is zero."""
@@ -135,8 +122,8 @@ class CauseReading:
 
     def _terms(
         self, checkpoint: Checkpoint, landscapes: list[Landscape], trace: Tensor
-    ) -> tuple[dict[str, Tensor], list[StepTerms]]:
-        """The terms of one step, and what they were computed from.
+    ) -> dict[str, Tensor]:
+        """The terms of one step and the bounds on them, name -> [R, ...].
 
         Two sets of Poisson batches are drawn, each from a random stream of its own: a pilot, which
         says how many batches are needed and what a typical shrinkage is, and the batches over which
@@ -146,9 +133,6 @@ class CauseReading:
             checkpoint: The step.
             landscapes: The loss around the parameters, one of each replicate.
             trace: Trace of each group's Hessian and, last, of all records', [R, K + 1].
-
-        Returns:
-            Name -> [R, ...], and one ``StepTerms`` for each replicate.
         """
         reader = StepReader(self.method, self.task, checkpoint)
         moments = reader.moments()
@@ -168,16 +152,15 @@ class CauseReading:
         needed = batches_needed(
             [measured(one, r) for r, one in enumerate(pilot)], reader.network.n_parameters
         )
-        steps = []
         of_replicates = []
         for r, batches in enumerate(self._batches(reader, moments, "batches", needed)):
             # The pilot's value: one taken from these very batches would bias their expectations.
             batches = replace(batches, typical=pilot[r].typical)
             terms = measured(batches, r)
             terms["angle_turned"] = angle_turned(batches, means[r])
-            steps.append(StepTerms(batches, means[r], samplings[r]))
+            terms |= lower_bounds(batches, means[r], samplings[r])
             of_replicates.append(terms)
-        return {**_stacked(of_replicates), "clipped_share": moments.clipped}, steps
+        return {**_stacked(of_replicates), "clipped_share": moments.clipped}
 
     def _sampling(self, checkpoint: Checkpoint, replicate: int) -> Sampling:
         """A step's size, its sampling, and the standard deviation of the noise on its mean."""

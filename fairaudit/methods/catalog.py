@@ -77,9 +77,9 @@ def catalog() -> dict[str, MethodSpec]:
     methods = {spec.name: spec for spec in BUILT_IN}
     for specs in added("methods"):
         methods.update({spec.name: spec for spec in specs})
-    for additions in added("additions"):
-        for name, addition in additions.items():  # variants and readings of methods above
-            methods[name] = methods[name].extended(addition)
+    for variants in added("variants"):
+        for name, more in variants.items():  # of methods above
+            methods[name] = methods[name].with_variants(more)
     for point in entry_points(group=GROUP):
         where = f"entry point {point.name!r} of group {GROUP}"
         try:

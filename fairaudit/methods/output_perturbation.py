@@ -43,5 +43,14 @@ OUTPUT_PERTURBATION = MethodSpec(
     needs=(Need.CONVEX_MODEL,),
     gaussian=GaussianMechanism("minimiser"),
     reference="exact-minimiser",
+    readings="fairaudit.diagnostics.perturbation:read",
+    meanings={
+        "hessian_trace": "trace of the group's Hessian at the minimiser",
+        "excess_risk_predicted": "excess risk by Theorem 1, nats",
+        "excess_risk_drawn": "excess risk, mean over draws of the noise, nats",
+        "excess_risk_drawn_se": "standard error of that excess risk, nats",
+        "trace_agreement": "share of pairs of groups in which larger trace and larger excess risk "
+        "coincide",
+    },
     part="regularisation",
 )

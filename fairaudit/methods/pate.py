@@ -50,6 +50,14 @@ _TEACHERS = {
     ),
     "learning_rate": LEARNING_RATE,
 }
+_MEANINGS = {
+    "flip_probability": "probability that noise changes the winner of a query",
+    "closeness": "boundary proximity, 1 - sum p^2 of the clean student",
+    "excess_risk": "excess risk on the student pool against the clean votes, nats",
+    "deviation": "distance from the clean student",
+    "deviation_bound": "bound on that distance, Theorem 2",
+    "xi": "largest difference of excess risk between groups, nats",
+}
 _PUBLIC = ("features and groups of the student pool, which are taken as public",)
 
 
@@ -111,6 +119,9 @@ def _private_spec(kind: str, label: str) -> MethodSpec:
         needs=(Need.PUBLIC_POOL,),
         gaussian=GaussianMechanism("votes", count="queries"),
         reference=f"pate-{kind}-clean",
+        readings="fairaudit.diagnostics.votes:read",
+        meanings=_MEANINGS,
+        columns={"deviation": ("mean", "standard error")},
         part="partition",
         unprotected=_PUBLIC,
     )

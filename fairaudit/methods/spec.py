@@ -177,21 +177,6 @@ class Variant:
 
 
 @dataclass(frozen=True, slots=True)
-class MethodAddition:
-    """What a capability adds to a method.
-
-    Args:
-        variants: Published forms.
-        readings, meanings, columns: As of :class:`MethodSpec`.
-    """
-
-    variants: tuple[Variant, ...] = ()
-    readings: str = ""
-    meanings: Mapping[str, str] = field(default_factory=dict)
-    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
 class Conversion:
     """A setting given in another convention of the literature.
 
@@ -283,18 +268,9 @@ class MethodSpec:
     is_normalised: bool = False
     capability: str = ""
 
-    def extended(self, addition: MethodAddition) -> "MethodSpec":
-        """A copy of the method with what a capability adds to it.
-
-        The addition's readings replace the method's; its variants, meanings and columns join them.
-        """
-        return replace(
-            self,
-            variants=self.variants + addition.variants,
-            readings=addition.readings or self.readings,
-            meanings={**self.meanings, **addition.meanings},
-            columns={**self.columns, **addition.columns},
-        )
+    def with_variants(self, more: tuple[Variant, ...]) -> "MethodSpec":
+        """A copy of the method that has these published forms beside its own."""
+        return replace(self, variants=self.variants + more)
 
     @property
     def search(self) -> dict[str, Search]:

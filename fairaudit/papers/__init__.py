@@ -1,1 +1,1 @@
-"""What the papers need: settings, published forms, and whether their claims hold here."""
+"""What the papers need beside their methods: settings, published forms, an ablation."""

@@ -44,6 +44,8 @@ BEYOND = 1.5  # times the rule's value, from which a setting counts as another t
 RISK = "excess_risk"  # the loss added, which shows what accuracy, in steps of a row, does not
 # A knob -> the knob for another arm that contradicts it: then only the latter is advised.
 GIVES_WAY: Mapping[Knob, Knob] = {"bound up": "bound by rule", "step down": "step by rule"}
+# The arms of the ablation of clipping, methods of ``papers``.
+CLIPPED, SHORTER, TURNED = "clipped", "magnitude-only", "direction-only"
 RULE_CODES = ("rule_failed", "rule_open", "rules_met")
 
 
@@ -59,6 +61,7 @@ def with_findings(report: Report) -> Report:
         findings_so_far += _gap_findings(report, comparison)
         findings_so_far += _part_findings(report, arm, comparison)
     findings_so_far += _control_findings(report)
+    findings_so_far += _ablation_findings(report)
     for more in added("findings"):
         findings_so_far += more(report)
     findings = tuple(map(said, _without_opposed_advice(findings_so_far)))
@@ -333,6 +336,45 @@ def _control_findings(report: Report) -> Iterator[Finding]:
         numbers = {"size": interval_of(gap.absolute), "matched": interval_of(matched_gap.absolute)}
         finding = _finding(code, copied, COST, (), numbers, report=report)
         yield finding.model_copy(update={"reference": control.key})
+
+
+def _ablation_findings(report: Report) -> Iterator[Finding]:
+    """The finding that says which half of clipping has a gap like all of clipping.
+
+    The halves are that clipping shortens a batch's gradient and that it turns it, each trained
+    without the other. A half has such a gap where its own is detected and is to the disadvantage of
+    the same group. There is no finding where one of the three arms was not trained, or clipping as
+    a whole has no detected gap. Only the first grouping is looked at.
+    """
+    first = report.data.groupings[0].name
+    methods = {arm.key: arm.method for arm in report.arms}
+    gaps: dict[str, Gap] = {}  # method -> its gap in accuracy cost
+    for comparison in report.costs:
+        # The gap of the pair that was named beforehand, where one was; else the main gap.
+        gap = next(iter(named_gaps(comparison)), main_gap(comparison, COST))
+        if comparison.grouping == first and gap is not None:
+            gaps[methods[comparison.arm]] = gap
+    if not gaps.keys() >= {CLIPPED, SHORTER, TURNED} or not is_detected(gaps[CLIPPED]):
+        return
+    whole = gaps[CLIPPED]
+    halves = []
+    for half in (SHORTER, TURNED):
+        if is_detected(gaps[half]) and gaps[half].direction == whole.direction:
+            halves.append(half)
+    yield Finding(
+        code="clipping_halves",
+        arm=CLIPPED,
+        grouping=first,
+        groups=(whole.a, whole.b),
+        measure=COST,
+        unit="fraction",
+        numbers={
+            "whole": interval_of(whole.size),
+            "shorter": interval_of(gaps[SHORTER].size),
+            "turned": interval_of(gaps[TURNED].size),
+        },
+        reason=" and ".join(halves) or "neither half by itself",
+    )
 
 
 def _health_findings(report: Report) -> Iterator[Finding]:

@@ -210,6 +210,11 @@ PHRASES: Mapping[str, Phrase] = {
         "Its gap is {size}, with plain DP-SGD at the same clipping and step {matched}: worse than "
         "clipping less alone",
     ),
+    "clipping_halves": Phrase(
+        "a gap is told apart under clipping without noise, and both halves were trained alone",
+        "Clipping alone has a gap of {whole}; its magnitude alone {shorter}, its direction alone "
+        "{turned}: told apart for {reason}",
+    ),
 }
 
 # What to try. {method}, {value} and {trainer} are the arm's.

@@ -4,10 +4,10 @@ import pytest
 import torch
 from forms import FORM, make_pool, make_task
 
+from fairaudit.diagnostics import perturbation
+from fairaudit.diagnostics.perturbation import agreement
 from fairaudit.methods.minimiser import sensitivity
 from fairaudit.models.convex import BoundedInputs
-from fairaudit.papers import perturbation
-from fairaudit.papers.perturbation import agreement
 from fairaudit.privacy.accounting import calibrate_gaussian
 
 OWN = FORM["output-perturbation"]

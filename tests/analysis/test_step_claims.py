@@ -9,7 +9,7 @@ from scipy.stats import t
 
 from fairaudit.analysis.build_causes import decomposition
 from fairaudit.analysis.build_measured import disclosed
-from fairaudit.papers.claims import Asked, sign_claim
+from fairaudit.analysis.sign_claims import Asked, sign_claim
 from fairaudit.results.jobs import JobResult
 
 

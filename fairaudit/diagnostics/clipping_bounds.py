@@ -4,29 +4,9 @@ Source: Esipova et al. 2023, Prop. 3; Tran et al. 2021, Thm 3 with Lemma 2 corre
 the expected norm is not the expected square).
 """
 
-from collections.abc import Sequence
-
-import torch
 from torch import Tensor
 
-from fairaudit.diagnostics.causes import StepTerms
 from fairaudit.diagnostics.risk_terms import Batches, Means, Sampling, first_order
-
-
-def read(steps: Sequence[StepTerms]) -> dict[str, Tensor]:
-    """Both bounds at one step of a training, by name, [R, K, K] each, for the R replicates.
-
-    Args:
-        steps: What the step's readings are made of, one entry for each replicate.
-
-    Returns:
-        As of :func:`lower_bounds`, with the replicates along a new first axis.
-    """
-    bounds: dict[str, list[Tensor]] = {}
-    for step in steps:
-        for name, value in lower_bounds(*step).items():
-            bounds.setdefault(name, []).append(value)
-    return {name: torch.stack(values) for name, values in bounds.items()}
 
 
 def lower_bounds(batches: Batches, means: Means, sampling: Sampling) -> dict[str, Tensor]:

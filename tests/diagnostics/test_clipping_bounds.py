@@ -4,8 +4,8 @@ import torch
 from forms import FORM
 from steps import RECORDS, a_step, all_batches, small_pool
 
+from fairaudit.diagnostics.clipping_bounds import lower_bounds
 from fairaudit.diagnostics.risk_terms import Batches, Forms, Means, Sampling, risk_terms
-from fairaudit.papers.bounds import lower_bounds
 
 DPSGD = FORM["dpsgd"]
 TRUTHS = {"bound_direction": "r_direction", "bound_clip": "clip"}

@@ -6,8 +6,8 @@ import torch
 from forms import FORM, make_pool, make_public, make_task
 from oracles import model
 
-from fairaudit.papers import votes
-from fairaudit.papers.votes import flipping_probability
+from fairaudit.diagnostics import votes
+from fairaudit.diagnostics.votes import flipping_probability
 
 
 # docs/methods.md 5.3: unanimous votes of 150 teachers at sigma 50.
