@@ -36,9 +36,17 @@ _FAILS: dict[str, Callable[[float, float], bool]] = {
 _HELP = "write it in quotes, for example --fail-on 'privacy_cost_gap > 2 points'"
 _POINTS = ("point", "points", "pt", "pts", "%")
 # What may stand behind a number.
-_UNITS_OF = {"fraction": _POINTS, "ratio": ("%",), "nats": ("nat", "nats")}
+_NATS = ("nat", "nats")
+_UNITS_OF = {
+    "fraction": _POINTS,
+    "ratio": ("%",),
+    "nats": _NATS,
+    "nats a step": _NATS,
+    "degrees": ("degree", "degrees"),
+}
+_IN_HUNDREDTHS = ("fraction", "ratio")  # in which a number with a unit is a hundredth
 _NUMBER = re.compile(
-    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?) ?(points?|pts?|nats?|%)?"
+    r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?) ?(points?|pts?|nats?|degrees?|%)?"
 )
 _QUOTED = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'"""
 _TOKEN = re.compile(rf"{_QUOTED}|>=|<=|==|[><=@:,]|\s+|[^\s><=@:,\"']+|.", re.DOTALL)
@@ -230,7 +238,7 @@ def _number(text: str, metric: Metric, rule: str) -> float:
             f"{rule}: {metric.name} is not counted in {unit}",
             hint=f"write the number alone, as {match[1]}",
         )
-    if unit is None or metric.unit == "nats":
+    if unit is None or metric.unit not in _IN_HUNDREDTHS:
         return float(match[1])
     return float(Decimal(match[1]) / 100)
 

@@ -130,7 +130,7 @@ def _offered() -> dict[str, Metric]:
     metrics: list[Metric] = []
     for name, spec in METRICS.items():
         metrics += _gaps(name, spec.words, spec)
-        if "reference" not in spec.needs:
+        if spec.is_of_predictions:
             metrics += _gaps(f"reference.{name}", f"{spec.words} without privacy", spec)
             metrics += _gaps(f"change.{name}", f"what privacy changes in {spec.words}", spec)
     # A second name for the gap that leads the leakage section.
@@ -138,7 +138,7 @@ def _offered() -> dict[str, Metric]:
     metrics.append(leading._replace(name="leakage_gap"))
     for name, spec in METRICS.items():
         metrics.append(Metric(name, name, "group", spec.words))
-        if "reference" not in spec.needs:
+        if spec.is_of_predictions:
             key = f"reference.{name}"
             metrics.append(Metric(key, key, "group", f"{spec.words} without privacy"))
         if spec.study:  # a study's report holds a change for each group; an audit's only gaps of it

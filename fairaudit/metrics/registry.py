@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal  # noqa: TID251 - gates read this list
 if TYPE_CHECKING:
     from fairaudit.metrics.within_model import EvaluatedRows, Ratio, SeedScores
 
-Unit = Literal["fraction", "ratio", "nats"]
+Unit = Literal["fraction", "ratio", "nats", "degrees", "nats a step"]
 # What a metric may read of one model's test rows: the fields and properties of EvaluatedRows.
 Compute = Callable[["EvaluatedRows"], "Ratio | SeedScores"]
 # Records of a group that the attack on membership needs for an interval: half of them are no
@@ -59,12 +59,13 @@ class MetricSpec:
             of the tables of other metrics.
         unit: What it is counted in.
         bounds: Between which two numbers it lies.
-        needs: ``probabilities``: undefined where predictions are labels. ``positive``: it is about
-            one class against the rest; where no positive class is known there is one for each, as
-            ``tpr[2]``. ``favourable``: it turns on which outcome people want. ``score``: it ranks
-            rows by the probability of one class. ``groups``: it compares groups, so all rows
-            together have none. ``reference``: it compares two models. ``no gap``: its difference
-            between groups says nothing.
+        needs: ``steps``: it is read of the steps of a private training that clips, not of its
+            predictions. ``probabilities``: undefined where predictions are labels. ``positive``: it
+            is about one class against the rest; where no positive class is known there is one for
+            each, as ``tpr[2]``. ``favourable``: it turns on which outcome people want. ``score``:
+            it ranks rows by the probability of one class. ``groups``: it compares groups, so all
+            rows together have none. ``reference``: it compares two models. ``no gap``: its
+            difference between groups says nothing.
         study: The capability that measures it in trainings of its own, as ``leakage``; a report
             holds it apart. "" for a metric of the audit's own trainings.
         is_judged: Whether a difference is worse for one group; else it is only higher or lower, and
@@ -111,6 +112,14 @@ class MetricSpec:
     def needs_a_class(self) -> bool:
         """Whether it is about one class, so that without a positive class it may have no value."""
         return bool(self.needs & {"positive", "favourable", "score"})
+
+    @property
+    def is_of_predictions(self) -> bool:
+        """Whether it is about the predictions of one model by itself, so that a reference has it.
+
+        Not a cost, which is about two, and not what is read of the steps of a training.
+        """
+        return not self.needs & {"reference", "steps"}
 
     @property
     def noun(self) -> str:
@@ -189,6 +198,107 @@ _TPR = MetricSpec(
     is_in_summary=True,
 )
 
+
+def _of_steps(
+    name: str,
+    words: str,
+    unit: Unit,
+    bounds: tuple[float, float],
+    header: str,
+    *,
+    has_gap: bool = True,
+    is_judged: bool = True,
+) -> MetricSpec:
+    """The entry of a number that is read of a private training's steps, at its checkpoints."""
+    needs = {"steps"} if has_gap else {"steps", "no gap"}
+    return MetricSpec(
+        name=name,
+        words=words,
+        worst="highest",
+        unit=unit,
+        bounds=bounds,
+        needs=frozenset(needs),
+        is_judged=is_judged,
+        header=header,
+    )
+
+
+MISALIGNMENT = "misalignment"
+_ANYWHERE = (-math.inf, math.inf)
+# What clipping and noise do to each group's share of a step, mean over checkpoints and seeds
+# (docs/methods.md 8).
+_OF_STEPS = (
+    _of_steps(
+        MISALIGNMENT,
+        "degrees by which clipping turns the step away from the group's gradient",
+        "degrees",
+        (-180.0, 180.0),
+        "misalignment",
+    ),
+    _of_steps(
+        "cosine_before",
+        "cosine of the group's gradient and the batch's before clipping",
+        "ratio",
+        (-1.0, 1.0),
+        "cosine before clipping",
+        has_gap=False,
+    ),
+    _of_steps(
+        "cosine_after",
+        "cosine of the group's gradient and the batch's after clipping",
+        "ratio",
+        (-1.0, 1.0),
+        "cosine after clipping",
+        has_gap=False,
+    ),
+    _of_steps(
+        "clipped_share",
+        "share of the group's records that are clipped",
+        "fraction",
+        (0.0, 1.0),
+        "clipped",
+        is_judged=False,
+    ),
+    _of_steps(
+        "gradient_norm",
+        "mean length of the group's gradients",
+        "ratio",
+        (0.0, math.inf),
+        "gradient norm",
+        has_gap=False,
+    ),
+    _of_steps(
+        "norm_to_bound",
+        "mean length of the group's gradients in clipping bounds",
+        "ratio",
+        (0.0, math.inf),
+        "gradient norm / bound",
+        has_gap=False,
+    ),
+    _of_steps(
+        "direction",
+        "loss that clipping adds at a step by turning it (nats a step)",
+        "nats a step",
+        _ANYWHERE,
+        "direction",
+    ),
+    _of_steps(
+        "magnitude",
+        "loss that clipping adds at a step by shortening it (nats a step)",
+        "nats a step",
+        _ANYWHERE,
+        "magnitude",
+    ),
+    _of_steps(
+        "step_noise",
+        "loss that noise adds at a step (nats a step)",
+        "nats a step",
+        _ANYWHERE,
+        "noise",
+        has_gap=False,
+    ),
+)
+
 METRICS: dict[str, MetricSpec] = {
     spec.name: spec
     for spec in (
@@ -247,6 +357,7 @@ METRICS: dict[str, MetricSpec] = {
             needs=frozenset({"probabilities"}),
             no_interval="binned calibration error is biased upward in small groups: no interval",
         ),
+        *_OF_STEPS,
         MetricSpec(
             name="leakage_auc",
             words="area under the ROC curve of the membership attack",
@@ -344,7 +455,12 @@ def beside_constant() -> tuple[str, ...]:
 
 def within_model() -> Iterator[MetricSpec]:
     """The metrics of one model by itself, without costs and without those of a capability."""
-    return (spec for spec in METRICS.values() if not (spec.study or "reference" in spec.needs))
+    return (spec for spec in METRICS.values() if spec.is_of_predictions and not spec.study)
+
+
+def of_steps() -> Iterator[MetricSpec]:
+    """The metrics that are read of the steps of a private training, not of its predictions."""
+    return (spec for spec in METRICS.values() if "steps" in spec.needs)
 
 
 def of_study(name: str) -> Iterator[MetricSpec]:

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from fairaudit.results.estimates import Interval, Part
 
-Unit = Literal["fraction", "ratio", "nats", ""]
+Unit = Literal["fraction", "ratio", "nats", "degrees", "nats a step", ""]
 
 # What an advice is about: an option, or a number of the arm's own, and whether to raise it.
 Knob = Literal[

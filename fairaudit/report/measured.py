@@ -5,6 +5,7 @@ Selection, the reference, readings, sweeps.
 
 from fairaudit.metrics.registry import UNDERTRAINED_BY
 from fairaudit.report.decomposition import Curve, Decomposition
+from fairaudit.report.misalignment import StepReadings
 from fairaudit.results.estimates import EpsilonFigure, Estimate, Figure, Interval, Part
 
 
@@ -71,12 +72,19 @@ class Reading(Part):
 class Diagnostics(Part):
     """Readings of the training itself, by arm; exact functions of raw data, not private.
 
-    ``level``: What was read, as it was resolved.
+    Args:
+        level: What was read, as it was resolved.
+        arms: Key of an arm -> its curves over training.
+        readings: Key of an arm -> what its method's own diagnostic found.
+        steps: How the steps of every private arm were read, for each grouping, and the readings
+            over training. Their means stand in the comparisons (``registry.of_steps``).
+        decomposition: What ``--diagnostics full`` reads beside them.
     """
 
     level: str
     arms: dict[str, tuple[Curve, ...]]
     readings: dict[str, tuple[Reading, ...]]
+    steps: tuple[StepReadings, ...] = ()
     decomposition: Decomposition | None = None
 
 

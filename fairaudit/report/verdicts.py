@@ -6,7 +6,7 @@ from typing import Literal
 from fairaudit.results.estimates import Figure, HighEnd, Interval, LowEnd, Part
 
 Outcome = Literal["pass", "fail", "inconclusive"]
-Unit = Literal["fraction", "ratio", "nats", ""]
+Unit = Literal["fraction", "ratio", "nats", "degrees", "nats a step", ""]
 _SEVERITY: tuple[Outcome, ...] = ("pass", "inconclusive", "fail")
 
 

@@ -182,8 +182,9 @@ class Estimate(Interval):
             each seed has its own.
         records_sd: sqrt(V_shared), from the test records that seeds share.
         n_seeds: Seeds behind it.
-        n_test: Distinct test records behind it; None where that is not known.
-        unit: ``fraction``, ``nats``, ``ratio``.
+        n_test: Distinct test records behind it, or training records of what is read of a
+            training's steps; None where that is not known.
+        unit: ``fraction``, ``nats``, ``ratio``, ``degrees``, ``nats a step``.
         reason: Why there is no value or no interval, or "". A number with a reason is shown and
             never gated.
         by_seed: The values at single seeds; None for one that is not finite, ``()`` where there are
@@ -285,10 +286,11 @@ class GroupMeasure(Part):
         reason: Why not; "" where they may.
         estimates: metric -> Estimate. Keys: ``privacy_cost`` (accuracy lost), ``excess_risk``
             (loss gained), then ``M`` and ``reference.M`` for every other metric M
-            (``metrics.registry``); with twins every cost in parts, ``privacy_cost.clipping``,
-            ``privacy_cost.noise`` (``registry.PARTS``), and where
-            the training classes are known ``privacy_cost.constant``, ``excess_risk.constant``:
-            against the model that predicts their shares for everybody. Without a favourable class
+            (``metrics.registry``); of a private arm what was read of its steps, as
+            ``misalignment`` (``registry.of_steps``); with twins every cost in parts,
+            ``privacy_cost.clipping``, ``privacy_cost.noise`` (``registry.PARTS``), and where the
+            training classes are known ``privacy_cost.constant``, ``excess_risk.constant``: against
+            the model that predicts their shares for everybody. Without a favourable class
             the rates are per class, ``tpr[2]`` for class 2, and the plain keys carry the reason.
         ungated: Metrics that gates do not read though the group is large enough: why.
         unpredicted: Rows that given predictions lack, None where the count is suppressed; no gate
@@ -366,6 +368,9 @@ class Gap(Part):
             the report judges; None where that was not judged.
         joint_high: Upper end of the size by the joint interval; None where that was not judged.
         limit: The largest size that a rule allows, same unit; None where no rule says.
+        tested: The number by which it is decided whether the difference is detected, where that is
+            not ``signed`` itself: of a difference in degrees the one in what clipping takes from
+            the groups. It is not stored with a report.
         reading: What the interval of its size says, see :func:`read_size`. It is computed from the
             other fields, also where a file holds one.
     """
@@ -385,6 +390,7 @@ class Gap(Part):
     detected: bool | None = None
     joint_high: HighEnd | None = None
     limit: Figure | None = None
+    tested: Estimate | None = Field(default=None, exclude=True)
     reading: Reading = "cannot tell"
 
     @property

@@ -19,6 +19,7 @@ from fairaudit.metrics.registry import (
     MetricSpec,
     cost_of,
     costs,
+    of_steps,
     of_study,
     within_model,
 )
@@ -309,7 +310,12 @@ def test_costs_are_the_metrics_that_need_a_reference():
     assert costs() == ("privacy_cost", "excess_risk", "tpr_cost", "selection_cost")
     attacked = {spec.name for spec in of_study("leakage")}
     assert attacked == {name for name in METRICS if name.startswith("leakage_")}
-    assert {spec.name for spec in within_model()} == set(METRICS) - set(of_two) - attacked
+    read = {spec.name for spec in of_steps()}
+    assert read == {
+        *("misalignment", "cosine_before", "cosine_after", "clipped_share", "gradient_norm"),
+        *("norm_to_bound", "direction", "magnitude", "step_noise"),
+    }
+    assert {spec.name for spec in within_model()} == set(METRICS) - set(of_two) - attacked - read
 
 
 def test_what_a_metric_rests_on_stands_before_it():
