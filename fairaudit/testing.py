@@ -23,20 +23,23 @@ Source: docs/methods.md 9.
 
 import importlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from fairaudit.engine.loop import NORM_GUARD, Loop, Training
+from fairaudit.engine.contributions import NORM_GUARD, numbers
+from fairaudit.engine.loop import Loop, Training
 from fairaudit.engine.optimizers import Optimizer
 from fairaudit.engine.pool import Batch, TrainingPool
 from fairaudit.engine.rules import ClippingRule, Objective, leaves
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.engine.stacked import DEFAULT_BUDGET, Stacked
+from fairaudit.errors import PrivacyError
 from fairaudit.methods.base import Task
 from fairaudit.methods.defaults import PublicSizes
 from fairaudit.methods.gradient import GradientMethod
@@ -105,8 +108,9 @@ def scaled_gradients_keep_the_sensitivity(spec: MethodSpec) -> None:
     for case in _cases(spec):
         norms, group = _norms_and_groups(case.size)
         for rule, released in case.rules():
-            scale = rule.scale(released, norms * NORM_GUARD, group)
-            bound = rule.sensitivity(released).double().unsqueeze(1)
+            scale = _factors(rule, released, norms * NORM_GUARD, group)
+            claim = _handed("the sensitivity", rule.sensitivity(released), norms.shape[:1])
+            bound = claim.double().unsqueeze(1)
             if not bool((scale.isfinite() & (scale >= 0)).all()):
                 raise case.broken("a scale is negative or not finite")
             worst = float((scale.double() * norms.double() / bound).max())
@@ -129,15 +133,16 @@ def a_record_is_treated_alone_as_in_company(spec: MethodSpec) -> None:
         case = _Case(spec, _defaults(spec), size)
         norms, group = _norms_and_groups(size)
         for rule, released in case.rules():
-            _test_alone("the scale", rule.scale, released, norms, group)
+            _test_alone("the scale", partial(_factors, rule), released, norms, group)
             if rule.query_noise_multiplier is not None:
-                _test_alone("the query", rule.query, released, norms, group)
+                _test_alone("the query", partial(_rows, rule), released, norms, group)
         objective, state = case.objective()
         logits = _logits(group)
         targets = torch.nn.functional.one_hot(group % 2, 2).float()
-        _test_alone("the output gradient", objective.output_gradient, state, logits, targets, group)
+        gradient = partial(_output_gradient, objective)
+        _test_alone("the output gradient", gradient, state, logits, targets, group)
         if objective.query_noise_multiplier is not None:
-            _test_alone("the objective's query", objective.query, state, logits, group)
+            _test_alone("the query", partial(_rows, objective), state, logits, group)
 
 
 def a_record_moves_a_query_by_at_most_one(spec: MethodSpec) -> None:
@@ -428,7 +433,8 @@ class _Case:
             released = rule.init(1, task.facts())
             for answer in answers:
                 if rule.query_noise_multiplier is not None:
-                    cells = torch.full_like(rule.query(released, norms, group)[:, 0], answer)
+                    rows = _rows(rule, released, norms, group)
+                    cells = torch.full_like(rows[:, 0], answer)
                     cells[:, 1::2] *= 0.5  # so that not all cells are equal
                     released = rule.update(released, cells)
                 released = rule.step(released)
@@ -445,10 +451,10 @@ class _Case:
         norms, group = _norms_and_groups(self.size)
         for rule, released in self.rules():
             if rule.query_noise_multiplier is not None:
-                yield rule.query(released, norms, group)
+                yield _rows(rule, released, norms, group)
         objective, state = self.objective()
         if objective.query_noise_multiplier is not None:
-            yield objective.query(state, _logits(group), group)
+            yield _rows(objective, state, _logits(group), group)
 
     def trained_on(self, records: list[int], repeats: int = 1) -> _UnlimitedLoop:
         """The loop after STEPS steps of which every batch holds exactly these records.
@@ -550,6 +556,38 @@ def _norms_and_groups(size: int) -> tuple[Tensor, Tensor]:
 def _logits(group: Tensor) -> Tensor:
     """Made-up logits of two classes for records of those groups [1, B], [1, B, 2]."""
     return 4.0 * torch.sin(torch.arange(2.0 * group.numel())).view(*group.shape, 2)
+
+
+def _handed(what: str, values: object, shape: Sequence[int | None]) -> Tensor:
+    """What a part hands over, as the loop takes it: real numbers of that shape.
+
+    ``None`` in the shape is an axis of any length.
+
+    Raises:
+        LawBroken: It is something else.
+    """
+    try:
+        return numbers(values, shape, NORMS, what)
+    except PrivacyError as error:
+        raise LawBroken(error.message) from error
+
+
+def _rows(part: Any, state: object, batch: Tensor, group: Tensor) -> Tensor:  # noqa: ANN401
+    """The rows [R, B, Q] of a rule's or an objective's query; LawBroken where they are no rows."""
+    return _handed("the query", part.query(state, batch, group), (*group.shape, None))
+
+
+def _factors(rule: ClippingRule[Any], released: object, norms: Tensor, group: Tensor) -> Tensor:
+    """A rule's factors [R, B]; LawBroken where they are not one for each record."""
+    return _handed("the scale", rule.scale(released, norms, group), norms.shape)
+
+
+def _output_gradient(
+    objective: Objective[Any], released: object, logits: Tensor, targets: Tensor, group: Tensor
+) -> Tensor:
+    """An objective's output gradient [R, B, Y]; LawBroken where it is not one row a record."""
+    gradient = objective.output_gradient(released, logits, targets, group)
+    return _handed("the output gradient", gradient, logits.shape)
 
 
 def _test_alone(what: str, call: Callable[..., Tensor], state: object, *batch: Tensor) -> None:

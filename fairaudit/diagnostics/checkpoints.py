@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairaudit.engine.loop import NORM_GUARD, claims_sensitivity, limited_scale
+from fairaudit.engine.contributions import NORM_GUARD, limited_scale, numbers
+from fairaudit.engine.loop import claims_sensitivity
 from fairaudit.engine.observe import Checkpoint
 from fairaudit.engine.replicates import stack
 from fairaudit.engine.rules import ClippingRule, Erm, Objective
@@ -113,11 +114,13 @@ class StepReader:
         group = self._lead(batch.group)
         logits = self.tape.forward(batch.inputs, batch.norms)
         released = self.checkpoint.objective_released
-        delta = self.objective.output_gradient(released, logits, batch.targets, batch.group)
+        gradient = self.objective.output_gradient(released, logits, batch.targets, batch.group)
+        delta = numbers(gradient, logits.shape, logits, "the objective's output gradient")
         norms = self._lead(self.tape.backward(delta))
         bound = self.checkpoint.rule_released
         upper = norms * NORM_GUARD  # rounded up, as a rule gets them in training
-        scale = self.rule.scale(bound, upper, group)
+        factors = self.rule.scale(bound, upper, group)
+        scale = numbers(factors, norms.shape, norms, "the clipping rule's scale")
         if self.is_limited:
             scale = limited_scale(scale, upper, self.checkpoint.sensitivity)
         unclipped = self.rule.scale(bound, torch.zeros_like(norms), group)

@@ -12,7 +12,6 @@ like are the rules of a private step in docs/methods.md 1.3.
 """
 
 import copy
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,31 +20,18 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
+from fairaudit.engine.contributions import NORM_GUARD, limited_rows, limited_scale, numbers
 from fairaudit.engine.devices import CPU, on_cpu
 from fairaudit.engine.observe import Checkpoint, Observer, StepView
 from fairaudit.engine.optimizers import Optimizer
 from fairaudit.engine.pool import Batch, TrainingPool
-from fairaudit.engine.release import (
-    GaussianRelease,
-    GradientSum,
-    Realised,
-    Release,
-    UnprovenRelease,
-)
+from fairaudit.engine.release import GradientSum, Realised, Release, UnprovenRelease
 from fairaudit.engine.replicates import tape_of
 from fairaudit.engine.rules import ClippingRule, Objective, PublicFacts, SideQuery
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.engine.stacked import DEFAULT_BUDGET, GradientTape, Stacked
-from fairaudit.errors import PrivacyError
 from fairaudit.privacy.events import NoisyRelease, SampledGaussian
 from fairaudit.privacy.noise import GaussianNoise
-
-# A norm computed in float32 may fall short of the true one by some 1e-6; rules are handed an upper
-# bound, so that scale * true norm cannot exceed the sensitivity (rule R7), whoever writes the rule.
-NORM_GUARD = 1.0 + 1e-5
-# Room for the rounding of a rule's own arithmetic; smaller than the guard, so that what passes
-# still lies within the claim.
-LARGEST_SHARE = 1.0 + 1e-6
 
 S = TypeVar("S")
 # Of the network, the most sums in a step, and the bytes that may be kept between the passes.
@@ -64,7 +50,8 @@ class Asking(Generic[S]):
             sensitivity, so that the guarantee does not rest on who wrote the part.
 
     ``state`` is what a step begins with; ``released`` is the same with this step's noised answer,
-    and equal to it where the part asks nothing.
+    and equal to it where the part asks nothing. ``multiplier`` is the part's
+    ``query_noise_multiplier``, read once: with it noise is drawn and the query is charged.
     """
 
     part: Any  # an Objective or a ClippingRule, each with calls of its own
@@ -81,6 +68,7 @@ class Asking(Generic[S]):
         self.part = part
         self.noise = noise
         self.is_limited = is_limited
+        self.multiplier = part.query_noise_multiplier
         self.released = part.init(replicates, facts)
         self.state = self.released
 
@@ -96,24 +84,19 @@ class Asking(Generic[S]):
             present: False for padding, [R, B]; None where nothing is padded.
 
         Raises:
-            PrivacyError: The part is limited and its query is not one row for each record.
+            PrivacyError: Its query is not one row [Q] of real numbers for each record.
         """
-        multiplier = self.part.query_noise_multiplier
-        if multiplier is None:
+        if self.multiplier is None:
             return
-        query = self.part.query(self.state, batch, group)
+        rows = self.part.query(self.state, batch, group)
+        query = numbers(rows, (*group.shape, None), batch, f"the query {self.part.query_name!r}")
         if self.is_limited:
-            if query.shape[:2] != group.shape:
-                raise PrivacyError(
-                    f"the query {self.part.query_name!r} is not one row for each record",
-                    hint="return a tensor [R, B, Q]",
-                )
             query = limited_rows(query)
         if present is not None:
             query = query * present.unsqueeze(-1)
         answer = query.sum(1)
         noise = self.noise.fill(torch.empty_like(answer))
-        self.released = self.part.update(self.state, answer.add_(noise, alpha=multiplier))
+        self.released = self.part.update(self.state, answer.add_(noise, alpha=self.multiplier))
 
     def step(self) -> None:
         """Move to the next step's state."""
@@ -139,63 +122,19 @@ def scaled(
 
     Raises:
         PrivacyError: The rule is limited and claims a sensitivity that is negative or not finite,
-            or its query is not one row for each record.
+            or what it hands over is not one number, or one row, for each record.
     """
     upper = norms * NORM_GUARD
     rule.ask(upper, group, present)
-    # A copy: the rule's ``scale`` may write over its state.
-    sensitivity = rule.part.sensitivity(rule.released).clone()
-    scale: Tensor = rule.part.scale(rule.released, upper, group)
+    claim = rule.part.sensitivity(rule.released)
+    # Copied now: the rule's ``scale`` may write over its state.
+    sensitivity = numbers(claim, norms.shape[:1], norms, "the clipping rule's sensitivity")
+    factors = rule.part.scale(rule.released, upper, group)
+    scale = numbers(factors, norms.shape, norms, "the clipping rule's scale")
     if rule.is_limited:
         # Norms are multiplied again: the rule may have written over ``upper``.
         scale = limited_scale(scale, norms * NORM_GUARD, sensitivity)
     return scale, sensitivity
-
-
-def limited_scale(scale: Tensor, upper: Tensor, sensitivity: Tensor) -> Tensor:
-    """A rule's factors, cut so that no scaled gradient is longer than the claimed sensitivity.
-
-    A factor's size is at most ``sensitivity * LARGEST_SHARE / upper``, and one that is not finite
-    becomes 0. A record's limit depends on its own norm and the claim, not on other records.
-
-    Args:
-        scale: A rule's factors, [R, B].
-        upper: Upper bounds of the gradients' norms, [R, B]; where 0, any finite factor stays.
-        sensitivity: As the rule claims it, [R].
-
-    Raises:
-        PrivacyError: A sensitivity that is negative or not finite.
-    """
-    claims = sensitivity.tolist()
-    for claim in claims:
-        if not 0.0 <= claim < math.inf:
-            raise PrivacyError(
-                f"the clipping rule claims a sensitivity of {claim:g}",
-                hint="ClippingRule.sensitivity returns finite numbers, 0 or more",
-            )
-    if not scale.numel():
-        return scale
-    # In the common case one test against the smallest claim of all replicates is enough. Where it
-    # fails, each replicate's own claim limits its factors; those within it stay as they are.
-    shortest, longest = torch.aminmax(scale * upper)
-    largest = min(claims) * LARGEST_SHARE
-    if -largest <= shortest.item() and longest.item() <= largest:  # False for NaN
-        return scale
-    limit = (sensitivity * LARGEST_SHARE).unsqueeze(-1) / upper
-    limit = limit.where(upper > 0, math.inf)
-    return scale.where(scale.isfinite(), 0.0).clamp(-limit, limit)
-
-
-def limited_rows(query: Tensor) -> Tensor:
-    """A query's rows [R, B, Q], shortened to L2 norm ``LARGEST_SHARE`` where they are longer.
-
-    So one record moves the sum by at most that. A row that is not finite becomes 0.
-    """
-    norms: Tensor = torch.linalg.vector_norm(query, dim=-1, keepdim=True)
-    if not norms.numel() or norms.max().item() <= LARGEST_SHARE:
-        return query
-    shortened = query * norms.reciprocal().mul(LARGEST_SHARE).clamp(max=1.0)
-    return shortened.where(norms.isfinite(), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,11 +233,11 @@ def train(network: Stacked, pool: TrainingPool, training: Training) -> Outcome:
 
 
 def claims_sensitivity(release: Release | UnprovenRelease) -> bool:
-    """Whether a release adds noise for a guarantee, so that parts must be held to their claims.
+    """Whether a release has an event, so that parts must be held to their claims.
 
     Without noise nothing is claimed, and an unproven release trains as its method was published.
     """
-    return isinstance(release, GaussianRelease) and release.noise_multiplier > 0
+    return isinstance(release, Release) and release.event() is not None
 
 
 class Loop:
@@ -344,15 +283,16 @@ class Loop:
         objective = self.objective
         rule = self.rule
         batch = self.pool.gather(*training.sampler.draw())
-        asks = training.objective.query_noise_multiplier is not None
+        asks = objective.multiplier is not None
         # A query reads the logits before the backward pass, which would clean them otherwise.
         logits = self.tape.forward(batch.inputs, batch.norms, clean=asks)
         group = self._with_axis(batch.group)
         if asks:
             objective.ask(self._with_axis(logits), group, batch.present)
-        delta = training.objective.output_gradient(
+        gradient = training.objective.output_gradient(
             objective.released, logits, batch.targets, batch.group
         )
+        delta = numbers(gradient, logits.shape, logits, "the objective's output gradient")
         if batch.present is not None:
             delta = delta * batch.present.unsqueeze(-1)
         norms = self._with_axis(self.tape.backward(delta))
@@ -420,9 +360,9 @@ class Loop:
         if gradient is None:
             return None
         releases = [gradient]
-        for part in (training.objective, training.rule):
-            if part.query_noise_multiplier is not None:
-                releases.append(NoisyRelease(part.query_name, part.query_noise_multiplier))
+        for asking in (self.objective, self.rule):
+            if asking.multiplier is not None:
+                releases.append(NoisyRelease(asking.part.query_name, asking.multiplier))
         return SampledGaussian(training.sampler.steps_per_epoch, self.taken, tuple(releases))
 
     def _with_axis(self, values: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from stand_ins import take_steps
 
 from fairaudit.diagnostics import observers as curves_module
 from fairaudit.diagnostics.observers import EpochCurves
-from fairaudit.engine.loop import NORM_GUARD
+from fairaudit.engine.contributions import NORM_GUARD
 from fairaudit.methods.dpsgd import DpSgd
 
 DPSGD = FORM["dpsgd"]

@@ -15,8 +15,8 @@ from torch import nn
 
 from fairaudit.engine import conv as conv_module
 from fairaudit.engine import network as tape_module
+from fairaudit.engine.contributions import NORM_GUARD
 from fairaudit.engine.layers import bind
-from fairaudit.engine.loop import NORM_GUARD
 from fairaudit.engine.network import Network, Tape
 from fairaudit.engine.small_layers import ChannelsFirst
 from fairaudit.errors import TrainingError

@@ -18,7 +18,7 @@ from oracles import (
 )
 
 from fairaudit.engine import network as tape_module
-from fairaudit.engine.loop import NORM_GUARD
+from fairaudit.engine.contributions import NORM_GUARD
 from fairaudit.engine.network import Network, Tape
 from fairaudit.engine.stacked import DEFAULT_BUDGET
 
