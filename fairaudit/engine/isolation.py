@@ -44,6 +44,32 @@ STATELESS = (
 ELSEWHERE = "use operations that torch.func.vmap runs, or train it yourself: --trainer"
 
 
+def instead_of_statistics(layer: nn.Module) -> str:
+    """What to use in place of a layer that reads or keeps statistics of records; "" for others.
+
+    A layer with statistics of its own is a fixed affine one in evaluation mode.
+    """
+    if isinstance(layer, _BatchNorm):
+        if layer.training or layer.running_mean is None:  # without any it reads the batch's
+            return "use nn.GroupNorm in its place, or fix its statistics: call its eval()"
+    elif isinstance(layer, _InstanceNorm) and layer.track_running_stats and layer.training:
+        return "use it without track_running_stats, or fix its statistics: call its eval()"
+    return ""
+
+
+def set_mode(module: nn.Module, *, training: bool) -> nn.Module:
+    """The module, as it trains or as it predicts; statistics that were fixed stay so."""
+    fixed = [
+        part
+        for part in module.modules()
+        if isinstance(part, _BatchNorm | _InstanceNorm) and not part.training
+    ]
+    module.train(training)
+    for part in fixed:
+        part.eval()
+    return module
+
+
 def refuse_unprivate(module: nn.Module) -> None:
     """Refuse layers whose output depends on other records, or that keep statistics of records.
 
@@ -54,18 +80,14 @@ def refuse_unprivate(module: nn.Module) -> None:
         TrainingError: Names the layer and what to use in its place.
     """
     for path, layer in module.named_modules():
-        if isinstance(layer, _BatchNorm):
-            hint = "use nn.GroupNorm in its place"
-        elif isinstance(layer, _InstanceNorm) and layer.track_running_stats:
-            hint = "use it without track_running_stats"
-        else:
-            continue
-        place = f" at {path!r}" if path else ""
-        raise TrainingError(
-            f"the model's {type(layer).__name__}{place} cannot be trained with a guarantee for "
-            "each record",
-            hint=hint,
-        )
+        hint = instead_of_statistics(layer)
+        if hint:
+            place = f" at {path!r}" if path else ""
+            raise TrainingError(
+                f"the model's {type(layer).__name__}{place} cannot be trained with a guarantee for "
+                "each record",
+                hint=hint,
+            )
 
 
 class Isolated:
@@ -97,7 +119,7 @@ class Isolated:
         self.start: dict[str, Tensor] = {}
         self._constants: dict[str, Tensor] = {}
         with faults():  # parts may copy themselves, or have no sizes yet
-            self.module = copy.deepcopy(module).float().to(device).train(training)
+            self.module = set_mode(copy.deepcopy(module).float().to(device), training=training)
             for name, value in (*self.module.named_parameters(), *self.module.named_buffers()):
                 values = self.start if value.requires_grad else self._constants
                 values[name] = value.detach().clone()

@@ -18,7 +18,15 @@ import torch
 from torch import Tensor, nn
 
 from fairaudit.engine.devices import CPU
-from fairaudit.engine.isolation import BLOCK, Isolated, PerRecord, Values, faults, split_like
+from fairaudit.engine.isolation import (
+    BLOCK,
+    Isolated,
+    PerRecord,
+    Values,
+    faults,
+    set_mode,
+    split_like,
+)
 from fairaudit.engine.network import Network, Tape, check_table
 from fairaudit.engine.stacked import DEFAULT_BUDGET, GradientTape, Stacked, in_one_row
 from fairaudit.errors import TrainingError
@@ -407,7 +415,7 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
             draws_at_last = network.draws(records, training=False)
         if not draws:
             norms = tape.backward(delta)
-            bare.train()
+            set_mode(bare, training=True)
             for number, (record, direction) in enumerate(zip(records, delta, strict=True)):
                 weight = torch.zeros(1, len(records))
                 weight[0, number] = 1.0

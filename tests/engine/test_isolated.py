@@ -1,4 +1,5 @@
 import math
+from contextlib import nullcontext
 
 import own_models
 import pytest
@@ -128,6 +129,25 @@ def test_a_layer_that_cannot_be_private_is_named_with_its_replacement():
             refuse(module)
         assert "nn.GroupNorm" in caught.value.hint
         assert caught.value.exit_code == 4
+
+
+@pytest.mark.parametrize(
+    ("layer", "is_refused"),
+    [
+        (nn.BatchNorm1d(5, affine=False), True),
+        (nn.BatchNorm1d(5).eval(), False),
+        (nn.BatchNorm1d(5, track_running_stats=False).eval(), True),  # reads the batch all the same
+        (nn.SyncBatchNorm(5).eval(), False),
+        (nn.InstanceNorm1d(5, track_running_stats=True), True),
+        (nn.InstanceNorm1d(5, track_running_stats=True).eval(), False),
+        (nn.InstanceNorm1d(5), False),
+    ],
+)
+def test_a_normalisation_may_have_fixed_statistics(layer, is_refused):
+    for parameter in layer.parameters():
+        parameter.requires_grad_(False)
+    with pytest.raises(TrainingError) if is_refused else nullcontext():
+        refuse_unprivate(nn.Sequential(nn.Linear(WIDTH, 5), layer))
 
 
 def test_a_layer_that_does_more_than_its_type_says_is_isolated_with_what_it_does():
