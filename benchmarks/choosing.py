@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from fairaudit.choosing.choice import Outcome
 from fairaudit.choosing.sequence import FUTILITY, Course, Number
+from fairaudit.choosing.tested import Outcome
 
 
 def _beside(name: str):

@@ -1,6 +1,6 @@
 """Capabilities: folders that can be taken out. The one place that names them, and what each adds.
 
-A part is a field of :class:`Capability`, as ``findings``: one thing that a folder may add.
+A part is a field of :class:`Capability`, as ``methods``: one thing that a folder may add.
 """
 
 from collections.abc import Iterator
@@ -41,8 +41,6 @@ class Capability:
         privacy: ``(arm, plan, results) -> ArmPrivacy``, what is known when it has trained.
         limitations: ``(plan) -> Iterator[(code, text)]``, of what is not known.
         knob: ``(its comparisons) -> Knob | None``, what to change of such an arm.
-        findings: ``(report) -> Findings`` without their sentences, beside the core's.
-        phrases: Code of such a finding -> :class:`fairaudit.report.phrases.Phrase`.
         refuse: ``(config) -> None``, raises where other options do not go with its own.
         unsuited: ``(method, config) -> (reason, remedy) | None``, why a method takes no part.
         kept_apart: ``(config, rows) -> int``, how many of the training rows train nothing.
@@ -55,11 +53,8 @@ class Capability:
         plan: ``(plan, dataset, own_model) -> {name: Plan}``, of trainings beside the audit's.
         rows: ``(dataset, options of the split, seed) -> Split`` of these trainings.
         outcome: ``(task, trained, prepared) -> arrays`` that one of them leaves.
-        study: Subclass of :class:`fairaudit.report.facts.Study`, what a report holds.
+        study: Subclass of :class:`fairaudit.report.model.Study`, what a report holds.
         measure: ``(audit) -> Study | None``, of the trainings that finished.
-        warnings: ``(study) -> ReportWarnings``.
-        sections: Place of a core section (``report.sections.order``) -> the section function that
-            stands before it.
     """
 
     name: str
@@ -76,8 +71,6 @@ class Capability:
     privacy: str = ""
     limitations: str = ""
     knob: str = ""
-    findings: str = ""
-    phrases: str = ""
     refuse: str = ""
     unsuited: str = ""
     kept_apart: str = ""
@@ -92,8 +85,6 @@ class Capability:
     outcome: str = ""
     study: str = ""
     measure: str = ""
-    warnings: str = ""
-    sections: str = ""
 
 
 def added(part: str) -> Iterator[Any]:

@@ -13,7 +13,6 @@ from fairaudit.analysis.build_facts import arm_facts, data_facts
 from fairaudit.analysis.build_measured import diagnostics, disclosed, sklearn_baseline, sweeps
 from fairaudit.analysis.family import family
 from fairaudit.analysis.text import limitations
-from fairaudit.capabilities import parts
 from fairaudit.config.presets import find_preset
 from fairaudit.data.dataset import Notice
 from fairaudit.data.groups import named_pairs
@@ -187,10 +186,8 @@ def _warnings(
     if audit.resolved.config.preset is not None:
         for note in find_preset(audit.resolved.config.preset).notes:
             yield ReportWarning(code="preset_note", level="notice", message=note, fix="")
-    # What each capability warns of in what it measured.
-    for name, warnings in parts("warnings"):
-        if name in audit.studies:
-            yield from warnings(audit.studies[name])
+    for study in audit.studies.values():
+        yield from study.warnings()
 
 
 def _control_warning(plan: Plan) -> Iterator[ReportWarning]:

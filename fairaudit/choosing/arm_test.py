@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from fairaudit.choosing.choice import Outcome, TestedNumber
 from fairaudit.choosing.sequence import FUTILITY, Number
+from fairaudit.choosing.tested import Outcome, TestedNumber
 from fairaudit.errors import ConfigError
 from fairaudit.gate.grammar import GateRule, GroupSelector
 from fairaudit.gate.targets import Target, TargetReading, find_targets

@@ -6,5 +6,4 @@ CHOOSING = Capability(
     name="choosing",
     commands="fairaudit.choosing.commands:COMMANDS",
     study="fairaudit.choosing.choice:Choice",
-    sections="fairaudit.choosing.section:SECTIONS",
 )

@@ -1,114 +1,51 @@
-"""What `choose` found: the part of a report that only a choice has.
+"""What `choose` found: the part of a report that only a choice has, and its section."""
 
-A choice tests arms: an arm is a method at an epsilon. Each test is one look, at a number of seeds;
-an arm that stays undecided gets another look, with more of them.
-"""
+from collections.abc import Iterator
 
-import math
-from typing import Literal
+from fairaudit.choosing.tested import OfMethod, Status, Tested, shown
+from fairaudit.report.document import (
+    Block,
+    Cell,
+    Heading,
+    Quantity,
+    Section,
+    Strong,
+    Text,
+    bullets,
+    table,
+)
+from fairaudit.report.model import Report, Study
+from fairaudit.report.numbers import POINTS, UNKNOWN, written
+from fairaudit.report.safe_names import plain
+from fairaudit.results.estimates import Comparison, Figure
 
-from fairaudit.report.facts import Study
-from fairaudit.results.estimates import Comparison, EpsilonFigure, Figure, Interval, Part
-
-Outcome = Literal["passes", "breaks", "undecided"]
-Status = Literal["recommended", "none passes", "undecided"]
-
-
-class TestedNumber(Part):
-    """One number that was tested against a rule at one look.
-
-    Args:
-        rule: The rule's text.
-        metric: Name of what the rule is about.
-        limit: The number that the rule names.
-        reference, grouping, group: Whose number it is: against which reference, of which group;
-            ``group`` is "" for all rows.
-        unit: ``fraction``, ``ratio``, ``nats``, or "" for an epsilon.
-        value: Mean over seeds, None where it is undefined.
-        bound: The one-sided limit of the number at the test's level, on the side where the rule
-            fails: it must keep the rule for a pass. None where there is no interval.
-        other_bound: The one-sided 95 % limit on the other side: where it breaks the rule, no more
-            seeds are tried. None where there is no interval.
-        outcome: Whether the number passes, breaks the rule, or neither yet.
-        reason: Why the number cannot be judged, or "".
-    """
-
-    rule: str
-    metric: str
-    limit: Figure
-    reference: str
-    grouping: str
-    group: str
-    unit: str
-    value: Figure | None
-    bound: Figure | None
-    other_bound: Figure | None
-    outcome: Outcome
-    reason: str
-
-
-class Tested(Part):
-    """What one look at one arm found.
-
-    Args:
-        method: Name of the method, with its variant.
-        arm: Key of the arm.
-        target_epsilon: As asked for.
-        epsilon: As reached: by PLD, or by RDP where the search for settings is charged.
-        look: Number of the look at this arm; the first is 1.
-        seeds: How many were trained.
-        outcome: The worst outcome of its numbers.
-        numbers: Every number that a rule is about.
-        left_out: Groups too small to be judged, with the reason.
-        gap, cost, accuracy: With 95 % intervals, for readers; ``cost`` is that of the group that
-            pays most, ``cost_group``.
-        trainings: A digest of all that the trainings follow from.
-    """
-
-    method: str
-    arm: str
-    target_epsilon: Figure
-    epsilon: EpsilonFigure | None
-    look: int
-    seeds: int
-    outcome: Outcome
-    numbers: tuple[TestedNumber, ...]
-    left_out: tuple[str, ...]
-    gap: Interval
-    cost: Interval
-    cost_group: str
-    accuracy: Interval
-    trainings: str
-
-    @property
-    def distance(self) -> tuple[bool, float]:
-        """How far the arm is from passing, to find the nearest of several: smaller is nearer.
-
-        First whether it breaks a rule, then how far beyond a rule's limit its farthest number has
-        its bound, in half-widths of that number's interval; infinite where one has no interval.
-        """
-        far = 0.0
-        for number in self.numbers:
-            if number.outcome == "passes":
-                continue
-            if number.bound is None or number.value is None:
-                return self.outcome == "breaks", math.inf
-            half = max(abs(number.bound - number.value), 1e-12)
-            far = max(far, abs(number.bound - number.limit) / half)
-        return self.outcome == "breaks", far
-
-
-class OfMethod(Part):
-    """What became of one method: its arm of the smallest epsilon that passes, and why it ended.
-
-    ``arm`` and ``target_epsilon`` are None where none passes. ``ended`` says in words why no
-    smaller epsilon was tested.
-    """
-
-    method: str
-    arm: str | None
-    target_epsilon: Figure | None
-    ended: str
+OUTCOMES = {"passes": "passes", "breaks": "breaks", "undecided": "cannot tell"}
+_TITLES = {
+    "recommended": "Recommended: {method} at epsilon {epsilon:g}",
+    "none passes": "No method passes",
+    "undecided": "Undecided: no method is shown to pass",
+}
+_METHODS = (
+    "method",
+    "#smallest ε that passes",
+    "#gap (points)",
+    "#largest cost (points)",
+    "#accuracy (%)",
+    "why not smaller",
+)
+_TESTS = (
+    "#test",
+    "method",
+    "#ε",
+    "#seeds",
+    "number",
+    "#estimate",
+    "#limit by the test",
+    "#rule's limit",
+    "outcome",
+)
+_MOST_ROWS = 60
+_LONGEST = 2000  # characters of the answer or a condition
 
 
 class Choice(Study):
@@ -160,3 +97,78 @@ class Choice(Study):
         """
         of_method = [test for test in self.tests if test.method == method.method]
         return self.last(method.arm or of_method[-1].arm)
+
+    def sections(self, report: Report) -> dict[str, Section]:
+        """The answer, every test, and what the promise rests on; before the summary."""
+        return {"summary": self.section}
+
+    @property
+    def section(self) -> Section:
+        """The section on the chosen epsilon."""
+        facts = self.told
+        title = _TITLES[self.status].format(method=facts.method, epsilon=facts.target_epsilon)
+        answer: list[Block] = [
+            Text((Strong(f"{plain(self.answer, _LONGEST)}."),)),
+            Text(self.promise),
+        ]
+        rows: list[tuple[Cell, ...]] = []
+        for method in self.methods:
+            smallest = UNKNOWN
+            if method.target_epsilon is not None:
+                smallest = f"{method.target_epsilon:g}"
+            test = self.ended_at(method)
+            cost = written(test.cost, POINTS, unknown=UNKNOWN)
+            if test.cost_group:
+                cost += f" ({plain(test.cost_group)})"
+            rows.append(
+                (
+                    plain(method.method),
+                    smallest,
+                    Quantity(test.gap, POINTS, UNKNOWN),
+                    cost,
+                    Quantity(test.accuracy, POINTS, UNKNOWN),
+                    plain(method.ended, 400),
+                )
+            )
+        methods = table(_METHODS, rows, most=_MOST_ROWS)
+        rules = "; ".join(plain(f"{rule} ({words})", 400) for rule, words in self.rules.items())
+        level = (
+            f"Each limit is one-sided at {100 * self.level:.3g} %; to pass, it must keep the "
+            "rule. Intervals elsewhere are 95 %, over seeds and test rows."
+        )
+        tests = table(_TESTS, list(_tests(self)), most=_MOST_ROWS)
+        blocks: tuple[Block, ...] = (
+            *answer,
+            methods,
+            Text(f"Rules: {rules}."),
+            Heading("What was tested, in this order"),
+            tests,
+            Text(level),
+            *bullets([plain(condition, _LONGEST) for condition in self.conditions]),
+            *bullets([f"Failed: {plain(failure, 300)}" for failure in self.failed[:_MOST_ROWS]]),
+        )
+        brief: tuple[Block, ...] = (methods, *answer)
+        return Section("choice", plain(title, 200), blocks, brief)
+
+
+def _tests(choice: Choice) -> Iterator[tuple[Cell, ...]]:
+    """Rows of the table of tests: one for each number of each test, in the order of the tests."""
+    for place, test in enumerate(choice.tests, start=1):
+        for number in test.numbers:
+            where = ""
+            if number.group:
+                where = f" ({number.group})"
+            why = ""
+            if number.reason:
+                why = f": {number.reason}"
+            yield (
+                str(place),
+                plain(test.method),
+                f"{test.target_epsilon:g}",
+                str(test.seeds),
+                plain(f"{number.metric}{where}", 200),
+                UNKNOWN if number.value is None else shown(number, number.value),
+                UNKNOWN if number.bound is None else shown(number, number.bound),
+                shown(number, number.limit),
+                plain(OUTCOMES[number.outcome] + why, 300),
+            )

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from fairaudit.audit import examined, get_ready, prepare
 from fairaudit.choosing import words
 from fairaudit.choosing.arm_test import is_hopeless, left_out, numbers_of, outcome_of, refuse_unfit
-from fairaudit.choosing.choice import Choice, OfMethod, Status, Tested
+from fairaudit.choosing.choice import Choice
 from fairaudit.choosing.sequence import FIRST_LOOK, SEEDS_MAX, Course, look_sizes
+from fairaudit.choosing.tested import OfMethod, Status, Tested
 from fairaudit.config.options import OF_OTHER_CODE
 from fairaudit.config.value_sources import DEFAULT, OPTION, ResolvedConfig
 from fairaudit.errors import EXIT_INCONCLUSIVE, EXIT_OK, EXIT_TRAINING, ConfigError

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from fairaudit.choosing.choice import Choice, Tested
+from fairaudit.choosing.choice import OUTCOMES, Choice
 from fairaudit.choosing.choose import Candidates
-from fairaudit.choosing.section import OUTCOMES, number_text, section
+from fairaudit.choosing.tested import Tested, number_text
 from fairaudit.cli.estimate import estimated_seconds
 from fairaudit.cli.lines import duration_text
 from fairaudit.cli.lines_gate import annotation
@@ -49,13 +49,12 @@ def look_line(test: Tested) -> str:
 
 def answer_lines(report: Report) -> Iterator[str]:
     """The answer as lines: the short form of the report's section, then trainings that failed."""
-    answer = section(report)
-    assert answer is not None
+    choice = Choice.of(report)
+    assert choice is not None
+    answer = choice.section
     assert answer.brief is not None
     yield answer.title
     yield from lines_of(answer.brief)
-    choice = Choice.of(report)
-    assert choice is not None
     for failed in choice.failed[:6]:
         yield f"Warning {plain(failed, 400)}"
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from fairaudit.api import Data, Methods, Model, Names, settled_options
-from fairaudit.choosing.choice import Tested
 from fairaudit.choosing.choose import candidates, choose
 from fairaudit.choosing.sequence import SEEDS_MAX
+from fairaudit.choosing.tested import Tested
 from fairaudit.config.options import AuditConfig
 from fairaudit.execution.progress import Listener, usual
 from fairaudit.report.model import Report

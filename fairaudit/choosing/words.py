@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.choosing.choice import Status, Tested
-from fairaudit.choosing.section import number_text
 from fairaudit.choosing.sequence import ALPHA
+from fairaudit.choosing.tested import Status, Tested, number_text
 from fairaudit.errors import numbered
 
 PROMISE = (

@@ -9,8 +9,4 @@ LEAKAGE = Capability(
     outcome="fairaudit.leakage.outcome:on_everyone",
     study="fairaudit.leakage.study:Leakage",
     measure="fairaudit.leakage.measure:measure",
-    warnings="fairaudit.leakage.study:warnings",
-    findings="fairaudit.leakage.study:findings",
-    phrases="fairaudit.leakage.study:PHRASES",
-    sections="fairaudit.leakage.section:SECTIONS",
 )

@@ -9,8 +9,7 @@ from fairaudit.data.public import Inputs
 from fairaudit.data.spool import Shared
 from fairaudit.gate.grammar import GateRule
 from fairaudit.planning.plan import Plan
-from fairaudit.report.facts import Study
-from fairaudit.report.model import Report
+from fairaudit.report.model import Report, Study
 from fairaudit.results.estimates import Measured
 from fairaudit.results.jobs import JobResult
 

@@ -12,7 +12,7 @@ Source: docs/methods.md 6.5 (what counts as detected), 7.2 (health).
 from collections.abc import Iterator, Mapping
 from statistics import fmean
 
-from fairaudit.capabilities import added, part_of
+from fairaudit.capabilities import part_of
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
 from fairaudit.metrics.registry import CONSTANT, STEP, STEP_AND_CLIPPING, beside_constant, spec_of
@@ -52,8 +52,8 @@ RULE_CODES = ("rule_failed", "rule_open", "rules_met")
 def with_findings(report: Report) -> Report:
     """The report with its findings, which follow from everything else in it.
 
-    They stand in this order: rules, health, then by arm lost classes, gaps, parts; controls; those
-    of capabilities (folders that can be taken out).
+    They stand in this order: rules, health, then by arm lost classes, gaps, parts; controls; the
+    ablation; those of studies.
     """
     findings_so_far = list(_health_findings(report))
     for arm, comparison in shipped(report):
@@ -62,8 +62,8 @@ def with_findings(report: Report) -> Report:
         findings_so_far += _part_findings(report, arm, comparison)
     findings_so_far += _control_findings(report)
     findings_so_far += _ablation_findings(report)
-    for more in added("findings"):
-        findings_so_far += more(report)
+    for study in report.studies.values():
+        findings_so_far += study.findings(report)
     findings = tuple(map(said, _without_opposed_advice(findings_so_far)))
     return with_rules(report.model_copy(update={"findings": findings}))
 

@@ -1,7 +1,6 @@
 """What was audited and what is guaranteed: the report's facts about data, training and privacy."""
 
-from collections.abc import Mapping
-from typing import Literal, Protocol, Self
+from typing import Literal
 
 from pydantic import JsonValue
 
@@ -357,52 +356,6 @@ class Way(Part):
     name: str
     arms: tuple[ArmFacts, ...]
     comparisons: tuple[Comparison, ...]
-
-
-class Study(Part):
-    """What a capability measured beside the audit, on trainings of its own.
-
-    Args:
-        name: Of the capability.
-        comparisons: What it measured on them, by grouping.
-        ways: The audit's arms trained once more, see :class:`Way`.
-    """
-
-    name: str
-    comparisons: tuple[Comparison, ...]
-    ways: tuple[Way, ...] = ()
-
-    @property
-    def settings_tried(self) -> int | None:
-        """How many settings were tried for every arm at each seed; None: it is no search."""
-        return None
-
-    @property
-    def trainings(self) -> dict[str, str]:
-        """Key of an arm -> digest of everything that the study's trainings of it depend on."""
-        return {}
-
-    @property
-    def unfinished(self) -> dict[str, str]:
-        """Key of an arm -> how many of the study's trainings of it have no result, in words."""
-        return {}
-
-    @classmethod
-    def of(cls, report: "HasStudies") -> Self | None:
-        """The study of this class that a report holds; None where it holds none."""
-        for study in report.studies.values():
-            if isinstance(study, cls):
-                return study
-        return None
-
-
-class HasStudies(Protocol):
-    """A report, as :meth:`Study.of` reads it: the module of ``Report`` imports this one."""
-
-    @property
-    def studies(self) -> Mapping[str, Study]:
-        """Name of a capability -> what it measured."""
-        ...
 
 
 class ReportWarning(Part):

@@ -1,5 +1,6 @@
 """What an audit found of an arm: the types. Conditions make findings, phrases say them."""
 
+from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
@@ -75,3 +76,27 @@ class Finding(Part):
     opening: str = ""
     text: str = ""
     advice: Advice | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """How the findings of one code are said.
+
+    Args:
+        when: The condition, in words.
+        text: The sentence, without its full stop. ``{a}`` and ``{b}`` are the groups, ``{of}`` is
+            what is lost, ``{answer}`` a class, ``{reason}`` a name or why something is not known;
+            every number stands by its name, with how it is written: nothing for number and
+            interval with their unit, ``plain`` for no unit, ``bare`` for neither unit nor
+            interval, ``rate``, ``value``, ``high`` and ``percent``.
+        opening: What stands before it, once for all findings of the code about the same groups.
+        question: The question of a reader that it answers.
+        asks_why: Whether it tells of harm, so that a reader asks where that comes from; then
+            ``--twins auto`` trains what splits the arm's cost.
+    """
+
+    when: str
+    text: str
+    opening: str = ""
+    question: Question = "beside"
+    asks_why: bool = False

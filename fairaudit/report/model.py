@@ -7,11 +7,13 @@ audit trained once more in another manner, as at default settings beside a searc
 """
 
 import json
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, WithJsonSchema
 
 from fairaudit.capabilities import parts
+from fairaudit.report.document import Section
 from fairaudit.report.facts import (
     ArmFacts,
     ArmPrivacy,
@@ -21,12 +23,11 @@ from fairaudit.report.facts import (
     Limitation,
     OptionValue,
     ReportWarning,
-    Study,
     Tool,
     Training,
     Way,
 )
-from fairaudit.report.findings import Finding
+from fairaudit.report.findings import Finding, Phrase
 from fairaudit.report.measured import ChangedGap, Diagnostics, SklearnBaseline, Sweep
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.verdicts import GateRecord, Outcome
@@ -35,6 +36,58 @@ from fairaudit.results.estimates import Comparison, Figure, Part
 SCHEMA_VERSION = 1
 # Two runs of one command differ in these and in nothing else.
 VOLATILE = ("artifacts", "command", "created_utc", "environment", "execution", "timing")
+
+
+class Study(Part):
+    """What a capability measured beside the audit on trainings of its own, and what that says.
+
+    Args:
+        name: Of the capability.
+        comparisons: What it measured on them, by grouping.
+        ways: The audit's arms trained once more, see :class:`Way`.
+    """
+
+    # How its findings are said, by their code.
+    phrases: ClassVar[Mapping[str, Phrase]] = {}
+
+    name: str
+    comparisons: tuple[Comparison, ...]
+    ways: tuple[Way, ...] = ()
+
+    @property
+    def settings_tried(self) -> int | None:
+        """How many settings were tried for every arm at each seed; None: it is no search."""
+        return None
+
+    @property
+    def trainings(self) -> dict[str, str]:
+        """Key of an arm -> digest of everything that the study's trainings of it depend on."""
+        return {}
+
+    @property
+    def unfinished(self) -> dict[str, str]:
+        """Key of an arm -> how many of the study's trainings of it have no result, in words."""
+        return {}
+
+    def warnings(self) -> Iterable[ReportWarning]:
+        """What a reader of its numbers must know, for the report's warnings."""
+        return ()
+
+    def findings(self, report: "Report") -> Iterable[Finding]:
+        """What it found of the report's arms; :attr:`phrases` says them."""
+        return ()
+
+    def sections(self, report: "Report") -> Mapping[str, Section]:
+        """Its sections, each by the place in ``sections.order`` before which it stands."""
+        return {}
+
+    @classmethod
+    def of(cls, report: "Report") -> Self | None:
+        """The study of this class that a report holds; None where it holds none."""
+        for study in report.studies.values():
+            if isinstance(study, cls):
+                return study
+        return None
 
 
 def _checked_study(content: Any) -> Study:  # noqa: ANN401 (of a file, or of an audit)

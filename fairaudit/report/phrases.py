@@ -8,36 +8,11 @@ from dataclasses import dataclass
 
 from fairaudit.capabilities import added
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.findings import Advice, Finding, Knob, Question
+from fairaudit.report.findings import Advice, Finding, Knob, Phrase
 from fairaudit.report.main_gap import code_of_gap, with_unit
 from fairaudit.report.numbers import GATED, OWN_UNIT, PERCENT, POINTS, written
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.results.estimates import Comparison, Gap, Interval
-
-
-@dataclass(frozen=True, slots=True)
-class Phrase:
-    """How the findings of one code are said.
-
-    Args:
-        when: The condition, in words.
-        text: The sentence, without its full stop. ``{a}`` and ``{b}`` are the groups, ``{of}`` is
-            what is lost, ``{answer}`` a class, ``{reason}`` a name or why something is not known;
-            every number stands by its name, with how it is written: nothing for number and
-            interval with their unit, ``plain`` for no unit, ``bare`` for neither unit nor
-            interval, ``rate``, ``value``, ``high`` and ``percent``.
-        opening: What stands before it, once for all findings of the code about the same groups.
-        question: The question of a reader that it answers.
-        asks_why: Whether it tells of harm, so that a reader asks where that comes from; then
-            ``--twins auto`` trains what splits the arm's cost.
-    """
-
-    when: str
-    text: str
-    opening: str = ""
-    question: Question = "beside"
-    asks_why: bool = False
-
 
 PHRASES: Mapping[str, Phrase] = {
     "rule_failed": Phrase(
@@ -278,10 +253,10 @@ class _Number:
 
 
 def phrases() -> dict[str, Phrase]:
-    """Code of a finding -> its phrase: those of the core, then of folders that can be taken out."""
+    """Code of a finding -> its phrase: those of the core, then those of studies."""
     by_code = dict(PHRASES)
-    for more in added("phrases"):
-        by_code |= more
+    for study in added("study"):
+        by_code |= study.phrases
     return by_code
 
 

@@ -13,6 +13,4 @@ TRAINERS = Capability(
     knob="fairaudit.trainers.study:advised_knob",
     study="fairaudit.trainers.study:Trainers",
     measure="fairaudit.trainers.measure:measure",
-    warnings="fairaudit.trainers.study:warnings",
-    sections="fairaudit.trainers.study:SECTIONS",
 )

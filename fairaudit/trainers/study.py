@@ -6,9 +6,9 @@ from typing import Literal
 from fairaudit.errors import numbered
 from fairaudit.report.conditions import RISK, detected_split
 from fairaudit.report.document import Cell, Section, Text, table
-from fairaudit.report.facts import ReportWarning, Study
+from fairaudit.report.facts import ReportWarning
 from fairaudit.report.findings import Knob
-from fairaudit.report.model import Report
+from fairaudit.report.model import Report, Study
 from fairaudit.report.numbers import POINTS, UNKNOWN, written
 from fairaudit.report.parts import split_cost
 from fairaudit.report.safe_names import plain
@@ -72,51 +72,58 @@ class Trainers(Study):
     arms: tuple[OwnArm, ...]
     groups: tuple[SyntheticGroup, ...]
 
+    def warnings(self) -> Iterator[ReportWarning]:
+        """The report's warnings about the user's own code, in the order of the arms.
 
-def warnings(study: Trainers) -> Iterator[ReportWarning]:
-    """The report's warnings about the user's own code, in the order of the arms.
+        A notice says whether code looks deterministic. Warnings are of code that claims more than
+        it was asked for, does not heed ``privacy``, returns classes in another order, predicts
+        worse than ``sgd`` without privacy, or makes tables that lack a group or a class of it.
+        """
+        for arm in self.arms:
+            if arm.differs_by is not None:  # trained twice, at the first seed
+                beginning = f"{arm.arm} was trained twice at the first seed: "
+                code, fix = "trainer_deterministic", ""
+                message = f"{beginning}the same predictions, so it looks deterministic"
+                if arm.differs_by:  # not 0
+                    code = "trainer_not_deterministic"
+                    message = f"{beginning}probabilities differ by up to {arm.differs_by:.2g}"
+                    fix = "draw everything from the seed that it is given, as long as it is audited"
+                yield _warning(code, arm.arm, message, fix, level="notice")
+            if arm.beyond:
+                message = f"{arm.arm} claims {arm.beyond}"
+                yield _warning(
+                    "claim_beyond_asked", arm.arm, message, "calibrate it to what is asked"
+                )
+            if arm.same_as:
+                message = f"{arm.arm} predicts at every seed exactly what {arm.same_as} does"
+                yield _warning("privacy_not_heeded", arm.arm, message, "does it read `privacy`?")
+            if arm.is_reordered:
+                message = f"{arm.arm} would predict well if its classes stood in another order"
+                fix = "columns in the order of data.classes, which is that of data.labels"
+                yield _warning("classes_reordered", arm.arm, message, fix)
+            if arm.behind is not None:
+                message = (
+                    f"{arm.arm}, without privacy, is {written(arm.behind, POINTS)} points of "
+                    "accuracy behind sgd"
+                )
+                fix = (
+                    "by its settings, its kind of model or rows that it leaves out, not by privacy"
+                )
+                yield _warning("reference_behind", arm.arm, message, fix)
+        for group in self.groups:
+            lacks = ""
+            if group.missing_at:
+                lacks = f"no row of {group.group} at {numbered(group.missing_at, 'seed')}"
+            elif group.missing_classes:
+                lacks = f"of {group.group} no row of {', '.join(group.missing_classes)}"
+            if lacks:
+                message = f"the synthetic table of {group.arm} has {lacks}"
+                fix = "its costs there are of a model that saw none"
+                yield _warning("synthetic_lacks", group.arm, message, fix)
 
-    A notice says whether code looks deterministic. Warnings are of code that claims more than it
-    was asked for, does not heed ``privacy``, returns classes in another order, predicts worse than
-    ``sgd`` without privacy, or makes tables that lack a group or a class of it.
-    """
-    for arm in study.arms:
-        if arm.differs_by is not None:  # trained twice, at the first seed
-            beginning = f"{arm.arm} was trained twice at the first seed: "
-            code, fix = "trainer_deterministic", ""
-            message = f"{beginning}the same predictions, so it looks deterministic"
-            if arm.differs_by:  # not 0
-                code = "trainer_not_deterministic"
-                message = f"{beginning}probabilities differ by up to {arm.differs_by:.2g}"
-                fix = "draw everything from the seed that it is given, as long as it is audited"
-            yield _warning(code, arm.arm, message, fix, level="notice")
-        if arm.beyond:
-            message = f"{arm.arm} claims {arm.beyond}"
-            yield _warning("claim_beyond_asked", arm.arm, message, "calibrate it to what is asked")
-        if arm.same_as:
-            message = f"{arm.arm} predicts at every seed exactly what {arm.same_as} does"
-            yield _warning("privacy_not_heeded", arm.arm, message, "does it read `privacy`?")
-        if arm.is_reordered:
-            message = f"{arm.arm} would predict well if its classes stood in another order"
-            fix = "columns in the order of data.classes, which is that of data.labels"
-            yield _warning("classes_reordered", arm.arm, message, fix)
-        if arm.behind is not None:
-            message = (
-                f"{arm.arm}, without privacy, is {written(arm.behind, POINTS)} points of accuracy "
-                "behind sgd"
-            )
-            fix = "by its settings, its kind of model or rows that it leaves out, not by privacy"
-            yield _warning("reference_behind", arm.arm, message, fix)
-    for group in study.groups:
-        lacks = ""
-        if group.missing_at:
-            lacks = f"no row of {group.group} at {numbered(group.missing_at, 'seed')}"
-        elif group.missing_classes:
-            lacks = f"of {group.group} no row of {', '.join(group.missing_classes)}"
-        if lacks:
-            message = f"the synthetic table of {group.arm} has {lacks}"
-            fix = "its costs there are of a model that saw none"
-            yield _warning("synthetic_lacks", group.arm, message, fix)
+    def sections(self, report: Report) -> dict[str, Section]:
+        """Groups in synthetic tables beside real rows, where there is such a table."""
+        return {"metrics": _section(report, self)} if self.groups else {}
 
 
 def _warning(
@@ -153,11 +160,8 @@ def advised_knob(compared: Sequence[Comparison]) -> Knob | None:
     return None
 
 
-def section(report: Report) -> Section | None:
-    """The section on groups in synthetic tables beside real rows; None where there is no table."""
-    study = Trainers.of(report)
-    if study is None or not study.groups:
-        return None
+def _section(report: Report, study: Trainers) -> Section:
+    """The section on groups in synthetic tables beside real rows."""
     rows: list[tuple[Cell, ...]] = []
     for group in study.groups:
         shares = group.real_share, group.share, group.real_rate, group.rate
@@ -167,6 +171,3 @@ def section(report: Report) -> Section | None:
     head = ("method", "group", "#real rows", "#synthetic rows", "#base rate, real", "#synthetic")
     intro = Text("Groups in the synthetic tables beside the real training rows, means over seeds.")
     return Section("synthetic", "The synthetic tables", (intro, table(head, rows, most=_MOST_ROWS)))
-
-
-SECTIONS = {"metrics": section}

@@ -16,8 +16,5 @@ TUNING = Capability(
     plan="fairaudit.tuning.plan:plan_beside",
     study="fairaudit.tuning.study:Tuned",
     measure="fairaudit.tuning.measure:measure",
-    findings="fairaudit.tuning.study:findings",
-    phrases="fairaudit.tuning.study:PHRASES",
     limitations="fairaudit.tuning.limitations:limitations",
-    sections="fairaudit.tuning.section:SECTIONS",
 )

@@ -17,7 +17,8 @@ from fairaudit.report.facts import Way
 from fairaudit.results.estimates import DEFAULT, Comparison, Measured, finite, key_of
 from fairaudit.results.jobs import JobResult
 from fairaudit.tuning.search import Tuning, best_of, tuning_of
-from fairaudit.tuning.study import ArmSearch, Searched, SearchedSeed, Tried, Tuned
+from fairaudit.tuning.searched import ArmSearch, Searched, SearchedSeed, Tried
+from fairaudit.tuning.study import Tuned
 
 
 def measure(audit: Audit) -> Tuned | None:

@@ -1,90 +1,42 @@
-"""What a search found, as a report holds it, and the findings that follow.
+"""What a search found, as a report holds it and tells it: its price, its gain and what it tried.
 
-At each seed a search trains candidates; "best" is the one with the best released score, and a
-candidate's weight is the probability that the search keeps it.
+At each seed a search trains candidates; "best" is the one with the best released score.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import ClassVar, Literal
 
-from fairaudit.report.facts import ArmFacts, Study
-from fairaudit.report.findings import Finding
-from fairaudit.report.model import Report
-from fairaudit.report.phrases import Phrase, advice
-from fairaudit.results.estimates import Comparison, EpsilonFigure, Figure, Interval, Part
+from fairaudit.errors import numbered
+from fairaudit.privacy.events import shown_up
+from fairaudit.report.document import (
+    Block,
+    Cell,
+    Heading,
+    Quantity,
+    Section,
+    Strong,
+    Table,
+    Text,
+    bare,
+    table,
+)
+from fairaudit.report.facts import ArmFacts
+from fairaudit.report.findings import Finding, Phrase
+from fairaudit.report.main_gap import COST, main_gap
+from fairaudit.report.model import Report, Study
+from fairaudit.report.numbers import POINTS, UNKNOWN, figure, short, versus
+from fairaudit.report.phrases import advice
+from fairaudit.report.safe_names import plain
+from fairaudit.results.estimates import DEFAULT, Comparison, GroupMeasure, Interval, key_of
+from fairaudit.tuning.searched import ArmSearch
 
+RISK = "excess_risk"
 # A best setting at an end of its range is a finding at more than this share of the seeds: less may
 # be luck of the scores.
 OFTEN = 0.5
-
-
-class Searched(Part):
-    """What one setting of an arm was searched in: between ``low`` and ``high``, or among choices.
-
-    ``choices`` is empty for a range. ``default`` is None where the user's own code alone knows it.
-    """
-
-    default: Figure | None
-    low: Figure
-    high: Figure
-    choices: tuple[Figure, ...]
-
-
-class Tried(Part):
-    """One candidate at one seed.
-
-    ``settings`` are all of the arm's numbers, noise included. ``released_score`` is what the choice
-    reads, with its noise where the search is charged; the exact one stays with the trainings.
-    ``weight`` is the probability that the search keeps this candidate, ``selected`` marks the one
-    with the best released score, ``at_edge`` names the settings that lie at an end of their range.
-    """
-
-    number: int
-    is_default: bool
-    settings: dict[str, Figure]
-    epochs: int
-    released_score: Figure
-    weight: Figure
-    selected: bool
-    diverged: bool
-    at_edge: tuple[str, ...]
-
-
-class SearchedSeed(Part):
-    """One seed's search: how the training rows were divided, and every candidate."""
-
-    seed: int
-    fit_rows: int
-    validation_rows: int
-    tried: tuple[Tried, ...]
-
-    @property
-    def best(self) -> Tried | None:
-        """The candidate with the best released score; None where none was tried."""
-        return max(self.tried, key=lambda tried: tried.released_score, default=None)
-
-
-class ArmSearch(Part):
-    """How one arm's settings were sought, and what that costs.
-
-    ``base_epsilon`` is that of one training by PLD, the dearest candidate's; None where nothing is
-    charged. ``score_noise`` is the standard deviation of the noise on each count of a score, in
-    records, 0 for an exact score; ``mean_tries`` the mean of the number of tries that is charged,
-    ``shape_tries`` the shape of its truncated negative binomial distribution (1: geometric, 0:
-    logarithmic), both None where exactly all are made. ``noise_multiplier`` is that of the default
-    setting within the search, ``uncharged_noise_multiplier`` that of one ordinary training which
-    spends all of epsilon.
-    """
-
-    arm: str
-    searched: dict[str, Searched]
-    mean_tries: Figure | None
-    base_epsilon: EpsilonFigure | None
-    noise_multiplier: Figure | None
-    uncharged_noise_multiplier: Figure | None
-    score_noise: Figure
-    seeds: tuple[SearchedSeed, ...]
-    shape_tries: Figure | None
+WAYS = {"default": "default", "tuned": "each tuned"}  # the two ways, and what a table calls them
+_MOST = 16  # rows of the table of charges that are shown
+_MOST_TRIED = 24  # rows of the table of best settings that are shown
 
 
 class Tuned(Study):
@@ -94,6 +46,18 @@ class Tuned(Study):
     tuned (``dpsgd``), seed by seed: their ``privacy_cost`` and ``excess_risk`` are what searching
     gains.
     """
+
+    phrases: ClassVar[Mapping[str, Phrase]] = {
+        "at_edge": Phrase(
+            "after a search: at most seeds the best value of a setting lies at an end of its range",
+            "The best {reason} found lies at an end of what was searched: {nearest:value}",
+        ),
+        "search_raised_loss": Phrase(
+            "over all rows the tuned model is told to have a higher loss than the default "
+            "setting's",
+            "Searching raised the loss over all rows: by {added}",
+        ),
+    }
 
     trials: int
     goal: Literal["accuracy", "worst-group"]
@@ -114,29 +78,20 @@ class Tuned(Study):
         """The search of an arm; None where it has none."""
         return next((search for search in self.searches if search.arm == arm), None)
 
+    def findings(self, report: Report) -> Iterator[Finding]:
+        """Best settings at an end of their range, and losses that the search raised."""
+        yield from edges(self, {arm.key: arm for arm in report.arms})
+        yield from raised_losses(self)
 
-PHRASES = {
-    "at_edge": Phrase(
-        "after a search: at most seeds the best value of a setting lies at an end of its range",
-        "The best {reason} found lies at an end of what was searched: {nearest:value}",
-    ),
-    "search_raised_loss": Phrase(
-        "over all rows the tuned model is told to have a higher loss than the default setting's",
-        "Searching raised the loss over all rows: by {added}",
-    ),
-}
-RISK = "excess_risk"
-
-
-def findings(report: Report) -> Iterator[Finding]:
-    """Findings of a search: best settings at an end of their range, and losses that it raised.
-
-    There are none where settings were fixed.
-    """
-    tuned = Tuned.of(report)
-    if tuned is not None:
-        yield from edges(tuned, {arm.key: arm for arm in report.arms})
-        yield from raised_losses(tuned)
+    def sections(self, report: Report) -> dict[str, Section]:
+        """The cost at default and tuned settings, and what was tried; of given costs alone."""
+        sections = {}
+        if report.costs:
+            sections["costs.gaps"] = _section(report, self)
+        tried = tried_section(self)
+        if tried is not None:
+            sections["sweep"] = tried
+        return sections
 
 
 def raised_losses(tuned: Tuned) -> Iterator[Finding]:
@@ -201,3 +156,224 @@ def edges(tuned: Tuned, arms: Mapping[str, ArmFacts]) -> Iterator[Finding]:
                         reason=name,
                         advice=advice("search wider", arm, reason),
                     )
+
+
+def _section(report: Report, tuning: Tuned) -> Section:
+    """The section on the search for settings, of a report that has costs."""
+    ending = ", the best by an exact score kept; the search is not charged"
+    if tuning.is_charged:
+        ending = ", on fewer training rows and with more noise, for ε covers the search"
+    intro = (
+        "The same records and the same ε, spent two ways. ",
+        Strong("Default"),
+        ": every method once at its default setting, on all training rows and at all of epsilon. ",
+        Strong("Tuned"),
+        f": {tuning.trials} settings tried in every method, the model without privacy included"
+        f"{ending}. The rest of this report is about the tuned models.",
+    )
+    costs = _costs(report)
+    title = "Cost at default and tuned settings"
+    blocks = (
+        Text(intro),
+        costs,
+        Heading("Did searching pay?"),
+        Text("The tuned private model beside the same method at its default setting."),
+        _by_group(report, tuning),
+        Heading("What charging the search costs"),
+        *_charge(report, tuning),
+    )
+    return Section("tuning", title, blocks, brief=(Text(title), costs))
+
+
+def _at_default(report: Report, tuned: Comparison) -> Comparison | None:
+    """The same comparison of the arm at its default setting; None where that was not trained."""
+    place = key_of(tuned.arm, DEFAULT), key_of(tuned.reference, DEFAULT), tuned.grouping
+    for comparison in report.every_comparison:
+        if (comparison.arm, comparison.reference, comparison.grouping) == place:
+            return comparison
+    return None
+
+
+def _costs(report: Report) -> Table:
+    """A table of each method's cost over all rows: a row at default and one at tuned settings."""
+    rows: list[tuple[Cell, ...]] = []
+    for tuned in report.costs:
+        method = versus(tuned)
+        if len(report.data.groupings) > 1:
+            method += f", by {plain(tuned.grouping)}"
+        default = _at_default(report, tuned)
+        for way, comparison in zip(WAYS.values(), (default, tuned), strict=True):
+            if comparison is None:
+                continue
+            overall, gap = comparison.overall, main_gap(comparison)
+            rows.append(
+                (
+                    method,
+                    way,
+                    _epsilon(report, tuned.arm, comparison.arm),
+                    bare(overall.value("reference.accuracy")),
+                    bare(overall.value("accuracy")),
+                    Quantity(overall.estimates.get(COST), POINTS, UNKNOWN),
+                    Quantity(None if gap is None else gap.size, POINTS, UNKNOWN),
+                )
+            )
+    accuracies = ("#non-private accuracy", "#private accuracy")
+    head = ("method", "settings", "ε", *accuracies, "#cost (points)", "#largest gap (points)")
+    return table(head, rows)
+
+
+def _epsilon(report: Report, tuned: str, arm: str) -> str:
+    """The arm's epsilon in words; of an uncharged search, the epsilon of each training alone.
+
+    ``UNKNOWN`` where neither is there.
+
+    Args:
+        report: Of the audit.
+        tuned: Key of the arm whose settings were searched.
+        arm: That key, or the key of the same arm at its default setting.
+    """
+    facts, untuned = report.every_guarantee[arm], report.every_guarantee.get(key_of(tuned, DEFAULT))
+    if facts.epsilon is not None and facts.epsilon.headline is not None:
+        return shown_up(facts.epsilon.headline)
+    if facts.target_epsilon is None or untuned is None or not untuned.guarantee.has_epsilon:
+        return UNKNOWN
+    return f"{facts.target_epsilon:g} for one training alone"
+
+
+def _by_group(report: Report, tuning: Tuned) -> Table:
+    """A table of each group's cost, default and tuned, and of what searching gained the group.
+
+    The gain is that of the tuned private model over the same method at its default setting.
+    """
+    rows: list[tuple[Cell, ...]] = []
+    for tuned in report.costs:
+        default = _groups(_at_default(report, tuned))
+        gains = _groups(tuning.gain(tuned.arm, tuned.grouping))
+        for name, group in _groups(tuned).items():  # "" is all rows
+            gain, group_name, risk = gains.get(name), "all rows", None
+            if name:
+                group_name = report.name_of(tuned.grouping, name)
+            accuracies: list[float | None] = [None, None]
+            if gain is not None:
+                accuracies = [gain.value("accuracy"), gain.value("reference.accuracy")]
+                risk = gain.estimates.get(RISK)
+            costs = _cost(default.get(name)), _cost(group)
+            gained = _cost(gain), Quantity(risk, unknown=UNKNOWN)
+            rows.append((versus(tuned), group_name, *costs, *map(bare, accuracies), *gained))
+    head = (
+        "method",
+        "group",
+        "#cost, default (points)",
+        "#cost, tuned (points)",
+        "#accuracy, default",
+        "#accuracy, tuned",
+        "#gain (points)",
+        "#gain in loss (nats)",
+    )
+    return table(head, rows)
+
+
+def _groups(comparison: Comparison | None) -> dict[str, GroupMeasure]:
+    """Name of a group -> its numbers, first "" for all rows; empty without a comparison."""
+    if comparison is None:
+        return {}
+    return {group.group: group for group in (comparison.overall, *comparison.by_group)}
+
+
+def _cost(group: GroupMeasure | None) -> Quantity:
+    """A group's cost in points, as a cell of a table; unknown for None."""
+    return Quantity(group.estimates.get(COST) if group else None, POINTS, UNKNOWN)
+
+
+def _charge(report: Report, tuning: Tuned) -> Iterator[Block]:
+    """What a charged search leaves of epsilon for one training, as a table and a sentence.
+
+    Of an uncharged one a sentence for each arm, on what it would cost.
+    """
+    if not tuning.is_charged:
+        for key, facts in report.privacy.items():
+            untuned = report.every_guarantee.get(key_of(key, DEFAULT))
+            if untuned is not None and untuned.guarantee.has_epsilon:
+                yield Text(f"{plain(key)}: {plain(facts.reason, 400)}.")
+    rows: list[tuple[Cell, ...]] = []
+    rows_to_score = ""
+    for search in tuning.searches:
+        if search.base_epsilon is None:
+            continue
+        charged = report.privacy[search.arm].epsilon
+        of_search = UNKNOWN
+        if charged is not None and charged.headline is not None:
+            of_search = shown_up(charged.headline)
+        rows.append(
+            (
+                plain(search.arm),
+                of_search,
+                shown_up(search.base_epsilon),
+                figure(search.noise_multiplier),
+                figure(search.uncharged_noise_multiplier),
+                figure(search.score_noise),
+            )
+        )
+        for seed in search.seeds[:1]:  # the numbers of rows are the same at every seed
+            total = seed.fit_rows + seed.validation_rows
+            rows_to_score = f"{seed.validation_rows:,} of {total:,} "
+    if rows:
+        head = (
+            "method",
+            "#ε of the search (RDP)",
+            "#ε of one training in it (PLD)",
+            "#its noise multiplier",
+            "#the same without a search",
+            "#noise of a score (rows)",
+        )
+        yield table(head, rows, most=_MOST)
+        yield Text(
+            "Noise multipliers are of the default setting. The search also takes "
+            f"{rows_to_score}training rows to score on, from which nothing is learned."
+        )
+
+
+def tried_section(tuning: Tuned) -> Section | None:
+    """The section on the best setting at each seed; None where no seed has finished."""
+    searches = [search for search in tuning.searches if search.seeds]
+    if not searches:
+        return None
+    stable = []
+    for search in searches:
+        defaults = [seed for seed in search.seeds if seed.best is not None and seed.best.is_default]
+        seeds = numbered(len(search.seeds), "seed")
+        stable.append(f"{plain(search.arm)}: the default setting at {len(defaults)} of {seeds}.")
+    intro = "The best score at each seed, and the chance that the search keeps that candidate."
+    blocks = (Text(f"{intro} {' '.join(stable)}"), _best_table(searches))
+    return Section("tried", "Settings that were tried", blocks)
+
+
+def _best_table(searches: list[ArmSearch]) -> Table:
+    """A table of the best setting of every arm at every seed.
+
+    Columns are all settings that some arm searched. An arm that did not search one has none there,
+    but for its epochs, which are known of every training.
+    """
+    names = list(dict.fromkeys(name for search in searches for name in search.searched))
+    rows: list[tuple[Cell, ...]] = []
+    for search in searches:
+        for seed in search.seeds:
+            best = seed.best
+            if best is None:
+                continue
+            settings: dict[str, float | None] = {"epochs": best.epochs}
+            for name in search.searched.keys() & best.settings.keys():
+                settings[name] = best.settings[name]
+            values = [short(settings.get(name)) for name in names]
+            chance = f"{100 * best.weight:.0f} %"
+            notes = []
+            if best.is_default:
+                notes.append("default")
+            if best.diverged:
+                notes.append("diverged: the same answer for everybody")
+            if best.at_edge:
+                edges = plain(", ".join(best.at_edge).replace("_", " "), 200)
+                notes.append(f"at the edge: {edges}")
+            rows.append((plain(search.arm), seed.seed, *values, chance, "; ".join(notes)))
+    titles = [f"#{plain(name.replace('_', ' '))}" for name in names]
+    return table(("method", "#seed", *titles, "#chance", "note"), rows, most=_MOST_TRIED)

@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 from scipy import stats
 from several import PRIVATE, cost, several
 
-from fairaudit.choosing import choice as parts
+from fairaudit.choosing import tested as parts
 from fairaudit.choosing.arm_test import is_hopeless, numbers_of, outcome_of, refuse_unfit
 from fairaudit.choosing.choice import Choice
 from fairaudit.choosing.choose import candidates, choose, exit_code

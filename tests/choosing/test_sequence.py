@@ -5,7 +5,7 @@ import pytest
 from places import program
 from scipy import stats
 
-from fairaudit.choosing import choice
+from fairaudit.choosing import tested
 from fairaudit.choosing.sequence import Course, Number, look_sizes, skewed_quantile
 
 
@@ -28,11 +28,11 @@ def test_how_near_an_arm_is_counts_in_half_widths_of_its_farthest_number():
     for bound, value, limit in beyond:
         outcome = "passes" if bound < limit else "undecided"
         numbers.append(
-            choice.TestedNumber.model_construct(
+            tested.TestedNumber.model_construct(
                 bound=bound, value=value, limit=limit, outcome=outcome
             )
         )
-    arm = choice.Tested.model_construct(numbers=tuple(numbers), outcome="undecided")
+    arm = tested.Tested.model_construct(numbers=tuple(numbers), outcome="undecided")
     assert arm.distance == (False, pytest.approx(1.0))
 
 

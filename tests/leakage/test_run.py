@@ -24,7 +24,6 @@ from fairaudit.errors import ConfigError
 from fairaudit.gate.check import check
 from fairaudit.gate.grammar import parse_rule
 from fairaudit.leakage.measure import measure_leakage
-from fairaudit.leakage.study import findings
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.accounting import privacy_curve
@@ -391,11 +390,11 @@ def test_too_few_models_leave_no_number(table):
 
 
 def test_more_than_epsilon_allows_is_a_finding(report):
-    assert list(findings(report)) == []
-    leaky = json.loads(report.studies["leakage"].model_dump_json())
+    study = report.studies["leakage"]
+    assert list(study.findings(report)) == []
+    leaky = json.loads(study.model_dump_json())
     private = next(c for c in leaky["comparisons"] if c["arm"] == "dpsgd")
     private["by_group"][1]["estimates"]["leakage_tpr"] |= {"value": 0.95, "low": 0.9, "high": 1.0}
-    study = type(report.studies["leakage"]).model_validate(leaky)
-    (found,) = findings(report.model_copy(update={"studies": {"leakage": study}}))
+    (found,) = type(study).model_validate(leaky).findings(report)
     assert (found.code, found.arm, found.groups) == ("above_ceiling", "dpsgd", ("M",))
     assert said(found).text.startswith("In M the attack finds ")

@@ -25,7 +25,7 @@ from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import Guarantee, catalog
 from fairaudit.planning.flow import Audit
 from fairaudit.report.conditions import asking_why, with_findings
-from fairaudit.report.facts import Study
+from fairaudit.report.model import Study
 from fairaudit.report.parts import split_gap
 from fairaudit.report.phrases import phrases
 from fairaudit.results.estimates import ClassShare

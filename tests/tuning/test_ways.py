@@ -30,16 +30,8 @@ from fairaudit.planning.plan import make_plan
 from fairaudit.report.load import load_report
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.results.estimates import key_of
-from fairaudit.tuning.section import tried as settings_tried
-from fairaudit.tuning.study import (
-    ArmSearch,
-    Searched,
-    SearchedSeed,
-    Tried,
-    Tuned,
-    edges,
-    raised_losses,
-)
+from fairaudit.tuning.searched import ArmSearch, Searched, SearchedSeed, Tried
+from fairaudit.tuning.study import Tuned, edges, raised_losses, tried_section
 
 audits = importlib.import_module("audits")
 
@@ -269,7 +261,7 @@ def test_the_table_of_best_settings_has_what_an_arm_searched_and_its_epochs(tune
     )
     study = Tuned.of(tuned[0]).model_copy(update={"searches": (ours, given)})
     report = tuned[0].model_copy(update={"studies": {"tuning": study}})
-    _, best = settings_tried(report).blocks
+    _, best = tried_section(Tuned.of(report)).blocks
     assert [column.title for column in best.columns[2:5]] == ["learning rate", "epochs", "width"]
     assert [row[2:5] for row in best.rows] == [("0.3", "4", "–"), ("–", "8", "–")]
 

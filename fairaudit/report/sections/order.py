@@ -6,7 +6,6 @@ A new one is a file beside this and its place here.
 from collections.abc import Callable
 from typing import TypeAlias
 
-from fairaudit.capabilities import added
 from fairaudit.report.document import Document, Section
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
@@ -25,8 +24,7 @@ from fairaudit.report.sections import (
 )
 
 SectionOf: TypeAlias = Callable[[Report], Section | None]
-# Place -> section. A capability (a folder that can be taken out) names the place before which a
-# section of its own stands.
+# Place -> section. A study names the place before which a section of its own stands.
 ORDER: dict[str, SectionOf] = {
     "summary": summary.section,
     "costs": costs.section,
@@ -52,14 +50,14 @@ def document(report: Report) -> Document:
     title = "Predictions by group"
     if is_of_costs:
         title = "Cost of private training by group"
-    before: dict[str, list[SectionOf]] = {place: [] for place in ORDER}
-    for sections in added("sections"):
-        for place, section in sections.items():
+    before: dict[str, list[Section]] = {place: [] for place in ORDER}
+    for study in report.studies.values():
+        for place, section in study.sections(report).items():
             before[place].append(section)
     present = []
-    for place, section in ORDER.items():
-        for function in (*before[place], section):
-            part = function(report)
-            if part is not None:
-                present.append(part)
+    for place, section_of in ORDER.items():
+        present += before[place]
+        own = section_of(report)
+        if own is not None:
+            present.append(own)
     return Document(f"{title}: {plain(report.data.name)}", tuple(present))

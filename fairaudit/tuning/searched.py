@@ -1,0 +1,76 @@
+"""How one arm's settings were sought and what was tried, as a report holds it.
+
+At each seed a search trains candidates; "best" is the one with the best released score, and a
+candidate's weight is the probability that the search keeps it.
+"""
+
+from fairaudit.results.estimates import EpsilonFigure, Figure, Part
+
+
+class Searched(Part):
+    """What one setting of an arm was searched in: between ``low`` and ``high``, or among choices.
+
+    ``choices`` is empty for a range. ``default`` is None where the user's own code alone knows it.
+    """
+
+    default: Figure | None
+    low: Figure
+    high: Figure
+    choices: tuple[Figure, ...]
+
+
+class Tried(Part):
+    """One candidate at one seed.
+
+    ``settings`` are all of the arm's numbers, noise included. ``released_score`` is what the choice
+    reads, with its noise where the search is charged; the exact one stays with the trainings.
+    ``weight`` is the probability that the search keeps this candidate, ``selected`` marks the one
+    with the best released score, ``at_edge`` names the settings that lie at an end of their range.
+    """
+
+    number: int
+    is_default: bool
+    settings: dict[str, Figure]
+    epochs: int
+    released_score: Figure
+    weight: Figure
+    selected: bool
+    diverged: bool
+    at_edge: tuple[str, ...]
+
+
+class SearchedSeed(Part):
+    """One seed's search: how the training rows were divided, and every candidate."""
+
+    seed: int
+    fit_rows: int
+    validation_rows: int
+    tried: tuple[Tried, ...]
+
+    @property
+    def best(self) -> Tried | None:
+        """The candidate with the best released score; None where none was tried."""
+        return max(self.tried, key=lambda tried: tried.released_score, default=None)
+
+
+class ArmSearch(Part):
+    """How one arm's settings were sought, and what that costs.
+
+    ``base_epsilon`` is that of one training by PLD, the dearest candidate's; None where nothing is
+    charged. ``score_noise`` is the standard deviation of the noise on each count of a score, in
+    records, 0 for an exact score; ``mean_tries`` the mean of the number of tries that is charged,
+    ``shape_tries`` the shape of its truncated negative binomial distribution (1: geometric, 0:
+    logarithmic), both None where exactly all are made. ``noise_multiplier`` is that of the default
+    setting within the search, ``uncharged_noise_multiplier`` that of one ordinary training which
+    spends all of epsilon.
+    """
+
+    arm: str
+    searched: dict[str, Searched]
+    mean_tries: Figure | None
+    base_epsilon: EpsilonFigure | None
+    noise_multiplier: Figure | None
+    uncharged_noise_multiplier: Figure | None
+    score_noise: Figure
+    seeds: tuple[SearchedSeed, ...]
+    shape_tries: Figure | None
