@@ -16,6 +16,7 @@ from fairaudit.data.decode import ImageOptions, fitted, refuse_too_large
 from fairaudit.data.naming import listed, quoted
 from fairaudit.data.readers import digest_of
 from fairaudit.data.source import DataSource
+from fairaudit.data.stored import Stored
 from fairaudit.errors import DataError
 
 NPZ = ".npz"
@@ -49,6 +50,10 @@ class Archive(DataSource):
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
         """The named columns in that order, and the notices of reading the archive."""
         return self.table.select(list(columns)), self.notices
+
+    def stored(self, columns: Sequence[str]) -> Stored:
+        """The named columns in that order, in the types of the arrays."""
+        return Stored(self.table.select(list(columns)))
 
     def digest(self) -> str:
         """The sha256 of the archive's bytes, in hexadecimal."""

@@ -31,6 +31,12 @@ _TEXTS = (
     pa.types.is_large_binary,
     pa.types.is_binary_view,
 )
+# Well-formed UTF-8 as bytes (Unicode 16.0, table 3-7).
+_UTF8 = (
+    r"^(?:[\x00-\x7f]|[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]"
+    r"|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]|\xf0[\x90-\xbf][\x80-\xbf]{2}"
+    r"|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2})*$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +121,34 @@ def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice
         if column is None:
             dropped[name] = NOT_TEXT
             continue
-        if pa.types.is_large_string(column.type):
-            column = _blanked(column, pc.equal(pc.utf8_trim_whitespace(column), ""))
-        if pa.types.is_floating(column.type):
-            beyond = pc.greater(pc.abs(column), LARGEST)
-            if pc.any(beyond).as_py():
-                too_large.append(name)
-                column = _blanked(column, beyond)
-        kept[name] = column
+        kept[name] = _without_blanks(column)
+        if pa.types.is_floating(column.type) and kept[name].null_count > column.null_count:
+            too_large.append(name)
     if not too_large:
         return pa.table(kept), dropped, ()
     message = f"infinite values in {listed(too_large)} count as missing"
     fix = "replace them in the data if they mean something"
     return (pa.table(kept), dropped, (Notice("infinities", message, fix),))
+
+
+def is_utf8(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Whether each value of an array of bytes is UTF-8 text; null where the value is null."""
+    return pc.match_substring_regex(values, _UTF8)
+
+
+def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """One column in a plain type, as of :func:`plain_table`; None where bytes are not text."""
+    plain = _plain_type(column)
+    return None if plain is None else _without_blanks(plain)
+
+
+def _without_blanks(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column in a plain type with null for texts of blanks and for infinite numbers."""
+    if pa.types.is_large_string(column.type):
+        return _blanked(column, pc.equal(pc.utf8_trim_whitespace(column), ""))
+    if pa.types.is_floating(column.type):
+        return _blanked(column, pc.greater(pc.abs(column), LARGEST))
+    return column
 
 
 def _blanked(column: pa.ChunkedArray, where: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -191,32 +212,9 @@ def level_names(values: pa.Array) -> list[str]:
     return [str(v).lower() if isinstance(v, bool) else str(v) for v in values.to_pylist()]
 
 
-def type_of_names(arrow_type: pa.DataType) -> str:
-    """The type, by Arrow's name, in which level names of a column are read back as its values.
-
-    A released model predicts labels in it: a column of integers gets integers back.
-    """
-    if pa.types.is_integer(arrow_type) or pa.types.is_boolean(arrow_type):
-        return str(arrow_type)
-    if pa.types.is_floating(arrow_type):
-        return "double"
-    return "string"
-
-
 def numeric_values(column: pa.ChunkedArray) -> Float64:
     """A number column as float64, NaN where missing, ``[N]``."""
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
-
-
-def listed_codes(column: pa.ChunkedArray, levels: tuple[str, ...]) -> Int64:
-    """Index in ``levels`` of each row's value, ``[N]``.
-
-    A value that is not listed has the code ``len(levels)``, a missing one the next.
-    """
-    codes = encode_codes(column)
-    place = {level: code for code, level in enumerate(levels)}
-    places = [place.get(name, len(levels)) for name in level_names(codes.values)]
-    return np.array([*places, len(levels) + 1], np.int64)[codes.codes]
 
 
 def within(

@@ -22,10 +22,17 @@ SPLIT = "split"  # the column that says which side of a given split a row is on
 _KEY_BYTES = 16  # of an image's hash, by which equal images are found
 
 
-def image_column(pixels: UInt8) -> pa.ChunkedArray:
-    """Make pixels ``[N, H, W, C]``, C-contiguous, one Arrow column of images; nothing is copied."""
+def image_column(pixels: UInt8, missing: NDArray[np.bool_] | None = None) -> pa.ChunkedArray:
+    """Make pixels ``[N, H, W, C]``, C-contiguous, one Arrow column of images; nothing is copied.
+
+    ``missing``: which of them stand for no image, ``[N]``; None: none.
+    """
     shape = pixels.shape[1:]
-    storage = pa.FixedSizeListArray.from_arrays(pa.array(pixels.reshape(-1)), int(np.prod(shape)))
+    storage = pa.FixedSizeListArray.from_arrays(
+        pa.array(pixels.reshape(-1)),
+        int(np.prod(shape)),
+        mask=None if missing is None else pa.array(missing),
+    )
     kind = pa.fixed_shape_tensor(pa.uint8(), shape)
     return pa.chunked_array([pa.ExtensionArray.from_storage(kind, storage)])
 
@@ -132,7 +139,6 @@ class Dataset:
         classes: Class names, ``[Y]``.
         label: Name of the label column.
         label_origin: ``given``, ``declared in the file``, ``by its name``.
-        label_type: Arrow's name of the type in which a released model predicts the label.
         positive: Index of the positive class, whose rates are reported; None where none is known.
         groupings: The first steers stratification, balance and the methods that read groups.
         split: Per row 0 train, 1 test when ``--split-column`` gives it, else None.
@@ -176,7 +182,6 @@ class Dataset:
     declared: Mapping[str, DeclaredColumn] = field(default_factory=dict)
     outside: dict[str, dict[str, int]] = field(default_factory=dict)
     unpredicted: dict[str, dict[str, int]] = field(default_factory=dict)
-    label_type: str = "string"
 
     @property
     def n_rows(self) -> int:

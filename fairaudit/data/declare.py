@@ -6,58 +6,69 @@ import numpy as np
 import pyarrow as pa
 
 from fairaudit.config.declared import DeclaredColumn, DeclaredNumber
-from fairaudit.data.columns import kind_of, listed_codes, numeric_values, within
+from fairaudit.data.columns import within
 from fairaudit.data.dataset import Int64, Notice
 from fairaudit.data.naming import listed, quoted
+from fairaudit.data.stored import Stored
 from fairaudit.errors import DataError, numbered
 
 
 def lay_over(
-    table: pa.Table, declared: Mapping[str, DeclaredColumn]
-) -> tuple[pa.Table, dict[str, Int64]]:
-    """Make every value of a declared column one that is declared, or missing.
+    stored: Stored, declared: Mapping[str, DeclaredColumn]
+) -> tuple[dict[str, pa.ChunkedArray], dict[str, Int64]]:
+    """Make every value of the declared columns one that is declared, or missing.
 
-    A number outside its range is clipped or missing; a text that is not listed counts as missing.
-    What becomes of a value depends on no other row, so it says nothing of other records.
+    A number outside its range is clipped or missing; what is no number, and a text that is not
+    listed, counts as missing. What becomes of a value depends on no other row, so it says nothing
+    of other records.
 
     Args:
-        table: Columns in plain types.
-        declared: Column -> its declaration, for some or all of them.
+        stored: Holds the columns.
+        declared: Column -> its declaration.
 
     Returns:
-        The table; and column -> indices of the rows whose value was not a declared one, without
-        columns that have no such row.
-
-    Raises:
-        DataError: A column holds something else than what is declared.
+        Column -> its declared values; and column -> indices of the rows whose value was not a
+        declared one, without columns that have no such row.
     """
+    laid: dict[str, pa.ChunkedArray] = {}
     outside: dict[str, Int64] = {}
     for name, declaration in declared.items():
-        column = table.column(name)
         if isinstance(declaration, DeclaredNumber):
-            kind = kind_of(column.type)
-            if kind not in ("number", "empty"):
-                raise DataError(f"column {quoted(name)} is declared a number and holds none")
-            values = numeric_values(column) if kind == "number" else np.full(len(column), np.nan)
-            values, beyond = within(values, declaration.range, declaration.outside)
-            declared_values = pa.array(values, pa.float64(), from_pandas=True)  # NaN is missing
+            numbers = stored.numbers(name)
+            unlike = np.isnan(numbers) & stored.present(name)
+            values, beyond = within(numbers, declaration.range, declaration.outside)
+            unlike |= beyond
+            laid[name] = pa.chunked_array([pa.array(values, pa.float64(), from_pandas=True)])
         else:
-            if kind_of(column.type) == "image":
-                raise DataError(f"column {quoted(name)} is declared a category and holds images")
-            codes = listed_codes(column, declaration.categories)
+            codes = stored.codes(name, declaration.categories)
             # Codes past the categories: one of any value that is not listed, then the missing one.
-            beyond = codes == len(declaration.categories)
+            unlike = codes == len(declaration.categories)
             is_gap = codes >= len(declaration.categories)
             if declaration.missing is not None:
                 codes[is_gap] = declaration.categories.index(declaration.missing)
                 is_gap = np.zeros(len(codes), np.bool_)
             places = pa.array(codes, pa.int64(), mask=is_gap)
-            declared_values = pa.array(declaration.categories, pa.large_string()).take(places)
-        rows = np.flatnonzero(beyond)
-        table = table.set_column(table.column_names.index(name), name, declared_values)
+            names = pa.array(declaration.categories, pa.large_string())
+            laid[name] = pa.chunked_array([names.take(places)])
+        rows = np.flatnonzero(unlike)
         if len(rows):
             outside[name] = rows
-    return table, outside
+    return laid, outside
+
+
+def refuse_no_numbers(stored: Stored, declared: Mapping[str, DeclaredColumn]) -> None:
+    """Refuse a column that is declared a number and holds none.
+
+    All its rows together say so, so it is a help for audits alone, whose data are not protected.
+
+    Raises:
+        DataError: A number's column has values and none is a number.
+    """
+    for name, declaration in declared.items():
+        if isinstance(declaration, DeclaredNumber):
+            is_number = ~np.isnan(stored.numbers(name))
+            if stored.present(name).any() and not is_number.any():
+                raise DataError(f"column {quoted(name)} is declared a number and holds none")
 
 
 def declaration_notices(

@@ -11,7 +11,7 @@ from typing import Literal, Self
 import numpy as np
 import pyarrow as pa
 
-from fairaudit.data.dataset import UInt8, image_column
+from fairaudit.data.dataset import Shape, UInt8, image_column
 from fairaudit.data.naming import quoted
 from fairaudit.errors import ConfigError, DataError
 
@@ -37,10 +37,23 @@ class ImageOptions:
     Args:
         size: Height and width to scale to, or None to take images as they are.
         channels: ``grey``, ``rgb``, or ``auto``: grey where every image is, else colour.
+        shape: What is known of all images before one is read; an image that is damaged or comes out
+            in another shape is then a missing one. None: nothing, and such an image is refused.
     """
 
     size: tuple[int, int] | None = None
     channels: Channels = "auto"
+    shape: Shape | None = None
+
+    @classmethod
+    def known(cls, shape: Shape, *, resized: bool) -> Self:
+        """Make the options of images whose shape is known.
+
+        ``resized``: whether they are scaled to it; else images of another size are missing ones.
+        """
+        height, width, channels = shape
+        size = (height, width) if resized else None
+        return cls(size, "grey" if channels == 1 else "rgb", shape)
 
     @classmethod
     def of(cls, resize: str | None, channels: Channels) -> Self:
@@ -76,8 +89,11 @@ def decode_files(
         options: How to read them.
 
     Raises:
-        DataError: An image that cannot be read, or that has another size than the first.
+        DataError: An image that cannot be read, or that has another size than the first. Where the
+            shape is known such an image is a missing one.
     """
+    if options.shape is not None:
+        return _decode_known(n_images, files, options, options.shape)
     pixels = np.empty((0, 0, 0, 0), np.uint8)
     for row, (name, content) in enumerate(files):
         image = decode_image(name, content, options)
@@ -96,6 +112,25 @@ def decode_files(
             pixels = np.repeat(pixels, image.shape[2], axis=3)
         pixels[row] = image
     return image_column(pixels)
+
+
+def _decode_known(
+    n_images: int, files: Iterable[tuple[str, bytes]], options: ImageOptions, shape: Shape
+) -> pa.ChunkedArray:
+    """Decode image files of a known shape, each by itself; null where that cannot be done."""
+    refuse_too_large(n_images, shape)
+    pixels = np.zeros((n_images, *shape), np.uint8)
+    missing = np.zeros(n_images, np.bool_)
+    for row, (name, content) in enumerate(files):
+        try:
+            image = decode_image(name, content, options)
+        except DataError:
+            missing[row] = True
+            continue
+        missing[row] = image.shape != shape
+        if not missing[row]:
+            pixels[row] = image
+    return image_column(pixels, missing)
 
 
 def decode_image(name: str, content: bytes, options: ImageOptions) -> UInt8:

@@ -6,7 +6,7 @@ The layout is that of Hugging Face's ImageFolder.
 import hashlib
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
@@ -14,8 +14,9 @@ import pyarrow as pa
 from fairaudit.data.dataset import Notice
 from fairaudit.data.decode import SUFFIXES, ImageOptions, decode_files
 from fairaudit.data.naming import listed
-from fairaudit.data.readers import open_source, read_columns
+from fairaudit.data.readers import open_source, read_columns, read_stored
 from fairaudit.data.source import DataSource
+from fairaudit.data.stored import Stored
 from fairaudit.errors import DataError, numbered
 
 METADATA = "metadata.csv"
@@ -29,15 +30,15 @@ class ImageFolder(DataSource):
 
     Args:
         root: The folder.
-        files: Path below it of each row's image.
-        columns: The metadata beside the images, one row for each image.
+        files: Path below it of each row's image; "" where the metadata name none of the folder.
+        metadata: What is known beside the images, one row for each image.
         options: How images are read.
         notices: What listing the files showed.
     """
 
     root: Path
     files: tuple[str, ...]
-    columns: pa.Table
+    metadata: Stored
     options: ImageOptions
     notices: tuple[Notice, ...]
 
@@ -47,23 +48,33 @@ class ImageFolder(DataSource):
         Raises:
             DataError: An image that cannot be read, or that has another size than the first.
         """
-        table = self.columns
+        table = self.metadata.table
         if self.image is not None and self.image in columns:
             contents = ((name, self._content(name)) for name in self.files)
             images = decode_files(len(self.files), contents, self.options)
             table = table.append_column(self.image, images)
         return table.select(list(columns)), self.notices
 
+    def stored(self, columns: Sequence[str]) -> Stored:
+        """The named columns as the metadata store them, and the images.
+
+        Raises:
+            DataError: As :meth:`read`, unless the shape of the images is known.
+        """
+        return replace(self.metadata, table=self.read(columns)[0])
+
     def digest(self) -> str:
         """The sha256 over names and contents of all files that are read, sorted by name."""
         whole = hashlib.sha256()
-        for name in sorted({*self.files, METADATA}):
+        for name in sorted({*self.files, METADATA} - {""}):
             content = hashlib.sha256(self._content(name)).hexdigest()
             whole.update(f"{len(name)} {name} {content}\n".encode("utf8", "surrogateescape"))
         return whole.hexdigest()
 
     def _content(self, name: str) -> bytes:
         """A file's bytes; none where it cannot be read, which decoding then refuses by its name."""
+        if not name:
+            return b""
         try:  # os.path, as pathlib would take as long as the reading
             with open(os.path.join(self.root, name), "rb") as file:
                 return file.read()
@@ -77,11 +88,20 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
     The metadata's column ``label`` is declared to be the label. Images without a row there are left
     out with a notice.
 
+    Args:
+        root: The folder.
+        options: How images are read. Where their shape is known rows stand alone: the metadata are
+            kept as text, and a row that names no image of the folder has a missing one.
+
     Raises:
         DataError: Metadata without a column of paths, or of a path that is no image of the folder.
     """
-    source = open_source(root / METADATA)
-    table = read_columns(source, source.schema.names)[0]
+    source = open_source(root / METADATA, is_alone=options.shape is not None)
+    if source.is_alone:
+        metadata = read_stored(source, source.schema.names)
+    else:
+        metadata = Stored(read_columns(source, source.schema.names)[0], source.marks)
+    table = metadata.table
     if FILE_NAME not in table.column_names:
         raise DataError(
             f"{METADATA} has no column {FILE_NAME!r}",
@@ -90,7 +110,9 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
     files = [PurePosixPath(str(name)).as_posix() for name in table.column(FILE_NAME).to_pylist()]
     known = _images_below(root)
     missing = sorted(set(files) - known)
-    if missing:
+    if source.is_alone:
+        files = [name if name in known else "" for name in files]
+    elif missing:
         raise DataError(
             f"{METADATA} names {numbered(len(missing), 'file')} that are no images of the folder: "
             f"{listed(missing)}"
@@ -109,7 +131,7 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
         image=image,
         root=root,
         files=tuple(files),
-        columns=columns,
+        metadata=replace(metadata, table=columns),
         declared=declared,
         declared_by=f"declared in {METADATA}" if declared else "",
         options=options,

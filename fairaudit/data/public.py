@@ -5,22 +5,24 @@ which its student learns: those of ``--public-data``, else half of the test rows
 """
 
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 
+from fairaudit.config.declared import Declaration, DeclaredColumn
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.columns import encode_levels
+from fairaudit.data.columns import encode_levels, kind_of
 from fairaudit.data.dataset import Dataset, Encoded, InputRows, Int64, Split
-from fairaudit.data.declare import lay_over
 from fairaudit.data.decode import ImageOptions
 from fairaudit.data.encode import DecodedRows, Encoder, make_encoder
 from fairaudit.data.naming import listed, quoted
 from fairaudit.data.sources import open_data
 from fairaudit.data.split import holdout_size
 from fairaudit.data.spool import Shared, Spool
+from fairaudit.data.stored import Stored
 from fairaudit.data.tabular import read_checked
 from fairaudit.errors import DataError
 from fairaudit.privacy.streams import numpy_stream
@@ -56,6 +58,22 @@ class PoolEncoded(NamedTuple):
     groups: Int64 | None
 
 
+class PublicRows(NamedTuple):
+    """The m rows of ``--public-data`` beside the n audited ones, in columns of the same types.
+
+    Args:
+        audited: The features of the audited rows.
+        features: Those of the public rows, whose values alone decide what each column holds.
+        groups: Of the public rows by the first grouping, [m]; None where these are not known: the
+            file lacks the column, or a value in it, or has another group there, or the groups are
+            bins of numbers.
+    """
+
+    audited: pa.Table
+    features: pa.Table
+    groups: Int64 | None
+
+
 def pool_size(dataset: Dataset, config: AuditConfig) -> int:
     """m, the records of the student pool: those of ``--public-data``, else half of the test rows.
 
@@ -63,7 +81,7 @@ def pool_size(dataset: Dataset, config: AuditConfig) -> int:
         DataError: As :func:`load_public`.
     """
     if config.public_data is not None:
-        return int(load_public(dataset, config)[0].num_rows)
+        return int(load_public(dataset, config).features.num_rows)
     return holdout_size(dataset, config.split) // 2
 
 
@@ -75,48 +93,98 @@ def pool_digest(config: AuditConfig) -> str | None:
     return open_data(config.public_data, images, config.drop).digest()
 
 
-def load_public(dataset: Dataset, config: AuditConfig) -> tuple[pa.Table, Int64 | None]:
-    """Read ``--public-data``; a label in it is not looked at.
+def read_public(config: AuditConfig, declared: Mapping[str, DeclaredColumn]) -> pa.Table:
+    """Read ``--public-data`` by itself: no row of the audited table says what a column of it is.
+
+    Args:
+        config: The options.
+        declared: Feature -> what is publicly known of it.
 
     Returns:
-        m rows, columns and types as in the audited table; and their groups by the first grouping,
-        [m], or None where these are not known: the file lacks the column, or a value in it, or has
-        another group there, or the groups are bins of numbers.
+        All its columns in plain types, declared ones as they are declared.
 
     Raises:
-        DataError: A file that cannot be read, or that lacks a feature of the audited table.
+        DataError: The file cannot be read, or lacks a declared column.
     """
     assert config.public_data is not None
-    # Declared columns are laid over below: the table may lack columns that are no features.
     alone = AuditConfig(
         data=config.public_data,
+        columns=Declaration(columns=dict(declared)) if declared else None,
         contrast=config.contrast,
         resize=config.resize,
         channels=config.channels,
     )
-    name, grouping, groups = alone.data.name, dataset.groupings[0], None
-    table = read_checked(alone).table
-    lacking = [name for name in dataset.features.column_names if name not in table.column_names]
+    return read_checked(alone).table
+
+
+def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
+    """Read ``--public-data``; a label in it is not looked at.
+
+    Raises:
+        DataError: A file that cannot be read, that lacks a feature of the audited table, or in
+            which one is of another kind.
+    """
+    assert config.public_data is not None
+    name, grouping, groups = config.public_data.name, dataset.groupings[0], None
+    table = read_public(config, dataset.declared)
+    lacking = [n for n in dataset.features.column_names if n not in table.column_names]
     if lacking:
         raise DataError(f"public data {name} lacks {len(lacking)} features: {listed(lacking)}")
-    table = lay_over(table, dataset.declared)[0]
-    columns = []
-    for field in dataset.features.schema:
-        column = table.column(field.name)
-        try:
-            columns.append(column.cast(field.type))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            raise DataError(
-                f"public data {name}: column {quoted(field.name)} holds {column.type}, "
-                f"in the audited table {field.type}"
-            ) from None
-    features = pa.table(columns, schema=dataset.features.schema)
     if grouping.name in table.column_names and grouping.name not in config.bin:
         levels = encode_levels(table.column(grouping.name))
         if set(levels.names) <= set(grouping.names) and (levels.codes >= 0).all():
             place = np.array([grouping.names.index(level) for level in levels.names], np.int64)
             groups = place[levels.codes]
-    return features, groups
+    features = table.select(dataset.features.column_names)
+    audited = _read_as(dataset.features, features, name)
+    return PublicRows(audited, features.cast(audited.schema), groups)
+
+
+def known_by(public: pa.Table) -> dict[str, tuple[str, ...] | None]:
+    """What the rows of ``--public-data`` say of each column, so that private rows need not.
+
+    Returns:
+        Column -> its levels where it is a category, None where it is a number or an image.
+    """
+    known: dict[str, tuple[str, ...] | None] = {}
+    for name in public.column_names:
+        column = public.column(name)
+        is_text = kind_of(column.type) in ("category", "empty")
+        known[name] = encode_levels(column).names if is_text else None
+    return known
+
+
+def _read_as(features: pa.Table, public: pa.Table, name: str) -> pa.Table:
+    """The features of the audited table, of the kinds that the public rows' columns have.
+
+    Args:
+        features: Of the audited rows, in any plain types.
+        public: Of the public rows.
+        name: Of the public file, for messages.
+
+    Raises:
+        DataError: Images of another shape; a column whose values cannot be of the public kind.
+    """
+    stored, columns = Stored(features), {}
+    for column, levels in known_by(public).items():
+        ours, theirs = features.column(column), public.column(column)
+        kinds = kind_of(ours.type), kind_of(theirs.type)
+        if levels is not None:
+            columns[column] = stored.texts(column, levels)
+            fits = kinds != ("number", "category")
+        elif kinds[1] == "image":
+            columns[column], fits = ours, ours.type == theirs.type
+        else:
+            columns[column] = pa.chunked_array(
+                [pa.array(stored.numbers(column), pa.float64(), from_pandas=True)]
+            )
+            fits = columns[column].null_count < len(ours) or ours.null_count == len(ours)
+        if not fits:
+            raise DataError(
+                f"public data {name}: column {quoted(column)} holds {theirs.type}, "
+                f"in the audited table {ours.type}"
+            )
+    return pa.table(columns)
 
 
 def share_inputs(dataset: Dataset, config: AuditConfig, *, by_pool: bool = False) -> Shared[Inputs]:
@@ -171,8 +239,8 @@ class PoolEncoder:
         """
         combined, public = dataset, None
         if config.public_data is not None:
-            rows, groups = load_public(dataset, config)
-            combined = replace(dataset, features=pa.concat_tables([dataset.features, rows]))
+            audited, rows, groups = load_public(dataset, config)
+            combined = replace(dataset, features=pa.concat_tables([audited, rows]))
             public = dataset.n_rows + np.arange(rows.num_rows), groups
         # A share above 0, however small: lists of levels come from the pool then, not from all
         # rows.

@@ -1,6 +1,7 @@
 """Files to Arrow tables: csv, parquet, feather/arrow.
 
-Schema first, then only the columns wanted.
+Schema first, then only the columns wanted: of types that all rows of a column decide
+(:func:`read_columns`), or as the file stores them (:func:`read_stored`).
 """
 
 import hashlib
@@ -9,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +20,9 @@ import pyarrow.ipc as paipc
 import pyarrow.parquet as pq
 
 from fairaudit.data.dataset import Notice
+from fairaudit.data.lines import MOST_BYTES, header_of, is_closed, lone_lines
 from fairaudit.data.naming import listed, nearest, quoted
+from fairaudit.data.stored import NUMBER, Stored
 from fairaudit.errors import DataError
 
 _TEXTS = frozenset({".csv", ".tsv", ".tab", ".txt"})
@@ -29,7 +33,6 @@ _MAGIC = (  # first bytes of a file, and its format whatever its name
 )
 # Texts of a CSV that mean a missing value. "?" does so in some files only, so it is a value.
 _NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL"]
-_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 # What a file's schema may declare, under ``fairaudit.label`` and so on.
 _DECLARABLE = ("label", "positive", "favourable")
 _HEADER_BYTES = 1 << 16  # enough to tell a format and a first line
@@ -48,6 +51,7 @@ class Source:
         declared: ``label``, ``positive`` and ``favourable`` as the file declares them.
         declared_by: ``declared in the file``, or "".
         delimiter: Of a CSV.
+        is_alone: Whether no row may change how another is read: of a CSV every line is a record.
     """
 
     path: Path
@@ -56,10 +60,20 @@ class Source:
     declared: Mapping[str, str]
     declared_by: str
     delimiter: str = ","
+    is_alone: bool = False
+
+    @property
+    def marks(self) -> frozenset[str]:
+        """Texts that stand for a missing value in a column that does not list them."""
+        return frozenset(_NULLS if self.format == "csv" else ())
 
 
-def open_source(path: Path) -> Source:
+def open_source(path: Path, *, is_alone: bool = False) -> Source:
     """Find out what a file is and which columns it has.
+
+    Args:
+        path: The file.
+        is_alone: As of :class:`Source`; of a CSV nothing but the names of its columns is looked at.
 
     Raises:
         DataError: Missing, unreadable, not a table, or with duplicate column names.
@@ -87,7 +101,7 @@ def open_source(path: Path) -> Source:
             # The sign that the header holds most often, outside of quoted names.
             delimiter = max(",;\t|", key=re.sub(r'"[^"]*"', "", header).count)
             with pacsv.open_csv(
-                str(path),
+                BytesIO(_lone_header(path, delimiter)) if is_alone else str(path),
                 parse_options=_parse_options(delimiter),
                 convert_options=pacsv.ConvertOptions(check_utf8=False),
             ) as reader:
@@ -104,7 +118,7 @@ def open_source(path: Path) -> Source:
         if value is not None:
             declared[key] = value.decode("utf8", "replace")
     by = "declared in the file" if declared else ""
-    return Source(path, kind, schema, declared, by, delimiter)
+    return Source(path, kind, schema, declared, by, delimiter, is_alone)
 
 
 def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
@@ -114,19 +128,14 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
         DataError: Damaged content, or no rows.
     """
     with explained(source.path):
-        # Parquet matches nested columns by prefix and may give more than is asked; select() below.
-        if source.format == "parquet":
-            table = pq.ParquetFile(source.path).read(columns=list(columns))
-        elif source.format == "feather":
-            with pa.memory_map(str(source.path)) as stream:
-                table = paipc.open_file(stream).read_all()
+        if source.format != "csv":
+            table = _typed_columns(source, columns)
         else:
             fields = _parse_options(source.delimiter)
             convert = pacsv.ConvertOptions(
                 include_columns=list(columns), null_values=_NULLS, strings_can_be_null=True
             )
             table = pacsv.read_csv(str(source.path), parse_options=fields, convert_options=convert)
-        table = table.select(list(columns))
         # Arrow trusts offsets, codes and text of a file, and would follow them.
         table.validate(full=True)
         if source.format == "csv" and any(map(pa.types.is_binary, table.schema.types)):
@@ -136,6 +145,98 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
     if source.format == "csv":
         return table, _mixed_types(table)
     return table, ()
+
+
+def read_stored(source: Source, columns: Sequence[str]) -> Stored:
+    """Read the named columns of a file, in that order, as the file stores them.
+
+    Of a CSV every value is text. Of a source whose rows stand alone, what cannot be read is a row
+    less or a missing value, and never an error.
+
+    Raises:
+        DataError: Damaged content; of other sources also a row of a CSV that cannot be read.
+    """
+    with explained(source.path):
+        if source.format == "csv":
+            return _csv_texts(source, columns)
+        table = _typed_columns(source, columns)
+        for place, name in enumerate(table.column_names):
+            table = table.set_column(place, name, _as_bytes(table.column(name)))
+        table.validate(full=True)  # offsets and codes; whether bytes are text shows later
+        return Stored(table, source.marks)
+
+
+def _csv_texts(source: Source, columns: Sequence[str]) -> Stored:
+    """The named columns of a CSV file as text."""
+    convert = pacsv.ConvertOptions(
+        include_columns=list(columns),
+        column_types=dict.fromkeys(columns, pa.large_string()),
+        null_values=[],
+    )
+    if not source.is_alone:
+        fields = _parse_options(source.delimiter)
+        table = pacsv.read_csv(str(source.path), parse_options=fields, convert_options=convert)
+        return Stored(table, source.marks)
+    ragged = []  # lines with more or fewer fields than there are columns
+
+    def leave_out(row: pacsv.InvalidRow) -> str:
+        """Called by Arrow with such a line."""
+        ragged.append(row.actual_columns)
+        return "skip"
+
+    content, lost = lone_lines(source.path, source.delimiter)
+    table = pacsv.read_csv(
+        pa.BufferReader(content),
+        read_options=pacsv.ReadOptions(block_size=2 * MOST_BYTES),
+        parse_options=pacsv.ParseOptions(delimiter=source.delimiter, invalid_row_handler=leave_out),
+        convert_options=convert,
+    )
+    return Stored(table, source.marks, lost + len(ragged))
+
+
+def _typed_columns(source: Source, columns: Sequence[str]) -> pa.Table:
+    """The named columns of a Parquet or Feather file, in the types that it gives them."""
+    # Parquet matches nested columns by prefix and may give more than is asked; select() below.
+    if source.format == "parquet":
+        table = pq.ParquetFile(source.path).read(columns=list(columns))
+    else:
+        with pa.memory_map(str(source.path)) as stream:
+            table = paipc.open_file(stream).read_all()
+    return table.select(list(columns))
+
+
+def _as_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of text as bytes, of which none need be UTF-8; any other column as it is."""
+    if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
+        chunks = []
+        for chunk in column.chunks:
+            values = chunk.dictionary.cast(pa.large_binary())
+            chunks.append(pa.DictionaryArray.from_arrays(chunk.indices, values))
+        kind = pa.dictionary(column.type.index_type, pa.large_binary())
+        return pa.chunked_array(chunks, type=kind)
+    return column.cast(pa.large_binary()) if _is_text(column.type) else column
+
+
+def _is_text(arrow_type: pa.DataType) -> bool:
+    """Whether Arrow takes the values of a type for UTF-8 without looking at them."""
+    return bool(pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type))
+
+
+def _lone_header(path: Path, delimiter: str) -> bytes:
+    """The first line of a CSV file, which names its columns, with a line feed.
+
+    Raises:
+        DataError: It ends within quotes, so that it goes on in the next line; or it is too long.
+    """
+    header = header_of(path)
+    if not is_closed(pa.array([header], pa.large_binary()), delimiter)[0].as_py():
+        raise DataError(
+            f"{path.name}: a column's name holds a line break",
+            "where rows are read one by one, every line is a row: write the name in one line",
+        )
+    if len(header) >= MOST_BYTES:
+        raise DataError(f"{path.name}: its first line is longer than {MOST_BYTES:,} bytes")
+    return header + b"\n"
 
 
 def _parse_options(delimiter: str) -> pacsv.ParseOptions:
@@ -188,7 +289,7 @@ def _mixed_types(table: pa.Table) -> tuple[Notice, ...]:
         if not pa.types.is_string(column.type):
             continue
         values = pc.drop_null(pc.unique(column))
-        numbers = pc.sum(pc.match_substring_regex(values, _NUMBER)).as_py() or 0
+        numbers = pc.sum(pc.match_substring_regex(values, rf"^\s*{NUMBER}\s*$")).as_py() or 0
         if len(values) / 2 <= numbers < len(values):
             mixed.append(name)
     if not mixed:

@@ -14,8 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.config.declared import DeclaredCategory, DeclaredColumn
-from fairaudit.data.columns import encode_levels, kind_of, listed_codes, numeric_values
+from fairaudit.data.columns import encode_levels, kind_of, numeric_values
 from fairaudit.data.dataset import Int64
+from fairaudit.data.stored import Stored
 
 UInt8 = NDArray[np.uint8]
 
@@ -145,7 +146,8 @@ class RecordWriter:
                 fields.append(Field(name, "number", gaps, declared=declaration))
                 continue
             if isinstance(declaration, DeclaredCategory):
-                levels, codes = declaration.categories, listed_codes(column, declaration.categories)
+                levels = declaration.categories
+                codes = Stored(features).codes(name, levels)
             else:
                 encoded = encode_levels(column)
                 levels = encoded.names

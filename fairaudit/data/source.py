@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from fairaudit.data.dataset import Notice
+from fairaudit.data.stored import Stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,15 @@ class DataSource(ABC):
 
         Raises:
             DataError: Damaged content, no rows, an unreadable image.
+        """
+
+    @abstractmethod
+    def stored(self, columns: Sequence[str]) -> Stored:
+        """The named columns in that order as the data store them, images decoded.
+
+        Raises:
+            DataError: As :meth:`read`. Where rows stand alone a row that cannot be read is left
+                out, and an image that cannot be used is a missing one.
         """
 
     @abstractmethod

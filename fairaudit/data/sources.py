@@ -24,8 +24,10 @@ from fairaudit.data.readers import (
     is_table_name,
     open_source,
     read_columns,
+    read_stored,
 )
 from fairaudit.data.source import DataSource
+from fairaudit.data.stored import Stored
 from fairaudit.errors import DataError
 
 _BYTES = "bytes"  # the field of a struct that holds an image file
@@ -62,15 +64,38 @@ class TableFiles(DataSource):
         except pa.ArrowException as error:
             names = f"{self.files[0].path.name} to {self.files[-1].path.name}"
             raise DataError(f"the tables {names} do not join: {error}") from None
-        if self.image is not None and self.image in columns:
-            stored = whole.column(self.image)
-            if pa.types.is_struct(stored.type):
-                stored = pc.struct_field(stored, _BYTES)
-            files = ((f"row {row:,}", image.as_py() or b"") for row, image in enumerate(stored, 1))
-            images = decode_files(len(stored), files, self.options)
-            place = whole.column_names.index(self.image)
-            whole = whole.set_column(place, self.image, images)
-        return whole, tuple(dict.fromkeys(notices))
+        return self._with_images(whole), tuple(dict.fromkeys(notices))
+
+    def stored(self, columns: Sequence[str]) -> Stored:
+        """The named columns of all files as they store them.
+
+        A column that they store in different types becomes text, in which each value means what it
+        meant.
+
+        Raises:
+            DataError: As :meth:`read`, but for what a row of a source whose rows stand alone holds.
+        """
+        parts = [read_stored(file, columns) for file in self.files]
+        whole = {}
+        for name in columns:
+            of_parts = [part.table.column(name) for part in parts]
+            if len({column.type for column in of_parts}) > 1:
+                of_parts = [part.texts(name) for part in parts]
+            chunks = [chunk for column in of_parts for chunk in column.chunks]
+            whole[name] = pa.chunked_array(chunks, type=of_parts[0].type)
+        table = self._with_images(pa.table(whole))
+        return Stored(table, self.files[0].marks, sum(part.lost for part in parts))
+
+    def _with_images(self, table: pa.Table) -> pa.Table:
+        """The table with its column of images decoded, if it has one."""
+        if self.image is None or self.image not in table.column_names:
+            return table
+        stored = table.column(self.image)
+        if pa.types.is_struct(stored.type):
+            stored = pc.struct_field(stored, _BYTES)
+        files = ((f"row {row:,}", image.as_py() or b"") for row, image in enumerate(stored, 1))
+        images = decode_files(len(stored), files, self.options)
+        return table.set_column(table.column_names.index(self.image), self.image, images)
 
     def digest(self) -> str:
         """The sha256 of the only file's content, else over all names and contents in order."""
@@ -94,40 +119,82 @@ def open_data(path: Path, options: ImageOptions, dropped: Sequence[str] = ()) ->
     Raises:
         DataError: Missing, unreadable, or neither a table nor images.
     """
+    paths = _paths_of_tables(path)
+    if paths is None:
+        return _images_at(path, options)
+    files = _of_one_schema([open_source(path) for path in paths])
+    return _tables(files, options, _image_column(files[0], dropped))
+
+
+def open_alone(path: Path, options: ImageOptions, image: str | None) -> DataSource:
+    """Open data to read what they store, row by row: no row changes how another one is read.
+
+    Args:
+        path: A file or a folder.
+        options: How images are read, with the shape of images where the data are some.
+        image: The column of a table that holds images; None where none does.
+
+    Raises:
+        DataError: As :func:`open_data`.
+    """
+    paths = _paths_of_tables(path)
+    if paths is None:
+        return _images_at(path, options)
+    return _tables(_of_one_schema([open_source(p, is_alone=True) for p in paths]), options, image)
+
+
+def _paths_of_tables(path: Path) -> list[Path] | None:
+    """The table files at a path, in the order of their names; None where images lie there.
+
+    Raises:
+        DataError: A folder without tables, or with tables of several kinds.
+    """
     try:
         is_folder = path.is_dir()
     except OSError as error:  # a name that no file can have
         why = error.strerror or "not a path"
         raise DataError(f"{quoted(str(path))}: {why}") from None
-    paths = [path]
-    if is_folder:
-        if (path / METADATA).is_file():
-            return open_folder(path, options)
-        paths = sorted(p for p in path.iterdir() if is_table_name(p) and not p.name.startswith("."))
-        if not paths:
-            raise DataError(
-                f"{path.name or path} is a folder without tables and without images",
-                "give a table file, or images with metadata.csv",
-            )
-        if len({p.suffix.lower() for p in paths}) > 1:
-            raise DataError(
-                f"{path.name or path} holds tables of several kinds: "
-                f"{listed(p.name for p in paths)}",
-                f"give one file, for example --data {typed(str(paths[0]))}",
-            )
-    elif path.suffix.lower() == NPZ and path.is_file():
-        return open_archive(path, options)
-    files = tuple(open_source(path) for path in paths)
-    first = files[0]
+    if not is_folder:
+        is_archive = path.suffix.lower() == NPZ and path.is_file()
+        return None if is_archive else [path]
+    if (path / METADATA).is_file():
+        return None
+    paths = sorted(p for p in path.iterdir() if is_table_name(p) and not p.name.startswith("."))
+    if not paths:
+        raise DataError(
+            f"{path.name or path} is a folder without tables and without images",
+            "give a table file, or images with metadata.csv",
+        )
+    if len({p.suffix.lower() for p in paths}) > 1:
+        raise DataError(
+            f"{path.name or path} holds tables of several kinds: {listed(p.name for p in paths)}",
+            f"give one file, for example --data {typed(str(paths[0]))}",
+        )
+    return paths
+
+
+def _images_at(path: Path, options: ImageOptions) -> DataSource:
+    """The images at a path: a folder with metadata, or an archive."""
+    return open_folder(path, options) if path.is_dir() else open_archive(path, options)
+
+
+def _of_one_schema(files: Sequence[Source]) -> tuple[Source, ...]:
+    """The files, once it is known that they have the same columns; DataError where they do not."""
     for file in files[1:]:
-        if set(file.schema.names) != set(first.schema.names):
-            raise DataError(f"{file.path.name} has other columns than {first.path.name}")
+        if set(file.schema.names) != set(files[0].schema.names):
+            raise DataError(f"{file.path.name} has other columns than {files[0].path.name}")
+    return tuple(files)
+
+
+def _tables(files: tuple[Source, ...], options: ImageOptions, image: str | None) -> TableFiles:
+    """The data of table files that have the same columns."""
+    first = files[0]
     return TableFiles(
         format=first.format,
         schema=first.schema,
         declared=first.declared,
         declared_by=first.declared_by,
-        image=_image_column(first, dropped),
+        image=image,
         files=files,
         options=options,
     )

@@ -3,12 +3,13 @@
 Columns checked, groups and label coded, unusable rows counted and gone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from fairaudit.config.declared import DeclaredColumn
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.columns import (
     NOT_TEXT,
@@ -17,10 +18,9 @@ from fairaudit.data.columns import (
     kind_of,
     levels_in_use,
     plain_table,
-    type_of_names,
 )
 from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice, first_grouping, image_columns
-from fairaudit.data.declare import declaration_notices, lay_over
+from fairaudit.data.declare import declaration_notices, lay_over, refuse_no_numbers
 from fairaudit.data.decode import ImageOptions
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
@@ -28,6 +28,7 @@ from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.data.rows import Chosen, choose_rows, leaks, sampled
 from fairaudit.data.source import DataSource
 from fairaudit.data.sources import open_data
+from fairaudit.data.stored import Stored
 from fairaudit.errors import ConfigError, DataError, numbered
 
 # Reasons why a column is no feature, as a report gives them.
@@ -45,6 +46,8 @@ class CheckedTable:
         source: The data.
         digest: sha256 of their content.
         table: Columns in plain types; those of ``contrast`` hold a value and ``not`` that value.
+        laid: Declared column -> its values as the declaration reads them, each by itself.
+        unlike: Declared column -> indices of the rows whose value was not a declared one.
         dropped: column -> reason.
         notices: What reading it showed.
     """
@@ -52,6 +55,8 @@ class CheckedTable:
     source: DataSource
     digest: str
     table: pa.Table
+    laid: dict[str, pa.ChunkedArray]
+    unlike: dict[str, Int64]
     dropped: dict[str, str]
     notices: tuple[Notice, ...]
 
@@ -81,16 +86,23 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     named = [n for n in (*config.group, config.label, config.split_column) if n is not None]
     # A dropped column that has another part, as a group, is read all the same and is no feature.
     dropped = {n: BY_OPTION for n in config.drop if n not in named and n not in config.contrast}
+    # The values of these are read by what is declared of them, and not by a type of all rows.
+    own = [n for n in config.declared if n not in (*named, *dropped, *config.contrast)]
+    if source.image in own:
+        kind = config.declared[source.image].kind
+        raise DataError(f"column {quoted(source.image)} is declared a {kind} and holds images")
     odd = []
     for field in source.schema:
+        is_guess = field.name in own and source.format == "csv"
         is_feature = field.name not in dropped and field.name != source.image
-        if is_feature and kind_of(field.type) in ("unsupported", "image"):
+        if is_feature and not is_guess and kind_of(field.type) in ("unsupported", "image"):
             odd.append(field.name)
     dropped |= dict.fromkeys(odd, UNSUPPORTED)
     columns = [n for n in names if n not in dropped]
     if not columns:
         raise DataError(f"no column of {config.data.name} can be used")
-    read, notices = source.read(columns)
+    by_rows = [n for n in columns if n not in own]
+    read, notices = source.read(by_rows) if by_rows else (pa.table({}), ())
     table, unreadable, notes = plain_table(read)
     notices += notes
     odd += unreadable
@@ -99,7 +111,33 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     for name in named:
         if name in odd or name == source.image:
             raise DataError(f"column {quoted(name)} holds neither numbers nor text")
-    for name, value in config.contrast.items():  # value / not value; missing stays missing
+    table = _contrasted(table, config.contrast)
+    declared = {n: column for n, column in config.declared.items() if n in columns}
+    laid, unlike = _declared_values(source, table, declared, config.contrast)
+    in_order = {}
+    for name in columns:
+        if name in own:
+            in_order[name] = laid[name]
+        elif name not in unreadable:
+            in_order[name] = table.column(name)
+    return CheckedTable(
+        source=source,
+        digest=source.digest(),
+        table=pa.table(in_order),
+        laid=laid,
+        unlike=unlike,
+        dropped=dropped | unreadable,
+        notices=notices,
+    )
+
+
+def _contrasted(table: pa.Table, contrast: Mapping[str, str]) -> pa.Table:
+    """The table with ``value`` and ``not value`` in each column of ``contrast``, column -> value.
+
+    Raises:
+        DataError: The value is none of the column's.
+    """
+    for name, value in contrast.items():
         levels = encode_levels(table.column(name))
         if value not in levels.names:
             raise DataError(
@@ -110,7 +148,37 @@ def read_checked(config: AuditConfig) -> CheckedTable:
         texts = pa.array([f"not {value}", value], pa.large_string())
         column = pa.chunked_array([texts.take(is_value.cast(pa.int8()))])
         table = table.set_column(table.column_names.index(name), name, column)
-    return CheckedTable(source, source.digest(), table, dropped | unreadable, notices)
+    return table
+
+
+def _declared_values(
+    source: DataSource,
+    contrasted: pa.Table,
+    declared: Mapping[str, DeclaredColumn],
+    contrast: Collection[str],
+) -> tuple[dict[str, pa.ChunkedArray], dict[str, Int64]]:
+    """What the declared columns hold, as of :func:`lay_over`.
+
+    Args:
+        source: The data.
+        contrasted: Holds the columns of ``contrast`` as it makes them.
+        declared: Column -> its declaration.
+        contrast: Names of the columns that ``contrast`` changed.
+
+    Raises:
+        DataError: A column that is declared a number holds none.
+    """
+    laid: dict[str, pa.ChunkedArray] = {}
+    unlike: dict[str, Int64] = {}
+    changed = {n: column for n, column in declared.items() if n in contrast}
+    others = {n: column for n, column in declared.items() if n not in contrast}
+    for columns in filter(None, (changed, others)):
+        stored = Stored(contrasted) if columns is changed else source.stored(list(others))
+        refuse_no_numbers(stored, columns)
+        values, rows = lay_over(stored, columns)
+        laid |= values
+        unlike |= rows
+    return laid, unlike
 
 
 def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
@@ -131,7 +199,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         if name not in (*features, choice.column):
             beside.append(name)
     declared = {name: column for name, column in config.declared.items() if name in features}
-    laid, unlike_declared = lay_over(table.select(features), declared)
+    laid = pa.table({name: checked.laid.get(name, table.column(name)) for name in features})
     rows = choose_rows(laid, label, all_groupings, config, table.select(beside))
     used = rows.used
     reasons = {**checked.dropped, **reasons, **rows.reasons}
@@ -144,8 +212,8 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         )
     named_pairs(config.compare, groupings)  # a name that is no group is refused before training
     outside = {}
-    for name, unlike in unlike_declared.items():
-        unlike = np.intersect1d(unlike, used, assume_unique=True)
+    for name in declared:
+        unlike = np.intersect1d(checked.unlike.get(name, ()), used, assume_unique=True)
         if len(unlike):
             outside[name] = first_grouping(all_groupings, table.num_rows).counts(unlike)
     kept = laid.select(list(rows.columns))
@@ -183,7 +251,6 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         notices=notices,
         declared=declared,
         outside=outside,
-        label_type=type_of_names(table.column(choice.column).type),
     )
 
 

@@ -1,5 +1,6 @@
 """A released model, read from its folder, and its predictions."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,12 +16,14 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from fairaudit.config.model_names import is_factory, layer_sizes, sees_images
-from fairaudit.data.columns import plain_table
+from fairaudit.data.column import NumberColumn
+from fairaudit.data.columns import kind_of
 from fairaudit.data.dataset import Shape, image_columns, pixels_of, shape_of
 from fairaudit.data.decode import ImageOptions
 from fairaudit.data.encode import pixel_values
 from fairaudit.data.naming import quoted
 from fairaudit.data.sources import open_data
+from fairaudit.data.stored import Stored
 from fairaudit.engine.replicates import stack
 from fairaudit.engine.stacked import Stacked
 from fairaudit.errors import ConfigError, DataError
@@ -76,7 +79,7 @@ class ReleasedModel:
                 f"the rows cannot be read: {error}",
                 "give a DataFrame with the columns that the model was trained on",
             ) from None
-        return self._of_table(table).probabilities
+        return self._of_rows(Stored(table)).probabilities
 
     def predict_file(self, path: str | Path) -> Predictions:
         """Predict the rows of a table file, or images, in the order of the file.
@@ -93,26 +96,35 @@ class ReleasedModel:
         source = open_data(Path(path), options)
         if images is None:
             names = [c.name for c in self.recipe.columns if c.name in source.schema.names]
-            return self._of_table(source.read(names)[0])
+            return self._of_rows(source.stored(names))
         if source.image is None:
             raise DataError(f"{Path(path).name} holds no images, and the model reads them")
         table = source.read([source.image])[0]
         return self._of_images(table, images.shape, pixel_values(images.pixel_range))
 
-    def _of_table(self, table: pa.Table) -> Predictions:
+    def _of_rows(self, stored: Stored) -> Predictions:
         """Predict the rows of a table, ``ROWS`` at a time.
 
         Raises:
-            DataError: A column that the model reads is missing, or cannot be read.
+            DataError: A column that the model reads is missing or holds neither numbers nor text,
+                or holds values of which none is a number where the model reads numbers.
         """
+        table = stored.table
         inputs = TableInputs(self.recipe.columns, table.column_names)
-        plain, unreadable, _ = plain_table(table)
         for column in self.recipe.columns:
-            if column.name in unreadable:
-                raise DataError(f"column {quoted(column.name)} holds {unreadable[column.name]}")
+            name, kind = quoted(column.name), kind_of(table.column(column.name).type)
+            if kind in ("unsupported", "image"):
+                raise DataError(f"column {name} holds neither numbers nor text")
+            if isinstance(column, NumberColumn):
+                is_number = ~np.isnan(stored.numbers(column.name))
+                if stored.present(column.name).any() and not is_number.any():
+                    raise DataError(
+                        f"column {name} holds no numbers", "give the column as it was in training"
+                    )
         pieces = []
-        for at in range(0, max(1, plain.num_rows), ROWS):
-            pieces.append(self._probabilities(inputs.of(plain.slice(at, ROWS))))
+        for at in range(0, max(1, table.num_rows), ROWS):
+            piece = replace(stored, table=table.slice(at, ROWS))
+            pieces.append(self._probabilities(inputs.of(piece)))
         return Predictions(np.concatenate(pieces), inputs)
 
     def _of_images(self, table: pa.Table, shape: Shape, scaled: NDArray[np.float32]) -> Predictions:

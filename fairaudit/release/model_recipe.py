@@ -10,11 +10,12 @@ from pydantic import Field, model_validator
 
 from fairaudit.data import records
 from fairaudit.data.column import CategoryColumn, Column, Part
-from fairaudit.data.columns import Float64, kind_of, listed_codes, numeric_values, within
+from fairaudit.data.columns import Float64, within
 from fairaudit.data.dataset import Float32, Int64
 from fairaudit.data.encode import Recipe
-from fairaudit.data.naming import listed, quoted
+from fairaudit.data.naming import listed
 from fairaudit.data.records import Layout
+from fairaudit.data.stored import Stored
 from fairaudit.errors import DataError, numbered
 
 
@@ -69,14 +70,14 @@ class ReleaseRecipe(Part):
     """``recipe.json``: all that turns a row into a prediction, beside the weights.
 
     Nothing in it is learned from rows but what ``fitted`` lists. A model reads ``columns`` of a
-    table or ``images``, never both. ``label_type`` is the Arrow type of the label column.
+    table or ``images``, never both. ``label_type`` is the Arrow type in which a class is predicted.
     """
 
     format: Literal[1] = 1
     fairaudit: str
     label: str
     classes: Annotated[tuple[str, ...], Field(min_length=2)]
-    label_type: Annotated[str, Field(pattern="^(u?int(8|16|32|64)|bool|double|string)$")]
+    label_type: Literal["bool", "int64", "double", "string"]
     columns: tuple[Annotated[Column, Field(discriminator="kind")], ...]
     images: Images | None
     model: Annotated[NetworkMake | LinearMake, Field(discriminator="make")]
@@ -91,7 +92,7 @@ class ReleaseRecipe(Part):
 
     @property
     def labels(self) -> pa.Array:
-        """The classes as values of the label column's type, [Y]."""
+        """The classes as values of their type, [Y]."""
         return pa.array(self.classes, pa.string()).cast(pa.type_for_alias(self.label_type))
 
     @property
@@ -136,45 +137,35 @@ class TableInputs:
         self._layout = Layout.of(fields)
         self._recipe = Recipe(self._layout, columns)
 
-    def of(self, table: pa.Table) -> Float32:
-        """The inputs of some rows, [n, d].
-
-        Args:
-            table: In plain types; columns that the recipe lacks are not read.
-
-        Raises:
-            DataError: A column of numbers holds none.
-        """
-        values = [self._read(column, table.column(column.name)) for column in self._columns]
-        rows = np.zeros((table.num_rows, self._layout.width), np.uint8)
+    def of(self, stored: Stored) -> Float32:
+        """The inputs of some rows, [n, d]; columns that the recipe lacks are not read."""
+        values = [self._read(column, stored) for column in self._columns]
+        n_rows = stored.table.num_rows
+        rows = np.zeros((n_rows, self._layout.width), np.uint8)
         for block in (self._layout.numbers, self._layout.codes):
             for place, number in enumerate(block.fields):
                 block.of(rows)[:, place] = values[number]
-        out = np.zeros((table.num_rows, self._recipe.width), np.float32)
+        out = np.zeros((n_rows, self._recipe.width), np.float32)
         self._recipe.decode(rows, out)
         return out
 
-    def _read(self, spec: Column, column: pa.ChunkedArray) -> Float64 | Int64:
+    def _read(self, spec: Column, stored: Stored) -> Float64 | Int64:
         """A column's values ``[n]`` as in training: numbers, NaN for missing, or codes of levels.
 
-        Counts values that are missing, out of the range or not listed.
+        Counts values that are missing, and values that are out of the range, not listed or no
+        number.
         """
-        name, kind = spec.name, kind_of(column.type)
         values: Float64 | Int64
-        beyond = np.zeros(len(column), np.bool_)
         if isinstance(spec, CategoryColumn):
-            values = listed_codes(column, spec.levels)
-            beyond = values == len(spec.levels)  # the code of what is not listed
-        elif kind == "empty":
-            values = np.full(len(column), np.nan)
-        elif kind == "number":
-            values = numeric_values(column)
-            if spec.range is not None:
-                values, beyond = within(values, spec.range, spec.outside)
+            values = stored.codes(spec.name, spec.levels)
+            unlike, missing = values == len(spec.levels), values > len(spec.levels)
         else:
-            raise DataError(
-                f"column {quoted(name)} holds no numbers", "give the column as it was in training"
-            )
-        self.missing += Counter({name: column.null_count})
-        self.outside += Counter({name: int(beyond.sum())})
+            numbers = stored.numbers(spec.name)
+            missing = ~stored.present(spec.name)
+            unlike, values = np.isnan(numbers) & ~missing, numbers
+            if spec.range is not None:
+                values, beyond = within(numbers, spec.range, spec.outside)
+                unlike |= beyond
+        self.missing += Counter({spec.name: int(missing.sum())})
+        self.outside += Counter({spec.name: int(unlike.sum())})
         return values

@@ -22,6 +22,7 @@ from fairaudit.data.column import CategoryColumn
 from fairaudit.data.dataset import Dataset, Int64, Split
 from fairaudit.data.public import share_inputs
 from fairaudit.data.split import group_counts
+from fairaudit.data.stored import type_of_names
 from fairaudit.engine.devices import CPU, find_device
 from fairaudit.engine.isolation import PerRecord
 from fairaudit.engine.stacked import DEFAULT_BUDGET
@@ -146,7 +147,7 @@ def train_for_release(plan: ReleasePlan) -> Trained:
         fairaudit=__version__,
         label=plan.dataset.label,
         classes=plan.dataset.classes,
-        label_type=plan.dataset.label_type,
+        label_type=type_of_names(plan.dataset.classes),
         columns=columns,
         images=images,
         model=make,

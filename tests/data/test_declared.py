@@ -123,6 +123,98 @@ def test_a_column_that_holds_something_else_is_refused(declared):
         declared({**ROWS, "town": ["x"] * 8}, DECLARED | {"town": number})
 
 
+def texts(rows):
+    """The rows as a CSV would have them."""
+    return {
+        name: ["" if value is None else str(value) for value in values]
+        for name, values in rows.items()
+    }
+
+
+def csv_of(path, rows):
+    lines = [",".join(rows), *(",".join(values) for values in zip(*rows.values(), strict=True))]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+CODED = {**DECLARED, "code": {"kind": "category", "categories": [1, "2.0", "NA"]}}
+# What one more row may hold in each column.
+ODD = {
+    "age": [
+        "unknown",
+        "1e999",
+        "inf",
+        "nan",
+        "2020-01-01",
+        "12:30",
+        "true",
+        "9" * 500,
+        "1,5",
+        "-0",
+    ],
+    "hours": ["", "n/a", "40 ", "1_0"],
+    "job": ["Cook", "7", "2020-01-01", "true", "NaN"],
+    "town": ["1.5", "None"],
+    "code": ["unknown", "x", "1.5", "true", "2020-01-01", "9" * 500],
+}
+
+
+@pytest.mark.parametrize("column", ODD)
+def test_an_odd_value_changes_how_no_other_row_of_a_csv_is_read(tmp_path, column):
+    """Arrow would make all of a column text, or dates, for one value of it."""
+    codes = ["1.0", "2.0", "1", "2", "NA", "1.0", "", "2.0"]
+    rows = texts({**ROWS, "code": codes})
+    options = {"group": ("sex",), "label": "y", "columns": {"columns": CODED}}
+
+    def inputs(rows, name):
+        config = AuditConfig(data=csv_of(tmp_path / name, rows), **options)
+        return encoded_all(load_dataset(config), config)[1]
+
+    wanted = inputs(rows, "before.csv")
+    assert wanted[:, -4:].argmax(1).tolist() == [0, 1, 0, 1, 2, 0, 3, 1]  # 1, 2.0, NA, missing
+    for number, odd in enumerate(ODD[column]):
+        one = {name: f'"{odd}"' if name == column else values[5] for name, values in rows.items()}
+        more = {name: [*values, one[name]] for name, values in rows.items()}
+        found = inputs(more, f"{number}.csv")
+        assert found[:-1].tobytes() == wanted.tobytes()
+
+
+def test_what_is_no_number_is_missing_and_counted(tmp_path):
+    rows = texts({**ROWS, "age": [10, "unknown", 40, "n/a", None, 33, "inf", 21]})
+    config = AuditConfig(
+        data=csv_of(tmp_path / "t.csv", rows),
+        group=("sex",),
+        label="y",
+        columns={"columns": DECLARED},
+    )
+    dataset = load_dataset(config)
+    assert dataset.features["age"].to_pylist() == [20, None, 40, None, None, 33, None, 21]
+    assert dataset.missing["age"] == {"F": 2, "M": 2}
+    assert dataset.outside["age"] == {"F": 2, "M": 1}  # 10 and inf, unknown
+
+
+def test_values_of_a_parquet_file_mean_what_they_mean_in_a_csv(declared, tmp_path):
+    told = {"code": {"kind": "category", "categories": ["1.0", 2]}, "age": DECLARED["age"]}
+    frames = [
+        {"code": [1, 2, None, 3] * 2, "age": ["10", "20.0", "x", None] * 2},
+        {"code": [1.0, 2.0, None, 3.5] * 2, "age": [10.0, 20.0, np.nan, None] * 2},
+        {"code": ["1", "2.0", None, "three"] * 2, "age": [10, 20, None, None] * 2},
+    ]
+    for columns in frames:
+        dataset, _ = declared({"sex": ROWS["sex"], "y": ROWS["y"], **columns}, told)
+        assert dataset.features["code"].to_pylist() == ["1.0", "2", None, None] * 2
+        assert dataset.features["age"].to_pylist() == [20.0, 20.0, None, None] * 2
+
+
+def test_a_declared_date_is_a_category_of_a_csv(tmp_path):
+    rows = texts({"day": ["2020-01-01", "2020-01-02"] * 4, "sex": ROWS["sex"], "y": ROWS["y"]})
+    told = {"day": {"kind": "category", "categories": ["2020-01-01", "2020-01-02"]}}
+    config = AuditConfig(
+        data=csv_of(tmp_path / "t.csv", rows), group=("sex",), label="y", columns={"columns": told}
+    )
+    assert load_dataset(config).features["day"].to_pylist() == rows["day"]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -1,0 +1,104 @@
+"""The lines of a CSV file, each taken for one record whatever the others hold.
+
+A reader of a whole file follows a quote that a line opens into the next lines, and ends at the
+first line that it cannot read. Here a record ends where its line ends. A line that cannot be read
+by itself is no record: it leaves a quote open, is not UTF-8, or is longer than ``MOST_BYTES``.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fairaudit.data.columns import is_utf8
+
+MOST_BYTES = 2**21  # of a line with its end, for it to be a record
+_PIECE_BYTES = 2**25  # of a file that are looked at together
+_LINE_FEED, _RETURN = b"\n\r"
+
+
+class LoneLines(NamedTuple):
+    """The content of a CSV file of which every line can be read by itself.
+
+    Args:
+        content: The lines, each with an end, from the first on, which names the columns.
+        lost: How many other lines there were.
+    """
+
+    content: pa.Buffer
+    lost: int
+
+
+def header_of(path: Path) -> bytes:
+    """The first line of a file that is not empty, without its end; ``b""`` where there is none.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with path.open("rb") as stream:
+        for line in stream:  # to the next line feed; a carriage return alone ends a line, too
+            header = next(filter(None, re.split(rb"[\r\n]", line)), b"")
+            if header:
+                return header
+    return b""
+
+
+def is_closed(lines: pa.Array, delimiter: str) -> pa.Array:
+    """Whether each line, given as bytes, ends outside of quotes.
+
+    A quote opens a field as its first character, and closes it where it is not doubled; elsewhere
+    it is a character like others.
+    """
+    sign = re.escape(delimiter)
+    after = rf'(?:[^"{sign}][^{sign}]*)?'  # an unquoted field, or what follows a closing quote
+    field = rf'(?:"(?:[^"]|"")*")?{after}'
+    return pc.match_substring_regex(lines, f"^{field}(?:{sign}{field})*$")
+
+
+def lone_lines(path: Path, delimiter: str) -> LoneLines:
+    """The lines of a CSV file that can be read by themselves, its first one included.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with pa.memory_map(str(path)) as stream:
+        whole = stream.read_buffer()
+    kept: list[pa.Buffer] = []
+    lost = 0
+    for lines in _pieces(whole):
+        is_record = pc.less_equal(pc.binary_length(lines), MOST_BYTES)
+        is_record = pc.and_(is_record, is_utf8(lines))
+        is_record = pc.and_(is_record, is_closed(lines, delimiter))
+        records = lines.filter(is_record)
+        lost += len(lines) - len(records)
+        if len(records):
+            _, offsets, content = records.buffers()
+            ends = np.frombuffer(offsets, np.int64)[records.offset :][: len(records) + 1]
+            kept.append(content[int(ends[0]) : int(ends[-1])])
+    if not lost and whole[-1:].to_pybytes() in (b"\n", b"\r"):
+        return LoneLines(whole, 0)
+    return LoneLines(pa.py_buffer(b"".join([*kept, b"\n"])), lost)
+
+
+def _pieces(whole: pa.Buffer) -> Iterator[pa.Array]:
+    """The lines of a file with their ends, some at a time, as Arrow arrays of bytes in place.
+
+    A carriage return and a line feed are two ends, with an empty line between them.
+    """
+    content = np.frombuffer(whole, np.uint8)
+    start = 0  # of the first line that is not given yet
+    for first in range(0, len(content), _PIECE_BYTES):
+        piece = content[first : first + _PIECE_BYTES]
+        is_end = (piece == _LINE_FEED) | (piece == _RETURN)
+        after = first + 1 + np.flatnonzero(is_end)
+        if first + len(piece) == len(content):  # the last line may have no end
+            after = np.union1d(after, [len(content)])
+        if len(after):
+            starts = np.concatenate([[start], after]).astype(np.int64)
+            offsets = pa.py_buffer(starts)
+            yield pa.Array.from_buffers(pa.large_binary(), len(after), [None, offsets, whole])
+            start = int(after[-1])

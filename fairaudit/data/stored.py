@@ -1,0 +1,183 @@
+"""Columns as a file stores them, of which every value is read by itself.
+
+What a value is follows from what is known of its column before any row is read: that it is a
+number, or which texts it may be. So no row can change how another one is read.
+One value in several dresses is one value: 1, 1.0 and the texts ``1`` and ``1.0`` are the same
+number, and the same code of a category ``1``.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from fairaudit.data.columns import (
+    Float64,
+    encode_codes,
+    is_utf8,
+    kind_of,
+    level_names,
+    numeric_values,
+    plain_column,
+)
+from fairaudit.data.dataset import Int64
+
+NUMBER: Final = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"  # a number as text
+_WHOLE_NUMBER = re.compile(NUMBER)
+_DIGITS = re.compile(r"([+-]?)0*([0-9]+)")
+_TRUTH: Final = {"true": "1", "false": "0"}  # how writers of numbers spell a truth value
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Columns of a file, before anything is made of their values.
+
+    Args:
+        table: N rows. A CSV's columns are text; in other formats types are the file's.
+        marks: Texts that stand for a missing value wherever they are not a listed one.
+        lost: Lines of the file that were no record, so that they are not among the rows.
+    """
+
+    table: pa.Table
+    marks: frozenset[str] = frozenset()
+    lost: int = 0
+
+    def numbers(self, name: str) -> Float64:
+        """The numbers of a column, ``[N]``; NaN where a value is missing, infinite or no number."""
+        column = self._plain(name)
+        kind = kind_of(column.type)
+        if kind == "number":
+            return numeric_values(column)
+        if not pa.types.is_large_string(column.type):
+            return np.full(len(column), np.nan)
+        texts = pc.utf8_trim_whitespace(column)
+        is_number = pc.match_substring_regex(texts, f"^{NUMBER}$")
+        blanked = pc.if_else(is_number, texts, pa.scalar(None, texts.type))
+        # A number that no float64 holds becomes infinite, and with that missing.
+        finite = plain_column(blanked.cast(pa.float64()))
+        assert finite is not None
+        return numeric_values(finite)
+
+    def codes(self, name: str, names: Sequence[str]) -> Int64:
+        """The index in ``names`` of each value of a column, ``[N]``.
+
+        A text is the name that it is equal to, or else the first name that spells the same number
+        or truth value. A value that is none of them has the code ``len(names)``, a missing one the
+        next.
+        """
+        place = _places(names)
+        unlisted, missing = len(names), len(names) + 1
+        codes = encode_codes(self._plain(name))
+        of_values = []
+        for text in level_names(codes.values):
+            code = place.get(text)
+            if code is None:
+                code = missing if text in self.marks else place.get(spelled(text), unlisted)
+            of_values.append(code)
+        return np.array([*of_values, missing], np.int64)[codes.codes]
+
+    def texts(self, name: str, names: Sequence[str] = ()) -> pa.ChunkedArray:
+        """A column as text, null where a value is missing: 1.0 is ``1``, true is ``true``.
+
+        A value that is one of ``names``, as :meth:`codes` finds it, is spelled as that name.
+        """
+        column = self._plain(name)
+        if not pa.types.is_large_string(column.type):
+            codes = encode_codes(column)
+            spellings = pa.array(level_names(codes.values), pa.large_string())
+            column = _chosen(spellings, codes.codes, codes.missing())
+        is_mark = pc.is_in(column, pa.array(sorted(self.marks), column.type))
+        unnamed = pc.if_else(is_mark, pa.scalar(None, column.type), column)
+        if not names:
+            return unnamed
+        place = self.codes(name, names)
+        is_named = place < len(names)
+        named = _chosen(pa.array(names, pa.large_string()), place, ~is_named)
+        return pc.if_else(pa.chunked_array([pa.array(is_named)]), named, unnamed)
+
+    def present(self, name: str) -> NDArray[np.bool_]:
+        """Which rows have a value in a column, readable or not, ``[N]``."""
+        column = self._plain(name)
+        if pa.types.is_large_string(column.type):
+            column = self.texts(name)
+        return np.asarray(column.is_valid().to_numpy(), dtype=np.bool_)
+
+    def _plain(self, name: str) -> pa.ChunkedArray:
+        """The column in a plain type; bytes that are not UTF-8 are a missing value."""
+        column = self.table.column(name)
+        plain = plain_column(column)
+        if plain is None:
+            plain = plain_column(_without_broken_text(column))
+            assert plain is not None
+        return plain
+
+
+def spelled(text: str) -> str:
+    """The common spelling of a number or truth value: ``1`` for ``1.0``, ``true`` for ``TRUE``.
+
+    Of any other text, itself without blanks at its ends.
+    """
+    text = text.strip()
+    if _WHOLE_NUMBER.fullmatch(text):
+        digits = _DIGITS.fullmatch(text)
+        if digits:  # exact, however many there are
+            sign = "-" if digits[1] == "-" and digits[2] != "0" else ""
+            return sign + digits[2]
+        number = float(text)
+        if math.isfinite(number):
+            return level_names(pa.array([number]))[0]
+        return text
+    return text.casefold() if text.casefold() in _TRUTH else text
+
+
+def type_of_names(names: Sequence[str]) -> Literal["bool", "int64", "double", "string"]:
+    """The type, by Arrow's name, in which a released model predicts the classes of these names.
+
+    Truth values or numbers where every name is exactly how :func:`level_names` writes one.
+    """
+    if set(names) <= _TRUTH.keys():
+        return "bool"
+    if all(_WHOLE_NUMBER.fullmatch(name) and spelled(name) == name for name in names):
+        is_whole = all(_DIGITS.fullmatch(name) and len(name) < 19 for name in names)
+        return "int64" if is_whole else "double"
+    return "string"
+
+
+def _places(names: Sequence[str]) -> dict[str, int]:
+    """Each text that spells one of the names, but for blanks and other digits -> its index.
+
+    A name itself comes before all other spellings, and the first of two names before the second.
+    """
+    place = {name: code for code, name in reversed(list(enumerate(names)))}
+    for code, name in enumerate(names):
+        place.setdefault(spelled(name), code)
+    for truth, number in _TRUTH.items():
+        if truth in place:
+            place.setdefault(number, place[truth])
+    return place
+
+
+def _chosen(
+    texts: pa.Array, places: NDArray[np.integer], missing: NDArray[np.bool_]
+) -> pa.ChunkedArray:
+    """The text at each place, ``[N]``; null where it is missing."""
+    return pa.chunked_array([texts.take(pa.array(places, mask=missing))])
+
+
+def _without_broken_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of text or bytes as bytes, null where a value is not UTF-8."""
+    stored = column
+    while pa.types.is_dictionary(stored.type) or isinstance(stored.type, pa.BaseExtensionType):
+        if pa.types.is_dictionary(stored.type):
+            stored = stored.cast(stored.type.value_type)
+        else:
+            chunks = [chunk.storage for chunk in stored.chunks]
+            stored = pa.chunked_array(chunks, type=stored.type.storage_type)
+    content = stored.cast(pa.large_binary())
+    return pc.if_else(is_utf8(content), content, pa.scalar(None, content.type))
