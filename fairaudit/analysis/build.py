@@ -87,11 +87,11 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
     least = plan.config.suppress_below
     shown = [disclosed(c, least=least, named=named) for c in audit.comparisons]
     compared, changed = family(shown)
-    # By the first grouping: diagnostics are read by that one alone.
+    # By the first grouping, of which warnings are.
     first = [c for c in compared if c.grouping == dataset.groupings[0].name]
     check = sklearn_baseline(plan, dataset, results)
     swept = sweeps(compared, plan)
-    read = diagnostics(plan, dataset, results, first)
+    read = diagnostics(plan, dataset, results, compared)
     # Options that decide the result; those of execution are volatile and kept apart.
     options = audit.resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))
     origins = audit.resolved.origins

@@ -7,6 +7,7 @@ import numpy as np
 from fairaudit.analysis.arm_readings import curve, finished, nan_mean
 from fairaudit.analysis.build_causes import decomposition
 from fairaudit.analysis.build_facts import visible
+from fairaudit.analysis.misalignment import step_readings
 from fairaudit.analysis.readings import readings
 from fairaudit.config.model_names import LINEAR
 from fairaudit.data.dataset import Dataset, Grouping
@@ -211,11 +212,21 @@ def diagnostics(
 
     Args:
         plan, dataset, results: The audit.
-        compared: The comparisons by the first grouping, which say what groups are suppressed: of
-            these nothing is shown.
+        compared: The comparisons, which say what groups are suppressed: of these nothing is shown.
     """
-    hidden = {g.group for c in compared for g in c.by_group if g.n_test is None}
     first = dataset.groupings[0]
+    suppressed = {
+        grouping.name: {
+            group.group
+            for comparison in compared
+            if comparison.grouping == grouping.name
+            for group in comparison.by_group
+            if group.n_test is None
+        }
+        for grouping in dataset.groupings
+    }
+    hidden = suppressed[first.name]
+    of_first = [comparison for comparison in compared if comparison.grouping == first.name]
     curves = {}
     for arm in plan.arms:
         of_arm = tuple(_curves(plan, arm, results, first, hidden))
@@ -225,7 +236,8 @@ def diagnostics(
         level=plan.config.diagnostics,
         arms=curves,
         readings=readings(plan, dataset, results, hidden),
-        decomposition=decomposition(plan, dataset, results, compared),
+        steps=step_readings(plan, dataset, results, suppressed),
+        decomposition=decomposition(plan, dataset, results, of_first),
     )
 
 

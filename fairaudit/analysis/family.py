@@ -9,13 +9,14 @@ how many measures share the 5 %, counts only what is not detected, and need not 
 ``number`` is the place of a comparison among those that are judged. Source: docs/methods.md 6.5.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
 from fairaudit.metrics.intervals import among, half_width
-from fairaudit.metrics.registry import METRICS, base_metric, costs, part_of
+from fairaudit.metrics.registry import METRICS, MISALIGNMENT, base_metric, costs, part_of
 from fairaudit.report.main_gap import cost_names
 from fairaudit.report.measured import ChangedGap
 from fairaudit.results.estimates import (
@@ -31,6 +32,7 @@ from fairaudit.results.estimates import (
 ONE_ANSWER = "one_answer"
 _CHANGE = "change."  # begins the name of a metric's change from the reference to the arm
 RISK = "excess_risk"
+LEAST_TOLD = 1.0  # degrees between two groups' misalignments
 _ALL_ROWS = frozenset({""})  # in the place of groups
 _Place = tuple[int, str, frozenset[str]]  # of a claim: comparison, what is measured, groups
 
@@ -52,7 +54,9 @@ class _Claim:
 
     def holds(self, measures: float) -> bool:
         """Whether it is detected where so many measures share the 5 %."""
-        return all(among(number, measures * self.rivals).excludes_zero for number in self.numbers)
+        return bool(self.numbers) and all(
+            among(number, measures * self.rivals).excludes_zero for number in self.numbers
+        )
 
 
 class Family(NamedTuple):
@@ -83,8 +87,9 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
     """
     claims: dict[_Place, _Claim] = {}
     silent = 0.0  # measures without a claim, in parts of one: their share goes to no other
+    judged = tuple(metrics) or (*costs(), MISALIGNMENT)
     for number, comparison in enumerate(compared):
-        for metric in metrics or costs():
+        for metric in judged:
             claims |= _gap_claims(number, comparison, metric)
         if comparison.reference and not metrics:
             lost = _class_claims(number, comparison)
@@ -98,7 +103,7 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
     for number, comparison in enumerate(compared):
         gaps = []
         for gap in comparison.gaps:
-            if gap.a and gap.b and _without_class(gap.metric) in (metrics or costs()):
+            if gap.a and gap.b and _without_class(gap.metric) in judged:
                 gap = _judged_gap(number, comparison, gap, claims, detected, measures)
             gaps.append(gap)
             place = _place(number, gap)
@@ -169,9 +174,28 @@ def _gap_claims(number: int, comparison: Comparison, metric: str) -> dict[_Place
         pairs = [*largest, *pairs]  # where the largest is a named pair, that has its own share
     claims = {}
     for gap in pairs:
-        if gap.gated:  # a pair that gates may not read claims nothing, but counts among the rivals
-            claims[_place(number, gap)] = _Claim((gap.signed,), 1 if gap.named else rivals)
+        # A pair that gates may not read claims nothing, but counts among the rivals; so does one
+        # whose groups are turned away from by almost the same angle.
+        if gap.gated and not _is_slight(gap):
+            claims[_place(number, gap)] = _Claim(_decides(gap), 1 if gap.named else rivals)
     return claims
+
+
+def _decides(gap: Gap) -> tuple[Estimate, ...]:
+    """The numbers whose intervals must exclude zero for a sentence to say that two groups differ.
+
+    Of misalignment it is what clipping takes from the groups by turning the step; where that and
+    the angles have different signs, nothing is said.
+    """
+    if gap.tested is None:
+        return (gap.signed,)
+    signs = [math.copysign(1.0, number.value or 0.0) for number in (gap.signed, gap.tested)]
+    return (gap.tested,) if signs[0] == signs[1] else ()
+
+
+def _is_slight(gap: Gap) -> bool:
+    """Whether two groups' misalignments are too close for a sentence, whatever their intervals."""
+    return _without_class(gap.metric) == MISALIGNMENT and abs(gap.signed.value or 0.0) < LEAST_TOLD
 
 
 def _change_claims(number: int, comparison: Comparison) -> dict[_Place, _Claim]:

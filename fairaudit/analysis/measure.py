@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.analysis.arm_readings import finished
+from fairaudit.analysis.misalignment import with_step_readings
 from fairaudit.capabilities import parts
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.methods.catalog import find
@@ -75,7 +76,8 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
                 if plan.config.twins != "off" and arm.reference != reference:
                     between = on_rows_of(private, of_arm[arm.reference])
                     twins = [Twin(find(arm.method).part, between)]
-                comparisons.append(compare(shared, arm.key, reference, private, baseline, twins))
+                made = compare(shared, arm.key, reference, private, baseline, twins)
+                comparisons.append(with_step_readings(made, plan, grouping, number, results))
     return tuple(comparisons)
 
 

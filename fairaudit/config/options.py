@@ -159,7 +159,7 @@ class AuditConfig(BaseModel):
     # measurement and report
     # "2,8": the gap between two groups, asked for in advance
     compare: Annotated[tuple[str, ...], MEASURED] = ()
-    diagnostics: Literal["auto", "off", "basic", "full"] = "auto"
+    diagnostics: Literal["off", "basic", "full"] = "basic"
     diagnostics_every: Count | None = None
     suppress_below: Annotated[int, Field(ge=0), MEASURED] = 0
     out: Annotated[Path, EXECUTION] = Field(
@@ -404,9 +404,9 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
         ),
         Option(
             "diagnostics",
-            "What is read of training: full says why; auto: full where cheap, else basic (default: "
-            "auto).",
-            "auto|off|basic|full",
+            "What is read of training: basic is gradient misalignment and what steps cost; full adds "
+            "steps, bounds, curvature (default: basic).",
+            "off|basic|full",
         ),
         Option("diagnostics_every", "Steps between the checkpoints of full.", "STEPS"),
     ),

@@ -17,7 +17,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from fairaudit.diagnostics.checkpoints import Moments, StepReader, poisson_batch
+from fairaudit.diagnostics.checkpoints import Moments, StepReader, poisson_batch, stratified
 from fairaudit.diagnostics.clipping_bounds import lower_bounds
 from fairaudit.diagnostics.curvature import quadratic_forms, traces, traces_of_records
 from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
@@ -267,25 +267,3 @@ def angle_turned(batches: Batches, means: Means) -> Tensor:
     before = cosine(batches.plain.unsqueeze(1), group)  # [M, K]
     after = cosine(batches.clipped.unsqueeze(1), group)
     return (after.arccos() - before.arccos()).nanmean(0).rad2deg()
-
-
-def stratified(groups: Tensor, n_groups: int, count: int, seed: int) -> Tensor:
-    """At most ``count`` record numbers, equally many of each group, ascending.
-
-    A group that has fewer gives all, and leaves its places to the larger ones, which come later.
-
-    Args:
-        groups: Of every record, [N].
-        n_groups: K.
-        count: How many.
-        seed: Audit seed.
-    """
-    stream = numpy_stream(seed, "probe", "records")
-    remaining, chosen = count, []
-    sizes = torch.bincount(groups, minlength=n_groups)
-    for place, group in enumerate(torch.argsort(sizes, stable=True).tolist()):
-        members = torch.nonzero(groups == group).squeeze(1).numpy()
-        share = min(len(members), remaining // (n_groups - place))
-        chosen.append(torch.from_numpy(stream.choice(members, share, replace=False)))
-        remaining -= share
-    return torch.cat(chosen).sort().values

@@ -4,6 +4,7 @@
 factor that the clipping rule gives the record.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -15,13 +16,20 @@ from torch import Tensor
 from fairaudit.engine.contributions import NORM_GUARD, limited_scale, numbers
 from fairaudit.engine.loop import claims_sensitivity
 from fairaudit.engine.observe import Checkpoint
+from fairaudit.engine.pool import Batch
 from fairaudit.engine.replicates import stack
 from fairaudit.engine.rules import ClippingRule, Erm, Objective
 from fairaudit.errors import TrainingError
 from fairaudit.methods.base import Task
 from fairaudit.methods.gradient import GradientMethod
+from fairaudit.privacy.streams import numpy_stream
 
 ROWS_AT_ONCE = 4096  # in one forward pass
+SMALL = 2**17  # parameters times records of a block, below which calls are what takes time
+ROUNDING = 1e-6  # of a factor
+CLIPPED = 1.0 - 1e-4  # a smaller factor is a clip: by more than the guard on norms
+# Where a rule's bound on norms is looked for, and by how many norms at a time.
+LEAST_BOUND, MOST_BOUND, GRID = 1e-9, 1e9, 512
 MOST_BYTES = 2**31  # of kept parameters
 
 
@@ -41,6 +49,21 @@ def refuse_too_many(count: int, parameters: int) -> None:
             "GiB",
             hint="use a larger --diagnostics-every",
         )
+
+
+def at_most(steps: Sequence[int], parameters: int) -> tuple[int, ...]:
+    """As many of the steps as memory keeps parameters of, spread from the first to the last.
+
+    Args:
+        steps: Wished for, ascending.
+        parameters: Numbers kept at each, over all replicates; 4 bytes each.
+    """
+    room = MOST_BYTES // (4 * parameters)
+    if len(steps) <= room:
+        return tuple(steps)
+    if room < 2:
+        return tuple(steps[:room])
+    return tuple(steps[round(i * (len(steps) - 1) / (room - 1))] for i in range(room))
 
 
 class Sums(NamedTuple):
@@ -78,6 +101,24 @@ class Moments:
     clipped: Tensor
 
 
+class BlockSums(NamedTuple):
+    """Sums over the records of each of J blocks, float64.
+
+    Args:
+        gradients: Of the plain gradients, [R, J, P].
+        counts: Records, [J].
+        squares: Of squared norms of the plain gradients, [R, J].
+        norms: Of the norms that the rule meets, [R, J].
+        clipped: Records that the rule scales down, [R, J].
+    """
+
+    gradients: Tensor
+    counts: Tensor
+    squares: Tensor
+    norms: Tensor
+    clipped: Tensor
+
+
 class StepReader:
     """Reads gradient sums at one checkpoint; draws nothing, changes nothing.
 
@@ -95,7 +136,7 @@ class StepReader:
         self.rule: ClippingRule[Any] = method.rule(task)
         # Whether training held the rule's factors to the sensitivity that it claims.
         self.is_limited = claims_sensitivity(method.release(task))
-        self.most_rows = 4  # rows of weights that one call of sums may ask for
+        self.most_rows = 10  # rows of weights that one call of sums may ask for
         self.tape = method.tape(self.objective)(self.network, self.most_rows, task.budget)
 
     def sums(self, records: Tensor, weights: Sequence[Tensor]) -> Sums:
@@ -105,12 +146,105 @@ class StepReader:
             records: Their numbers in the training pool, [B].
             weights: Rows [B], at most ``most_rows`` of them; one sum is made for each.
         """
-        # Every replicate reads the same records; one alone has no axis for it.
+        batch = self._gather(records)
+        norms, scale, unclipped = self._scaled(batch)
+        rows = [weight.to(norms).expand_as(norms) for weight in weights]
+        processed = self._weighted([scale * row for row in rows])
+        if not isinstance(self.objective, Erm):
+            self._plain(batch)
+        return Sums(self._weighted(rows), processed, scale, unclipped)
+
+    def blocks(self, blocks: Sequence[Tensor]) -> BlockSums:
+        """Sums over each of some blocks of records: of their plain gradients, norms and clips.
+
+        Args:
+            blocks: J of them, each its records' numbers in the training pool; one may be empty.
+        """
+        counts = torch.tensor([len(records) for records in blocks])
+        found = BlockSums(
+            torch.zeros(self.task.repeats, len(blocks), self.network.n_parameters).double(),
+            counts.double(),
+            *torch.zeros(3, self.task.repeats, len(blocks), dtype=torch.float64),
+        )
+        # The blocks of a small model together, each as a row of weights, for calls are what takes
+        # time; those of a large one apart, for each row of weights is a pass over all records.
+        is_small = self.network.n_parameters * int(counts.sum()) < SMALL * len(blocks)
+        places = torch.repeat_interleave(torch.arange(len(blocks)), counts)
+        pieces = [(torch.cat(list(blocks)), places)] if is_small else []
+        if not is_small:
+            pieces = [(one, places[places == j]) for j, one in enumerate(blocks)]
+        for records, of_records in pieces:
+            for rows in torch.split(torch.arange(len(records)), ROWS_AT_ONCE):
+                self._add(found, records[rows], of_records[rows])
+        return found
+
+    def _add(self, found: BlockSums, records: Tensor, places: Tensor) -> None:
+        """Add some records to the sums of their blocks.
+
+        Args:
+            found: The sums.
+            records: Numbers of the records, [B].
+            places: Of each the block, ascending, [B].
+        """
+        batch = self._gather(records)
+        norms, scale, unclipped = self._scaled(batch)
+        plain = norms
+        if not isinstance(self.objective, Erm):
+            plain = self._plain(batch)
+        present = torch.unique_consecutive(places).tolist()
+        for some in torch.split(torch.tensor(present), self.most_rows):
+            rows = [(places == j).to(norms).expand_as(norms) for j in some]
+            found.gradients[:, some] += self._weighted(rows).transpose(0, 1)
+        is_clipped = scale / unclipped < CLIPPED
+        for sums, values in (
+            (found.squares, plain.double().square()),
+            (found.norms, norms.double()),
+            (found.clipped, is_clipped.double()),
+        ):
+            sums.index_add_(1, places, values)
+
+    def bounds(self) -> Tensor:
+        """The longest gradient of each group that the rule does not clip, [R, K] float64.
+
+        NaN where it clips none, or every one. A rule is only asked for factors, so its bound is
+        looked for among norms, ever closer, and found to about one in a million.
+        """
+        n_groups = self.task.pool.n_groups
+        group = torch.arange(n_groups).expand(self.task.repeats, -1)
+        released = self.checkpoint.rule_released
+        nothing = torch.zeros(group.shape)
+        unclipped = self.rule.scale(released, nothing, group).unsqueeze(-1)
+        low = torch.full((*group.shape, 1), math.log(LEAST_BOUND), dtype=torch.float64)
+        high = torch.full_like(low, math.log(MOST_BOUND))
+        steps = torch.linspace(0, 1, GRID, dtype=torch.float64)
+        wide = group.unsqueeze(-1).expand(-1, -1, GRID).flatten(1)
+        ends = torch.ones_like(low, dtype=torch.bool)
+        for turn in range(3):
+            norms = low + (high - low) * steps
+            scale = self.rule.scale(released, norms.exp().float().flatten(1), wide)
+            kept = scale.view(norms.shape) >= (1 - ROUNDING) * unclipped
+            if turn == 0:  # some norms are clipped, and some are not
+                ends = kept[..., :1] & ~kept[..., -1:]
+            last = kept.double().cumprod(-1).sum(-1, keepdim=True).long() - 1
+            low = norms.gather(-1, last.clamp(0, GRID - 2))
+            high = norms.gather(-1, (last + 1).clamp(1, GRID - 1))
+        return low.exp().where(ends, torch.nan).squeeze(-1)
+
+    def _gather(self, records: Tensor) -> Batch:
+        """The records as a batch: every replicate reads the same ones.
+
+        One replicate alone has no axis for it.
+        """
         if self.task.repeats == 1:
-            index = records
-        else:
-            index = records.repeat(self.task.repeats, 1)
-        batch = self.task.pool.gather(index, None)
+            return self.task.pool.gather(records, None)
+        return self.task.pool.gather(records.repeat(self.task.repeats, 1), None)
+
+    def _scaled(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Carry a batch through the objective's pass, and let the rule scale it, [R, B] each.
+
+        Returns:
+            (norms of the records' gradients, the rule's factors, those of zero gradients).
+        """
         group = self._lead(batch.group)
         logits = self.tape.forward(batch.inputs, batch.norms)
         released = self.checkpoint.objective_released
@@ -124,15 +258,17 @@ class StepReader:
         if self.is_limited:
             scale = limited_scale(scale, upper, self.checkpoint.sensitivity)
         unclipped = self.rule.scale(bound, torch.zeros_like(norms), group)
-        rows = [weight.to(norms).expand_as(norms) for weight in weights]
-        processed = self._weighted([scale * row for row in rows])
-        if not isinstance(self.objective, Erm):
-            # The loss's own gradient, where training followed that of another objective.
-            plain_logits = self.tape.forward(batch.inputs, batch.norms)
-            self.tape.backward(
-                Erm().output_gradient(None, plain_logits, batch.targets, batch.group)
-            )
-        return Sums(self._weighted(rows), processed, scale, unclipped)
+        return norms, scale, unclipped
+
+    def _plain(self, batch: Batch) -> Tensor:
+        """Carry a batch through the loss's own pass, where training followed another objective's.
+
+        Returns:
+            Norms of the records' gradients, [R, B].
+        """
+        logits = self.tape.forward(batch.inputs, batch.norms)
+        delta = Erm().output_gradient(None, logits, batch.targets, batch.group)
+        return self._lead(self.tape.backward(delta))
 
     def moments(self) -> Moments:
         """Means of each group and totals, over the whole training split."""
@@ -147,8 +283,7 @@ class StepReader:
                 sums = self.sums(records, [torch.ones(len(records))])
                 group[:, k] += sums.plain[0]
                 processed += sums.processed[0]
-                # Smaller by more than the guard on norms, which is no clip.
-                is_clipped = sums.scale / sums.unclipped < 1.0 - 1e-4
+                is_clipped = sums.scale / sums.unclipped < CLIPPED
                 clipped[:, k] += is_clipped.double().sum(-1)
         count = torch.bincount(groups, minlength=pool.n_groups).double()
         total = group.sum(1)
@@ -191,3 +326,25 @@ class StepReader:
 def poisson_batch(stream: np.random.Generator, records: int, sample_rate: float) -> Tensor:
     """One Poisson sample of the record numbers 0..records-1, ascending, [B]."""
     return torch.from_numpy(np.flatnonzero(stream.random(records) < sample_rate))
+
+
+def stratified(groups: Tensor, n_groups: int, count: int, seed: int) -> Tensor:
+    """At most ``count`` record numbers, equally many of each group, ascending.
+
+    A group that has fewer gives all, and leaves its places to the larger ones, which come later.
+
+    Args:
+        groups: Of every record, [N].
+        n_groups: K.
+        count: How many.
+        seed: Audit seed.
+    """
+    stream = numpy_stream(seed, "probe", "records")
+    remaining, chosen = count, []
+    sizes = torch.bincount(groups, minlength=n_groups)
+    for place, group in enumerate(torch.argsort(sizes, stable=True).tolist()):
+        members = torch.nonzero(groups == group).squeeze(1).numpy()
+        share = min(len(members), remaining // (n_groups - place))
+        chosen.append(torch.from_numpy(stream.choice(members, share, replace=False)))
+        remaining -= share
+    return torch.cat(chosen).sort().values

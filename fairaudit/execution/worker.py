@@ -16,8 +16,8 @@ from fairaudit.capabilities import part_of
 from fairaudit.config.model_names import LINEAR, is_factory
 from fairaudit.data.public import Inputs
 from fairaudit.data.spool import Shared
-from fairaudit.diagnostics import causes
-from fairaudit.diagnostics.checkpoints import refuse_too_many
+from fairaudit.diagnostics import causes, misalignment
+from fairaudit.diagnostics.checkpoints import at_most, refuse_too_many
 from fairaudit.diagnostics.observers import EpochCurves
 from fairaudit.engine.devices import find_device
 from fairaudit.engine.observe import Observer
@@ -37,6 +37,7 @@ from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan
 from fairaudit.privacy.events import event_to_json
 from fairaudit.results.jobs import Array, JobResult
+from fairaudit.results.steps import STEPS
 
 BASELINE_ROWS = 100_000  # of each side: enough for an accuracy to a third of a percent
 
@@ -122,7 +123,10 @@ def _train_and_read(
     trained = method.fit(task, observers)
     _assert_as_planned(arm, trained)
     why: dict[str, Tensor] = {}
+    turned: dict[str, Tensor] = {}
     if trained.checkpoints:
+        turned = misalignment.read(method, task, trained, _cuts(prepared))
+    if plan.config.diagnostics == "full":
         why = causes.read(method, task, trained)
     arrays = outcome(task, trained, prepared)
     spec, read_by_method = find(arm.method), dict[str, Tensor]()
@@ -140,6 +144,11 @@ def _train_and_read(
         arrays[f"reading.{name}"] = value.double().contiguous().numpy()
     for name, value in why.items():
         arrays[f"cause.{name}"] = value.numpy()
+    for name, value in turned.items():
+        arrays[name] = value.numpy()
+    if turned:
+        steps = [checkpoint.step for checkpoint in trained.checkpoints]
+        arrays[STEPS] = np.asarray(steps, dtype=np.int64)
     if why:
         arrays["cause_steps"] = np.asarray([c.step for c in trained.checkpoints], dtype=np.int64)
     series = trained.trace.stacked()
@@ -173,6 +182,15 @@ def _train_and_read(
             len(prepared.dataset.classes),
         )
     return arrays, facts
+
+
+def _cuts(prepared: SeedData) -> list[misalignment.Cut]:
+    """The training rows of a seed, cut by every grouping of the audit."""
+    rows = prepared.encoded.split.train
+    cuts = []
+    for number, grouping in enumerate(prepared.dataset.groupings):
+        cuts.append(misalignment.Cut.of(grouping.groups, len(grouping.names), rows, number))
+    return cuts
 
 
 def _assert_as_planned(arm: Arm, trained: TrainedReplicates) -> None:
@@ -213,11 +231,13 @@ def task_of(plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResul
     budget = DEFAULT_BUDGET
     if config.memory is not None:
         budget = config.memory * 2**20
-    checkpoints: tuple[int, ...] = ()  # of the readings that say why a group pays
+    parameters = job.repeats * sum(p.numel() for p in model.parameters())
+    checkpoints: tuple[int, ...] = ()  # that are read after training
     if config.diagnostics == "full":
         checkpoints = schedule.kept(config.diagnostics_every)
-        parameters = job.repeats * sum(p.numel() for p in model.parameters())
         refuse_too_many(len(checkpoints), parameters)
+    elif config.diagnostics == "basic" and arm.reference is not None and arm.search is None:
+        checkpoints = at_most(schedule.kept(None), parameters)
     return Task(
         arm=arm.key,
         seed=job.seed,

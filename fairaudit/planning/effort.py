@@ -1,7 +1,6 @@
 """How much work a plan is, counted from public sizes and never by a clock: equal plans count alike.
 
-``--diagnostics auto`` takes the readings of checkpoints where they are cheap beside the training,
-which these counts decide; ``plan`` estimates its time by them.
+``plan`` estimates its time by these counts.
 
 The unit is one multiplication of a record's value by a weight in a forward pass. All other work is
 expressed in it, by constants that ``benchmarks/diagnostics_cost.py`` compares with measured times.
@@ -26,7 +25,6 @@ PASSES = 1.4  # passes over all training records that their gradients at a check
 CURVATURE_RECORDS = 20_000.0  # gradients of a record that a checkpoint's curvature amounts to
 BATCHES = 72  # drawn at a checkpoint at most: those of a pilot and what it can ask for
 BATCH_RECORDS = 1_500.0  # gradients of a record that the curvature along a batch's step amounts to
-MOST = 0.5  # largest share of the training's work that `--diagnostics auto` lets readings take
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +50,6 @@ class Effort:
         a job's id, and ``--twins`` must not change an arm's training.
         """
         return self.training + self.twins / 2
-
-    @property
-    def reads_all(self) -> bool:
-        """Whether ``--diagnostics auto`` means ``full``: readings are cheap enough."""
-        return self.full < MOST * self.beside_readings
 
 
 def effort(
@@ -107,20 +100,3 @@ def effort(
         else:
             full += arm.repeats * checkpoints * reference_reading
     return Effort(training, twins, full)
-
-
-def choose_level(effort: Effort, *, searches: bool = False) -> tuple[str, str]:
-    """The level that ``--diagnostics auto`` means (``basic`` or ``full``), and why, in words.
-
-    Args:
-        effort: The work of the plan.
-        searches: Settings are searched for, and no readings are taken of a search's trainings.
-    """
-    if searches:
-        return "basic", "basic (readings are of one setting, and a search tries several)"
-    if not effort.training:
-        return "basic", "basic (nothing trains by steps)"
-    added = f"about {round(100 * effort.full / effort.beside_readings, -1):,.0f} % of the time"
-    if effort.reads_all:
-        return "full", f"full (adds {added})"
-    return "basic", f"basic (full adds {added}: --diagnostics full)"

@@ -22,7 +22,7 @@ from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.methods.defaults import PublicSizes, default_delta, refuse_large_delta
 from fairaudit.methods.spec import Need
 from fairaudit.planning.arms import Arm, make_arms, make_schedule
-from fairaudit.planning.effort import Effort, choose_level, effort
+from fairaudit.planning.effort import Effort, effort
 from fairaudit.planning.settings import Place, SettingsResolver, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
@@ -266,11 +266,6 @@ def plan_trainings(
     if config.reads_rows and dataset.image_shape is not None:
         raise ConfigError("code of your own is given rows of a table, and these are images")
     origins = dict(numbers.origins)
-    work = effort(config, arms, schedule, facts, sizes.model)
-    searches = any(arm.search for arm in arms)
-    if config.diagnostics == "auto":
-        level, origins["diagnostics"] = choose_level(work, searches=searches)
-        config = config.model_copy(update={"diagnostics": level})
     plan = Plan(
         config=config,
         digest=dataset.digest,

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from fairaudit.errors import ConfigError, did_you_mean
-from fairaudit.metrics.registry import costs
+from fairaudit.metrics.registry import MISALIGNMENT, costs
 from fairaudit.report.drawing import file_spec
 from fairaudit.report.model import Report
 from fairaudit.report.render.terminal import lines_of
@@ -64,6 +64,12 @@ def group_frame(report: Report) -> pd.DataFrame:
             for metric in costs():
                 cost = interval_of(group.estimates.get(metric))
                 row |= {metric: cost.value, f"{metric}_low": cost.low, f"{metric}_high": cost.high}
+            turned = interval_of(group.estimates.get(MISALIGNMENT))
+            row |= {
+                MISALIGNMENT: turned.value,
+                f"{MISALIGNMENT}_low": turned.low,
+                f"{MISALIGNMENT}_high": turned.high,
+            }
             row["accuracy"] = group.value("accuracy")
             row["reference_accuracy"] = group.value("reference.accuracy")
             rows.append(row)

@@ -274,8 +274,9 @@ class Report(Part):
 
         Returns:
             Columns ``arm, reference, grouping, group, n_test, n_train``, then ``privacy_cost``,
-            ``excess_risk`` and any other cost each with ``_low`` and ``_high``, then ``accuracy``
-            and ``reference_accuracy``. Accuracies and costs are fractions, risks nats.
+            ``excess_risk``, any other cost and ``misalignment`` each with ``_low`` and ``_high``,
+            then ``accuracy`` and ``reference_accuracy``. Accuracies and costs are fractions, risks
+            nats, misalignment degrees.
         """
         from fairaudit.report.frames import group_frame
 

@@ -27,7 +27,7 @@ from fairaudit.io.atomic import write_atomically
 Array = NDArray[np.generic]
 
 # Part of every job id: raise it with any change that moves a reported figure at a fixed seed.
-NUMERICS_VERSION = "4"
+NUMERICS_VERSION = "5"
 _FORMAT = "fairaudit-job-2"
 _SUFFIX = ".safetensors"
 JOBS = "jobs"  # the folder of results inside the output directory
@@ -66,6 +66,7 @@ class JobResult:
             of an arm's twins alone ``without_noise.NAME`` and ``step.NAME``: probabilities
             of the arm without noise, and of its steps alone;
             ``trace.NAME`` [T_obs, R, ...] float32 and ``trace_steps.NAME`` [T_obs] int64;
+            of a private training that clips what was read of its steps (``results/steps.py``);
             ``weights`` [R] float64: of a search's R candidates, the chance that each is kept.
         facts: JSON-ready: ``n_train``, ``event`` (what the engine did, or null),
             ``params_sha256``, ``inputs`` (names), ``fitted``, ``merged``,

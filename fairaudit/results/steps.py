@@ -1,0 +1,18 @@
+"""Names and sizes of what a finished training holds of its own steps, as it was read after it.
+
+Arrays of a :class:`JobResult`, C checkpoints, R repeats, K groups of grouping G, J = BLOCKS + 1:
+``misalignment.steps`` [C] int64, the checkpoints' steps; ``misalignment.G.rows`` [K + 1] float64,
+training rows that were read of each group and of all; ``misalignment.G.NAME`` [C, R, K + 1, J]
+float64, each reading of all these rows and, behind it, of all but those of one block.
+"""
+
+PREFIX = "misalignment."
+STEPS = f"{PREFIX}steps"
+BLOCKS = 10  # of a group's rows, each left out once (the jackknife)
+BATCHES = 4  # Poisson batches of a checkpoint, behind the angles
+TURNED = "turned"  # what turning the step takes from a group, to first order: decides on pairs
+
+
+def array_name(grouping: int, reading: str) -> str:
+    """The name of the array of a reading by the grouping at that place."""
+    return f"{PREFIX}{grouping}.{reading}"
