@@ -1,9 +1,7 @@
-"""What readings cost beside training, counted: what --diagnostics auto goes by."""
+"""What readings cost beside training, counted."""
 
 import pytest
 from plans import plan
-
-from fairaudit.cli.lines import plan_lines
 
 pytestmark = pytest.mark.usefixtures("quick_accountant")
 
@@ -27,23 +25,9 @@ def test_the_count_predicts_what_was_measured(case):
     assert full / 1.7 < found.full / found.beside_readings < 1.7 * full
 
 
-def test_full_is_read_where_it_is_cheap_and_the_plan_says_so_with_its_reason():
-    cheap, dear = plan(**ADULT | {"epochs": 100}), plan(**SAMPLE)
-    assert (cheap.config.diagnostics, dear.config.diagnostics) == ("full", "basic")
-    for found, level in ((cheap, "full"), (dear, "basic")):
-        said = found.training.rules["diagnostics"]
-        assert said.startswith(f"{level} (")
-        assert f"  read    diagnostics: {said}" in list(plan_lines(found, seconds=1, cores=1))
-    given = plan(**SAMPLE, diagnostics="full")
-    assert "diagnostics" not in given.training.rules
-
-
-def test_auto_trains_nothing_else_than_the_level_that_it_chooses():
-    for options in (ADULT | {"epochs": 100}, SAMPLE):
-        auto = plan(**options)
-        named = plan(**options, diagnostics=auto.config.diagnostics)
-        assert [job.id for job in auto.jobs] == [job.id for job in named.jobs]
-        other = plan(
-            **options, diagnostics="full" if auto.config.diagnostics == "basic" else "basic"
-        )
-        assert not {job.id for job in auto.jobs} & {job.id for job in other.jobs}
+def test_the_level_is_basic_unless_another_is_asked_for():
+    assert plan(**SAMPLE).config.diagnostics == "basic"
+    assert plan(**SAMPLE, diagnostics="full").config.diagnostics == "full"
+    levels = ("off", "basic", "full")
+    jobs = [{job.id for job in plan(**SAMPLE, diagnostics=level).jobs} for level in levels]
+    assert not jobs[0] & jobs[1] | jobs[1] & jobs[2]

@@ -36,7 +36,7 @@ IS_OFF = "not read: --diagnostics off"
 IS_SEARCH = "not read: several settings were tried"
 IS_OUTSIDE = "code of your own trains it, so its steps are not seen"
 NO_STEPS = "it does not train by steps that clip gradients"
-NO_SUM = "its steps are not sums over the expected batch"
+NOT_KEPT = "its steps were not kept"
 NO_RESULT = "no seed finished"
 
 
@@ -59,7 +59,7 @@ def why_unread(plan: Plan, arm: Arm, results: Results) -> str:
         return IS_OFF
     if arm.search is not None:
         return IS_SEARCH
-    return NO_SUM if done else NO_RESULT
+    return NOT_KEPT if done else NO_RESULT
 
 
 class ArmSteps:

@@ -404,8 +404,8 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
         ),
         Option(
             "diagnostics",
-            "What is read of training: basic is gradient misalignment and what steps cost; full adds "
-            "steps, bounds, curvature (default: basic).",
+            "What is read of training: basic is gradient misalignment and the loss that steps add; "
+            "full adds steps, bounds, curvature (default: basic).",
             "off|basic|full",
         ),
         Option("diagnostics_every", "Steps between the checkpoints of full.", "STEPS"),

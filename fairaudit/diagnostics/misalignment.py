@@ -37,7 +37,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairaudit.diagnostics.checkpoints import StepReader, poisson_batch, stratified
-from fairaudit.engine.release import Release
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.gradient import GradientMethod
 from fairaudit.privacy.streams import numpy_stream
@@ -122,9 +121,9 @@ def read(
         The arrays of ``results/steps.py`` but the steps: each of ``READINGS`` and ``TURNED``, NaN
         where undefined, and the rows. Empty where no step was kept, or none is clipped.
     """
-    if not isinstance(method, GradientMethod) or not isinstance(method.release(task), Release):
+    if not isinstance(method, GradientMethod) or not trained.checkpoints:
         return {}
-    if not trained.checkpoints or bool(torch.isinf(trained.checkpoints[0].sensitivity).all()):
+    if bool(torch.isinf(trained.checkpoints[0].sensitivity).all()):
         return {}
     readers = [CutReader(cut, task.seed) for cut in cuts]
     found: dict[str, list[Tensor]] = {}

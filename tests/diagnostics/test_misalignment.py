@@ -1,0 +1,243 @@
+"""Readings of a training's steps beside plain PyTorch: its own loop, one record at a time."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+from forms import FORM, each, forms, make_pool, make_task
+from torch import nn
+
+from fairaudit.diagnostics import misalignment
+from fairaudit.diagnostics.misalignment import Cut, blocks_of, read
+from fairaudit.engine.pool import TrainingPool
+from fairaudit.privacy.noise import GaussianNoise
+from fairaudit.privacy.streams import numpy_stream
+from fairaudit.results.steps import BATCHES, BLOCKS
+
+N, STEPS_PER_EPOCH, BOUND = 600, 4, 1.5
+
+
+def cut_of(pool, groups=None, blocks=None):
+    """The pool's rows cut by its own groups, or by others."""
+    n = pool.n_records
+    groups = pool.groups[:n] if groups is None else groups
+    blocks = torch.from_numpy(blocks_of(groups.numpy(), 0)) if blocks is None else blocks
+    return Cut(groups, blocks, int(groups.max()) + 1)
+
+
+def learnable():
+    """Records whose groups ask for different things, so that no mean gradient is zero at first."""
+    rng = np.random.default_rng(4)
+    groups = rng.integers(3, size=N)
+    x = rng.normal(size=(N, 7)) * np.array([0.6, 1.0, 2.0])[groups, None]
+    labels = (x[np.arange(N), groups] + 0.3 * rng.normal(size=N) > 0).astype(np.int64)
+    tensors = torch.from_numpy(x.astype(np.float32)), torch.from_numpy(labels)
+    return TrainingPool(*tensors, torch.from_numpy(groups), n_classes=2, n_groups=3)
+
+
+def trained(key, *, checkpoints=(0, 5, 7), pool=None, repeats=1, **settings):
+    form = FORM[key]
+    pool = pool or learnable()
+    task = make_task(
+        form,
+        pool,
+        checkpoints=checkpoints,
+        repeats=repeats,
+        steps_per_epoch=STEPS_PER_EPOCH,
+        max_grad_norm=BOUND,
+        learning_rate=0.1,
+        **settings,
+    )
+    method = form.make()
+    return method, task, method.fit(task, [])
+
+
+def factor_of(key, released, norm, group):
+    """A record's factor at a step, from the papers' formulas and what the step had released."""
+    if key == "dpsgd":
+        return min(1.0, BOUND / norm)
+    if key == "global-adapt":
+        return BOUND / max(norm, float(released.threshold[0]))
+    assert key == "dpsgd-f"
+    return min(1.0, float(released.bound[0, group]) / norm)
+
+
+class Alone:
+    """One step of one model in float64, by a loop over single records."""
+
+    def __init__(self, key, task, checkpoint):
+        pool = task.pool
+        n = pool.n_records
+        module = copy.deepcopy(task.model).double()
+        nn.utils.vector_to_parameters(checkpoint.parameters[0].double(), module.parameters())
+        inputs = pool.gather(torch.arange(n), None).inputs.double()
+        self.groups = pool.groups[:n].tolist()
+        rows, factors = [], []
+        for i in range(n):
+            loss = nn.functional.cross_entropy(module(inputs[i : i + 1]), pool.labels[i : i + 1])
+            parts = torch.autograd.grad(loss, list(module.parameters()))
+            row = torch.cat([part.flatten() for part in parts]).numpy()
+            rows.append(row)
+            norm = float(np.linalg.norm(row))
+            factors.append(factor_of(key, checkpoint.rule_released, norm, self.groups[i]))
+        self.g, self.factors = np.array(rows), np.array(factors)
+        stream = numpy_stream(task.seed, "probe", "angles", checkpoint.step)
+        self.batches = []
+        for _ in range(BATCHES):
+            drawn = np.flatnonzero(stream.random(n) < 1 / STEPS_PER_EPOCH)
+            plain = self.g[drawn].sum(0) / (n / STEPS_PER_EPOCH)
+            clipped = (self.factors[drawn, None] * self.g[drawn]).sum(0) / (n / STEPS_PER_EPOCH)
+            self.batches.append((plain, clipped))
+
+    def of(self, members):
+        """Every reading of the mean gradient of these records."""
+        rows = self.g[members]
+        mean = rows.mean(0)
+        chance = rows.var(0, ddof=1).sum() / len(rows)
+        length = math.sqrt(max(mean @ mean - chance, 0.1 * (mean @ mean)))
+        before, after, turned = [], [], []
+        for plain, clipped in self.batches:
+            before.append(mean @ plain / (length * np.linalg.norm(plain)))
+            after.append(mean @ clipped / (length * np.linalg.norm(clipped)))
+            rho = np.linalg.norm(clipped) / np.linalg.norm(plain)
+            turned.append(mean @ (rho * plain - clipped))
+        angles = [np.degrees(np.arccos(np.clip(c, -1, 1))) for c in (before, after)]
+        return {
+            "misalignment": np.mean(angles[1] - angles[0]),
+            "cosine_before": np.mean(np.clip(before, -1, 1)),
+            "cosine_after": np.mean(np.clip(after, -1, 1)),
+            "gradient_norm": np.linalg.norm(rows, axis=1).mean(),
+            "turned": 0.1 * np.mean(turned),
+            "is_defined": chance <= 0.5 * (mean @ mean),
+        }
+
+
+@pytest.mark.parametrize("key", ["dpsgd", "global-adapt", "dpsgd-f"])
+def test_readings_are_those_of_a_loop_over_single_records(key):
+    method, task, made = trained(key)
+    cut = cut_of(task.pool)
+    found = read(method, task, made, [cut])
+    eta = made.checkpoints[0].learning_rate
+    groups = cut.groups.numpy()
+    defined = 0
+    for c, checkpoint in enumerate(made.checkpoints):
+        alone = Alone(key, task, checkpoint)
+        for k in range(3):
+            defined += alone.of(np.flatnonzero(groups == k))["is_defined"]
+            for j in range(BLOCKS + 1):  # all rows, then all but one block
+                members = np.flatnonzero((groups == k) & (cut.blocks.numpy() != j - 1))
+                expected = alone.of(members)
+                is_defined = alone.of(np.flatnonzero(groups == k))["is_defined"]
+                expected["turned"] *= eta / 0.1
+                for name in ("misalignment", "cosine_before", "cosine_after"):
+                    value = float(found[f"misalignment.0.{name}"][c, 0, k, j])
+                    assert math.isnan(value) != is_defined, (name, k)
+                    if is_defined:
+                        assert value == pytest.approx(expected[name], rel=1e-3, abs=1e-3), name
+                for name in ("gradient_norm", "turned"):
+                    value = float(found[f"misalignment.0.{name}"][c, 0, k, j])
+                    assert value == pytest.approx(expected[name], rel=1e-3, abs=1e-5), name
+            least = alone.factors.max() if key == "global-adapt" else 1.0
+            share = np.mean(alone.factors[groups == k] < least * (1 - 1e-4))
+            value = float(found["misalignment.0.clipped_share"][c, 0, k, 0])
+            assert value == pytest.approx(share, abs=1e-9)
+            bound = {
+                "dpsgd": lambda r, k: BOUND,
+                "global-adapt": lambda r, k: float(r.threshold[0]),
+                "dpsgd-f": lambda r, k: float(r.bound[0, k]),
+            }[key](checkpoint.rule_released, k)
+            ratio = found["misalignment.0.norm_to_bound"][c, 0, k, 0]
+            length = found["misalignment.0.gradient_norm"][c, 0, k, 0]
+            assert float(length / ratio) == pytest.approx(bound, rel=1e-4)
+    assert defined > 6
+
+
+def test_all_rows_are_the_last_place_also_where_a_sample_is_read(monkeypatch):
+    method, task, made = trained("dpsgd", checkpoints=(0,))
+    cut = cut_of(task.pool)
+    whole = read(method, task, made, [cut])
+    alone = Alone("dpsgd", task, made.checkpoints[0]).of(np.arange(N))
+    for name in ("misalignment", "cosine_before", "gradient_norm"):
+        value = float(whole[f"misalignment.0.{name}"][0, 0, -1, 0])
+        # The chance in the mean of all rows is summed over groups, each with its own mean.
+        assert value == pytest.approx(alone[name], rel=0.05, abs=0.2), name
+    monkeypatch.setattr(misalignment, "MOST_ROWS", 300)
+    sample = read(method, task, made, [cut])
+    assert sample["misalignment.0.rows"].tolist() == [100.0, 100.0, 100.0, 300.0]
+    for name in ("cosine_before", "gradient_norm"):
+        value = float(sample[f"misalignment.0.{name}"][0, 0, -1, 0])
+        assert value == pytest.approx(alone[name], rel=0.15), name
+    assert whole["misalignment.0.rows"].sum() == 2 * N
+
+
+def test_several_groupings_and_repeats_are_read_each_by_itself():
+    method, task, made = trained("dpsgd", repeats=2, checkpoints=(0, 7))
+    own = cut_of(task.pool)
+    other = cut_of(task.pool, groups=torch.arange(N) % 2)
+    found = read(method, task, made, [other, own])
+    assert found["misalignment.0.misalignment"].shape == (2, 2, 3, BLOCKS + 1)
+    assert found["misalignment.1.misalignment"].shape == (2, 2, 4, BLOCKS + 1)
+    single = read(method, task, made, [own])
+    for name in ("misalignment", "turned"):
+        torch.testing.assert_close(
+            found[f"misalignment.1.{name}"], single[f"misalignment.0.{name}"], equal_nan=True
+        )
+    # Two repeats part after the first step.
+    lengths = found["misalignment.1.gradient_norm"][:, :, :, 0]
+    torch.testing.assert_close(lengths[0, 0], lengths[0, 1])
+    assert not torch.allclose(lengths[1, 0], lengths[1, 1])
+
+
+def test_a_large_model_is_read_block_by_block_with_the_same_numbers(monkeypatch):
+    from fairaudit.diagnostics import checkpoints
+
+    method, task, made = trained("dpsgd", checkpoints=(5,))
+    cut = cut_of(task.pool)
+    together = read(method, task, made, [cut])
+    monkeypatch.setattr(checkpoints, "SMALL", 0)
+    monkeypatch.setattr(checkpoints, "ROWS_AT_ONCE", 7)
+    apart = read(method, task, made, [cut])
+    assert together.keys() == apart.keys()
+    for name, value in together.items():
+        torch.testing.assert_close(value, apart[name], rtol=1e-4, atol=1e-5, equal_nan=True)
+
+
+@each(forms())
+def test_reading_draws_no_noise_and_moves_no_parameter(form, monkeypatch):
+    task = make_task(form, make_pool(), checkpoints=(0, 9))
+    method = form.make()
+    made = method.fit(task, [])
+    before = made.parameters.clone()
+
+    def refuse(self, out):
+        raise AssertionError("noise was drawn")
+
+    monkeypatch.setattr(GaussianNoise, "fill", refuse)
+    found = read(method, task, made, [cut_of(task.pool)])
+    assert torch.equal(made.parameters, before)
+    clips = form.spec.is_private or form.key in ("clipped", "direction-only", "magnitude-only")
+    assert bool(found) == clips
+
+
+def test_a_group_of_few_rows_or_of_no_direction_has_no_angle():
+    groups = torch.full((N,), 2)
+    groups[:10], groups[10:60] = 0, 1
+    pool = learnable()
+    method, task, made = trained("dpsgd", pool=pool, checkpoints=(0,))
+    found = read(method, task, made, [cut_of(pool, groups=groups)])
+    angles = found["misalignment.0.misalignment"][0, 0, :, 0]
+    assert math.isnan(angles[0])  # ten rows
+    assert math.isfinite(angles[2])
+    assert math.isnan(found["misalignment.0.turned"][0, 0, 0, 0])
+
+
+def test_blocks_are_equal_in_size_follow_from_the_file_and_differ_between_groupings():
+    groups = np.array([0] * 205 + [1] * 33 + [2] * 7)[np.random.default_rng(0).permutation(245)]
+    blocks = blocks_of(groups, 0)
+    for k in range(3):
+        sizes = np.bincount(blocks[groups == k], minlength=BLOCKS)
+        assert sizes.max() - sizes.min() <= 1
+    assert (blocks == blocks_of(groups, 0)).all()
+    assert (blocks != blocks_of(groups, 1)).any()
