@@ -1,6 +1,6 @@
 """fairaudit: what differential privacy costs each group of people, and why."""
 
-from fairaudit.io.lazy import names_of
+from fairaudit.io.lazy import LazyNames
 
 __version__ = "0.1.0"
 __all__ = [
@@ -40,7 +40,7 @@ _HOMES = {
     "load_report": "fairaudit.report.load",
     "show_progress": "fairaudit.execution.progress",
 }
-__getattr__ = names_of(__name__, _HOMES)
+__getattr__ = LazyNames(__name__, _HOMES)
 
 
 def __dir__() -> list[str]:

@@ -3,11 +3,21 @@
 Ctrl-C ends the program with one line and no traceback, also while it imports or is about to end.
 """
 
+import os
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path and os.path.isdir(sys.path[0]):
+    # Python puts the current folder first, or this package where its path is what Python runs:
+    # taken off before anything more is imported.
+    _first, _package = sys.path[0], os.path.dirname(__file__)
+    if os.path.samefile(_first, ".") or os.path.samefile(_first, _package):
+        del sys.path[0]
+        if _first == os.path.dirname(_package) and _first not in sys.path:
+            sys.path.append(_first)  # the package itself was found there
+
 import contextlib
 import io
-import os
 import signal
-import sys
 from types import FrameType
 
 

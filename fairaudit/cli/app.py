@@ -45,6 +45,7 @@ from fairaudit.errors import (
     EXIT_TRAINING,
     FairauditError,
 )
+from fairaudit.io.named_code import PACKAGES
 from fairaudit.report.safe_names import plain
 
 
@@ -114,23 +115,6 @@ for command in (
     app.command(name=command.__name__, cls=_Command)(command)
 
 _LONGEST = 4000  # characters of an error's line
-# Imported name -> what pip installs. Each is imported where it is used, so that a gate needs few.
-_PACKAGES = {
-    "PIL": "pillow",
-    "cryptography": "cryptography",
-    "dp_accounting": "dp-accounting",
-    "jinja2": "jinja2",
-    "markupsafe": "markupsafe",
-    "numpy": "numpy",
-    "opacus": "opacus",
-    "pandas": "pandas",
-    "pyarrow": "pyarrow",
-    "safetensors": "safetensors",
-    "scipy": "scipy",
-    "sklearn": "scikit-learn",
-    "torch": "torch",
-    "vl_convert": "vl-convert-python",
-}
 _INTERRUPTED = "Interrupted; finished trainings are kept, the same command goes on from them"
 
 
@@ -208,7 +192,7 @@ def _ended(arguments: list[str] | None) -> int:
             _say("Error: no space left to write the answer")
             return EXIT_INPUT
         if isinstance(bug, ModuleNotFoundError):
-            package = _PACKAGES.get((bug.name or "").partition(".")[0])
+            package = PACKAGES.get((bug.name or "").partition(".")[0])
             if package is not None:
                 _say(f"Error: this needs {package}, which is not installed (pip install {package})")
                 return EXIT_INPUT

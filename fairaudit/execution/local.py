@@ -42,11 +42,11 @@ PRELOAD = (
     "fairaudit.execution.scheduler",  # what a task is made of
     "fairaudit.execution.worker",
 )
-# Workers must not import a numpy.py that happens to lie in the current folder.
-_SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+# Python started with it does not import a numpy.py that happens to lie in the current folder.
+_SAFE_PATH = "PYTHONSAFEPATH"
 # OpenMP and BLAS read these once, when they are loaded.
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-_AT_START = {**ONE_THREAD, **_SAFE_PATH}
+_AT_START = {**ONE_THREAD, _SAFE_PATH: "1"}
 _CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 # Held while this process's environment or main module is changed for a start: of two threads at
 # once, one would restore the other's temporary values for good.
@@ -201,7 +201,10 @@ def _fork(serve: Callable[[Task], Answer]) -> _Worker:
     near, far = context.Pipe()
     watched, parent_pipe = context.Pipe(duplex=False)
     process = context.Process(
-        target=_work, args=(serve, far, watched), name="fairaudit-worker", daemon=True
+        target=_work,
+        args=(serve, far, watched, os.environ.get(_SAFE_PATH)),
+        name="fairaudit-worker",
+        daemon=True,
     )
     try:
         with _no_main_module():
@@ -228,7 +231,12 @@ def _close_worker(worker: _Worker) -> str:
     return f"exit code {code}"
 
 
-def _work(serve: Callable[[Task], Answer], tasks: Connection, parent_pipe: Connection) -> None:
+def _work(
+    serve: Callable[[Task], Answer],
+    tasks: Connection,
+    parent_pipe: Connection,
+    safe_path: str | None,
+) -> None:
     """Runs in the worker process: answer tasks until the parent closes the pipe.
 
     Where there is no memory for the loop itself the process ends with an exit code, which costs the
@@ -238,7 +246,10 @@ def _work(serve: Callable[[Task], Answer], tasks: Connection, parent_pipe: Conne
         serve: ``task -> answer``.
         tasks: Where tasks come from and answers go to.
         parent_pipe: Nothing is ever sent through it; it closes when the parent is gone.
+        safe_path: The parent's ``PYTHONSAFEPATH``: the user's own code may start other programs.
     """
+    if safe_path is None:
+        os.environ.pop(_SAFE_PATH, None)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the group; the parent decides
 
     def end_with_parent() -> None:

@@ -11,6 +11,7 @@ room.
 import importlib
 import logging
 import math
+import os
 import secrets
 import shutil
 import signal
@@ -18,11 +19,12 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import ExitStack, chdir, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Generic, Protocol, Self, TypeVar
 
@@ -35,6 +37,7 @@ from fairaudit.execution.local import (
     configure_worker,
     environment,
 )
+from fairaudit.io import named_code
 from fairaudit.io.scratch import scratch
 
 Shared = TypeVar("Shared")
@@ -174,7 +177,7 @@ class Cluster(Generic[Shared, Task, Answer]):
 
     def _start(self, number: int) -> None:
         """Ask Ray for worker ``number``. It gets tasks once it has started, when there is room."""
-        actor = self._actors.remote(self._serve, self._stored)
+        actor = self._actors.remote(self._serve, self._stored, named_code.folder())
         self._starting[actor.greeting.remote()] = number, actor
 
     def _greet(self, call: object) -> None:
@@ -250,9 +253,11 @@ class Cluster(Generic[Shared, Task, Answer]):
             cores = max(available_cores(), needed)
             settings = {"address": "local", "num_cpus": cores, "include_dashboard": False}
             settings["_temp_dir"] = str(private)
+        # Ray lets workers look for modules in the folder where it is started, before all others.
+        empty = self._closing.enter_context(TemporaryDirectory(dir=scratch()))
         self._closing.callback(self._ray.shutdown)
         try:
-            with _signal_handlers_kept():
+            with _signal_handlers_kept(), chdir(empty):
                 self._ray.init(**settings, log_to_driver=False, logging_level=logging.ERROR)
         except (OSError, ValueError, RuntimeError) as error:
             where = "start Ray here" if address is None else f"use the Ray cluster at {address}"
@@ -296,7 +301,12 @@ class _Actor(Protocol):
 class _Worker(Generic[Shared, Task, Answer]):
     """A worker: an object that lives in a process of the cluster (a Ray actor)."""
 
-    def __init__(self, serve: Callable[[Shared, Task], Answer], shared: Shared) -> None:
+    def __init__(
+        self, serve: Callable[[Shared, Task], Answer], shared: Shared, folder: str
+    ) -> None:
+        named_code.look_in(folder)  # that of the command: this process runs elsewhere
+        with suppress(OSError):  # another machine may have no such folder
+            os.chdir(folder)
         # Ctrl-C reaches the whole process group; the parent decides what it means.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         configure_worker()

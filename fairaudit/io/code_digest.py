@@ -52,7 +52,6 @@ def imported_libraries(modules: Iterable[str]) -> frozenset[str]:
 
 def has_file(module: str) -> bool:
     """Whether an import would find a module, in a file; it is not imported."""
-    importlib.invalidate_caches()
     return _file_of(module) is not None
 
 

@@ -1,10 +1,14 @@
-"""Names of a package that are imported when they are first used, so that it loads fast."""
+"""Names of a package that are imported when they are first used, so that it loads fast.
 
-from collections.abc import Callable, Mapping
+``python -m fairaudit`` puts the current folder first on ``sys.path`` and imports the package, and
+with it this file, before ``__main__`` takes the folder away: neither may import what Python itself
+has not imported by then.
+"""
+
 from importlib import import_module
 
 
-def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+class LazyNames:
     """A package's ``__getattr__``, which imports a public name from its home on first use.
 
     Args:
@@ -12,10 +16,11 @@ def names_of(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
         homes: Public name -> the module that defines it.
     """
 
-    def find(name: str) -> object:
-        """What the package has under a name; its home is imported."""
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(homes[name]), name)
+    def __init__(self, package: str, homes: dict[str, str]) -> None:
+        self.package, self.homes = package, homes
 
-    return find
+    def __call__(self, name: str) -> object:
+        """What the package has under a name; its home is imported."""
+        if name not in self.homes:
+            raise AttributeError(f"module {self.package!r} has no attribute {name!r}")
+        return getattr(import_module(self.homes[name]), name)

@@ -6,9 +6,6 @@ modules that ``--method package.module:ATTRIBUTE`` names, and the code that opti
 is defined, ``module:NAME``, is called its home.
 """
 
-import importlib
-import os
-import sys
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import entry_points
@@ -16,6 +13,7 @@ from importlib.metadata import entry_points
 from fairaudit.capabilities import added
 from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, did_you_mean, said
+from fairaudit.io.named_code import advice, hidden, import_named
 from fairaudit.methods.dpsgd import DPSGD
 from fairaudit.methods.dpsgd_f import DPSGD_F
 from fairaudit.methods.dpsgd_matched import DPSGD_MATCHED
@@ -137,20 +135,17 @@ def admit(names: Iterable[str]) -> None:
         if not colon:
             continue
         methods = catalog()
-        _import_from_current_folder()
         try:
-            spec = getattr(importlib.import_module(path), attribute, None)
+            spec = getattr(import_named(path), attribute, None)
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 raise
             raise ConfigError(
-                f"module {path!r} of --method cannot be imported: {said(error)}",
-                hint="run where the module lies, or name its folder in PYTHONPATH",
+                f"module {path!r} of --method cannot be imported: {said(error)}", hint=advice(path)
             ) from error
         if not isinstance(spec, MethodSpec):
-            raise ConfigError(
-                f"{name} is no MethodSpec", hint="docs/extending.md says what a method is"
-            )
+            hint = hidden(path) or "docs/extending.md says what a method is"
+            raise ConfigError(f"{name} is no MethodSpec", hint=hint)
         # The same module may be named twice; another method of that name may not.
         if methods.setdefault(spec.name, spec) is not spec and _HOMES.get(spec.name) != name:
             raise ConfigError(
@@ -171,7 +166,6 @@ def admit_outside(config: AuditConfig) -> tuple[MethodSpec, ...]:
     Raises:
         ConfigError: An option's value names no function, or two trainers would get one name.
     """
-    _import_from_current_folder()
     methods = catalog()
     admitted: dict[str, MethodSpec] = {}
     for outside in added("outside"):
@@ -186,10 +180,3 @@ def admit_outside(config: AuditConfig) -> tuple[MethodSpec, ...]:
             methods[spec.name], _HOMES[spec.name] = spec, spec.trainer
             admitted[spec.name] = spec
     return tuple(admitted.values())
-
-
-def _import_from_current_folder() -> None:
-    """Let imports look in the current folder, too, which an installed command does not do."""
-    folder = os.getcwd()
-    if folder not in sys.path:
-        sys.path.insert(0, folder)

@@ -6,10 +6,7 @@ and called with the shape of an input and the number of classes.
 """
 
 import hashlib
-import importlib
 import math
-import os
-import sys
 from collections.abc import Sequence
 
 import torch
@@ -18,6 +15,7 @@ from torch import Tensor, nn
 from fairaudit.config.model_names import CNN_CHANNELS, CNN_KERNEL, MODELS, Shape
 from fairaudit.errors import ConfigError, FairauditError, did_you_mean, said
 from fairaudit.io.code_digest import code_digest
+from fairaudit.io.named_code import advice, hidden, import_named
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
 _CALL = (  # the hint where a user's factory fails
@@ -110,17 +108,14 @@ def own_model(name: str, shape: Shape, classes: int) -> nn.Module:
     path, _, attribute = name.partition(":")
     if not path or not attribute.isidentifier():
         raise ConfigError(f"--model {name!r} names no factory", hint="use package.module:factory")
-    folder = os.getcwd()  # an installed command does not look for modules where it is run
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
     try:
-        module = importlib.import_module(path)
+        module = import_named(path)
     except BaseException as error:
-        hint = "run where the module lies, or name its folder in PYTHONPATH"
-        raise _user_error(f"module {path!r} of --model cannot be imported:", error, hint) from error
+        problem = f"module {path!r} of --model cannot be imported:"
+        raise _user_error(problem, error, advice(path)) from error
     factory = getattr(module, attribute, None)
     if factory is None:
-        hint = did_you_mean(attribute, list(vars(module)))
+        hint = hidden(path) or did_you_mean(attribute, list(vars(module)))
         raise ConfigError(f"module {path!r} has no {attribute!r}", hint=hint)
     if not callable(factory):
         raise ConfigError(

@@ -1,6 +1,6 @@
 """The clipping rules of this program in an Opacus training loop of one's own: docs/opacus.md."""
 
-from fairaudit.io.lazy import names_of
+from fairaudit.io.lazy import LazyNames
 
 __all__ = ["Accountant", "GhostOptimizer", "RuleOptimizer", "make_private"]
 
@@ -11,4 +11,4 @@ _HOMES = {
     "RuleOptimizer": "fairaudit.opacus.optimizer",
     "make_private": "fairaudit.opacus.private",
 }
-__getattr__ = names_of(__name__, _HOMES)
+__getattr__ = LazyNames(__name__, _HOMES)

@@ -30,6 +30,7 @@ from fairaudit.errors import ConfigError, DataError
 from fairaudit.execution.model_setup import fresh_model
 from fairaudit.io.atomic import appearing
 from fairaudit.io.code_digest import code_digest
+from fairaudit.io.named_code import make_findable
 from fairaudit.models.convex import BoundedInputs, LogisticModels
 from fairaudit.release.model_folder import CHANGED, MODEL, RECIPE, read_folder
 from fairaudit.release.model_recipe import LinearMake, NetworkMake, ReleaseRecipe, TableInputs
@@ -213,11 +214,14 @@ def _network(
         DataError: The stored tensors do not fit the network.
     """
     refuse_other_factory(make.model, model)
-    if model is not None and code_digest([model.partition(":")[0]]) != make.code_sha256:
-        raise ConfigError(
-            f"the code of {quoted(model)} is not what was trained",
-            hint="use the version of the training",
-        )
+    if model is not None:
+        name = model.partition(":")[0]
+        make_findable(name)
+        if code_digest([name]) != make.code_sha256:
+            raise ConfigError(
+                f"the code of {quoted(model)} is not what was trained",
+                hint="use the version of the training",
+            )
     images = recipe.images is not None
     shape = recipe.shape if not images or sees_images(make.model) else (int(np.prod(recipe.shape)),)
     if not is_factory(make.model):

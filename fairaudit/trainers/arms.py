@@ -16,6 +16,7 @@ from fairaudit.capabilities import added
 from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, OwnCodeError
 from fairaudit.io.code_digest import code_digest, has_file, imported_libraries
+from fairaudit.io.named_code import advice, hidden, make_findable
 from fairaudit.methods.catalog import REFERENCE, admit_outside
 from fairaudit.methods.spec import Guarantee, MethodSpec
 from fairaudit.planning.arms import Arm, self_check
@@ -163,15 +164,13 @@ def _declared(name: str) -> Declared:
     if not name:
         return Declared({}, supports_no_noise=False)
     path = name.partition(":")[0]
+    make_findable(path)
     if not has_file(path):
-        raise ConfigError(
-            f"no module {path!r} of {name} is found",
-            hint="run where it lies, or name its folder in PYTHONPATH",
-        )
+        raise ConfigError(f"no module {path!r} of {name} is found", hint=advice(path))
     try:
         return _ask_declared(name, code_digest([path]))
     except OwnCodeError as error:
-        hint = error.hint or f"python -c 'import {path}' shows where"
+        hint = hidden(path) or error.hint or f"python -c 'import {path}' shows where"
         raise ConfigError(f"{name}: {error.message}", hint) from error
 
 

@@ -26,6 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.errors import OwnCodeError
+from fairaudit.io.named_code import put_on_path
 from fairaudit.trainers.contract import Privacy, Range, TrainingData
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ class Declared(NamedTuple):
     supports_no_noise: bool
 
 
-def main(parent: int, answer: str) -> NoReturn:
+def main(parent: int, answer: str, folder: str) -> NoReturn:
     """Read a pickled request from standard input, write the answer to a file, and exit at once.
 
     The answer is a pickled ``Trained``, ``Synthesised`` or ``Declared``, or the ``OwnCodeError``
@@ -103,7 +104,9 @@ def main(parent: int, answer: str) -> NoReturn:
     Args:
         parent: Id of the process that asks; this one ends when it does.
         answer: Path of the file to write.
+        folder: Where the user's module lies, if it is not installed. It is searched last.
     """
+    put_on_path(folder)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     content = sys.stdin.buffer.read()
     request: Request = pickle.loads(content)

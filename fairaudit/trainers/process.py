@@ -12,13 +12,14 @@ from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from fairaudit.errors import OwnCodeError
+from fairaudit.io.named_code import folder
 from fairaudit.io.scratch import scratch
 from fairaudit.trainers.child import Declared, Request, Synthesised, Trained
 
 _KEPT = 2**16  # bytes of what a training prints, the last of them
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from fairaudit.trainers.child import main; main(int(sys.argv[2]), sys.argv[3])"
+    "from fairaudit.trainers.child import main; main(int(sys.argv[2]), *sys.argv[3:])"
 )
 
 
@@ -35,8 +36,8 @@ def answer_of(request: Request, kind: type[Answer]) -> Answer:
     Raises:
         OwnCodeError: It failed, exceeded a limit, or gave back what cannot be used.
     """
-    with TemporaryDirectory(dir=scratch()) as folder:
-        answer, printed = Path(folder, "answer"), Path(folder, "printed")
+    with TemporaryDirectory(dir=scratch()) as home:
+        answer, printed = Path(home, "answer"), Path(home, "printed")
         ended, late = _run(request, answer, printed)
         with printed.open("rb") as file:  # its end alone: it may be long
             size = file.seek(0, os.SEEK_END)
@@ -72,8 +73,9 @@ def _run(request: Request, answer: Path, printed: Path) -> tuple[int, bool]:
     Raises:
         OwnCodeError: No process can be started.
     """
-    paths = json.dumps([*sys.path, os.getcwd()])
-    command = [sys.executable, "-c", _START, paths, str(os.getpid()), str(answer)]
+    # -P: else Python would look in the current folder first, for json too.
+    command = [sys.executable, "-P", "-c", _START, json.dumps(sys.path)]
+    command += [str(os.getpid()), str(answer), folder()]
     late = False
     try:
         with printed.open("wb") as output:
