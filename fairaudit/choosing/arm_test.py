@@ -69,7 +69,7 @@ def numbers_of(
             targets += find_targets(part, report).judged
         if not targets:
             why = "no group, or no two groups, with enough test rows"
-            targets = [Target(arm, "", "", "", TargetReading.unknown(why))]
+            targets = [Target(arm, "", "", (), TargetReading.unknown(why))]
         for target in targets:
             numbers.append(_judged(rule, target, level))
     return tuple(numbers)
@@ -161,7 +161,7 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
         limit=rule.number,
         reference=target.reference,
         grouping=target.grouping,
-        group=target.group,
+        group=", ".join(target.groups),
         unit=rule.metric.unit,
         value=value,
         bound=bound,

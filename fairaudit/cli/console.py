@@ -23,6 +23,7 @@ from fairaudit.execution.progress import (
     ProgressEvent,
     StageStarted,
 )
+from fairaudit.report.render.terminal import WIDTH
 from fairaudit.report.safe_names import plain
 
 
@@ -38,6 +39,11 @@ class Screen:
         self._verbose = verbose
         self._bar: Progress | None = None
         self._task: TaskID | None = None
+
+    @property
+    def width(self) -> int:
+        """Columns that a line may take; where stderr is no terminal, those of a usual one."""
+        return width_of(sys.stderr) or WIDTH
 
     def lines(self, lines: Iterable[str]) -> None:
         """Print lines, unless ``quiet``; whoever made them has escaped the names in them."""

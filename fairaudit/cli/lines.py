@@ -19,7 +19,7 @@ from fairaudit.planning.plan import Plan
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import attack_sentence, listed
-from fairaudit.report.render.terminal import aligned, to_lines
+from fairaudit.report.render.terminal import WIDTH, aligned, to_lines
 from fairaudit.report.safe_names import plain
 from fairaudit.report.sections.order import document
 from fairaudit.report.write import report_paths
@@ -159,12 +159,17 @@ def arm_lines(plan: Plan) -> Iterator[str]:
             yield f"{plain(arm.key)}: {plain(arm.privacy.reason, 300)}"
 
 
-def result_lines(report: Report) -> Iterator[str]:
-    """The report in short, as a terminal shows it; one line where no method finished a seed."""
+def result_lines(report: Report, width: int = WIDTH) -> Iterator[str]:
+    """The report in short, as a terminal shows it; one line where no method finished a seed.
+
+    Args:
+        report: What was found.
+        width: Columns that a table may take.
+    """
     if not any(compared.overall.n_test for compared in report.comparisons):
         yield "No method has a finished seed: nothing could be compared."
         return
-    yield from to_lines(document(report))
+    yield from to_lines(document(report), width)
 
 
 def duration_text(seconds: float) -> str:
@@ -261,8 +266,11 @@ def _noted(word: str, message: str, fix: str) -> str:
     return f"{word} {plain(message, 1000)}" + (f" ({plain(fix, 300)})" if fix else "")
 
 
-def score_lines(report: Report, config: AuditConfig) -> Iterator[str]:
-    """Lines of ``score``: what was scored, the report in short, warnings, where the report lies."""
+def score_lines(report: Report, config: AuditConfig, width: int = WIDTH) -> Iterator[str]:
+    """Lines of ``score``: what was scored, the report in short, warnings, where the report lies.
+
+    ``width``: Columns that a table may take.
+    """
     data = report.data
     rows = f"{data.rows:,} of {numbered(data.rows_read, 'row')}"
     yield f"fairaudit {report.tool.version} · {plain(data.name)} {rows}"
@@ -271,7 +279,7 @@ def score_lines(report: Report, config: AuditConfig) -> Iterator[str]:
     yield f"  label   {plain(label.column)}   ({outcomes})"
     models = ", ".join(f"{plain(arm.key)} {arm.seeds_planned}" for arm in report.arms)
     yield f"  models  {models}; nothing is trained, and no privacy is stated"
-    yield from to_lines(document(report))
+    yield from to_lines(document(report), width)
     yield from warning_lines(report, verbose=False)
     yield report_line(config.out, config.format)
 

@@ -208,6 +208,9 @@ def _record(rule: GateRule, report: Report, candidates: Targets) -> GateRecord:
         left_out=candidates.left_out,
         unit=rule.metric.unit,
         limit=rule.number,
+        metric="" if rule.is_change else rule.metric.key,
+        kind="" if rule.is_change else rule.metric.kind,
+        promise=rule.promise,
     )
 
 
@@ -234,10 +237,10 @@ def _changes(
     return Targets(tuple(changed), current.left_out)
 
 
-def _place(rule: GateRule, target: Target) -> tuple[str, str, str, str]:
+def _place(rule: GateRule, target: Target) -> tuple[str, str, str, tuple[str, ...]]:
     """The key by which a target is found in another report: arm, reference, grouping, groups.
 
-    The groups are "" for a rule about the largest gap, which may lie between others there.
+    The groups are () for a rule about the largest gap, which may lie between others there.
     """
     names_groups = rule.metric.kind == "group" or (rule.group is not None and rule.group.names)
-    return target.arm, target.reference, target.grouping, target.group if names_groups else ""
+    return target.arm, target.reference, target.grouping, target.groups if names_groups else ()

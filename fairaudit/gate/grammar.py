@@ -27,6 +27,7 @@ _STATISTICS = {
     "ci_high": "upper end of the 95 % interval",
 }
 _OPERATORS = {">": "above", ">=": "at least", "<": "below", "<=": "at most"}
+_KEPT = {">": "at most", ">=": "below", "<": "at least", "<=": "above"}  # what does not fail
 _FAILS: dict[str, Callable[[float, float], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
@@ -133,14 +134,37 @@ class GateRule:
         relation = _OPERATORS[self.operator]
         return f"fails if the {quantity}{self._of_groups()}{under} is {relation} {self._limit()}"
 
+    @property
+    def promise(self) -> str:
+        """What must hold, in short, as ``gap of privacy cost at most 2 points``."""
+        quantity = self.metric.key.replace("_", " ")
+        if self.metric.kind == "gap":
+            quantity = f"gap of {quantity}"
+        if self.is_change:
+            quantity = f"change of the {quantity}"
+        if self.statistic != "interval":
+            quantity = f"{_STATISTICS[self.statistic]} of the {quantity}"
+        groups = self._of_groups() if self.group else ""
+        limit = f"{self.number:g}"
+        if self.metric.unit == "fraction":
+            limit = f"{100 * self.number:g} {'%' if self._is_share else 'points'}"
+        elif self.metric.unit not in ("ratio", ""):
+            limit += f" {self.metric.unit}"
+        return f"{quantity}{groups} {_KEPT[self.operator]} {limit}"
+
+    @property
+    def _is_share(self) -> bool:
+        """Whether it is about a share of people, as a group's own rate, not about a difference."""
+        is_of_group = self.metric.kind == "group" and self.metric.base not in costs()
+        return is_of_group and not self.is_change
+
     def _limit(self) -> str:
         """The limit in words: a fraction also in per cent or, for a difference, in points."""
         number = f"{self.number:g}"
         if self.metric.unit != "fraction":
             return number
         hundredths = f"{100 * self.number:g}"
-        # A group's own rate is a share of people; costs, gaps and changes are differences.
-        if self.metric.kind == "group" and self.metric.base not in costs() and not self.is_change:
+        if self._is_share:
             return f"{number} ({hundredths} %)"
         return f"{number} ({hundredths} point{'s' * (hundredths not in ('1', '-1'))})"
 

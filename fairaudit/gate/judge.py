@@ -49,7 +49,7 @@ def judge(rule: GateRule, target: Target, *, among: int) -> GateTarget:
         arm=target.arm,
         reference=target.reference,
         grouping=target.grouping,
-        group=target.group,
+        groups=target.groups,
         outcome=outcome,
         value=number.value,
         low=number.low,

@@ -63,15 +63,14 @@ class TargetReading:
 class Target:
     """One number that a rule is held against, and where it stands in a report.
 
-    ``group`` is the name of a group or, for a gap, of two with a comma; "" for all test rows.
-    ``reference`` is "" where the number is not relative to one. Of a guarantee ``grouping`` and
-    ``group`` are "", too.
+    ``groups`` is a group or, for a gap, two; () for all test rows. ``reference`` is "" where the
+    number is not relative to one. Of a guarantee ``grouping`` is "", and ``groups`` is ().
     """
 
     arm: str
     reference: str
     grouping: str
-    group: str
+    groups: tuple[str, ...]
     reading: TargetReading
 
 
@@ -381,7 +380,7 @@ def _guarantee_targets(
                     f"{facts.claim.asked_delta:g} asked for"
                 )
         exact = Interval(value=value, low=value, high=value)
-        yield Target(key, "", "", "", TargetReading(exact, reason=reason))
+        yield Target(key, "", "", (), TargetReading(exact, reason=reason))
 
 
 def _comparison_targets(
@@ -423,7 +422,8 @@ def _group_target(rule: GateRule, comparison: Comparison, group: GroupMeasure) -
         reason = NOT_SPLIT
     estimate = group.estimates.get(key)
     reading = read_estimate(estimate, reason, is_size=False, own_variances=True)
-    return Target(comparison.arm, comparison.reference, comparison.grouping, group.group, reading)
+    names = (group.group,) if group.group else ()
+    return Target(comparison.arm, comparison.reference, comparison.grouping, names, reading)
 
 
 def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
@@ -440,16 +440,16 @@ def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
     place = comparison.arm, comparison.reference, comparison.grouping
     if not gaps:
         why = NO_SUCH_GAP if _holds_part(rule.metric, comparison) else NOT_SPLIT
-        return Target(*place, "", TargetReading.unknown(why))
+        return Target(*place, (), TargetReading.unknown(why))
     gap = gaps[0]
-    between = [name for name in (gap.a, gap.b) if name]
+    between = tuple(name for name in (gap.a, gap.b) if name)
     among = list(comparison.by_group)
     if gap.kind == "pair":
         among = [group for group in among if group.group in between]
     reason = _unpredicted(among) or ("" if gap.gated else gap.reason)
     is_pair = gap.kind in ("pair", "population")
     reading = read_estimate(gap.absolute, reason, is_size=True, own_variances=is_pair)
-    return Target(*place, ", ".join(between), reading)
+    return Target(*place, between, reading)
 
 
 def _unpredicted(groups: Sequence[GroupMeasure]) -> str:

@@ -302,8 +302,8 @@ _OF_STEPS = (
 METRICS: dict[str, MetricSpec] = {
     spec.name: spec
     for spec in (
-        cost_of(_ACCURACY, "privacy_cost", "accuracy lost in private training", "cost"),
-        cost_of(_LOSS, "excess_risk", "loss added by private training (nats)"),
+        cost_of(_ACCURACY, "privacy_cost", "accuracy lost in private training", "privacy cost"),
+        cost_of(_LOSS, "excess_risk", "loss added by private training (nats)", "excess risk"),
         cost_of(_TPR, "tpr_cost", "true positive rate lost in private training"),
         cost_of(_SELECTION, "selection_cost", "selection rate lost in private training"),
         MetricSpec(

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from fairaudit.report.group_table import GroupTable
 from fairaudit.report.numbers import OWN_UNIT, UNKNOWN, Scale, count, written
 from fairaudit.report.panels import Chart
 from fairaudit.results.estimates import DIGITS, Interval
@@ -98,7 +99,7 @@ class Text:
 class Heading:
     """A heading within a section."""
 
-    text: str
+    words: Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +146,46 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class ByGroup:
+    """A table of groups, which a page draws as well: each number as a mark on its column's axis.
+
+    Args:
+        table: The numbers.
+        axes: The ends of each column's axis, so that tables beside each other share them.
+    """
+
+    table: GroupTable
+    axes: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
-    """Charts one after another."""
+    """Charts one after another.
+
+    Args:
+        charts: What they show.
+        is_drawn_by_table: Whether a table of the page draws the same numbers, so that they are
+            drawn for files and notebooks alone.
+    """
 
     charts: tuple[Chart, ...]
+    is_drawn_by_table: bool = False
 
 
-Block: TypeAlias = Text | Heading | Bullets | Listing | Table | Figures
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Blocks that a page shows when its reader opens them, and that a terminal leaves out.
+
+    Args:
+        title: What they hold.
+        blocks: The blocks.
+    """
+
+    title: Words
+    blocks: "tuple[Block, ...]"
+
+
+Block: TypeAlias = Text | Heading | Bullets | Listing | Table | ByGroup | Figures | Folded
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,10 +207,19 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A report to be read: its title and its sections in order."""
+    """A report to be read.
+
+    Args:
+        title: What it is about.
+        about: The lines below the title: what was audited, when and by what.
+        sections: In order.
+        foot: The line at the end: how the report was made.
+    """
 
     title: str
     sections: tuple[Section, ...]
+    about: tuple[Words, ...] = ()
+    foot: Words = ""
 
     @property
     def charts(self) -> tuple[Chart, ...]:
@@ -188,10 +231,13 @@ class Document:
 
 
 def charts_of(blocks: Sequence[Block]) -> Iterator[Chart]:
-    """The charts in some blocks."""
+    """The charts in some blocks, folded ones among them."""
     for block in blocks:
-        if isinstance(block, Figures):
-            yield from block.charts
+        match block:
+            case Figures():
+                yield from block.charts
+            case Folded():
+                yield from charts_of(block.blocks)
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Cell]], *, most: int | None = None) -> Table:

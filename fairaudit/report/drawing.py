@@ -12,8 +12,8 @@ from fairaudit.report.panels import Chart, Panel
 Spec: TypeAlias = dict[str, object]
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # an identifier; nothing is fetched
-# Okabe and Ito 2008, without black and yellow: those vanish on a dark or a light page
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8C8C8C")
+# After Okabe and Ito 2008; each is at least three times as dark as a white page.
+PALETTE = ("#0072B2", "#C95700", "#008763", "#B85C8E", "#7A52A8", "#946A00", "#757575")
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
 MARKS = "●■▲◆✚▼▶"  # which look like these shapes in text
 # Of an axis at least, so that next to nothing does not look like much.
@@ -22,20 +22,26 @@ LEAST_WIDTH = {"points": 2.0, "nats": 0.02}
 _LANE, _ROW = 18, 30  # pixels
 _LABEL_WIDTH = 140
 _FONT = "system-ui, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaVu Sans', sans-serif"
+_PAGE_WIDTH = 340
 _FILE_WIDTH, _FILE_INK = 440, "#222222"
 _FILE_FONT = "DejaVu Sans, Liberation Sans, Arial, sans-serif"
 
 
 def page_spec(chart: Chart, panel: Panel) -> Spec:
-    """One panel as Vega-Lite for a web page: as wide as its place, in the colour of its text."""
+    """One panel as Vega-Lite for a web page, in the colour of its text."""
     return {
         "$schema": SCHEMA,
-        "description": f"{chart.alt} {panel.title}",
-        "width": "container",
+        "description": panel_alt(chart, panel),
+        "width": _PAGE_WIDTH,
         "autosize": {"type": "fit-x", "contains": "padding"},
         **_drawn(chart, panel, legend=None),
         "config": _theme("currentColor", _FONT),
     }
+
+
+def panel_alt(chart: Chart, panel: Panel) -> str:
+    """What a reader who cannot see one drawing of a chart should know."""
+    return f"{chart.alt} {panel.title}"
 
 
 def file_spec(chart: Chart) -> Spec:

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from fairaudit.metrics.registry import METRICS, costs, part_of, spec_of
 from fairaudit.report.facts import LabelFacts
 from fairaudit.report.model import Report
-from fairaudit.report.numbers import OWN_UNIT, POINTS, UNKNOWN, Scale, number
+from fairaudit.report.numbers import DEGREES, OWN_UNIT, POINTS, READINGS, UNKNOWN, Scale, number
 from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
 
 COST = "privacy_cost"  # the one that a report leads with
 _MOST_SHOWN = 6  # measures in a table or chart
+_SCALES = {"fraction": POINTS, "degrees": DEGREES, "nats a step": READINGS}
 
 
 def main_gap(comparison: Comparison, metric: str = COST) -> Gap | None:
@@ -257,6 +258,4 @@ def metric_text(metric: str, classes: Sequence[str]) -> str:
 
 def scale_of(metric: str) -> Scale:
     """How numbers of a metric are written: fractions in points, others in their own unit."""
-    if spec_of(metric).unit == "fraction":
-        return POINTS
-    return OWN_UNIT
+    return _SCALES.get(spec_of(metric).unit, OWN_UNIT)

@@ -63,6 +63,7 @@ class Scale(NamedTuple):
 OWN_UNIT = Scale(1.0, number)
 POINTS = Scale(100.0, partial(number, decimals=1), is_spoken=True)
 PERCENT = Scale(100.0, partial(number, decimals=0), suffix=" %")
+DEGREES = Scale(1.0, partial(number, decimals=1))
 THOUSANDTHS = Scale(1e3, short)
 READINGS = Scale(1.0, short)  # they span many orders of magnitude
 CHANGES = Scale(1.0, figure)

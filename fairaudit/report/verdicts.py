@@ -25,18 +25,24 @@ class GateTarget(Interval):
 
     ``low`` and ``high`` are the ends of the 95 % interval, ``shared_low`` and ``shared_high`` those
     of the wider one that holds for all numbers of the rule about that arm together; None where
-    there is none.
+    there is none. ``groups`` is a group, or the two of a gap; () for all rows and for a number of a
+    guarantee.
     ``reason`` says why the target is inconclusive.
     """
 
     arm: str
     reference: str
     grouping: str
-    group: str
+    groups: tuple[str, ...]
     outcome: Outcome
     shared_low: LowEnd | None
     shared_high: HighEnd | None
     reason: str
+
+    @property
+    def group(self) -> str:
+        """The groups' names as one text, "" for none."""
+        return ", ".join(self.groups)
 
     @property
     def shared(self) -> Interval:
@@ -50,6 +56,9 @@ class GateRecord(Part):
     ``targets``: The worst first. ``left_out`` names the groups that a rule without selector does
     not judge, with the reason.
     ``unit``: Of its numbers; "" for those of a guarantee. ``limit``: What they are held against.
+    ``metric`` is the key under which a report holds these numbers, ``kind`` whose they are; of a
+    rule about a change since another report both are "", for no number of this report is judged.
+    ``promise`` is what must hold, in words.
     """
 
     rule: str
@@ -60,6 +69,9 @@ class GateRecord(Part):
     left_out: tuple[str, ...]
     unit: Unit
     limit: Figure
+    metric: str = ""
+    kind: Literal["arm", "group", "gap", ""] = ""
+    promise: str = ""
 
 
 def verdicts(gates: Sequence[GateRecord]) -> dict[str, Outcome]:

@@ -87,7 +87,7 @@ class Tuned(Study):
         """The cost at default and tuned settings, and what was tried; of given costs alone."""
         sections = {}
         if report.costs:
-            sections["costs.gaps"] = _section(report, self)
+            sections["gaps"] = _section(report, self)
         tried = tried_section(self)
         if tried is not None:
             sections["sweep"] = tried

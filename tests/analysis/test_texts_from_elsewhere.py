@@ -243,7 +243,7 @@ def told(report, monkeypatch, tmp_path):
     monkeypatch.setattr("sys.stdout", out)
     monkeypatch.setattr("sys.stderr", err)
     screen = Screen()
-    screen.lines(result_lines(report))
+    screen.lines(result_lines(report, 1000))  # a long name takes no measure's room
     screen.lines(warning_lines(report, verbose=True))
     screen.lines(verdict_lines(report, None))
     printing.print_stdout(change_lines(compare_reports(report, other), every=True))

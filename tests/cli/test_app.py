@@ -129,7 +129,7 @@ def test_json_puts_the_report_alone_on_stdout(finished, capsys):
     assert app.main([*RUN, "--json"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["schema_version"] == 1
-    assert "Cost by group" in err
+    assert "points of accuracy lost" in err
 
 
 def test_plan_answers_on_stdout_and_trains_nothing(finished, capsys, monkeypatch):

@@ -92,6 +92,6 @@ def test_github_gets_annotations_and_the_report_in_its_summary(folder):
     assert "95 %" not in errors[0]
     assert json.loads(done.stdout)["verdict"] == "fail"
     text = summary.read_text("utf-8")
-    assert text.startswith("earlier step\n# Cost of private training by group")
+    assert text.startswith("earlier step\n# loans.parquet: what private training costs each group")
     assert "Verdict: FAIL." in text
     assert "## Gates" in text

@@ -540,7 +540,7 @@ def test_several_numbers_of_a_rule_share_its_interval(variances):
     number = Interval(value=0.3, low=0.2, high=0.4)
     reading = TargetReading(number, 5, variances, is_size=True, reason="")
     rule = parse_rules(["privacy_cost_gap > 0.9"])[0]
-    target = judge(rule, Target("dpsgd", "sgd", "sex", "F, M", reading), among=3)
+    target = judge(rule, Target("dpsgd", "sgd", "sex", ("F", "M"), reading), among=3)
     t = stats.t.ppf([0.975, 1 - 0.025 / 3], 4)
     if variances is None:
         factor = t[1] / t[0]

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from second_reader import shown
 
 from fairaudit.cli.lines_compare import change_lines
 from fairaudit.config.value_sources import resolve_config
@@ -263,7 +264,7 @@ def test_a_cost_that_is_added_is_in_every_output(tmp_path, third):
     assert gaps["brier_cost", "pair"].direction == "worse for F"
     assert gaps["brier_cost", "pair"].detected
     for file in ("report.md", "report.html"):
-        page = (tmp_path / "private" / file).read_text("utf-8")
+        page = shown((tmp_path / "private" / file).read_text("utf-8"))
         for cost in ("brier_cost", "auc_cost"):
             assert f"{100 * held[cost].value:.1f} [{100 * held[cost].low:.1f}" in page
     frame = report.by_group().set_index("group")

@@ -3,21 +3,13 @@
 import altair
 import pytest
 from documents import charts
-from handmade import arm, built, comparison, privacy
+from handmade import built, comparison
 from hostile import hostile_report
-from reports import report_of
+from reports import report_of, swept
 
 from fairaudit.report.drawing import file_spec, page_spec
 from fairaudit.report.panels import Bar, Chart, Panel, labels
 from fairaudit.results.estimates import Interval
-
-
-def sweep():
-    arms = [arm("sgd", reference=None)]
-    arms += [arm(f"dpsgd@{e}", privacy=privacy(target_epsilon=float(e))) for e in (8, 1, 3)]
-    costs = {"dpsgd@1": (0.06, 0.02), "dpsgd@3": (0.03, 0.01), "dpsgd@8": (0.01, 0.0)}
-    compared = [comparison(key, costs[key]) for key in ("dpsgd@8", "dpsgd@1", "dpsgd@3")]
-    return report_of(*compared, arms=tuple(arms), method=["dpsgd"], epsilon=[1, 3, 8])
 
 
 def many_groups(count=30):
@@ -30,7 +22,7 @@ def chart(report, name):
     return next(c for c in charts(report) if c.name == name)
 
 
-REPORTS = [*(lambda: built(), sweep, many_groups, hostile_report)]
+REPORTS = [*(lambda: built(), swept, many_groups, hostile_report)]
 
 
 @pytest.mark.parametrize("make", REPORTS)
@@ -75,7 +67,7 @@ def test_a_group_without_a_number_is_not_drawn(report):
 
 
 def test_epsilon_rises_from_top_to_bottom_and_the_gap_has_its_own_panel():
-    gap, largest = chart(sweep(), "epsilon-sweep").panels
+    gap, largest = chart(swept(), "epsilon-sweep").panels
     assert [bar.row for bar in gap.bars] == ["epsilon 1", "epsilon 3", "epsilon 8"]
     assert [bar.number.value for bar in largest.bars] == pytest.approx([6.0, 3.0, 1.0])
     assert [bar.number.value for bar in gap.bars] == pytest.approx([4.0, 2.0, 1.0])

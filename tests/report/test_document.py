@@ -33,7 +33,7 @@ def test_a_section_that_is_added_to_the_order_stands_in_every_rendering(report, 
     assert (
         text.index("## Summary")
         < text.index("## An added section")
-        < text.index("## Cost by group")
+        < text.index("## Gaps between groups")
     )
     page = to_html(report)
     assert '<h2 id="added-title">An added section</h2>' in page

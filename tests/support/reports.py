@@ -3,7 +3,7 @@
 import json
 
 from changed import replace
-from handmade import built, comparison, dataset, plan, resolved, results
+from handmade import arm, built, comparison, dataset, plan, privacy, resolved, results
 
 from fairaudit.planning.flow import Audit
 from fairaudit.report.to_json import SEAL, content_sha256, read_report, to_json
@@ -45,3 +45,12 @@ def with_measure(compared, group, **changes):
 
     overall = changed(compared.overall) if group == "" else compared.overall
     return replace(compared, overall=overall, by_group=tuple(map(changed, compared.by_group)))
+
+
+def swept():
+    """A report of one method at three epsilons, which the options do not give in order."""
+    arms = [arm("sgd", reference=None)]
+    arms += [arm(f"dpsgd@{e}", privacy=privacy(target_epsilon=float(e))) for e in (8, 1, 3)]
+    costs = {"dpsgd@1": (0.06, 0.02), "dpsgd@3": (0.03, 0.01), "dpsgd@8": (0.01, 0.0)}
+    compared = [comparison(key, costs[key]) for key in ("dpsgd@8", "dpsgd@1", "dpsgd@3")]
+    return report_of(*compared, arms=tuple(arms), method=["dpsgd"], epsilon=[1, 3, 8])

@@ -52,7 +52,7 @@ def run(given: Given) -> None:
         report = carry_out(prepared, screen.listen, command=["fairaudit", *sys.argv[1:]])
     finally:
         screen.stop()
-    screen.lines(result_lines(report))
+    screen.lines(result_lines(report, screen.width))
     screen.lines(warning_lines(report, verbose=given.verbose))
     out = resolved.config.out
     screen.lines([report_line(out, resolved.config.format)])

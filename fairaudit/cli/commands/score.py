@@ -125,7 +125,7 @@ def score(
         from fairaudit.audit import audit
 
         report = audit(resolved)
-        screen.lines(result_lines(report))
+        screen.lines(result_lines(report, screen.width))
         screen.lines(warning_lines(report, verbose=False))
         screen.lines([report_line(shared.out, shared.format)])
     else:
@@ -134,7 +134,7 @@ def score(
 
         scored = ScoreConfig(shared, y_pred or "", baseline_pred, seed_column, row_column)
         report = measure_and_write(scored, command=["fairaudit", *sys.argv[1:]])
-        screen.lines(score_lines(report, shared))
+        screen.lines(score_lines(report, shared, screen.width))
     if as_json:
         print_stdout([to_json(report).rstrip("\n")])
     screen.lines(verdict_lines(report, shared.inconclusive))

@@ -2,24 +2,24 @@
 
 Beside it charts as picture files.
 
-Every text is escaped as it is put in. The page's policy allows two scripts, by digest, and no
+Every text is escaped as it is put in. The page's policy allows one script, by digest, and no
 connection.
 """
 
 import base64
 import hashlib
-import json
 from collections.abc import Sequence
-from functools import cache
 
 import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairaudit.report import document as doc
-from fairaudit.report.drawing import MARKS, PALETTE, file_spec, page_spec
+from fairaudit.report.drawing import MARKS, PALETTE, file_spec, page_spec, panel_alt
 from fairaudit.report.model import Report
-from fairaudit.report.panels import Chart
+from fairaudit.report.panels import Chart, Panel
+from fairaudit.report.render.html_groups import group_table
+from fairaudit.report.render.html_groups import style as groups_style
 from fairaudit.report.safe_names import visible
 from fairaudit.report.sections.order import document
 
@@ -49,9 +49,8 @@ def page(whole: doc.Document) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    style = _as_script(loader.get_source(environment, "report.css")[0])
+    style = _as_script(loader.get_source(environment, "report.css")[0] + groups_style())
     script = _as_script(loader.get_source(environment, "report.js")[0])
-    runtime = _as_script(_runtime())
     sections = []
     for section in whole.sections:
         sections.append(
@@ -61,21 +60,15 @@ def page(whole: doc.Document) -> str:
                 "body": write_blocks(section.blocks),
             }
         )
-    specs = {}
-    for chart in whole.charts:
-        for number, panel in enumerate(chart.panels):
-            specs[f"{chart.name}-{number}"] = page_spec(chart, panel)
-    text = json.dumps(specs, allow_nan=False, sort_keys=True, separators=(",", ":"))
-    # No name in it can end the script that holds it.
-    text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return environment.get_template("report.html.j2").render(
         title=visible(whole.title),
-        sections=sections,
+        about=[inline(words) for words in whole.about],
+        foot=inline(whole.foot),
+        first=sections[:1],
+        sections=sections[1:],
         style=style,
         script=script,
-        runtime=runtime,
-        script_digests=[_digest(runtime), _digest(script)],
-        specs=Markup(text),
+        script_digest=_digest(script),
     )
 
 
@@ -90,7 +83,7 @@ def _block(block: doc.Block) -> Markup:
         case doc.Text():
             return Markup("<p>{}</p>").format(inline(block.words))
         case doc.Heading():
-            return Markup("<h3>{}</h3>").format(visible(block.text))
+            return Markup("<h3>{}</h3>").format(inline(block.words))
         case doc.Bullets():
             items = [Markup("<li>{}</li>").format(inline(item)) for item in block.items]
             return Markup("<ul>\n{}\n</ul>").format(Markup("\n").join(items))
@@ -102,22 +95,30 @@ def _block(block: doc.Block) -> Markup:
             return Markup("<details>\n<summary>All {:,} rows</summary>\n{}\n</details>").format(
                 len(block.rows), _table(block)
             )
+        case doc.ByGroup():
+            return group_table(block)
+        case doc.Folded():
+            return Markup("<details>\n<summary>{}</summary>\n{}\n</details>").format(
+                inline(block.title), write_blocks(block.blocks)
+            )
         case doc.Figures():
-            return Markup("\n").join(map(_figure, block.charts))
+            shown = () if block.is_drawn_by_table else block.charts
+            return Markup("\n").join(map(_figure, shown))
 
 
 def _figure(chart: Chart) -> Markup:
-    """A chart as a figure: its legend, and an empty place for each panel, which a script draws."""
+    """A chart as a figure: its legend, then a drawing for each panel."""
     legend = Markup("")
     if len(chart.series) > 1:
-        for name, colour, mark in zip(chart.series, PALETTE, MARKS, strict=False):
-            item = Markup('<span><span style="color:{}">{}</span> {}</span>\n')
-            legend += item.format(colour, mark, visible(name))
+        for number, (name, mark) in enumerate(zip(chart.series, MARKS, strict=False)):
+            item = Markup('<span><span style="color:var(--s{})">{}</span> {}</span>\n')
+            legend += item.format(number, mark, visible(name))
     panels = Markup("")
-    for number, panel in enumerate(chart.panels):
+    for panel in chart.panels:
         panels += Markup(
-            '<div class="panel">\n<h4>{}</h4>\n<div class="chart" id="{}-{}"></div>\n</div>\n'
-        ).format(visible(panel.title), chart.name, number)
+            '<div class="panel">\n<p class="title">{}</p>\n'
+            '<div class="chart" role="img" aria-label="{}">{}</div>\n</div>\n'
+        ).format(visible(panel.title), visible(panel_alt(chart, panel)), _drawing(chart, panel))
     return Markup(
         '<figure id="{}" aria-label="{}">\n<p class="legend">{}</p>\n'
         '<div class="panels">\n{}</div>\n<figcaption>{}</figcaption>\n</figure>'
@@ -165,10 +166,15 @@ def inline(cell: doc.Cell) -> Markup:
     return text
 
 
-@cache
-def _runtime() -> str:
-    """The script of the library that draws charts in a page, Vega-Embed with all that it needs."""
-    return vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+def _drawing(chart: Chart, panel: Panel) -> Markup:
+    """A panel drawn, in colours that the page's style sheet sets for light and dark.
+
+    The library escapes the names that it writes.
+    """
+    drawn = vl_convert.vegalite_to_svg(page_spec(chart, panel), allowed_base_urls=[])
+    for number, colour in enumerate(PALETTE):
+        drawn = drawn.replace(f'"{colour}"', f'"var(--s{number})"')
+    return Markup(drawn.replace("<svg ", '<svg aria-hidden="true" ', 1))
 
 
 def _as_script(text: str) -> Markup:

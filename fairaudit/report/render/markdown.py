@@ -1,14 +1,14 @@
-"""Document -> Markdown for reviewers: no timing, every text escaped, long tables cut."""
+"""Document -> Markdown for reviewers: every text escaped, every table whole."""
 
 import re
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
-from fairaudit.errors import numbered
 from fairaudit.report import document as doc
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain, visible
 from fairaudit.report.sections.order import document
+from fairaudit.report.table_words import as_table, reasons
 
 Pictures: TypeAlias = tuple[str, str]  # folder of the charts' files, seen from the text; ending
 _ALT_LIMIT = 300  # letters of what a picture shows
@@ -30,7 +30,7 @@ _MEANT_AT_START = re.compile(
 
 
 def to_markdown(report: Report, *, pictures: Pictures | None = None) -> str:
-    """The report as text for people; what it shortens is whole in the JSON.
+    """The report as text for people.
 
     Args:
         report: What was found.
@@ -42,9 +42,13 @@ def to_markdown(report: Report, *, pictures: Pictures | None = None) -> str:
 def to_text(whole: doc.Document, *, pictures: Pictures | None = None) -> str:
     """A document as Markdown."""
     lines = [f"# {literal(whole.title)}"]
+    for about in whole.about:
+        lines += ["", inline(about)]
     for section in whole.sections:
         lines += ["", f"## {literal(section.title)}"]
         lines += lines_of(section.blocks, pictures=pictures)
+    if whole.foot:
+        lines += ["", "---", "", inline(whole.foot)]
     return "\n".join(lines) + "\n"
 
 
@@ -115,7 +119,7 @@ def _lines(block: doc.Block, pictures: Pictures | None) -> Iterator[str]:
         case doc.Text():
             yield inline(block.words)
         case doc.Heading():
-            yield f"### {literal(block.text)}"
+            yield f"### {inline(block.words, is_start=False)}"
         case doc.Bullets():
             for item in block.items:
                 yield f"- {inline(item)}"
@@ -124,6 +128,13 @@ def _lines(block: doc.Block, pictures: Pictures | None) -> Iterator[str]:
             yield from (fence, visible(block.text), fence)
         case doc.Table():
             yield from _table(block)
+        case doc.ByGroup():
+            yield from _table(as_table(block.table))
+            for reason in reasons(block.table):
+                yield from ("", inline(reason))
+        case doc.Folded():
+            yield f"#### {inline(block.title, is_start=False)}"
+            yield from lines_of(block.blocks, pictures=pictures)
         case doc.Figures():
             if pictures is not None:
                 folder, kind = pictures
@@ -135,19 +146,16 @@ def _lines(block: doc.Block, pictures: Pictures | None) -> Iterator[str]:
 
 
 def _table(block: doc.Table) -> Iterator[str]:
-    """The lines of a table, at most ``block.most`` rows, with the count of those left out."""
+    """The lines of a table, all of its rows."""
     titles, rules = [], []
     for column in block.columns:
         titles.append(literal(column.title, is_start=False))
         rules.append("---:" if column.is_number else "---")
     yield f"| {' | '.join(titles)} |"
     yield f"|{'|'.join(rules)}|"
-    for row in block.rows[: block.most]:
+    for row in block.rows:
         cells = [_PIPE.sub(r"\\|", inline(cell, is_start=False)) for cell in row]
         yield f"| {' | '.join(cells)} |"
-    if block.most is not None and len(block.rows) > block.most:
-        more = numbered(len(block.rows) - block.most, "more row is", "more rows are")
-        yield from ("", f"{more} in report.json.")
 
 
 def _fence(text: str, shortest: str) -> str:

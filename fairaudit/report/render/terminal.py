@@ -1,24 +1,47 @@
 """Document -> console lines: of every section what a terminal has room for."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from fairaudit.report import document as doc
-from fairaudit.report.safe_names import visible
+from fairaudit.report.group_table import GroupTable
+from fairaudit.report.numbers import count
+from fairaudit.report.safe_names import plain, visible
+from fairaudit.report.table_words import (
+    between_words,
+    cell_interval,
+    cell_value,
+    cell_words,
+    reasons,
+    row_title,
+)
+
+WIDTH = 100  # columns, where nothing is known of a terminal
+_NAME = 24  # letters of a group's name in a table
 
 
-def to_lines(whole: doc.Document) -> Iterator[str]:
-    """What a terminal shows of a document: each section's brief."""
+def to_lines(whole: doc.Document, width: int = WIDTH) -> Iterator[str]:
+    """What a terminal shows of a document: what was audited, then each section's brief.
+
+    Args:
+        whole: The document.
+        width: Columns that a table may take; measures beyond them stand below.
+    """
+    for about in whole.about:
+        yield f" {cell_text(about)}"
     for section in whole.sections:
-        yield from lines_of(section.brief)
+        yield from lines_of(section.brief, width)
 
 
-def lines_of(blocks: Sequence[doc.Block]) -> Iterator[str]:
-    """Blocks as lines; charts have no place here."""
+def lines_of(blocks: Sequence[doc.Block], width: int = WIDTH) -> Iterator[str]:
+    """Blocks as lines; charts and what a page folds have no place here."""
     for block in blocks:
         match block:
             case doc.Text():
                 yield f" {cell_text(block.words)}"
-            case doc.Heading() | doc.Listing():
+            case doc.Heading():
+                yield ""
+                yield f" {cell_text(block.words)}"
+            case doc.Listing():
                 yield f" {visible(block.text)}"
             case doc.Bullets():
                 for item in block.items:
@@ -28,8 +51,93 @@ def lines_of(blocks: Sequence[doc.Block]) -> Iterator[str]:
                 rows += [list(map(cell_text, row)) for row in block.rows]
                 left = {place for place, column in enumerate(block.columns) if not column.is_number}
                 yield from aligned(rows, left=left)
-            case doc.Figures():
+            case doc.ByGroup():
+                yield from group_lines(block.table.brief, width)
+            case doc.Figures() | doc.Folded():
                 pass
+
+
+def group_lines(table: GroupTable, width: int = WIDTH) -> Iterator[str]:
+    """A table by group: as many measures beside each other as there is room, the others below.
+
+    Args:
+        table: What it shows.
+        width: Columns that a line may take.
+    """
+    taken = [cell_len(_column_lines(table, place, below=None)[0]) + 2 for place in _places(table)]
+    room = width - cell_len(_row_titles(table, below={})[0])
+    blocks: list[list[int]] = [[]]
+    for place in _places(table):
+        if blocks[-1] and sum(taken[p] for p in blocks[-1]) + taken[place] > room:
+            blocks.append([])
+        blocks[-1].append(place)
+    for places in blocks:
+        # How many lines of words stand below the numbers of each row.
+        below = {n: max(len(_words(table, n, p)) for p in places) for n in range(len(table.rows))}
+        columns = [_column_lines(table, place, below) for place in places]
+        for parts in zip(_row_titles(table, below), *columns, strict=True):
+            yield "  ".join(parts).rstrip()
+    if table.others:
+        yield f" {table.others} other groups are between the worst and the best of these."
+    for row in table.rows:
+        if row.note:
+            yield f" {_short(row_title(row))}: {plain(row.note, 200)}"
+    yield from (f" {reason}" for reason in reasons(table))
+
+
+def _places(table: GroupTable) -> range:
+    """The places of the columns of a table."""
+    return range(len(table.columns))
+
+
+def _words(table: GroupTable, number: int, place: int) -> list[str]:
+    """What is said of the number in a row and a column, by their places."""
+    cell = table.rows[number].cells[place]
+    return [*between_words(cell), *cell_words(table.columns[place], cell)]
+
+
+def _row_titles(table: GroupTable, below: Mapping[int, int]) -> list[str]:
+    """The beginnings of lines: heads, then each row's title and test rows, all of one width.
+
+    ``below``: Place of a row -> how many lines follow it.
+    """
+    titles, counts = ["", plain(table.grouping, _NAME)], ["", "test rows"]
+    for number, row in enumerate(table.rows):
+        blank = [""] * below.get(number, 0)
+        titles += [_short(row_title(row)), *blank]
+        counts += ["" if row.kind == "gap" else count(row.n_test), *blank]
+    pairs = zip(_filled(titles), _filled(counts, is_number=True), strict=True)
+    return [f" {title}  {number}" for title, number in pairs]
+
+
+def _column_lines(table: GroupTable, place: int, below: Mapping[int, int] | None) -> list[str]:
+    """The lines of a measure: its two heads, then numbers with words below, all of one width.
+
+    ``below``: Place of a row -> how many lines follow it; None: as many as the words need.
+    """
+    column = table.columns[place]
+    cells = [row.cells[place] for row in table.rows]
+    values = _filled([cell_value(column, cell) for cell in cells], is_number=True)
+    lines = [visible(column.title), visible(column.counted)]
+    for number, (value, cell) in enumerate(zip(values, cells, strict=True)):
+        words = _words(table, number, place)
+        blanks = 0 if below is None else below[number] - len(words)
+        lines += [f"{value} {cell_interval(column, cell)}".rstrip(), *words, *[""] * blanks]
+    return _filled(lines)
+
+
+def _short(name: str) -> str:
+    """A name that leaves room for numbers."""
+    return plain(name, _NAME)
+
+
+def _filled(texts: Sequence[str], *, is_number: bool = False) -> list[str]:
+    """The texts with blanks behind them, or before numbers, so that all are as wide."""
+    width = max(map(cell_len, texts), default=0)
+    blanks = [" " * (width - cell_len(text)) for text in texts]
+    if is_number:
+        return [blank + text for text, blank in zip(texts, blanks, strict=True)]
+    return [text + blank for text, blank in zip(texts, blanks, strict=True)]
 
 
 def cell_text(cell: doc.Cell) -> str:

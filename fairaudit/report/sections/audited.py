@@ -1,6 +1,7 @@
 """What was audited: data, label, groups, methods, how well the reference learned."""
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 
 from fairaudit.data.naming import shape_text
 from fairaudit.errors import numbered
@@ -11,6 +12,41 @@ from fairaudit.report.numbers import count, listed
 from fairaudit.report.safe_names import group_text, plain
 
 _MOST_GROUPINGS, _MOST_GROUPS, _MOST_LISTED = 6, 8, 5
+
+
+def title(report: Report) -> str:
+    """What the report is about, in a line."""
+    is_of_costs = bool(report.costs) or report.training is not None
+    about = "what private training costs each group" if is_of_costs else "predictions by group"
+    return f"{plain(report.data.name)}: {about}"
+
+
+def about(report: Report) -> tuple[Words, ...]:
+    """What was audited, when and by which version, in a line; then the reader's own note."""
+    data, label = report.data, report.data.label
+    outcome = f"{len(label.classes)} classes"
+    if label.favourable is not None:
+        outcome = f"{plain(label.favourable)} is favourable"
+        if label.is_assumed:
+            outcome = f"{plain(label.favourable)} is assumed to be favourable"
+    groupings = ", ".join(plain(grouping.name) for grouping in data.groupings[:_MOST_GROUPINGS])
+    size = numbered(data.rows, "row" if data.images is None else "image")
+    if report.training is not None:
+        size += f", {numbered(report.training.seeds, 'seed')}"
+    made = f"{day_text(report.created_utc)}, fairaudit {plain(report.tool.version)}"
+    items = [f"Label {plain(label.column)} ({outcome})", f"groups by {groupings}", size, made]
+    if report.status != "complete":
+        items.append("PARTIAL: some trainings have no result")
+    return (" · ".join(items),)
+
+
+def day_text(moment: str) -> str:
+    """The day of a moment in ISO 8601, as ``2 January 2026``; the text itself if it is none."""
+    try:
+        day = datetime.fromisoformat(moment)
+    except ValueError:
+        return plain(moment)
+    return f"{day.day} {day:%B %Y}"
 
 
 def section(report: Report) -> Section | None:

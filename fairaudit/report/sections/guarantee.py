@@ -24,9 +24,10 @@ def section(report: Report) -> Section | None:
         blocks.append(Text(_of_all(established[0], report.training)))
         items = [item for facts in established for item in facts.not_covered]
         blocks.append(Text(f"Not covered: {plain('; '.join(dict.fromkeys(items)), _LONGEST)}."))
+    brief: tuple[Block, ...] = ()
     if words := attack_sentence(report.privacy):
-        blocks.append(Text(f"{plain(words, _LONGEST)}."))
-    return Section("guarantee", "What the guarantee covers", tuple(blocks))
+        brief = (Text(f"{plain(words, _LONGEST)}."),)
+    return Section("guarantee", "What the guarantee covers", (*blocks, *brief), brief)
 
 
 def _cells(facts: ArmPrivacy) -> tuple[str, ...]:

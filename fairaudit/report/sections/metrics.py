@@ -44,13 +44,7 @@ def section(report: Report) -> Section | None:
         _by_group(report, metrics),
         _largest_gaps(report, metrics),
     )
-    shown = [name for name, spec in METRICS.items() if spec.is_in_summary]
-    brief = (
-        Text("Metrics by group (with 95 % intervals)"),
-        _by_group(report, shown),
-        _largest_gaps(report, shown),
-    )
-    return Section("metrics", "Metrics by group", blocks, brief)
+    return Section("metrics", "Metrics by group", blocks)
 
 
 def _by_group(report: Report, metrics: list[str]) -> Table:

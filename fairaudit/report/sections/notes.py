@@ -1,7 +1,7 @@
 """What a report holds in words: warnings, limitations, how to repeat it."""
 
 from fairaudit.capabilities import added
-from fairaudit.report.document import Listing, Section, Text, bullets
+from fairaudit.report.document import Listing, Section, Text, Words, bullets
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
 
@@ -50,3 +50,15 @@ def reproduce(report: Report) -> Section | None:
         Text(f"fairaudit {plain(report.tool.version)}, {versions}."),
     )
     return Section("reproduce", "Reproduce", blocks)
+
+
+def foot(report: Report) -> Words:
+    """How the report was made: when, of which data, by which command and versions."""
+    versions = {"fairaudit": report.tool.version, "numerics": report.numerics_version}
+    versions |= report.environment
+    shown = ", ".join(f"{plain(name)} {plain(version)}" for name, version in versions.items())
+    command = plain(" ".join(report.command), 2000)
+    return (
+        f"Made {plain(report.created_utc)} of data with sha256 {plain(report.data.sha256, 80)} by "
+        f"{command}; {shown}."
+    )

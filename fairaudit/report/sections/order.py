@@ -8,10 +8,9 @@ from typing import TypeAlias
 
 from fairaudit.report.document import Document, Section
 from fairaudit.report.model import Report
-from fairaudit.report.safe_names import plain
 from fairaudit.report.sections import (
     audited,
-    costs,
+    gaps,
     gates,
     guarantee,
     metrics,
@@ -27,8 +26,7 @@ SectionOf: TypeAlias = Callable[[Report], Section | None]
 # Place -> section. A study names the place before which a section of its own stands.
 ORDER: dict[str, SectionOf] = {
     "summary": summary.section,
-    "costs": costs.section,
-    "costs.gaps": costs.gaps,
+    "gaps": gaps.section,
     "metrics": metrics.section,
     "parts": parts.section,
     "sweep": sweep.section,
@@ -45,11 +43,10 @@ ORDER: dict[str, SectionOf] = {
 
 
 def document(report: Report) -> Document:
-    """The report as all renderers read it: its title, and every section that is not None."""
-    is_of_costs = bool(report.costs) or report.training is not None
-    title = "Predictions by group"
-    if is_of_costs:
-        title = "Cost of private training by group"
+    """The report as all renderers read it: title, what was audited, every section, how it was made.
+
+    A section that is None is left out.
+    """
     before: dict[str, list[Section]] = {place: [] for place in ORDER}
     for study in report.studies.values():
         for place, section in study.sections(report).items():
@@ -60,4 +57,6 @@ def document(report: Report) -> Document:
         own = section_of(report)
         if own is not None:
             present.append(own)
-    return Document(f"{title}: {plain(report.data.name)}", tuple(present))
+    return Document(
+        audited.title(report), tuple(present), audited.about(report), notes.foot(report)
+    )

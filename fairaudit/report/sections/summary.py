@@ -1,32 +1,145 @@
-"""The answer: what was found of each method, and what to try."""
+"""The first screen: of every method its verdict, its table of groups, and what was found."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import get_args
 
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.document import Badge, Block, Inline, Section, Strong, Text, Words, bullets
+from fairaudit.report.cost_charts import cost_chart
+from fairaudit.report.document import (
+    Badge,
+    Block,
+    ByGroup,
+    Cell,
+    Figures,
+    Folded,
+    Heading,
+    Inline,
+    Section,
+    Strong,
+    Table,
+    Text,
+    Words,
+    bullets,
+    table,
+)
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.findings import Finding, Knob, Question
+from fairaudit.report.group_rows import group_tables
+from fairaudit.report.group_table import GroupTable
 from fairaudit.report.model import Report
-from fairaudit.report.safe_names import plain
+from fairaudit.report.numbers import UNKNOWN
+from fairaudit.report.safe_names import group_text, plain
+from fairaudit.report.table_words import between_words, cell_number, cell_value, percent, row_title
 from fairaudit.report.verdicts import verdicts
 
+OPEN = 3  # methods that are read at once; a page folds the others
 _MOST_RULES, _MOST_PARTS = 3, 6
 _LONGEST = 1000
 
 
 def section(report: Report) -> Section | None:
-    """A block for every method that something was found of; None where there is none."""
-    blocks: list[Block] = []
+    """A block for every method: its verdict, its tables, what was found; None where there is none.
+
+    Of many methods a table that ranks them stands first.
+    """
+    tables = group_tables(report)
+    axes = _axes(tables)
+    told: list[tuple[Words, tuple[Block, ...]]] = []
     for arm in report.arms:
         findings = [finding for finding in report.findings if finding.arm == arm.key]
-        if findings:
-            blocks.append(Text(_heading(report, arm, findings)))
-            blocks += bullets(list(_lines(report, findings)))
-    if not blocks:
+        shown = [ByGroup(t, axes[t.grouping]) for t in tables if t.arm == arm.key]
+        if findings or shown:
+            lines = bullets(list(_lines(report, findings)))
+            told.append((_heading(report, arm, findings), (*shown, *lines)))
+    if not told:
         return None
-    return Section("summary", "Summary", tuple(blocks), (Text("Summary"), *blocks))
+    first: list[Block] = []
+    if len(told) > OPEN:
+        first.append(_ranking(report, tables))
+    for words, blocks in told[:OPEN]:
+        first += [Heading(words), *blocks]
+    folded = [Folded(words, blocks) for words, blocks in told[OPEN:]]
+    brief = [*first]
+    if folded:
+        brief.append(Text(f"{len(folded)} more methods are in the report's page and text."))
+    drawn: tuple[Block, ...] = ()
+    chart = cost_chart(report)
+    if chart is not None:
+        drawn = (Figures((chart,), is_drawn_by_table=True),)
+    return Section("summary", "Summary", (*first, *folded, *drawn), tuple(brief))
+
+
+def _axes(tables: Sequence[GroupTable]) -> dict[str, tuple[tuple[float, float], ...]]:
+    """Name of a grouping -> the ends of each column's axis, which its tables share."""
+    axes: dict[str, tuple[tuple[float, float], ...]] = {}
+    for one in tables:
+        ends = [one.axis(place) for place in range(len(one.columns))]
+        known = axes.get(one.grouping, tuple(ends))
+        axes[one.grouping] = tuple(
+            (min(low, old_low), max(high, old_high))
+            for (low, high), (old_low, old_high) in zip(ends, known, strict=True)
+        )
+    return axes
+
+
+def _ranking(report: Report, tables: Sequence[GroupTable]) -> Table:
+    """A row for each method: epsilon, verdict, worst group, largest gap, accuracy.
+
+    The worst group and the largest gap are those of all groupings by the first measure; the methods
+    stand by what their worst group pays.
+    """
+    outcomes = verdicts(report.gates)
+    rows: list[tuple[float, tuple[Cell, ...]]] = []
+    for key in dict.fromkeys(one.arm for one in tables):
+        of_arm = [one for one in tables if one.arm == key]
+        worst, paid = _worst_group(of_arm)
+        facts = report.privacy[key].epsilon
+        epsilon = UNKNOWN
+        if facts is not None and facts.headline is not None:
+            epsilon = shown_up(facts.headline)
+        outcome = outcomes.get(key)
+        verdict: Cell = "" if outcome is None else (Badge(outcome, outcome.upper()),)
+        right = of_arm[0].rows[-1].accuracy[1]
+        cells = (plain(key), epsilon, verdict, worst, _largest_gap(of_arm), percent(right))
+        rows.append((paid, cells))
+    rows.sort(key=lambda row: row[0])
+    head = ["method", "#epsilon", "verdict", "worst group", "#largest gap", "#right (%)"]
+    if tables and tables[0].columns:
+        head[3] += f", {tables[0].columns[0].title}"
+        head[4] += f" of {tables[0].columns[0].title}"
+    shown = [row for _, row in rows]
+    if not outcomes:
+        head.pop(2)
+        shown = [(*row[:2], *row[3:]) for row in shown]
+    return table(head, shown)
+
+
+def _worst_group(of_arm: Sequence[GroupTable]) -> tuple[str, float]:
+    """The group that pays most by the first measure, with its number, and that number."""
+    words, most = UNKNOWN, float("-inf")
+    for one in of_arm:
+        row = one.worst
+        if row is not None and (row.cells[0].number.value or 0.0) > most:
+            most = row.cells[0].number.value or 0.0
+            words = f"{row_title(row)} {cell_value(one.columns[0], row.cells[0])}"
+    return words, most
+
+
+def _largest_gap(of_arm: Sequence[GroupTable]) -> str:
+    """The largest gap by the first measure, with its interval and its groups."""
+    words, most = UNKNOWN, -1.0
+    for one in of_arm:
+        for row in one.rows:
+            if row.kind == "gap" and row.cells[0].number.value is not None:
+                size = abs(row.cells[0].number.value)
+                if size > most:
+                    most = size
+                    pair = " ".join(between_words(row.cells[0])) or " less ".join(
+                        group_text(one.grouping, group) for group in row.groups
+                    )
+                    words = f"{cell_number(one.columns[0], row.cells[0])} ({pair})"
+    return words
 
 
 def _heading(report: Report, arm: ArmFacts, findings: list[Finding]) -> Words:
@@ -54,6 +167,8 @@ def _title(report: Report, arm: ArmFacts) -> str:
             title = f"{arm.key}, claimed epsilon {shown_up(facts.claim.epsilon)}"
     elif facts.epsilon is not None and facts.epsilon.headline is not None:
         title += f", epsilon {shown_up(facts.epsilon.headline)}"
+        if facts.delta is not None:
+            title += f" (delta {facts.delta:g}, one record)"
     if arm.reference not in (REFERENCE, None):
         title += f", against {arm.reference}"
     return plain(title, 300)

@@ -1,17 +1,5 @@
 "use strict";
 (() => {
-  const specs = JSON.parse(document.getElementById("specs").textContent);
-  const options = { ast: true, renderer: "svg", actions: false };
-
-  // Expressions are interpreted (ast), not compiled: the page's policy forbids eval.
-  const drawings = Object.entries(specs).map(([id, spec]) =>
-    window.vegaEmbed(document.getElementById(id), spec, options)
-  );
-  Promise.all(drawings).then(
-    () => { document.documentElement.dataset.drawn = String(drawings.length); },
-    (error) => { console.error(error); }
-  );
-
   // Paper cannot be unfolded: what is folded is opened for printing, and folded again.
   let unfolded = [];
   window.addEventListener("beforeprint", () => {
@@ -43,7 +31,7 @@
     body.append(...rows.map(([, row]) => row));
   };
 
-  for (const table of document.querySelectorAll("main table")) {
+  for (const table of document.querySelectorAll("main table:not(.groups)")) {
     if (table.tBodies.length === 0) continue; // a table without rows has nothing to sort
     [...table.tHead.rows[0].cells].forEach((head, column) => {
       const button = document.createElement("button");
@@ -57,9 +45,11 @@
       if (cell.textContent.length > 24) cell.classList.add("prose");
     }
   }
+  let tables = 0; // regions have names that tell them apart
   for (const box of document.querySelectorAll(".scroll")) {
     box.tabIndex = 0; // a keyboard can scroll only what it can reach
     box.setAttribute("role", "region");
-    box.setAttribute("aria-label", "table, scrolls sideways");
+    const title = box.closest("section").querySelector("h2").textContent;
+    box.setAttribute("aria-label", `${title}, table ${++tables}, scrolls sideways`);
   }
 })();

@@ -1,0 +1,278 @@
+"""Report -> its tables by group: of every method, one for each grouping."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from fairaudit.methods.catalog import REFERENCE
+from fairaudit.metrics.registry import METRICS, MISALIGNMENT, spec_of
+from fairaudit.report.facts import ArmFacts, LabelFacts
+from fairaudit.report.group_table import (
+    Bound,
+    GroupTable,
+    MeasureColumn,
+    Reading,
+    TableCell,
+    TableRow,
+)
+from fairaudit.report.main_gap import (
+    COST,
+    detected_gap,
+    is_detected,
+    main_gap,
+    measure_text,
+    named_gaps,
+    shown_costs,
+)
+from fairaudit.report.model import Report
+from fairaudit.report.verdicts import GateRecord, severity
+from fairaudit.results.estimates import (
+    NOTHING,
+    Comparison,
+    Estimate,
+    Gap,
+    GroupMeasure,
+    interval_of,
+)
+
+
+def group_tables(report: Report) -> tuple[GroupTable, ...]:
+    """The tables of a report: for each method, one for each grouping.
+
+    A method stands beside the model that would be shipped without privacy. Where no model is
+    compared with another, as where one model's predictions are scored, each stands by itself.
+    """
+    columns = table_columns(report)
+    tables = []
+    for arm in report.arms:
+        for grouping in report.data.groupings:
+            comparison = comparison_of(report, arm, grouping.name)
+            if comparison is not None and comparison.overall.n_test:
+                tables.append(_table(report, comparison, columns))
+    return tuple(tables)
+
+
+def comparison_of(report: Report, arm: ArmFacts, grouping: str) -> Comparison | None:
+    """The comparison of an arm that a reader is shown, by one grouping.
+
+    It is the one with ``sgd``, the model that would be shipped without privacy; of an arm that was
+    not compared with it, the one with its own reference. None for a reference beside which others
+    stand.
+    """
+    found = {}
+    for comparison in report.comparisons:
+        if (comparison.arm, comparison.grouping) == (arm.key, grouping):
+            found[comparison.reference] = comparison
+    if report.costs:
+        found.pop("", None)
+    for reference in (REFERENCE, arm.reference, *found):
+        if reference in found:
+            return found[reference]
+    return None
+
+
+def table_columns(report: Report) -> tuple[MeasureColumn, ...]:
+    """The measures of a report's tables: costs and misalignment, else metrics of the models.
+
+    Of each at least one group has a number.
+    """
+    label = report.data.label
+    if not report.costs:
+        names = [name for name, spec in METRICS.items() if spec.is_in_summary]
+        return tuple(
+            MeasureColumn(name, METRICS[name].words, _counted(name))
+            for name in names
+            if _is_known(report.comparisons, name)
+        )
+    names = [name for name in shown_costs(report) if _is_known(report.costs, name)]
+    # Among the classes as groups, the recall of a class is the accuracy of its group.
+    if any(grouping.name == label.column for grouping in report.data.groupings):
+        names = [name for name in names if spec_of(name).cost_of != "tpr"]
+    columns = [_cost_column(name, label) for name in names]
+    if _is_known(report.costs, MISALIGNMENT):
+        columns.append(MeasureColumn(MISALIGNMENT, METRICS[MISALIGNMENT].title, "degrees"))
+    return tuple(columns)
+
+
+def _counted(metric: str) -> str:
+    """What a model's own number of a metric is counted in; a fraction in hundredths."""
+    return "%" if METRICS[metric].unit == "fraction" else METRICS[metric].counted
+
+
+def _is_known(comparisons: Iterable[Comparison], metric: str) -> bool:
+    """Whether any group has a value of the metric."""
+    return any(
+        group.value(metric) is not None for compared in comparisons for group in compared.by_group
+    )
+
+
+def _cost_column(metric: str, label: LabelFacts) -> MeasureColumn:
+    """The column of a cost: its name, or that of what falls, and what it is counted in."""
+    spec, of = spec_of(metric), measure_text(metric, label)
+    change = "added" if spec.unit == "nats" else "lost"
+    if spec.header:
+        return MeasureColumn(metric, spec.header, f"{spec.counted} of {of} {change}")
+    return MeasureColumn(metric, of, f"{spec.counted} {change}")
+
+
+def _table(
+    report: Report, comparison: Comparison, columns: tuple[MeasureColumn, ...]
+) -> GroupTable:
+    """The table of one comparison."""
+    metrics = [column.metric for column in columns]
+    rows = [_group_row(report, comparison, group, metrics) for group in comparison.by_group]
+    rows += _gap_rows(report, comparison, metrics)
+    rows.append(_group_row(report, comparison, comparison.overall, metrics))
+    return GroupTable(
+        comparison.arm,
+        comparison.reference,
+        comparison.grouping,
+        columns,
+        tuple(rows),
+        _comparisons(report, comparison.arm, metrics),
+    )
+
+
+def _comparisons(report: Report, arm: str, metrics: Sequence[str]) -> int:
+    """How many gaps a method's tests choose from: pairs of groups, by measure and grouping."""
+    found = set()
+    for comparison in report.comparisons:
+        if comparison.arm == arm:
+            for gap in comparison.gaps:
+                if gap.kind == "pair" and gap.metric in metrics and gap.gated:
+                    found.add((comparison.grouping, gap.metric, gap.a, gap.b))
+    return len(found)
+
+
+def _group_row(
+    report: Report, comparison: Comparison, group: GroupMeasure, metrics: Sequence[str]
+) -> TableRow:
+    """The row of a group, or of all rows."""
+    cells = []
+    for metric in metrics:
+        estimate = group.estimates.get(metric)
+        reading: Reading = ""
+        if not group.group and metric in comparison.paid:
+            reading = "detected"
+        reason = group.reason if estimate is None else _why(estimate)
+        bound = _bound_on(report, comparison, metric, "group", {group.group} - {""})
+        cells.append(TableCell(interval_of(estimate), reading, reason, (), bound))
+    return TableRow(
+        kind="group" if group.group else "all",
+        groups=(group.group,) if group.group else (),
+        cells=tuple(cells),
+        n_test=group.n_test,
+        accuracy=(group.value("reference.accuracy"), group.value("accuracy")),
+        note=comparison.note_on(group),
+    )
+
+
+def _why(number: Estimate) -> str:
+    """Why a number has no value or no interval; "" where it has both."""
+    return "" if number.ends else number.reason
+
+
+def _gap_rows(report: Report, comparison: Comparison, metrics: Sequence[str]) -> Iterator[TableRow]:
+    """The rows of gaps: the only pair's; of several groups the largest, then pairs that stand out.
+
+    Those are the pairs that were named before training, and the ones that are detected to differ
+    where the largest gap is not.
+    """
+    largest = [main_gap(comparison, metric) for metric in metrics]
+    pairs: dict[tuple[str, str], None] = {}
+    if any(gap is not None and gap.kind == "max" for gap in largest):
+        cells = [
+            _gap_cell(report, comparison, metric, gap)
+            for metric, gap in zip(metrics, largest, strict=True)
+        ]
+        yield TableRow("gap", (), tuple(cells))
+        for metric, shown in zip(metrics, largest, strict=True):
+            found = detected_gap(comparison, metric)
+            if shown is not None and found is not None and not is_detected(shown):
+                pairs[_ordered(comparison, found)] = None
+    else:
+        pairs |= {_ordered(comparison, gap): None for gap in largest if gap is not None}
+    pairs |= {(gap.a, gap.b): None for metric in metrics for gap in named_gaps(comparison, metric)}
+    for a, b in _without_reversals(pairs):
+        of_pair = [(metric, _pair(comparison, metric, a, b)) for metric in metrics]
+        cells = [_gap_cell(report, comparison, metric, gap, (a, b)) for metric, gap in of_pair]
+        yield TableRow("gap", (a, b), tuple(cells))
+
+
+def _without_reversals(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The pairs, of two that differ in their order alone the first."""
+    first: dict[frozenset[str], tuple[str, str]] = {}
+    for pair in pairs:
+        first.setdefault(frozenset(pair), pair)
+    return list(first.values())
+
+
+def _ordered(comparison: Comparison, gap: Gap) -> tuple[str, str]:
+    """The two groups of a gap, the one that pays more in accuracy first; else as the gap has them.
+
+    So a row has one order for all of its measures.
+    """
+    leading = _pair(comparison, COST, gap.a, gap.b) or gap
+    if (leading.signed.value or 0.0) < 0:
+        return leading.b, leading.a
+    return leading.a, leading.b
+
+
+def _pair(comparison: Comparison, metric: str, a: str, b: str) -> Gap | None:
+    """The gap between two groups in a metric, in whichever order; None where there is none."""
+    for gap in comparison.gaps:
+        if gap.kind == "pair" and gap.metric == metric and {gap.a, gap.b} == {a, b}:
+            return gap
+    return None
+
+
+def _gap_cell(
+    report: Report,
+    comparison: Comparison,
+    metric: str,
+    gap: Gap | None,
+    order: tuple[str, ...] | None = None,
+) -> TableCell:
+    """The cell of a gap.
+
+    Args:
+        report, comparison, metric: Where it stands.
+        gap: None where there is none.
+        order: The first group less the second; None: the size of the largest gap.
+    """
+    if gap is None or gap.signed.value is None:
+        reason = "" if gap is None else gap.signed.reason or gap.reason
+        return TableCell(NOTHING, "cannot tell" if gap else "", reason)
+    number = gap.simultaneous if order is None else gap.signed
+    between: tuple[str, ...] = (gap.a, gap.b) if order is None else ()
+    shown = interval_of(number)
+    if order == (gap.b, gap.a):
+        shown = shown.scaled(-1)
+    bound = _bound_on(report, comparison, metric, "gap", {gap.a, gap.b})
+    if shown.ends is None or not gap.gated:
+        reason = gap.reason or number.reason
+        return TableCell(shown, "cannot tell", reason, between, bound)
+    reading: Reading = "not detected"
+    if is_detected(gap):
+        reading = "detected"
+    elif shown.excludes_zero:
+        reading = "not certain"
+    return TableCell(shown, reading, "", between, bound)
+
+
+def _bound_on(
+    report: Report, comparison: Comparison, metric: str, kind: str, groups: set[str]
+) -> Bound | None:
+    """What the rules say of a number: the outcome of the one that says the worst, and its limit."""
+    bounds: list[Bound] = []
+    for gate in report.gates:
+        if (gate.metric, gate.kind) == (metric, kind):
+            bounds += _bounds_of(gate, comparison, groups)
+    return max(bounds, key=lambda bound: severity(bound.outcome), default=None)
+
+
+def _bounds_of(gate: GateRecord, comparison: Comparison, groups: set[str]) -> Iterator[Bound]:
+    """What one rule says of the number of these groups in this comparison."""
+    for target in gate.targets:
+        is_here = (target.arm, target.grouping) == (comparison.arm, comparison.grouping)
+        is_beside = target.reference in ("", comparison.reference)
+        if is_here and is_beside and set(target.groups) == groups:
+            yield Bound(gate.limit, target.outcome)
