@@ -22,11 +22,18 @@ from torch._functorch.autograd_function import custom_function_call
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.autograd.graph import disable_saved_tensors_hooks
 from torch.func import functional_call, vmap
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from fairaudit.engine.devices import CPU
+from fairaudit.engine.refusals import (
+    ELSEWHERE,
+    explained,
+    fault,
+    place_of,
+    refuse_uncopied,
+    set_mode,
+)
 from fairaudit.engine.stacked import in_one_row, refuse_untrainable
 from fairaudit.errors import FairauditError, TrainingError, said
 from fairaudit.privacy.borrowed import global_stream
@@ -41,53 +48,6 @@ STATELESS = (
     "a guarantee for each record needs a forward that leaves no trace: keep no statistics, "
     "counters, caches or records; declare constants in __init__, and use nn.GroupNorm to normalise"
 )
-ELSEWHERE = "use operations that torch.func.vmap runs, or train it yourself: --trainer"
-
-
-def instead_of_statistics(layer: nn.Module) -> str:
-    """What to use in place of a layer that reads or keeps statistics of records; "" for others.
-
-    A layer with statistics of its own is a fixed affine one in evaluation mode.
-    """
-    if isinstance(layer, _BatchNorm):
-        if layer.training or layer.running_mean is None:  # without any it reads the batch's
-            return "use nn.GroupNorm in its place, or fix its statistics: call its eval()"
-    elif isinstance(layer, _InstanceNorm) and layer.track_running_stats and layer.training:
-        return "use it without track_running_stats, or fix its statistics: call its eval()"
-    return ""
-
-
-def set_mode(module: nn.Module, *, training: bool) -> nn.Module:
-    """The module, as it trains or as it predicts; statistics that were fixed stay so."""
-    fixed = [
-        part
-        for part in module.modules()
-        if isinstance(part, _BatchNorm | _InstanceNorm) and not part.training
-    ]
-    module.train(training)
-    for part in fixed:
-        part.eval()
-    return module
-
-
-def refuse_unprivate(module: nn.Module) -> None:
-    """Refuse layers whose output depends on other records, or that keep statistics of records.
-
-    Recurrent layers and attention, which Opacus refuses too, are not refused: they are sound where
-    every record is computed by itself.
-
-    Raises:
-        TrainingError: Names the layer and what to use in its place.
-    """
-    for path, layer in module.named_modules():
-        hint = instead_of_statistics(layer)
-        if hint:
-            place = f" at {path!r}" if path else ""
-            raise TrainingError(
-                f"the model's {type(layer).__name__}{place} cannot be trained with a guarantee for "
-                "each record",
-                hint=hint,
-            )
 
 
 class Isolated:
@@ -110,12 +70,8 @@ class Isolated:
     ) -> None:
         if isinstance(module, PerRecord):
             module = module.inner
-        refuse_unprivate(module)
+        refuse_uncopied(module)
         refuse_untrainable(module)
-        if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
-            raise TrainingError(
-                "the model is compiled by torch.jit", hint="hand in the Python module"
-            )
         self.start: dict[str, Tensor] = {}
         self._constants: dict[str, Tensor] = {}
         with faults():  # parts may copy themselves, or have no sizes yet
@@ -165,7 +121,7 @@ class Isolated:
             rows = value.expand(len(padded), *value.shape)
             leaves[name] = rows.requires_grad_()
         # A hook on saved tensors would see all records at once, outside vmap.
-        no_hooks = disable_saved_tensors_hooks("hooks on saved tensors are not supported")
+        no_hooks = disable_saved_tensors_hooks("hooks on saved tensors")
         with torch.enable_grad(), no_hooks:
             outputs = self._pass(leaves, flat, padded, stream, by_record=True)
         return outputs[: len(x)], leaves
@@ -190,11 +146,13 @@ class Isolated:
             # Run without vmap: if that fails too, the fault is the module's and not vmap's.
             with global_stream(0), torch.no_grad(), faults():
                 self.module(x[:1].clone())
-            raise TrainingError(
-                "torch.func.vmap cannot run the model over single records: "
-                f"{said(error.__cause__)}",
+            cause = error.__cause__
+            unknown = TrainingError(
+                f"torch.func.vmap cannot run the model over single records: {said(cause)}"
+                f"{place_of(cause)}",
                 hint=ELSEWHERE,
-            ) from error
+            )
+            raise (explained(cause) or unknown) from error
         return self._draws
 
     def _pass(
@@ -260,6 +218,11 @@ class Isolated:
                 f"the model puts out {shape} for one record",
                 hint="put out [n, classes], the logits",
             )
+        if not out.is_floating_point():
+            raise TrainingError(
+                f"the model puts out numbers of {str(out.dtype).removeprefix('torch.')}",
+                hint="put out [n, classes], the logits, as real numbers",
+            )
         logits: Tensor = out[0].float()
         return logits
 
@@ -287,6 +250,14 @@ class PerRecord(nn.Module):
         self.inner: nn.Module = inner
         # Empty before the first call, then one; in a list, so that it is no submodule.
         self._isolated: list[Isolated] = []
+
+    def train(self, mode: bool = True) -> "PerRecord":
+        """Set this module's own mode; the user's keeps the one in which it was handed in.
+
+        That mode says which of its normalisations are frozen.
+        """
+        self.training = mode
+        return self
 
     def forward(self, x: Tensor) -> Tensor:
         """Outputs [n, Y], dropout off; differentiable in the parameters.
@@ -327,10 +298,66 @@ class _Watch(TorchFunctionMode):
                 raise TrainingError(
                     "the model has operations whose rule for vmap is its own", hint=ELSEWHERE
                 )
-            return func(*args, **(kwargs or {}))
+            return _MENDED.get(func, func)(*args, **(kwargs or {}))
         except BaseException as error:
             self.error = error
             raise
+
+
+def _embedding(
+    words: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """``F.embedding`` with no gradient to the padding's row, and with dense ones.
+
+    Under vmap PyTorch's own leaves that row out for the first record of a batch alone.
+    """
+    rows = F.embedding(words, weight, None, max_norm, norm_type, scale_grad_by_freq)
+    if padding_idx is None:
+        return rows
+    is_padding = words == padding_idx % len(weight)
+    return torch.where(is_padding.unsqueeze(-1), rows.detach(), rows)
+
+
+def _embedding_of(
+    weight: Tensor,
+    words: Tensor,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """``torch.embedding`` likewise, where -1 is no padding."""
+    padding = None if padding_idx < 0 else padding_idx
+    return _embedding(words, weight, padding, scale_grad_by_freq=scale_grad_by_freq)
+
+
+def _rrelu(
+    x: Tensor,
+    lower: float = 1.0 / 8,
+    upper: float = 1.0 / 3,
+    training: bool = False,
+    inplace: bool = False,
+) -> Tensor:
+    """``F.rrelu`` of operations that vmap runs: a slope is drawn in training, else the mean one."""
+    slope: float | Tensor = (lower + upper) / 2
+    if training:
+        slope = torch.empty_like(x).uniform_(lower, upper)
+    out = torch.where(x >= 0, x, x * slope)
+    return x.copy_(out) if inplace else out
+
+
+# What vmap gets wrong or cannot run, and the same of operations that it runs.
+_MENDED: Mapping[Callable[..., object], Callable[..., object]] = {
+    F.embedding: _embedding,
+    torch.embedding: _embedding_of,
+    F.rrelu: _rrelu,
+    torch.rrelu: _rrelu,
+}
 
 
 def split_like(flat: Tensor, shaped: Iterable[Tensor]) -> Iterator[Tensor]:
@@ -383,10 +410,4 @@ def faults() -> Iterator[None]:
     except (FairauditError, KeyboardInterrupt):
         raise
     except BaseException as error:  # SystemExit too: a model must not end the program
-        if isinstance(error, MemoryError) or "not enough memory" in said(error):
-            hint = "use a smaller --batch-size or fewer --workers"
-            raise TrainingError("the model ran out of memory", hint=hint) from error
-        raise TrainingError(
-            f"the model raised {said(error)}",
-            hint="records come one at a time, [1, d] or [1, C, H, W]",
-        ) from error
+        raise fault(error) from error

@@ -58,6 +58,21 @@ def _pair(module: nn.Module, value: object) -> tuple[int, int]:
     raise unsupported(module, f"with {value!r} where two numbers are expected")
 
 
+def _check_parameters(module: nn.Module, weight: Shape, bias: Shape) -> bool:
+    """Whether a layer has a bias, once its parameters are of the shapes that its sizes say.
+
+    Raises:
+        TrainingError: They are others, or its weight or bias is no parameter but computed.
+    """
+    found = {name: tuple(value.shape) for name, value in module.named_parameters(recurse=False)}
+    wanted = {"weight": weight}
+    if module.bias is not None:
+        wanted["bias"] = bias
+    if found != wanted:
+        raise unsupported(module, "with parameters of other shapes than its sizes say")
+    return "bias" in wanted
+
+
 class _Chain:
     """Binds the modules of a model one after the other, each given the shape of what precedes it.
 
@@ -97,7 +112,7 @@ class _Chain:
         """Bind a linear layer: rows of numbers [.., inputs] to rows [.., outputs]."""
         outputs = module.out_features
         inputs = module.in_features
-        has_bias = module.bias is not None
+        has_bias = _check_parameters(module, (outputs, inputs), (outputs,))
         if self.shape is not None and len(self.shape) != 1:
             raise unsupported(module, "on what is not one row of numbers")
         # A flattened image's weight has to be rearranged, unless there is one channel or one
@@ -125,8 +140,10 @@ class _Chain:
                 raise unsupported(module, "with padding='same' and an even kernel")
             padding = (reach[0] // 2, reach[1] // 2)
         window = Window(kernel, stride, _pair(module, padding), dilation)
-        has_bias = module.bias is not None
-        layer = Conv(self.theta, self.start, image, module.out_channels, window, has_bias)
+        outputs = module.out_channels
+        size = (outputs, module.in_channels, *kernel)
+        has_bias = _check_parameters(module, size, (outputs,))
+        layer = Conv(self.theta, self.start, image, outputs, window, has_bias)
         self.add(layer, layer.out)
 
     def group_norm(self, module: nn.GroupNorm) -> None:
@@ -134,6 +151,7 @@ class _Chain:
         image = self.image(module)
         if not module.affine:
             raise unsupported(module, "without affine parameters")
+        _check_parameters(module, (module.num_channels,), (module.num_channels,))
         self.add(GroupNorm(self.theta, self.start, image, module.num_groups, module.eps), image)
 
     def layer_norm(self, module: nn.LayerNorm) -> None:
@@ -148,6 +166,7 @@ class _Chain:
             raise unsupported(module, "over a part of its input")
         if channels_first is None and len(module.normalized_shape) != 1:
             raise unsupported(module, "without an image as its input")
+        _check_parameters(module, tuple(module.normalized_shape), tuple(module.normalized_shape))
         shape = self.shape or tuple(module.normalized_shape)
         self.add(LayerNorm(self.theta, self.start, shape, module.eps), shape)
 

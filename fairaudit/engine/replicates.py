@@ -18,18 +18,12 @@ import torch
 from torch import Tensor, nn
 
 from fairaudit.engine.devices import CPU
-from fairaudit.engine.isolation import (
-    BLOCK,
-    Isolated,
-    PerRecord,
-    Values,
-    faults,
-    set_mode,
-    split_like,
-)
+from fairaudit.engine.isolation import BLOCK, Isolated, PerRecord, Values, faults, split_like
 from fairaudit.engine.network import Network, Tape, check_table
+from fairaudit.engine.refusals import set_mode
 from fairaudit.engine.stacked import DEFAULT_BUDGET, GradientTape, Stacked, in_one_row
 from fairaudit.errors import TrainingError
+from fairaudit.privacy.borrowed import global_stream
 
 CHUNK_BYTES = 32 * 2**20  # of one chunk's gradients
 LARGEST_CHUNK = 512  # records
@@ -424,29 +418,51 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
                     gradients = torch.autograd.grad(
                         value, trained, allow_unused=True, materialize_grads=True
                     )
-                alone = in_one_row(gradients)
-                _compare(tape.sums([weight])[0][0], alone)
-                _compare(norms[number], alone.norm())
+                alone = in_one_row(rows.to_dense() for rows in gradients)
+                summed = tape.sums([weight])[0][0]
+                if not (_agree(summed, alone) and _agree(norms[number], alone.norm())):
+                    raise _difference(bare, records)
         if not draws_at_last:
             with torch.no_grad():
-                _compare(network.logits(records), bare.eval()(records.clone()))
+                set_mode(bare, training=False)
+                if not _agree(network.logits(records), bare(records.clone())):
+                    raise _difference(bare, records)
 
 
-def _compare(batched: Tensor, alone: Tensor) -> None:
-    """Refuse a model whose results for a record differ between a batch and the record alone.
+def _agree(batched: Tensor, alone: Tensor) -> bool:
+    """Whether what the engine computes equals what PyTorch computes, but for rounding.
 
     Args:
-        batched: The record's gradient, its norm or its logits, as the engine computes them in a
+        batched: A record's gradient, its norm or its logits, as the engine computes them in a
             batch.
         alone: The same from PyTorch, for the record by itself.
-
-    Raises:
-        TrainingError: They differ by more than rounding.
     """
-    # "not <=": NaN is refused, too.
-    if not float((batched - alone).norm()) <= _TOLERANCE * float(alone.norm()) + 1e-6:
-        raise TrainingError(
-            "this model in a batch differs from this model on one record alone",
-            hint="does it mix the records of a batch, or keep parameters in a plain list? leave "
-            "that out",
+    return float((batched - alone).norm()) <= _TOLERANCE * float(alone.norm()) + 1e-6  # not of NaN
+
+
+def _difference(module: nn.Module, records: Tensor) -> TrainingError:
+    """The error of a model that would not train as its author meant, with what makes it differ.
+
+    Args:
+        module: In the mode in which it differs.
+        records: On which it does, [n, ...].
+    """
+    with global_stream(0), torch.no_grad():
+        alone = torch.cat([module(record.clone().unsqueeze(0)) for record in records])
+        together = module(records.clone())
+    if not bool(torch.isfinite(alone).all()):
+        return TrainingError(
+            "the model puts out numbers that are not finite for one record alone",
+            hint="a division by 0, or the logarithm or root of one? add a small constant",
         )
+    if together.shape != alone.shape or not _agree(together, alone):
+        return TrainingError(
+            "the model puts out other numbers for records in a batch than for one record alone",
+            hint="leave out what reads other records: a mean over the batch, its size, a layer "
+            "without batch_first=True",
+        )
+    return TrainingError(
+        "the model's gradients under torch.func.vmap are not those of one record alone",
+        hint="does it compute in half precision, as under autocast, or keep parameters in a plain "
+        "list? leave that out",
+    )

@@ -162,6 +162,18 @@ def check_outputs(name: str, module: nn.Module, records: Tensor, classes: int) -
             "classes",
             hint=f"put out [n, {classes}], the logits",
         )
+    if _are_probabilities(outputs):
+        raise ConfigError(
+            f"the model of --model {name} puts out probabilities: rows that are not negative and "
+            "add up to 1",
+            hint="put out the logits: leave the softmax at its end out, for one follows them",
+        )
+
+
+def _are_probabilities(outputs: Tensor) -> bool:
+    """Whether every row [Y] is not negative and adds up to 1, as by chance none of logits is."""
+    sums = outputs.double().sum(-1)
+    return bool((outputs >= 0.0).all()) and bool(((sums - 1.0).abs() < 1e-4).all())
 
 
 def digest(name: str, module: nn.Module) -> str:

@@ -8,8 +8,9 @@ from oracles import assert_of_single_records, output_gradient, sum_weights, tape
 from torch import nn
 
 from fairaudit.engine import replicates as isolated_module
-from fairaudit.engine.isolation import BLOCK, refuse_unprivate
+from fairaudit.engine.isolation import BLOCK
 from fairaudit.engine.network import Network, Tape
+from fairaudit.engine.refusals import refuse_unprivate
 from fairaudit.engine.replicates import (
     IsolatedNetwork,
     IsolatedTape,

@@ -108,10 +108,10 @@ def alone_by_autograd(model, x, delta):
     """[n, P] by PyTorch on the module itself, one record at a time."""
     rows = []
     for record, direction in zip(x, delta, strict=True):
-        own = list(model.parameters())
+        own = [parameter for parameter in model.parameters() if parameter.requires_grad]
         value = (model(record.unsqueeze(0).clone())[0] * direction).sum()
         found = torch.autograd.grad(value, own, allow_unused=True, materialize_grads=True)
-        rows.append(torch.cat([gradient.flatten() for gradient in found]))
+        rows.append(torch.cat([gradient.to_dense().flatten() for gradient in found]))
     return torch.stack(rows)
 
 

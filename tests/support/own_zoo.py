@@ -5,6 +5,7 @@ Every class reads [n, 12] and puts out [n, 2].
 
 import numpy as np
 import torch
+from opacus.layers import DPLSTM
 from torch import nn
 from torch.nn import functional as F
 
@@ -184,12 +185,124 @@ class Tied(nn.Module):
         return self.out(self.down(torch.tanh(self.up(x))))
 
 
+class Words(nn.Module):
+    """Twelve words of nine, some of them padding; ``table`` gives a vector for each."""
+
+    def __init__(self, table):
+        super().__init__()
+        self.table, self.out = table, nn.Linear(4, CLASSES)
+
+    def forward(self, x):
+        words = ((x + 2.0) * 2.0).clamp(0, 8).long()
+        return self.out(torch.tanh(self.read(words)))
+
+    def read(self, words):
+        return self.table(words).mean(1)
+
+
+def padded():
+    return Words(nn.Embedding(9, 4, padding_idx=4))
+
+
+def padded_from_the_end():
+    return Words(nn.Embedding(9, 4, padding_idx=-9))
+
+
+def pretrained():
+    vectors = torch.arange(36.0).view(9, 4).sin()
+    return Words(nn.Embedding.from_pretrained(vectors, freeze=False, padding_idx=0))
+
+
+def frozen_vectors():
+    return Words(nn.Embedding.from_pretrained(torch.arange(36.0).view(9, 4).cos(), padding_idx=3))
+
+
+def sparse():
+    return Words(nn.Embedding(9, 4, sparse=True, padding_idx=8))
+
+
+def scaled_by_frequency():
+    return Words(nn.Embedding(9, 4, scale_grad_by_freq=True, padding_idx=1))
+
+
+class PaddedByFunction(Words):
+    def __init__(self):
+        super().__init__(nn.Embedding(9, 4))
+
+    def read(self, words):
+        first = F.embedding(words, self.table.weight, padding_idx=5)
+        return (first + torch.embedding(self.table.weight, words, 2)).mean(1)
+
+
+class PaddedBag(Words):
+    def __init__(self):
+        super().__init__(nn.EmbeddingBag(9, 4, padding_idx=4, mode="sum"))
+
+    def read(self, words):
+        return self.table(words)
+
+
+class PaddedLstm(Words):
+    """As classifiers of sentences are: padded words, Opacus' LSTM, the last state."""
+
+    def __init__(self):
+        super().__init__(nn.Embedding(9, 4, padding_idx=0))
+        self.reads = DPLSTM(4, 2, batch_first=True, num_layers=2, bidirectional=True)
+
+    def read(self, words):
+        return self.reads(self.table(words))[0][:, -1]
+
+
+class StaysFrozen(nn.Module):
+    """As fine-tuning is often written: its ``train`` leaves the normalisation alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = batch_norm()
+        self.body[1].requires_grad_(False)
+        self.body[1].running_mean.fill_(0.5)
+        self.train()
+
+    def train(self, mode=True):
+        super().train(mode)
+        self.body[1].eval()
+        return self
+
+    def forward(self, x):
+        return self.body(x)
+
+
+def frozen_instance_norm():
+    norm = nn.InstanceNorm1d(3, affine=True, track_running_stats=True)
+    norm.running_mean.fill_(0.2)
+    return nn.Sequential(
+        nn.Unflatten(1, (3, 4)), norm.eval(), nn.Flatten(), nn.Linear(WIDTH, CLASSES)
+    )
+
+
 class WritesToItsInput(Linear):
     def changed(self, x):
         return x.clamp_(-1, 1).mul_(2.0)
 
 
-HONEST = [Transformer, Embedded, Tied, WritesToItsInput, fixed_statistics]
+HONEST = [
+    Transformer,
+    Embedded,
+    Tied,
+    WritesToItsInput,
+    padded,
+    padded_from_the_end,
+    pretrained,
+    frozen_vectors,
+    sparse,
+    scaled_by_frequency,
+    PaddedByFunction,
+    PaddedBag,
+    PaddedLstm,
+    fixed_statistics,
+    StaysFrozen,
+    frozen_instance_norm,
+]
 BEYOND_VMAP = [SeedsTheGenerator, NumpyMemory]
 
 
