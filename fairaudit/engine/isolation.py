@@ -346,7 +346,8 @@ def _rrelu(
     """``F.rrelu`` of operations that vmap runs: a slope is drawn in training, else the mean one."""
     slope: float | Tensor = (lower + upper) / 2
     if training:
-        slope = torch.empty_like(x).uniform_(lower, upper)
+        # From the global generator, as the module itself would draw: the pass has seeded it.
+        slope = torch.empty_like(x).uniform_(lower, upper, generator=None)
     out = torch.where(x >= 0, x, x * slope)
     return x.copy_(out) if inplace else out
 
