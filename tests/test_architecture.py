@@ -1,9 +1,17 @@
-"""What import-linter and ruff cannot say: one place draws noise, none asks for a capability."""
+"""What import-linter and ruff cannot say.
+
+One place draws noise, none asks for a capability by its name, and every hook is typed.
+"""
 
 import ast
+import inspect
 from pathlib import Path
 
-from fairaudit.capabilities import capabilities as capabilities_of_the_house
+import mypy.api
+import pytest
+
+from fairaudit.capabilities.base import Capability
+from fairaudit.capabilities.installed import CAPABILITIES
 
 ROOT = Path(__file__).resolve().parents[1] / "fairaudit"
 NOISE = {"normal_", "normal", "randn", "randn_like", "standard_normal", "log_normal_"}
@@ -42,16 +50,52 @@ def test_noise_is_drawn_in_one_place_and_every_other_draw_has_a_generator():
 
 
 def test_no_condition_asks_for_a_capability_by_its_name_outside_its_folder():
-    capabilities = {capability.name for capability in capabilities_of_the_house()}
+    capabilities = {capability.name for capability in CAPABILITIES}
     by_name = []
     for path in sorted(ROOT.rglob("*.py")):
         room = path.relative_to(ROOT).parts[0]
         for node in ast.walk(ast.parse(path.read_bytes())):
             asked = list(ast.iter_child_nodes(node)) if isinstance(node, BRANCHES) else []
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "part_of":
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "capability":
                 asked = node.args
             for part in asked:
                 if isinstance(part, ast.Constant) and part.value in capabilities - {room}:
                     by_name.append((str(path.relative_to(ROOT)), ast.unparse(node)))
     assert by_name == []
     assert {"trainers", "leakage", "tuning"} <= capabilities
+
+
+WRONG = """
+from fairaudit.capabilities.base import Capability
+from fairaudit.config.options import AuditConfig
+
+class Wrong(Capability):
+    name = "wrong"
+    def kept_apart(self, config: AuditConfig, rows: int, share: float) -> int:
+        return 0
+
+def asks(one: Capability, config: AuditConfig) -> int:
+    return one.kept_apart(config, "all of them")
+"""
+
+
+@pytest.mark.slow  # it checks the types of all rooms
+def test_a_hook_of_another_signature_and_a_wrong_call_of_one_are_errors_of_types(tmp_path):
+    program = tmp_path / "wrong.py"
+    program.write_text(WRONG)
+    options = ("--config-file", str(ROOT.parent / "pyproject.toml"), "--cache-dir", str(tmp_path))
+    said, _, code = mypy.api.run([*options, str(program)])
+    assert code == 1
+    assert [line.rpartition(" ")[2] for line in said.splitlines() if ": error:" in line] == [
+        "[override]",
+        "[arg-type]",
+    ]
+
+
+def test_every_hook_says_its_types():
+    for name, hook in vars(Capability).items():
+        function = hook.fget if isinstance(hook, property) else hook
+        if not name.startswith("_") and callable(function):
+            parameters = list(inspect.signature(function).parameters.values())[1:]
+            types = [p.annotation for p in parameters] + [function.__annotations__["return"]]
+            assert not any("Any" in said or said == inspect.Parameter.empty for said in types), name

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fairaudit.analysis import text
-from fairaudit.capabilities import part_of
+from fairaudit.capabilities.installed import capability
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.methods.catalog import find
@@ -159,8 +159,7 @@ def privacy_of(
         results: Job id -> result.
     """
     if arm.capability:
-        claimed: ArmPrivacy = part_of(arm.capability, "privacy")(arm, plan, results)
-        return claimed
+        return capability(arm.capability).privacy(arm, plan, results)
     privacy = arm.privacy
     if privacy.event is None or privacy.epsilon is None:
         return privacy

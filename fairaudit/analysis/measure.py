@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fairaudit.analysis.arm_readings import finished
 from fairaudit.analysis.misalignment import with_step_readings
-from fairaudit.capabilities import parts
+from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.methods.catalog import find
 from fairaudit.metrics.compare import (
@@ -40,10 +40,10 @@ def measured(audit: Audit) -> Audit:
     """A copy of the audit with its comparisons and with what capabilities (as leakage) measured."""
     audit = replace(audit, comparisons=measure(audit.plan, audit.dataset, audit.results))
     studies = {}
-    for name, measure_study in parts("measure"):
-        study = measure_study(audit)
+    for capability in CAPABILITIES:
+        study = capability.measure(audit)
         if study is not None:  # None: it was not asked for
-            studies[name] = study
+            studies[capability.name] = study
     return replace(audit, studies=studies)
 
 

@@ -5,7 +5,7 @@ What holds for every audit stands in docs/epsilon.md. Source: docs/methods.md 10
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.capabilities import added
+from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.errors import numbered
@@ -74,8 +74,8 @@ def limitations(
         gaps=numbered(sum(len(c.gaps) for c in comparisons), "gap was", "gaps were"),
     )
     texts = [*_privacy_limits(plan)]
-    for limitations_of_capability in added("limitations"):
-        texts += limitations_of_capability(plan)
+    for capability in CAPABILITIES:
+        texts += capability.limitations(plan)
     texts += [
         *_data_limits(plan.config, dataset, plan),
         ("statistics", statistics),

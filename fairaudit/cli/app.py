@@ -10,6 +10,7 @@ import signal
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -18,7 +19,7 @@ from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
 from fairaudit import __version__
-from fairaudit.capabilities import added
+from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.cli.commands import (
     clean,
     compare,
@@ -97,7 +98,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # boxes cut long option names at 80 columns, and read [0.2] as markup
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (
+_COMMANDS: tuple[Callable[..., None], ...] = (
     run.run,
     plan.plan,
     gate.gate,
@@ -110,8 +111,9 @@ for command in (
     schema.schema,
     clean.clean,
     doctor.doctor,
-    *itertools.chain.from_iterable(added("commands")),
-):
+    *itertools.chain.from_iterable(one.commands() for one in CAPABILITIES),
+)
+for command in _COMMANDS:
     app.command(name=command.__name__, cls=_Command)(command)
 
 _LONGEST = 4000  # characters of an error's line

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from fairaudit.analysis.build_facts import privacy_of
-from fairaudit.capabilities import added
+from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.cli.lines_catalog import guarantee_text
 from fairaudit.config.option_words import words_of
 from fairaudit.config.options import ASSUMED, AuditConfig
@@ -218,8 +218,8 @@ def next_lines(report: Report, out: Path, formats: Sequence[str], arm: str = "")
     """
     if "json" not in formats:
         return
-    for command_of in added("next_command"):
-        command = command_of(report, str(out / "report.json"), arm)
+    for capability in CAPABILITIES:
+        command = capability.next_command(report, str(out / "report.json"), arm)
         if command:
             yield f"For a model to release: `{plain(command, 1000)}`"
 

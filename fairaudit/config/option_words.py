@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from fairaudit.capabilities import capabilities
+from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.config.options import OPTIONS, AuditConfig
 from fairaudit.errors import ConfigError
 
@@ -25,7 +25,7 @@ def refuse_alone(config: AuditConfig) -> None:
     Raises:
         ConfigError: About the first such option.
     """
-    there = {capability.name for capability in capabilities()}
+    there = {capability.name for capability in CAPABILITIES}
     for option in OPTIONS:
         changed = option_given(config, [option.field])
         if not changed:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from fairaudit.capabilities import added
+from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.errors import ConfigError, did_you_mean
 
 
@@ -33,7 +33,7 @@ class Preset:
 @cache
 def presets() -> Mapping[str, Preset]:
     """Every preset of an installed capability, by name."""
-    return {preset.name: preset for group in added("presets") for preset in group}
+    return {preset.name: preset for one in CAPABILITIES for preset in one.presets()}
 
 
 def find_preset(name: str) -> Preset:

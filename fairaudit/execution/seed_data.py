@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fairaudit.capabilities import part_of
+from fairaudit.capabilities.installed import capability
 from fairaudit.config.model_names import resolve_model, sees_images
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Encoded, InputRows, Split
@@ -71,7 +71,7 @@ def prepare_seed(plan: Plan, seed: int, inputs: Shared[Inputs], *, by_pool: bool
 def _prepared(key: _Key, seed: int, by_pool: bool) -> SeedData:
     """The work of :func:`prepare_seed`, with arguments that a cache can compare."""
     inputs = key.inputs.value
-    draw = part_of(key.study, "rows") if key.study else draw_split
+    draw = capability(key.study).rows if key.study else draw_split
     split = draw(inputs.dataset, key.config.split, seed)
     return prepare_rows(inputs, key.config, split, by_pool=by_pool)
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairaudit.capabilities import part_of
 from fairaudit.diagnostics.observers import FactorOfStep
 from fairaudit.errors import DivergedError
 from fairaudit.execution.outcomes import outcome
@@ -44,8 +43,7 @@ def train_twins(
     """
     task = replace(task, checkpoints=())
     if arm.search is not None:
-        try_twins = part_of(arm.search.capability, "try_twins")
-        arrays, kind = try_twins(arm, method, task, prepared)
+        arrays, kind = arm.search.train_twins(arm, method, task, prepared)
         return arrays, {STEP_FACT: kind}
     quiet = noiseless(arm, task)
     without = method.fit(quiet, [FactorOfStep()])

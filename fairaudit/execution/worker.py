@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairaudit.capabilities import part_of
+from fairaudit.capabilities.installed import capability
 from fairaudit.config.model_names import LINEAR, is_factory
 from fairaudit.data.public import Inputs
 from fairaudit.data.spool import Shared
@@ -72,7 +72,7 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
     )
     common: dict[str, Array] = {"test_rows": split.test, "train_classes": counts}
     if arm.capability:  # code of the user's own trains it
-        arrays, of_training = part_of(arm.capability, "train")(plan, job, arm, prepared)
+        arrays, of_training = capability(arm.capability).train(plan, job, arm, prepared)
     else:
         task = task_of(plan, job, arm, prepared, None if arm.search else source)
         method = method_of(arm)
@@ -81,12 +81,11 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
             arrays, of_training = train_twins(arm, method, task, prepared, rate)
             common = {}  # the arm's own result holds them
         elif arm.search is not None:
-            try_settings = part_of(arm.search.capability, "try_settings")
-            arrays, of_training = try_settings(arm, method, task, prepared)
+            arrays, of_training = arm.search.train(arm, method, task, prepared)
         elif plan.study:
             trained = method.fit(task, [])
             _assert_as_planned(arm, trained)
-            arrays, of_training = part_of(plan.study, "outcome")(task, trained, prepared), {}
+            arrays, of_training = capability(plan.study).outcome(task, trained, prepared), {}
             common = {}  # a study keeps rows of its own choice
         else:
             arrays, of_training = _train_and_read(plan, arm, method, task, prepared)

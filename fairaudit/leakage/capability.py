@@ -1,12 +1,60 @@
-"""What this folder adds to audits."""
+"""What this folder adds to audits: membership attacks."""
 
-from fairaudit.capabilities import Capability
+from __future__ import annotations
 
-LEAKAGE = Capability(
-    name="leakage",
-    plan="fairaudit.leakage.plan:plan_beside",
-    rows="fairaudit.data.split:draw_members",
-    outcome="fairaudit.leakage.outcome:on_everyone",
-    study="fairaudit.leakage.study:Leakage",
-    measure="fairaudit.leakage.measure:measure",
-)
+from collections.abc import Mapping
+from typing import TYPE_CHECKING  # noqa: TID251 - a declaration is read without what it speaks of
+
+from fairaudit.capabilities.base import Capability
+
+if TYPE_CHECKING:
+    from fairaudit.config.model_names import ModelFacts
+    from fairaudit.config.options import SplitOptions
+    from fairaudit.data.dataset import Dataset, Split
+    from fairaudit.execution.seed_data import SeedData
+    from fairaudit.leakage.study import Leakage
+    from fairaudit.methods.base import Task, TrainedReplicates
+    from fairaudit.planning.flow import Audit
+    from fairaudit.planning.plan import Plan
+    from fairaudit.results.jobs import Array
+
+
+class MembershipAttacks(Capability):
+    """Who is exposed, by group: the audit's methods on random halves of its rows, attacked."""
+
+    name = "leakage"
+
+    def plan(
+        self, plan: Plan, dataset: Dataset, own_model: ModelFacts | None
+    ) -> Mapping[str, Plan]:
+        """The trainings whose models are attacked."""
+        from fairaudit.leakage.plan import plan_beside
+
+        return plan_beside(plan, dataset, own_model)
+
+    def rows(self, dataset: Dataset, options: SplitOptions, seed: int) -> Split:
+        """A random half of the rows as training rows, the other half as test rows."""
+        from fairaudit.data.split import draw_members
+
+        return draw_members(dataset, options, seed)
+
+    def outcome(
+        self, task: Task, trained: TrainedReplicates, prepared: SeedData
+    ) -> dict[str, Array]:
+        """How sure the models are of every row's class, and which rows they learned."""
+        from fairaudit.leakage.outcome import on_everyone
+
+        return on_everyone(task, trained, prepared)
+
+    @property
+    def study(self) -> type[Leakage]:
+        """What the attacks found, by group."""
+        from fairaudit.leakage.study import Leakage
+
+        return Leakage
+
+    def measure(self, audit: Audit) -> Leakage | None:
+        """Attack the models that were trained."""
+        from fairaudit.leakage.measure import measure
+
+        return measure(audit)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import entry_points
 
-from fairaudit.capabilities import added
+from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, did_you_mean, said
 from fairaudit.io.named_code import advice, hidden, import_named
@@ -73,10 +73,10 @@ def catalog() -> dict[str, MethodSpec]:
             taken.
     """
     methods = {spec.name: spec for spec in BUILT_IN}
-    for specs in added("methods"):
-        methods.update({spec.name: spec for spec in specs})
-    for variants in added("variants"):
-        for name, more in variants.items():  # of methods above
+    for capability in CAPABILITIES:
+        methods.update({spec.name: spec for spec in capability.methods()})
+    for capability in CAPABILITIES:
+        for name, more in capability.variants().items():
             methods[name] = methods[name].with_variants(more)
     for point in entry_points(group=GROUP):
         where = f"entry point {point.name!r} of group {GROUP}"
@@ -168,8 +168,8 @@ def admit_outside(config: AuditConfig) -> tuple[MethodSpec, ...]:
     """
     methods = catalog()
     admitted: dict[str, MethodSpec] = {}
-    for outside in added("outside"):
-        for spec in outside(config):
+    for capability in CAPABILITIES:
+        for spec in capability.outside(config):
             present = methods.get(spec.name, spec)
             if present.trainer != spec.trainer:
                 raise ConfigError(

@@ -7,7 +7,7 @@ is trained after that one. A *set* (``MethodSpec.method_set``, as ``ablation``) 
 
 from typing import NamedTuple
 
-from fairaudit.capabilities import added
+from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.errors import ConfigError, did_you_mean
 from fairaudit.methods.catalog import catalog, find
 from fairaudit.methods.defaults import PublicSizes
@@ -106,10 +106,10 @@ def _lacking(numbers: SettingsResolver, spec: MethodSpec) -> Lacking | None:
     model lack what it needs; it would have no noise, since ``--noise-multiplier`` sets that of
     gradients and this method releases something else.
     """
-    for unsuited in added("unsuited"):
-        why: tuple[str, str] | None = unsuited(spec, numbers.config)
-        if why is not None:
-            return Lacking(*why)
+    for capability in CAPABILITIES:
+        lacking = capability.unsuited(spec, numbers.config)
+        if lacking is not None:
+            return lacking
     noiseless = (
         spec.gaussian and not numbers.config.epsilon and "noise_multiplier" not in numbers.own(spec)
     )

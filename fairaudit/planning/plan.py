@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
-from fairaudit.capabilities import added, part_of
+from fairaudit.capabilities.installed import CAPABILITIES, capability
 from fairaudit.config.model_names import UNENCODED, ModelFacts, known_facts, resolve_model
 from fairaudit.config.option_words import refuse_alone
 from fairaudit.config.options import AuditConfig, Effect, marked
@@ -204,8 +204,8 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
     refuse_alone(config)
     plan = plan_trainings(config, dataset, own_model)
     beside: dict[str, Plan] = {}
-    for plan_beside in added("plan"):
-        beside |= plan_beside(plan, dataset, own_model)
+    for one in CAPABILITIES:
+        beside |= one.plan(plan, dataset, own_model)
     for name, study_plan in beside.items():
         jobs = tuple(replace(job, way=name) for job in study_plan.jobs)
         beside[name] = replace(study_plan, jobs=jobs)
@@ -243,8 +243,8 @@ def plan_trainings(
     """
     n_public = config.n_public or training_size(dataset, config.split)
     fitted, groups = n_public, 1  # records that train: a search keeps some apart for scores
-    for kept_apart in added("kept_apart"):
-        fitted -= kept_apart(config, n_public)
+    for one in CAPABILITIES:
+        fitted -= one.kept_apart(config, n_public)
     if dataset.groupings:
         groups = len(dataset.groupings[0].names)
     sizes = PublicSizes(
@@ -322,7 +322,7 @@ def _jobs(plan: Plan) -> tuple[Job, ...]:
     outside = {}
     for arm in plan.arms:
         if arm.capability:
-            outside[arm.key] = part_of(arm.capability, "identity")(config, arm, training.delta)
+            outside[arm.key] = capability(arm.capability).identity(config, arm, training.delta)
     jobs: list[Job] = []
     for seed in range(config.seed, config.seed + config.seeds):
         ids: dict[str, str] = {}

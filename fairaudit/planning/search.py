@@ -1,58 +1,73 @@
-"""What a plan knows of the search (``--tune``) for an arm's settings, without the code of it.
+"""The search (``--tune``) for an arm's settings, as whoever plans, trains or releases sees it.
 
 At each seed a search trains several candidates, each with settings of its own around the *default
 setting*, and keeps the best by a score. A *charged* search has an epsilon for all of that.
 """
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Protocol  # noqa: TID251 - a plan loads no PyTorch
 
-from fairaudit.methods.defaults import PublicSizes
-from fairaudit.methods.spec import MethodSpec
+import numpy as np
+from numpy.typing import NDArray
+
 from fairaudit.privacy.selection import SelectionEvent
 from fairaudit.report.facts import ArmPrivacy
+from fairaudit.results.jobs import Array, JobContent, StepTwin
+
+if TYPE_CHECKING:
+    from fairaudit.execution.seed_data import SeedData
+    from fairaudit.execution.trained import Kept
+    from fairaudit.methods.base import Method, Task
+    from fairaudit.planning.arms import Arm
+
+Places = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class ArmDraft:
-    """What a search is built of before the noise of its trainings is known.
+class Ends(Protocol):
+    """A range of a setting as code of the user's own declares it.
 
-    Args:
-        spec: The method.
-        resolved: ``(epsilon of one training) -> the arm's default setting``, with the noise
-            multiplier that meets this epsilon; with the noise of the options where it is None.
-        sizes: Public sizes, which the ends of searched ranges may depend on.
-        steps_per_epoch, epochs: The schedule.
-        delta: In (0, 1).
+    ``log``: values are drawn evenly on a log scale.
     """
 
-    spec: MethodSpec
-    resolved: Callable[[float | None], dict[str, float]]
-    sizes: PublicSizes
-    steps_per_epoch: int
-    epochs: int
-    delta: float
+    @property
+    def low(self) -> float: ...  # noqa: D102 (of the class's text)
+    @property
+    def high(self) -> float: ...  # noqa: D102
+    @property
+    def log(self) -> bool: ...  # noqa: D102
+
+
+class PredictsTest(Protocol):
+    """What one training predicts: ``test`` of the test and then the validation rows, [n, Y]."""
+
+    @property
+    def test(self) -> NDArray[np.float32]: ...  # noqa: D102
+
+
+# (candidate's number, settings, places of fit and of validation rows among the training rows) ->
+# what code of the user's own, trained so, predicts.
+TrainAt = Callable[[int, Mapping[str, float], Places, Places], PredictsTest]
 
 
 class Search(ABC):
-    """How one arm's settings are sought: the part that planning reads.
-
-    The capability that trains the candidates has its own subclass.
+    """How one arm's settings are sought, and how its candidates are trained.
 
     Args:
-        capability: Name of the capability that searches.
         uncovered: Choices (of the method, of what is searched) that the arm's epsilon does not
             cover, in words.
         trials: Trainings (candidates) at each seed.
         settings: The default setting, name -> number.
+        charge: What the search releases; of one that is not charged, what it would release with a
+            random number of tries; None where its trainings have no guarantee.
     """
 
-    capability: ClassVar[str]
     uncovered: ClassVar[str]
     trials: int
     settings: Mapping[str, float]
+    charge: SelectionEvent | None
 
     @property
     @abstractmethod
@@ -60,12 +75,11 @@ class Search(ABC):
         """Expected epochs of a candidate over the epochs of the default setting; 1: they agree."""
 
     @abstractmethod
-    def guarantee(self, one: ArmPrivacy, charge: SelectionEvent | None, delta: float) -> ArmPrivacy:
+    def guarantee(self, one: ArmPrivacy, delta: float) -> ArmPrivacy:
         """The privacy guarantee of the arm's released model, the search for its settings included.
 
         Args:
             one: The guarantee of one training at the default setting.
-            charge: What the search releases, as :class:`Sought` has it.
             delta: In (0, 1).
         """
 
@@ -76,9 +90,44 @@ class Search(ABC):
         It is part of the ids of the arm's jobs.
         """
 
+    def train(self, arm: Arm, method: Method, task: Task, prepared: SeedData) -> JobContent:
+        """Train the candidates of one seed.
 
-class Sought(NamedTuple):
-    """A search, and what it releases; the latter is None where its trainings have no guarantee."""
+        Args:
+            arm: Whose settings are sought.
+            method, task: How it trains at its default setting, on all training rows.
+            prepared: The seed's data.
+        """
+        raise NotImplementedError(f"{arm.key} has no candidates of this program")
 
-    search: Search
-    charge: SelectionEvent | None
+    def train_twins(
+        self, arm: Arm, method: Method, task: Task, prepared: SeedData
+    ) -> tuple[dict[str, Array], StepTwin]:
+        """Train the twins of every candidate; what became of those that take its steps alone."""
+        raise NotImplementedError(f"{arm.key} has no candidates of this program")
+
+    def train_for_release(
+        self, arm: Arm, method: Method, task: Task, prepared: SeedData, *, n_fit: int
+    ) -> Kept:
+        """Search once with fresh draws, inside ``privacy.streams.from_operating_system``.
+
+        Args:
+            arm, method, task, prepared: As of :meth:`train`.
+            n_fit: Training rows without those for validation, as they were planned.
+        """
+        raise NotImplementedError(f"{arm.key} has no candidates of this program")
+
+    def train_outside(
+        self, arm: Arm, seed: int, prepared: SeedData, train_at: TrainAt
+    ) -> JobContent:
+        """Train the candidates of one seed by code of the user's own.
+
+        Args:
+            arm, seed: The arm and the seed whose candidates are tried.
+            prepared: The seed's data.
+            train_at: Trains the code at one setting.
+
+        Raises:
+            OwnCodeError: The code fails at its default.
+        """
+        raise NotImplementedError(f"{arm.key} is trained by this program")

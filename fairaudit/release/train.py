@@ -15,7 +15,6 @@ from safetensors.numpy import save
 from torch import nn
 
 from fairaudit import __version__
-from fairaudit.capabilities import part_of
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import SplitOptions
 from fairaudit.data.column import CategoryColumn
@@ -104,9 +103,8 @@ def train_for_release(plan: ReleasePlan) -> Trained:
             if arm.search is None:
                 model = Sanitised(method.fit(task, []), len(prepared.dataset.classes))
             else:
-                best_of_tries = part_of(arm.search.capability, "release")
                 n_fit = plan.training.n_public
-                kept = best_of_tries(arm, method, task, prepared, n_fit=n_fit)
+                kept = arm.search.train_for_release(arm, method, task, prepared, n_fit=n_fit)
                 model = kept.model
         except TrainingError as error:
             # The seed is drawn for the release, and nothing that was drawn is told.

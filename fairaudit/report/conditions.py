@@ -12,7 +12,6 @@ Source: docs/methods.md 6.5 (what counts as detected), 7.2 (health).
 from collections.abc import Iterator, Mapping
 from statistics import fmean
 
-from fairaudit.capabilities import part_of
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
 from fairaudit.metrics.registry import CONSTANT, STEP, STEP_AND_CLIPPING, beside_constant, spec_of
@@ -551,8 +550,7 @@ def _knob_for(report: Report, arm: ArmFacts) -> Knob | None:
     """
     compared = [comparison for comparison in report.costs if comparison.arm == arm.key]
     if arm.capability:  # code of the user's own trains it, and has options of its own
-        knob: Knob | None = part_of(arm.capability, "knob")(compared)
-        return knob
+        return report.studies[arm.capability].knob(compared)
     if arm.reference is None:
         return _knob_against_undertraining(report, arm)
     splits = list(map(detected_split, compared))

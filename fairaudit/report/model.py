@@ -7,12 +7,12 @@ audit trained once more in another manner, as at default settings beside a searc
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, WithJsonSchema
 
-from fairaudit.capabilities import parts
+from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.report.document import Section
 from fairaudit.report.facts import (
     ArmFacts,
@@ -27,7 +27,7 @@ from fairaudit.report.facts import (
     Training,
     Way,
 )
-from fairaudit.report.findings import Finding, Phrase
+from fairaudit.report.findings import Finding, Knob, Phrase
 from fairaudit.report.measured import ChangedGap, Diagnostics, SklearnBaseline, Sweep
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.verdicts import GateRecord, Outcome
@@ -77,6 +77,14 @@ class Study(Part):
         """What it found of the report's arms; :attr:`phrases` says them."""
         return ()
 
+    def knob(self, compared: Sequence[Comparison]) -> Knob | None:
+        """What to change so that an arm of the capability's own costs less; None: nothing known.
+
+        Args:
+            compared: The arm beside its references.
+        """
+        return None
+
     def sections(self, report: "Report") -> Mapping[str, Section]:
         """Its sections, each by the place in ``sections.order`` before which it stands."""
         return {}
@@ -100,13 +108,13 @@ def _checked_study(content: Any) -> Study:  # noqa: ANN401 (of a file, or of an 
     """
     if isinstance(content, Study):
         return content
-    types = dict(parts("study"))
+    types = {capability.name: capability.study for capability in CAPABILITIES}
     name = content.get("name") if isinstance(content, dict) else None
-    if name not in types:
+    study = types.get(str(name))
+    if study is None:
         raise ValueError(f"no capability {name!r} here")
     # As JSON, for strict validation of Python values refuses the lists that stand for tuples.
-    study: Study = types[name].model_validate_json(json.dumps(content), strict=True)
-    return study
+    return study.model_validate_json(json.dumps(content), strict=True)
 
 
 # What a capability measured, whichever it is.

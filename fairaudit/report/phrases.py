@@ -6,7 +6,7 @@ Conditions decide which findings hold and name each by a code, as ``gap``; here 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fairaudit.capabilities import added
+from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.findings import Advice, Finding, Knob, Phrase
 from fairaudit.report.main_gap import code_of_gap, with_unit
@@ -255,8 +255,9 @@ class _Number:
 def phrases() -> dict[str, Phrase]:
     """Code of a finding -> its phrase: those of the core, then those of studies."""
     by_code = dict(PHRASES)
-    for study in added("study"):
-        by_code |= study.phrases
+    for capability in CAPABILITIES:
+        if capability.study is not None:
+            by_code |= capability.study.phrases
     return by_code
 
 

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,8 @@ from numpy.typing import NDArray
 from fairaudit.io.atomic import write_atomically
 
 Array = NDArray[np.generic]
+# What a training leaves of its job: arrays and facts, as of :class:`JobResult`.
+JobContent: TypeAlias = tuple[dict[str, Array], dict[str, object]]
 
 # Part of every job id: raise it with any change that moves a reported figure at a fixed seed.
 NUMERICS_VERSION = "5"

@@ -12,7 +12,7 @@ from functools import lru_cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 
-from fairaudit.capabilities import added
+from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, OwnCodeError
 from fairaudit.io.code_digest import code_digest, has_file, imported_libraries
@@ -100,9 +100,8 @@ def arms(config: AuditConfig, targets: Sequence[float | None], reference: Arm) -
     for spec in admit_outside(config):
         declared = _declared(spec.trainer)
         search = None
-        # At most one capability searches settings; it gives None without --tune.
-        for search_ranges in added("search_ranges"):
-            search = search_ranges(config, declared.settings)
+        for one in CAPABILITIES:
+            search = search or one.search_ranges(config, declared.settings)
         is_table = spec.trainer not in config.trainer  # a synthesizer's, or given
         if config.tune is not None and (is_table or not declared.settings):
             raise ConfigError(

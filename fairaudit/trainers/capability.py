@@ -1,16 +1,76 @@
-"""What this folder adds to audits."""
+"""What this folder adds to audits: arms that code of the user's own trains."""
 
-from fairaudit.capabilities import Capability
+from __future__ import annotations
 
-TRAINERS = Capability(
-    name="trainers",
-    outside="fairaudit.trainers.arms:methods",
-    arms="fairaudit.trainers.arms:arms",
-    identity="fairaudit.trainers.arms:identity",
-    train="fairaudit.trainers.jobs:train",
-    privacy="fairaudit.trainers.claims:privacy",
-    limitations="fairaudit.trainers.claims:limitations",
-    knob="fairaudit.trainers.study:advised_knob",
-    study="fairaudit.trainers.study:Trainers",
-    measure="fairaudit.trainers.measure:measure",
-)
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING  # noqa: TID251 - a declaration is read without what it speaks of
+
+from fairaudit.capabilities.base import Capability
+
+if TYPE_CHECKING:
+    from fairaudit.config.options import AuditConfig
+    from fairaudit.execution.seed_data import SeedData
+    from fairaudit.methods.spec import MethodSpec
+    from fairaudit.planning.arms import Arm
+    from fairaudit.planning.flow import Audit
+    from fairaudit.planning.plan import Job, Plan
+    from fairaudit.report.facts import ArmPrivacy
+    from fairaudit.results.jobs import JobContent, JobResult
+    from fairaudit.trainers.study import Trainers
+
+
+class OwnTrainers(Capability):
+    """Trainers, synthesizers and synthetic tables of the user's own, each as an arm."""
+
+    name = "trainers"
+
+    def outside(self, config: AuditConfig) -> Iterable[MethodSpec]:
+        """The code and the table that options name, as methods."""
+        from fairaudit.trainers.arms import methods
+
+        return methods(config)
+
+    def arms(
+        self, config: AuditConfig, targets: Sequence[float | None], reference: Arm
+    ) -> Iterable[Arm]:
+        """Each of them at each target epsilon, after its reference."""
+        from fairaudit.trainers.arms import arms
+
+        return arms(config, targets, reference)
+
+    def identity(self, config: AuditConfig, arm: Arm, delta: float) -> dict[str, object]:
+        """The libraries that the code imports, what it is asked for, what it is given."""
+        from fairaudit.trainers.arms import identity
+
+        return identity(config, arm, delta)
+
+    def train(self, plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobContent:
+        """Run the code in a process of its own."""
+        from fairaudit.trainers.jobs import train
+
+        return train(plan, job, arm, prepared)
+
+    def privacy(self, arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmPrivacy:
+        """What was planned, with what the finished trainings claim."""
+        from fairaudit.trainers.claims import privacy
+
+        return privacy(arm, plan, results)
+
+    def limitations(self, plan: Plan) -> Iterable[tuple[str, str]]:
+        """What is not seen of such code."""
+        from fairaudit.trainers.claims import limitations
+
+        return limitations(plan)
+
+    @property
+    def study(self) -> type[Trainers]:
+        """What its trainings show beside their costs."""
+        from fairaudit.trainers.study import Trainers
+
+        return Trainers
+
+    def measure(self, audit: Audit) -> Trainers | None:
+        """Read it of the trainings that finished."""
+        from fairaudit.trainers.measure import measure
+
+        return measure(audit)

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.capabilities import part_of
 from fairaudit.data.dataset import Int64
 from fairaudit.execution.outcomes import training_counts
 from fairaudit.execution.seed_data import SeedData
@@ -72,8 +71,7 @@ def _search(
         tried = replace(request, settings=settings, seed=run_seed(job, arm, number))
         return answer_of(tried, Trained)
 
-    try_ranges = part_of(arm.search.capability, "try_ranges")
-    arrays, tried = try_ranges(arm, job.seed, prepared, train_at)
+    arrays, tried = arm.search.train_outside(arm, job.seed, prepared, train_at)
     return arrays, {"event": None, "claimed": [None], **tried}
 
 

@@ -121,6 +121,33 @@ class Trainers(Study):
                 fix = "its costs there are of a model that saw none"
                 yield _warning("synthetic_lacks", group.arm, message, fix)
 
+    def knob(self, compared: Sequence[Comparison]) -> Knob | None:
+        """What to change so that an arm of the user's code costs less, by its cost's larger part.
+
+        A cost has two parts, what is there without noise and what noise adds. The first comparison
+        of which something was split decides: by its detected gap or cost, else by its loss over all
+        rows.
+
+        Returns:
+            ``own noise``, less noise (a larger epsilon, more rows), where noise is the larger part.
+            ``own settings``, other settings of the code, where the part without noise is larger and
+            both it and the gap or cost are detected. None, nothing, where they are not, or where no
+            cost was split.
+        """
+        for comparison in compared:
+            split = detected_split(comparison)
+            if split is None:
+                split = split_cost(comparison, comparison.overall, RISK)
+            if split is None:
+                continue
+            part = split.largest()
+            if part.name != "without_noise":
+                return "own noise"
+            # A split names groups where it is of a detected gap; `paid` lists the detected costs.
+            is_detected = bool(split.a) or split.metric in comparison.paid
+            return "own settings" if is_detected and part.is_above else None
+        return None
+
     def sections(self, report: Report) -> dict[str, Section]:
         """Groups in synthetic tables beside real rows, where there is such a table."""
         return {"metrics": _section(report, self)} if self.groups else {}
@@ -131,33 +158,6 @@ def _warning(
 ) -> ReportWarning:
     """A warning of the report about one arm; ``fix`` says what to do, "" for nothing."""
     return ReportWarning(code=code, level=level, message=message, fix=fix, arm=arm)
-
-
-def advised_knob(compared: Sequence[Comparison]) -> Knob | None:
-    """What to change so that an arm of the user's code costs less, by the larger part of its cost.
-
-    A cost has two parts, what is there without noise and what noise adds. The first comparison of
-    which something was split decides: by its detected gap or cost, else by its loss over all rows.
-
-    Returns:
-        ``own noise``, less noise (a larger epsilon, more rows), where noise is the larger part.
-        ``own settings``, other settings of the code, where the part without noise is larger and
-        both it and the gap or cost are detected. None, nothing, where they are not, or where no
-        cost was split.
-    """
-    for comparison in compared:
-        split = detected_split(comparison)
-        if split is None:
-            split = split_cost(comparison, comparison.overall, RISK)
-        if split is None:
-            continue
-        part = split.largest()
-        if part.name != "without_noise":
-            return "own noise"
-        # A split names groups where it is of a detected gap; `paid` lists the detected costs.
-        is_detected = bool(split.a) or split.metric in comparison.paid
-        return "own settings" if is_detected and part.is_above else None
-    return None
 
 
 def _section(report: Report, study: Trainers) -> Section:

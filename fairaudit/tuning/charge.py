@@ -5,18 +5,28 @@ Every candidate's noise is calibrated to one epsilon, the base; a charged search
 small that the search as a whole costs the target. Of an uncharged search each training costs it.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING  # noqa: TID251 - a plan loads no PyTorch
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.errors import ConfigError, PrivacyError
 from fairaudit.methods.defaults import Rule, Search
-from fairaudit.planning.search import ArmDraft, Sought
+from fairaudit.planning.arms import Arm
+from fairaudit.planning.draft import ArmDraft
 from fairaudit.privacy.events import Gaussian, PrivacyEvent
 from fairaudit.privacy.selection import SCORE, Selection, SelectionEvent, base_epsilon, score_noise
+from fairaudit.results.jobs import Array, JobContent, StepTwin
 from fairaudit.tuning.score import score_sensitivity
 from fairaudit.tuning.search import EPOCHS, Choice, Coordinate, Form, Goal, Tuning, combinations
+
+if TYPE_CHECKING:
+    from fairaudit.execution.seed_data import SeedData
+    from fairaudit.execution.trained import Kept
+    from fairaudit.methods.base import Method, Task
 
 # From the base epsilon to the search whose candidates each cost that; None: their noise is given.
 FromEpsilon = Callable[[float | None], Tuning]
@@ -26,7 +36,35 @@ FromEpsilon = Callable[[float | None], Tuning]
 SHAPES = (1.0, 0.0)
 
 
-def search_of(draft: ArmDraft, config: AuditConfig, target: float | None) -> Sought | None:
+class SettingsTuning(Tuning):
+    """A search among settings of a method of this program, whose candidates are trained here."""
+
+    __slots__ = ()
+
+    def train(self, arm: Arm, method: Method, task: Task, prepared: SeedData) -> JobContent:
+        """Train every candidate on the fit rows, and score it on the validation rows."""
+        from fairaudit.tuning.trials import search
+
+        return search(arm, method, task, prepared)
+
+    def train_twins(
+        self, arm: Arm, method: Method, task: Task, prepared: SeedData
+    ) -> tuple[dict[str, Array], StepTwin]:
+        """Train every candidate without its noise, then its steps alone."""
+        from fairaudit.tuning.trials import twins
+
+        return twins(arm, method, task, prepared)
+
+    def train_for_release(
+        self, arm: Arm, method: Method, task: Task, prepared: SeedData, *, n_fit: int
+    ) -> Kept:
+        """Train and score as many fresh candidates as the charge draws, and keep the best."""
+        from fairaudit.tuning.release import best_of_tries
+
+        return best_of_tries(arm, method, task, prepared, n_fit=n_fit)
+
+
+def search_of(draft: ArmDraft, config: AuditConfig, target: float | None) -> Tuning | None:
     """The search for one arm's settings, and what it is charged; None without ``--tune``.
 
     Args:
@@ -61,12 +99,21 @@ def search_around(draft: ArmDraft, trials: int, goal: Goal) -> FromEpsilon:
 
     def sought(base: float | None) -> Tuning:
         """The search around the default setting at ``base``, a candidate's epsilon; not charged."""
-        settings = draft.resolved(base)
+        settings = draft.settings(base)
         coordinates = _coordinates(draft, settings)
         forms = _forms(draft, settings, coordinates, base)
         by_threshold = draft.spec.scales_by_threshold
         # Scores are exact and the best of all is released (0, None), until a charge changes that.
-        return Tuning(trials, goal, settings, coordinates, forms, 0.0, None, by_threshold)
+        return SettingsTuning(
+            trials,
+            goal,
+            settings,
+            coordinates,
+            forms,
+            score_noise=0.0,
+            selection=None,
+            scales_by_threshold=by_threshold,
+        )
 
     return sought
 
@@ -85,12 +132,14 @@ def _coordinates(draft: ArmDraft, settings: Mapping[str, float]) -> dict[str, Co
     coordinates: dict[str, Coordinate] = {}
     for name, search in spec.search.items():
         if name == EPOCHS:
-            coordinates[name] = _around(float(draft.epochs), search, 1.0, math.inf, whole=True)
+            coordinates[name] = _around(
+                float(draft.schedule.epochs), search, 1.0, math.inf, whole=True
+            )
         elif not (spec.scales_by_threshold and name == "max_grad_norm"):
             setting = spec.settings[name]
             high = setting.high
             if isinstance(high, Rule):  # it depends on the sizes of the data
-                high = high.value(draft.sizes)
+                high = high.value(draft.numbers.sizes)
             coordinates[name] = _around(
                 settings[name], search, setting.low, high, whole=setting.whole
             )
@@ -121,14 +170,18 @@ def _forms(
         """What a training with these settings releases; None of a method without noise."""
         if not has_noise:  # no guarantee, so nothing to charge
             return None
-        return draft.spec.events(values, draft.steps_per_epoch, epochs)
+        return draft.spec.events(values, draft.schedule.steps_per_epoch, epochs)
 
     forms: dict[Choice, Form] = {}
-    for chosen, values, epochs in combinations(coordinates, draft.epochs):
+    for chosen, values, epochs in combinations(coordinates, draft.schedule.epochs):
         form_settings = {**settings, **values}
         if has_noise and base is not None:
             form_settings["noise_multiplier"] = draft.spec.mechanism.calibrated(
-                form_settings, draft.steps_per_epoch, epochs, delta=draft.delta, target=base
+                form_settings,
+                draft.schedule.steps_per_epoch,
+                epochs,
+                delta=draft.delta,
+                target=base,
             )
         event = event_of(form_settings, epochs)
         # Choices are charged one by one; over a range the event must be the same at both ends.
@@ -167,7 +220,7 @@ def _around(default: float, search: Search, low: float, high: float, *, whole: b
     return Coordinate(default, at(search.low_factor), at(search.high_factor), choices, whole)
 
 
-def charged_search(sought: FromEpsilon, trials: int, delta: float, target: float | None) -> Sought:
+def charged_search(sought: FromEpsilon, trials: int, delta: float, target: float | None) -> Tuning:
     """A search that releases the best of K tries at a target epsilon, and what it is charged.
 
     K is random, with mean ``trials``. The charge is None of a method without noise, which has no
@@ -196,18 +249,18 @@ def charged_search(sought: FromEpsilon, trials: int, delta: float, target: float
                     raise
     tuning = sought(base)
     if not tuning.events:  # no guarantee, so nothing to charge
-        return Sought(replace(tuning, selection=selection), None)
+        return replace(tuning, selection=selection)
     # A score gets as much noise as leaves a validation record no worse off than a fit record.
     cost = selection.epsilon(tuning.events, delta) if target is None else target
     score = Gaussian(SCORE, score_noise(selection, delta, cost))
     noise = score.noise_multiplier * score_sensitivity(tuning.goal)
     charge = SelectionEvent(selection, tuning.events, score)
-    return Sought(replace(tuning, selection=selection, score_noise=noise), charge)
+    return replace(tuning, selection=selection, score_noise=noise, charge=charge)
 
 
 def uncharged_search(
     sought: FromEpsilon, trials: int, delta: float, target: float | None
-) -> Sought:
+) -> Tuning:
     """A search that releases the best of exactly ``trials``, by exact scores, and what that costs.
 
     Each training has the noise of an ordinary one. The charge is for readers alone: it is what the
@@ -217,8 +270,8 @@ def uncharged_search(
     """
     tuning = sought(target)
     if not tuning.events:
-        return Sought(tuning, None)
+        return tuning
     selection = Selection(float(trials), SHAPES[0])
     cost = selection.epsilon(tuning.events, delta)
     score = Gaussian(SCORE, score_noise(selection, delta, cost))
-    return Sought(tuning, SelectionEvent(selection, tuning.events, score))
+    return replace(tuning, charge=SelectionEvent(selection, tuning.events, score))

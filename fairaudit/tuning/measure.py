@@ -16,7 +16,7 @@ from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.facts import Way
 from fairaudit.results.estimates import DEFAULT, Comparison, Measured, finite, key_of
 from fairaudit.results.jobs import JobResult
-from fairaudit.tuning.search import Tuning, best_of, tuning_of
+from fairaudit.tuning.search import NAME, best_of, tuning_of
 from fairaudit.tuning.searched import ArmSearch, Searched, SearchedSeed, Tried
 from fairaudit.tuning.study import Tuned
 
@@ -30,7 +30,7 @@ def measure(audit: Audit) -> Tuned | None:
     named = named_pairs(config.compare, dataset.groupings)
     suppressed = partial(disclosed, least=config.suppress_below, named=named)
     return Tuned(
-        name=Tuning.capability,
+        name=NAME,
         comparisons=(),
         trials=config.tune,
         goal=config.tune_for,

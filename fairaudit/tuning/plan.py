@@ -8,7 +8,7 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.errors import ConfigError, numbered
 from fairaudit.methods.spec import MethodSpec
-from fairaudit.planning.chosen import method_sets
+from fairaudit.planning.chosen import Lacking, method_sets
 from fairaudit.planning.plan import Plan, plan_trainings
 from fairaudit.results.estimates import DEFAULT
 from fairaudit.tuning.score import LEAST_ROWS
@@ -51,13 +51,13 @@ def refuse(config: AuditConfig) -> None:
             )
 
 
-def unsuited(spec: MethodSpec, config: AuditConfig) -> tuple[str, str] | None:
+def unsuited(spec: MethodSpec, config: AuditConfig) -> Lacking | None:
     """Why a method takes no part in a search, and the remedy; None where nothing is against it.
 
     The reason is the end of a sentence that begins with the method's name.
     """
     if config.tune and (spec.control_of or spec.method_set):
-        return "is about one setting, and --tune tries several", ONE_SETTING
+        return Lacking("is about one setting, and --tune tries several", ONE_SETTING)
     return None
 
 

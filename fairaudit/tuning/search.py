@@ -29,6 +29,7 @@ from fairaudit.tuning.validation import VALIDATION_SHARE
 Goal = Literal["accuracy", "worst-group"]  # over validation rows; the latter the least of a group
 Choice = tuple[float, ...]  # one value for each coordinate that has choices, in their order
 
+NAME = "tuning"  # of the capability
 EPOCHS = "epochs"
 DEFAULT_SHARE = 0.5  # of the candidates that are the default setting
 EDGE = 0.05  # share of a range on its log scale: a setting so near to an end is at the edge
@@ -135,11 +136,11 @@ class Tuning(Search):
         forms: Every combination of choices -> what it decides.
         score_noise: Standard deviation of the noise on each count of a score, in records; 0: exact.
         selection: The random number of tries of which the best is released; None: exactly all n.
+        charge: What it releases, see :class:`fairaudit.planning.search.Search`.
         scales_by_threshold: Whether the method scales gradients by C/Z, Z its threshold: a larger
             threshold then takes a longer step, as the method's defaults do.
     """
 
-    capability: ClassVar[str] = "tuning"
     uncovered: ClassVar[str] = "choice of the method, of what is searched and of what is not"
 
     trials: int
@@ -149,6 +150,7 @@ class Tuning(Search):
     forms: Mapping[Choice, Form]
     score_noise: float
     selection: Selection | None
+    charge: SelectionEvent | None = None
     scales_by_threshold: bool = False
 
     def candidates(self, seed: int) -> tuple[Candidate, ...]:
@@ -192,19 +194,18 @@ class Tuning(Search):
         others = sum(searched.choices) / len(searched.choices) / searched.default
         return DEFAULT_SHARE + (1.0 - DEFAULT_SHARE) * others
 
-    def guarantee(self, one: ArmPrivacy, charge: SelectionEvent | None, delta: float) -> ArmPrivacy:
+    def guarantee(self, one: ArmPrivacy, delta: float) -> ArmPrivacy:
         """What an arm whose settings are searched guarantees.
 
         Args:
             one: What one of its trainings guarantees, at the default setting.
-            charge: What the search releases, or would with a random number of tries; None of a
-                method without noise.
             delta: In (0, 1).
 
         Returns:
             Of a charged search ``one`` with the epsilon of the whole search; of an uncharged one no
             established guarantee, and why; of a method without noise ``one`` itself.
         """
+        charge = self.charge
         if one.event is None or charge is None:  # no guarantee that a search could weaken
             return one
         cost = charge.epsilon(delta)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fairaudit.diagnostics.observers import FactorOfStep
 from fairaudit.engine.pool import TrainingPool
+from fairaudit.errors import OwnCodeError
 from fairaudit.execution.outcomes import ROWS_AT_ONCE, on_test, training_counts
 from fairaudit.execution.seed_data import SeedData
 from fairaudit.execution.trained import DIVERGED, Sanitised, noiseless
@@ -17,9 +18,10 @@ from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.steps_alone import StepsAlone
 from fairaudit.metrics.within_model import record_correct
 from fairaudit.planning.arms import Arm
+from fairaudit.planning.search import TrainAt
 from fairaudit.privacy.events import event_to_json
 from fairaudit.privacy.noise import noise_stream
-from fairaudit.results.jobs import STEP_FACT, WITHOUT_NOISE, Array, StepTwin
+from fairaudit.results.jobs import STEP_FACT, WITHOUT_NOISE, Array, JobContent, StepTwin
 from fairaudit.tuning.score import make_score
 from fairaudit.tuning.search import Candidate, tuning_of
 from fairaudit.tuning.validation import draw_validation
@@ -41,9 +43,7 @@ class Division:
     records: NDArray[np.int64]
 
 
-def search(
-    arm: Arm, method: Method, task: Task, prepared: SeedData
-) -> tuple[dict[str, Array], dict[str, object]]:
+def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> JobContent:
     """Train every candidate of a seed on the fit rows, and score it on the validation rows.
 
     Args:
@@ -77,6 +77,48 @@ def search(
     )
     event = event_to_json(arm.privacy.event) if arm.privacy.event else None
     return {"weights": weights, **arrays}, {"tuning": tuned, "event": event}
+
+
+def search_outside(arm: Arm, seed: int, prepared: SeedData, train_at: TrainAt) -> JobContent:
+    """Train every candidate by code of the user's own, and score it as :func:`search` does.
+
+    A candidate at which the code fails is taken for a model that predicts the same for everybody.
+
+    Args:
+        arm, seed: The arm and the seed whose candidates are tried.
+        prepared: The seed's data.
+        train_at: Trains the code at one setting.
+
+    Returns:
+        Arrays and facts, as of :func:`search`.
+
+    Raises:
+        OwnCodeError: The code fails at its default.
+    """
+    split, n_classes = prepared.encoded.split, len(prepared.dataset.classes)
+    division, candidates = divide(prepared, prepared.pool), tuning_of(arm).candidates(seed)
+    n, n_test = len(candidates), len(split.test)
+    test = np.full((n, n_test, n_classes), 1.0 / n_classes, np.float32)
+    # What each candidate predicts of the validation rows.
+    beside = np.full((n, len(division.validation), n_classes), 1.0 / n_classes, np.float32)
+    failed = []
+    for number, candidate in enumerate(candidates):
+        try:
+            run = train_at(number, candidate.settings, division.fit, division.validation)
+        except OwnCodeError:
+            if candidate.is_default:
+                raise
+            failed.append(number)
+            continue
+        test[number], beside[number] = run.test[:n_test], run.test[n_test:]
+    correct = record_correct(beside, prepared.dataset.labels[split.train[division.validation]]) == 1
+    weights, tuned = judged(arm, seed, candidates, failed, correct, prepared, division)
+    arrays: dict[str, Array] = {
+        "weights": weights,
+        "probabilities": test,
+        **training_counts(prepared, division.fit),
+    }
+    return arrays, {"tuning": tuned}
 
 
 def judged(

@@ -18,7 +18,7 @@ import pytest
 from markdown_it import MarkdownIt
 from pydantic import BaseModel
 
-from fairaudit.capabilities import parts
+from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.cli import printing
 from fairaudit.cli.console import Screen
 from fairaudit.cli.lines import result_lines, warning_lines
@@ -108,7 +108,7 @@ class Filler:
 
     def value(self, kind, name):
         if name == "studies":
-            return {key: self.model(study, name=key) for key, study in parts("study")}
+            return {c.name: self.model(c.study, name=c.name) for c in CAPABILITIES if c.study}
         origin, inside = typing.get_origin(kind), typing.get_args(kind)
         if origin is typing.Annotated:
             return self.value(inside[0], name)

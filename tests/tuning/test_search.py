@@ -14,9 +14,10 @@ from scipy import stats
 from fairaudit.errors import ConfigError
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import PublicSizes, Search, Setting
-from fairaudit.planning.search import ArmDraft
+from fairaudit.planning.draft import ArmDraft
 from fairaudit.privacy.accounting import calibrate, epsilon
 from fairaudit.privacy.selection import Selection
+from fairaudit.report.facts import Schedule
 from fairaudit.tuning.charge import search_around
 from fairaudit.tuning.ranges import search_ranges
 from fairaudit.tuning.search import Coordinate
@@ -56,7 +57,15 @@ def around(method, epochs=20, spec=None):
     noised = (
         {**settings, "noise_multiplier": 1.0} if "noise_multiplier" in spec.settings else settings
     )
-    return ArmDraft(spec, lambda base: dict(noised), SIZES, 50, epochs, 1e-6)
+    schedule = Schedule(n_public=SIZES.n_public, steps_per_epoch=50, epochs=epochs)
+    return Draft(spec, None, Namespace(sizes=SIZES, given=noised), schedule, 1e-6)
+
+
+class Draft(ArmDraft):
+    """Of the settings of a table, whatever the epsilon."""
+
+    def settings(self, target):
+        return dict(self.numbers.given)
 
 
 def tuning(method, trials=20, base=None, goal="accuracy", **given):

@@ -182,7 +182,8 @@ def test_a_training_that_no_charge_covers_is_caught():
         left = tuple(
             event for event in charge.trainings if event != max(used, key=lambda e: e.steps)
         )
-        return replace(arm, charge=replace(charge, trainings=left))
+        search = replace(arm.search, charge=replace(charge, trainings=left))
+        return replace(arm, search=search)
 
     with pytest.raises(AssertionError, match="not charged"):
         searched(plan, change=short)

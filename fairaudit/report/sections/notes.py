@@ -1,6 +1,6 @@
 """What a report holds in words: warnings, limitations, how to repeat it."""
 
-from fairaudit.capabilities import added
+from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.report.document import Listing, Section, Text, Words, bullets
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
@@ -35,7 +35,7 @@ def limitations(report: Report) -> Section | None:
         text = plain(limitation.text, 800)
         # No model of an audit may be released: this says how to train one that may.
         if limitation.code == "fixed_seeds":
-            commands = [command_of(report, "report.json") for command_of in added("next_command")]
+            commands = [one.next_command(report, "report.json") for one in CAPABILITIES]
             for command in filter(None, commands):
                 text += f" Beside report.json: {plain(command, 1000)}"
         items.append(text)

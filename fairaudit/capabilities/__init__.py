@@ -1,0 +1,1 @@
+"""What a folder may add to audits, and which folders do: each can be taken out."""

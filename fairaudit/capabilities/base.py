@@ -1,0 +1,199 @@
+"""What a folder may add to audits.
+
+Every hook has a default that adds nothing, so a folder overrides what it has. The types that hooks
+speak of are those of all rooms: they are read by type checkers alone, and a subclass imports what
+does the work inside its methods. So a plan knows every folder and loads no PyTorch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING  # noqa: TID251 - types of all rooms, which stand above this one
+
+if TYPE_CHECKING:
+    from fairaudit.config.model_names import ModelFacts
+    from fairaudit.config.options import AuditConfig, SplitOptions
+    from fairaudit.config.presets import Preset
+    from fairaudit.data.dataset import Dataset, Split
+    from fairaudit.execution.seed_data import SeedData
+    from fairaudit.methods.base import Task, TrainedReplicates
+    from fairaudit.methods.spec import MethodSpec, Variant
+    from fairaudit.planning.arms import Arm
+    from fairaudit.planning.chosen import Lacking
+    from fairaudit.planning.draft import ArmDraft
+    from fairaudit.planning.flow import Audit
+    from fairaudit.planning.plan import Job, Plan
+    from fairaudit.planning.search import Ends, Search
+    from fairaudit.report.facts import ArmPrivacy
+    from fairaudit.report.model import Report, Study
+    from fairaudit.results.jobs import Array, JobContent, JobResult
+
+
+class Capability(ABC):
+    """A folder that adds to audits and can be taken out; it has one subclass, in one instance."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Under which a plan and a report hold what it adds."""
+
+    # --- the command line
+
+    def commands(self) -> Sequence[Callable[..., None]]:
+        """Functions as typer reads them: of the terminal's commands, the last."""
+        return ()
+
+    def next_command(self, report: Report, path: str, arm: str = "") -> str:
+        """What a user types in a shell after an audit; "" for nothing.
+
+        Args:
+            report: Of the audit.
+            path: Of its ``report.json``.
+            arm: Key of the arm that it is about; "": of whichever fits.
+        """
+        return ""
+
+    # --- methods
+
+    def presets(self) -> Sequence[Preset]:
+        """Settings of published experiments."""
+        return ()
+
+    def methods(self) -> Sequence[MethodSpec]:
+        """Methods beside those of the program."""
+        return ()
+
+    def variants(self) -> Mapping[str, tuple[Variant, ...]]:
+        """Name of a method -> published forms of it."""
+        return {}
+
+    # --- arms whose code options name; their methods name the capability, which trains them
+
+    def outside(self, config: AuditConfig) -> Iterable[MethodSpec]:
+        """Methods of code that options name; ``MethodSpec.capability`` is this one.
+
+        Raises:
+            ConfigError: An option names no such code, or does not go with it.
+        """
+        return ()
+
+    def arms(
+        self, config: AuditConfig, targets: Sequence[float | None], reference: Arm
+    ) -> Iterable[Arm]:
+        """The arms of these methods, at each target epsilon of the audit.
+
+        Args:
+            config: The options.
+            targets: Epsilons; None stands for a given noise multiplier.
+            reference: The arm of plain SGD.
+
+        Raises:
+            ConfigError: The code cannot be called as the options ask.
+        """
+        return ()
+
+    def identity(self, config: AuditConfig, arm: Arm, delta: float) -> dict[str, object]:
+        """What a training of such an arm depends on beside its code, for the ids of its jobs."""
+        raise NotImplementedError(f"{self.name} has no arms")
+
+    def train(self, plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobContent:
+        """Train one job of such an arm.
+
+        Raises:
+            OwnCodeError: The code failed.
+        """
+        raise NotImplementedError(f"{self.name} has no arms")
+
+    def privacy(self, arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmPrivacy:
+        """What is known of such an arm's privacy when it has trained.
+
+        Args:
+            arm, plan: The arm and its plan.
+            results: Job id -> result.
+        """
+        raise NotImplementedError(f"{self.name} has no arms")
+
+    def limitations(self, plan: Plan) -> Iterable[tuple[str, str]]:
+        """What is not known of what was trained: a code and a text each."""
+        return ()
+
+    # --- the search for an arm's settings
+
+    def refuse(self, config: AuditConfig) -> None:
+        """Refuse options that do not go with its own.
+
+        Raises:
+            ConfigError: About the first of them.
+        """
+        return
+
+    def unsuited(self, spec: MethodSpec, config: AuditConfig) -> Lacking | None:
+        """Why a method takes no part in what the options ask for; None where it does."""
+        return None
+
+    def kept_apart(self, config: AuditConfig, rows: int) -> int:
+        """How many of so many training rows train nothing."""
+        return 0
+
+    def search(self, draft: ArmDraft, config: AuditConfig, target: float | None) -> Search | None:
+        """How one arm's settings are sought; None where they are fixed.
+
+        Args:
+            draft: The arm before its noise is known.
+            config: The options.
+            target: Epsilon that the arm must meet; None: its noise is given.
+
+        Raises:
+            ConfigError: What is searched would change what is released.
+            PrivacyError: No noise meets the target.
+        """
+        return None
+
+    def search_ranges(self, config: AuditConfig, ranges: Mapping[str, Ends]) -> Search | None:
+        """How settings of code that options name are sought; None where they are fixed.
+
+        Args:
+            config: The options.
+            ranges: Name of a setting -> where it lies.
+        """
+        return None
+
+    # --- trainings beside the audit's, and what is measured of them
+
+    def plan(
+        self, plan: Plan, dataset: Dataset, own_model: ModelFacts | None
+    ) -> Mapping[str, Plan]:
+        """Plans of trainings beside the audit's, by name.
+
+        Args:
+            plan: Of the audit.
+            dataset, own_model: From which it was made; None: a model of the program.
+
+        Raises:
+            ConfigError: The data or other options do not go with these trainings.
+        """
+        return {}
+
+    def rows(self, dataset: Dataset, options: SplitOptions, seed: int) -> Split:
+        """Training and test rows of one seed, of a plan whose ``study`` is this capability."""
+        raise NotImplementedError(f"{self.name} has no trainings of its own")
+
+    def outcome(
+        self, task: Task, trained: TrainedReplicates, prepared: SeedData
+    ) -> dict[str, Array]:
+        """What a training of such a plan leaves, as arrays by name.
+
+        Raises:
+            DivergedError: Predictions that are not finite.
+        """
+        raise NotImplementedError(f"{self.name} has no trainings of its own")
+
+    @property
+    def study(self) -> type[Study] | None:
+        """What a report holds of it; None for nothing."""
+        return None
+
+    def measure(self, audit: Audit) -> Study | None:
+        """What it measured of the trainings that finished; None where it was not asked for."""
+        return None
