@@ -82,10 +82,12 @@ def tail(distance: float, training_sd: float, records_sd: float, seeds: int) -> 
         record_part = ndtri(level) * records_sd
         return math.hypot(seed_part, record_part) - distance
 
-    least = math.log(SMALLEST)
+    least, most = math.log(SMALLEST), math.log(0.5)
     if beyond(least) <= 0:
         return SMALLEST
-    return math.exp(brentq(beyond, least, math.log(0.5)))
+    if beyond(most) >= 0:  # a quantile at one half may be a rounding error, not 0
+        return 0.5
+    return math.exp(brentq(beyond, least, most))
 
 
 def holm(p_values: Sequence[float], family: int) -> list[float]:
