@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from pydantic import JsonValue
@@ -10,7 +10,8 @@ from pydantic import JsonValue
 from fairaudit.analysis.build import run_metadata
 from fairaudit.analysis.build_score import ScoreResults, build_score_report
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.dataset import Float32, Grouping, Int64
+from fairaudit.data.dataset import Dataset, Float32, Grouping, Int64, Notice
+from fairaudit.data.naming import quoted, typed
 from fairaudit.data.predictions import Scored, load_scored
 from fairaudit.errors import ConfigError
 from fairaudit.gate.check import judged, refuse_without_baseline
@@ -54,6 +55,8 @@ class ScoreConfig:
         seed_column: Column of seeds, where rows of several trainings follow each other; None:
             ``seed``, where there is one.
         row_column: Column that identifies a row at all seeds; None: its place in its seed does.
+        classes: The classes in the order of the columns of probabilities; empty: the names of the
+            columns say which is whose.
     """
 
     shared: AuditConfig
@@ -61,6 +64,7 @@ class ScoreConfig:
     baseline_pred: str | None = None
     seed_column: str | None = None
     row_column: str | None = None
+    classes: tuple[str, ...] = ()
 
 
 def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
@@ -87,9 +91,22 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
     earlier = load_report(where_put(shared.baseline, shared.out)) if shared.baseline else None
     refuse_without_baseline(rules, has_baseline=earlier is not None)
     scored = load_scored(
-        shared, config.y_pred, config.baseline_pred, config.seed_column, config.row_column
+        shared,
+        config.y_pred,
+        config.baseline_pred,
+        config.seed_column,
+        config.row_column,
+        config.classes,
     )
     arms = {BASELINE: scored.baseline, PREDICTIONS: scored.predictions}
+    comparisons = measure_scored(scored, shared.suppress_below)
+    columns = {PREDICTIONS: config.y_pred, BASELINE: config.baseline_pred}
+    turned = [
+        notice
+        for arm, column in columns.items()
+        if column is not None
+        and (notice := turned_notice(comparisons, arm, column, scored.dataset))
+    ]
     values = shared.model_dump(mode="json", include={"data", *_SHARED})
     settings: dict[str, JsonValue] = {
         "y_true": shared.label,
@@ -97,13 +114,14 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
         "baseline_pred": config.baseline_pred,
         "seed_column": config.seed_column,
         "row_column": config.row_column,
+        "classes": list(config.classes),
     }
     results = ScoreResults(
         config=shared,
         settings={"data": values.pop("data"), **settings, **values},
-        dataset=scored.dataset,
+        dataset=replace(scored.dataset, notices=(*scored.dataset.notices, *turned)),
         arms={name: len(models) for name, models in arms.items() if models},
-        comparisons=measure_scored(scored, shared.suppress_below),
+        comparisons=comparisons,
     )
     seconds = {"scoring": time.perf_counter() - started}
     report = build_score_report(
@@ -136,6 +154,44 @@ def measure_scored(scored: Scored, suppressed_below: int = 0) -> tuple[Measured,
             comparisons.append(measure_reference(on, PREDICTIONS, private))
     # Predictions that are labels lack probabilities, which some metrics need.
     return tuple(of_labels(c) if scored.are_labels else c for c in comparisons)
+
+
+def turned_notice(
+    comparisons: Sequence[Measured], arm: str, column: str, dataset: Dataset
+) -> Notice | None:
+    """The warning that given probabilities may be those of the other of two classes; else None.
+
+    It is given where the model ranks worse than chance: the whole interval of its AUC over all rows
+    is below a half, and so is the AUC of every group that has one.
+
+    Args:
+        comparisons: What was measured of all models.
+        arm: The model's key.
+        column: What was given as its predictions.
+        dataset: Its classes are the label's.
+    """
+    if len(dataset.classes) != 2 or dataset.positive is None:
+        return None
+    measured = [comparison for comparison in comparisons if comparison.arm == arm]
+    overall = measured[0].overall.estimates.get("auc")
+    of_groups = [group.value("auc") for comparison in measured for group in comparison.by_group]
+    known = [value for value in of_groups if value is not None]
+    if (
+        overall is None
+        or overall.high is None
+        or overall.high >= 0.5
+        or max(known, default=0) >= 0.5
+    ):
+        return None
+    message = (
+        f"{quoted(column)} ranks worse than chance in every group (AUC {overall.value:.2f}): "
+        "it may be the probability of the other class"
+    )
+    other = dataset.classes[1 - dataset.positive]
+    fix = f"if it is that of {quoted(other)}: --positive {typed(other)}"
+    if "," in column:
+        fix = "name the classes in the order of the columns: --classes"
+    return Notice("turned_probability", message, fix)
 
 
 def _predictions(

@@ -4,7 +4,7 @@ A record is what was predicted; the table has a row for each record at each seed
 the model). A table without seeds has one row for each record.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.class_columns import class_columns, named_class
 from fairaudit.data.columns import Levels, encode_levels, kind_of, numeric_values
 from fairaudit.data.dataset import Dataset, Float32, Int64, Notice, first_grouping
 from fairaudit.data.groups import make_groupings, require_groups, restrict
@@ -106,6 +107,7 @@ def load_scored(
     baseline_pred: str | None = None,
     seed_column: str | None = None,
     row_column: str | None = None,
+    classes: Sequence[str] = (),
 ) -> Scored:
     """Read a table of predictions; rows without a label or a prediction are left out and counted.
 
@@ -121,6 +123,8 @@ def load_scored(
         seed_column: Column of seeds; None: a column ``seed``, where there is one.
         row_column: Column that identifies a record at all seeds; None: its place among the rows of
             the seed does.
+        classes: The classes in the order of the columns of probabilities; empty: their names say
+            which is whose.
 
     Raises:
         DataError: A file or a column that cannot be used. ConfigError: Options that do not fit it.
@@ -152,7 +156,7 @@ def load_scored(
     records = table.take(layout.first)
     choice = given_label(config.label, checked.source.declared, checked.source.declared_by)
     label = read_label(records, choice, config)
-    read = [_read_predictions(table, columns, label) for columns in predicted_in]
+    read = [_read_predictions(table, columns, label, classes) for columns in predicted_in]
     lacking = np.zeros(table.num_rows, np.bool_)
     for values, _ in read:
         lacking |= np.isnan(values).any(axis=1)
@@ -170,6 +174,9 @@ def load_scored(
             dropped[reason] = first_grouping(groupings, len(rows)).counts(rows)
             message = f"{numbered(int(rows.sum()), 'row')} left out: {reason}"
             notices.append(Notice("rows_dropped", message, _LEFT_OUT[reason]))
+    for columns, (_, are_classes) in zip(predicted_in, read, strict=True):
+        if len(columns) == 1 and not are_classes:
+            notices += _read_by_name(columns[0], label)
     # A group of which nothing is predicted stays a group, so that rules about it are not lost.
     groupings = tuple(restrict(grouping, labelled) for grouping in groupings)
     predicted = present[labelled]
@@ -217,7 +224,7 @@ def load_scored(
 
 
 def _read_predictions(
-    table: pa.Table, columns: Sequence[str], label: LabelColumn
+    table: pa.Table, columns: Sequence[str], label: LabelColumn, classes: Sequence[str]
 ) -> tuple[NDArray[np.float64], bool]:
     """Read one model's predictions, as classes or as probabilities.
 
@@ -226,6 +233,7 @@ def _read_predictions(
         columns: A column of classes or of the positive class's probability, or one of probabilities
             for each class.
         label: The true label, whose classes they predict.
+        classes: As of :func:`load_scored`.
 
     Returns:
         Probabilities ``[N, Y]`` in float64, NaN where missing; and whether the column held classes,
@@ -253,15 +261,11 @@ def _read_predictions(
             )
     values = np.stack([numeric_values(table.column(column)) for column in columns], axis=1)
     if len(columns) == 1 and len(label.classes) == 2:
-        # What is given is the probability of the positive class, be it the second or the first.
         values = np.concatenate([1 - values, values], axis=1)
-        if label.positive == 0:
+        if probable_class(columns[0], label) == 0:
             values = values[:, ::-1]
-    if values.shape[1] != len(label.classes):
-        raise DataError(
-            f"{len(columns)} columns of probabilities for {len(label.classes)} classes",
-            f"one column per class, in this order: {listed(label.classes)}",
-        )
+    else:
+        values = values[:, class_columns(columns, label.classes, classes)]
     complete = values[~np.isnan(values).any(axis=1)]
     if np.any(complete < 0) or np.any(np.abs(complete.sum(axis=1) - 1) > SUM_TOLERANCE):
         raise DataError(
@@ -269,6 +273,29 @@ def _read_predictions(
             "negative or do not add up to 1"
         )
     return values, False
+
+
+def probable_class(column: str, label: LabelColumn) -> int | None:
+    """Index of the class, of two, whose probability a single column holds.
+
+    The class that the column's name ends in, as ``p_bad``; else the positive class. A class that is
+    a number is not looked for: ``guess_0`` may be the first of several columns.
+    """
+    worded = [name if any(map(str.isalpha, name)) else "" for name in label.classes]
+    named = named_class(column, worded)
+    return label.positive if named is None else named
+
+
+def _read_by_name(column: str, label: LabelColumn) -> Iterator[Notice]:
+    """That a column of probabilities is another class's than the positive one's, if it is."""
+    place = probable_class(column, label)
+    if place is not None and place != label.positive:
+        of = quoted(label.classes[place])
+        yield Notice(
+            "probability_of",
+            f"{quoted(column)} is read as the probability of {of}, by its name",
+            level="notice",
+        )
 
 
 def _lay_out(

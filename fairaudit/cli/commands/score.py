@@ -1,5 +1,6 @@
 """``fairaudit score``."""
 
+import csv
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -45,6 +46,14 @@ def score(
     baseline_pred: Annotated[
         str | None, typer.Option(help="The same of what to compare with.", metavar="COL")
     ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            help="Classes in the order of several columns of probabilities, where their names do "
+            "not say them.",
+            metavar="A,B,..",
+        ),
+    ] = None,
     positive: Positive = None,
     favourable: Favourable = None,
     intersect: Annotated[
@@ -87,6 +96,7 @@ def score(
         "PREDICTIONS": data,
         "--y-pred": y_pred,
         "--baseline-pred": baseline_pred,
+        "--classes": classes,
         "--seed-column": seed_column,
         "--row-column": row_column,
     }
@@ -132,7 +142,9 @@ def score(
         from fairaudit.score import ScoreConfig
         from fairaudit.score import score as measure_and_write
 
-        scored = ScoreConfig(shared, y_pred or "", baseline_pred, seed_column, row_column)
+        scored = ScoreConfig(
+            shared, y_pred or "", baseline_pred, seed_column, row_column, _listed(classes)
+        )
         report = measure_and_write(scored, command=["fairaudit", *sys.argv[1:]])
         screen.lines(score_lines(report, shared, screen.width))
     if as_json:
@@ -140,3 +152,10 @@ def score(
     screen.lines(verdict_lines(report, shared.inconclusive))
     tell_github(report, shared.inconclusive)
     raise typer.Exit(exit_code(report, shared.inconclusive))
+
+
+def _listed(classes: str | None) -> tuple[str, ...]:
+    """The names of ``--classes``, of which one that holds a comma stands in double quotes."""
+    if not classes:
+        return ()
+    return tuple(name.strip() for name in next(csv.reader([classes], skipinitialspace=True)))
