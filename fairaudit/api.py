@@ -15,7 +15,15 @@ import pandas as pd
 from fairaudit.audit import audit, prepare
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import ResolvedConfig, resolve_config
-from fairaudit.errors import ConfigError, DataError
+from fairaudit.data.frames import (
+    ArrowStream,
+    Frame,
+    sorted_classes,
+    table_of,
+    with_predictions,
+    write_frame,
+)
+from fairaudit.errors import ConfigError
 from fairaudit.execution.progress import Listener, usual
 from fairaudit.gate.check import Verdict, as_stored, check
 from fairaudit.gate.grammar import parse_rules
@@ -30,7 +38,7 @@ from fairaudit.score import ScoreConfig, score
 Trainers = str | Callable[..., object] | Sequence[str | Callable[..., object]]
 Model = str | Callable[[tuple[int, ...], int], object]
 Methods = str | MethodSpec | Sequence[str | MethodSpec]
-Data = pd.DataFrame | str | Path
+Data = Frame | str | Path
 Names = str | Sequence[str]
 
 
@@ -48,10 +56,12 @@ def run_audit(
     """Audit what private training costs each group.
 
     Finished trainings and the report are kept in ``out`` (``fairaudit-report/NAME``, after the
-    file; ``frame`` for a DataFrame), so a second call goes on where the first one stopped.
+    file; ``frame`` for a frame), so a second call goes on where the first one stopped.
 
     Args:
-        data: A DataFrame, the path of a table or of images, or all options as one AuditConfig.
+        data: A frame (of pandas, or whatever has ``__arrow_c_stream__``, as tables of polars and
+            relations of DuckDB), the path of a table or of images, or all options as one
+            AuditConfig.
         group: Column whose groups are compared, or several; the first steers the splits.
         label: Column to predict; inferred when None and unambiguous.
         method: One method or several: names, or MethodSpecs of your own that modules hold. None:
@@ -90,31 +100,57 @@ def score_predictions(
     *,
     group: Names,
     label: str,
-    predictions: str,
-    baseline: str | None = None,
+    predictions: object,
+    baseline: object = None,
     seed_column: str | None = None,
     row_column: str | None = None,
+    classes: Sequence[str] = (),
     **options: object,
 ) -> Report:
     """Measure predictions of your own by group; trains nothing.
 
     Args:
-        data: A DataFrame or the path of a table.
+        data: A frame, as of :func:`run_audit`, or the path of a table.
         group: As of :func:`run_audit`.
         label: Column of what was true.
-        predictions: Column of a model's predictions, or one per class, separated by commas.
+        predictions: Column of a model's predictions, or one per class, separated by commas. Beside
+            a frame also the predictions themselves, in the order of its rows, as scikit-learn's
+            metrics take them: classes or probabilities ``[n]``, or probabilities ``[n, Y]`` of the
+            sorted classes (of a DataFrame, the classes that its columns are named after).
         baseline: The same of the predictions that they are compared with; None: with nothing.
         seed_column: Column of seeds, where rows of several trainings follow each other; None:
             ``seed``.
         row_column: Column that identifies a row in all of them; None: its place in its seed does.
+        classes: The classes in the order of several columns of probabilities; empty: the columns'
+            names say which is whose.
         options: Other fields of AuditConfig that a scoring reads, as ``favourable`` or ``fail_on``.
 
     Raises:
         FairauditError: The table, a rule or the output cannot be used.
     """
-    named = {"group": group, "label": label}
-    with settled_options(data, "auto", {**options, **named}) as resolved:
-        config = ScoreConfig(resolved.config, predictions, baseline, seed_column, row_column)
+    models = {"predictions": predictions, "baseline": baseline}
+    index = data.index if isinstance(data, pd.DataFrame) else None
+    for argument, values in models.items():
+        if values is None or isinstance(values, str):
+            continue
+        if not isinstance(data, pd.DataFrame | ArrowStream):
+            raise ConfigError(
+                f"{argument} is of type {type(values).__name__} beside a file",
+                "name a column of the file, or give a frame in its place",
+            )
+        table, models[argument] = with_predictions(table_of(data), values, argument, index)
+        if "," in str(models[argument]) and not classes and not isinstance(values, pd.DataFrame):
+            classes = sorted_classes(table, label)
+        data = table
+    with settled_options(data, "auto", {**options, "group": group, "label": label}) as resolved:
+        config = ScoreConfig(
+            resolved.config,
+            str(models["predictions"] or ""),
+            None if models["baseline"] is None else str(models["baseline"]),
+            seed_column,
+            row_column,
+            tuple(classes),
+        )
         return score(config)
 
 
@@ -156,7 +192,7 @@ def check_gates(
 def settled_options(
     data: Data | AuditConfig, model: Model, options: dict[str, object]
 ) -> Iterator[ResolvedConfig]:
-    """The options with their origins; a DataFrame is a file of its own while the block lasts.
+    """The options with their origins; a frame is a file of its own while the block lasts.
 
     Code among the options (methods, trainers, models) becomes the text by which workers import it.
 
@@ -167,7 +203,7 @@ def settled_options(
 
     Raises:
         ConfigError: An option is unknown, wrong, or given beside a config.
-        DataError: Parquet cannot hold the DataFrame.
+        DataError: Parquet cannot hold the frame.
     """
     if model != "auto":
         options["model"] = model
@@ -185,21 +221,19 @@ def settled_options(
             options[option] = tuple(_import_name(part, option) for part in value)
         elif value is not None:
             options[option] = _import_name(value, option)
-    if isinstance(data, pd.DataFrame):
+    if isinstance(data, pd.DataFrame | ArrowStream):
         with tempfile.TemporaryDirectory(dir=scratch()) as folder:
             path = Path(folder) / "frame.parquet"
-            try:
-                data.to_parquet(path, index=False)
-            except (ValueError, TypeError, OverflowError, NotImplementedError) as error:
-                # Their messages would show people's data.
-                raise DataError(
-                    f"the DataFrame cannot be stored as a table ({type(error).__name__})",
-                    hint="give each column a name of its own and values of one type",
-                ) from None
+            write_frame(table_of(data), path)
             resolved = resolve_config({**options, "data": path})
             yield replace(resolved, origins={**resolved.origins, "data": FRAME})
-    else:
+    elif isinstance(data, str | Path):
         yield resolve_config({**options, "data": data})
+    else:
+        raise ConfigError(
+            f"data is of type {type(data).__name__}",
+            hint="give a frame, as one of pandas or polars (collected), or the path of a file",
+        )
 
 
 def _import_name(value: object, option: str) -> object:

@@ -188,7 +188,7 @@ def turned_notice(
         "it may be the probability of the other class"
     )
     other = dataset.classes[1 - dataset.positive]
-    fix = f"if it is that of {quoted(other)}: --positive {typed(other)}"
+    fix = f"if it is that of {quoted(other)}: --positive {typed(other)}, or --classes"
     if "," in column:
         fix = "name the classes in the order of the columns: --classes"
     return Notice("turned_probability", message, fix)

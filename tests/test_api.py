@@ -137,3 +137,21 @@ def test_a_figure_is_what_a_notebook_shows(audited):
     assert "F" in json.dumps(shown["application/vnd.vegalite.v6+json"])
     with pytest.raises(ConfigError, match="no figure 'privacy-costs'"):
         audited.figure("privacy-costs")
+
+
+def test_a_table_of_another_library_and_predictions_as_an_array_are_scored(tmp_path):
+    import pyarrow as pa  # stands for what hands over its rows by Arrow's protocol
+
+    frame = people()
+    named = fairaudit.score_predictions(
+        frame, group="sex", label="y", predictions="guess", out=tmp_path / "a"
+    )
+    table = pa.Table.from_pandas(frame.drop(columns="guess"))
+    given = fairaudit.score_predictions(
+        table, group="sex", label="y", predictions=frame["guess"].tolist(), out=tmp_path / "b"
+    )
+    assert given.comparisons == named.comparisons
+    for wrong in ({"predictions": frame["guess"], "data": "people.csv"}, {"data": 3}):
+        with refused_in_one_line(ConfigError):
+            options = {"data": frame, "predictions": "guess", **wrong}
+            fairaudit.score_predictions(group="sex", label="y", **options)

@@ -1,13 +1,14 @@
 """Given predictions against fairlearn, against an audit's own figures, and against bad tables."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 from fairlearn.metrics import MetricFrame, false_positive_rate, selection_rate, true_positive_rate
 from refusals import refused_in_one_line
-from sklearn.metrics import accuracy_score, precision_score
+from sklearn.metrics import accuracy_score, precision_score, roc_auc_score
 
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.errors import ConfigError, FairauditError
@@ -163,7 +164,8 @@ def test_rows_without_a_label_or_a_prediction_are_left_out_and_counted_by_group(
     [
         ({"odd": 1.5}, "odd", "neither classes of the label nor probabilities"),
         ({"odd": "maybe"}, "odd", "values that are no class of the label"),
-        ({"odd": 0.3, "even": 0.3}, "odd,even", "do not add up to 1"),
+        ({"p_1": 0.3, "p_0": 0.3}, "p_1,p_0", "do not add up to 1"),
+        ({"odd": 0.5, "even": 0.5}, "odd,even", "do not say which class is whose"),
         ({}, "private0,private1,private2", "3 columns of probabilities for 2 classes"),
         ({"odd": None}, "odd", "no row"),
     ],
@@ -464,3 +466,90 @@ def test_selection_and_impact_are_of_the_favourable_outcome(tmp_path, favourable
     assert set(outcomes(report).values()) == {"pass"}
     assert (report.data.label.favourable, report.data.label.positive) == (str(wanted), "1")
     assert f"--favourable {favourable}" in report.reproduce
+
+
+def rating(rows=600, seed=3):
+    """People with three classes and a model's probabilities of them, by no class's order."""
+    draw = np.random.default_rng(seed)
+    names = np.array(["high", "low", "mid"])
+    truth = draw.integers(0, 3, rows)
+    chances = np.full((rows, 3), 0.1)
+    right = np.where(draw.random(rows) < 0.85, truth, (truth + 1) % 3)
+    chances[np.arange(rows), right] = 0.8
+    frame = pd.DataFrame({"paid": names[truth], "sex": np.where(np.arange(rows) % 3, "F", "M")})
+    return frame, dict(zip(names, chances.T, strict=True)), (right == truth).mean()
+
+
+@pytest.mark.parametrize(
+    ("columns", "given"),
+    [
+        (("p_low", "p_mid", "p_high"), ()),
+        (("MID", "HIGH", "LOW"), ()),
+        (("a", "b", "c"), ("low", "mid", "high")),
+    ],
+)
+def test_each_column_of_probabilities_is_its_own_classs_wherever_it_stands(
+    tmp_path, columns, given
+):
+    frame, chances, accuracy = rating()
+    for place, column in enumerate(columns):
+        of = given[place] if given else column.lower().removeprefix("p_")
+        frame[column] = chances[of]
+    asked = config(tmp_path, frame, ",".join(columns))
+    report = score(replace(asked, classes=given))
+    assert estimates(report, "predictions", "F").keys() >= {"accuracy"}
+    overall = report.comparisons[0].overall.estimates["accuracy"].value
+    assert overall == pytest.approx(accuracy, abs=1e-12)
+    told = [warning for warning in report.warnings if warning.code == "probability_of"]
+    assert len(told) == (not given)
+    assert all(column in warning.message for warning in told for column in columns)
+
+
+def test_the_classes_of_columns_are_said_whole_or_refused(tmp_path):
+    frame, chances, _ = rating()
+    columns = frame.assign(a=chances["low"], b=chances["mid"], c=chances["high"])
+    for given in (("low", "mid"), ("low", "mid", "mid"), ("low", "mid", "top")):
+        with refused_in_one_line(ConfigError, "--classes names"):
+            score(replace(config(tmp_path, columns, "a,b,c"), classes=given))
+
+
+@pytest.mark.parametrize(
+    ("column", "positive", "given", "is_turned"),
+    [
+        ("p", None, (), True),  # taken for that of 'good', the later of the two
+        ("p", "bad", (), False),
+        ("p", None, ("bad",), False),
+        ("p_bad", None, (), False),
+        ("p_good", None, (), True),
+    ],
+)
+def test_a_column_of_the_other_classs_probability_is_told(
+    tmp_path, column, positive, given, is_turned
+):
+    draw = np.random.default_rng(8)
+    is_bad = draw.random(900) < 0.3
+    frame = pd.DataFrame(
+        {
+            "paid": np.where(is_bad, "bad", "good"),
+            "sex": np.where(draw.random(900) < 0.5, "F", "M"),
+            column: np.clip(0.4 * is_bad + 0.5 * draw.random(900), 0, 1),
+        }
+    )
+    options = {"positive": positive} if positive else {}
+    report = score(replace(config(tmp_path, frame, column, **options), classes=given))
+    oracle = roc_auc_score(is_bad, frame[column])
+    auc = report.comparisons[0].overall.estimates["auc"].value
+    assert auc == pytest.approx(1 - oracle if is_turned else oracle, abs=1e-9)
+    turned = [warning for warning in report.warnings if warning.code == "turned_probability"]
+    assert len(turned) == is_turned
+    assert all("--positive bad" in warning.fix for warning in turned)
+
+
+def test_a_model_that_ranks_by_a_coin_is_not_called_turned(tmp_path):
+    turned = 0
+    for seed in range(40):
+        draw = np.random.default_rng(100 + seed)
+        frame = people().assign(coin=draw.random(len(people())))
+        report = score(config(tmp_path, frame, "coin"))
+        turned += any(warning.code == "turned_probability" for warning in report.warnings)
+    assert turned <= 3  # one of 40 is what an interval of 95 % lets through

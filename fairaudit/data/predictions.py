@@ -4,7 +4,7 @@ A record is what was predicted; the table has a row for each record at each seed
 the model). A table without seeds has one row for each record.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -123,8 +123,8 @@ def load_scored(
         seed_column: Column of seeds; None: a column ``seed``, where there is one.
         row_column: Column that identifies a record at all seeds; None: its place among the rows of
             the seed does.
-        classes: The classes in the order of the columns of probabilities; empty: their names say
-            which is whose.
+        classes: The classes in the order of the columns of probabilities, or the one class of a
+            single column; empty: names say which is whose.
 
     Raises:
         DataError: A file or a column that cannot be used. ConfigError: Options that do not fit it.
@@ -133,23 +133,8 @@ def load_scored(
     assert config.label is not None, "the caller names what was true"
     table = checked.table
     named = [y_pred] if baseline_pred is None else [y_pred, baseline_pred]
-    predicted_in = []
-    for name in named:
-        columns = [name]
-        if name not in table.column_names:  # then it names one column of each class
-            columns = [part.strip() for part in name.split(",")]
-        predicted_in.append(columns)
-    if len(set(map(tuple, predicted_in))) < len(named):
-        raise ConfigError(f"prediction column {quoted(y_pred)} is its own baseline")
+    predicted_in = _predicted_in(table, named, config)
     used_names = [column for columns in predicted_in for column in columns]
-    for column in used_names:
-        if column == config.label:
-            raise ConfigError(f"{quoted(column)} is what was true, and is given as a prediction")
-        if column not in table.column_names:
-            raise DataError(
-                f"prediction column {quoted(column)} is not in {config.data.name}",
-                nearest(column, table.column_names),
-            )
     # Truth and groups are the same in every seed.
     fixed = list(dict.fromkeys([config.label, *config.group]))
     layout = _lay_out(table, fixed, used_names, seed_column, row_column)
@@ -174,9 +159,12 @@ def load_scored(
             dropped[reason] = first_grouping(groupings, len(rows)).counts(rows)
             message = f"{numbered(int(rows.sum()), 'row')} left out: {reason}"
             notices.append(Notice("rows_dropped", message, _LEFT_OUT[reason]))
-    for columns, (_, are_classes) in zip(predicted_in, read, strict=True):
-        if len(columns) == 1 and not are_classes:
-            notices += _read_by_name(columns[0], label)
+    by_name = [] if classes else [_read_by_name(columns, label) for columns in predicted_in]
+    notices += [
+        told
+        for told, (_, are_classes) in zip(by_name, read, strict=False)
+        if told is not None and not are_classes
+    ]
     # A group of which nothing is predicted stays a group, so that rules about it are not lost.
     groupings = tuple(restrict(grouping, labelled) for grouping in groupings)
     predicted = present[labelled]
@@ -223,6 +211,33 @@ def load_scored(
     )
 
 
+def _predicted_in(
+    table: pa.Table, named: Sequence[str], config: AuditConfig
+) -> list[Sequence[str]]:
+    """The columns of each model's predictions, by what an option names: one, or one of each class.
+
+    Raises:
+        ConfigError: One is the label, or a model is its own baseline. DataError: There is none.
+    """
+    predicted_in: list[Sequence[str]] = []
+    for name in named:
+        columns = [name]
+        if name not in table.column_names:  # then it names one column of each class
+            columns = [part.strip() for part in name.split(",")]
+        if columns in predicted_in:
+            raise ConfigError(f"prediction column {quoted(named[0])} is its own baseline")
+        predicted_in.append(columns)
+    for column in (column for columns in predicted_in for column in columns):
+        if column == config.label:
+            raise ConfigError(f"{quoted(column)} is what was true, and is given as a prediction")
+        if column not in table.column_names:
+            raise DataError(
+                f"prediction column {quoted(column)} is not in {config.data.name}",
+                nearest(column, table.column_names),
+            )
+    return predicted_in
+
+
 def _read_predictions(
     table: pa.Table, columns: Sequence[str], label: LabelColumn, classes: Sequence[str]
 ) -> tuple[NDArray[np.float64], bool]:
@@ -262,7 +277,7 @@ def _read_predictions(
     values = np.stack([numeric_values(table.column(column)) for column in columns], axis=1)
     if len(columns) == 1 and len(label.classes) == 2:
         values = np.concatenate([1 - values, values], axis=1)
-        if probable_class(columns[0], label) == 0:
+        if probable_class(columns[0], label, classes) == 0:
             values = values[:, ::-1]
     else:
         values = values[:, class_columns(columns, label.classes, classes)]
@@ -275,27 +290,48 @@ def _read_predictions(
     return values, False
 
 
-def probable_class(column: str, label: LabelColumn) -> int | None:
+def probable_class(column: str, label: LabelColumn, given: Sequence[str] = ()) -> int | None:
     """Index of the class, of two, whose probability a single column holds.
 
-    The class that the column's name ends in, as ``p_bad``; else the positive class. A class that is
-    a number is not looked for: ``guess_0`` may be the first of several columns.
+    The one that was given; else the class that the column's name ends in, as ``p_bad``; else the
+    positive class. A class that is a number is not looked for: ``guess_0`` may be the first of
+    several columns.
+
+    Raises:
+        ConfigError: What was given is not one of the classes.
     """
+    if given:
+        place = same_class(given[0], label.classes) if len(given) == 1 else None
+        if place is None:
+            raise ConfigError(
+                f"--classes names {listed(given)}, and {quoted(column)} is of one class",
+                f"name one of {listed(label.classes)}",
+            )
+        return place
     worded = [name if any(map(str.isalpha, name)) else "" for name in label.classes]
     named = named_class(column, worded)
     return label.positive if named is None else named
 
 
-def _read_by_name(column: str, label: LabelColumn) -> Iterator[Notice]:
-    """That a column of probabilities is another class's than the positive one's, if it is."""
-    place = probable_class(column, label)
-    if place is not None and place != label.positive:
-        of = quoted(label.classes[place])
-        yield Notice(
-            "probability_of",
-            f"{quoted(column)} is read as the probability of {of}, by its name",
-            level="notice",
-        )
+def _read_by_name(columns: Sequence[str], label: LabelColumn) -> Notice | None:
+    """What the names of columns decided of their probabilities; None where their places say it too.
+
+    Without names a single column would be the positive class's, several those of the sorted
+    classes.
+    """
+    if len(columns) == 1:
+        place = probable_class(columns[0], label)
+        if place is None or place == label.positive:
+            return None
+        decided = f"the probability of class {quoted(label.classes[place])}"
+    else:
+        order = class_columns(columns, label.classes)
+        if order == sorted(order):
+            return None
+        of_columns = [label.classes[order.index(place)] for place in range(len(order))]
+        decided = f"the probabilities of the classes {listed(of_columns)}, in this order"
+    shown = f"{quoted(columns[0])} is" if len(columns) == 1 else f"{listed(columns)} are"
+    return Notice("probability_of", f"{shown} read as {decided}, by name", "if not: --classes")
 
 
 def _lay_out(

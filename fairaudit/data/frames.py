@@ -1,0 +1,199 @@
+"""Tables that Python holds, of whichever library, as one Arrow table and one Parquet file.
+
+A table of pandas, of polars, a relation of DuckDB, a data set of Hugging Face with the same values
+give the same file, byte for byte, so an audit of them has one digest.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fairaudit.data.naming import listed, quoted
+from fairaudit.errors import ConfigError, DataError
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """Whatever hands over its rows by Arrow's own protocol, as tables of polars and DuckDB do."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows, as a capsule of Arrow."""
+
+
+Frame = pd.DataFrame | ArrowStream
+
+
+def table_of(frame: Frame) -> pa.Table:
+    """The rows of a frame as an Arrow table without what is its library's own.
+
+    Text has one type whoever wrote it, moments are in microseconds, intervals and periods of pandas
+    become their text.
+
+    Args:
+        frame: A DataFrame, or what has ``__arrow_c_stream__``.
+
+    Raises:
+        DataError: Arrow cannot hold some columns; it names them, and no value.
+
+    Example:
+        >>> ages = pd.cut(pd.Series([20, 40]), [0, 30, 60])
+        >>> table_of(pd.DataFrame({"ages": ages})).column("ages").to_pylist()
+        ['(0, 30]', '(30, 60]']
+    """
+    if isinstance(frame, pd.DataFrame):
+        table = _of_pandas(frame)
+    else:
+        try:
+            table = pa.table(frame)
+        except (pa.ArrowException, ValueError, TypeError) as error:
+            raise DataError(
+                f"the {type(frame).__name__} cannot be read as a table ({type(error).__name__})",
+                "collect it first, or write it to a Parquet file",
+            ) from None
+    names = [str(name) for name in table.column_names]
+    columns = [_plain(column.combine_chunks()) for column in table.columns]
+    return pa.Table.from_arrays(columns, names=names)
+
+
+def write_frame(table: pa.Table, path: Path) -> None:
+    """Write a table of :func:`table_of` as a Parquet file whose bytes depend on its values alone.
+
+    Raises:
+        DataError: Parquet cannot hold some columns; it names them, and no value.
+    """
+    try:
+        pq.write_table(table, path)
+    except (pa.ArrowException, ValueError, TypeError, NotImplementedError) as error:
+        kinds = sorted({str(field.type) for field in table.schema})
+        raise DataError(
+            f"the frame cannot be stored as a table ({type(error).__name__})",
+            f"its columns are of {listed(kinds)}; leave out or convert what is neither number nor "
+            "text",
+        ) from None
+
+
+def with_predictions(
+    table: pa.Table, values: object, argument: str, index: pd.Index | None = None
+) -> tuple[pa.Table, str]:
+    """The table with given predictions as columns, and the names of these, separated by commas.
+
+    Args:
+        table: n rows.
+        values: Predictions in the order of the rows, as scikit-learn's metrics take them: classes
+            or probabilities ``[n]``, or probabilities of the classes ``[n, Y]``.
+        argument: The argument that they are of: the name of the column, and of errors.
+        index: The labels of the table's rows in pandas, which a Series of another order is held
+            against; None: they have none.
+
+    Raises:
+        ConfigError: They are not one number or text for each row.
+    """
+    labels = values.index if isinstance(values, pd.Series | pd.DataFrame) else None
+    if index is not None and labels is not None and not labels.equals(index):
+        moved = labels.is_unique and index.is_unique and set(labels) == set(index)
+        if moved and len(labels) == len(index):
+            raise ConfigError(
+                f"{argument} has the rows of the frame in another order",
+                f"give {argument}.loc[frame.index]",
+            )
+    array = np.asarray(values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim not in (1, 2) or not len(array):
+        raise ConfigError(
+            f"{argument} is of type {type(values).__name__}",
+            "give the name of a column, or an array of one value for each row",
+        )
+    if len(array) != table.num_rows:
+        raise ConfigError(f"{argument} has {len(array):,} values for {table.num_rows:,} rows")
+    columns = [array] if array.ndim == 1 else list(array.T)
+    ends: Sequence[object] = [""]
+    if len(columns) > 1:
+        named = values.columns if isinstance(values, pd.DataFrame) else range(len(columns))
+        ends = [f"_{name}".replace(",", " ") for name in named]
+    names = []
+    for end, column in zip(ends, columns, strict=True):
+        name = f"{argument}{end}"
+        while name in table.column_names:
+            name = f"_{name}"
+        try:
+            stored = pa.array(column.tolist(), from_pandas=True)
+        except (pa.ArrowException, ValueError, TypeError):
+            raise ConfigError(
+                f"{argument} mixes values of several types", "give numbers, or texts"
+            ) from None
+        table = table.append_column(name, stored)
+        names.append(name)
+    return table, ",".join(names)
+
+
+def sorted_classes(table: pa.Table, column: str) -> tuple[str, ...]:
+    """The values of a label in the order that ``numpy.unique`` gives, as scikit-learn has them.
+
+    Raises:
+        ConfigError: There is no such column.
+    """
+    if column not in table.column_names:
+        raise ConfigError(f"there is no column {quoted(column)}")
+    values = table.column(column).drop_null().to_pylist()
+    return tuple(str(value) for value in np.unique(np.asarray(values)).tolist())
+
+
+def _of_pandas(frame: pd.DataFrame) -> pa.Table:
+    """The table of a DataFrame without its index."""
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()].unique()
+        raise DataError(f"the DataFrame has two columns named {listed(map(str, twice))}")
+    columns, odd = [], []
+    for name in frame.columns:
+        column = frame[name]
+        try:
+            columns.append(pa.array(_as_text(column), from_pandas=True))
+        except (pa.ArrowException, ValueError, TypeError, OverflowError, NotImplementedError):
+            odd.append(str(name))  # what is raised would show people's data
+    if odd:
+        raise DataError(
+            f"{listed(odd)} of the DataFrame cannot be stored in a table: values of several types, "
+            "or of none that Arrow has",
+            "convert them, as frame[name].astype(str), or leave them out",
+        )
+    arrays = [
+        column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        for column in columns
+    ]
+    return pa.Table.from_arrays(arrays, names=[str(name) for name in frame.columns])
+
+
+def _as_text(column: pd.Series) -> pd.Series:
+    """The column; intervals, periods and categories of these as their text, missing values kept."""
+    of = column.dtype
+    if isinstance(of, pd.CategoricalDtype):
+        of = of.categories.dtype
+    is_odd = isinstance(of, pd.IntervalDtype | pd.PeriodDtype)
+    if pd.api.types.is_object_dtype(of):
+        known = column.dropna()
+        is_odd = len(known) > 0 and isinstance(known.iloc[0], pd.Interval | pd.Period)
+    if not is_odd:
+        return column
+    return column.astype(object).where(column.notna(), None).map(str, na_action="ignore")
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """The column in the one type that its kind has here; its values stay."""
+    of = column.type
+    if isinstance(column, pa.ChunkedArray):  # of no rows
+        column = pa.array([], of)
+    if pa.types.is_dictionary(of):
+        return _plain(column.dictionary_decode()).dictionary_encode()
+    if pa.types.is_large_string(of) or pa.types.is_string_view(of):
+        return column.cast(pa.string())
+    if pa.types.is_large_binary(of) or pa.types.is_binary_view(of):
+        return column.cast(pa.binary())
+    if pa.types.is_timestamp(of) and of.unit != "us":
+        return column.cast(pa.timestamp("us", of.tz), safe=False)
+    return column
