@@ -25,6 +25,7 @@ from fairaudit.report.sections.order import document
 from fairaudit.report.write import report_paths
 
 _MOST_GROUPS = 12
+_MOST_CLASSES = 6
 
 
 def header_lines(audit: Audit, version: str) -> Iterator[str]:
@@ -40,7 +41,8 @@ def header_lines(audit: Audit, version: str) -> Iterator[str]:
     yield f"fairaudit {version} · {plain(dataset.name)} {size} · {digest}"
     positive, favourable = dataset.positive_class, dataset.favourable_class
     outcomes = outcomes_text(positive, favourable, dataset.favourable_origin)
-    yield f"  label   {plain(dataset.label)}   ({dataset.label_origin}; {outcomes})"
+    classes = classes_text(dataset.classes)
+    yield f"  label   {plain(dataset.label)}   ({dataset.label_origin}; {classes}; {outcomes})"
     for grouping in dataset.groupings:
         groups = [
             f"{plain(name)} {(grouping.groups == k).sum():,}"
@@ -51,6 +53,14 @@ def header_lines(audit: Audit, version: str) -> Iterator[str]:
         yield f"  group   {plain(grouping.name)}   {' · '.join(groups)}"
     for origin, names in audit.resolved.found.items():
         yield f"  options {origin} sets {plain(', '.join(names), 300)}"
+
+
+def classes_text(classes: Sequence[str]) -> str:
+    """How many classes a label has and, of up to six, which: ``2 classes: no, yes``."""
+    count = numbered(len(classes), "class", "classes")
+    if len(classes) > _MOST_CLASSES:
+        return count
+    return f"{count}: {', '.join(map(plain, classes))}"
 
 
 def outcomes_text(positive: str | None, favourable: str | None, origin: str) -> str:
@@ -276,7 +286,8 @@ def score_lines(report: Report, config: AuditConfig, width: int = WIDTH) -> Iter
     yield f"fairaudit {report.tool.version} · {plain(data.name)} {rows}"
     label = data.label
     outcomes = outcomes_text(label.positive, label.favourable, label.favourable_origin)
-    yield f"  label   {plain(label.column)}   ({outcomes})"
+    classes = classes_text([of.name for of in label.classes])
+    yield f"  label   {plain(label.column)}   ({classes}; {outcomes})"
     models = ", ".join(f"{plain(arm.key)} {arm.seeds_planned}" for arm in report.arms)
     yield f"  models  {models}; nothing is trained, and no privacy is stated"
     yield from to_lines(document(report), width)
@@ -297,7 +308,9 @@ def inspection_lines(facts: Inspection) -> Iterator[str]:
     yield from _columns(facts)
     if facts.label is not None:
         outcomes = outcomes_text(facts.positive, facts.favourable, facts.favourable_origin)
-        yield f"label    {plain(facts.label)}   ({facts.label_origin or 'given'}; {outcomes})"
+        origin = facts.label_origin or "given"
+        classes = f"{classes_text(list(facts.would_run.classes))}; " if facts.would_run else ""
+        yield f"label    {plain(facts.label)}   ({origin}; {classes}{outcomes})"
     if facts.label is None or not facts.groupings:
         names = ", ".join(map(plain, facts.few_valued[:20]))
         yield f"2 to 20 values: {names or 'no column'}"

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fairaudit.config.declared import DeclaredColumn
 from fairaudit.data.column import Column
+from fairaudit.data.naming import listed, near_equal
 
 UInt8 = NDArray[np.uint8]
 Shape = tuple[int, int, int]  # height, width, channels
@@ -84,6 +85,21 @@ class Notice:
     message: str
     fix: str = ""
     level: str = "warning"
+
+
+def near_equal_notices(what: str, names: Sequence[str]) -> Iterator[Notice]:
+    """A warning for each set of names that are spellings of one, as it seems.
+
+    Args:
+        what: They are names of, as "classes of label 'income'".
+        names: As the file has them.
+    """
+    for together in near_equal(names):
+        yield Notice(
+            "near_equal_names",
+            f"{what}: {listed(together)} differ in case, blanks or a final dot alone",
+            "make them one name in the file if they are one",
+        )
 
 
 @dataclass(frozen=True, slots=True)

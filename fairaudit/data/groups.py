@@ -22,7 +22,7 @@ from fairaudit.data.columns import (
     numeric_values,
     sorted_levels,
 )
-from fairaudit.data.dataset import MISSING, Dataset, Grouping, Int64, Notice
+from fairaudit.data.dataset import MISSING, Dataset, Grouping, Int64, Notice, near_equal_notices
 from fairaudit.data.ids import looks_like_id
 from fairaudit.data.infer import LabelColumn
 from fairaudit.data.naming import listed, nearest, quoted, typed
@@ -193,6 +193,7 @@ def _grouping_of_column(
         levels = _binned(name, numeric_values(column), spec)
     grouping = _grouping_of_levels(name, levels)
     grouping = replace(grouping, fitted=spec is not None and spec.startswith("q"))
+    notices += near_equal_notices(f"groups of {quoted(name)}", levels.names)
     if grouping.missing is not None:
         count = int((grouping.groups == grouping.missing).sum())
         message = (

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from fairaudit.config.options import ASSUMED, AuditConfig
 from fairaudit.data.columns import encode_levels, few_valued, kind_of
-from fairaudit.data.dataset import Int64, Notice
+from fairaudit.data.dataset import Int64, Notice, near_equal_notices
 from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.errors import ConfigError, DataError
 
@@ -148,7 +148,7 @@ def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> Lab
         positive = _class_of(config.positive, "--positive", classes, choice)
     elif "positive" in choice.declared:
         positive = _class_of(choice.declared["positive"], "positive", classes, choice)
-    notices = []
+    notices = list(near_equal_notices(f"classes of label {name}", classes))
     if choice.origin == BY_NAME:
         message = f"label {name} is taken by its name"
         notices.append(Notice("label_by_name", message, "confirm it with --label", "notice"))
