@@ -103,6 +103,14 @@ class ArmSteps:
         return np.asarray(of_seeds.mean(0))
 
     @property
+    def term_batches(self) -> float | None:
+        """Batches behind the terms of a checkpoint, in the mean over those that have terms."""
+        counts = np.concatenate(
+            [np.asarray(a[array_name(0, "batches")], np.float64) for a in self.of_seed.values()]
+        )
+        return finite(counts[counts > 0].mean()) if (counts > 0).any() else None
+
+    @property
     def train_rows(self) -> float:
         """Training rows, in the mean over seeds."""
         key = f"train_count.{self.number}"
@@ -294,6 +302,7 @@ def _readings(
         rows=float(steps.rows[-1]),
         train_rows=steps.train_rows,
         batches=BATCHES,
+        term_batches=steps.term_batches,
         seeds=len(steps.seeds),
         groups=tuple(groups),
     )

@@ -27,6 +27,7 @@ from fairaudit.privacy.streams import numpy_stream
 ROWS_AT_ONCE = 4096  # in one forward pass
 SMALL = 2**17  # parameters times records of a block, below which calls are what takes time
 ROUNDING = 1e-6  # of a factor
+ROW_NUMBERS = 2**22  # of all rows of weights together
 CLIPPED = 1.0 - 1e-4  # a smaller factor is a clip: by more than the guard on norms
 # Where a rule's bound on norms is looked for, and by how many norms at a time.
 LEAST_BOUND, MOST_BOUND, GRID = 1e-9, 1e9, 512
@@ -51,19 +52,9 @@ def refuse_too_many(count: int, parameters: int) -> None:
         )
 
 
-def at_most(steps: Sequence[int], parameters: int) -> tuple[int, ...]:
-    """As many of the steps as memory keeps parameters of, spread from the first to the last.
-
-    Args:
-        steps: Wished for, ascending.
-        parameters: Numbers kept at each, over all replicates; 4 bytes each.
-    """
-    room = MOST_BYTES // (4 * parameters)
-    if len(steps) <= room:
-        return tuple(steps)
-    if room < 2:
-        return tuple(steps[:room])
-    return tuple(steps[round(i * (len(steps) - 1) / (room - 1))] for i in range(room))
+def kept_at_once(parameters: int) -> int:
+    """How many checkpoints memory holds, of so many numbers each, over all replicates."""
+    return MOST_BYTES // (4 * parameters)
 
 
 class Sums(NamedTuple):
@@ -109,14 +100,18 @@ class BlockSums(NamedTuple):
         counts: Records, [J].
         squares: Of squared norms of the plain gradients, [R, J].
         norms: Of the norms that the rule meets, [R, J].
+        ratios: Of these norms to the bound of the record's group, [R, J].
         clipped: Records that the rule scales down, [R, J].
+        processed: Sum of the processed gradients over all blocks, [R, P]; 0 where not asked for.
     """
 
     gradients: Tensor
     counts: Tensor
     squares: Tensor
     norms: Tensor
+    ratios: Tensor
     clipped: Tensor
+    processed: Tensor
 
 
 class StepReader:
@@ -136,7 +131,9 @@ class StepReader:
         self.rule: ClippingRule[Any] = method.rule(task)
         # Whether training held the rule's factors to the sensitivity that it claims.
         self.is_limited = claims_sensitivity(method.release(task))
-        self.most_rows = 10  # rows of weights that one call of sums may ask for
+        # Rows of weights that one call of sums may ask for: fewer of a large model, for each is a
+        # vector of its size.
+        self.most_rows = max(4, min(16, ROW_NUMBERS // self.network.theta.numel()))
         self.tape = method.tape(self.objective)(self.network, self.most_rows, task.budget)
 
     def sums(self, records: Tensor, weights: Sequence[Tensor]) -> Sums:
@@ -154,40 +151,57 @@ class StepReader:
             self._plain(batch)
         return Sums(self._weighted(rows), processed, scale, unclipped)
 
-    def blocks(self, blocks: Sequence[Tensor]) -> BlockSums:
+    def blocks(
+        self, blocks: Sequence[Tensor], bounds: Tensor, *, processed: bool = False
+    ) -> BlockSums:
         """Sums over each of some blocks of records: of their plain gradients, norms and clips.
 
         Args:
             blocks: J of them, each its records' numbers in the training pool; one may be empty.
+            bounds: The rule's bound for each of the pool's groups, [R, K].
+            processed: Whether processed gradients are summed, too.
         """
         counts = torch.tensor([len(records) for records in blocks])
+        squares, norms, ratios, clipped = torch.zeros(
+            4, self.task.repeats, len(blocks), dtype=torch.float64
+        )
         found = BlockSums(
             torch.zeros(self.task.repeats, len(blocks), self.network.n_parameters).double(),
             counts.double(),
-            *torch.zeros(3, self.task.repeats, len(blocks), dtype=torch.float64),
+            squares,
+            norms,
+            ratios,
+            clipped,
+            torch.zeros_like(self.network.theta).double(),
         )
         # The blocks of a small model together, each as a row of weights, for calls are what takes
         # time; those of a large one apart, for each row of weights is a pass over all records.
-        is_small = self.network.n_parameters * int(counts.sum()) < SMALL * len(blocks)
+        is_small = self.is_small(int(counts.sum()) // len(blocks))
         places = torch.repeat_interleave(torch.arange(len(blocks)), counts)
         pieces = [(torch.cat(list(blocks)), places)] if is_small else []
         if not is_small:
             pieces = [(one, places[places == j]) for j, one in enumerate(blocks)]
         for records, of_records in pieces:
             for rows in torch.split(torch.arange(len(records)), ROWS_AT_ONCE):
-                self._add(found, records[rows], of_records[rows])
+                self._add(found, records[rows], of_records[rows], bounds, processed=processed)
         return found
 
-    def _add(self, found: BlockSums, records: Tensor, places: Tensor) -> None:
+    def _add(
+        self, found: BlockSums, records: Tensor, places: Tensor, bounds: Tensor, *, processed: bool
+    ) -> None:
         """Add some records to the sums of their blocks.
 
         Args:
             found: The sums.
             records: Numbers of the records, [B].
             places: Of each the block, ascending, [B].
+            bounds: The rule's bound for each of the pool's groups, [R, K].
+            processed: Whether processed gradients are summed, too.
         """
         batch = self._gather(records)
         norms, scale, unclipped = self._scaled(batch)
+        if processed:
+            found.processed.add_(self._weighted([scale])[0])
         plain = norms
         if not isinstance(self.objective, Erm):
             plain = self._plain(batch)
@@ -199,9 +213,14 @@ class StepReader:
         for sums, values in (
             (found.squares, plain.double().square()),
             (found.norms, norms.double()),
+            (found.ratios, norms.double() / bounds.gather(1, self._lead(batch.group))),
             (found.clipped, is_clipped.double()),
         ):
             sums.index_add_(1, places, values)
+
+    def is_small(self, records: int) -> bool:
+        """Whether calls take more time than the numbers of so many records' gradients."""
+        return self.network.n_parameters * records < SMALL
 
     def bounds(self) -> Tensor:
         """The longest gradient of each group that the rule does not clip, [R, K] float64.

@@ -12,7 +12,8 @@ E ||g_a||^2 is tr S_a / n_a, S_a the covariance of the group's gradients. Cosine
     cos(g_a, v) = <g_a, v> / (||v|| sqrt(||g_a||^2 - tr S_a / n_a)),
     tr S_a / n_a = (mean ||g_i||^2 - ||g_a||^2) / (n_a - 1),
 
-and undefined where that chance makes up more than half of ||g_a||^2.
+and undefined where that chance makes up more than half of ||g_a||^2. Beside them stand the terms
+of the step's cost (``step_terms``).
 
 Every reading is also taken with one of ten blocks of the group's rows left out at a time, from
 which its uncertainty over people follows (the jackknife). Blocks are the same at all checkpoints,
@@ -27,6 +28,7 @@ parameters, J of blocks + 1: the first place is of all rows, place j + 1 of all 
 Source: Esipova et al. 2023, Prop. 3; docs/methods.md 8.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -36,7 +38,19 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairaudit.diagnostics.checkpoints import StepReader, poisson_batch, stratified
+from fairaudit.diagnostics.amount import Amount
+from fairaudit.diagnostics.checkpoints import StepReader, stratified
+from fairaudit.diagnostics.step_batches import StepBatches, drawn
+from fairaudit.diagnostics.step_terms import (
+    TERMS,
+    BlockMeans,
+    CurvatureReader,
+    StepScale,
+    Turns,
+    batches_needed,
+    left_out,
+)
+from fairaudit.engine.release import Release
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.gradient import GradientMethod
 from fairaudit.privacy.streams import numpy_stream
@@ -44,13 +58,12 @@ from fairaudit.results.steps import BATCHES, BLOCKS, TURNED, array_name
 
 Int64 = NDArray[np.int64]
 
-MOST_ROWS = 8192  # read at a checkpoint for one grouping, stratified by its groups
 LEAST_ROWS = 20  # of a group: fewer have no angle
 # Of ||g_a||^2 at most this share may be chance; the corrected length is nowhere below the rest of
 # LEAST_LEFT with a block left out.
 MOST_CHANCE, LEAST_LEFT = 0.5, 0.1
-MOST_BYTES = 2**30  # of a group's sums of gradients, which are held at once
-# The readings, in the report's names.
+MOST_BYTES = 2**31  # of groups' mean gradients, which are held at once
+# The readings beside the terms, in the report's names.
 READINGS = (
     "misalignment",
     "cosine_before",
@@ -108,7 +121,7 @@ def blocks_of(groups: Int64, number: int) -> Int64:
 
 
 def read(
-    method: Method, task: Task, trained: TrainedReplicates, cuts: Sequence[Cut]
+    method: Method, task: Task, trained: TrainedReplicates, cuts: Sequence[Cut], amount: Amount
 ) -> dict[str, Tensor]:
     """Every reading of every checkpoint, by grouping.
 
@@ -116,66 +129,63 @@ def read(
         method, task: The method, and the training that it made.
         trained: Its result, which holds the checkpoints.
         cuts: The groupings of the training rows.
+        amount: How much is read.
 
     Returns:
-        The arrays of ``results/steps.py`` but the steps: each of ``READINGS`` and ``TURNED``, NaN
-        where undefined, and the rows. Empty where no step was kept, or none is clipped.
+        The arrays of ``results/steps.py`` but the steps: each of ``READINGS``, ``TURNED`` and
+        ``TERMS``, NaN where undefined, and what they rest on. Empty where no step was kept, or none
+        is clipped, or the model is too large to hold its groups' gradients.
     """
-    if not isinstance(method, GradientMethod) or not trained.checkpoints:
+    if not isinstance(method, GradientMethod) or not trained.checkpoints or not cuts:
         return {}
     if bool(torch.isinf(trained.checkpoints[0].sensitivity).all()):
         return {}
-    readers = [CutReader(cut, task.seed) for cut in cuts]
+    size = 8 * trained.parameters.numel() * (BLOCKS + 1)
+    if size * max(cut.n_groups + 1 for cut in cuts) > MOST_BYTES:
+        return {}
+    has_terms = isinstance(method.release(task), Release)
+    readers = [CutReader(cut, task, amount, len(cuts)) for cut in cuts]
     found: dict[str, list[Tensor]] = {}
+    counts = []
     with torch.no_grad():
         for checkpoint in trained.checkpoints:
             reader = StepReader(method, task, checkpoint)
-            batches = drawn(reader, "angles", BATCHES)
-            for number, of_cut in enumerate(readers):
-                for name, value in of_cut.at(reader, batches).items():
+            is_wanted = has_terms and checkpoint.step in amount.term_steps
+            pilot = drawn(reader, "angles", BATCHES)
+            of_step = StepOfCuts(reader, pilot)
+            for one in readers:
+                of_step.add(one, has_terms=is_wanted)
+            if is_wanted:
+                of_step.read_terms(amount)
+            counts.append(of_step.batches)
+            for number, series in enumerate(of_step.series):
+                for name, value in series.items():
                     found.setdefault(array_name(number, name), []).append(value)
-    series = {name: torch.stack(values) for name, values in found.items()}
-    for number, of_cut in enumerate(readers):
-        series[array_name(number, "rows")] = of_cut.rows
-    return series
+    arrays = {name: torch.stack(values) for name, values in found.items()}
+    for number, one in enumerate(readers):
+        arrays[array_name(number, "rows")] = one.rows
+    arrays[array_name(0, "batches")] = torch.tensor(counts)
+    return arrays
 
 
-class StepBatches(NamedTuple):
-    """M Poisson batches of one step: sums over the batch divided by qN, float64.
-
-    Args:
-        plain: g_B, [R, M, P].
-        clipped: gbar_B, likewise.
-    """
-
-    plain: Tensor
-    clipped: Tensor
-
-    @property
-    def lengths(self) -> tuple[Tensor, Tensor]:
-        """||g_B|| and ||gbar_B||, [R, M] each."""
-        return torch.linalg.vector_norm(self.plain, dim=-1), torch.linalg.vector_norm(
-            self.clipped, dim=-1
-        )
-
-
-def drawn(reader: StepReader, label: str, count: int) -> StepBatches:
-    """Poisson batches of a step, the same records for every replicate and every arm of a seed.
+class GroupMean(NamedTuple):
+    """A group's mean gradient at a step, or that of all records.
 
     Args:
-        reader: Reads gradients at the step.
-        label: Of the random stream that they are drawn from.
-        count: M.
+        gradient: g_a, [R, J, P].
+        chance: tr S_a / n_a, what chance adds to its square, [R, J].
+        rows: How many are behind it.
     """
-    task = reader.task
-    stream = numpy_stream(task.seed, "probe", label, reader.checkpoint.step)
-    sums = []
-    for _ in range(count):
-        records = poisson_batch(stream, task.pool.n_records, 1.0 / task.steps_per_epoch)
-        both = reader.sums(records, [torch.ones(len(records))])
-        sums.append(torch.stack([both.plain[0], both.processed[0]]).double())
-    plain, clipped = torch.stack(sums, 2) * (task.steps_per_epoch / task.n_public)
-    return StepBatches(plain, clipped)
+
+    gradient: Tensor
+    chance: Tensor
+    rows: float
+
+    def of(self, vectors: Tensor) -> Tensor:
+        """Products with some vectors [R, V, P], [R, J, V]; NaN of too few rows."""
+        if self.rows < LEAST_ROWS:
+            return self.chance.new_full((*self.chance.shape, vectors.shape[1]), math.nan)
+        return torch.einsum("rjp,rvp->rjv", self.gradient, vectors)
 
 
 class CutReader:
@@ -183,94 +193,183 @@ class CutReader:
 
     Args:
         cut: The grouping.
-        seed: The audit seed, of the sample where there are more than ``MOST_ROWS`` rows.
+        task: The training.
+        amount: How much is read, for all groupings together.
+        cuts: How many groupings there are.
     """
 
-    def __init__(self, cut: Cut, seed: int) -> None:
-        self.cut = cut
+    def __init__(self, cut: Cut, task: Task, amount: Amount, cuts: int) -> None:
+        self.cut, self.task = cut, task
         sizes = torch.bincount(cut.groups, minlength=cut.n_groups).double()
         self.shares = sizes / sizes.sum()  # of each group's mean in the mean over all rows
-        chosen = stratified(cut.groups, cut.n_groups, MOST_ROWS, seed)
-        self.cells: list[list[Tensor]] = []  # numbers of the rows of each group and block
-        for k in range(cut.n_groups):
-            members = chosen[cut.groups[chosen] == k]
-            blocks = cut.blocks[members]
-            self.cells.append([members[blocks == j] for j in range(BLOCKS)])
+        self.cells = self._cells(amount.rows // cuts)  # numbers of the rows of group and block
+        self.curved = self._cells(amount.curved // cuts)
         read = torch.tensor([float(sum(map(len, of_group))) for of_group in self.cells])
         self.rows = torch.cat([read, read.sum().unsqueeze(0)]).double()
 
-    def at(self, reader: StepReader, batches: StepBatches) -> dict[str, Tensor]:
-        """The readings of one step, [R, K + 1, J] float64 each, by name.
+    def _cells(self, rows: int) -> list[list[Tensor]]:
+        """A stratified sample of so many rows: numbers of those of each group and block."""
+        cut = self.cut
+        chosen = stratified(cut.groups, cut.n_groups, rows, self.task.seed)
+        cells = []
+        for k in range(cut.n_groups):
+            members = chosen[cut.groups[chosen] == k]
+            blocks = cut.blocks[members]
+            cells.append([members[blocks == j] for j in range(BLOCKS)])
+        return cells
+
+    def together(self, of_groups: Sequence[Tensor]) -> Tensor:
+        """A mean over records of every group [R, ...] each, and over all records: [R, K + 1, ...].
+
+        A group without rows does not count in the last.
+        """
+        whole = sum(
+            share * value
+            for share, value, rows in zip(self.shares, of_groups, self.rows, strict=False)
+            if rows
+        )
+        assert isinstance(whole, Tensor)  # there are records
+        return torch.stack([*of_groups, whole], 1)
+
+
+class StepOfCuts:
+    """The readings of one step by all groupings.
+
+    Args:
+        reader: Reads gradients at the step.
+        pilot: A few Poisson batches of it, behind the angles.
+
+    Attributes:
+        series: Of each grouping the readings by name, [R, K + 1, J] float64.
+        batches: Poisson batches behind the terms; 0 without terms.
+    """
+
+    def __init__(self, reader: StepReader, pilot: StepBatches) -> None:
+        self.reader, self.pilot = reader, pilot
+        self.scale = StepScale.of(reader)
+        self.bounds = reader.bounds()
+        self.series: list[dict[str, Tensor]] = []
+        self.batches = 0
+        self._terms: list[CutTerms] = []
+
+    def add(self, of_cut: CutReader, *, has_terms: bool) -> None:
+        """Read the angles of a grouping, and keep what its terms need.
 
         Args:
-            reader: Reads gradients at the step.
-            batches: Poisson batches of it.
+            of_cut: The grouping.
+            has_terms: Whether terms are to be read.
         """
-        bounds = reader.bounds()
-        turning = turning_of(batches)
-        # Products are wanted with these alone, so that a group's sums need not be kept.
-        vectors = torch.cat([batches.plain, batches.clipped, turning.unsqueeze(1)], 1)
-        whole: Tensor | None = None  # the mean over all rows, [R, J, P]
-        chance_of_whole = torch.zeros(())
-        parts: dict[str, list[Tensor]] = {name: [] for name in (*READINGS, TURNED)}
-        for k, cells in enumerate(self.cells):
-            found = reader.blocks(cells)
+        means, beside, processed = [], [], []
+        for k, cells in enumerate(of_cut.cells):
+            found = self.reader.blocks(cells, self.bounds, processed=has_terms)
             mean = left_out(found.gradients, found.counts)
             squares = left_out(found.squares, found.counts)
             chance = chance_in_square(mean, squares, found.counts)
-            for name, value in turned_by(mean, chance, batches, vectors, self.rows[k]).items():
-                parts[name].append(value)
-            norms = left_out(found.norms, found.counts)
-            parts["gradient_norm"].append(norms)
-            parts["norm_to_bound"].append(norms / bounds[:, k].unsqueeze(-1))
-            parts["clipped_share"].append(left_out(found.clipped, found.counts))
-            if self.rows[k]:
-                share = self.shares[k]
-                whole = share * mean if whole is None else whole.add_(mean, alpha=float(share))
-                chance_of_whole = chance_of_whole + share**2 * chance
-        assert whole is not None  # there are records
-        eta = reader.checkpoint.learning_rate
-        turned = turned_by(whole, chance_of_whole, batches, vectors, self.rows[-1])
-        for name, value in turned.items():
-            parts[name].append(value)
-        present = self.rows[:-1] > 0
-        for name in ("gradient_norm", "norm_to_bound", "clipped_share"):
-            of_groups = torch.stack(parts[name], 1)[:, present]
-            weights = self.shares[present].view(1, -1, 1)
-            parts[name].append((of_groups * weights).sum(1))
-        series = {name: torch.stack(values, 1) for name, values in parts.items()}
-        series[TURNED] *= eta
-        return series
+            means.append(GroupMean(mean, chance, float(of_cut.rows[k])))
+            of_rows = torch.stack([found.norms, found.ratios, found.clipped], -1)
+            beside.append(left_out(of_rows, found.counts))
+            processed.append(found.processed / max(1.0, means[-1].rows))
+        shares = of_cut.shares
+        chances = [share * one.chance for share, one in zip(shares, means, strict=True)]
+        whole = GroupMean(
+            of_cut.together([one.gradient for one in means])[:, -1],
+            of_cut.together(chances)[:, -1],
+            float(of_cut.rows[-1]),
+        )
+        means.append(whole)
+        angles = [turned_by(one, self.pilot) for one in means]
+        series = {name: torch.stack([one[name] for one in angles], 1) for name in angles[0]}
+        norms, ratios, clipped = of_cut.together(beside).unbind(-1)
+        series |= {"gradient_norm": norms, "norm_to_bound": ratios, "clipped_share": clipped}
+        turns = Turns.of(self.pilot, self.scale.unclipped)
+        series[TURNED] = self._first(means, turns.direction)
+        series |= {name: torch.full_like(norms, math.nan) for name in TERMS}
+        series |= {f"{name}_se": torch.full_like(norms[..., 0], math.nan) for name in TERMS}
+        self.series.append(series)
+        if has_terms:
+            # Of all records E g_B and E gbar_B over batches.
+            per_record = self.reader.task.pool.n_records / self.reader.task.n_public
+            clipped_whole = of_cut.together(processed)[:, -1]
+            known = whole.gradient[:, 0] * per_record, clipped_whole * per_record
+            self._terms.append(CutTerms(of_cut, means, known, series))
+
+    def read_terms(self, amount: Amount) -> None:
+        """Read the terms of all groupings, over batches that are drawn for them.
+
+        Args:
+            amount: How many batches at most.
+        """
+        reader, scale, pilot = self.reader, self.scale, self.pilot.kept()
+        eta, step = scale.learning_rate, reader.checkpoint.step
+        if not pilot.plain.shape[1]:
+            return
+        # The pilot's value: one taken from the very batches would bias their expectations.
+        typical = pilot.shrinkage.mean(1)
+        curvatures = [CurvatureReader(reader, one.reader.curved) for one in self._terms]
+        half = (eta * scale.noise).square().view(-1, 1, 1) / 2
+        needed = 1
+        for of_cut, curvature in zip(self._terms, curvatures, strict=True):
+            traces = curvature.traces(step)
+            noise = half * of_cut.reader.together([one.left_out for one in traces])
+            of_cut.series["step_noise"] = noise
+            of_cut.series["step_noise_se"] = half[..., 0] * of_cut.error(traces)
+            turns = Turns.of(pilot, scale.unclipped, typical=typical, known=of_cut.known)
+            first = [self._first(of_cut.means, one) for one in (turns.direction, turns.magnitude)]
+            spread = eta * torch.stack([one.of(turns.spread)[:, 0] for one in of_cut.means], 1)
+            parts = torch.stack(first)[..., 0], noise[..., 0]
+            size = reader.network.n_parameters
+            needed = max(needed, batches_needed(spread, *parts, size, amount.batches))
+        batches = drawn(reader, "batches", needed)
+        self.batches = needed
+        usable = batches.kept()
+        if not usable.plain.shape[1]:
+            return
+        for of_cut, curvature in zip(self._terms, curvatures, strict=True):
+            known = of_cut.known if batches.all_kept else None
+            turns = Turns.of(usable, scale.unclipped, typical=typical, known=known)
+            spread = torch.stack([one.of(turns.spread)[:, 0] for one in of_cut.means], 1)
+            drawn_error = eta * spread.std(-1) / math.sqrt(max(1, spread.shape[-1]))
+            series = of_cut.series
+            series[TURNED] = self._first(of_cut.means, turns.direction)
+            for name, turned, forms in zip(
+                ("direction", "magnitude"),
+                (turns.direction, turns.magnitude),
+                curvature.forms(usable, scale.unclipped),
+                strict=True,
+            ):
+                second = of_cut.reader.together([one.left_out for one in forms])
+                series[name] = self._first(of_cut.means, turned) - eta**2 / 2 * second
+                of_slices = eta**2 / 2 * of_cut.error(forms)
+                series[f"{name}_se"] = torch.hypot(drawn_error, of_slices)
+
+    def _first(self, means: Sequence[GroupMean], vector: Tensor) -> Tensor:
+        """eta <g_a, v> of every group and of all records, [R, K + 1, J]; v [R, P]."""
+        products = [one.of(vector.unsqueeze(1))[..., 0] for one in means]
+        return self.scale.learning_rate * torch.stack(products, 1)
 
 
-def turning_of(batches: StepBatches) -> Tensor:
-    """w = E (rho g_B - gbar_B), the mean over batches, [R, P].
-
-    What clipping takes from the step by its direction alone, to first order: rho is ||gbar_B|| /
-    ||g_B||, 1 where either vanishes.
-    """
-    before, after = batches.lengths
-    rho = torch.where((before > 0) & (after > 0), after / before, 1.0).unsqueeze(-1)
-    return (rho * batches.plain - batches.clipped).mean(1)
-
-
-def left_out(sums: Tensor, counts: Tensor) -> Tensor:
-    """Means over all rows and over all but those of each block, from sums over blocks.
+class CutTerms(NamedTuple):
+    """What the terms of one grouping are made of.
 
     Args:
-        sums: [R, BLOCKS, ...].
-        counts: Rows of each block, [BLOCKS]. A block that holds all rows cannot be left out.
-
-    Returns:
-        [R, J, ...] float64; NaN where there are no rows.
+        reader: The grouping.
+        means: Mean gradients of its groups and, last, of all records.
+        known: E g_B and E gbar_B over batches, [R, P] each.
+        series: Where the terms go.
     """
-    total = sums.sum(1, keepdim=True)
-    rest = counts.sum() - counts
-    beside = (1, -1, *[1] * (sums.dim() - 2))
-    without = torch.where(
-        (rest > 0).view(beside), (total - sums) / rest.view(beside), total / counts.sum()
-    )
-    return torch.cat([total / counts.sum(), without], 1)
+
+    reader: "CutReader"
+    means: list[GroupMean]
+    known: tuple[Tensor, Tensor]
+    series: dict[str, Tensor]
+
+    def error(self, blocks: Sequence[BlockMeans]) -> Tensor:
+        """The standard error of a mean over rows of every group and of all, [R, K + 1]."""
+        errors = [one.error for one in blocks]
+        squares = zip(self.reader.shares, errors, self.reader.rows, strict=False)
+        whole = sum((share * error).square() for share, error, rows in squares if rows)
+        assert isinstance(whole, Tensor)  # there are records
+        return torch.stack([*errors, whole.sqrt()], 1)
 
 
 def chance_in_square(mean: Tensor, squares: Tensor, counts: Tensor) -> Tensor:
@@ -285,41 +384,29 @@ def chance_in_square(mean: Tensor, squares: Tensor, counts: Tensor) -> Tensor:
     return (squares - mean.square().sum(-1)) / (rows - 1).clamp(min=1)
 
 
-def turned_by(
-    mean: Tensor, chance: Tensor, batches: StepBatches, vectors: Tensor, rows: Tensor
-) -> dict[str, Tensor]:
-    """Cosines and angles of one group's gradient with the batches', and what turning takes of it.
+def turned_by(mean: GroupMean, batches: StepBatches) -> dict[str, Tensor]:
+    """Cosines and angles of one group's gradient with those of M batches.
 
     Args:
-        mean: g_a, [R, J, P].
-        chance: What chance adds to its square, [R, J].
-        batches: M batches of the step.
-        vectors: g_B of all batches, gbar_B of all, and w, [R, 2 M + 1, P].
-        rows: How many are behind g_a.
+        mean: g_a.
+        batches: Of the step.
 
     Returns:
-        ``misalignment`` in degrees, the two cosines, and <g_a, w>, [R, J] each; NaN where chance is
-        more than half of the square, or there are fewer than ``LEAST_ROWS`` rows.
+        ``misalignment`` in degrees and the two cosines, [R, J] each; NaN where chance is more than
+        half of the square, or there are fewer than ``LEAST_ROWS`` rows.
     """
-    products = torch.einsum("rjp,rvp->rjv", mean, vectors)
-    count = batches.plain.shape[1]
-    square = mean.square().sum(-1)
+    square, chance = mean.gradient.square().sum(-1), mean.chance
     length = torch.maximum(square - chance, LEAST_LEFT * square).sqrt().unsqueeze(-1)
-    before, after = batches.lengths
     cosines = []
-    for of_batches, lengths in (
-        (products[..., :count], before),
-        (products[..., count : 2 * count], after),
-    ):
-        cosines.append((of_batches / (length * lengths.unsqueeze(1))).clamp(-1.0, 1.0))
-    # A batch whose gradient vanishes, before or after clipping, has no direction.
-    angles = [cosine.arccos().rad2deg() for cosine in cosines]
-    undefined = (chance[:, :1] > MOST_CHANCE * square[:, :1]) | (rows < LEAST_ROWS)
+    for vectors, lengths in zip(batches, batches.lengths, strict=True):
+        # A batch whose gradient vanishes, before or after clipping, has no direction.
+        cosine = mean.of(vectors) / (length * lengths.unsqueeze(1))
+        cosines.append(cosine.clamp(-1.0, 1.0))
+    before, after = (cosine.arccos().rad2deg() for cosine in cosines)
+    undefined = chance[:, :1] > MOST_CHANCE * square[:, :1]
     values = {
-        "misalignment": (angles[1] - angles[0]).nanmean(-1),
+        "misalignment": (after - before).nanmean(-1),
         "cosine_before": cosines[0].nanmean(-1),
         "cosine_after": cosines[1].nanmean(-1),
     }
-    found = {name: value.where(~undefined, torch.nan) for name, value in values.items()}
-    found[TURNED] = products[..., -1].where(rows >= LEAST_ROWS, torch.nan)
-    return found
+    return {name: value.where(~undefined, math.nan) for name, value in values.items()}

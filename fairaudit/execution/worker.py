@@ -17,7 +17,7 @@ from fairaudit.config.model_names import LINEAR, is_factory
 from fairaudit.data.public import Inputs
 from fairaudit.data.spool import Shared
 from fairaudit.diagnostics import causes, misalignment
-from fairaudit.diagnostics.checkpoints import at_most, refuse_too_many
+from fairaudit.diagnostics.checkpoints import kept_at_once, refuse_too_many
 from fairaudit.diagnostics.observers import EpochCurves
 from fairaudit.engine.devices import find_device
 from fairaudit.engine.observe import Observer
@@ -124,7 +124,9 @@ def _train_and_read(
     why: dict[str, Tensor] = {}
     turned: dict[str, Tensor] = {}
     if trained.checkpoints:
-        turned = misalignment.read(method, task, trained, _cuts(prepared))
+        turned = misalignment.read(
+            method, task, trained, _cuts(prepared), plan.amount_read(len(trained.checkpoints))
+        )
     if plan.config.diagnostics == "full":
         why = causes.read(method, task, trained)
     arrays = outcome(task, trained, prepared)
@@ -235,8 +237,8 @@ def task_of(plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResul
     if config.diagnostics == "full":
         checkpoints = schedule.kept(config.diagnostics_every)
         refuse_too_many(len(checkpoints), parameters)
-    elif config.diagnostics == "basic" and arm.reference is not None and arm.search is None:
-        checkpoints = at_most(schedule.kept(None), parameters)
+    elif arm.reference is not None and arm.search is None:
+        checkpoints = plan.amount_read(kept_at_once(parameters)).steps
     return Task(
         arm=arm.key,
         seed=job.seed,

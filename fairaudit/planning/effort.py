@@ -11,15 +11,40 @@ from itertools import pairwise
 
 from fairaudit.config.model_names import BY_TABLE, BY_VMAP, LINEAR, ModelFacts
 from fairaudit.config.options import AuditConfig
+from fairaudit.diagnostics.amount import NOTHING, Amount, spread
 from fairaudit.methods.catalog import find
 from fairaudit.planning.arms import Arm
 from fairaudit.report.facts import Schedule
+from fairaudit.results.steps import BATCHES as BATCHES_OF_ANGLES
 
 STEP = 1.2e6  # of a step, whatever its size: calls, noise, the update
 RECORD = 2_500.0  # of a record in a step, weights aside
 # Of a weight, where the layer table lacks the model and torch.func.vmap gives its gradients.
 VMAP_FACTOR = 30.0
 INPUTS = 100  # a table's usual width once encoded; the plan does not encode
+# Of the training of an arm, what its angles and its terms may take: a tenth and a twentieth of an
+# audit, which trains a reference, too, and mostly twins.
+ANGLES_SHARE, TERMS_SHARE = 0.2, 0.12
+ANGLES = 2.5e7  # of the angles of a checkpoint, whatever the model
+TERMS = 2e7  # of its terms
+BATCH = 5e5  # of a batch that is drawn for them
+FORMS = 20.0  # gradients of a record that the forms and traces on its slice amount to
+# How many checkpoints, rows, batches, rows of second orders are read: the first that is in the
+# share. First the sample shrinks, then the checkpoints, never to none.
+ANGLE_AMOUNTS = (
+    *((8, rows) for rows in (8192, 4096, 2048, 1024)),
+    *((count, 1024) for count in (6, 4, 3, 2)),
+)
+TERM_AMOUNTS = (
+    (8, 64, 512),
+    (4, 64, 512),
+    (4, 32, 512),
+    (4, 16, 256),
+    (4, 8, 256),
+    (3, 8, 256),
+    (2, 8, 256),
+    (1, 8, 160),
+)
 CHECKPOINT = 2e8  # of a checkpoint, whatever the model and the batch
 PASSES = 1.4  # passes over all training records that their gradients at a checkpoint amount to
 CURVATURE_RECORDS = 20_000.0  # gradients of a record that a checkpoint's curvature amounts to
@@ -52,6 +77,61 @@ class Effort:
         return self.training + self.twins / 2
 
 
+def record_work(config: AuditConfig, facts: ModelFacts, model: str) -> float:
+    """The work of one record in a training step; arguments as of :func:`effort`."""
+    # Multiplications in a record's forward pass. A linear model on a table stays at 0: RECORD
+    # holds its few.
+    products = 0.0
+    if facts.gradients == BY_VMAP:
+        products = VMAP_FACTOR * (facts.parameters or 0)
+    elif facts.products is not None:
+        products = facts.products
+    elif model == "mlp":
+        products = sum(a * b for a, b in pairwise((INPUTS, *config.hidden)))
+    return RECORD + products
+
+
+def amount_read(
+    config: AuditConfig, schedule: Schedule, facts: ModelFacts, model: str, *, kept: int
+) -> Amount:
+    """How much is read of the steps of a private training by ``--diagnostics``.
+
+    Args:
+        config, facts, model: As of :func:`effort`.
+        schedule: Of the training.
+        kept: How many checkpoints memory holds.
+    """
+    if config.diagnostics == "off":
+        return NOTHING
+    if config.diagnostics == "full":
+        every = schedule.kept(config.diagnostics_every)
+        return Amount(every, every)
+    record = record_work(config, facts, model)
+    batch = schedule.expected_batch_size * record
+    training = schedule.steps * (STEP + batch)
+    steps = schedule.kept(None)
+
+    def angles(count: int, rows: int) -> float:
+        read = min(rows, schedule.n_public) * record + BATCHES_OF_ANGLES * (batch + BATCH)
+        return min(count, len(steps)) * (ANGLES + read)
+
+    def terms(count: int, batches: int, curved: int) -> float:
+        forms = 0.0 if is_closed(facts, model) else FORMS * curved * record
+        return min(count, len(steps)) * (TERMS + batches * (batch + BATCH) + forms)
+
+    fitting = [one for one in ANGLE_AMOUNTS if angles(*one) <= ANGLES_SHARE * training]
+    count, rows = (*fitting, ANGLE_AMOUNTS[-1])[0]
+    inside = [one for one in TERM_AMOUNTS if terms(*one) <= TERMS_SHARE * training]
+    term_count, batches, curved = (*inside, TERM_AMOUNTS[-1])[0]
+    steps = spread(steps, min(count, kept))
+    return Amount(steps, spread(steps, term_count), rows, curved, batches)
+
+
+def is_closed(facts: ModelFacts, model: str) -> bool:
+    """Whether the curvature of the model is known in closed form, as of a linear one."""
+    return model in LINEAR and facts.gradients == BY_TABLE
+
+
 def effort(
     config: AuditConfig, arms: tuple[Arm, ...], schedule: Schedule, facts: ModelFacts, model: str
 ) -> Effort:
@@ -63,24 +143,10 @@ def effort(
         facts: What is known of the model's size and of how its gradients are computed.
         model: Its resolved name.
     """
-    # Multiplications in a record's forward pass. A linear model on a table stays at 0: RECORD
-    # holds its few.
-    products = 0.0
-    if facts.gradients == BY_VMAP:
-        products = VMAP_FACTOR * (facts.parameters or 0)
-    elif facts.products is not None:
-        products = facts.products
-    elif model == "mlp":
-        products = sum(a * b for a, b in pairwise((INPUTS, *config.hidden)))
-    record = RECORD + products  # of one record in a step
+    record = record_work(config, facts, model)
     step = STEP + schedule.expected_batch_size * record  # of one step
     passes = PASSES * schedule.n_public * record  # of all records' gradients at a checkpoint
-    # The curvature of a linear model is known in closed form.
-    is_closed = model in LINEAR and facts.gradients == BY_TABLE
-    if is_closed:
-        curvature = 0.0
-    else:
-        curvature = record
+    curvature = 0.0 if is_closed(facts, model) else record
     # Of one checkpoint; a private arm's reading also looks at all gradients and at drawn batches.
     reference_reading = CHECKPOINT + CURVATURE_RECORDS * curvature
     private_reading = reference_reading + passes + BATCHES * (step + BATCH_RECORDS * curvature)

@@ -16,13 +16,14 @@ from fairaudit.config.options import AuditConfig, Effect, marked
 from fairaudit.data.dataset import Dataset, Notice
 from fairaudit.data.public import pool_digest, pool_size
 from fairaudit.data.split import training_size
+from fairaudit.diagnostics.amount import Amount
 from fairaudit.errors import ConfigError, numbered
 from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.methods.defaults import PublicSizes, default_delta, refuse_large_delta
 from fairaudit.methods.spec import Need
 from fairaudit.planning.arms import Arm, make_arms, make_schedule
-from fairaudit.planning.effort import Effort, effort
+from fairaudit.planning.effort import Effort, amount_read, effort
 from fairaudit.planning.settings import Place, SettingsResolver, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
@@ -107,6 +108,15 @@ class Plan:
     def effort(self) -> Effort:
         """The work of one of its seeds; what is trained beside it does not count."""
         return effort(self.config, self.arms, self.training, self.model_facts, self.training.model)
+
+    def amount_read(self, kept: int) -> Amount:
+        """How much is read of the steps of a private training.
+
+        Args:
+            kept: How many checkpoints memory holds.
+        """
+        model = self.training.model
+        return amount_read(self.config, self.training, self.model_facts, model, kept=kept)
 
     @property
     def every_job(self) -> tuple[Job, ...]:

@@ -2,8 +2,11 @@
 
 Arrays of a :class:`JobResult`, C checkpoints, R repeats, K groups of grouping G, J = BLOCKS + 1:
 ``misalignment.steps`` [C] int64, the checkpoints' steps; ``misalignment.G.rows`` [K + 1] float64,
-training rows that were read of each group and of all; ``misalignment.G.NAME`` [C, R, K + 1, J]
-float64, each reading of all these rows and, behind it, of all but those of one block.
+training rows that were read of each group and of all; ``misalignment.0.batches`` [C] int64, Poisson
+batches behind the terms, 0 where they were not read; ``misalignment.G.NAME`` [C, R, K + 1, J]
+float64, each reading of all these rows and, behind it, of all but those of one block. NAME_se
+[C, R, K + 1] is the error of a term at one step, from batches and from the rows of its second
+order.
 """
 
 PREFIX = "misalignment."

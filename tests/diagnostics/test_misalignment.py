@@ -2,21 +2,28 @@
 
 import copy
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from forms import FORM, each, forms, make_pool, make_task
+from oracles import laid_out, model
 from torch import nn
 
-from fairaudit.diagnostics import misalignment
-from fairaudit.diagnostics.misalignment import Cut, blocks_of, read
+from fairaudit.diagnostics import step_terms
+from fairaudit.diagnostics.amount import Amount
+from fairaudit.diagnostics.checkpoints import StepReader, stratified
+from fairaudit.diagnostics.misalignment import Cut, CutReader, blocks_of, read
+from fairaudit.diagnostics.step_batches import drawn
+from fairaudit.diagnostics.step_terms import CurvatureReader
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.privacy.noise import GaussianNoise
 from fairaudit.privacy.streams import numpy_stream
 from fairaudit.results.steps import BATCHES, BLOCKS
 
 N, STEPS_PER_EPOCH, BOUND = 600, 4, 1.5
+ANGLES = Amount((), ())  # without terms
 
 
 def cut_of(pool, groups=None, blocks=None):
@@ -40,6 +47,8 @@ def learnable():
 def trained(key, *, checkpoints=(0, 5, 7), pool=None, repeats=1, **settings):
     form = FORM[key]
     pool = pool or learnable()
+    if key == "global-adapt":
+        settings = {"threshold": 2.0 * BOUND, **settings}
     task = make_task(
         form,
         pool,
@@ -118,7 +127,7 @@ class Alone:
 def test_readings_are_those_of_a_loop_over_single_records(key):
     method, task, made = trained(key)
     cut = cut_of(task.pool)
-    found = read(method, task, made, [cut])
+    found = read(method, task, made, [cut], ANGLES)
     eta = made.checkpoints[0].learning_rate
     groups = cut.groups.numpy()
     defined = 0
@@ -154,17 +163,16 @@ def test_readings_are_those_of_a_loop_over_single_records(key):
     assert defined > 6
 
 
-def test_all_rows_are_the_last_place_also_where_a_sample_is_read(monkeypatch):
+def test_all_rows_are_the_last_place_also_where_a_sample_is_read():
     method, task, made = trained("dpsgd", checkpoints=(0,))
     cut = cut_of(task.pool)
-    whole = read(method, task, made, [cut])
+    whole = read(method, task, made, [cut], ANGLES)
     alone = Alone("dpsgd", task, made.checkpoints[0]).of(np.arange(N))
     for name in ("misalignment", "cosine_before", "gradient_norm"):
         value = float(whole[f"misalignment.0.{name}"][0, 0, -1, 0])
         # The chance in the mean of all rows is summed over groups, each with its own mean.
         assert value == pytest.approx(alone[name], rel=0.05, abs=0.2), name
-    monkeypatch.setattr(misalignment, "MOST_ROWS", 300)
-    sample = read(method, task, made, [cut])
+    sample = read(method, task, made, [cut], replace(ANGLES, rows=300))
     assert sample["misalignment.0.rows"].tolist() == [100.0, 100.0, 100.0, 300.0]
     for name in ("cosine_before", "gradient_norm"):
         value = float(sample[f"misalignment.0.{name}"][0, 0, -1, 0])
@@ -176,10 +184,10 @@ def test_several_groupings_and_repeats_are_read_each_by_itself():
     method, task, made = trained("dpsgd", repeats=2, checkpoints=(0, 7))
     own = cut_of(task.pool)
     other = cut_of(task.pool, groups=torch.arange(N) % 2)
-    found = read(method, task, made, [other, own])
+    found = read(method, task, made, [other, own], ANGLES)
     assert found["misalignment.0.misalignment"].shape == (2, 2, 3, BLOCKS + 1)
     assert found["misalignment.1.misalignment"].shape == (2, 2, 4, BLOCKS + 1)
-    single = read(method, task, made, [own])
+    single = read(method, task, made, [own], ANGLES)
     for name in ("misalignment", "turned"):
         torch.testing.assert_close(
             found[f"misalignment.1.{name}"], single[f"misalignment.0.{name}"], equal_nan=True
@@ -195,10 +203,10 @@ def test_a_large_model_is_read_block_by_block_with_the_same_numbers(monkeypatch)
 
     method, task, made = trained("dpsgd", checkpoints=(5,))
     cut = cut_of(task.pool)
-    together = read(method, task, made, [cut])
+    together = read(method, task, made, [cut], ANGLES)
     monkeypatch.setattr(checkpoints, "SMALL", 0)
     monkeypatch.setattr(checkpoints, "ROWS_AT_ONCE", 7)
-    apart = read(method, task, made, [cut])
+    apart = read(method, task, made, [cut], ANGLES)
     assert together.keys() == apart.keys()
     for name, value in together.items():
         torch.testing.assert_close(value, apart[name], rtol=1e-4, atol=1e-5, equal_nan=True)
@@ -215,7 +223,7 @@ def test_reading_draws_no_noise_and_moves_no_parameter(form, monkeypatch):
         raise AssertionError("noise was drawn")
 
     monkeypatch.setattr(GaussianNoise, "fill", refuse)
-    found = read(method, task, made, [cut_of(task.pool)])
+    found = read(method, task, made, [cut_of(task.pool)], ANGLES)
     assert torch.equal(made.parameters, before)
     clips = form.spec.is_private or form.key in ("clipped", "direction-only", "magnitude-only")
     assert bool(found) == clips
@@ -226,7 +234,7 @@ def test_a_group_of_few_rows_or_of_no_direction_has_no_angle():
     groups[:10], groups[10:60] = 0, 1
     pool = learnable()
     method, task, made = trained("dpsgd", pool=pool, checkpoints=(0,))
-    found = read(method, task, made, [cut_of(pool, groups=groups)])
+    found = read(method, task, made, [cut_of(pool, groups=groups)], ANGLES)
     angles = found["misalignment.0.misalignment"][0, 0, :, 0]
     assert math.isnan(angles[0])  # ten rows
     assert math.isfinite(angles[2])
@@ -241,3 +249,121 @@ def test_blocks_are_equal_in_size_follow_from_the_file_and_differ_between_groupi
         assert sizes.max() - sizes.min() <= 1
     assert (blocks == blocks_of(groups, 0)).all()
     assert (blocks != blocks_of(groups, 1)).any()
+
+
+def drawn_apart(alone, task, step, label, count):
+    """Batches of single records' gradients: g_B and gbar_B, [M, P] each."""
+    stream = numpy_stream(task.seed, "probe", label, step)
+    plain, clipped = [], []
+    for _ in range(count):
+        chosen = np.flatnonzero(stream.random(N) < 1 / STEPS_PER_EPOCH)
+        plain.append(alone.g[chosen].sum(0) * STEPS_PER_EPOCH / N)
+        clipped.append((alone.factors[chosen, None] * alone.g[chosen]).sum(0) * STEPS_PER_EPOCH / N)
+    return np.array(plain), np.array(clipped)
+
+
+def hessian_of(task, theta, rows):
+    """The whole Hessian of the mean cross-entropy of some rows, [P, P] float64."""
+    module = copy.deepcopy(task.model).double()
+    inputs = task.pool.gather(rows, None).inputs.double()
+
+    def loss(flat):
+        logits = torch.func.functional_call(module, laid_out(module, flat), (inputs,))
+        return nn.functional.cross_entropy(logits, task.pool.labels[rows])
+
+    return torch.autograd.functional.hessian(loss, theta.double()).numpy()
+
+
+@pytest.mark.parametrize("kind", ["mlp-tanh", "logistic"])
+@pytest.mark.parametrize("key", ["dpsgd", "global-adapt", "dpsgd-f"])
+def test_terms_are_those_of_a_loop_over_single_records_and_whole_hessians(key, kind):
+    checkpoints = (0, 5)
+    method, task, made = trained(
+        key, checkpoints=checkpoints, noise_multiplier=0.7, model=model(kind)
+    )
+    cut = cut_of(task.pool)
+    amount = Amount(checkpoints, checkpoints, curved=240, batches=8)
+    found = read(method, task, made, [cut], amount)
+    chosen = stratified(cut.groups, 3, 240, task.seed)
+    for c, checkpoint in enumerate(made.checkpoints):
+        alone = Alone(key, task, checkpoint)
+        eta, groups = checkpoint.learning_rate, cut.groups.numpy()
+        count = int(found["misalignment.0.batches"][c])
+        pilot = drawn_apart(alone, task, checkpoint.step, "angles", BATCHES)
+        plain, clipped = drawn_apart(alone, task, checkpoint.step, "batches", count)
+        lengths = [np.linalg.norm(v, axis=1) for v in (*pilot, plain, clipped)]
+        typical, rho = (lengths[1] / lengths[0]).mean(), lengths[3] / lengths[2]
+        usual = factor_of(key, checkpoint.rule_released, 1e-9, 0)
+        every = alone.g.sum(0) / N, (alone.factors[:, None] * alone.g).sum(0) / N
+        sensitivity = float(checkpoint.sensitivity[0])
+        noise = task.settings["noise_multiplier"] * sensitivity / (N / STEPS_PER_EPOCH)
+        for k in range(3):
+            rows = chosen[cut.groups[chosen] == k]
+            parts = []
+            for j in range(BLOCKS):
+                slice_ = rows[cut.blocks[rows] == j]
+                h = hessian_of(task, checkpoint.parameters[0], slice_)
+                some = range(count) if kind == "logistic" else [2 * j % count, (2 * j + 1) % count]
+                on_plain = np.array([plain[b] @ h @ plain[b] for b in some])
+                on_clipped = np.array([clipped[b] @ h @ clipped[b] for b in some])
+                square = rho[list(some)] ** 2
+                turned = (square * on_plain - on_clipped).mean()
+                shortened = ((usual**2 - square) * on_plain).mean()
+                parts.append((len(slice_), turned, shortened, np.trace(h)))
+            parts = np.array(parts)
+            for j in (0, 4):  # all rows, then all but block 3
+                kept = np.arange(BLOCKS) != j - 1
+                curved = np.average(parts[kept, 1:], axis=0, weights=parts[kept, 0])
+                members = np.flatnonzero((groups == k) & (cut.blocks.numpy() != j - 1))
+                mean = alone.g[members].mean(0)
+                off = typical * (plain.mean(0) - every[0]) - (clipped.mean(0) - every[1])
+                direction = mean @ ((rho[:, None] * plain - clipped).mean(0) - off)
+                off = (usual - typical) * (plain.mean(0) - every[0])
+                magnitude = mean @ (((usual - rho)[:, None] * plain).mean(0) - off)
+                expected = {
+                    "direction": eta * direction - eta**2 / 2 * curved[0],
+                    "magnitude": eta * magnitude - eta**2 / 2 * curved[1],
+                    "step_noise": (eta * noise) ** 2 / 2 * curved[2],
+                }
+                for name, value in expected.items():
+                    ours = float(found[f"misalignment.0.{name}"][c, 0, k, j])
+                    size = eta * np.linalg.norm(mean) * lengths[2].mean()  # float32 sums
+                    assert ours == pytest.approx(value, rel=1e-3, abs=2e-6 * size), (name, k, j)
+
+
+def test_slices_of_a_model_of_any_make_agree_with_exact_forms_within_their_errors(monkeypatch):
+    """200 draws of batches and probes on one step; exact traces and forms of every row."""
+    monkeypatch.setattr(step_terms, "traces_of_records", lambda landscape: None)
+    method, task, made = trained("dpsgd", checkpoints=(5,), noise_multiplier=0.7)
+    checkpoint = made.checkpoints[0]
+    cut = cut_of(task.pool)
+    reader = StepReader(method, task, checkpoint)
+    one = CutReader(cut, task, Amount((5,), (5,), curved=600), 1)
+    curvature = CurvatureReader(reader, one.curved)
+    values, errors = [], []
+    for draw in range(200):
+        trace = curvature.traces(draw)
+        batches = drawn(reader, f"draw {draw}", 20)
+        direction, magnitude = curvature.forms(batches, torch.ones(1))
+        read_of = (trace, direction, magnitude)
+        values.append([[float(of[k].left_out[0, 0]) for k in range(3)] for of in read_of])
+        errors.append([[float(of[k].error[0]) for k in range(3)] for of in read_of])
+    values, errors = np.array(values), np.array(errors)
+    alone = Alone("dpsgd", task, checkpoint)
+    rows = torch.arange(N)
+    hessians = [hessian_of(task, checkpoint.parameters[0], rows[cut.groups == k]) for k in range(3)]
+    many = [drawn_apart(alone, task, 10**6 + i, "angles", 50) for i in range(40)]
+    plain, clipped = (np.concatenate(parts) for parts in zip(*many, strict=True))
+    rho = np.linalg.norm(clipped, axis=1) / np.linalg.norm(plain, axis=1)
+    for k, h in enumerate(hessians):
+        on_plain, on_clipped = (np.einsum("mp,pq,mq->m", v, h, v) for v in (plain, clipped))
+        truths = (
+            np.trace(h),
+            (rho**2 * on_plain - on_clipped).mean(),
+            ((1 - rho**2) * on_plain).mean(),
+        )
+        for of, truth in enumerate(truths):
+            off = values[:, of, k].mean() - truth
+            assert abs(off) < 4 * values[:, of, k].std() / 200**0.5 + 0.02 * abs(truth), (of, k)
+            inside = np.abs(values[:, of, k] - truth) < 2.262 * errors[:, of, k]
+            assert inside.mean() > 0.88, (of, k, inside.mean())

@@ -1,0 +1,85 @@
+"""Poisson batches of a step, drawn anew: their gradients before and after clipping."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from fairaudit.diagnostics.checkpoints import StepReader, poisson_batch
+from fairaudit.privacy.streams import numpy_stream
+
+
+class StepBatches(NamedTuple):
+    """M Poisson batches of one step: sums over the batch divided by qN, float64.
+
+    Args:
+        plain: g_B, [R, M, P].
+        clipped: gbar_B, the same after the rule has scaled each record's gradient.
+    """
+
+    plain: Tensor
+    clipped: Tensor
+
+    @property
+    def lengths(self) -> tuple[Tensor, Tensor]:
+        """||g_B|| and ||gbar_B||, [R, M] each."""
+        before, after = (torch.linalg.vector_norm(one, dim=-1) for one in self)
+        return before, after
+
+    @property
+    def shrinkage(self) -> Tensor:
+        """rho = ||gbar_B|| / ||g_B||, [R, M]; 1 where either vanishes, as for an empty batch."""
+        before, after = self.lengths
+        return torch.where((before > 0) & (after > 0), after / before, 1.0)
+
+    @property
+    def all_kept(self) -> bool:
+        """Whether at every batch both gradients vanish, or neither does."""
+        before, after = self.lengths
+        return bool(((before > 0) == (after > 0)).all())
+
+    def of(self, replicate: int) -> "StepBatches":
+        """Those of one replicate, [1, M, P] each."""
+        return StepBatches(
+            self.plain[replicate : replicate + 1], self.clipped[replicate : replicate + 1]
+        )
+
+    def kept(self) -> "StepBatches":
+        """Those at which both gradients vanish, or neither does, at every replicate.
+
+        At another batch some terms are not defined.
+        """
+        if self.all_kept:
+            return self
+        before, after = self.lengths
+        usable = ((before > 0) == (after > 0)).all(0)
+        return StepBatches(self.plain[:, usable], self.clipped[:, usable])
+
+
+def drawn(reader: StepReader, label: str, count: int) -> StepBatches:
+    """Poisson batches of a step, the same records for every replicate and every arm of a seed.
+
+    Args:
+        reader: Reads gradients at the step.
+        label: Of the random stream that they are drawn from.
+        count: M.
+    """
+    task = reader.task
+    stream = numpy_stream(task.seed, "probe", label, reader.checkpoint.step)
+    n_records, rate = task.pool.n_records, 1.0 / task.steps_per_epoch
+    batches = [poisson_batch(stream, n_records, rate) for _ in range(count)]
+    # Batches of a small model together, each as a row of weights; those of a large one apart.
+    together = 1
+    if reader.is_small(round(n_records * rate)):
+        together = reader.most_rows
+    sums = []
+    for start in range(0, count, together):
+        some = batches[start : start + together]
+        places = torch.repeat_interleave(
+            torch.arange(len(some)), torch.tensor(list(map(len, some)))
+        )
+        rows = [places == place for place in range(len(some))]
+        both = reader.sums(torch.cat(some), rows)
+        sums.append(torch.stack([both.plain, both.processed]).double())
+    plain, clipped = torch.cat(sums, 1).transpose(1, 2) / (task.n_public * rate)
+    return StepBatches(plain, clipped)
