@@ -20,6 +20,7 @@ import pyarrow.ipc as paipc
 import pyarrow.parquet as pq
 
 from fairaudit.data.dataset import Notice
+from fairaudit.data.header import refuse_odd_header
 from fairaudit.data.lines import MOST_BYTES, header_of, is_closed, lone_lines
 from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.data.stored import NUMBER, Stored
@@ -100,6 +101,8 @@ def open_source(path: Path, *, is_alone: bool = False) -> Source:
             header = next(filter(None, lines), "")
             # The sign that the header holds most often, outside of quoted names.
             delimiter = max(",;\t|", key=re.sub(r'"[^"]*"', "", header).count)
+            if not is_alone:
+                refuse_odd_header(path, delimiter)
             with pacsv.open_csv(
                 BytesIO(_lone_header(path, delimiter)) if is_alone else str(path),
                 parse_options=_parse_options(delimiter),
@@ -111,7 +114,10 @@ def open_source(path: Path, *, is_alone: bool = False) -> Source:
         raise DataError(f"{path.name} has no columns")
     doubled = [name for name, count in Counter(names).items() if count > 1]
     if doubled:
-        raise DataError(f"{path.name} has several columns of one name: {listed(doubled)}")
+        raise DataError(
+            f"{path.name} has several columns of one name: {listed(doubled)}",
+            "give each a name of its own in the first line; where they are copies, leave one out",
+        )
     declared = {}
     for key in _DECLARABLE:
         value = (schema.metadata or {}).get(f"fairaudit.{key}".encode())

@@ -194,6 +194,7 @@ def choose_rows(
         raise DataError("every row has a missing value")
     hashes = np.zeros(len(used), np.uint64)
     columns = []
+    too_many = {}  # column -> its different texts
     for name in table.column_names:
         if name in reasons:
             continue
@@ -201,16 +202,20 @@ def choose_rows(
         levels = int((codes.counts() > 0).sum())
         if name not in config.declared:
             if codes.kind == "category" and levels > MAX_LEVELS:
-                raise DataError(
-                    f"column {quoted(name)} has {levels:,} different texts, more than "
-                    f"{MAX_LEVELS:,}",
-                    f"leave it out with --drop {typed(name)}, or merge its values",
-                )
+                too_many[name] = levels
+                continue
             if levels + codes.missing().any() == 1:  # gaps beside one value say something
                 reasons[name] = "constant"
                 continue
         hashes = mixed_in(hashes, codes.codes)
         columns.append(name)
+    if too_many:
+        told = [f"{quoted(name)} has {n:,} different texts" for name, n in too_many.items()]
+        options = " ".join(f"--drop {typed(name)}" for name in too_many)
+        raise DataError(
+            f"columns of more than {MAX_LEVELS:,} levels: {', '.join(told)}",
+            f"leave them out with {options}, or merge their values",
+        )
     if not columns:
         raise DataError(
             f"no feature column is left in {config.data.name}", "see `fairaudit inspect`"

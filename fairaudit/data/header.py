@@ -1,0 +1,138 @@
+"""Whether the first line of a CSV file names its columns, as its first lines show.
+
+Public files come without such a line, with two of them, with the same one twice, or with a title
+above it. Each would be read as a table of other columns, so each is refused with what to do.
+"""
+
+import csv
+import re
+from collections.abc import Sequence
+from itertools import islice, pairwise
+from pathlib import Path
+
+from fairaudit.data.naming import quoted
+from fairaudit.data.stored import NUMBER
+from fairaudit.errors import DataError
+
+_SAMPLED = 200  # lines below the first that are looked at
+_MOST_CHARACTERS = 1 << 20  # of these together
+_NUMBER = re.compile(rf"\s*{NUMBER}\s*")
+
+
+def refuse_odd_header(path: Path, delimiter: str) -> None:
+    """Refuse a CSV file whose first line does not name its columns, or not alone.
+
+    It looks at the first lines alone. What is no UTF-8, or no CSV, is left to whoever reads it.
+
+    Args:
+        path: The file.
+        delimiter: Between its fields.
+
+    Raises:
+        DataError: There is no header, a second one, the same twice, or a title above it; the hint
+            says what to change.
+    """
+    lines = _first_lines(path, delimiter)
+    if len(lines) < 3:
+        return
+    first, second, rest = lines[0], lines[1], lines[2:]
+    width = len(rest[0])
+    regular = [line for line in rest if len(line) == width]
+    if (
+        len(first) < width
+        and len(regular) == len(rest)
+        and len(first) == 1
+        and len(second) == width
+    ):
+        raise DataError(
+            f"{path.name}: the first line has one field where the lines below have {width}",
+            "it looks like a title: delete it, so that the header comes first",
+        )
+    if len(first) != width or len(second) != width:
+        return
+    if first == second:
+        raise DataError(f"{path.name} has its header twice", "delete the second line")
+    columns = list(zip(*regular, strict=True))
+    are_numbers = [_of_numbers(column) for column in columns]
+    if not any(are_numbers):
+        return
+    if _is_second_header(second, are_numbers, columns):
+        raise DataError(
+            f"{path.name} has two header lines: the second names columns, too "
+            f"({', '.join(map(quoted, second[:3]))}..)",
+            "delete one of them",
+        )
+    if _is_row(
+        first,
+        are_numbers,
+        [[value, *column] for value, column in zip(second, columns, strict=True)],
+    ):
+        raise DataError(
+            f"{path.name} has no header: its first line is a row like those below",
+            "write the columns' names above it, separated as its fields are",
+        )
+
+
+def _first_lines(path: Path, delimiter: str) -> list[list[str]]:
+    """The fields of the first lines that are not empty, or none where they cannot be read."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as stream:
+            text = stream.read(_MOST_CHARACTERS)
+            lines = text.splitlines(keepends=True)
+            if len(text) == _MOST_CHARACTERS:  # the last may be cut
+                lines = lines[:-1]
+            fields = csv.reader(lines, delimiter=delimiter)
+            return list(islice(filter(None, fields), _SAMPLED + 2))
+    except (OSError, UnicodeError, csv.Error):
+        return []
+
+
+def _of_numbers(column: Sequence[str]) -> bool:
+    """Whether all values of a column that are not empty are numbers, and some are there."""
+    given = [value for value in column if value.strip()]
+    return bool(given) and all(_NUMBER.fullmatch(value) for value in given)
+
+
+def _is_second_header(
+    second: Sequence[str], are_numbers: Sequence[bool], columns: Sequence[Sequence[str]]
+) -> bool:
+    """Whether the second line has words where all lines below it have numbers.
+
+    One such word may be a mark of a missing value; so there are two, of different words, or the
+    only number column has one, and no field repeats what stands below it.
+    """
+    words = []
+    for value, is_number, column in zip(second, are_numbers, columns, strict=True):
+        if is_number and value.strip() and not _NUMBER.fullmatch(value):
+            words.append(value)
+        elif value in column:
+            return False
+    needed = min(2, sum(are_numbers))
+    return len(set(words)) >= needed and len(words) == len(set(words))
+
+
+def _is_row(
+    first: Sequence[str], are_numbers: Sequence[bool], columns: Sequence[Sequence[str]]
+) -> bool:
+    """Whether the first line could be one of the rows.
+
+    It has a number in every column of numbers, and what a name has not: a value of a text column
+    that stands below it, too, a number that stands twice, or one with a sign or decimals. Whole
+    numbers in their order, as pixels or years, are names.
+    """
+    values = []
+    repeats = False
+    for value, is_number, column in zip(first, are_numbers, columns, strict=True):
+        if is_number:
+            if not _NUMBER.fullmatch(value):
+                return False
+            values.append(float(value))
+        elif value.strip() and value in column:
+            repeats = True
+    if repeats:
+        return True
+    if len(values) < len(first):
+        return False
+    ascending = all(one < other for one, other in pairwise(values))
+    whole = all(value.is_integer() and value >= 0 for value in values)
+    return not (ascending and whole)
