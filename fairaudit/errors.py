@@ -74,12 +74,14 @@ class OwnCodeError(TrainingError):
     Args:
         message, hint: As of every error.
         log: The end of what it printed and its own traceback, for a file of the run folder.
+        detail: Its own error's text, of one line, for ``--verbose`` alone: it may quote a row.
     """
 
-    def __init__(self, message: str, hint: str = "", log: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", log: str = "", detail: str = "") -> None:
         super().__init__(message, hint)
-        # No argument of the exception, and kept on the trip from a worker all the same.
+        # No arguments of the exception, and kept on the trip from a worker all the same.
         self.log = log
+        self.detail = detail
 
 
 class PrivacyError(FairauditError):

@@ -24,10 +24,12 @@ from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError, FairauditError, OwnCodeError
 from fairaudit.execution.run_directory import clean
+from fairaudit.io.scratch import scratch
 from fairaudit.release.planned import Request as Wish
 from fairaudit.release.planned import plan_release
 from fairaudit.results.jobs import JobResult, read_result
-from fairaudit.trainers.child import Request, Trained
+from fairaudit.trainers.answers import Synthesised, Trained
+from fairaudit.trainers.child import Request
 from fairaudit.trainers.claims import privacy as claimed_of
 from fairaudit.trainers.process import answer_of
 
@@ -244,7 +246,7 @@ def test_a_trainer_gets_its_seeds_records_and_predicts_the_test_rows(home):
 
 
 FAILS = {
-    "raise ValueError('no\\nsecond line')": "ValueError: no (fails.py, line",
+    "raise ValueError('no\\nsecond line')": "ValueError (fails.py, line",
     "os.kill(os.getpid(), 9)": "signal 9",
     "np.ones((400, 2**20)).sum()": "--trainer-memory",
     "return None": "NoneType",
@@ -253,7 +255,7 @@ FAILS = {
     "return lambda f: np.full((len(f), 2), np.nan)": "not finite in 9 of 9 rows",
     "return lambda f: np.tile([1.5, -.5], (len(f), 1))": "are negative in 9 of 9 rows",
     "return lambda f: 'no idea'": "a str that is no array",
-    "print('x' * 90_000); raise RuntimeError('after it')": "RuntimeError: after it",
+    "print('x' * 90_000); raise RuntimeError('after it')": "RuntimeError (fails.py, line",
     "return lambda f: 1 / 0": "predict_proba of fails:train raised ZeroDivisionError",
 }
 
@@ -269,6 +271,151 @@ def test_what_cannot_be_used_is_told_in_one_line(home, body):
     assert len(error.value.log) < 70_000  # the end of what was printed
     raises = "raise" in body or "1 / 0" in body or "ones" in body
     assert (f"{name}.py" in error.value.log) == raises
+
+
+SECRET = "Ada Lovelace, 36"  # of a row, as errors of libraries quote them
+ODD = {
+    "raise ValueError('SECRET')": "ValueError (odd",
+    "return float('SECRET')": "ValueError (odd",
+    "import json; return json.loads('SECRET')": "JSONDecodeError (odd",
+    "raise type('Odd', (Exception,), {'__str__': lambda self: 1 / 0})()": "raised Odd",
+    "raise ValueError('x' * 2**24)": "ValueError",
+    "raise ValueError(chr(0xD800) + chr(27))": "ValueError",
+    "raise SystemExit(0)": "SystemExit",
+    "raise KeyboardInterrupt": "KeyboardInterrupt",
+    "return claiming(data, lambda c: changed(c, 'epsilon', float('nan')))": "its claimed",
+    "return claiming(data, lambda c: changed(c, 'delta', 2.0))": "its claimed",
+    "return claiming(data, lambda c: changed(c, 'unit', 'two' + chr(10) + 'lines'))": "its claimed",
+    "return claiming(data, lambda c: changed(c, 'accountant', np.zeros(3)))": "its claimed",
+    "return claiming(data, lambda c: c.epsilon)": "its claimed is a float",
+    "return lambda f: Lazy(RuntimeError('SECRET'))": "raised RuntimeError",
+    "return lambda f: Lazy(MemoryError())": "raised MemoryError",
+    "return Lazy(AttributeError('SECRET'))": "without predict_proba",
+    "return Lazy(OSError('SECRET'))": "raised OSError",
+    "os._exit(0)": "no answer",
+    "written(b''); os._exit(0)": "no answer",
+    "written(b'no JSON' + bytes(99)); os._exit(0)": "cannot be used (JSONDecodeError)",
+    "written(b'{'); os._exit(0)": "cannot be used (JSONDecodeError)",
+    "written(b'[' * 10**6); os._exit(0)": "cannot be used (RecursionError)",
+    "written(b'[]'); os._exit(0)": "cannot be used (TypeError)",
+    "written(b'{}'); os._exit(0)": "cannot be used (KeyError)",
+    "written(answer(kind='Declared')); os._exit(0)": "cannot be used (ValueError)",
+    "written(answer()); os._exit(0)": "cannot be used (ValueError)",
+    "written(answer(shape=[3, 9])); os._exit(0)": "cannot be used (ValueError)",
+    "written(answer(shape=[10**9, 2])); os._exit(0)": "cannot be used (ValueError)",
+    "written(answer(shape=None)); os._exit(0)": "cannot be used (TypeError)",
+    "written(answer() + bytes(4 * 18)); os._exit(0)": "do not add up to 1",
+    "written(answer() + bytes([255]) * 72); os._exit(0)": "are not finite",
+    "written(answer(claimed={'epsilon': 0, 'delta': 0}) + HALVES); os._exit(0)": "cannot be used",
+    "written(answer(claimed={'epsilon': 'nan'}) + HALVES); os._exit(0)": "cannot be used",
+    "written(answer(claimed=[1]) + HALVES); os._exit(0)": "cannot be used (TypeError)",
+    "written((answer() + HALVES)[:-1]); os._exit(0)": "cannot be used (ValueError)",
+    "os.closerange(3, 99); return fitted(data, None, 0)": "no answer",
+    "import fairaudit.trainers.child as c; c._predicted = lambda *a: np.ones((2, 3, 1), 'f4'); "
+    "return fitted(data, None, 0)": "cannot be used",
+    "import fairaudit.trainers.child as c; c._claim = lambda a: {'epsilon': math.inf - math.inf}; "
+    "return fitted(data, None, 0)": "raised ValueError",
+    "import shutil, glob; [shutil.rmtree(p) for p in glob.glob(os.environ['TMP'] + '/*')]; "
+    "os._exit(0)": "no answer",
+}
+BY_HAND = """
+import json, struct
+HALVES = struct.pack("<18f", *[0.5] * 18)
+def answer(**changed):
+    head = {"kind": "Trained", "shape": [9, 2], "claimed": None} | changed
+    return json.dumps(head).encode() + b"\\n"
+def written(content):
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            os.pwrite(int(name), content, 0) if int(name) > 2 else None
+        except OSError:
+            pass
+class Lazy:
+    def __init__(self, error): self.error = error
+    def __array__(self, dtype=None, copy=None): raise self.error
+    @property
+    def predict_proba(self): raise self.error
+def changed(claim, name, value):
+    object.__setattr__(claim, name, value)
+    return claim
+def claiming(data, change):
+    model = fitted(data, None, 0)
+    model.claimed = change(fairaudit.Privacy(1.0, 1e-5))
+    return model
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="it finds files by /proc")
+@pytest.mark.parametrize("body", ODD)
+def test_an_answer_of_whatever_kind_is_a_failed_seed_in_one_line_without_a_row(
+    home, body, monkeypatch
+):
+    name = f"odd{list(ODD).index(body)}"
+    made = f"{OWN}{BY_HAND}\ndef train(data, privacy, seed):\n    {body}\n"
+    (home / f"{name}.py").write_text(made.replace("SECRET", SECRET))
+    monkeypatch.setenv("TMP", str(scratch()))
+    with refused_in_one_line(OwnCodeError, ODD[body]) as error:
+        answer_of(request(f"{name}:train"), Trained)
+    assert error.value.exit_code == 4
+    assert SECRET not in str(error.value)
+    assert len(error.value.log) < 150_000
+    assert len(error.value.detail) <= 200
+    assert "\n" not in error.value.detail
+    str(error.value).encode()
+    error.value.log.encode()
+
+
+def test_a_right_answer_that_was_written_by_hand_is_one(home):
+    body = "written(answer(claimed=dict(epsilon=2, delta=0)) + HALVES); os._exit(0)"
+    made = f"{OWN}{BY_HAND}\ndef train(data, privacy, seed):\n    {body}\n"
+    (home / "by_hand.py").write_text(made)
+    answer = answer_of(request("by_hand:train"), Trained)
+    assert answer.test.tolist() == [[0.5, 0.5]] * 9
+    assert answer.claimed["epsilon"] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table.assign(age=[*"ab"] * 20), ""),
+        (lambda table: table.assign(age=[1, "Ada"] * 20), "raised Arrow"),
+        (lambda table: table.assign(age=[{1: 2}, {3}] * 20), "raised Arrow"),
+        (lambda table: "Ada", "no DataFrame"),
+    ],
+)
+def test_a_synthetic_table_that_cannot_be_read_is_told_without_its_values(home, change, message):
+    name = f"tables{abs(hash(message)) % 97}"
+    table = pd.DataFrame({"age": np.arange(40.0), "sex": [*"FM"] * 20})
+    (home / f"{name}.py").write_text("def made(table, privacy, seed): return table\n")
+    given = Request(f"{name}:made", change(table))
+    if not isinstance(given.data, pd.DataFrame):
+        (home / f"{name}.py").write_text("def made(table, privacy, seed): return 'Ada'\n")
+        given = Request(f"{name}:made", table)
+    if not message:
+        assert answer_of(given, Synthesised).table.num_rows == 40
+        return
+    with refused_in_one_line(OwnCodeError, message) as error:
+        answer_of(given, Synthesised)
+    assert "Ada" not in str(error.value)
+
+
+def test_what_an_error_said_is_shown_where_it_is_asked_for_and_stands_in_no_report(home, capfd):
+    (home / "quotes.py").write_text(
+        f"{OWN}\ndef train(data, privacy, seed):\n"
+        f"    if privacy is not None and seed == 1: raise ValueError('{SECRET}')\n"
+        f"    return fitted(data, privacy, seed)\n"
+    )
+    command = ["run", "--data", "people.csv", "--group", "sex", "--label", "y", "--positive", "yes"]
+    command += ["--seeds", "3", "--epochs", "1", "--trainer", "quotes:train", "--workers", "1"]
+    command += ["--diagnostics", "off", "--epsilon", "1"]
+    for out, more in (("still", []), ("told", ["--verbose"])):
+        assert app.main([*command, "--out", out, *more]) == 4
+        shown = "".join(capfd.readouterr())
+        assert "train raised ValueError (quotes.py, line" in shown
+        assert (SECRET in shown) == bool(more)
+        written = [path for path in Path(out).rglob("*") if path.is_file()]
+        holding = [path.suffix for path in written if SECRET.encode() in path.read_bytes()]
+        assert holding == [".log"]
 
 
 def forked(home):
@@ -459,7 +606,7 @@ def test_a_failed_seed_leaves_a_log_and_what_fails_alike_at_two_seeds_ends_the_r
     (home / "mended").touch()
     assert audited("own:fails", out="failed").status == "complete"
     assert not log.exists()
-    with pytest.raises(FairauditError, match="never works"):
+    with pytest.raises(FairauditError, match="at every seed"):
         audited("own:never", seeds=6)
     assert len(list(home.glob("seed-*-False"))) == 2
 

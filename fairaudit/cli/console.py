@@ -72,6 +72,8 @@ class Screen:
             case JobFailed():
                 message = f"{event.arm}, seed {event.seed}: {event.message}"
                 self.lines([f"Warning {plain(message, 1000)}"])
+                if self._verbose and event.detail:
+                    self.lines([f"  it said: {plain(event.detail, 1000)}"])
             case StageStarted():
                 self.stop()
                 if self._verbose:

@@ -143,9 +143,10 @@ class Isolated:
         except TrainingError as error:
             if error.__cause__ is None:  # this file refused the module, which raised nothing
                 raise
-            # Run without vmap: if that fails too, the fault is the module's and not vmap's.
+            # Run without vmap: if that fails too, the fault is the module's and not vmap's. It is
+            # run on zeros, for an error may quote a record.
             with global_stream(0), torch.no_grad(), faults():
-                self.module(x[:1].clone())
+                self.module(torch.zeros_like(x[:1]))
             cause = error.__cause__
             unknown = TrainingError(
                 f"torch.func.vmap cannot run the model over single records: {said(cause)}"

@@ -40,11 +40,19 @@ class JobFinished:
 
 @dataclass(frozen=True, slots=True)
 class JobFailed:
-    """One training ended without a result; the others go on."""
+    """One training ended without a result; the others go on.
+
+    Args:
+        arm: Its arm's key.
+        seed: Its seed.
+        message: Why, in one line.
+        detail: What code of the user's own said of it, which may quote a row; else "".
+    """
 
     arm: str
     seed: int
     message: str
+    detail: str = ""
 
 
 ProgressEvent = StageStarted | JobsFound | JobFinished | JobFailed

@@ -85,7 +85,8 @@ class RunDir:
         path = self.jobs / f"{job_id}{LOG}"
         write_atomically(path, error.log.encode(errors="replace"), mode=0o600)
         where = f"log: {JOBS}/{path.name} in the output folder"
-        return OwnCodeError(error.message, "; ".join(filter(None, (error.hint, where))))
+        hint = "; ".join(filter(None, (error.hint, where)))
+        return OwnCodeError(error.message, hint, detail=error.detail)
 
 
 class Kept(NamedTuple):

@@ -212,7 +212,8 @@ class _Board:
 
     def fail(self, job: Job, error: FairauditError) -> None:
         """Record that a job failed, and with it the jobs that would have read its result."""
-        self.failed[job.id] = JobFailed(job.name, job.seed, str(error))
+        detail = error.detail if isinstance(error, OwnCodeError) else ""
+        self.failed[job.id] = JobFailed(job.name, job.seed, str(error), detail)
         self.listener(self.failed[job.id])
         orphans = [waiting for waiting in self.waiting.values() if waiting.source_id == job.id]
         for orphan in orphans:

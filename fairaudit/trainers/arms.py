@@ -21,7 +21,8 @@ from fairaudit.methods.catalog import REFERENCE, admit_outside
 from fairaudit.methods.spec import Guarantee, MethodSpec
 from fairaudit.planning.arms import Arm, self_check
 from fairaudit.report.facts import ArmPrivacy
-from fairaudit.trainers.child import Declared, Request
+from fairaudit.trainers.answers import Declared
+from fairaudit.trainers.child import Request
 from fairaudit.trainers.process import answer_of
 from fairaudit.trainers.study import NAME
 

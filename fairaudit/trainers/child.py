@@ -8,25 +8,36 @@ file of its own. Without torch.
 import contextlib
 import importlib
 import inspect
-import math
 import os
 import pickle
 import resource
 import signal
 import sys
+import sysconfig
 import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, NamedTuple, NoReturn  # `plan` needs no pandas
+from typing import TYPE_CHECKING, NoReturn  # `plan` needs no pandas
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairaudit.errors import OwnCodeError
+from fairaudit.errors import OwnCodeError, said
 from fairaudit.io.named_code import put_on_path
+from fairaudit.trainers.answers import (
+    IN_ORDER,
+    Answer,
+    Claimed,
+    Declared,
+    Synthesised,
+    Trained,
+    claim_of,
+    refuse_strange,
+    write,
+)
 from fairaudit.trainers.contract import Privacy, Range, TrainingData
 
 if TYPE_CHECKING:
@@ -34,14 +45,10 @@ if TYPE_CHECKING:
 
     Features = NDArray[np.float32] | pd.DataFrame
 
-Claimed = Mapping[str, object] | None  # the fields of a `Privacy`; None: nothing is claimed
-
-# How far a row's probabilities may sum from 1; the same is allowed of predictions that are given.
-SUM_TOLERANCE = 1e-3
 _MIB = 2**20
+_KEPT = 2**16  # characters of a traceback, the last of them
 _CALL = "it is called with three arguments, docs/trainers.md; with settings with four"
 _TABLE = "a synthesizer returns a DataFrame with the columns of the table that it is given"
-_IN_ORDER = "predict_proba gives [n, Y], one column per class in the order of data.classes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,43 +76,19 @@ class Request:
     timeout: float | None = None
 
 
-class Trained(NamedTuple):
-    """What a training predicts of the test rows, [n, Y], and what is claimed of it."""
-
-    test: NDArray[np.float32]
-    claimed: Claimed
-
-
-class Synthesised(NamedTuple):
-    """A synthetic table, and what is claimed of it."""
-
-    table: pa.Table
-    claimed: Claimed
-
-
-class Declared(NamedTuple):
-    """What a function says of itself.
-
-    Args:
-        settings: Name -> range, of what a search may vary.
-        supports_no_noise: It trains without noise where epsilon is infinite.
-    """
-
-    settings: Mapping[str, Range]
-    supports_no_noise: bool
-
-
-def main(parent: int, answer: str, folder: str) -> NoReturn:
+def main(parent: int, descriptor: int, folder: str) -> NoReturn:
     """Read a pickled request from standard input, write the answer to a file, and exit at once.
 
-    The answer is a pickled ``Trained``, ``Synthesised`` or ``Declared``, or the ``OwnCodeError``
-    that says why there is none.
+    The answer is a ``Trained``, ``Synthesised`` or ``Declared``, or the ``OwnCodeError`` that says
+    why there is none.
 
     Args:
         parent: Id of the process that asks; this one ends when it does.
-        answer: Path of the file to write.
+        descriptor: Of the file to write, which has no name that the user's code could find.
         folder: Where the user's module lies, if it is not installed. It is searched last.
     """
+    answer = os.fdopen(descriptor, "w+b")
+    os.set_inheritable(descriptor, False)
     put_on_path(folder)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     content = sys.stdin.buffer.read()
@@ -115,24 +98,43 @@ def main(parent: int, answer: str, folder: str) -> NoReturn:
         # What is private and written; address space, which some libraries reserve, elsewhere.
         kind = resource.RLIMIT_DATA if sys.platform.startswith("linux") else resource.RLIMIT_AS
         resource.setrlimit(kind, (request.memory * _MIB, request.memory * _MIB))
-    result: Trained | Synthesised | Declared | OwnCodeError
+    result: Answer | OwnCodeError
     try:
-        function = _function(request)
-        if request.data is None:
-            result = _declared(function, request.trainer)
-        elif isinstance(request.data, TrainingData):
-            result = _trained(function, request, request.data, untouched)
-        else:
-            arguments = (request.data, request.privacy, request.seed)
-            result = _synthesised(_called(function, request.trainer, request, *arguments))
+        result = _answered(request, untouched)
     except OwnCodeError as error:
         result = error
+    except BaseException as error:  # of objects that the user's code returned
+        trace = "".join(traceback.format_exception(error))[-_KEPT:]
+        message, detail = _told(f"what {request.trainer} returned", error, request)
+        result = OwnCodeError(message, log=trace, detail=detail)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # the user's code may have put anything there
             stream.flush()
-    with open(answer, "wb") as file:
-        pickle.dump(result, file)
+    try:
+        write(result, answer)
+    except Exception as error:
+        message, detail = _told(f"what {request.trainer} returned", error, request)
+        write(OwnCodeError(message, detail=detail), answer)
     os._exit(0)  # threads and processes of the user's do not keep it
+
+
+def _answered(request: Request, untouched: Request) -> Answer:
+    """Have the user's function do what a request asks for.
+
+    Args:
+        request: What it is handed.
+        untouched: The same request once more.
+
+    Raises:
+        OwnCodeError: It failed, or returned what cannot be used.
+    """
+    function = _function(request)
+    if request.data is None:
+        return _declared(function, request.trainer)
+    if isinstance(request.data, TrainingData):
+        return _trained(function, request, request.data, untouched)
+    arguments = (request.data, request.privacy, request.seed)
+    return _synthesised(_called(function, request.trainer, request, *arguments), request)
 
 
 def _function(request: Request) -> Callable[..., object]:
@@ -197,20 +199,24 @@ def _trained(
     predict = getattr(predictor, "predict_proba", predictor)
     if not callable(predict):
         message = f"it returned a {type(predictor).__name__} without predict_proba"
-        raise OwnCodeError(message, _IN_ORDER)
+        raise OwnCodeError(message, IN_ORDER)
     # Scikit-learn's classifiers say their order; a class that training lacked is missing there.
     listed = getattr(predictor, "classes_", None)
     order = [str(name) for name in (classes if listed is None else listed)]
     if order not in (list(classes), list(map(str, range(len(classes))))):
         expected = f"{', '.join(classes[:6])[:100]}, or 0 to {len(classes) - 1}"
         message = f"its classes_ are {', '.join(order[:6])[:100]}; expected are {expected}"
-        raise OwnCodeError(message, _IN_ORDER)
+        raise OwnCodeError(message, IN_ORDER)
     test = _predicted(predict, untouched.test, request, len(classes))
     return Trained(test, _claim(getattr(predictor, "claimed", None)))
 
 
-def _synthesised(made: object) -> Synthesised:
+def _synthesised(made: object, request: Request) -> Synthesised:
     """What a synthesizer returned as a table, with the privacy that it claims for it.
+
+    Args:
+        made: What it returned.
+        request: What it was handed, for messages.
 
     Raises:
         OwnCodeError: It is no DataFrame that can be read.
@@ -223,7 +229,8 @@ def _synthesised(made: object) -> Synthesised:
     try:
         table = pa.Table.from_pandas(made, preserve_index=False)
     except (pa.ArrowException, ValueError, TypeError) as error:
-        raise OwnCodeError(f"its table cannot be read: {_error_line(error)}", _TABLE) from error
+        message, detail = _told("the reading of its table", error, request)
+        raise OwnCodeError(message, _TABLE, detail=detail) from error
     return Synthesised(table, _claim(claimed))
 
 
@@ -251,18 +258,32 @@ def _called(
             hint = f"the rows have the column {request.hidden} where --trainer-groups is given"
         # From the user's first frame on, without this program's.
         inner = error.__traceback__.tb_next if error.__traceback__ else None
-        trace = "".join(traceback.format_exception(type(error), error, inner))
-        raise OwnCodeError(f"{name} raised {_error_line(error)}", hint, trace) from error
+        trace = "".join(traceback.format_exception(type(error), error, inner))[-_KEPT:]
+        message, detail = _told(name, error, request)
+        raise OwnCodeError(message, hint, trace, detail) from error
 
 
-def _error_line(error: BaseException) -> str:
-    """An error in one line, with where it was raised."""
-    line = str(error).strip().partition("\n")[0]
-    text = (f"{type(error).__name__}: {line}" if line else type(error).__name__)[:200]
+def _told(name: str, error: BaseException, request: Request) -> tuple[str, str]:
+    """That something raised an error, with where, and beside it the error's own text, of one line.
+
+    The text stands in the message where no record was handed over, and where it names a module.
+    """
     frames = traceback.extract_tb(error.__traceback__)
-    if len(frames) > 1:
-        text += f" ({os.path.basename(frames[-1].filename)}, line {frames[-1].lineno})"
-    return text
+    own = [frame for frame in frames if not _is_of_a_library(frame)]
+    where = f" ({os.path.basename(own[-1].filename)}, line {own[-1].lineno})" if own else ""
+    if request.data is None or isinstance(error, ImportError):
+        return f"{name} raised {said(error)}{where}", ""
+    kind = type(error).__name__
+    text = said(error).removeprefix(kind).removeprefix(": ")
+    return f"{name} raised {kind}{where}", text
+
+
+def _is_of_a_library(frame: traceback.FrameSummary) -> bool:
+    """Whether a frame is of this program, of Python or of an installed package."""
+    here = os.path.dirname(os.path.dirname(__file__))
+    paths = sysconfig.get_paths()
+    places = (here, paths["stdlib"], paths["purelib"], paths["platlib"])
+    return frame.filename.startswith((*(place + os.sep for place in places), "<"))
 
 
 def _predicted(
@@ -288,19 +309,12 @@ def _predicted(
         values = np.asarray(output, dtype=np.float64)
     except (TypeError, ValueError) as error:
         message = f"predict_proba gave a {type(output).__name__} that is no array"
-        raise OwnCodeError(message, _IN_ORDER) from error
-    size = f"{rows:,} rows"
+        raise OwnCodeError(message, IN_ORDER) from error
     if values.shape != (rows, classes):
-        message = f"predict_proba gave {list(values.shape)} for {size} of {classes} classes"
-        raise OwnCodeError(message, _IN_ORDER)
-    close = np.abs(values.sum(axis=1) - 1.0) <= SUM_TOLERANCE
-    for is_strange, why in (
-        (~np.isfinite(values).all(axis=1), "are not finite"),
-        (~close | (values < 0.0).any(axis=1), "do not add up to 1 or are negative"),
-    ):
-        if is_strange.any():
-            message = f"predict_proba gave numbers that {why} in {is_strange.sum():,} of {size}"
-            raise OwnCodeError(message, _IN_ORDER)
+        given = list(values.shape)
+        message = f"predict_proba gave {given} for {rows:,} rows of {classes} classes"
+        raise OwnCodeError(message, IN_ORDER)
+    refuse_strange(values)
     rounded = values.astype(np.float32)
     best = values.argmax(axis=1)
     # Two probabilities may be one float32: the class that was ahead is put ahead by the next one.
@@ -310,12 +324,19 @@ def _predicted(
 
 
 def _claim(claimed: object) -> Claimed:
-    """The fields of the ``Privacy`` that is claimed; None for no claim or an infinite epsilon."""
+    """The fields of the ``Privacy`` that is claimed; None for no claim or an infinite epsilon.
+
+    Raises:
+        OwnCodeError: It is no ``Privacy``, or one whose fields were changed to what none may have.
+    """
     if claimed is None:
         return None
     if not isinstance(claimed, Privacy):
         raise OwnCodeError(f"its claimed is a {type(claimed).__name__}, no fairaudit.Privacy")
-    return None if claimed.epsilon == math.inf else asdict(claimed)
+    try:
+        return claim_of(asdict(claimed))
+    except Exception as error:
+        raise OwnCodeError("its claimed is no fairaudit.Privacy", detail=said(error)) from error
 
 
 def _end_with(parent: int) -> None:

@@ -13,7 +13,8 @@ from fairaudit.execution.twins import named
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan
 from fairaudit.results.jobs import STEP_FACT, WITHOUT_NOISE, Array, StepTwin
-from fairaudit.trainers.child import Request, Trained
+from fairaudit.trainers.answers import Trained
+from fairaudit.trainers.child import Request
 from fairaudit.trainers.contract import TrainingData
 from fairaudit.trainers.handed import asked_of, run_seed, with_groups
 from fairaudit.trainers.process import answer_of

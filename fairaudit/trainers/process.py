@@ -7,26 +7,27 @@ import pickle
 import signal
 import subprocess
 import sys
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TypeVar
+from tempfile import TemporaryFile
+from typing import BinaryIO, TypeVar
 
 from fairaudit.errors import OwnCodeError
 from fairaudit.io.named_code import folder
 from fairaudit.io.scratch import scratch
-from fairaudit.trainers.child import Declared, Request, Synthesised, Trained
+from fairaudit.trainers.answers import Declared, Synthesised, Trained, read
+from fairaudit.trainers.child import Request
+from fairaudit.trainers.contract import TrainingData
 
 _KEPT = 2**16  # bytes of what a training prints, the last of them
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from fairaudit.trainers.child import main; main(int(sys.argv[2]), *sys.argv[3:])"
+    "from fairaudit.trainers.child import main; main(*map(int, sys.argv[2:4]), sys.argv[4])"
 )
 
 
-Answer = TypeVar("Answer", Trained, Synthesised, Declared)
+AnswerOf = TypeVar("AnswerOf", Trained, Synthesised, Declared)
 
 
-def answer_of(request: Request, kind: type[Answer]) -> Answer:
+def answer_of(request: Request, kind: type[AnswerOf]) -> AnswerOf:
     """Have a request answered by the user's own code, in a process of its own.
 
     Args:
@@ -36,36 +37,53 @@ def answer_of(request: Request, kind: type[Answer]) -> Answer:
     Raises:
         OwnCodeError: It failed, exceeded a limit, or gave back what cannot be used.
     """
-    with TemporaryDirectory(dir=scratch()) as home:
-        answer, printed = Path(home, "answer"), Path(home, "printed")
-        ended, late = _run(request, answer, printed)
-        with printed.open("rb") as file:  # its end alone: it may be long
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - _KEPT))
-            log = file.read().decode(errors="replace")
-        if size > _KEPT:
-            log = f"[only the last {_KEPT:,} bytes were kept]\n{log}"
+    shape: tuple[int, ...] = ()
+    if isinstance(request.data, TrainingData) and request.test is not None:
+        shape = (len(request.test), len(request.data.classes))
+    with contextlib.ExitStack() as files:
+        try:
+            # Without names: nothing that the code does to files can reach them.
+            answer = files.enter_context(TemporaryFile(dir=scratch()))
+            printed = files.enter_context(TemporaryFile(dir=scratch()))
+        except OSError as error:
+            raise _not_started(error) from error
+        ended, late = _run(request, answer.fileno(), printed.fileno())
+        log = _end_of(printed)
         if late:
             message = f"it did not end within {request.timeout:g} s"
             raise OwnCodeError(message, "raise --trainer-timeout", log)
-        if ended or not answer.exists():
+        if ended or not os.fstat(answer.fileno()).st_size:
             ending = f"signal {-ended}" if ended < 0 else f"exit code {ended}"
             hint = "killed for memory, os._exit, or a crash below Python?"
             raise OwnCodeError(f"its process ended with {ending} and no answer", hint, log)
-        result: object = pickle.loads(answer.read_bytes())
-    if isinstance(result, OwnCodeError):
-        raise OwnCodeError(result.message, result.hint, log + result.log)
-    assert isinstance(result, kind)
-    return result
+        try:
+            return read(answer, kind, shape)
+        except OwnCodeError as error:
+            raise OwnCodeError(error.message, error.hint, log + error.log, error.detail) from error
 
 
-def _run(request: Request, answer: Path, printed: Path) -> tuple[int, bool]:
+def _end_of(printed: BinaryIO) -> str:
+    """The end of what a training printed; all of it may be long."""
+    size = printed.seek(0, os.SEEK_END)
+    printed.seek(max(0, size - _KEPT))
+    log = printed.read(_KEPT).decode(errors="replace")
+    if size > _KEPT:
+        return f"[only the last {_KEPT:,} bytes were kept]\n{log}"
+    return log
+
+
+def _not_started(error: OSError) -> OwnCodeError:
+    """The error to raise where the machine gives no file or no process."""
+    return OwnCodeError(f"no process can be started: {error.strerror}", "use fewer --workers")
+
+
+def _run(request: Request, answer: int, printed: int) -> tuple[int, bool]:
     """Start the process that answers a request, and wait until it has ended or its time is up.
 
     Args:
         request: Given to it on standard input, pickled.
-        answer: File that it writes its answer to.
-        printed: File that gets all that it prints.
+        answer: Descriptor of the file that it writes its answer to.
+        printed: Descriptor of the file that gets all that it prints.
 
     Returns:
         Its exit code, and whether it was killed because it exceeded the request's timeout.
@@ -78,17 +96,16 @@ def _run(request: Request, answer: Path, printed: Path) -> tuple[int, bool]:
     command += [str(os.getpid()), str(answer), folder()]
     late = False
     try:
-        with printed.open("wb") as output:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=[answer],
+        )
     except OSError as error:
-        message = f"no process can be started: {error.strerror}"
-        raise OwnCodeError(message, "use fewer --workers") from error
+        raise _not_started(error) from error
     with process:
         try:
             process.communicate(pickle.dumps(request), request.timeout)

@@ -22,7 +22,8 @@ from fairaudit.methods.catalog import REFERENCE
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan
 from fairaudit.results.jobs import Array
-from fairaudit.trainers.child import Request, Synthesised
+from fairaudit.trainers.answers import Synthesised
+from fairaudit.trainers.child import Request
 from fairaudit.trainers.handed import asked_of, run_seed, with_groups
 from fairaudit.trainers.process import answer_of
 
