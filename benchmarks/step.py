@@ -3,7 +3,11 @@
 Correctness first, then interleaved timings.
 
     python benchmarks/step.py [--model logistic|mlp|cnn|own-...] [--rounds 30] [--malloc
-    stock|tuned]
+    stock|tuned] [--loop] [--against CHECKOUT]
+
+``--loop`` times ``make_private`` in a loop of one's own beside Opacus' modes, with PyTorch's cross
+entropy and with one of the user's own; ``--against CHECKOUT`` the same of another checkout, in the
+same run.
 
 Prints medians and ratios of one run. "tuned" raises glibc's mmap and trim thresholds for every
 system of the process, as the audit's own workers do. Where other work runs beside it, --clock cpu
@@ -13,14 +17,28 @@ much its resident memory grew at most, over that before its first step.
 
 import argparse
 import multiprocessing
+import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
 from opacus.layers import DPMultiheadAttention
-from systems import Problem, Take, opacus_functorch, opacus_ghost, opacus_hooks, ours, plain_sgd
+from systems import (
+    Problem,
+    Take,
+    opacus_functorch,
+    opacus_ghost,
+    opacus_hooks,
+    ours,
+    own_cross_entropy,
+    plain_sgd,
+    private_loop,
+)
 from torch import nn
 
 from fairaudit.engine.small_layers import ChannelsFirst
@@ -48,6 +66,7 @@ STEPS = {
     "own-transformer": 4,
     "own-convolution": 1,
 }
+LOOP_STEPS = {"logistic": 20, "mlp": 2, "cnn": 1}
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 SYSTEMS = {
     "plain SGD": plain_sgd,
@@ -56,6 +75,8 @@ SYSTEMS = {
     "fairaudit": ours,
 }
 OF_OWN = {**SYSTEMS, "Opacus functorch": opacus_functorch}
+MODES = {"hooks": opacus_hooks, "functorch": opacus_functorch, "ghost": opacus_ghost}
+CRITERIA = {"": None, ", own criterion": own_cross_entropy}
 
 
 class Residual(nn.Module):
@@ -203,6 +224,66 @@ def compare(model: str, rounds: int, clock: Callable[[], float]) -> None:
         )
 
 
+class Loop:
+    """``make_private``'s loop in a process of its own, with the fairaudit of some checkout."""
+
+    def __init__(self, checkout: Path, model: str, mode: str, criterion: str, clock: str) -> None:
+        here = str(Path(__file__).resolve())
+        asked = ["--serve", mode, criterion, "--model", model, "--clock", clock]
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", here, *asked],
+            env={**os.environ, "PYTHONPATH": str(checkout)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def timed(self, steps: int) -> float:
+        """Milliseconds per step over a burst."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(steps, file=self._process.stdin, flush=True)
+        return float(self._process.stdout.readline())
+
+    def end(self) -> None:
+        """End the process."""
+        self._process.communicate()
+
+
+def serve(model: str, mode: str, criterion: str, clock: Callable[[], float]) -> None:
+    """Time bursts of so many steps as are asked for, line by line."""
+    take = private_loop(make_problem(model), mode=mode, criterion=CRITERIA[criterion])[0]
+    for line in sys.stdin:
+        print(timed(take, int(line), clock), flush=True)
+
+
+def loops(model: str, rounds: int, clock: str, against: Path | None) -> None:
+    """``make_private`` beside Opacus' own modes, and beside itself in another checkout."""
+    problem, here = make_problem(model), Path(__file__).resolve().parent.parent
+    print(
+        f"\n{model}: make_private in a loop of one's own, batch {problem.expected_batch_size:.0f}"
+    )
+    for mode, opacus in MODES.items():
+        running = {f"make_private{name}": Loop(here, model, mode, name, clock) for name in CRITERIA}
+        if against is not None:
+            running["other checkout"] = Loop(against, model, mode, "", clock)
+        opacus_burst = partial(timed, opacus(problem)[0], clock=CLOCKS[clock])
+        bursts = {f"Opacus {mode}": opacus_burst, **{n: loop.timed for n, loop in running.items()}}
+        times: dict[str, list[float]] = {name: [] for name in bursts}
+        for number in range(rounds + 1):
+            for name, burst in bursts.items():
+                took = burst(LOOP_STEPS[model])
+                if number:  # the first warms up
+                    times[name].append(took)
+        for loop in running.values():
+            loop.end()
+        medians = {name: statistics.median(values) for name, values in times.items()}
+        for name, value in medians.items():
+            beside = [f"Opacus {mode}", *(["other checkout"] if against else [])]
+            ratios = "".join(f"   {value / medians[other]:6.2f} x {other}" for other in beside)
+            print(f"  {name:28} {value:8.3f} ms{ratios}")
+
+
 def replicates(rounds: int, clock: Callable[[], float]) -> None:
     """A hundred stacked replicates of the logistic model beside a hundred single runs."""
     problem = make_problem("logistic")
@@ -225,8 +306,14 @@ def main() -> None:
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--memory", action="store_true")
     parser.add_argument("--malloc", choices=("stock", "tuned"), default="stock")
+    parser.add_argument("--loop", action="store_true")
+    parser.add_argument("--against", type=Path)
+    parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    if arguments.serve:
+        serve(arguments.model[0], *arguments.serve, CLOCKS[arguments.clock])
+        return
     if arguments.malloc == "tuned":
         keep_freed_memory()
     print(
@@ -241,6 +328,10 @@ def main() -> None:
             )
             for system in SYSTEMS:
                 print(f"  {system:13} {grown(model, system, arguments.malloc):8.0f} MB")
+        return
+    if arguments.loop or arguments.against:
+        for model in arguments.model or SHAPES:
+            loops(model, arguments.rounds, arguments.clock, arguments.against)
         return
     clock = CLOCKS[arguments.clock]
     for model in arguments.model or SHAPES:

@@ -12,6 +12,7 @@ from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import (
 from opacus.optimizers import DPOptimizer, DPOptimizerFastGradientClipping
 from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from fairaudit.engine.loop import Loop, Training
 from fairaudit.engine.optimizers import GradientDescent
@@ -21,6 +22,7 @@ from fairaudit.engine.replicates import stack
 from fairaudit.engine.rules import Erm, FlatClip, PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.engine.stacked import Stacked
+from fairaudit.opacus import make_private
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import numpy_stream
 
@@ -118,6 +120,52 @@ def opacus_ghost(problem: Problem, sigma: float = NOISE_MULTIPLIER) -> tuple[Tak
     )
 
     return _steps(problem, model, optimizer, criterion), model
+
+
+def own_cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    """A loss of the user's own, of which nothing is known beforehand."""
+    return F.nll_loss(outputs.log_softmax(1), targets)
+
+
+def private_loop(
+    problem: Problem,
+    sigma: float = NOISE_MULTIPLIER,
+    *,
+    mode: str,
+    criterion: Callable[[Tensor, Tensor], Tensor] | None = None,
+) -> tuple[Take, nn.Module]:
+    """``make_private`` in PyTorch's usual loop, with cross entropy if no criterion is given."""
+    model = problem.build()
+    batch_size = -(-len(problem.features) // STEPS_PER_EPOCH)
+    wrapped, optimizer, loss, loader = make_private(
+        model,
+        torch.optim.SGD(model.parameters(), lr=LEARNING_RATE),
+        DataLoader(TensorDataset(problem.features, problem.labels), batch_size=batch_size),
+        criterion=criterion or nn.CrossEntropyLoss(),
+        method="dpsgd",
+        noise_multiplier=sigma,
+        target_delta=1e-6,
+        epochs=1,
+        max_grad_norm=MAX_GRAD_NORM,
+        seed=0,
+        grad_sample_mode=mode,
+    )
+    batches = iter(loader.batch_sampler)
+
+    def take(steps: int) -> None:
+        nonlocal batches
+        for _ in range(steps):
+            batch = next(batches, None)
+            if batch is None:
+                batches = iter(loader.batch_sampler)
+                batch = next(batches)
+            index = torch.tensor(batch, dtype=torch.int64)
+            optimizer.zero_grad()
+            outputs = wrapped(problem.features.index_select(0, index))
+            loss(outputs, problem.labels.index_select(0, index)).backward()
+            optimizer.step()
+
+    return take, model
 
 
 def ours(

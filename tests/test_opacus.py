@@ -13,37 +13,38 @@ import opacus
 import pandas as pd
 import pytest
 import torch
-import torch.nn.functional as F
 from forms import FORM, make_task
 from opacus.accountants import RDPAccountant
 from opacus.utils.batch_memory_manager import BatchMemoryManager
+from opacus_loops import (
+    BATCH,
+    CLASSES,
+    EPOCHS,
+    GROUPS,
+    METHODS,
+    MODES,
+    RECORDS,
+    WIDTH,
+    model_of,
+    parameters,
+    private,
+    records,
+    take,
+    train,
+)
 from places import ROOT
 from torch import nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
 import fairaudit
 from fairaudit.engine.pool import TrainingPool
-from fairaudit.engine.small_layers import ChannelsFirst
 from fairaudit.errors import ConfigError, FairauditError, PrivacyError, TrainingError
 from fairaudit.methods.catalog import catalog, find
-from fairaudit.models.zoo import make_model
-from fairaudit.opacus import make_private
 from fairaudit.opacus.optimizer import PoissonBatches
 from fairaudit.opacus.private import _trainer
 from fairaudit.privacy.streams import numpy_stream
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
-RECORDS, WIDTH, GROUPS, CLASSES = 120, 5, 3, 3
-BATCH, EPOCHS, DELTA = 24, 2, 1e-4
-# method -> what its loop gives beside the bound
-METHODS = {
-    "dpsgd": {},
-    "global": {"threshold": 3.0},
-    "global-adapt": {"threshold": 2.0, "count_noise_multiplier": 5.0},
-    "dpsgd-f": {"groups": GROUPS, "count_noise_multiplier": 5.0},
-    "reweight": {"groups": GROUPS, "count_noise_multiplier": 5.0},
-}
-MODES = ("hooks", "functorch", "ghost")
 
 
 @pytest.fixture(autouse=True)
@@ -51,104 +52,6 @@ def told_epsilon(request, monkeypatch):
     """What a plan says of its epsilon takes seconds, and only tests of epsilon ask."""
     if "epsilon" not in request.node.name and "target" not in request.node.name:
         monkeypatch.setattr("fairaudit.planning.guarantees.epsilon", lambda *_: 1.0)
-
-
-def records(shape=(WIDTH,)):
-    draw = np.random.default_rng(3)
-    x = draw.normal(size=(RECORDS, *shape)) * np.geomspace(0.05, 20.0, RECORDS).reshape(
-        -1, *[1] * len(shape)
-    )
-    y, g = draw.integers(0, CLASSES, RECORDS), draw.integers(0, GROUPS, RECORDS)
-    return torch.from_numpy(x).float(), torch.from_numpy(y), torch.from_numpy(g)
-
-
-def model_of(name):
-    """A model and the shape of its records, as the engine has it: [d] or [H, W, C]."""
-    shape = (6, 6, 1) if name == "cnn" else (WIDTH,)
-    inputs = shape if name == "cnn" else WIDTH
-    model = make_model(name, inputs, CLASSES, hidden=(7,), activation="tanh", seed=1)
-    return (nn.Sequential(ChannelsFirst(shape), *model) if name == "cnn" else model), shape
-
-
-def private(
-    method="dpsgd",
-    model=None,
-    *,
-    data=None,
-    mode="hooks",
-    lr=0.1,
-    batch=BATCH,
-    workers=0,
-    inner=None,
-    **given,
-):
-    """A loop of the method: model, optimizer, loss, loader."""
-    if data is None:
-        data = TensorDataset(*records())
-    model = model or nn.Linear(WIDTH, CLASSES)
-    asked = {
-        "target_delta": DELTA,
-        "epochs": EPOCHS,
-        "max_grad_norm": 1.0,
-        "seed": 0,
-        "classes": CLASSES,
-        "criterion": nn.CrossEntropyLoss(),
-        **({} if "target_epsilon" in given else {"noise_multiplier": 1.0}),
-        **METHODS.get(method, {}),
-        **given,
-    }
-    return make_private(
-        model,
-        inner or torch.optim.SGD(model.parameters(), lr=lr),
-        DataLoader(data, batch_size=batch, num_workers=workers),
-        method=method,
-        grad_sample_mode=mode,
-        **{name: value for name, value in asked.items() if value is not None},
-    )
-
-
-class OwnLinear(nn.Linear):
-    """A user's class, under one of PyTorch's."""
-
-
-def test_a_guarantee_rests_on_a_module_where_its_code_is_the_users():
-    hooked = nn.Sequential(nn.Linear(WIDTH, 4), nn.Linear(4, CLASSES))
-    hooked[0].register_forward_hook(lambda module, given, out: out)
-    known = nn.Sequential(nn.Linear(WIDTH, 4), nn.GELU(), nn.Linear(4, CLASSES))
-    models = (known, hooked, nn.Sequential(OwnLinear(WIDTH, CLASSES)))
-    guarantees = [private(model=model)[1].accountant.guarantee for model in models]
-    condition = "established if the module keeps nothing of what it reads"
-    assert guarantees == ["established", condition, condition]
-
-
-def take(loop, x, y, g, *, dealt=None):
-    """One step on these records, as if the loader had dealt them, or a batch of ``dealt``."""
-    model, optimizer, loss, _ = loop
-    if dealt is None:
-        optimizer._batches.dealt.append(len(x))
-    optimizer.zero_grad()
-    optimizer.set_groups(g)
-    loss(model(x), y).backward()
-    return optimizer.step()
-
-
-def train(loop, epochs=EPOCHS, physical=None):
-    _, optimizer, _, loader = loop
-    for _ in range(epochs):
-        if physical is None:
-            for batch in loader:
-                take(loop, *batch, dealt=True)
-        else:
-            with BatchMemoryManager(
-                data_loader=loader, max_physical_batch_size=physical, optimizer=optimizer
-            ) as parts:
-                for batch in parts:
-                    take(loop, *batch, dealt=True)
-    return optimizer
-
-
-def parameters(model):
-    return torch.cat([p.detach().flatten() for p in model.parameters()])
 
 
 def apart(one, other):
@@ -274,19 +177,6 @@ def test_records_of_any_make_and_a_first_batch_without_any(workers):
 
 def first_batch(seed):
     return next(iter(PoissonBatches(numpy_stream(seed, "sampling", "shared"), 4, 4, ahead=False)))
-
-
-@pytest.mark.parametrize("another", [lambda x, y, loss: loss(x, y), lambda x, *_: x.sum()])
-def test_gradients_of_two_passes_are_not_added_up(another):
-    x, y, _ = records()
-    model, optimizer, loss, _ = private(mode="ghost")
-    optimizer._batches.dealt.append(RECORDS)
-    loss(model(x), y).backward()
-    with pytest.raises(ConfigError, match="second backward"):
-        another(model(x), y, loss).backward()
-    for refused in (optimizer, private(mode="ghost")[1]):
-        with pytest.raises(ConfigError, match="without factors"):
-            refused.step()
 
 
 def test_a_batch_that_broke_off_reaches_no_other():
@@ -455,75 +345,6 @@ def test_a_plugin_is_taken_for_what_it_is(tmp_path, monkeypatch):
     catalog().pop("weighted-loop")
 
 
-class Centred(nn.CrossEntropyLoss):
-    """Reads the batch's mean output."""
-
-    def forward(self, outputs, targets):
-        return super().forward(outputs - outputs.mean(0), targets)
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize(
-    "mixing",
-    [nn.CrossEntropyLoss(weight=torch.tensor([1.0, 3.0, 1.0])), Centred()],
-    ids=["class weights", "centred"],
-)
-def test_a_loss_that_is_not_the_mean_of_single_losses_is_refused(mode, mixing):
-    model = nn.Linear(WIDTH, CLASSES)
-    loop = private("dpsgd", model, mode=mode, criterion=mixing)
-    before = parameters(model)
-    x, y, g = records()
-    same = torch.zeros_like(y)
-    if not isinstance(mixing, Centred):
-        take(loop, x, same, g)  # equal weights: this batch's loss is the plain mean
-        before = parameters(model)
-    with pytest.raises(TrainingError, match="not the mean of the single"):
-        take(loop, x, y, g)
-    assert torch.equal(parameters(model), before)
-
-
-def test_a_loss_that_vmap_cannot_run_is_checked_record_by_record():
-    def capped(outputs, targets):
-        loss = F.cross_entropy(outputs, targets)
-        return loss if float(loss.detach()) < 1e6 else loss * 0.0
-
-    def mixing(outputs, targets):
-        return capped(outputs, targets) * len(outputs)
-
-    take(private(criterion=capped), *records())
-    with pytest.raises(TrainingError, match="single records"):
-        take(private(criterion=mixing), *records())
-
-
-@pytest.mark.parametrize("mode", MODES[:2])
-def test_a_loss_of_ones_own_or_one_that_ignores_records_is_refused(mode):
-    ignoring = private(mode=mode, criterion=nn.CrossEntropyLoss(ignore_index=1))
-    with pytest.raises(TrainingError, match="single records"):
-        take(ignoring, *records())
-
-    model, optimizer, _, loader = private(mode=mode)
-    x, y, _ = next(iter(loader))
-    F.cross_entropy(model(x), y).backward()
-    with pytest.raises(ConfigError, match="criterion of make_private"):
-        optimizer.step()
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_what_is_added_to_the_criterions_loss_is_refused(mode):
-    model = nn.Linear(WIDTH, CLASSES)
-    wrapped, optimizer, criterion, loader = private("dpsgd", model, mode=mode)
-    take((wrapped, optimizer, criterion, loader), *records())
-    before = parameters(model)
-    x, y, _ = records()
-    optimizer._batches.dealt.append(len(x))
-    optimizer.zero_grad()
-    outputs = wrapped(x)
-    with pytest.raises(TrainingError):
-        (criterion(outputs, y) + outputs.std()).backward()
-    assert torch.equal(parameters(model), before)
-    assert optimizer.accountant.steps == 1
-
-
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("mode", MODES)
 def test_a_step_is_of_the_loaders_next_batch_and_of_each_once(mode, workers):
@@ -635,7 +456,7 @@ def refusals():
         ({"data": TensorDataset(torch.zeros(0, WIDTH))}, "no record"),
         (
             {"model": nn.Sequential(nn.Linear(WIDTH, 4), nn.BatchNorm1d(4))},
-            "guarantee for each record",
+            "statistics of the batch",
         ),
         ({"inner": stranger}, "are not the model's"),
     ]

@@ -17,7 +17,7 @@ def test_the_example_runs_as_it_stands(monkeypatch, capsys):
     exec(compile(source, "docs/opacus.md", "exec"), names)
     assert said in capsys.readouterr().out
     assert names["optimizer"].accountant.steps == 470
-    assert 2.99 < names["accountant"].epsilon() <= 3.0
+    assert 2.99 < names["optimizer"].accountant.epsilon() <= 3.0
     hits = names["model"](names["features"]).argmax(1) == names["labels"]
     assert float(hits.float().mean()) > 0.6
     bounds = names["optimizer"].describe()["group_bound"][0]

@@ -110,11 +110,18 @@ class Guarantee(StrEnum):
     ESTABLISHED = "established"
     # Of arms that train a user's own module: what it keeps beside its attributes is not seen.
     CONDITIONAL = "established if the module keeps nothing of what it reads"
+    # Of a loop of the user's own that uses Opacus, with a model or criterion that is not known.
+    ONE_BY_ONE = (
+        "established if model and criterion treat records one by one and keep nothing of them"
+    )
     # Of arms of somebody else's method, which says ESTABLISHED of itself: the epsilon is its own
     # claim.
     UNCHECKED = "third-party, not checked by fairaudit"
     CHECKED = "third-party, passed fairaudit's checks"
     CHECKED_CONDITIONAL = f"{CHECKED}, if the module keeps nothing of what it reads"
+    CHECKED_ONE_BY_ONE = (
+        f"{CHECKED}, if model and criterion treat records one by one and keep nothing of them"
+    )
     # Of a trainer of the user's own, whose epsilon is known when it has trained, if it says one.
     CLAIMED = "claimed by the trainer, not checked"
     NOT_ESTABLISHED = "not established"
@@ -128,12 +135,17 @@ class Guarantee(StrEnum):
     @property
     def is_proved(self) -> bool:
         """Whether this program proves it; where a user's own module is trained, on a condition."""
-        return self in (Guarantee.ESTABLISHED, Guarantee.CONDITIONAL)
+        return self in (Guarantee.ESTABLISHED, Guarantee.CONDITIONAL, Guarantee.ONE_BY_ONE)
 
     @property
     def rests_on_module(self) -> bool:
-        """Whether it holds only if a user's own module keeps nothing of what it reads."""
-        return self in (Guarantee.CONDITIONAL, Guarantee.CHECKED_CONDITIONAL)
+        """Whether it holds on a condition that only the author of a user's own code knows."""
+        return self in (
+            Guarantee.CONDITIONAL,
+            Guarantee.CHECKED_CONDITIONAL,
+            Guarantee.ONE_BY_ONE,
+            Guarantee.CHECKED_ONE_BY_ONE,
+        )
 
     def of_own_module(self) -> "Guarantee":
         """The guarantee where the model is a user's own module: with the condition on that module.
@@ -143,6 +155,17 @@ class Guarantee(StrEnum):
         conditional = {
             Guarantee.ESTABLISHED: Guarantee.CONDITIONAL,
             Guarantee.CHECKED: Guarantee.CHECKED_CONDITIONAL,
+        }
+        return conditional.get(self, self)
+
+    def of_own_loop(self) -> "Guarantee":
+        """The guarantee where model or criterion of a loop of the user's own is not known.
+
+        One that has no form with that condition stays as it is.
+        """
+        conditional = {
+            Guarantee.ESTABLISHED: Guarantee.ONE_BY_ONE,
+            Guarantee.CHECKED: Guarantee.CHECKED_ONE_BY_ONE,
         }
         return conditional.get(self, self)
 

@@ -1,7 +1,7 @@
 """What the steps of a training loop cost so far."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fairaudit.errors import PrivacyError
 from fairaudit.methods.spec import Guarantee
@@ -18,8 +18,9 @@ class Accountant:
         target_delta: At which :meth:`epsilon` answers.
         target_epsilon: What the noise was set for: a step beyond the plan is refused. None: no step
             is.
-        guarantee: Who stands behind the epsilon.
+        guarantee: What the epsilon rests on, in a word or a clause.
         steps: Taken so far, empty batches included.
+        conditions: The parts of model, criterion and loop that a conditional guarantee rests on.
 
     Source: docs/methods.md 2.1.
     """
@@ -29,6 +30,43 @@ class Accountant:
     target_epsilon: float | None
     guarantee: Guarantee
     steps: int = 0
+    conditions: list[str] = field(default_factory=list)
+
+    def rest_on(self, what: str) -> None:
+        """Let the guarantee rest on something that is not known to treat records one by one.
+
+        Args:
+            what: In words, as "the criterion focal".
+
+        Example:
+            >>> accountant = Accountant(None, 1e-5, None, Guarantee.ESTABLISHED)
+            >>> accountant.rest_on("the criterion focal")
+            >>> print(accountant.guarantee)
+            established if model and criterion treat records one by one and keep nothing of them
+        """
+        if what not in self.conditions:
+            self.conditions.append(what)
+        self.guarantee = self.guarantee.of_own_loop()
+
+    def statement(self) -> str:
+        """What was spent so far, what that rests on, and what it does not cover, in sentences.
+
+        Example:
+            >>> accountant = Accountant(None, 1e-5, None, Guarantee.ESTABLISHED)
+            >>> accountant.rest_on("the criterion focal")
+            >>> accountant.statement().split(". ")[1]
+            'It rests on the criterion focal'
+        """
+        said = (
+            f"Epsilon {self.epsilon():.2f} at delta {self.target_delta:g} after {self.steps:,} "
+            f"steps, for adding or removing one record: {self.guarantee}."
+        )
+        if self.conditions:
+            said += f" It rests on {', '.join(self.conditions)}."
+        return (
+            f"{said} What the loop does to records before the model reads them is not covered: "
+            "mixing them, or scaling them by the batch."
+        )
 
     def event(self) -> SampledGaussian | None:
         """What the steps so far released; None without noise, where nothing is claimed."""
@@ -46,6 +84,14 @@ class Accountant:
 
         Raises:
             PrivacyError: A delta too small to be accounted for.
+
+        Example:
+            >>> accountant = Accountant(None, 1e-5, None, Guarantee.NONE)
+            >>> accountant.epsilon()
+            0.0
+            >>> accountant.charge()  # a step without noise
+            >>> accountant.epsilon()
+            inf
         """
         event, delta = self.event(), checked_delta(self.target_delta if delta is None else delta)
         if event is None:

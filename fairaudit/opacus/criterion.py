@@ -1,100 +1,494 @@
-"""The loss of a private loop, which every record must enter by itself."""
+"""The losses of single records, and the number whose ``backward()`` hands them to the model.
 
+A record's loss is the criterion's value on a batch of this one record, so that no other record can
+enter it. Its gradient at the record's output is all that the model gets of it: whatever else a
+criterion or a loop adds, as a penalty on parameters, would be lost, and is refused.
+"""
+
+import copy
+import functools
+import warnings
 from collections.abc import Callable
+from typing import Any, Protocol
 
 import torch
-from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
-from fairaudit.errors import TrainingError
+from fairaudit.engine.layers import is_plain
+from fairaudit.errors import ConfigError, FairauditError, TrainingError, said
+from fairaudit.privacy.borrowed import global_stream
 
-Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs, targets) -> loss
+Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs [B, ...], targets [B, ...]) -> loss
+Part = tuple[Tensor, Tensor]  # outputs [B, ...], and each record's own gradient at them, [B, ...]
+
+# Losses that PyTorch computes number by number: outputs and targets have one shape.
+_BY_NUMBER = (
+    nn.BCELoss,
+    nn.BCEWithLogitsLoss,
+    nn.HingeEmbeddingLoss,
+    nn.HuberLoss,
+    nn.KLDivLoss,
+    nn.L1Loss,
+    nn.MSELoss,
+    nn.PoissonNLLLoss,
+    nn.SmoothL1Loss,
+    nn.SoftMarginLoss,
+)
+# Losses that it computes row by row: one number for the outputs [C] of a record.
+_BY_CLASS = (nn.CrossEntropyLoss, nn.NLLLoss)
+_BY_ROW = (*_BY_CLASS, nn.MultiLabelMarginLoss, nn.MultiLabelSoftMarginLoss, nn.MultiMarginLoss)
+# The functions that these modules call, with equal defaults.
+_FUNCTIONS: dict[Callable[..., Tensor], type[nn.Module]] = {
+    F.binary_cross_entropy: nn.BCELoss,
+    F.binary_cross_entropy_with_logits: nn.BCEWithLogitsLoss,
+    F.cross_entropy: nn.CrossEntropyLoss,
+    F.hinge_embedding_loss: nn.HingeEmbeddingLoss,
+    F.huber_loss: nn.HuberLoss,
+    F.kl_div: nn.KLDivLoss,
+    F.l1_loss: nn.L1Loss,
+    F.mse_loss: nn.MSELoss,
+    F.multi_margin_loss: nn.MultiMarginLoss,
+    F.multilabel_margin_loss: nn.MultiLabelMarginLoss,
+    F.multilabel_soft_margin_loss: nn.MultiLabelSoftMarginLoss,
+    F.nll_loss: nn.NLLLoss,
+    F.poisson_nll_loss: nn.PoissonNLLLoss,
+    F.smooth_l1_loss: nn.SmoothL1Loss,
+    F.soft_margin_loss: nn.SoftMarginLoss,
+}
+WAYS_OUT = (
+    "call backward() on what the criterion gives, once for each step: a penalty is the optimizer's "
+    "weight_decay, a factor its learning rate, several batches are BatchMemoryManager's"
+)
 
 
-class CheckedCriterion:
-    """A criterion that refuses what is not the mean (or sum) of the single records' losses.
+def as_module(criterion: Loss) -> Loss:
+    """A function of ``torch.nn.functional``, or a partial one with names, as PyTorch's module."""
+    function, names = criterion, {}
+    if type(criterion) is functools.partial and not criterion.args:
+        function, names = criterion.func, criterion.keywords
+    for known, kind in _FUNCTIONS.items():
+        if function is known:
+            module: Loss = kind(**names)
+            return module
+    return criterion
 
-    At every backward pass it compares the gradient that arrives at each record's output with that
-    of the record alone. Of another loss a record's gradient would also depend on other records, and
-    no clipping bounds what one record then changes.
+
+def is_known(criterion: Loss) -> bool:
+    """Whether a criterion is one of PyTorch's own losses, by exact type and without hooks.
+
+    These treat records one by one and keep nothing of them.
+    """
+    return type(criterion) in (*_BY_NUMBER, *_BY_ROW) and is_plain(criterion)  # type: ignore[arg-type]
+
+
+class SingleLosses:
+    """The loss of each record of a batch, and its gradient at the record's output.
 
     Args:
         criterion: Of outputs [B, ...] and targets [B, ...].
-        ghost: Opacus' criterion of ghost clipping, which then computes the loss; else None.
-        reduction: ``mean`` or ``sum``.
-        checked: Called with the number of records of each batch that passed.
+        reduction: ``mean`` or ``sum``: what is done where it gives several numbers for a record.
+    """
+
+    def __init__(self, criterion: Loss, reduction: str) -> None:
+        self.criterion = as_module(criterion)
+        self._reduction = reduction
+        self._runs_under_vmap = True  # until it fails to
+        self._is_compared = is_known(self.criterion)  # with a batch of several records, once
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The losses [B] of single records, and their gradients at the outputs, as ``outputs``.
+
+        None stands for the gradients of outputs that have no graph, as under ``torch.no_grad()``.
+
+        Args:
+            outputs: [B, ...]; a flat [B] is one number a record.
+            targets: [B, ...].
+
+        Raises:
+            ConfigError: The criterion's value hangs on parameters beside the outputs; class weights
+                that cancel in a record's own mean; no number for a record.
+            TrainingError: Of a batch its value is not the mean, or sum, of those of its records.
+        """
+        has_graph = outputs.requires_grad and torch.is_grad_enabled()
+        outputs, targets = outputs.detach(), targets.detach()
+        if not len(outputs):
+            return outputs.new_zeros(0), outputs if has_graph else None
+        self._refuse_cancelling(outputs, targets)
+        if not has_graph:
+            with torch.no_grad():
+                return self._values(outputs, targets), None
+        if self._is_row_by_row(outputs, targets):
+            leaf = outputs.requires_grad_()
+            values = self._at_once(leaf, targets)
+            (gradients,) = torch.autograd.grad(values.sum(), leaf)
+            values = values.detach()
+        else:
+            values, gradients = self._one_by_one(outputs, targets)
+        if not self._is_compared:
+            self._is_compared = self._compare(outputs.detach(), targets)
+        return values, gradients
+
+    def _values(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The losses [B] alone."""
+        if self._is_row_by_row(outputs, targets):
+            return self._at_once(outputs, targets)
+        return self._in_turn(outputs, targets)
+
+    def _in_turn(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The losses [B] of records, one after the other.
+
+        Raises:
+            TrainingError: The criterion fails for a record alone.
+        """
+        try:
+            return torch.stack([self._alone(*pair) for pair in zip(outputs, targets, strict=True)])
+        except FairauditError:
+            raise
+        except Exception as error:
+            raise TrainingError(
+                f"the criterion fails for a record alone: {said(error)}",
+                hint="it is called with outputs [1, ...], targets [1, ...], and keeps nothing of "
+                "them",
+            ) from error
+
+    def _is_row_by_row(self, outputs: Tensor, targets: Tensor) -> bool:
+        """Whether PyTorch computes these losses without reduction, each row from itself alone.
+
+        Not where outputs and targets would be broadcast against one another, which mixes rows.
+        """
+        criterion = self.criterion
+        if not isinstance(criterion, nn.Module) or not is_known(criterion):
+            return False
+        if any(b.dim() >= outputs.dim() or b.requires_grad for b in criterion.buffers()):
+            return False
+        if type(criterion) in _BY_NUMBER:
+            return outputs.shape == targets.shape
+        return outputs.dim() > 1
+
+    def _at_once(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """The losses [B] of a known criterion, of rows that PyTorch keeps apart."""
+        criterion: Any = self.criterion
+        each = copy.copy(criterion)
+        each.reduction = "none"
+        losses: Tensor = each(outputs, targets)
+        if losses.dim() == 1:
+            return losses
+        losses = losses.flatten(1)
+        reduction = self._reduction if criterion.reduction == "none" else criterion.reduction
+        if reduction != "mean":
+            return losses.sum(1)
+        of_classes = type(criterion) in _BY_CLASS and not targets.is_floating_point()
+        if not of_classes or criterion.reduction == "none":
+            return losses.mean(1)
+        # PyTorch's mean over positions divides by the weights of those that are not ignored.
+        counted = targets != criterion.ignore_index
+        weights = counted.to(losses)
+        if criterion.weight is not None:
+            weights = weights * criterion.weight[targets.where(counted, 0)]
+        total = weights.flatten(1).sum(1)
+        mean: Tensor = losses.sum(1) / total.where(total != 0, 1.0)
+        return mean
+
+    def _alone(self, output: Tensor, target: Tensor) -> Tensor:
+        """The loss of one record: the criterion's value on a batch of it, as one number.
+
+        Raises:
+            ConfigError: It gives no tensor.
+        """
+        value = self.criterion(output.unsqueeze(0), target.unsqueeze(0))
+        if not isinstance(value, Tensor):
+            raise ConfigError(
+                f"the criterion gives a {type(value).__name__} and no tensor",
+                hint="let it return the loss alone",
+            )
+        return value.mean() if self._reduction == "mean" else value.sum()
+
+    def _one_by_one(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Losses [B] and gradients at the outputs, each from a call with one record.
+
+        The calls are run side by side by ``torch.func.vmap``; what that cannot run, one after the
+        other.
+        """
+        if self._runs_under_vmap:
+            both = torch.func.grad_and_value(self._alone)
+            try:
+                with warnings.catch_warnings():
+                    warnings.filterwarnings("ignore", "There is a performance drop")
+                    gradients, values = torch.func.vmap(both, randomness="different")(
+                        outputs, targets
+                    )
+                self._refuse_lost(values)
+                return values.detach(), gradients.detach()
+            except FairauditError:
+                raise
+            except Exception:  # what the criterion does wrong shows again below
+                self._runs_under_vmap = False
+        self._refuse_lost(self._in_turn(outputs[:1], targets[:1]))
+        leaf = outputs.requires_grad_()
+        values = self._in_turn(leaf, targets)
+        (gradient,) = torch.autograd.grad(
+            values.sum(), leaf, allow_unused=True, materialize_grads=True
+        )
+        return values.detach(), gradient
+
+    @staticmethod
+    def _refuse_lost(value: Tensor) -> None:
+        """Refuse a value that has a graph though the outputs had none.
+
+        Raises:
+            ConfigError: What it hangs on beside the outputs would get no gradient of it.
+        """
+        if value.requires_grad:
+            raise ConfigError(
+                "the criterion reads parameters beside the outputs, and their gradient would be "
+                "lost",
+                hint="a penalty on the parameters is the optimizer's weight_decay",
+            )
+
+    def _refuse_cancelling(self, outputs: Tensor, targets: Tensor) -> None:
+        """Refuse class weights that a record's own mean divides by again.
+
+        Raises:
+            ConfigError: With ``reduction="mean"`` and one class a record, nothing is left of them.
+        """
+        criterion = self.criterion
+        if (
+            type(criterion) in _BY_CLASS
+            and criterion.weight is not None  # type: ignore[attr-defined]
+            and criterion.reduction == "mean"  # type: ignore[attr-defined]
+            and outputs.dim() == 2
+            and targets.dim() == 1
+        ):
+            raise ConfigError(
+                f"{type(criterion).__name__}(weight=..., reduction='mean') divides by the weights "
+                "of the batch, and in a record's own mean its weight cancels",
+                hint="use reduction='none', which weights each record's loss",
+            )
+
+    def _compare(self, outputs: Tensor, targets: Tensor) -> bool:
+        """Compare the value of a batch with those of its records; False: two are needed.
+
+        A criterion that reads the whole batch, as its mean or variance, gives another value for a
+        record alone. What it then trains with is not what its author meant.
+
+        Raises:
+            TrainingError: They differ.
+        """
+        rows = outputs.flatten(1).isfinite().all(1) if outputs.dim() > 1 else outputs.isfinite()
+        if int(rows.sum()) < 2:
+            return False
+        outputs, targets = outputs[rows], targets[rows]
+        for dtype in (torch.float64, torch.float32, outputs.dtype):
+            wide = targets.to(dtype) if targets.is_floating_point() else targets
+            with global_stream(0), torch.no_grad():
+                before = torch.get_rng_state()
+                try:
+                    other = copy.copy(self)
+                    other.criterion = copy.deepcopy(self.criterion)
+                    alone = other._values(outputs.to(dtype), wide)
+                    numbers = alone.isfinite()
+                    kept = numbers if int(numbers.sum()) > 1 else ~numbers
+                    together = other.criterion(outputs.to(dtype)[kept], wide[kept])
+                except Exception:  # constants of another precision, or what cannot be copied
+                    continue
+                if torch.equal(before, torch.get_rng_state()):  # else its draws would differ
+                    self._refuse_batch(together, alone[kept])
+                return True
+        return True
+
+    def _refuse_batch(self, together: Tensor, alone: Tensor) -> None:
+        """Refuse a value of a batch that is neither mean nor sum of its records' values [B].
+
+        Raises:
+            TrainingError: It is another.
+        """
+        value = float(together.mean() if self._reduction == "mean" else together.sum())
+        room = 10 * torch.finfo(alone.dtype).eps ** 0.5 * float(alone.abs().sum())
+        if abs(value - float(alone.mean())) <= room / len(alone):
+            return
+        if abs(value - float(alone.sum())) <= room:
+            return
+        raise TrainingError(
+            "the criterion's value for a batch is neither mean nor sum of its values for single "
+            "records: it reads the batch, or divides by something of it",
+            hint="let it return one number for each record, [B], that follows from this record "
+            "alone",
+        )
+
+
+class Pass(Protocol):
+    """Hands records' own gradients at outputs to the model, which has them clipped."""
+
+    def __call__(self, parts: tuple[Part, ...], *, retain_graph: bool) -> None:
+        """Hand on gradients [B, ...] at outputs [B, ...]."""
+
+
+class BatchLoss(Tensor):
+    """The loss of a batch as one number, whose ``backward()`` hands on each record's own gradient.
+
+    Losses of equal batches, as of several outputs, can be added. What else is computed of it is a
+    number to be looked at, and ``backward()`` refuses it.
+    """
+
+    _parts: tuple[Part, ...] = ()  # of what is computed from a loss: none
+    _pass: Pass | None = None
+    _made = 0  # its version when it was made: one that was changed in place has another
+
+    @classmethod
+    def of(cls, value: Tensor, parts: tuple[Part, ...], hand: Pass | None) -> "BatchLoss":
+        """A loss of that value.
+
+        Args:
+            value: One number, without a graph.
+            parts: What ``backward()`` hands on.
+            hand: Called with it; None: the outputs had no graph.
+        """
+        loss = value.clone().as_subclass(cls)
+        loss._parts, loss._pass, loss._made = parts, hand, loss._version
+        return loss
+
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: object = None,
+    ) -> None:
+        """Hand each record's own gradient at its output to the model.
+
+        Args:
+            gradient: To be left out.
+            retain_graph: Whether the model's graph is kept.
+            create_graph: To be left out.
+            inputs: To be left out.
+
+        Raises:
+            ConfigError: This is not what the criterion gave, or it was computed without a graph, or
+                an argument is given that would change what is handed on.
+        """
+        if not self._is_whole():
+            raise ConfigError(
+                "backward() is not called on the loss that the criterion gave, or that one was "
+                "changed, scaled or added to",
+                hint=WAYS_OUT,
+            )
+        if self._pass is None:
+            raise ConfigError(
+                "the outputs have no graph: nothing can be differentiated",
+                hint="run the model without torch.no_grad(), and hand its outputs to the criterion",
+            )
+        if gradient is not None or create_graph or inputs is not None:
+            raise ConfigError(
+                "backward() of a private loss takes no gradient, inputs or create_graph",
+                hint=WAYS_OUT,
+            )
+        self._pass(self._parts, retain_graph=bool(retain_graph))
+
+    def __format__(self, spec: str) -> str:
+        """The number as text."""
+        return format(self.item(), spec)
+
+    def __add__(self, other: object) -> Tensor:
+        """The sum with the loss of another output of the same records, or with a constant.
+
+        Raises:
+            ConfigError: A term with a gradient of its own.
+        """
+        if isinstance(other, Tensor) and other.requires_grad:
+            raise ConfigError(
+                "a term is added to the loss whose gradient would be lost", hint=WAYS_OUT
+            )
+        total: Tensor = super().__add__(other)  # type: ignore[operator]
+        parts = self._parts
+        if isinstance(other, BatchLoss):
+            parts = (*parts, *other._parts)
+            if not other._is_whole() or len({len(outputs) for outputs, _ in parts}) > 1:
+                return total
+        if not self._is_whole() or total.dim():
+            return total
+        return BatchLoss.of(total.as_subclass(Tensor), parts, self._pass)
+
+    def _is_whole(self) -> bool:
+        """Whether it is what the criterion gave, or a sum of such losses."""
+        return bool(self._parts) and self._version == self._made
+
+    __radd__ = __iadd__ = __add__
+
+
+class RecordCriterion:
+    """The criterion that ``make_private`` returns: of single records, whatever the user's one is.
+
+    Args:
+        losses: Of single records.
+        reduction: ``mean`` or ``sum``, of the number that is shown.
+        hand: Hands gradients at outputs to the model.
+        has_put_out: Whether the model put out these outputs, row by row.
+        rest_on: Called with what the guarantee rests on beside the model.
+        name: The user's criterion, in words.
     """
 
     def __init__(
         self,
-        criterion: Loss,
-        ghost: DPLossFastGradientClipping | None,
+        losses: SingleLosses,
         reduction: str,
-        checked: Callable[[int], None],
+        *,
+        hand: Pass,
+        has_put_out: Callable[[Tensor], bool],
+        rest_on: Callable[[str], None],
+        name: str,
     ) -> None:
-        self.criterion, self.ghost, self.reduction = criterion, ghost, reduction
-        self._checked = checked
+        self._losses, self._reduction = losses, reduction
+        self._hand, self._has_put_out, self._rest_on = hand, has_put_out, rest_on
+        self._name = name
+        self._look()
 
-    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The loss of a batch, with a check in its backward pass.
+    def _look(self) -> None:
+        """Have the guarantee rest on a criterion that is not one of PyTorch's own."""
+        if not is_known(self.criterion):
+            self._rest_on(self._name)
 
-        ``backward()`` raises a TrainingError where a record's part in it depends on other records.
+    @property
+    def criterion(self) -> Loss:
+        """The criterion of which the losses are taken."""
+        return self._losses.criterion
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> BatchLoss:
+        """The loss of a batch, whose ``backward()`` hands each record's own gradient to the model.
+
+        Args:
+            outputs: [B, ...] of the model; a flat [B] is one number a record.
+            targets: [B, ...].
+
+        Raises:
+            ConfigError: They do not fit one another, or the criterion cannot be taken record by
+                record.
+            TrainingError: The criterion reads other records.
         """
-        if outputs.requires_grad:
-            self._watch(outputs, targets)
-        taken: Loss = self.ghost or self.criterion
-        return taken(outputs, targets)
-
-    def _watch(self, outputs: Tensor, targets: Tensor) -> None:
-        """Have the first gradient that arrives at the outputs checked in the backward pass.
-
-        Ghost clipping has a second backward pass, whose gradients are scaled and are not checked.
-        """
-        waiting = [self._alone(outputs.detach(), targets)]  # taken by the first gradient
-
-        def arrived(gradient: Tensor) -> None:
-            """Check the first gradient [B, ...] and report how many records passed."""
-            if waiting:
-                self._refuse_mixing(gradient, waiting.pop())
-                self._checked(len(gradient))
-
-        outputs.register_hook(arrived)  # type: ignore[no-untyped-call]
-
-    def _refuse_mixing(self, batched: Tensor, expected: Tensor) -> None:
-        """Refuse a loss whose gradients ``[B, ...]`` are not those of the single records."""
-        # A record that is not finite by itself is zeroed later: nothing to compare.
-        usable = expected.flatten(1).isfinite().all(1)
-        batched, expected = batched[usable], expected[usable]
-        if not expected.numel():
-            return
-        room = torch.finfo(expected.dtype).eps ** 0.5  # for rounding: half of the digits
-        largest = float(expected.abs().max())
-        if not torch.allclose(batched, expected, rtol=room, atol=room * largest):
-            raise TrainingError(
-                f"the loss is not the {self.reduction} of the single records' losses",
-                hint="differentiate what the returned criterion gives, and use one in which no "
-                "record's weight depends on the others; CrossEntropyLoss(weight=...) with "
-                "reduction='mean' divides by the batch's weights",
+        if not isinstance(outputs, Tensor) or not isinstance(targets, Tensor):
+            raise ConfigError(
+                "the criterion reads one tensor of outputs and one of targets",
+                hint="call it for each output of the model, and add the losses",
             )
-
-    def _alone(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The gradient at each record's output if the loss is the mean (sum) of single losses.
-
-        It is computed from each record by itself, ``[B, ...]``.
-        """
-        if not len(outputs):
-            return outputs
-
-        def loss(output: Tensor, target: Tensor) -> Tensor:
-            """The criterion of a batch of this one record."""
-            return self.criterion(output.unsqueeze(0), target.unsqueeze(0)).sum()
-
-        gradient = torch.func.grad(loss)
-        try:
-            alone: Tensor = torch.func.vmap(gradient)(outputs, targets)
-        except RuntimeError:  # what vmap cannot run
-            pairs = zip(outputs, targets, strict=True)
-            alone = torch.stack([gradient(output, target) for output, target in pairs])
-        if self.reduction == "mean":
-            return alone / len(outputs)
-        return alone
+        if targets.requires_grad:
+            raise ConfigError(
+                "the targets have a gradient, which would be lost", hint="targets.detach()"
+            )
+        if outputs.dim() == 0:  # squeeze() of one record
+            outputs = outputs.unsqueeze(0)
+        if targets.dim() == 0:
+            targets = targets.unsqueeze(0)
+        if len(outputs) != len(targets):
+            raise ConfigError(
+                f"the criterion gets outputs of {len(outputs):,} records and targets of "
+                f"{len(targets):,}",
+                hint="the first axis of both is that of the records",
+            )
+        self._look()
+        values, gradients = self._losses(outputs, targets)
+        value = values.mean() if self._reduction == "mean" and len(values) else values.sum()
+        if gradients is None:
+            return BatchLoss.of(value, ((outputs, outputs),), None)
+        if not self._has_put_out(outputs):
+            self._rest_on("what the loop makes of the model's outputs before the criterion")
+        return BatchLoss.of(value, ((outputs, gradients),), self._hand)

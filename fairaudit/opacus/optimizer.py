@@ -7,13 +7,13 @@ with a backward pass of its own; together they are one step.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from opacus.optimizers import DPOptimizer
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import Sampler
 
 from fairaudit.engine.devices import working_on
@@ -23,6 +23,8 @@ from fairaudit.engine.rules import ClippingRule, PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.opacus.accountant import Accountant
+from fairaudit.opacus.criterion import WAYS_OUT, Part
+from fairaudit.opacus.wrapped import ELSEWHERE, GhostModel, HookedModel
 from fairaudit.planning.arms import Arm
 from fairaudit.privacy.noise import GaussianNoise
 
@@ -53,7 +55,7 @@ class PoissonBatches(Sampler[list[int]]):
     def __init__(
         self, stream: np.random.Generator, records: int, steps_per_epoch: int, *, ahead: bool
     ) -> None:
-        self.steps_per_epoch, self.ahead = steps_per_epoch, ahead
+        self.records, self.steps_per_epoch, self.ahead = records, steps_per_epoch, ahead
         self.dealt: deque[int] = deque()  # sizes of the batches that no step has taken
         self._sampler = PoissonSampler([stream], records, steps_per_epoch)
 
@@ -102,19 +104,48 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
 
     Args:
         optimizer: The PyTorch optimizer, which moves the parameters along released gradients.
+        model: The wrapped model, which is differentiated.
         arm: Method, numbers and guarantee.
         rule: The method's clipping rule.
         facts: What is public; its tensors lie where the norms are computed, in their precision.
         streams: Draws that nothing has used.
         batches: Deals the records.
         accountant: Counts the steps.
-        loss_reduction: ``mean`` or ``sum``, as of the loss.
+        loss_reduction: Whether a step follows the ``mean`` of the records' losses or their ``sum``.
+
+    Example:
+        >>> import torch
+        >>> from torch.utils.data import DataLoader, TensorDataset
+        >>> from fairaudit.opacus import make_private
+        >>> x, y, group = torch.randn(40, 3), torch.randint(2, (40,)), torch.arange(40) % 2
+        >>> model = torch.nn.Linear(3, 2)
+        >>> model, optimizer, loss, loader = make_private(
+        ...     model,
+        ...     torch.optim.SGD(model.parameters(), lr=0.1),
+        ...     DataLoader(TensorDataset(x, y, group), batch_size=20),
+        ...     criterion=torch.nn.CrossEntropyLoss(),
+        ...     method="dpsgd-f",
+        ...     noise_multiplier=1.0,
+        ...     target_delta=1e-3,
+        ...     epochs=1,
+        ...     max_grad_norm=1.0,
+        ...     groups=2,
+        ...     count_noise_multiplier=2.0,
+        ... )
+        >>> for features, labels, groups in loader:
+        ...     optimizer.zero_grad()
+        ...     optimizer.set_groups(groups)
+        ...     loss(model(features), labels).backward()
+        ...     optimizer.step()
+        >>> optimizer.describe()["group_bound"].shape  # a clipping bound for each group
+        torch.Size([1, 2])
     """
 
     def __init__(
         self,
         optimizer: torch.optim.Optimizer,
         *,
+        model: HookedModel | GhostModel,
         arm: Arm,
         rule: ClippingRule[Any],
         facts: PublicFacts,
@@ -132,6 +163,8 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             loss_reduction=loss_reduction,
         )
         self.arm, self.facts, self.accountant = arm, facts, accountant
+        self._model = model
+        self._is_in_pass = False  # while a pass differentiates the model
         self._device = facts.expected_batch_size.device
         self._batches = batches
         batches.begun = self._forget
@@ -244,27 +277,95 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         self._sums: Tensor | None = None  # of the scaled ones, [1, P]; None before the first
         self._sensitivity: Tensor | None = None  # of this step, [1]
         self._records = 0  # of this step's batch so far
-        self._checked: int | None = None  # records of the loss that waits for its step
+        self._checked: int | None = (
+            None  # records of the pass that waits for its step; None: none does
+        )
         self._step_skip_queue.clear()
         self._batches.dealt.clear()
+        self._model.clear()
 
-    def passed(self, records: int) -> None:
-        """Note that the loss of so many records was checked; the criterion calls it."""
-        self._checked = records
+    def take_pass(self, parts: Sequence[Part], *, retain_graph: bool) -> None:
+        """Have the model take the gradients of a batch, or of a part of it, for the next step.
+
+        ``backward()`` of a loss calls it.
+
+        Args:
+            parts: Outputs [B, ...] and each record's own gradient at them.
+            retain_graph: Whether the model's graph is kept.
+
+        Raises:
+            ConfigError: The last pass waits for its step, or a gradient comes from elsewhere.
+            TrainingError: Opacus cannot take gradients of some layer.
+        """
+        if self._checked is not None:
+            self._refuse_second()
+        self._refuse_hooks()
+        if any(outputs._backward_hooks for outputs, _ in parts):
+            self.accountant.rest_on("hooks on the model's outputs")
+        self._is_in_pass = True
+        try:
+            self._differentiate(parts, retain_graph=retain_graph)
+        finally:
+            self._is_in_pass = False
+            for p in self.params:
+                p.grad = None  # what a step follows is not there yet
+        self._checked = len(parts[0][0])
+
+    def _refuse_hooks(self) -> None:
+        """Refuse hooks on a parameter's gradient: they would be lost, or reach clipped sums.
+
+        Raises:
+            ConfigError: A parameter has one.
+        """
+        for p in self.params:
+            if (
+                p._backward_hooks or len(p._post_accumulate_grad_hooks or ()) > 1
+            ):  # one is this program's
+                raise ConfigError(
+                    "a parameter has a hook on its gradient, which a private step does not follow",
+                    hint="remove it: freeze what is not to move, or give it a step size of its own",
+                )
+
+    def _differentiate(self, parts: Sequence[Part], *, retain_graph: bool) -> None:
+        """Take the gradient of each record at each parameter."""
+        self._model.differentiate(parts, retain_graph=retain_graph)
+
+    def arrived(self) -> None:
+        """A gradient arrived at a trained parameter; one of no pass would be lost.
+
+        Raises:
+            ConfigError: It is not that of a loss of ``make_private``'s criterion.
+        """
+        if self._is_in_pass:
+            return
+        if self._checked is not None:
+            self._refuse_second()
+        raise ConfigError(
+            "a gradient that does not come from the criterion of make_private would be lost",
+            hint=WAYS_OUT,
+        )
+
+    def zero_grad(self, set_to_none: bool = False) -> None:
+        """Clear the gradients, and drop a pass that waits for its step."""
+        super().zero_grad(set_to_none)
+        self._checked = None
+
+    def _refuse_second(self) -> None:
+        """Refuse a backward pass while another waits for its step, and the step, too.
+
+        Raises:
+            ConfigError: Always.
+        """
+        self._checked = None
+        raise ConfigError("a second backward pass before a step", hint=WAYS_OUT)
 
     def _admit(self, records: int, last: bool) -> None:
         """Count a part of the batch, of so many records, and charge the step with its last part.
 
         Raises:
-            ConfigError: Its loss was not checked, or the batch is not the loader's next.
+            ConfigError: The batch is not the loader's next.
             PrivacyError: The planned steps are taken.
         """
-        checked, self._checked = self._checked, None
-        if checked != records:
-            raise ConfigError(
-                "the loss of a step does not come from the criterion of make_private",
-                hint="call backward() on what the returned criterion gives for the batch",
-            )
         self._records += records
         if last:
             size, self._records = self._records, 0
@@ -276,19 +377,28 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
 
         A rule that asks about the batch scales all parts after the last.
         """
-        part = self._take_gradients()
-        self._admit(part.norms.shape[1], last)
+        checked, self._checked = self._checked, None
+        if checked is None:
+            raise ConfigError(
+                "the loss of a step does not come from the criterion of make_private", hint=WAYS_OUT
+            )
+        part = self._take_gradients(checked)
+        self._admit(checked, last)
         self._waiting.append(part)
         if last or self._rule.part.query_noise_multiplier is None:
             self._scale()
 
-    def _take_gradients(self) -> _Part:
-        """The gradients that the backward pass left; 0 for records whose own is not finite."""
+    def _take_gradients(self, records: int) -> _Part:
+        """The gradients that the pass left; 0 for records whose own is not finite.
+
+        Raises:
+            ConfigError: A parameter has no gradient of each of so many records.
+        """
         gradients = []
         for p in self.params:
-            flat = self._get_flat_grad_sample(p)
-            gradients.append(flat.reshape(len(flat), p.numel()).to(self.facts.expected_batch_size))
-            p.grad_sample = None  # used once
+            sample, p.grad_sample = p.grad_sample, None  # used once
+            self._check_rows(None if sample is None else len(sample), records)
+            gradients.append(sample.reshape(records, p.numel()).to(self.facts.expected_batch_size))
         norms = torch.stack([torch.linalg.vector_norm(rows, dim=1) for rows in gradients], 1)
         norms = torch.linalg.vector_norm(norms, dim=1)
         finite = norms.isfinite()
@@ -296,6 +406,25 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             gradients = [torch.where(finite.unsqueeze(1), rows, 0.0) for rows in gradients]
             norms = torch.where(finite, norms, 0.0)
         return _Part(norms.unsqueeze(0), self._take_groups(len(norms)), gradients)
+
+    @staticmethod
+    def _check_rows(rows: int | None, records: int) -> None:
+        """Refuse gradients of other rows than those of the records.
+
+        Args:
+            rows: How many a parameter has; None: it has no gradient.
+            records: How many the criterion read.
+
+        Raises:
+            ConfigError: They are not as many.
+        """
+        if rows is None:
+            raise ConfigError("a parameter has no gradient of single records", hint=ELSEWHERE)
+        if rows != records:
+            raise ConfigError(
+                f"a layer reads {rows:,} rows where the criterion reads {records:,} records",
+                hint=f"give the criterion outputs [B, ...], tokens as [B, classes, T]; {ELSEWHERE}",
+            )
 
     def _take_groups(self, records: int) -> Tensor:
         """The groups that were set for so many records, [1, B]; zeros if the method reads none.
@@ -350,44 +479,75 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
 class GhostOptimizer(RuleOptimizer):
     """The same with ghost clipping, which never holds the records' gradients.
 
-    Opacus' first backward pass gives their norms, :meth:`factors` the factor of each, and the
-    second pass the sum of the scaled gradients.
+    A first pass through the model gives their norms, :meth:`factors` the factor of each, and a
+    second the sum of the scaled gradients.
 
-    A rule that asks about the batch has to see all of it, so such a batch cannot come in parts.
+    A rule that asks about a batch has to see all of it, so such a batch cannot come in parts.
+
+    Example:
+        >>> import torch
+        >>> from torch.utils.data import DataLoader, TensorDataset
+        >>> from fairaudit.opacus import make_private
+        >>> data = TensorDataset(torch.randn(40, 3), torch.rand(40, 1))
+        >>> model = torch.nn.Linear(3, 1)
+        >>> model, optimizer, loss, loader = make_private(
+        ...     model,
+        ...     torch.optim.SGD(model.parameters(), lr=0.1),
+        ...     DataLoader(data, batch_size=20),
+        ...     criterion=torch.nn.MSELoss(),
+        ...     method="dpsgd",
+        ...     noise_multiplier=1.0,
+        ...     target_delta=1e-3,
+        ...     epochs=1,
+        ...     max_grad_norm=1.0,
+        ...     grad_sample_mode="ghost",
+        ... )
+        >>> for features, targets in loader:
+        ...     optimizer.zero_grad()
+        ...     loss(model(features), targets).backward()
+        ...     optimizer.step()
+        >>> type(optimizer).__name__, optimizer.accountant.steps
+        ('GhostOptimizer', 2)
     """
 
-    _made = False  # whether there are factors that no step has used
+    _model: GhostModel
+    _passed: list[Tensor]  # what a pass left, one sum [P_j] for each parameter
 
-    @staticmethod
-    def refuse_positions(layer: nn.Module, given: tuple[Tensor, ...]) -> None:
-        """Before an ``nn.Linear`` reads a batch with ghost clipping: refuse all but [B, d].
+    def _differentiate(self, parts: Sequence[Part], *, retain_graph: bool) -> None:
+        """Take the norms of the records' gradients, and the sum of the scaled ones."""
+        self._model.differentiate(parts, retain_graph=True)
+        factors = self.factors(self._norms(len(parts[0][0])))
+        self._model.scale(parts, factors, self.params, retain_graph)
+        self._passed = [
+            p.grad.detach().reshape(-1).to(self.facts.expected_batch_size) for p in self.params
+        ]
 
-        Of [B, T, d] Opacus takes the norms from products of whole records, where what cancels in a
-        record's gradient is lost in rounding, and its norm comes out too small.
-
-        Raises:
-            ConfigError: The batch has positions.
-        """
-        if given[0].dim() > 2:
-            raise ConfigError(
-                "ghost clipping's norms are wrong by rounding where an nn.Linear reads [B, T, d]",
-                hint="use grad_sample_mode='hooks'",
-            )
-
-    def factors(self, norms: Tensor) -> Tensor:
-        """Each record's factor [B], from the norms [B] of the records' gradients.
-
-        Opacus asks for them between its two backward passes.
+    def _norms(self, records: int) -> Tensor:
+        """The norms [B] of the gradients of so many records.
 
         Raises:
-            ConfigError: A part of a batch, for a rule that asks about it; norms in half precision.
-            TrainingError: A gradient that is not finite: a factor cannot leave its record out.
+            ConfigError: A parameter has none of each record, or has them in half precision.
         """
-        if any(p._norm_sample.dtype.itemsize < 4 for p in self.params):  # as under autocast, too
+        norms = [p._norm_sample for p in self.params]
+        for each in norms:
+            self._check_rows(None if each is None else len(each), records)
+        if any(each.dtype.itemsize < 4 for each in norms):  # as under autocast, too
             raise ConfigError(
                 "ghost clipping would take norms in half precision, and round them down",
                 hint="use grad_sample_mode='hooks', or float32",
             )
+        together: Tensor = torch.linalg.vector_norm(torch.stack(norms), dim=0)
+        return together
+
+    def factors(self, norms: Tensor) -> Tensor:
+        """Each record's factor [B], from the norms [B] of the records' gradients.
+
+        The batch counts as that of a step from here on.
+
+        Raises:
+            ConfigError: A part of a batch, for a rule that asks about it; not the loader's next.
+            TrainingError: A gradient that is not finite: a factor cannot leave its record out.
+        """
         last = not self._check_skip_next_step(pop_next=False)
         if not last and self._rule.part.query_noise_multiplier is not None:
             raise ConfigError(
@@ -404,37 +564,15 @@ class GhostOptimizer(RuleOptimizer):
         with working_on(self._device), torch.no_grad():
             norms = norms.to(self.facts.expected_batch_size).unsqueeze(0)
             factor, self._sensitivity = scaled(self._rule, norms, self._take_groups(norms.shape[1]))
-        self._made = True
         return factor[0]
 
-    def arrived(self, *, is_scaled: bool) -> None:
-        """A gradient arrived at a parameter; one that would join the scaled sums is refused.
-
-        Args:
-            is_scaled: Whether it is of the criterion's second pass, whose gradients are scaled.
-
-        Raises:
-            ConfigError: A second backward pass before the step, of any loss.
-        """
-        if self._made and not is_scaled:
-            self._made = False  # a step that comes all the same is refused, too
-            raise ConfigError(
-                "a second backward pass before a step", hint="call optimizer.step() after each"
-            )
-
-    def _forget(self) -> None:
-        """Drop what is left of a batch that broke off, its factors too."""
-        super()._forget()
-        self._made = False
-
     def _gather(self, last: bool) -> None:
-        """Add what the backward pass left in ``p.grad``, sums of scaled gradients, to the step."""
-        if not self._made:
+        """Add what the pass left, sums of scaled gradients, to those of the step."""
+        if self._checked is None:
             raise ConfigError(
                 "a step without factors from a backward pass",
                 hint="call backward() on what make_private's criterion returns, then step()",
             )
-        self._made = False
-        self._add(
-            [p.grad.detach().reshape(-1).to(self.facts.expected_batch_size) for p in self.params]
-        )
+        self._checked = None
+        self._add(self._passed)
+        self._passed = []

@@ -1,6 +1,5 @@
 """From a model, an optimizer and a loader to their private counterparts."""
 
-import copy
 import importlib
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -10,25 +9,34 @@ from typing import Any
 
 import torch
 from opacus.data_loader import DPDataLoader
-from opacus.grad_sample import AbstractGradSampleModule, wrap_model
+from opacus.grad_sample import AbstractGradSampleModule
 from opacus.optimizers import DPOptimizer
-from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
+from opacus.utils.uniform_sampler import UniformWithReplacementSampler
 from opacus.validators import ModuleValidator
 from opacus.validators.errors import UnsupportedModuleError
 from torch import nn
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    SequentialSampler,
+)
 
 from fairaudit.config.value_sources import resolve_config
-from fairaudit.engine.layers import is_plain
 from fairaudit.engine.pool import TrainingPool
+from fairaudit.engine.refusals import refuse_uncopied
 from fairaudit.errors import ConfigError, TrainingError, said
 from fairaudit.methods.base import Task
 from fairaudit.methods.catalog import admit, find
 from fairaudit.methods.defaults import PublicSizes, refuse_large_delta
 from fairaudit.methods.gradient import GradientMethod
 from fairaudit.opacus.accountant import Accountant
-from fairaudit.opacus.criterion import CheckedCriterion
+from fairaudit.opacus.admitted import Looks, not_admitted, refuse_for_ghost, refuse_known
+from fairaudit.opacus.comparison import Comparison
+from fairaudit.opacus.criterion import RecordCriterion, SingleLosses
 from fairaudit.opacus.optimizer import GhostOptimizer, PoissonBatches, RuleOptimizer, Streams
+from fairaudit.opacus.wrapped import wrap
 from fairaudit.planning.arms import Arm, make_arms
 from fairaudit.planning.settings import SettingsResolver
 from fairaudit.privacy.events import SampledGaussian
@@ -66,11 +74,15 @@ def make_private(
     a step like any other. Use the returned criterion and no other loader, and step once for each of
     its batches.
 
+    A record's loss is the criterion's value on a batch of that record alone. ``accountant`` of the
+    returned optimizer says what the training costs, and what that rests on.
+
     Args:
         model: What is trained; its frozen parameters stay as they are.
         optimizer: A PyTorch optimizer of the model's parameters; schedulers may move its step size.
-        loader: Over a data set that can be indexed. Its batch size divides ``n_public`` into the
-            steps of an epoch, rounded up; its sampler is replaced.
+        loader: Over a data set that can be indexed, all of which is trained on. Its batch size
+            divides ``n_public`` into the steps of an epoch, rounded up; whether it shuffles does
+            not matter.
         method: Name, or ``module:ATTRIBUTE`` of a plugin; one that has a clipping rule, trains by
             steps and has a guarantee.
         target_delta: Of ``target_epsilon``, and of the epsilon that the accountant gives.
@@ -85,10 +97,10 @@ def make_private(
         n_public: N, where the number of records is not public; None: that number.
         seed: None draws noise and samples from the operating system, AES-256 in counter mode under
             it. A number makes them repeatable and faster: for tests.
-        criterion: The loss of outputs [B, ...] and targets [B, ...]: the mean, or sum, of the
-            single records' losses. Another is refused at the first batch that shows it.
+        criterion: The loss of outputs [B, ...] and targets [B, ...]. One of PyTorch's own is known
+            to treat records one by one; of another that is a condition of the guarantee.
         grad_sample_mode: How Opacus takes gradients: ``hooks``, ``functorch`` or ``ghost``.
-        loss_reduction: ``mean`` or ``sum``, as of the loss.
+        loss_reduction: Whether a step follows the ``mean`` of the records' losses or their ``sum``.
         settings: The method's other numbers, as ``threshold``. Those left out take the rule that
             ``fairaudit plan`` follows for a network.
 
@@ -100,7 +112,30 @@ def make_private(
         ConfigError: A method without such a rule; numbers, a loader or an optimizer that do not
             fit.
         PrivacyError: No noise meets the target.
-        TrainingError: A layer that mixes records.
+        TrainingError: A layer that mixes or remembers records.
+
+    Example:
+        >>> import torch
+        >>> from torch.utils.data import DataLoader, TensorDataset
+        >>> data = TensorDataset(torch.randn(60, 4), torch.randint(2, (60,)))
+        >>> model = torch.nn.Linear(4, 2)
+        >>> model, optimizer, loss, loader = make_private(
+        ...     model,
+        ...     torch.optim.SGD(model.parameters(), lr=0.1),
+        ...     DataLoader(data, batch_size=20),
+        ...     criterion=torch.nn.CrossEntropyLoss(),
+        ...     method="dpsgd",
+        ...     noise_multiplier=1.0,
+        ...     target_delta=1e-3,
+        ...     epochs=1,
+        ...     max_grad_norm=1.0,
+        ... )
+        >>> for x, y in loader:
+        ...     optimizer.zero_grad()
+        ...     loss(model(x), y).backward()
+        ...     optimizer.step()
+        >>> optimizer.accountant.steps, str(optimizer.accountant.guarantee)
+        (3, 'established')
     """
     if grad_sample_mode not in MODES:
         raise ConfigError(
@@ -112,7 +147,14 @@ def make_private(
             "either a target or its noise is needed",
             hint="give target_epsilon, or noise_multiplier",
         )
-    trained = _check_loop(model, optimizer, loader)
+    if loss_reduction not in ("mean", "sum"):
+        raise ConfigError(
+            f"loss_reduction {loss_reduction!r} is not supported", hint="use mean or sum"
+        )
+    trained = _check_loop(model, optimizer)
+    _check_loader(loader)
+    if grad_sample_mode == "ghost":
+        refuse_for_ghost(model)
     trainer = _trainer(method, groups)
     options = {
         "epsilon": None if target_epsilon is None else (target_epsilon,),
@@ -123,7 +165,7 @@ def make_private(
     }
     schedule = _schedule(loader, epochs, n_public)
     refuse_large_delta(target_delta, schedule.n_public)
-    arm = _arm(model, method, options, schedule, groups)
+    arm = _arm(method, options, schedule, groups)
     task = _task(arm, schedule, groups, classes)
     # Of the device and precision in which norms are computed: at least float32.
     norms = trained[0].new_empty(0, dtype=torch.promote_types(trained[0].dtype, torch.float32))
@@ -137,29 +179,59 @@ def make_private(
             noise_stream(seed or 0, "query", f"{arm.method}/rule", 1),
         )
     batches = PoissonBatches(sampling, _records(loader), schedule.steps_per_epoch, ahead=ahead)
+    dealt = _dealing(loader, batches)
+    accountant = Accountant(event, target_delta, target_epsilon, arm.privacy.guarantee)
+    parts = list(not_admitted(model))
+    for part in parts:
+        accountant.rest_on(part)
+    comparison = Comparison(model, grad_sample_mode)
+    wrapped = wrap(model, grad_sample_mode)
+    wrapped.forbid_grad_accumulation()
     kind = GhostOptimizer if grad_sample_mode == "ghost" else RuleOptimizer
     private = kind(
         optimizer,
+        model=wrapped,
         arm=arm,
         rule=trainer.rule(task),
         facts=replace(task.facts(), expected_batch_size=task.facts().expected_batch_size.to(norms)),
         streams=streams,
         batches=batches,
-        accountant=Accountant(event, target_delta, target_epsilon, arm.privacy.guarantee),
+        accountant=accountant,
         loss_reduction=loss_reduction,
     )
-    try:
-        wrapped = wrap_model(model, grad_sample_mode, loss_reduction=loss_reduction)
-    except NotImplementedError as error:
-        raise TrainingError(
-            f"Opacus cannot take gradients record by record: {said(error)}",
-            hint="try another grad_sample_mode",
-        ) from error
-    wrapped.forbid_grad_accumulation()
+    looks = Looks(model, grad_sample_mode, accountant.rest_on, is_chain=not parts)
+    handles = [
+        p.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+            lambda _: private.arrived()
+        )
+        for p in trained
+    ]
+    wrapped.ran = comparison
+
+    def end() -> None:
+        """Leave nothing at the model, when Opacus' hooks are removed."""
+        looks.end()
+        for handle in handles:
+            handle.remove()
+
+    wrapped.end = end
+    checked = RecordCriterion(
+        SingleLosses(criterion, loss_reduction),
+        loss_reduction,
+        hand=private.take_pass,
+        has_put_out=wrapped.has_put_out,
+        rest_on=accountant.rest_on,
+        name=f"the criterion {getattr(criterion, '__name__', type(criterion).__name__)}",
+    )
+    return wrapped, private, checked, dealt
+
+
+def _dealing(loader: DataLoader[Any], batches: PoissonBatches) -> DataLoader[Any]:
+    """The loader as it was, but dealing the given batches."""
     # Opacus' collation makes empty batches.
     collate = DPDataLoader.from_data_loader(loader).collate_fn
     collate([loader.dataset[0]])  # shows it the make of a batch, should the first one be empty
-    dealt = DataLoader(
+    return DataLoader(
         loader.dataset,
         batch_sampler=batches,
         collate_fn=collate,
@@ -172,22 +244,6 @@ def make_private(
         prefetch_factor=loader.prefetch_factor,
         persistent_workers=loader.persistent_workers,
     )
-    ghost = None
-    if isinstance(private, GhostOptimizer):
-        # Opacus' criterion asks the model for factors; the rule answers.
-        wrapped.get_clipping_coef = lambda: private.factors(wrapped.get_norm_sample())
-        ghost = DPLossFastGradientClipping(
-            wrapped, private, copy.deepcopy(criterion), loss_reduction
-        )
-        for part in model.modules():
-            if type(part) is nn.Linear and any(p.requires_grad for p in part.parameters()):
-                part.register_forward_pre_hook(private.refuse_positions)
-        for p in private.params:  # Opacus puts its hooks off for the second pass alone
-            p.register_post_accumulate_grad_hook(
-                lambda _: private.arrived(is_scaled=not wrapped.hooks_enabled)
-            )
-    checked = CheckedCriterion(criterion, ghost, loss_reduction, private.passed)
-    return wrapped, private, checked, dealt
 
 
 def _trainer(method: str, groups: int) -> GradientMethod:
@@ -236,13 +292,11 @@ def _trainer(method: str, groups: int) -> GradientMethod:
     return trainer
 
 
-def _check_loop(
-    model: nn.Module, optimizer: torch.optim.Optimizer, loader: DataLoader[Any]
-) -> list[nn.Parameter]:
+def _check_loop(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
     """The parameters that are trained; refuses what cannot be made private.
 
     Raises:
-        ConfigError: Model, optimizer or loader is private already, or not of the kind that can be.
+        ConfigError: Model or optimizer is private already, or they do not belong together.
         TrainingError: A layer that mixes records.
     """
     if isinstance(optimizer, DPOptimizer) or isinstance(model, AbstractGradSampleModule):
@@ -254,6 +308,14 @@ def _check_loop(
         raise ConfigError(
             "a training that is spread over processes is not supported", hint="use one process"
         )
+    if hasattr(model, "autograd_grad_sample_hooks"):
+        raise ConfigError(
+            "the model is in another private training",
+            hint="to_standard_module() of what that make_private returned ends it",
+        )
+    for path, part in model.named_modules():
+        refuse_known(path, part)
+    refuse_uncopied(model)
     ids = {id(p) for p in model.parameters()}
     chosen = [p for group in optimizer.param_groups for p in group["params"]]
     trained = [p for p in chosen if p.requires_grad]
@@ -264,6 +326,22 @@ def _check_loop(
             else "the optimizer trains no parameter",
             hint="make the optimizer of model.parameters()",
         )
+    try:
+        ModuleValidator.validate(model, strict=True)
+    except UnsupportedModuleError as error:
+        raise TrainingError(
+            f"the model cannot be trained with a guarantee for each record: {said(error)}",
+            hint="model.train(); opacus.layers for recurrent layers and attention",
+        ) from error
+    return trained
+
+
+def _check_loader(loader: DataLoader[Any]) -> None:
+    """Refuse a loader that chooses records in a way which Poisson samples would undo.
+
+    Raises:
+        ConfigError: It leaves records out, weights or groups them, or has none.
+    """
     if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
         raise ConfigError(
             "the loader cannot deal Poisson samples",
@@ -271,14 +349,41 @@ def _check_loop(
         )
     if not _records(loader):
         raise ConfigError("the data set has no record", hint="check how it is read")
-    try:
-        ModuleValidator.validate(model, strict=True)
-    except UnsupportedModuleError as error:
-        raise TrainingError(
-            f"the model cannot be trained with a guarantee for each record: {said(error)}",
-            hint="model.train(); nn.GroupNorm in place of batch normalisation",
-        ) from error
-    return trained
+    batches: Any = loader.batch_sampler
+    own = type(batches)
+    if type(loader).__iter__ is not DataLoader.__iter__:
+        raise ConfigError(
+            f"{type(loader).__name__} deals its batches itself, and Poisson samples take its place",
+            hint="use a DataLoader",
+        )
+    if (own is PoissonBatches and batches.records == _records(loader)) or (
+        own is UniformWithReplacementSampler and batches.num_samples == _records(loader)
+    ):
+        return
+    if loader.batch_size is None:
+        what = (
+            "deals no batches"
+            if loader.batch_sampler is None
+            else f"deals batches by {own.__name__}"
+        )
+        raise ConfigError(
+            f"the loader {what}, and Poisson samples of single records take their place",
+            hint="use a DataLoader with batch_size=..., of a data set that gives single records; a "
+            "part of it is torch.utils.data.Subset",
+        )
+    sampler: Any = loader.sampler
+    is_whole = type(sampler) is SequentialSampler or (
+        type(sampler) is RandomSampler
+        and not sampler.replacement
+        and len(sampler) == _records(loader)
+    )
+    if not is_whole or sampler.data_source is not loader.dataset or own is not BatchSampler:
+        raise ConfigError(
+            f"the loader's {type(sampler).__name__} is not kept: every batch is a Poisson sample "
+            "of the whole data set",
+            hint="torch.utils.data.Subset leaves records out; a weight for each class belongs in "
+            "the criterion: CrossEntropyLoss(weight=..., reduction='none')",
+        )
 
 
 def _records(loader: DataLoader[Any]) -> int:
@@ -315,13 +420,10 @@ def _schedule(loader: DataLoader[Any], epochs: int, n_public: int | None) -> Sch
     return Schedule(n_public=records, steps_per_epoch=steps, epochs=epochs)
 
 
-def _arm(
-    model: nn.Module, method: str, options: dict[str, Any], schedule: Schedule, groups: int
-) -> Arm:
+def _arm(method: str, options: dict[str, Any], schedule: Schedule, groups: int) -> Arm:
     """The arm that an audit's plan would hold for these options: its numbers, noise and guarantee.
 
     Args:
-        model: Read for modules that Opacus or PyTorch did not write: the guarantee then says so.
         method: Name, or ``module:ATTRIBUTE``.
         options: As of an audit: epsilon or noise, delta, bound, and the method's other numbers.
         schedule: How long the training is.
@@ -332,11 +434,7 @@ def _arm(
     # Numbers left out follow the defaults of a network on a table, for which columns do not count.
     sizes = PublicSizes(schedule.n_public, columns=0, model="mlp", groups=groups)
     numbers = SettingsResolver(config, sizes)
-    has_own_code = False  # some part is neither PyTorch's nor Opacus', or does more than its type
-    for part in model.modules():
-        is_known = type(part).__module__.startswith(("torch.", "opacus."))
-        has_own_code |= not is_known or not is_plain(part)
-    arms = make_arms(numbers, schedule, options["delta"], own_module=has_own_code)
+    arms = make_arms(numbers, schedule, options["delta"])
     return next(arm for arm in arms if arm.method == find(method).name)
 
 

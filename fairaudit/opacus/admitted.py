@@ -1,0 +1,391 @@
+"""Which layers are known to treat records one by one, looked at in every forward pass.
+
+A model of these layers alone, each of which runs once, keeps the first axis that of the records all
+the way, and keeps nothing of them. Of any other module that is a condition, which its author alone
+can vouch for. Layers that are known to mix or remember records are refused.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from opacus.layers import DPGRU, DPLSTM, DPRNN, DPMultiheadAttention
+from opacus.layers.dp_rnn import RNNLinear
+from torch import Tensor, nn
+from torch.ao.quantization import FakeQuantizeBase, ObserverBase
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
+from torch.nn.utils.parametrize import is_parametrized
+from torch.utils.hooks import RemovableHandle
+
+from fairaudit.engine.layers import is_plain
+from fairaudit.engine.refusals import instead_of_statistics
+from fairaudit.engine.small_layers import ChannelsFirst
+from fairaudit.errors import ConfigError, TrainingError
+
+# Whether a layer of some type keeps the records of an input [B, ...] apart.
+Apart = Callable[[Any, Tensor], bool]
+
+
+def _at_least(rank: int) -> Apart:
+    """Of inputs with so many axes or more."""
+    return lambda layer, x: x.dim() >= rank
+
+
+def _exactly(rank: int) -> Apart:
+    """Of inputs with so many axes: with one fewer these layers take all of it for one record."""
+    return lambda layer, x: x.dim() == rank
+
+
+def _over_axis(layer: Any, x: Tensor) -> bool:  # noqa: ANN401 - layers have no common type
+    """Of a layer that works along ``dim``: not along that of the records."""
+    dim = layer.dim
+    if dim is None:  # PyTorch then takes the first axis of 1 and 3, else the second
+        dim = 0 if x.dim() in (1, 3) else 1
+    return isinstance(dim, int) and dim % x.dim() != 0
+
+
+def _flattens(layer: nn.Flatten, x: Tensor) -> bool:
+    return layer.start_dim % x.dim() != 0
+
+
+def _normalises(layer: Any, x: Tensor) -> bool:  # noqa: ANN401
+    return x.dim() > len(layer.normalized_shape)
+
+
+def _pads(layer: Any, x: Tensor) -> bool:  # noqa: ANN401
+    return x.dim() > len(layer.padding) // 2
+
+
+def _pools(rank: int) -> Apart:
+    return lambda layer, x: x.dim() == rank and not getattr(layer, "return_indices", False)
+
+
+def _recurs(layer: Any, x: Tensor) -> bool:  # noqa: ANN401
+    return bool(layer.batch_first) and x.dim() == 3
+
+
+def _attends(layer: DPMultiheadAttention, x: Tensor) -> bool:
+    return bool(layer.batch_first) and not layer.add_bias_kv and x.dim() == 3
+
+
+def _table() -> dict[type[nn.Module], Apart]:
+    """The admitted types."""
+    single = (
+        "CELU ELU GELU Hardshrink Hardsigmoid Hardswish Hardtanh Identity LeakyReLU LogSigmoid Mish"
+        " RReLU ReLU ReLU6 SELU SiLU Sigmoid Softplus Softshrink Softsign Tanh Tanhshrink Threshold"
+        " AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout Embedding"
+    )
+    table: dict[type[nn.Module], Apart] = {getattr(nn, n): _at_least(1) for n in single.split()}
+    for axes in (1, 2, 3):
+        for name in ("Conv", "ConvTranspose", "InstanceNorm"):
+            table[getattr(nn, f"{name}{axes}d")] = _exactly(axes + 2)
+        table[getattr(nn, f"BatchNorm{axes}d")] = _at_least(2)
+        for name in ("MaxPool", "AvgPool", "AdaptiveMaxPool", "AdaptiveAvgPool", "LPPool"):
+            table[getattr(nn, f"{name}{axes}d")] = _pools(axes + 2)
+        for name in ("ConstantPad", "ZeroPad", "ReflectionPad", "ReplicationPad", "CircularPad"):
+            table[getattr(nn, f"{name}{axes}d")] = _pads
+    return {
+        **table,
+        nn.Linear: _at_least(2),
+        nn.PReLU: _at_least(2),
+        nn.GroupNorm: _at_least(2),
+        nn.SyncBatchNorm: _at_least(2),
+        nn.LayerNorm: _normalises,
+        nn.RMSNorm: _normalises,
+        nn.LocalResponseNorm: _at_least(3),
+        nn.Softmax: _over_axis,
+        nn.Softmin: _over_axis,
+        nn.LogSoftmax: _over_axis,
+        nn.GLU: _over_axis,
+        nn.Unflatten: _over_axis,
+        nn.Softmax2d: _exactly(4),
+        nn.Flatten: _flattens,
+        nn.Unfold: _exactly(4),
+        nn.Fold: _exactly(3),
+        nn.PixelShuffle: _at_least(4),
+        nn.PixelUnshuffle: _at_least(4),
+        nn.Upsample: _at_least(3),
+        nn.UpsamplingNearest2d: _at_least(3),
+        nn.UpsamplingBilinear2d: _at_least(3),
+        ChannelsFirst: _exactly(4),
+        DPLSTM: _recurs,
+        DPGRU: _recurs,
+        DPRNN: _recurs,
+        DPMultiheadAttention: _attends,
+    }
+
+
+ADMITTED = _table()
+# Opacus' layers of several parts. Recurrent ones name the parameters of their parts once more.
+_RECURRENT = (DPLSTM, DPGRU, DPRNN)
+_WHOLE = (*_RECURRENT, DPMultiheadAttention)
+# Layers of which a run is all that their parameters do, and Opacus' gradients are right.
+KNOWN_LAYERS = (
+    *(
+        getattr(nn, f"{name}{axes}d")
+        for name in ("Conv", "ConvTranspose", "InstanceNorm")
+        for axes in (1, 2, 3)
+    ),
+    nn.Linear,
+    nn.PReLU,
+    nn.GroupNorm,
+    nn.LayerNorm,
+    nn.RMSNorm,
+    nn.Embedding,
+    RNNLinear,
+)
+
+
+def place(path: str, part: nn.Module) -> str:
+    """A module's type and where it is in its model, for messages."""
+    return type(part).__name__ + (f" at {path!r}" if path else "")
+
+
+def own_parameters(part: nn.Module) -> list[nn.Parameter]:
+    """The parameters that a module has itself, not in its parts."""
+    if type(part) in _RECURRENT:
+        return []
+    return [p for p in part._parameters.values() if p is not None]
+
+
+def is_trained(part: nn.Module) -> bool:
+    """Whether a module has trained parameters itself, not in its parts."""
+    return any(p.requires_grad for p in own_parameters(part))
+
+
+def owners(model: nn.Module) -> Counter[int]:
+    """How many modules have each parameter, by its identity."""
+    return Counter(id(p) for part in model.modules() for p in own_parameters(part))
+
+
+def refuse_known(path: str, part: nn.Module) -> None:
+    """Refuse a module that mixes or remembers records, or of which Opacus takes no gradients.
+
+    Raises:
+        TrainingError: Names it, and what to do.
+    """
+    for said, hint in _faults(part):
+        raise TrainingError(f"{place(path, part)} {said}", hint=hint)
+
+
+def _faults(part: nn.Module) -> Iterator[tuple[str, str]]:
+    """What is wrong with a module, and what to do; nothing for most."""
+    trained = is_trained(part)
+    instead = instead_of_statistics(part)
+    if instead:
+        yield "reads or keeps statistics of the batch, which no clipping bounds", instead
+    if isinstance(part, _BatchNorm | _InstanceNorm) and trained and part.running_mean is not None:
+        yield (
+            "has fixed statistics, and Opacus takes no gradients of its weight and bias",
+            "freeze them with requires_grad_(False), or use nn.GroupNorm",
+        )
+    if isinstance(part, nn.Embedding | nn.EmbeddingBag) and part.max_norm is not None:
+        yield "with max_norm shortens the rows that a batch reads, without noise", "leave it out"
+    if isinstance(part, nn.Embedding | nn.EmbeddingBag) and trained and part.scale_grad_by_freq:
+        yield "with scale_grad_by_freq divides by what the batch holds", "leave it out"
+    if isinstance(part, nn.Embedding | nn.EmbeddingBag) and trained and part.sparse:
+        yield "with sparse=True has gradients that noise cannot be added to", "leave it out"
+    if isinstance(part, FakeQuantizeBase | ObserverBase):
+        yield "keeps the range of what it reads", "quantise the model after the training"
+    parametrized = is_parametrized(part) and any(p.requires_grad for p in part.parameters())
+    # An attribute in place of the parameter: the hooks of weight_norm and spectral_norm make it.
+    if parametrized or (trained and isinstance(vars(part).get("weight"), Tensor)):
+        yield (
+            "has a weight that is made of others, of which Opacus takes no gradients",
+            "train the weight itself: remove weight_norm, spectral_norm, pruning, parametrisations",
+        )
+
+
+def not_admitted(model: nn.Module) -> Iterator[str]:
+    """What of a model, in words, is not known to treat records one by one, part by part.
+
+    Args:
+        model: As its author made it, before Opacus gives it hooks.
+    """
+    inner = _inner_parts(model)
+    often = Counter(id(part) for _, part in model.named_modules(remove_duplicate=False))
+    shared = owners(model)
+    for path, part in model.named_modules():
+        if id(part) in inner:
+            continue
+        where = place(path, part)
+        if type(part) not in ADMITTED and type(part) is not nn.Sequential:
+            yield f"the module {where}"
+        elif not is_plain(part):
+            yield f"the hooks or the replaced forward of {where}"
+        elif often[id(part)] > 1:
+            yield f"{where}, which is called more than once"
+        elif any(shared[id(p)] > 1 for p in own_parameters(part)):
+            yield f"{where}, which shares a parameter with another layer"
+
+
+def refuse_for_ghost(model: nn.Module) -> None:
+    """Refuse trained parameters of which ghost clipping might take a norm that is too small.
+
+    Its sums come from another backward pass than its norms, so that norms have to be those of all
+    that a parameter does in the model.
+
+    Raises:
+        ConfigError: A parameter outside the layers that it knows, or of several layers.
+    """
+    shared = owners(model)
+    for path, part in model.named_modules():
+        if not is_trained(part):
+            continue
+        shares = any(shared[id(p)] > 1 for p in own_parameters(part))
+        if type(part) not in KNOWN_LAYERS or not is_plain(part) or shares:
+            what = "shares a parameter" if shares else "is none of the layers that it knows"
+            raise ConfigError(
+                f"ghost clipping's norms may be too small: {place(path, part)} {what}",
+                hint="use grad_sample_mode='hooks'",
+            )
+
+
+def _inner_parts(model: nn.Module) -> set[int]:
+    """The parts of Opacus' own layers, by identity: these call them as they must."""
+    return {
+        id(part)
+        for whole in model.modules()
+        if type(whole) in _WHOLE
+        for part in whole.modules()
+        if part is not whole
+    }
+
+
+class Looks:
+    """Looks at each part of a model before it runs, whether it still is what was admitted.
+
+    Args:
+        model: With Opacus' hooks, which belong to it.
+        mode: How Opacus takes gradients.
+        is_chain: Whether all of its parts are admitted, so that every input is [B, ...].
+        rest_on: Called with what else the guarantee rests on, in words, when that shows.
+    """
+
+    def __init__(
+        self, model: nn.Module, mode: str, rest_on: Callable[[str], None], *, is_chain: bool
+    ) -> None:
+        self.mode, self.is_chain = mode, is_chain
+        self._rest_on = rest_on
+        inner = _inner_parts(model)
+        looks = [
+            _Look(self, path, part, is_inner=id(part) in inner)
+            for path, part in model.named_modules()
+        ]
+        self._handles = [look.begin() for look in looks]
+
+    def rest(self, what: str) -> None:
+        """Note that from now on the guarantee rests on something."""
+        self.is_chain = False
+        self._rest_on(what)
+
+    def end(self) -> None:
+        """Look no more."""
+        for handle in self._handles:
+            handle.remove()
+
+
+def nothing(*_: object) -> None:
+    """What stands for a look in a copy of the model, at which nobody looks."""
+
+
+class _Look:
+    """Looks at one part of a model; it is a hook that runs before the part does."""
+
+    def __init__(self, looks: Looks, path: str, part: nn.Module, *, is_inner: bool) -> None:
+        self._looks, self._part = looks, part
+        self._path = path
+        self._apart = None if is_inner else ADMITTED.get(type(part))
+        self._inputs = 3 if type(part) is DPMultiheadAttention else 1
+        self._only_rows = looks.mode == "ghost" and type(part) is nn.Linear and is_trained(part)
+
+    def __deepcopy__(self, memo: object) -> Callable[..., None]:
+        return nothing
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[object, ...]]:
+        return getattr, (nothing, "__call__")
+
+    def begin(self) -> RemovableHandle:
+        """Begin to look, and note what the part is."""
+        handle = self._part.register_forward_pre_hook(self, with_kwargs=True)
+        self._parts, self._hooks = self._made_of(), self._hooked()
+        return handle
+
+    def _made_of(self) -> list[int]:
+        """Its type, parameters and parts, by identity."""
+        part = self._part
+        parts = (type(part), *part._parameters.values(), *part._modules.values())
+        return [id(each) for each in parts]
+
+    def _hooked(self) -> list[int | bool]:
+        """The numbers of its hooks, and whether its forward is its type's."""
+        part = self._part
+        return [
+            *part._forward_hooks,
+            *part._forward_pre_hooks,
+            *part._backward_hooks,
+            *part._backward_pre_hooks,
+            "forward" in vars(part),
+        ]
+
+    def __call__(self, part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Look at the part and at what it is given.
+
+        Raises:
+            ConfigError: It is made of other parameters or parts than in ``make_private``, or ghost
+                clipping's norms would be wrong.
+            TrainingError: It mixes or remembers records.
+        """
+        if self._made_of() != self._parts:
+            raise ConfigError(
+                f"{place(self._path, part)} was changed since make_private",
+                hint="make the model what it is to be first",
+            )
+        refuse_known(self._path, part)
+        hooks = self._hooked()
+        if hooks != self._hooks:
+            self._hooks = hooks
+            self._looks.rest(f"the hooks or the replaced forward of {place(self._path, part)}")
+        if not torch.is_grad_enabled() or not part.training:
+            return
+        if self._only_rows:
+            self._refuse_positions(args)
+        if self._apart is not None and self._looks.is_chain:
+            self._look_at_input(part, args, kwargs)
+
+    def _look_at_input(
+        self, part: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Refuse an input of which the layer would take the first axis for another than records.
+
+        Raises:
+            TrainingError: As of ``Softmax(dim=0)``.
+        """
+        assert self._apart is not None
+        where = place(self._path, part)
+        if len(args) != self._inputs or kwargs or not all(isinstance(x, Tensor) for x in args):
+            self._looks.rest(f"what {where} is given beside a batch")
+        elif not all(self._apart(part, x) for x in args):
+            raise TrainingError(
+                f"{where} mixes records: of an input with {args[0].dim()} axes it does not leave "
+                "the first one alone",
+                hint="the first axis is that of the records: Softmax(dim=1), Flatten(1), images "
+                "[B, C, H, W], batch_first=True",
+            )
+
+    def _refuse_positions(self, args: tuple[Any, ...]) -> None:
+        """Before a trained ``nn.Linear`` with ghost clipping: refuse all inputs but [B, d].
+
+        Of [B, T, d] Opacus takes the norms from products of whole records, where what cancels in a
+        record's gradient is lost in rounding, and its norm comes out too small.
+
+        Raises:
+            ConfigError: The batch has positions.
+        """
+        if args and args[0].dim() != 2:
+            raise ConfigError(
+                "ghost clipping's norms are wrong by rounding where an nn.Linear reads [B, T, d]",
+                hint="use grad_sample_mode='hooks'",
+            )
