@@ -147,7 +147,9 @@ class GateRule:
         groups = self._of_groups() if self.group else ""
         limit = f"{self.number:g}"
         if self.metric.unit == "fraction":
-            limit = f"{100 * self.number:g} {'%' if self._is_share else 'points'}"
+            hundredths = f"{100 * self.number:g}"
+            points = "point" if hundredths in ("1", "-1") else "points"
+            limit = f"{hundredths} {'%' if self._is_share else points}"
         elif self.metric.unit not in ("ratio", ""):
             limit += f" {self.metric.unit}"
         return f"{quantity}{groups} {_KEPT[self.operator]} {limit}"

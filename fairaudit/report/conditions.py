@@ -14,12 +14,22 @@ from statistics import fmean
 
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
-from fairaudit.metrics.registry import CONSTANT, STEP, STEP_AND_CLIPPING, beside_constant, spec_of
-from fairaudit.report.facts import ArmFacts
+from fairaudit.metrics.registry import (
+    CONSTANT,
+    MISALIGNMENT,
+    STEP,
+    STEP_AND_CLIPPING,
+    beside_constant,
+    spec_of,
+)
+from fairaudit.report.facts import ArmFacts, LabelFacts
 from fairaudit.report.findings import Advice, Finding, Knob
+from fairaudit.report.group_rows import gap_reading, rule_number
 from fairaudit.report.main_gap import (
     COST,
+    change_words,
     code_of_gap,
+    compared_pairs,
     cost_of,
     detected_gap,
     is_detected,
@@ -28,12 +38,13 @@ from fairaudit.report.main_gap import (
     measure_text,
     measures,
     named_gaps,
+    shown_gap,
 )
 from fairaudit.report.model import Report
 from fairaudit.report.parts import Split, split_cost, split_gap
 from fairaudit.report.phrases import advice, phrases, said
-from fairaudit.report.safe_names import group_text
-from fairaudit.report.verdicts import severity
+from fairaudit.report.safe_names import group_text, plain
+from fairaudit.report.verdicts import GateRecord, GateTarget, severity
 from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
 
 RISES_BY = 0.01  # of the training loss, relative: a smaller rise is the noise of batches
@@ -45,7 +56,7 @@ RISK = "excess_risk"  # the loss added, which shows what accuracy, in steps of a
 GIVES_WAY: Mapping[Knob, Knob] = {"bound up": "bound by rule", "step down": "step by rule"}
 # The arms of the ablation of clipping, methods of ``papers``.
 CLIPPED, SHORTER, TURNED = "clipped", "magnitude-only", "direction-only"
-RULE_CODES = ("rule_failed", "rule_open", "rules_met")
+RULE_CODES = ("rule_failed", "rule_open", "rule_met")
 
 
 def with_findings(report: Report) -> Report:
@@ -59,6 +70,7 @@ def with_findings(report: Report) -> Report:
         findings_so_far += _lost_class_findings(report, arm, comparison)
         findings_so_far += _gap_findings(report, comparison)
         findings_so_far += _part_findings(report, arm, comparison)
+        findings_so_far += _turn_findings(report, comparison)
     findings_so_far += _control_findings(report)
     findings_so_far += _ablation_findings(report)
     for study in report.studies.values():
@@ -122,38 +134,43 @@ def shipped(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
 
 
 def _rule_findings(report: Report) -> Iterator[Finding]:
-    """For each arm the rules that do not pass, with their worst number; else one "rules_met".
+    """For each arm what each rule says of it, with its worst number; those that fail come first.
 
     Nothing of an arm that no rule is about.
     """
-    codes = {"fail": "rule_failed", "inconclusive": "rule_open"}
+    codes = {"fail": "rule_failed", "inconclusive": "rule_open", "pass": "rule_met"}
     for arm in report.arms:
-        is_judged = False
-        open_rules = []
+        told: list[tuple[int, Finding]] = []
         for gate in report.gates:
             targets = [target for target in gate.targets if target.arm == arm.key]
             if not targets:
                 continue
-            is_judged = True
             worst = max(targets, key=lambda target: severity(target.outcome))
-            if worst.outcome in codes:
-                knob: Knob | None = "seeds up" if worst.outcome == "inconclusive" else None
-                open_rules.append(
-                    Finding(
-                        code=codes[worst.outcome],
-                        arm=arm.key,
-                        reference=worst.reference,
-                        grouping=worst.grouping,
-                        unit=gate.unit,
-                        numbers={"value": interval_of(worst)},
-                        reason=gate.rule,
-                        advice=advice(knob, arm) if knob else None,
-                    )
-                )
-        if open_rules:
-            yield from open_rules
-        elif is_judged:
-            yield Finding(code="rules_met", arm=arm.key)
+            knob: Knob | None = "seeds up" if worst.outcome == "inconclusive" else None
+            finding = Finding(
+                code=codes[worst.outcome],
+                arm=arm.key,
+                reference=worst.reference,
+                grouping=worst.grouping,
+                groups=worst.groups,
+                unit=gate.unit,
+                numbers={"value": _rule_number(report, gate, worst)},
+                reason=gate.promise or gate.rule,
+                advice=advice(knob, arm) if knob else None,
+            )
+            told.append((-severity(worst.outcome), finding))
+        yield from (finding for _, finding in sorted(told, key=lambda place: place[0]))
+
+
+def _rule_number(report: Report, gate: GateRecord, target: GateTarget) -> Interval:
+    """The number that decides a rule, as the table by group shows it: a gap has its sign."""
+    for comparison in report.comparisons:
+        place = comparison.arm, comparison.reference, comparison.grouping
+        if gate.kind == "gap" and place == (target.arm, target.reference, target.grouping):
+            number = rule_number(comparison, gate.metric, target.groups)
+            if number is not None:
+                return number
+    return interval_of(target)
 
 
 def _lost_class_findings(
@@ -221,35 +238,61 @@ def _gap_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
             yield _finding(code, comparison, metric, (), size, report=report)
     if detected:
         return
-    small = []  # groups that were compared with no other
+    yield from _undetected(report, comparison)
+
+
+def _undetected(report: Report, comparison: Comparison) -> Iterator[Finding]:
+    """Where no gap is detected: how large one could be, what is not certain, what is not known."""
+    tests = compared_pairs(report, comparison.arm, measures(comparison))
+    for metric in measures(comparison):
+        gap = main_gap(comparison, metric)
+        if gap is None:
+            continue
+        shown, reading = shown_gap(gap), gap_reading(gap)
+        if reading == "cannot tell":
+            reason = gap.size.reason or gap.reason
+            yield _finding("gap_unknown", comparison, metric, (), {}, report=report, reason=reason)
+            continue
+        most = max(map(abs, shown.ends or (0.0,)))
+        numbers = {"size": shown, "most": _bare_number(most)}
+        between = _compared_groups(comparison, gap)
+        yield _finding("no_gap", comparison, metric, (), numbers, report=report, reason=between)
+        if reading == "not certain":
+            size = {"size": shown if (shown.value or 0.0) > 0 else shown.scaled(-1)}
+            _, *groups = code_of_gap(comparison, gap)
+            yield _finding(
+                "not_certain",
+                comparison,
+                metric,
+                tuple(groups),
+                size,
+                report=report,
+                reason=f"{tests:,}",
+            )
+
+
+def _compared_groups(comparison: Comparison, gap: Gap) -> str:
+    """The groups between which no difference is detected, and those compared with no other."""
+    small = []
     for group in comparison.by_group:
         if comparison.note_on(group):
             small.append(group_text(comparison.grouping, group.group))
     if len(small) > 3:
         small[3:] = [f"{len(small) - 3} more"]
-    aside = f", {', '.join(small)} aside" if small else ""
-    for metric in measures(comparison):
-        gap = main_gap(comparison, metric)
-        if gap is None:
-            continue
-        if gap.size.ends is None or not gap.gated:
-            reason = gap.size.reason or gap.reason
-            yield _finding("gap_unknown", comparison, metric, (), {}, report=report, reason=reason)
-            continue
-        size = {"size": interval_of(gap.size)}
-        yield _finding("no_gap", comparison, metric, (), size, report=report, reason=aside)
-        least_found, bound = gap.minimum_detectable, gap.size.high
-        # A gap above the bound is excluded already, so that "would have found it" is no news.
-        if least_found is not None and bound is not None and least_found <= bound:
-            least = {"least": _bare_number(least_found)}
-            yield _finding("least_found", comparison, metric, (), least, report=report)
+    between = f"groups of {plain(comparison.grouping)}"
+    if gap.kind == "pair":
+        between = " and ".join(group_text(comparison.grouping, name) for name in (gap.a, gap.b))
+    aside = f", {', '.join(small)} aside," if small else ""
+    return between + aside
 
 
 def _gap_finding(report: Report, comparison: Comparison, gap: Gap) -> Finding:
     """The finding on two groups that are detected to differ, the one that pays more first."""
     code, *groups = code_of_gap(comparison, gap)
     cost_a, cost_b = (cost_of(comparison, group, gap.metric) for group in groups)
-    numbers = {"size": interval_of(gap.size), "cost_a": cost_a, "cost_b": cost_b}
+    size = shown_gap(gap)
+    size = size if (size.value or 0.0) >= 0 else size.scaled(-1)
+    numbers = {"size": size, "cost_a": cost_a, "cost_b": cost_b}
     if code in ("gap_gained", "rate_gap_risen"):  # of those sentences write what is gained
         del numbers["cost_a"], numbers["cost_b"]
         numbers |= {"gain_a": cost_a.scaled(-1), "gain_b": cost_b.scaled(-1)}
@@ -283,6 +326,25 @@ def _part_findings(report: Report, arm: ArmFacts, comparison: Comparison) -> Ite
                 reason=find(arm.method).part_words,
                 advised=_advice_for(report, arm),
             )
+
+
+def _turn_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
+    """A finding where clipping is detected to turn the steps away from one group more than others.
+
+    Nothing where it is not shown to turn them away from that group at all.
+    """
+    gap = detected_gap(comparison, MISALIGNMENT)
+    if gap is None:
+        return
+    first, second = gap.a, gap.b
+    if (gap.signed.value or 0.0) < 0:
+        first, second = second, first
+    turn_a, turn_b = (cost_of(comparison, group, MISALIGNMENT) for group in (first, second))
+    if (turn_a.low or 0.0) <= 0 or turn_b.value is None:
+        return
+    code = "turned" if turn_b.value >= 0 else "turned_apart"
+    numbers = {"turn_a": turn_a, "turn_b": turn_b if turn_b.value >= 0 else turn_b.scaled(-1)}
+    yield _finding(code, comparison, MISALIGNMENT, (first, second), numbers, report=report)
 
 
 def detected_split(comparison: Comparison) -> Split | None:
@@ -424,10 +486,15 @@ def _worse_than_constant(
     for cost in beside_constant():
         worse = comparison.overall.estimates.get(f"{cost}.{CONSTANT}")
         if worse is not None and worse.value is not None and worse.value > 0:
-            numbers = {"worse": interval_of(worse)}
-            advised = _advice_for(report, arm)
             yield _finding(
-                "worse_than_constant", comparison, cost, (), numbers, report=report, advised=advised
+                "worse_than_constant",
+                comparison,
+                cost,
+                (),
+                {"worse": interval_of(worse)},
+                report=report,
+                reason="Worse" if (worse.low or 0.0) > 0 else "Not shown to be better",
+                advised=_advice_for(report, arm),
             )
             return
 
@@ -520,12 +587,21 @@ def _finding(
         groups=groups,
         measure=measure,
         of=measure_text(measure, label),
+        change=_change(code, measure, label),
         answer=answer,
         unit=spec_of(measure).unit,
         numbers=dict(numbers),
         reason=reason,
         advice=advised,
     )
+
+
+def _change(code: str, measure: str, label: LabelFacts) -> str:
+    """What is said of the rate behind a cost: that it fell, or that it rose; "" for no rate."""
+    if not is_rate(measure):
+        return ""
+    fell, rose = change_words(measure, label)
+    return rose if code == "rate_gap_risen" else fell
 
 
 def _bare_number(value: float | None) -> Interval:

@@ -27,9 +27,9 @@ Knob = Literal[
 # What a finding answers, in the order in which a summary answers it.
 Question = Literal[
     "verdict",  # what the rules say
-    "works",  # does it still work, for them
+    "works",  # it does not work, for them
+    "unsure",  # whether it works could not be told
     "pays",  # who pays, in what
-    "unseen",  # what could not have been seen
     "from",  # from what
     "beside",  # what else was asked for
 ]
@@ -51,13 +51,15 @@ class Finding(Part):
         groups: The groups that it is about, the one that pays more first.
         measure: Metric that the numbers are of, "" for none.
         of: What the numbers are a loss of, in words, as ``accuracy``.
+        change: What is said of a rate that changed; "" for what is no rate.
         unit: What the numbers are counted in.
         numbers: By name, with their intervals.
         answer: The class that it is about, "" for none.
         reason: Why something is not known, or a name that the sentence needs.
         question: The question of a reader that it answers.
-        opening: How the sentence begins, which findings of one code about the same groups share.
         text: The sentence.
+        short: The same as an item of a list, where it does not come first; "" where it is not told.
+        series: Those of one series are told together, see :class:`Phrase`.
         advice: What to do about it, None for nothing.
     """
 
@@ -68,13 +70,15 @@ class Finding(Part):
     groups: tuple[str, ...] = ()
     measure: str = ""
     of: str = ""
+    change: str = ""
     unit: Unit = ""
     numbers: dict[str, Interval] = Field(default_factory=dict)
     answer: str = ""
     reason: str = ""
     question: Question = "beside"
-    opening: str = ""
     text: str = ""
+    short: str = ""
+    series: str = ""
     advice: Advice | None = None
 
 
@@ -85,11 +89,15 @@ class Phrase:
     Args:
         when: The condition, in words.
         text: The sentence, without its full stop. ``{a}`` and ``{b}`` are the groups, ``{of}`` is
-            what is lost, ``{answer}`` a class, ``{reason}`` a name or why something is not known;
-            every number stands by its name, with how it is written: nothing for number and
-            interval with their unit, ``plain`` for no unit, ``bare`` for neither unit nor
-            interval, ``rate``, ``value``, ``high`` and ``percent``.
-        opening: What stands before it, once for all findings of the code about the same groups.
+            what is lost, ``{fell}`` and ``{rose}`` say that a rate did, ``{answer}`` is a class,
+            ``{reason}`` a name or why something is not known; every number stands by its name,
+            with how it is written: nothing for number and interval with their unit, ``plain`` for
+            no unit, ``value`` for no interval, ``bare`` for neither, ``ends`` for the interval
+            alone, ``rate``, ``percent`` and ``degrees``.
+        short: The same as an item of a list: how it is said where another of its series comes
+            first.
+        series: Findings of one series are told together: the first by its text, the others by
+            their ``short``; "" for a code that stands alone.
         question: The question of a reader that it answers.
         asks_why: Whether it tells of harm, so that a reader asks where that comes from; then
             ``--twins auto`` trains what splits the arm's cost.
@@ -97,6 +105,7 @@ class Phrase:
 
     when: str
     text: str
-    opening: str = ""
+    short: str = ""
+    series: str = ""
     question: Question = "beside"
     asks_why: bool = False

@@ -15,12 +15,14 @@ from fairaudit.report.group_table import (
 )
 from fairaudit.report.main_gap import (
     COST,
+    compared_pairs,
     detected_gap,
     is_detected,
     main_gap,
     measure_text,
     named_gaps,
     shown_costs,
+    shown_gap,
 )
 from fairaudit.report.model import Report
 from fairaudit.report.verdicts import GateRecord, severity
@@ -30,6 +32,7 @@ from fairaudit.results.estimates import (
     Estimate,
     Gap,
     GroupMeasure,
+    Interval,
     interval_of,
 )
 
@@ -127,19 +130,8 @@ def _table(
         comparison.grouping,
         columns,
         tuple(rows),
-        _comparisons(report, comparison.arm, metrics),
+        compared_pairs(report, comparison.arm, metrics),
     )
-
-
-def _comparisons(report: Report, arm: str, metrics: Sequence[str]) -> int:
-    """How many gaps a method's tests choose from: pairs of groups, by measure and grouping."""
-    found = set()
-    for comparison in report.comparisons:
-        if comparison.arm == arm:
-            for gap in comparison.gaps:
-                if gap.kind == "pair" and gap.metric in metrics and gap.gated:
-                    found.add((comparison.grouping, gap.metric, gap.a, gap.b))
-    return len(found)
 
 
 def _group_row(
@@ -148,6 +140,9 @@ def _group_row(
     """The row of a group, or of all rows."""
     cells = []
     for metric in metrics:
+        if not group.group and "steps" in spec_of(metric).needs:
+            cells.append(TableCell(NOTHING))  # it is about how groups fare beside each other
+            continue
         estimate = group.estimates.get(metric)
         reading: Reading = ""
         if not group.group and metric in comparison.paid:
@@ -241,21 +236,42 @@ def _gap_cell(
     if gap is None or gap.signed.value is None:
         reason = "" if gap is None else gap.signed.reason or gap.reason
         return TableCell(NOTHING, "cannot tell" if gap else "", reason)
-    number = gap.simultaneous if order is None else gap.signed
     between: tuple[str, ...] = (gap.a, gap.b) if order is None else ()
-    shown = interval_of(number)
+    shown = shown_gap(gap)
     if order == (gap.b, gap.a):
         shown = shown.scaled(-1)
     bound = _bound_on(report, comparison, metric, "gap", {gap.a, gap.b})
     if shown.ends is None or not gap.gated:
-        reason = gap.reason or number.reason
-        return TableCell(shown, "cannot tell", reason, between, bound)
-    reading: Reading = "not detected"
+        return TableCell(shown, "cannot tell", gap.reason or gap.signed.reason, between, bound)
+    return TableCell(shown, gap_reading(gap), "", between, bound)
+
+
+def gap_reading(gap: Gap) -> Reading:
+    """What is said of a gap, by its test and by its own interval."""
+    shown = shown_gap(gap)
+    if shown.ends is None or not gap.gated:
+        return "cannot tell"
     if is_detected(gap):
-        reading = "detected"
-    elif shown.excludes_zero:
-        reading = "not certain"
-    return TableCell(shown, reading, "", between, bound)
+        return "detected"
+    return "not certain" if shown.excludes_zero else "not detected"
+
+
+def rule_number(comparison: Comparison, metric: str, groups: Sequence[str]) -> Interval | None:
+    """The number of a gap that a rule was held against, as the table shows it; None without one.
+
+    Args:
+        comparison, metric: Where the gap stands.
+        groups: Both of its groups, in whichever order.
+    """
+    gap = main_gap(comparison, metric)
+    if gap is None or {gap.a, gap.b} != set(groups):
+        gap = _pair(comparison, metric, *groups) if len(groups) == 2 else None
+    if gap is None or gap.signed.value is None:
+        return None
+    shown = shown_gap(gap)
+    if gap.kind == "pair" and _ordered(comparison, gap) == (gap.b, gap.a):
+        return shown.scaled(-1)
+    return shown
 
 
 def _bound_on(

@@ -7,7 +7,7 @@ measure is a cost, or of several classes the cost for one of them, as ``tpr_cost
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from fairaudit.metrics.registry import METRICS, costs, part_of, spec_of
 from fairaudit.report.facts import LabelFacts
@@ -223,6 +223,35 @@ def cost_title(metric: str, label: LabelFacts) -> str:
     words = measure_text(metric, label).replace("true positive rate", "tpr")
     lost = "added" if spec_of(metric).unit == "nats" else "lost"
     return f"{plain(words)} {lost} ({spec_of(metric).counted})"
+
+
+def change_words(metric: str, label: LabelFacts) -> tuple[str, str]:
+    """What is said of the rate behind a cost where it falls, and where it rises."""
+    if "favourable" in spec_of(metric).needs:
+        chosen = f"predicted {label.favourable}" if label.is_assumed else "selected"
+        return f"{chosen} less often than before", f"{chosen} more often than before"
+    of = measure_text(metric, label)
+    return f"the {of} falls", f"the {of} rises"
+
+
+def compared_pairs(report: Report, arm: str, metrics: Collection[str]) -> int:
+    """How many gaps a method's tests choose from: pairs of groups, by measure and grouping."""
+    found = set()
+    for comparison in report.comparisons:
+        if comparison.arm == arm:
+            for gap in comparison.gaps:
+                if gap.kind == "pair" and gap.metric in metrics and gap.gated:
+                    found.add((comparison.grouping, gap.metric, gap.a, gap.b))
+    return len(found)
+
+
+def shown_gap(gap: Gap) -> Interval:
+    """A gap as it is shown: signed, of a pair; of the largest of several its size.
+
+    The interval is the number's own; that of the largest holds for the pairs that it was chosen
+    from.
+    """
+    return interval_of(gap.simultaneous if gap.kind == "max" else gap.signed)
 
 
 def measure_text(metric: str, label: LabelFacts) -> str:

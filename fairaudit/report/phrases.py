@@ -9,19 +9,45 @@ from dataclasses import dataclass
 from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.report.facts import ArmFacts
 from fairaudit.report.findings import Advice, Finding, Knob, Phrase
-from fairaudit.report.main_gap import code_of_gap, with_unit
-from fairaudit.report.numbers import GATED, OWN_UNIT, PERCENT, POINTS, written
+from fairaudit.report.main_gap import with_unit
+from fairaudit.report.numbers import (
+    DEGREES,
+    GATED,
+    OWN_UNIT,
+    PERCENT,
+    POINTS,
+    interval_alone,
+    value_alone,
+    written,
+)
 from fairaudit.report.safe_names import group_text, plain
-from fairaudit.results.estimates import Comparison, Gap, Interval
+from fairaudit.results.estimates import Interval
+
+ALL = 0.995  # share of a cost from which a part is said to be all of it
+# Unit of a finding's numbers -> how they are written, and the word for it.
+_SCALES = {
+    "fraction": (POINTS, " points"),
+    "nats": (OWN_UNIT, " nats"),
+    "degrees": (DEGREES, " degrees"),
+}
+
+# Findings of a series are told together: how the second is joined to the first, and the others to
+# the second; None: the first is told alone.
+SERIES: Mapping[str, str | None] = {
+    "detected": ". Also detected: ",
+    "over all rows": ". Also over all rows: ",
+    "none detected": None,
+    "not certain": "; ",
+    "cannot tell": None,
+    "lost": "; ",
+}
 
 PHRASES: Mapping[str, Phrase] = {
     "rule_failed": Phrase(
-        "a rule fails for this arm", "{reason}: {value}", question="verdict", asks_why=True
+        "a rule fails for this arm", "{reason}: {value:plain}", question="verdict", asks_why=True
     ),
-    "rule_open": Phrase("a rule is inconclusive", "{reason}: {value}", question="verdict"),
-    "rules_met": Phrase(
-        "every rule about this arm passes", "all rules are met", question="verdict"
-    ),
+    "rule_open": Phrase("a rule is inconclusive", "{reason}: {value:plain}", question="verdict"),
+    "rule_met": Phrase("a rule passes for this arm", "{reason}: {value:plain}", question="verdict"),
     "reference_undertrained": Phrase(
         "the reference is more than a point less accurate than a standard library's model",
         "Undertrained: {own:percent} of test rows are right, by {reason} {other:percent}; costs "
@@ -29,8 +55,8 @@ PHRASES: Mapping[str, Phrase] = {
         question="works",
     ),
     "worse_than_constant": Phrase(
-        "over all rows the model is not shown to beat the training rows' shares of the classes",
-        "Not shown to be better than the same answer for everybody: {worse} of {of} worse",
+        "over all rows the model is worse by its estimate than the training rows' class shares",
+        "{reason} than the same answer for everybody: {worse} of {of}",
         question="works",
         asks_why=True,
     ),
@@ -49,13 +75,16 @@ PHRASES: Mapping[str, Phrase] = {
     ),
     "answer_unknown": Phrase(
         "the same, but by the estimate alone",
-        "{share:rate} of {a} are predicted {answer}, instead of {reference:rate} ({reason})",
-        opening="Cannot tell whether an answer is lost: ",
-        question="unseen",
+        "Cannot tell whether an answer is lost: {share:rate} of {a} are predicted {answer}, "
+        "instead of {reference:rate} ({reason})",
+        short="{share:rate} of {a} are predicted {answer}, instead of {reference:rate} ({reason})",
+        series="lost",
+        question="unsure",
     ),
     "loss_rises": Phrase(
         "the training loss ends more than a hundredth above its first half",
-        "The training loss rises from {first:value} in the first half to {last:value}",
+        "The training loss rises from {first:bare} to {last:value}: read the cost as that of this "
+        "configuration",
         question="works",
         asks_why=True,
     ),
@@ -66,108 +95,129 @@ PHRASES: Mapping[str, Phrase] = {
     ),
     "gap": Phrase(
         "two groups are told apart in a cost, among all methods, costs and pairs together",
-        "{size} of {of} ({a} {cost_a:bare}, {b} {cost_b:bare})",
-        opening="{a} pays more than {b}: ",
+        "{a} pays {cost_a:value} of {of} {cost_a:ends}, {b} {cost_b:plain}: a gap of {size:plain}",
+        short="{size:value} of {of} {size:ends} more for {a} than for {b}",
+        series="detected",
         question="pays",
         asks_why=True,
     ),
     "gap_gained": Phrase(
         "the same where both groups gain",
-        "{size} in {of} ({b} {gain_b:bare}, {a} {gain_a:bare})",
-        opening="{b} gains more than {a}: ",
+        "{b} does better by {gain_b:value} of {of} {gain_b:ends}, {a} by {gain_a:plain}: a gap of "
+        "{size:plain}",
+        short="{b} does better than {a} by {size:value} of {of} {size:ends}",
+        series="detected",
+        question="pays",
+        asks_why=True,
+    ),
+    "rate_gap": Phrase(
+        "the same in a rate of one class",
+        "{change}: {a} by {cost_a:value} {cost_a:ends}, {b} by {cost_b:plain} (difference "
+        "{size:plain})",
+        short="{change}, {a} by {cost_a:value}, {b} by {cost_b:bare} (difference {size:plain})",
+        series="detected",
+        question="pays",
+        asks_why=True,
+    ),
+    "rate_gap_risen": Phrase(
+        "the same where the rate rises for both groups",
+        "{change}: {b} by {gain_b:value} {gain_b:ends}, {a} by {gain_a:plain} (difference "
+        "{size:plain})",
+        short="{change}, {b} by {gain_b:value}, {a} by {gain_a:bare} (difference {size:plain})",
+        series="detected",
         question="pays",
         asks_why=True,
     ),
     "cost": Phrase(
         "a cost over all rows is told from zero, among all that the report judges, and no two "
         "groups are told apart in it",
-        "{size} of {of}",
-        opening="All rows pay ",
-        question="pays",
-        asks_why=True,
-    ),
-    "rate_gap": Phrase(
-        "the same in a rate of one class",
-        "{of} by {size} ({a} {cost_a:bare}, {b} {cost_b:bare})",
-        opening="Falls more for {a} than for {b}: ",
-        question="pays",
-        asks_why=True,
-    ),
-    "rate_gap_risen": Phrase(
-        "the same where the rate rises for both groups",
-        "{of} by {size} ({b} {gain_b:bare}, {a} {gain_a:bare})",
-        opening="Rises more for {b} than for {a}: ",
+        "All rows pay {size:value} of {of} {size:ends}",
+        short="{size:value} of {of} {size:ends}",
+        series="over all rows",
         question="pays",
         asks_why=True,
     ),
     "rate_fell": Phrase(
         "a rate over all rows is told to fall and no two groups are told apart in it",
-        "{of} by {size}",
-        opening="Falls over all rows: ",
+        "Over all rows, {change} by {size:value} {size:ends}",
+        short="{change} by {size:value} {size:ends}",
+        series="over all rows",
         question="pays",
         asks_why=True,
     ),
     "no_gap": Phrase(
         "no two groups are told apart in any cost",
-        "{size:high} of {of}",
-        opening="No gap between groups is detected{reason}: at most ",
+        "No difference between {reason} is detected; more than {most:value} of {of} is ruled out",
+        series="none detected",
         question="pays",
     ),
-    "least_found": Phrase(
-        "the gap that this audit would have found four times out of five, where it found none, and "
-        "cannot exclude",
-        "{least:value} of {of}",
-        opening="It would have found a gap of ",
-        question="unseen",
+    "not_certain": Phrase(
+        "the interval of a gap excludes zero, but its test, which allows for all comparisons of "
+        "the report, does not reject",
+        "Not certain, one of {reason} comparisons: a gap of {size:value} of {of} {size:ends}",
+        short="{size:value} of {of} {size:ends}",
+        series="not certain",
+        question="pays",
     ),
     "gap_unknown": Phrase(
         "the gap in a cost has no interval, or may not be judged",
-        "{of} ({reason})",
-        opening="Cannot tell whether groups differ in ",
-        question="unseen",
+        "Cannot tell whether groups differ in {of}: {reason}",
+        series="cannot tell",
+        question="pays",
     ),
     "from_step": Phrase(
         "at least half of a cost or gap, told from zero, is from the length of the steps alone",
-        "{step:plain} of {total:value} of {of} are from the length of the step",
+        "{part} from the length of the steps",
         question="from",
     ),
     "from_clipping": Phrase(
         "the same of what else the method does to gradients",
-        "{clipping:plain} of {total:value} of {of} are from {reason}",
+        "{part} from {reason}",
         question="from",
     ),
     "from_step_and_clipping": Phrase(
         "the same where step and clipping cannot be told apart",
-        "{step_and_clipping:plain} of {total:value} of {of} are there without noise, from clipping "
-        "and the length of the step",
+        "{part} from clipping and the length of the steps, without any noise",
         question="from",
     ),
     "from_regularisation": Phrase(
         "at least half of a cost or gap, told from zero, is there without noise, of a method that "
         "penalises the parameters",
-        "{regularisation:plain} of {total:value} of {of} are there without noise, from the penalty",
+        "{part} from the penalty, without any noise",
         question="from",
     ),
     "from_partition": Phrase(
         "the same of a method that divides the records among teachers",
-        "{partition:plain} of {total:value} of {of} are there without noise, from dividing the "
-        "records among teachers",
+        "{part} from dividing the records among teachers, without any noise",
         question="from",
     ),
     "from_without_noise": Phrase(
         "the same of a trainer of the user's own",
-        "{without_noise:plain} of {total:value} of {of} are there without noise",
+        "{part} from the training without its noise",
         question="from",
     ),
     "from_noise": Phrase(
         "at least half of a cost or gap, told from zero, is added by the noise",
-        "{noise:plain} of {total:value} of {of} are added by the noise",
+        "{part} from privacy noise",
         question="from",
     ),
     "from_step_and_noise": Phrase(
         "the same of the noise and of steps that the rule shortens for it",
-        "{step_and_noise:plain} of {total:value} of {of} are what the noise asks: {step:bare} from "
-        "the step that is shortened for it, {noise:bare} from the noise itself",
+        "{part} from privacy noise: {step:bare} through the shorter steps that it forces, "
+        "{noise:bare} directly",
+        question="from",
+    ),
+    "turned": Phrase(
+        "clipping is told to turn the steps away from one group more than from another, by a "
+        "degree at least",
+        "Clipping turns training away from {a} by {turn_a:degrees}, from {b} by {turn_b:number}: "
+        "{a} is trained less than its share",
+        question="from",
+    ),
+    "turned_apart": Phrase(
+        "the same where the steps are turned towards the other group",
+        "Clipping turns training away from {a} by {turn_a:degrees} and towards {b} by "
+        "{turn_b:number}: {a} is trained less than its share",
         question="from",
     ),
     "matched_worse": Phrase(
@@ -224,32 +274,31 @@ class _Number:
     def __format__(self, form: str) -> str:
         """The number as a phrase asks for it, by what follows the colon, as ``{size:plain}``.
 
-        ``{size}`` is with interval and unit, ``plain`` without the unit, ``bare`` the number alone;
-        ``value`` and ``high`` are the estimate and the upper end with their unit, ``rate`` is the
-        estimate in per cent, ``percent`` that without decimals, with its interval.
+        ``{size}`` is with interval and unit, ``plain`` without the unit, ``bare`` the number alone,
+        ``ends`` the interval alone, ``value`` the number with its unit; ``rate`` is the number in
+        per cent, ``percent`` that without decimals, with its interval; ``degrees`` an angle in full
+        degrees from ten on, ``number`` the same without the unit.
         """
         match form:
             case "percent":
                 return written(self.number, PERCENT)
             case "rate":
                 return f"{POINTS.digits(100 * (self.number.value or 0.0))} %"
-            case "high":
-                return with_unit(self.number.high, self.unit)
             case "value":
                 return with_unit(self.number.value, self.unit)
-        match self.unit:
-            case "fraction":
-                text, unit = written(self.number, POINTS), " points"
-            case "nats":
-                text, unit = written(self.number, OWN_UNIT), " nats"
-            case _:  # a ratio, or a number of a guarantee
-                text, unit = written(self.number, GATED), ""
+            case "degrees" | "number":
+                degrees = self.number.value or 0.0
+                shown = f"{degrees:.0f}" if abs(degrees) >= 10 else f"{degrees:.1f}"
+                return shown if form == "number" else f"{shown} degrees"
+        scale, unit = _SCALES.get(self.unit, (GATED, ""))
         match form:
             case "plain":
-                return text
+                return written(self.number, scale)
             case "bare":
-                return text.partition(" ")[0]
-        return text + unit
+                return value_alone(self.number, scale)
+            case "ends":
+                return interval_alone(self.number, scale)
+        return written(self.number, scale) + unit
 
 
 def phrases() -> dict[str, Phrase]:
@@ -261,25 +310,38 @@ def phrases() -> dict[str, Phrase]:
     return by_code
 
 
-def direction(comparison: Comparison, gap: Gap) -> str:
-    """How the finding on two groups that are detected to differ begins: ``F pays more than M``."""
-    code, first, second = code_of_gap(comparison, gap)
-    a, b = (group_text(comparison.grouping, group) for group in (first, second))
-    return PHRASES[code].opening.format(a=a, b=b).removesuffix(": ")
-
-
 def said(finding: Finding) -> Finding:
     """The finding with its sentence and its question, both by the phrase of its code."""
     groups = [group_text(finding.grouping, group) for group in finding.groups]
     words = {"reason": plain(finding.reason, 300), "of": plain(finding.of)}
     words["answer"] = plain(finding.answer, 80)
+    words["change"] = plain(finding.change, 120)
     words |= dict(zip("ab", groups, strict=False))
+    total = finding.numbers.get("total")
+    if total is not None:
+        part = finding.numbers[finding.code.removeprefix("from_")]
+        words["part"] = _part_text(finding, part, total)
     numbers = {name: _Number(number, finding.unit) for name, number in finding.numbers.items()}
     phrase = phrases()[finding.code]
-    opening = phrase.opening.format(**words)
-    text = f"{opening}{phrase.text.format(**words, **numbers)}."
-    said_of = {"question": phrase.question, "opening": opening, "text": text}
-    return finding.model_copy(update=said_of)
+    told = phrase.text.format(**words, **numbers)
+    if phrase.question != "verdict":  # which stands behind its outcome
+        told = told[:1].upper() + told[1:]
+    update = {
+        "question": phrase.question,
+        "text": f"{told}.",
+        "short": phrase.short.format(**words, **numbers),
+        "series": phrase.series,
+    }
+    return finding.model_copy(update=update)
+
+
+def _part_text(finding: Finding, part: Interval, total: Interval) -> str:
+    """How much of a cost or gap a part is, in words that a sentence begins with."""
+    whole = f"{_Number(total, finding.unit):value} of {plain(finding.of)}"
+    whole = f"the gap of {whole}" if finding.groups else f"the {whole}"
+    if (part.value or 0.0) >= ALL * (total.value or 0.0):
+        return f"All of {whole} comes"
+    return f"{_Number(part, finding.unit):plain} of {whole} come"
 
 
 def advice(knob: Knob, arm: ArmFacts, reason: str = "") -> Advice:

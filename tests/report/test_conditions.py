@@ -113,8 +113,12 @@ def test_a_gap_names_first_who_pays_more_with_what_each_pays(costs, payer):
     assert finding.numbers["size"].value == pytest.approx(0.029)
     assert finding.numbers["cost_a"].value == pytest.approx(0.041)
     assert finding.numbers["cost_b"].value == pytest.approx(0.012)
-    assert finding.text.startswith(f"{payer} pays more than ")
-    assert "2.9 [1.2, 4.6] points of accuracy" in finding.text
+    other = {"F": "M", "M": "F"}[payer]
+    assert finding.text == (
+        f"{payer} pays 4.1 points of accuracy [2.7, 5.5], {other} 1.2 [-0.2, 2.6]: a gap of "
+        "2.9 [1.2, 4.6]."
+    )
+    assert finding.short == f"2.9 points of accuracy [1.2, 4.6] more for {payer} than for {other}"
 
 
 def test_groups_that_both_gain_do_not_pay():
@@ -126,20 +130,64 @@ def test_groups_that_both_gain_do_not_pay():
     assert gains[1].low < gains[1].value < gains[1].high
 
 
-def test_the_least_gap_is_left_out_where_the_bound_excludes_it():
-    made = comparison("dpsgd", (0.012, 0.012), half=0.03)
-    gaps = (replace(made.gaps[0], minimum_detectable=0.035),)
-    close = audited(replace(made, gaps=gaps))
-    assert only(close, "no_gap").numbers["size"].high == pytest.approx(0.03)
-    assert "least_found" not in told(close)
-
-
-def test_where_no_gap_is_detected_the_upper_end_and_the_least_that_would_be_found_are_told():
-    report = audited(comparison("dpsgd", half=0.03))
+@pytest.mark.parametrize(
+    ("costs", "most"), [((0.041, 0.012), "5.9"), ((0.012, 0.041), "5.9"), ((0.012, 0.012), "3")]
+)
+def test_where_no_gap_is_detected_what_lies_beyond_its_interval_is_ruled_out(costs, most):
+    """The interval is the gap's own, whichever of its ends is the farther from zero."""
+    report = audited(comparison("dpsgd", costs, half=0.03))
     finding = only(report, "no_gap")
-    assert finding.numbers["size"].high == pytest.approx(0.059)
-    assert only(report, "least_found").numbers["least"].value > 0.0251  # of a pair named before
+    assert finding.numbers["most"].value == pytest.approx(abs(costs[0] - costs[1]) + 0.03)
+    assert finding.text == (
+        f"No difference between F and M is detected; more than {most} points of accuracy is "
+        "ruled out."
+    )
     assert finding.advice is None
+    assert "not_certain" not in told(report)
+
+
+def uncertain():
+    """A gap whose own interval excludes zero, by seeds that say little beside other tests."""
+    made = comparison("dpsgd", half=0.027)
+    signed = replace(made.gaps[0].signed, training_sd=0.0097, records_sd=0.0)
+    return replace(made, gaps=(replace(made.gaps[0], signed=signed),))
+
+
+def turned(f, m):
+    """Clipping turns the steps away from F and M by so many degrees."""
+    made = comparison("dpsgd")
+    groups = []
+    for group, degrees in zip(made.by_group, (f, m), strict=True):
+        own = {"misalignment": estimate(degrees, 1.0, "degrees")}
+        groups.append(replace(group, estimates=group.estimates | own))
+    own = gap("F", "M", f - m, 1.5, metric="misalignment")
+    own = replace(own, signed=estimate(f - m, 1.5, "degrees", training_sd=0.3, records_sd=0.4))
+    return replace(made, by_group=tuple(groups), gaps=(*made.gaps, own))
+
+
+@pytest.mark.parametrize(
+    ("degrees", "said"),
+    [
+        ((26.8, 2.7), "away from F by 27 degrees, from M by 2.7: F is trained less than"),
+        ((2.7, 26.8), "away from M by 27 degrees, from F by 2.7: M is trained less than"),
+        ((8.2, -3.1), "away from F by 8.2 degrees and towards M by 3.1: F is trained less than"),
+        ((3.0, 2.5), ""),  # less than a degree apart
+        ((-2.0, -9.0), ""),  # no group is turned away from
+    ],
+)
+def test_from_whom_clipping_turns_training_away_is_said_where_it_is_told(degrees, said):
+    texts = [f.text for f in audited(turned(*degrees)).findings if f.code.startswith("turned")]
+    assert len(texts) == bool(said)
+    assert all(said in text for text in texts)
+
+
+def test_a_gap_by_its_own_interval_alone_is_not_certain():
+    """Beside the other tests of the report it is not detected."""
+    report = audited(uncertain())
+    finding = only(report, "not_certain")
+    assert "gap" not in told(report)
+    assert finding.groups == ("F", "M")
+    assert "one of 1 comparisons: a gap of 2.9 points of accuracy [0.2, 5.6]" in finding.text
 
 
 def test_without_an_interval_no_gap_is_told_and_none_excluded():
@@ -389,17 +437,18 @@ def judged(limit, half=0.017):
 
 @pytest.mark.parametrize(
     ("limit", "code", "knob"),
-    [(1, "rule_failed", None), (2, "rule_open", "seeds up"), (5, "rules_met", None)],
+    [(1, "rule_failed", None), (2, "rule_open", "seeds up"), (5, "rule_met", None)],
 )
 def test_what_a_rule_says_stands_first_beside_its_number(limit, code, knob):
     report = judged(limit)
     first = report.findings[0]
     assert (first.code, first.arm) == (code, "dpsgd")
     assert knobs(report, code) == [knob]
-    if code != "rules_met":
-        assert first.numbers["value"].value == pytest.approx(0.029)
+    assert first.numbers["value"].value == pytest.approx(0.029)
+    unit = "point" if limit == 1 else "points"
+    assert first.text.startswith(f"gap of privacy cost at most {limit} {unit}: 2.9 [1.2, 4.6]")
     again = with_verdict(report, check(report, parse_rules(["privacy_cost_gap > 5 points"])))
-    assert [f.code for f in again.findings if f.code.startswith("rule")] == ["rules_met"]
+    assert [f.code for f in again.findings if f.code.startswith("rule")] == ["rule_met"]
 
 
 def test_only_what_could_be_shipped_is_told_what_it_costs():
@@ -470,6 +519,9 @@ WORLDS = {
     "better": lambda: beside_matched((0.012, 0.012)),
     "halves": ablation,
     "self-check": self_check,
+    "not certain": lambda: audited(uncertain()),
+    "turned": lambda: audited(turned(26.8, 2.7)),
+    "turned apart": lambda: audited(turned(8.2, -3.1)),
 }
 
 

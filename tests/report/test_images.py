@@ -89,7 +89,7 @@ def test_the_summary_names_a_named_pair_beside_the_largest_gap():
         ("excess_risk", ("8", "2"), pytest.approx(1.5)),
     ]
     assert any(
-        "digit = 8 pays more than digit = 2: 28.0" in x
+        "28 points of accuracy [27.0, 29.0] more for digit = 8 than for digit = 2" in x
         for x in result_lines(report(compare=["2,8"]))
     )
 

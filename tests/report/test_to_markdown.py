@@ -35,7 +35,7 @@ def test_where_no_two_groups_can_be_compared_no_pair_and_no_sign_is_named():
     none = replace(none, gated=False)
     found = replace(findings(), comparisons=(replace(comparison(), gaps=(none,)),))
     report = built(found)
-    assert "| sex: no pair | undefined: " in to_markdown(report)
+    assert "| sex: no pair | – | – | cannot tell: fewer than two groups" in to_markdown(report)
     small = replace(comparison().gaps[0], gated=False, reason="group 'F' has 12 test records")
     found = replace(findings(), comparisons=(replace(comparison(), gaps=(small,)),))
     (row,) = [

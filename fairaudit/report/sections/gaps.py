@@ -1,10 +1,17 @@
 """The gaps between groups in every cost, and the smallest that this audit would detect."""
 
 from fairaudit.report.document import Cell, Quantity, Section, bare, table
-from fairaudit.report.main_gap import all_costs, cost_title, main_gap, named_gaps, reading, scale_of
+from fairaudit.report.group_rows import gap_reading
+from fairaudit.report.main_gap import (
+    all_costs,
+    cost_title,
+    main_gap,
+    named_gaps,
+    scale_of,
+    shown_gap,
+)
 from fairaudit.report.model import Report
-from fairaudit.report.numbers import UNKNOWN, versus
-from fairaudit.report.phrases import direction
+from fairaudit.report.numbers import versus
 from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import Comparison, Gap
 
@@ -38,21 +45,23 @@ def section(report: Report) -> Section | None:
 
 
 def _row(report: Report, comparison: Comparison, gap: Gap) -> tuple[Cell, ...]:
-    """A row of the table of gaps: method, measure, groups, size, what is detectable, reading."""
+    """A row of the table of gaps: method, measure, groups, gap, what is detectable, reading."""
     scale = scale_of(gap.metric)
-    verdict = plain(reading(gap, direction(comparison, gap)), 80) or UNKNOWN
-    size = Quantity(gap.size, scale)
-    if not gap.gated:
-        # Without its interval, which would say more than the words "cannot tell" beside it.
-        verdict += f"; never gated: {plain(gap.reason, 60)}"
-        if gap.size.value is not None:
-            size = bare(gap.size.value, scale)
-    names = [report.name_of(comparison.grouping, name) for name in (gap.a, gap.b) if name]
+    reading: str = gap_reading(gap)
+    first, second, number = gap.a, gap.b, shown_gap(gap)
+    if not gap.named and (number.value or 0.0) < 0:  # the group that pays more less the other
+        first, second, number = second, first, number.scaled(-1)
+    size = Quantity(number, scale)
+    if reading == "cannot tell":
+        reading = f"{reading}: {plain(gap.signed.reason or gap.reason, 200)}"
+        # Without its interval, which would say more than the words beside it.
+        size = bare(number.value, scale)
+    names = [report.name_of(comparison.grouping, name) for name in (first, second) if name]
     return (
         versus(comparison),
         cost_title(gap.metric, report.data.label),
-        ", ".join(names) or f"{plain(comparison.grouping)}: no pair",
+        " less ".join(names) or f"{plain(comparison.grouping)}: no pair",
         size,
         bare(gap.minimum_detectable, scale),
-        verdict,
+        reading,
     )

@@ -29,6 +29,7 @@ from fairaudit.report.group_rows import group_tables
 from fairaudit.report.group_table import GroupTable
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import UNKNOWN
+from fairaudit.report.phrases import SERIES
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.table_words import between_words, cell_number, cell_value, percent, row_title
 from fairaudit.report.verdicts import verdicts
@@ -50,8 +51,7 @@ def section(report: Report) -> Section | None:
         findings = [finding for finding in report.findings if finding.arm == arm.key]
         shown = [ByGroup(t, axes[t.grouping]) for t in tables if t.arm == arm.key]
         if findings or shown:
-            lines = bullets(list(_lines(report, findings)))
-            told.append((_heading(report, arm, findings), (*shown, *lines)))
+            told.append((_heading(report, arm, findings), tuple(_told(findings, shown))))
     if not told:
         return None
     first: list[Block] = []
@@ -174,34 +174,51 @@ def _title(report: Report, arm: ArmFacts) -> str:
     return plain(title, 300)
 
 
-def _lines(report: Report, findings: list[Finding]) -> Iterator[str]:
-    """One line for every question that findings answer, then one on what to try.
+def _told(findings: Sequence[Finding], tables: Sequence[ByGroup]) -> Iterator[Block]:
+    """What is said of a method around its tables.
 
-    The verdict has its place in the heading.
+    Before them whether it works at all; below each who pays and from what; at the end what is of no
+    grouping, and one advice.
     """
-    for question in get_args(Question):
-        answers = [finding for finding in findings if finding.question == question]
-        if answers and question != "verdict":
-            yield " ".join(_sentences(report, answers))
+    before = [f for f in findings if f.question in ("works", "unsure")]
+    yield from (Text(line) for line in _sentences(before))
+    after = [f for f in findings if f.question in ("pays", "from", "beside")]
+    of_none = []
+    for block in tables:
+        yield block
+        here = [f for f in after if f.grouping == block.table.grouping]
+        lines = [*_lines(here, ("pays",)), *_lines(here, ("from", "beside"))]
+        if block is not tables[-1]:
+            yield from bullets(lines)
+        else:
+            of_none += lines
+    groupings = {block.table.grouping for block in tables}
+    rest = [f for f in after if f.grouping not in groupings]
+    of_none += _lines(rest, ("pays", "from", "beside"))
     advice = {finding.advice.knob: finding.advice.text for finding in findings if finding.advice}
     tried = [plain(advice[knob], 300) for knob in get_args(Knob) if knob in advice]
     if tried:
-        yield f"Try {'; then '.join(tried)}."
+        of_none.append(f"Next: {'; then '.join(tried)}.")
+    yield from bullets(of_none)
 
 
-def _sentences(report: Report, findings: list[Finding]) -> Iterator[str]:
-    """The sentences of findings; those with one opening become one sentence, "A pays: x; y."."""
-    sentences: dict[str, list[str]] = {}
+def _lines(findings: Sequence[Finding], questions: Sequence[Question]) -> list[str]:
+    """The answers to some questions as one line; [] where there are none."""
+    sentences = list(_sentences([f for f in findings if f.question in questions]))
+    return [" ".join(sentences)] if sentences else []
+
+
+def _sentences(findings: Sequence[Finding]) -> Iterator[str]:
+    """The sentences of findings; those of one series become one or two, in their order."""
+    by_series: dict[str, list[Finding]] = {}
     for finding in findings:
-        where = ""
-        if finding.grouping and len(report.data.groupings) > 1:
-            where = f"By {plain(finding.grouping)}: "
-        remainder = finding.text.removeprefix(finding.opening).removesuffix(".")
-        if finding.opening:
-            sentences.setdefault(where + finding.opening, []).append(remainder)
-        else:
-            sentences[where + remainder] = []
-    for beginning, parts in sentences.items():
-        if len(parts) > _MOST_PARTS:
-            parts[_MOST_PARTS:] = [f"{len(parts) - _MOST_PARTS} more"]
-        yield plain(f"{beginning}{'; '.join(parts)}.", _LONGEST)
+        by_series.setdefault(finding.series or finding.text, []).append(finding)
+    for series, (first, *others) in by_series.items():
+        text = first.text.removesuffix(".")
+        joint = SERIES.get(series)
+        items = [finding.short for finding in others if finding.short]
+        if joint is not None and items:
+            if len(items) > _MOST_PARTS:
+                items[_MOST_PARTS:] = [f"{len(items) - _MOST_PARTS} more"]
+            text += joint + "; ".join(items)
+        yield plain(f"{text}.", _LONGEST)
