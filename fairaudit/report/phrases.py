@@ -154,7 +154,7 @@ PHRASES: Mapping[str, Phrase] = {
     "not_certain": Phrase(
         "the interval of a gap excludes zero, but its test, which allows for all comparisons of "
         "the report, does not reject",
-        "Not certain, one of {reason} comparisons: a gap of {size:value} of {of} {size:ends}",
+        "Not certain, one of {reason} comparisons: {size:value} of {of} {size:ends}",
         short="{size:value} of {of} {size:ends}",
         series="not certain",
         question="pays",

@@ -187,7 +187,7 @@ def test_a_gap_by_its_own_interval_alone_is_not_certain():
     finding = only(report, "not_certain")
     assert "gap" not in told(report)
     assert finding.groups == ("F", "M")
-    assert "one of 1 comparisons: a gap of 2.9 points of accuracy [0.2, 5.6]" in finding.text
+    assert "one of 1 comparisons: 2.9 points of accuracy [0.2, 5.6]" in finding.text
 
 
 def test_without_an_interval_no_gap_is_told_and_none_excluded():

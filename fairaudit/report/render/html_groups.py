@@ -22,7 +22,7 @@ from fairaudit.report.table_words import (
 )
 from fairaudit.results.estimates import Interval
 
-_WIDTH, _HEIGHT, _EDGE = 132, 14, 6  # pixels of a mark's drawing, and its margin at both ends
+_WIDTH, _HEIGHT, _EDGE = 104, 14, 6  # pixels of a mark's drawing, and its margin at both ends
 _REASON = 120  # letters of why a number is not known, in a cell
 
 
@@ -70,7 +70,7 @@ def _row(block: ByGroup, row: TableRow) -> Markup:
     """A row: its title with test rows and accuracies, then its cells."""
     title = escape(row_title(row))
     for words in (*row_words(row), *([row.note] if row.note else [])):
-        title += Markup('<span class="beside">{}</span>').format(visible(words))
+        title += Markup(' <span class="beside">{}</span>').format(visible(words))
     cells = Markup('<th scope="row">{}</th>').format(title)
     for place, (column, cell) in enumerate(zip(block.table.columns, row.cells, strict=True)):
         cells += _cell(row, column, cell, block.axes[place])
