@@ -130,7 +130,7 @@ def make_arms(
     def arm(spec: MethodSpec, form: Variant | None, target: float | None) -> Arm:
         """The arm of a method in one form at one target."""
         draft = ArmDraft(spec, form, numbers, schedule, delta)
-        return _arm(draft, target, own_module=own_module)
+        return arm_of(draft, target, own_module=own_module)
 
     arms = [arm(find(name), None, None) for name in references]
     targets: tuple[float | None, ...] = (
@@ -162,7 +162,7 @@ def make_arms(
     return tuple(by_rule)
 
 
-def _arm(draft: ArmDraft, target: float | None, *, own_module: bool) -> Arm:
+def arm_of(draft: ArmDraft, target: float | None, *, own_module: bool) -> Arm:
     """The arm of a method in one form at one target.
 
     Args:

@@ -74,11 +74,11 @@ class ArmDraft:
                 calibrated = spec.mechanism.calibrated
                 sigma = calibrated(settings, *length, delta=self.delta, target=target)
             settings["noise_multiplier"] = sigma
-        _refuse_noisy_counts(spec, settings, schedule)
+        refuse_noisy_counts(spec, settings, schedule)
         return settings
 
 
-def _refuse_noisy_counts(
+def refuse_noisy_counts(
     spec: MethodSpec, settings: Mapping[str, float], schedule: Schedule
 ) -> None:
     """Refuse side queries whose noise is large beside the expected batch.

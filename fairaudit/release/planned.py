@@ -1,6 +1,7 @@
 """A stored report -> what is trained for release, or why it is not."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,14 +18,16 @@ from fairaudit.execution.model_check import examine
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import PublicSizes
 from fairaudit.methods.spec import Guarantee, Need
-from fairaudit.planning.arms import Arm, make_arms
+from fairaudit.planning.arms import Arm, arm_of
+from fairaudit.planning.chosen import unmet
+from fairaudit.planning.draft import ArmDraft, refuse_noisy_counts
 from fairaudit.planning.settings import SettingsResolver
 from fairaudit.release.next_command import gates_pass, outcomes_of
 from fairaudit.report.facts import ArmFacts, Training
 from fairaudit.report.load import parsed, report_bytes
 from fairaudit.report.model import Report
 
-# Fields of an arm's privacy that this version computes again and must find as they were audited.
+# Fields of an arm's privacy that follow from its numbers and must be what the report says.
 _GUARANTEED = {"guarantee", "event", "epsilon", "delta"}
 
 
@@ -109,7 +112,7 @@ class ReleasePlan:
 
 
 def plan_release(request: Request) -> ReleasePlan:
-    """Read report and data and plan the one training, or refuse.
+    """Read report and data, and say what the one training is, or refuse.
 
     Raises:
         DataError, ConfigError: The report or the data cannot be used; the data changed; this
@@ -304,21 +307,15 @@ def _config(report: Report, arm: ArmFacts, request: Request) -> AuditConfig:
     """
     values: dict[str, object] = {name: option.value for name, option in report.config.items()}
     # Not of this training: back to their defaults.
-    others = ["leakage", "leakage_seeds", "self_check", "preset", "variant"]
+    others = ["leakage", "leakage_seeds", "self_check", "preset", "variant", "epsilon"]
     for name in [*others, *(option.field for option in OF_OTHER_CODE)]:
         values[name] = AuditConfig.model_fields[name].get_default()
+    # Of the settings that were given for methods, what a search for this one's goes around.
+    given, spec = report.config["settings"].value, find(arm.method)
+    of_methods = given if isinstance(given, dict) else {}
+    names = of_methods.keys() & {spec.name, *spec.aliases}
+    values["settings"] = {name: of_methods[name] for name in names}
     values["method"] = (arm.method,)
-    if arm.variant:
-        values["variant"] = (arm.variant,)
-    if values.get("tune"):  # the search follows from the options, around the rules' numbers
-        changed = report.config["settings"].value
-        if isinstance(changed, dict):
-            values["settings"] = {arm.method: changed[arm.method]} if arm.method in changed else {}
-        if arm.privacy.target_epsilon is not None:
-            values["epsilon"] = (arm.privacy.target_epsilon,)
-    else:
-        values["settings"] = {arm.method: arm.settings}
-        values["noise_multiplier"] = arm.settings.get("noise_multiplier", 0.0)
     values["device"] = request.device
     if request.out is not None:
         values["out"] = request.out
@@ -338,10 +335,44 @@ def _config(report: Report, arm: ArmFacts, request: Request) -> AuditConfig:
     return config.model_copy(update={"label": report.data.label.column})
 
 
-def _arm(audited: ArmFacts, training: Training, config: AuditConfig, dataset: Dataset) -> Arm:
-    """Plan the audited arm anew from its numbers, and hold it against the report.
+@dataclass(frozen=True, slots=True)
+class Stored(ArmDraft):
+    """An arm whose numbers stand in a report, its noise included.
 
-    So a report that was edited, or that another version made, promises nothing here.
+    Args:
+        stored: Name of each number -> its value.
+    """
+
+    stored: Mapping[str, float]
+
+    def settings(self, target: float | None) -> dict[str, float]:
+        """The stored numbers, whatever the target.
+
+        Raises:
+            ConfigError: One is out of its range, lacks, or is none of the method.
+            PrivacyError: A threshold would follow noise alone.
+        """
+        beside = self.variant.settings if self.variant else {}
+        if self.stored.keys() != {*self.spec.settings, *beside}:
+            raise ConfigError(
+                f"the report has {listed(sorted(self.stored)) or 'no numbers'} of "
+                f"{self.spec.name}, which has {listed(sorted({*self.spec.settings, *beside}))}",
+                hint="run the audit again",
+            )
+        settings = {
+            name: self.numbers.checked(self.spec, name, value)
+            for name, value in self.stored.items()
+        }
+        refuse_noisy_counts(self.spec, settings, self.schedule)
+        return settings
+
+
+def _arm(audited: ArmFacts, training: Training, config: AuditConfig, dataset: Dataset) -> Arm:
+    """The audited arm, once what its stored numbers guarantee is what the report promises.
+
+    The event follows from the numbers and the stored schedule, epsilon from the event; of a search
+    from the options that it was made by. So a report that was edited, or that another version made,
+    promises nothing here.
 
     Raises:
         ConfigError: Its guarantee or its settings are not those of the report, a number lies out
@@ -364,10 +395,16 @@ def _arm(audited: ArmFacts, training: Training, config: AuditConfig, dataset: Da
         len(dataset.groupings[0].names),
         pool_size(dataset, config),
     )
+    spec = find(audited.method)
+    lacking = unmet(spec, sizes)
+    if lacking is not None:
+        raise ConfigError(f"{spec.name} {lacking.reason}", hint=lacking.remedy)
+    variant = next((form for form in spec.variants if form.name == audited.variant), None)
     numbers = SettingsResolver(config, sizes)
-    arms = make_arms(numbers, training, training.delta, own_module=has_own_code)
-    form = audited.method, audited.variant
-    arm = next(arm for arm in arms if (arm.method, arm.variant) == form)
+    draft = ArmDraft(spec, variant, numbers, training, training.delta)
+    if config.tune is None:
+        draft = Stored(spec, variant, numbers, training, training.delta, audited.settings)
+    arm = arm_of(draft, audited.privacy.target_epsilon, own_module=has_own_code)
     computed, promised = (
         one.privacy.model_dump(mode="json", include=_GUARANTEED) for one in (arm, audited)
     )

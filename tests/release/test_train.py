@@ -163,6 +163,8 @@ def test_a_report_whose_guarantee_is_not_that_of_its_numbers_is_refused(audited,
     edited = [
         {"settings": {**settings, "noise_multiplier": settings["noise_multiplier"] * 1.001}},
         {"settings": {**settings, "max_grad_norm": -1.0}},
+        {"settings": {name: settings[name] for name in sorted(settings)[1:]}},
+        {"settings": {**settings, "threshold": 1.0}},
         {"privacy": privacy.model_copy(update={"delta": privacy.delta * 1.001})},
         {"privacy": privacy.model_copy(update={"guarantee": Guarantee.CHECKED})},
     ]
