@@ -22,12 +22,12 @@ from fairaudit.methods.catalog import find
 from fairaudit.methods.gradient import GradientMethod
 from fairaudit.methods.steps_alone import FACTOR, StepsAlone
 from fairaudit.planning.arms import Arm
-from fairaudit.results.jobs import STEP_FACT, WITHOUT_NOISE, Array, StepTwin
+from fairaudit.results.jobs import STEP_FACT, WITHOUT_NOISE, Array, JobContent, StepTwin
 
 
 def train_twins(
     arm: Arm, method: Method, task: Task, prepared: SeedData, reference_rate: float
-) -> tuple[dict[str, Array], dict[str, object]]:
+) -> JobContent:
     """Train an arm's twins at one seed.
 
     Args:

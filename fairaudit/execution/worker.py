@@ -36,7 +36,7 @@ from fairaudit.models.zoo import check_outputs
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan
 from fairaudit.privacy.events import event_to_json
-from fairaudit.results.jobs import Array, JobResult
+from fairaudit.results.jobs import Array, JobContent, JobResult
 from fairaudit.results.steps import STEPS
 
 BASELINE_ROWS = 100_000  # of each side: enough for an accuracy to a third of a percent
@@ -66,31 +66,13 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
     arm = plan.arm(job.arm)
     spec = find(arm.method)
     prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in spec.needs)
+    arrays, of_training = _train(plan, job, arm, prepared, source)
     dataset, split = prepared.dataset, prepared.encoded.split
-    counts = np.bincount(dataset.labels[split.train], minlength=len(dataset.classes)).astype(
-        np.int64
-    )
-    common: dict[str, Array] = {"test_rows": split.test, "train_classes": counts}
-    if arm.capability:  # code of the user's own trains it
-        arrays, of_training = capability(arm.capability).train(plan, job, arm, prepared)
-    else:
-        task = task_of(plan, job, arm, prepared, None if arm.search else source)
-        method = method_of(arm)
-        if job.is_twins:
-            rate = plan.arm(REFERENCE).settings["learning_rate"]
-            arrays, of_training = train_twins(arm, method, task, prepared, rate)
-            common = {}  # the arm's own result holds them
-        elif arm.search is not None:
-            arrays, of_training = arm.search.train(arm, method, task, prepared)
-        elif plan.study:
-            trained = method.fit(task, [])
-            _assert_as_planned(arm, trained)
-            arrays, of_training = capability(plan.study).outcome(task, trained, prepared), {}
-            common = {}  # a study keeps rows of its own choice
-        else:
-            arrays, of_training = _train_and_read(plan, arm, method, task, prepared)
+    if not job.is_twins and not plan.study:  # the arm's own job holds its twins', a study its own
+        counts = np.bincount(dataset.labels[split.train], minlength=len(dataset.classes))
+        arrays = {"test_rows": split.test, "train_classes": counts.astype(np.int64), **arrays}
     # `first` [N]: of each row the index of its first identical row; None where that is not known.
-    encoded, first = prepared.encoded, prepared.dataset.duplicate_of
+    encoded, first = prepared.encoded, dataset.duplicate_of
     facts: dict[str, object] = {
         "n_train": len(encoded.split.train),
         "inputs": list(encoded.names),
@@ -101,12 +83,38 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
         is_double = np.isin(first[encoded.split.test], first[encoded.split.train])
         facts["duplicates_across_split"] = int(is_double.sum())
     facts |= {**of_training, "seconds": time.perf_counter() - began}
-    return JobResult(job.id, {**common, **arrays}, facts)
+    return JobResult(job.id, arrays, facts)
+
+
+def _train(
+    plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResult | None
+) -> JobContent:
+    """Train a job by whoever trains it, and keep what is read of such a training.
+
+    Args:
+        plan, job, source: As of :func:`run_job`.
+        arm: The job's.
+        prepared: The seed's data.
+    """
+    if arm.capability:  # code that options name
+        return capability(arm.capability).train(plan, job, arm, prepared)
+    method = method_of(arm)
+    task = task_of(plan, job, arm, prepared, None if arm.search else source)
+    if job.is_twins:
+        rate = plan.arm(REFERENCE).settings["learning_rate"]
+        return train_twins(arm, method, task, prepared, rate)
+    if arm.search is not None:
+        return arm.search.train(arm, method, task, prepared)
+    if plan.study:
+        trained = method.fit(task, [])
+        _assert_as_planned(arm, trained)
+        return capability(plan.study).outcome(task, trained, prepared), {}
+    return _train_and_read(plan, arm, method, task, prepared)
 
 
 def _train_and_read(
     plan: Plan, arm: Arm, method: Method, task: Task, prepared: SeedData
-) -> tuple[dict[str, Array], dict[str, object]]:
+) -> JobContent:
     """Train an arm as the plan has it, and read what ``--diagnostics`` asks for.
 
     Returns:
@@ -121,37 +129,75 @@ def _train_and_read(
         observers.append(EpochCurves())
     trained = method.fit(task, observers)
     _assert_as_planned(arm, trained)
-    why: dict[str, Tensor] = {}
-    turned: dict[str, Tensor] = {}
-    if trained.checkpoints:
-        turned = misalignment.read(
-            method, task, trained, _cuts(prepared), plan.amount_read(len(trained.checkpoints))
-        )
-    if plan.config.diagnostics == "full":
-        why = causes.read(method, task, trained)
-    arrays = outcome(task, trained, prepared)
-    spec, read_by_method = find(arm.method), dict[str, Tensor]()
-    if plan.config.diagnostics != "off" and spec.readings:
-        module, _, name = spec.readings.partition(":")
-        read_by_method = getattr(importlib.import_module(module), name)(method, task, trained)
+    arrays = {
+        **outcome(task, trained, prepared),
+        **_readings_of_method(plan, arm, method, task, trained),
+        **_readings_at_checkpoints(plan, method, task, trained, prepared),
+        **_series(trained),
+    }
+    facts: dict[str, object] = {
+        "event": event_to_json(trained.event) if trained.event else None,
+        "params_sha256": hashlib.sha256(trained.parameters.numpy().tobytes()).hexdigest(),
+        "parameters": trained.network.n_parameters,
+    }
+    # Whether the reference is undertrained is judged beside scikit-learn's logistic regression,
+    # which is no yardstick for a network on images.
+    is_of_numbers = prepared.dataset.image_shape is None or plan.training.model in LINEAR
+    if arm.method == REFERENCE and is_of_numbers:
+        facts["sklearn_baseline"] = _baseline(prepared)
+    return arrays, facts
+
+
+def _readings_of_method(
+    plan: Plan, arm: Arm, method: Method, task: Task, trained: TrainedReplicates
+) -> dict[str, Array]:
+    """What the method's own diagnostics read, as ``reading.NAME``; nothing without diagnostics.
+
+    Raises:
+        TrainingError: The method does not say what a reading of its is.
+    """
+    spec = find(arm.method)
+    if plan.config.diagnostics == "off" or not spec.readings:
+        return {}
+    module, _, name = spec.readings.partition(":")
+    read = getattr(importlib.import_module(module), name)(method, task, trained)
     # A third-party method must say what each of its readings is; ours are known to.
-    unsaid = sorted(read_by_method.keys() - spec.meanings.keys()) if home_of(spec) else []
+    unsaid = sorted(read.keys() - spec.meanings.keys()) if home_of(spec) else []
     if unsaid:
         raise TrainingError(
             f"{spec.name} reads {unsaid[0]!r} and does not say what that is",
             hint=f"name it in MethodSpec.meanings of {spec.name}",
         )
-    for name, value in read_by_method.items():
-        arrays[f"reading.{name}"] = value.double().contiguous().numpy()
-    for name, value in why.items():
-        arrays[f"cause.{name}"] = value.numpy()
-    for name, value in turned.items():
-        arrays[name] = value.numpy()
+    return {f"reading.{name}": value.double().contiguous().numpy() for name, value in read.items()}
+
+
+def _readings_at_checkpoints(
+    plan: Plan, method: Method, task: Task, trained: TrainedReplicates, prepared: SeedData
+) -> dict[str, Array]:
+    """What the steps did to each group, and with ``--diagnostics full`` why; with their steps.
+
+    Nothing where no checkpoint was kept.
+    """
+    turned: dict[str, Tensor] = {}
+    why: dict[str, Tensor] = {}
+    if trained.checkpoints:
+        amount = plan.amount_read(len(trained.checkpoints))
+        turned = misalignment.read(method, task, trained, _cuts(prepared), amount)
+    if plan.config.diagnostics == "full":
+        why = causes.read(method, task, trained)
+    steps = np.asarray([checkpoint.step for checkpoint in trained.checkpoints], dtype=np.int64)
+    arrays: dict[str, Array] = {name: value.numpy() for name, value in turned.items()}
+    arrays |= {f"cause.{name}": value.numpy() for name, value in why.items()}
     if turned:
-        steps = [checkpoint.step for checkpoint in trained.checkpoints]
-        arrays[STEPS] = np.asarray(steps, dtype=np.int64)
+        arrays[STEPS] = steps
     if why:
-        arrays["cause_steps"] = np.asarray([c.step for c in trained.checkpoints], dtype=np.int64)
+        arrays["cause_steps"] = steps
+    return arrays
+
+
+def _series(trained: TrainedReplicates) -> dict[str, Array]:
+    """Series over the steps as ``trace.NAME`` with ``trace_steps.NAME``, and what sums one up."""
+    arrays: dict[str, Array] = {}
     series = trained.trace.stacked()
     name = "group_noise_multiplier"
     if name in series and trained.event is not None:  # the rule clips groups differently
@@ -160,29 +206,23 @@ def _train_and_read(
     for name, (steps, values) in series.items():
         arrays[f"trace.{name}"] = values.to(torch.float32).contiguous().numpy()
         arrays[f"trace_steps.{name}"] = np.asarray(steps, dtype=np.int64)
-    facts: dict[str, object] = {
-        "event": event_to_json(trained.event) if trained.event else None,
-        "params_sha256": hashlib.sha256(trained.parameters.numpy().tobytes()).hexdigest(),
-        "parameters": trained.network.n_parameters,
-    }
-    # Whether the reference is undertrained is judged beside scikit-learn's logistic regression,
-    # which is no yardstick for a network on images.
-    if arm.method == REFERENCE and (
-        prepared.dataset.image_shape is None or plan.training.model in LINEAR
-    ):
-        encoded, labels = prepared.encoded, prepared.dataset.labels
-        every = [slice(None)] * 2
-        if not isinstance(encoded.train, np.ndarray):  # not in memory: every k-th record
-            thinned = (-(-len(rows) // BASELINE_ROWS) for rows in (encoded.train, encoded.test))
-            every = [slice(None, None, step) for step in thinned]
-        facts["sklearn_baseline"] = logistic_baseline(
-            encoded.train[every[0]],
-            labels[encoded.split.train[every[0]]],
-            encoded.test[every[1]],
-            labels[encoded.split.test[every[1]]],
-            len(prepared.dataset.classes),
-        )
-    return arrays, facts
+    return arrays
+
+
+def _baseline(prepared: SeedData) -> dict[str, float]:
+    """How a standard library's logistic regression does on the seed's rows."""
+    encoded, labels = prepared.encoded, prepared.dataset.labels
+    every = [slice(None)] * 2
+    if not isinstance(encoded.train, np.ndarray):  # not in memory: every k-th record
+        thinned = (-(-len(rows) // BASELINE_ROWS) for rows in (encoded.train, encoded.test))
+        every = [slice(None, None, step) for step in thinned]
+    return logistic_baseline(
+        encoded.train[every[0]],
+        labels[encoded.split.train[every[0]]],
+        encoded.test[every[1]],
+        labels[encoded.split.test[every[1]]],
+        len(prepared.dataset.classes),
+    )
 
 
 def _cuts(prepared: SeedData) -> list[misalignment.Cut]:

@@ -3,7 +3,7 @@
 Given settings are checked: they exist, lie in their ranges, and some training reads them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from fairaudit.config.options import AuditConfig
@@ -109,7 +109,10 @@ def check_settings(numbers: SettingsResolver) -> None:
 def unread_settings(
     numbers: SettingsResolver, trained: Iterable[tuple[str, Iterable[str]]]
 ) -> dict[Place, str]:
-    """Settings of ``--settings`` that no training of the plan reads.
+    """Numbers of ``--settings`` that no training reads, each with the reason.
+
+    A number given for a method that is not trained is one, as is one of a published form that is
+    not.
 
     Args:
         numbers: Holds the settings that were given.
@@ -120,24 +123,36 @@ def unread_settings(
     """
     read: set[Place] = set()
     for method, settings in trained:
-        spec = find(method)
-        names = {*settings, *spec.conversions}
-        if spec.control_of:  # it scales its step by the threshold of the method that it controls
-            names.add("threshold")
-        for name in names:
-            read.add((spec.name, name))
-            if spec.model:
-                read.add((spec.model, name))
+        read.update(_places_read(find(method), settings))
     methods = {method for method, _ in read}
     unread: dict[Place, str] = {}
     for given, values in numbers.config.settings.items():
         method = find(given).name
-        why = "no form that is trained reads it"
-        if method not in methods:
-            why = f"{method} is not trained"
-            if method in numbers.omitted:
-                why = f"{why}: {numbers.omitted[method]}"
         for name in values:
-            if (method, name) not in read:
-                unread[given, name] = why
+            if (method, name) in read:
+                continue
+            if method in methods:
+                why = "no form that is trained reads it"
+            elif method in numbers.omitted:
+                why = f"{method} is not trained: {numbers.omitted[method]}"
+            else:
+                why = f"{method} is not trained"
+            unread[given, name] = why
     return unread
+
+
+def _places_read(spec: MethodSpec, settings: Iterable[str]) -> Iterator[Place]:
+    """Where a training of this method looks for its numbers in ``--settings``.
+
+    Under its own name, and under that of the method whose settings it takes.
+
+    Args:
+        spec: The method.
+        settings: Names of the arm's numbers.
+    """
+    names = {*settings, *spec.conversions}
+    if spec.control_of:  # its step is scaled by the threshold of the method that it controls
+        names.add("threshold")
+    for method in filter(None, (spec.name, spec.model)):
+        for name in names:
+            yield method, name

@@ -12,7 +12,7 @@ from fairaudit.execution.seed_data import SeedData
 from fairaudit.execution.twins import named
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan
-from fairaudit.results.jobs import STEP_FACT, WITHOUT_NOISE, Array, StepTwin
+from fairaudit.results.jobs import STEP_FACT, WITHOUT_NOISE, JobContent, StepTwin
 from fairaudit.trainers.answers import Trained
 from fairaudit.trainers.child import Request
 from fairaudit.trainers.contract import TrainingData
@@ -21,9 +21,7 @@ from fairaudit.trainers.process import answer_of
 from fairaudit.trainers.synthetic import train_on_table
 
 
-def train(
-    plan: Plan, job: Job, arm: Arm, prepared: SeedData
-) -> tuple[dict[str, Array], dict[str, object]]:
+def train(plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobContent:
     """Train one job of the user's own code, at one seed: a trainer, a search of it, or a table.
 
     Args:
@@ -50,9 +48,7 @@ def train(
     return arrays, facts
 
 
-def _search(
-    plan: Plan, job: Job, arm: Arm, prepared: SeedData
-) -> tuple[dict[str, Array], dict[str, object]]:
+def _search(plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobContent:
     """Train candidates with settings in the declared ranges at one seed, and weigh the best.
 
     Returns:
@@ -76,9 +72,7 @@ def _search(
     return arrays, {"event": None, "claimed": [None], **tried}
 
 
-def _train(
-    plan: Plan, job: Job, arm: Arm, prepared: SeedData
-) -> tuple[dict[str, Array], dict[str, object]]:
+def _train(plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobContent:
     """Train each of R repeats at one seed.
 
     Returns:

@@ -21,16 +21,14 @@ from fairaudit.execution.worker import task_of
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan
-from fairaudit.results.jobs import Array
+from fairaudit.results.jobs import JobContent
 from fairaudit.trainers.answers import Synthesised
 from fairaudit.trainers.child import Request
 from fairaudit.trainers.handed import asked_of, run_seed, with_groups
 from fairaudit.trainers.process import answer_of
 
 
-def train_on_table(
-    plan: Plan, job: Job, arm: Arm, prepared: SeedData
-) -> tuple[dict[str, Array], dict[str, object]]:
+def train_on_table(plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobContent:
     """Train our model on a synthetic table, and predict the real test rows.
 
     It is trained by the reference's method, plain SGD, without noise. Scales and levels of inputs
