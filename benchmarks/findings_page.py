@@ -8,7 +8,7 @@ from typing import NamedTuple
 from findings_cells import CANNOT_TELL, DIFFERENT, MEASURES, WORDS, Cell, worded
 from scipy.stats import beta
 
-from fairaudit.metrics.intervals import half_width
+from fairaudit.metrics.quantiles import half_width
 
 LONGEST = 24  # cells of one list
 UNIT = {"accuracy": "points", "tpr": "points", "selection": "points", "loss": "nats"}

@@ -27,9 +27,9 @@ def main() -> int:
     handles = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if handles:
         signal.signal(signal.SIGINT, _interrupt)
-    for name in ("stdout", "stderr"):
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # the program was started with it closed
-            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (lives as long as this)
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (lives as long as this)
     from fairaudit.cli.printing import Unheard
 
     if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(sys.stderr, io.TextIOWrapper):

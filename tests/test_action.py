@@ -23,7 +23,9 @@ STAND_IN = """#!{python}
 import json, os, pathlib, sys
 kept = pathlib.Path(os.environ["KEPT"])
 kept.write_text(json.dumps(sys.argv[1:]))
-if os.environ.get("VERDICT") is not None:
+if sys.argv[1] == "gate":
+    print(json.dumps({{"verdict": os.environ["VERDICT"]}}) if "VERDICT" in os.environ else "Usage:")
+elif os.environ.get("VERDICT") is not None:
     (folder,) = [word.split("=", 1)[1] for word in sys.argv if word.startswith("--out=")]
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
     report = {{"verdict": os.environ["VERDICT"] or None}}
@@ -127,12 +129,33 @@ def test_inputs_become_words_of_the_command(runner):
     }
 
 
-@pytest.mark.parametrize(("code", "verdict"), [(0, "pass"), (3, "inconclusive")])
+GATE = {"data": "", "gate": "kept/r.json", "fail-on": "epsilon > 3"}
+
+
+@pytest.mark.parametrize(("code", "verdict"), [(0, "pass"), (1, "fail"), (3, "inconclusive")])
 def test_a_stored_report_is_judged_and_nothing_is_trained(runner, code, verdict):
-    made = runner(None, code, **{"data": "", "gate": "kept/r.json", "fail-on": "epsilon > 3"})
+    made = runner(verdict, code, **GATE)
     assert made.audit() == code
-    assert words(made) == ["gate", "--fail-on=epsilon > 3", "--", "kept/r.json"]
+    assert words(made) == ["gate", "--json", "--fail-on=epsilon > 3", "--", "kept/r.json"]
     assert made.outputs["audit"] == {"exit-code": str(code), "verdict": verdict}
+    assert "no verdict" not in made.said
+
+
+@pytest.mark.parametrize("inputs", [GATE, {}])
+def test_what_ends_well_without_a_verdict_is_no_pass(runner, inputs):
+    made = runner(None, 0, args="--help", **inputs)
+    assert made.audit() == 2
+    assert made.outputs["audit"] == {"exit-code": "2"}
+    assert "::error title=fairaudit::no verdict: args ask" in made.said
+    assert ("Usage:" in made.said) == bool(inputs)
+
+
+@pytest.mark.parametrize("code", [1, 3, 70])
+def test_an_exit_code_alone_is_no_verdict(runner, code):
+    made = runner(None, code, **GATE)
+    assert made.audit() == code
+    assert made.outputs["audit"] == {"exit-code": str(code)}
+    assert f"::error title=fairaudit::no verdict: exit code {code}," in made.said
 
 
 EVIL = ["$(touch hacked) * %s\\n ' ; touch hacked ; '", 'a\n" ; touch hacked ; "']
@@ -192,8 +215,9 @@ def test_the_report_of_an_earlier_run_is_not_taken_for_this_ones(runner, code):
     folder = made.folder / "fairaudit-report" / "action"
     folder.mkdir(parents=True)
     (folder / "report.json").write_text(json.dumps({"verdict": "pass"}))
-    assert made.audit() == code
-    assert made.outputs["audit"] == {"exit-code": str(code)}
+    assert made.audit() == (code or 2)
+    assert made.outputs["audit"] == {"exit-code": str(code or 2)}
+    assert "no verdict" in made.said
 
 
 def shadowed(runner, folder, **inputs):
@@ -244,7 +268,7 @@ def test_install_is_into_a_folder_of_its_own(tmp_path):
     for asked, gate, installed in (
         ("", "", f"{pip}--|{ROOT}|"),
         (evil, "", f"{pip}--|{evil}|"),
-        ("", "report.json", f"{pip}--no-deps|--|{ROOT}|{pip}{'|'.join(few)}|"),
+        ("", "report.json", f"{pip}{'|'.join(few)}|{pip}--no-deps|--|{ROOT}|"),
     ):
         made = Runner(tmp_path, python=str(python), install=asked, gate=gate)
         made.environment = {"LOG": str(tmp_path / "log")}

@@ -9,7 +9,7 @@ import signal
 import sys
 
 import pytest
-from places import LOANS
+from places import LOANS, ROOT
 from processes import ended
 
 from fairaudit.cli import app
@@ -209,3 +209,36 @@ def test_an_answer_that_nobody_gets_ends_without_a_traceback(command, code):
     assert done.returncode == code
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
+
+
+LONG = "x" * 5000
+REPORT = ROOT / "tests" / "golden" / "report.json"
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("gate - --fail-on 'epsilon > 3' <&-", "stdin"),
+        ("report - <&-", "stdin"),
+        (f"gate {LONG} --fail-on 'epsilon > 3'", "file name too long"),
+        (f"gate {LONG}/report.json --fail-on 'epsilon > 3'", "file name too long"),
+        (f"gate {REPORT} --baseline {LONG} --fail-on 'epsilon.delta > 3'", "file name too long"),
+        (f"gate {REPORT} --junit {LONG} --fail-on 'epsilon > 3'", "file name too long"),
+        (f"compare {LONG} {REPORT}", "file name too long"),
+        (f"predict {LONG} --data {LONG} --out {LONG}.csv", "file name too long"),
+        (f"clean {LONG}", "no finished trainings"),
+    ],
+)
+def test_a_path_or_a_stdin_that_cannot_be_read_is_told_in_one_line(command, said, tmp_path):
+    done = ended(["bash", "-c", f"{sys.executable} -m fairaudit {command}"], tmp_path)
+    assert done.returncode == 2, done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("Error: ")
+    assert said in last
+    assert len(last) < 600
+
+
+def test_a_gate_needs_no_stdin():
+    words = f"{sys.executable} -m fairaudit gate {REPORT} --fail-on 'epsilon > 90' <&-"
+    done = ended(["bash", "-c", words])
+    assert done.returncode == 0, done.stderr

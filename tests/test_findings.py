@@ -7,7 +7,7 @@ import pytest
 from places import ROOT
 from scipy import stats
 
-from fairaudit.metrics.intervals import half_width
+from fairaudit.metrics.quantiles import half_width
 
 MODULES = ("findings", "findings_cells", "findings_page")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fairaudit.metrics.intervals import quantiles
+from fairaudit.metrics.quantiles import quantiles
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.decomposition import Curve, OverSeeds
 from fairaudit.results.estimates import finite

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
-from fairaudit.metrics.intervals import among, half_width
+from fairaudit.metrics.intervals import among
+from fairaudit.metrics.quantiles import half_width
 from fairaudit.metrics.registry import METRICS, MISALIGNMENT, base_metric, costs, part_of
 from fairaudit.report.main_gap import cost_names
 from fairaudit.report.measured import ChangedGap

@@ -16,7 +16,8 @@ from fairaudit.analysis.arm_readings import finished, nan_mean, over_repeats
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.methods.catalog import find
 from fairaudit.metrics.gaps import GroupSelection, gaps_of, reading
-from fairaudit.metrics.intervals import MetricTable, contrast, estimate, quantiles
+from fairaudit.metrics.intervals import MetricTable, contrast, estimate
+from fairaudit.metrics.quantiles import quantiles
 from fairaudit.metrics.registry import METRICS, MISALIGNMENT, of_steps
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.misalignment import GroupSteps, StepReadings

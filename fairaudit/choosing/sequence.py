@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fairaudit.choosing.tested import Outcome
-from fairaudit.metrics.intervals import quantiles
+from fairaudit.metrics.quantiles import quantiles
 from fairaudit.privacy.streams import numpy_stream
 from fairaudit.results.estimates import Ends
 

@@ -44,6 +44,7 @@ from fairaudit.errors import (
     EXIT_PIPE,
     EXIT_TERMINATED,
     EXIT_TRAINING,
+    DataError,
     FairauditError,
 )
 from fairaudit.io.named_code import PACKAGES
@@ -116,6 +117,8 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
 for command in _COMMANDS:
     app.command(name=command.__name__, cls=_Command)(command)
 
+# What is wrong with a path that somebody gave, wherever it is first used.
+_OF_A_PATH = {errno.ENAMETOOLONG, errno.EACCES, errno.ELOOP}
 _LONGEST = 4000  # characters of an error's line
 _INTERRUPTED = "Interrupted; finished trainings are kept, the same command goes on from them"
 
@@ -190,6 +193,10 @@ def _ended(arguments: list[str] | None) -> int:
         bug = caught.error if isinstance(caught, _Unread) else caught
         if isinstance(bug, BrokenPipeError):
             return EXIT_PIPE  # whoever read the answer has left
+        if isinstance(bug, OSError) and bug.errno in _OF_A_PATH and bug.filename is not None:
+            reason = (bug.strerror or str(bug)).lower()
+            _say(f"Error: {DataError(f'{bug.filename} cannot be used: {reason}')}")
+            return EXIT_INPUT
         if isinstance(bug, OSError) and bug.errno == errno.ENOSPC:
             _say("Error: no space left to write the answer")
             return EXIT_INPUT

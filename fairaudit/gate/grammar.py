@@ -18,6 +18,7 @@ from fairaudit.metrics.registry import costs
 Operator = Literal[">", ">=", "<", "<="]
 Statistic = Literal["interval", "mean", "ci_low", "ci_high"]
 
+_BEYOND_ALL = 1e9  # from here on a limit on what has no bounds is none
 _SIGNS = frozenset("@:,=\"'")  # of the grammar: a name that has one of them is quoted
 ALL_ROWS = "overall"  # the selector of all test rows together
 DELTA = "delta"  # ``METRIC.delta`` is the change since a baseline report
@@ -225,20 +226,48 @@ def parse_rule(text: str) -> GateRule:
             f"{rule}: @{ALL_ROWS} is all rows together, which have no groups",
             hint="write @COLUMN=GROUP, or leave it out for every grouping",
         )
+    if group is not None and metric.kind == "gap" and len(set(group.names)) < len(group.names):
+        raise ConfigError(
+            f"{rule} compares {_shortened(group.names[0])} with itself", hint="name two groups"
+        )
     number = _number(" ".join(tokens[place + 1 :]), metric, rule)
+    fails = cast(Operator, tokens[place])
+    _refuse_outside(metric, is_change, fails, number, rule)
+    return GateRule(shown, metric, statistic, is_change, group, arm, fails, number)
+
+
+def _refuse_outside(
+    metric: Metric, is_change: bool, fails: Operator, number: float, rule: str
+) -> None:
+    """Refuse a limit outside of what the number can be, and one that nothing can be beyond.
+
+    Args:
+        metric: What is limited.
+        is_change: Whether its change since a baseline is.
+        fails: Which numbers fail.
+        number: The limit.
+        rule: The rule as error messages name it.
+
+    Raises:
+        ConfigError: It is refused.
+    """
     low, high = metric.bounds(is_change=is_change)
+    what = f"the change in {metric.name}" if is_change else metric.name
     # A gap of 1 would be one of 100 points: a rule that says 1 means something else.
     is_useless = number == high and metric.kind == "gap" and not is_change
+    problem = ""
     if not low <= number <= high or is_useless:
-        change = "the change in " if is_change else ""
-        hint = "a rule states what fails; choose a number that some models meet and others do not"
-        if 1 <= abs(number) <= 100 and metric.unit in ("fraction", "ratio"):
-            hint = f"for {number:g} in a hundred write {number / 100:g} or {number:g}%"
-        raise ConfigError(
-            f"{rule}: {change}{metric.name} lies between {low:g} and {high:g}", hint=hint
-        )
-    fails = cast(Operator, tokens[place])
-    return GateRule(shown, metric, statistic, is_change, group, arm, fails, number)
+        problem = f": {what} lies between {low:g} and {high:g}"
+    elif not any(_FAILS[fails](end, number) for end in (low, high)):
+        problem = f" cannot fail: {what} lies between {low:g} and {high:g}"
+    elif abs(number) >= _BEYOND_ALL:
+        problem = f": no report holds such a number as {number:g}"
+    if not problem:
+        return
+    hint = "a rule states what fails; choose a number that some models meet and others do not"
+    if 1 <= abs(number) <= 100 and metric.unit in ("fraction", "ratio"):
+        hint = f"for {number:g} in a hundred write {number / 100:g} or {number:g}%"
+    raise ConfigError(f"{rule}{problem}", hint=hint)
 
 
 def _number(text: str, metric: Metric, rule: str) -> float:

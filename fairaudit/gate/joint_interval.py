@@ -6,6 +6,7 @@ interval, ``value +- sqrt(t^2 V_seed + z^2 V_shared)``, from 1 - 0.025 to 1 - 0.
 
 from typing import NamedTuple
 
+from fairaudit.metrics.quantiles import half_width
 from fairaudit.results.estimates import Ends
 
 
@@ -33,8 +34,6 @@ def growth(variances: Variances | None, *, seeds: int, among: int) -> float:
     """
     if among < 2:
         return 1.0
-    from fairaudit.metrics.intervals import half_width  # imports numpy; few gates need it
-
     if seeds < 2:
         variances = Variances(seeds=0.0, records=1.0)
     elif variances is None or not sum(variances):  # an interval of no width stays so at any factor

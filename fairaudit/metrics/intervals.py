@@ -28,12 +28,12 @@ Grandvalet 2004). How often it holds: ``benchmarks/coverage.py``, ``benchmarks/t
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.errors import numbered
+from fairaudit.metrics.quantiles import half_width
 from fairaudit.metrics.within_model import Float64, Int64, SeedScores
 from fairaudit.results.estimates import Estimate, estimated, undefined
 
@@ -159,28 +159,6 @@ class Spread:
             return math.nan
         records = self.record_variance if conservative else self.shared_variance
         return half_width(self.seed_variance, records, len(self.by_seed), pairs)
-
-
-def half_width(seed_variance: float, record_variance: float, seeds: int, pairs: float = 1) -> float:
-    """Half of a 95 % interval: ``sqrt(t^2 seed_variance + z^2 record_variance)``.
-
-    Args:
-        seed_variance: V_seed.
-        record_variance: Of the test records, V_shared or V_rec.
-        seeds: S, for the S - 1 degrees of freedom of t.
-        pairs: How many numbers share the 5 % (Bonferroni), not always a whole number. Below 1, as
-            where all others are detected and leave their shares to the last, it counts as 1.
-    """
-    t, z = quantiles(1 - 0.025 / max(1.0, pairs), max(1, seeds - 1))
-    return math.sqrt(t**2 * seed_variance + z**2 * record_variance)
-
-
-@lru_cache(maxsize=4096)
-def quantiles(level: float, degrees: float) -> tuple[float, float]:
-    """Student's t at ``degrees`` of freedom and the standard normal, both at ``level``."""
-    from scipy.special import ndtri, stdtrit  # scipy takes 0.4 s to import; `plan` never needs it
-
-    return float(stdtrit(degrees, level)), float(ndtri(level))
 
 
 def floor_variance(counts: Int64) -> Float64:

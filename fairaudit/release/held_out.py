@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.data.dataset import Dataset, Int64
+from fairaudit.metrics.quantiles import quantiles
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import Ends
 
@@ -62,11 +63,9 @@ def prediction_interval(
     seeds = len(values)
     if seeds < 2:
         return None
-    from scipy.stats import t
-
     centre = float(np.mean(values))
     deviation = max(float(np.std(values, ddof=1)), least_sd)
-    quantile = float(t.isf((1 - LEVEL) / (2 * among), seeds - 1))
+    quantile = quantiles(1 - (1 - LEVEL) / (2 * among), seeds - 1)[0]
     reach = quantile * deviation * math.sqrt(1 + 1 / seeds)
     return Ends(max(0.0, centre - reach), min(1.0, centre + reach))
 

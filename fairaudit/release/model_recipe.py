@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from fairaudit.config.model_names import is_factory, sees_images
 from fairaudit.data import records
 from fairaudit.data.column import CategoryColumn, Column, Part
 from fairaudit.data.columns import Float64, within
@@ -88,6 +89,23 @@ class ReleaseRecipe(Part):
         """Refuse a recipe that has both columns and images, or neither."""
         if bool(self.columns) == bool(self.images):
             raise ValueError("inputs are columns or images")
+        return self
+
+    @model_validator(mode="after")
+    def _has_names_of_their_own(self) -> "ReleaseRecipe":
+        """Refuse classes that are none of their type or the same, and two columns of one name."""
+        names = [column.name for column in self.columns]
+        # A class that is no value of the type raises Arrow's error, which is a ValueError.
+        if len(self.labels.unique()) < len(self.classes) or len(set(names)) < len(names):
+            raise ValueError("classes and columns have names of their own")
+        return self
+
+    @model_validator(mode="after")
+    def _has_what_the_model_reads(self) -> "ReleaseRecipe":
+        """Refuse a network of images for a table; a factory's may read either."""
+        model = self.model.model if isinstance(self.model, NetworkMake) else ""
+        if self.images is None and sees_images(model) and not is_factory(model):
+            raise ValueError("the network reads images")
         return self
 
     @property

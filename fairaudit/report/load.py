@@ -30,9 +30,11 @@ def report_bytes(path: Path) -> bytes:
     Raises:
         DataError: There is no such file, or it cannot be read.
     """
-    if path != STDIN and path.is_dir():
-        raise DataError(f"{path} is a folder", _hint(path, "report.json"))
+    if path == STDIN and sys.stdin is None:
+        raise DataError("stdin is closed", hint="give the report's path, or pipe it in")
     try:
+        if path != STDIN and path.is_dir():
+            raise DataError(f"{path} is a folder", _hint(path, "report.json"))
         if path != STDIN:
             return read_file(path, LARGEST_REPORT)
         content = sys.stdin.buffer.read(LARGEST_REPORT + 1)

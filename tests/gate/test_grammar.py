@@ -131,6 +131,24 @@ def test_a_rule_given_twice_is_judged_once():
         ("epsilon < -1", "between 0 and inf"),
         ("delta > 2", "between 0 and 1"),
         ("accuracy_gap.delta > 2", "the change in accuracy_gap lies between -1 and 1"),
+        ("accuracy < 0", "cannot fail: accuracy lies between 0 and 1"),
+        ("accuracy@sex=F:dpsgd > 100%", "cannot fail: accuracy lies between 0 and 1"),
+        ("accuracy.ci_high > 1", "cannot fail"),
+        ("accuracy_gap < 0", "cannot fail: accuracy_gap lies between 0 and 1"),
+        ("tpr[2] < 0", "cannot fail"),
+        ("privacy_cost > 1", "cannot fail: privacy_cost lies between -1 and 1"),
+        ("privacy_cost < -100%", "cannot fail"),
+        ("loss < 0", "cannot fail: loss lies between 0 and inf"),
+        ("epsilon < 0", "cannot fail: epsilon lies between 0 and inf"),
+        ("delta > 1", "cannot fail"),
+        ("accuracy.delta < -1", "cannot fail: the change in accuracy lies between -1 and 1"),
+        ("epsilon > 1e99", "no report holds such a number as 1e+99"),
+        ("epsilon_if_all_released >= 1e9", "no report holds such a number"),
+        ("excess_risk < -1e12", "no report holds such a number"),
+        ("loss_gap > 1e30", "no report holds such a number"),
+        ("epsilon.delta > 1e50", "no report holds such a number"),
+        ("accuracy_gap@sex=F,F > 1%", "compares 'F' with itself"),
+        ("""tpr_gap@"a b"=F,'F':dpsgd > 1%""", "compares 'F' with itself"),
     ],
 )
 def test_a_limit_outside_of_what_its_number_can_be_is_refused(text, hint):
@@ -144,6 +162,7 @@ def test_a_limit_outside_of_what_its_number_can_be_is_refused(text, hint):
     [
         *("accuracy >= 1", "accuracy <= 0", "privacy_cost < 0", "privacy_cost_gap > 0.99"),
         *("impact_ratio < 1", "excess_risk < -3", "loss > 104", "delta < 1e-6", "epsilon > 1e6"),
+        *("accuracy_gap <= 0", "privacy_cost >= 1", "epsilon <= 0", "accuracy@sex=F,F < 50%"),
         *("epsilon.delta < 0", "accuracy.delta < -0.5"),
     ],
 )

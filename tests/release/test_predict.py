@@ -304,6 +304,12 @@ def reseal(folder: Path):
         lambda told: told["columns"][0].update(name="sex"),
         lambda told: told["columns"][2].update(places=[10**9] * 5),
         lambda told: told.update(classes=["a", "b", "c"]),
+        lambda told: told.update(classes=["a", "a"]),
+        lambda told: told.update(label_type="int64"),
+        lambda told: told.update(classes=["1", "01"], label_type="int64"),
+        lambda told: told.update(classes=["0", "9" * 30], label_type="int64"),
+        lambda told: told["columns"][1].update(name="age"),
+        lambda told: told["model"].update(model="cnn"),
         lambda told: told.update(code="import os"),
     ],
 )
