@@ -8,6 +8,7 @@ import numpy as np
 from fairaudit.analysis import text
 from fairaudit.capabilities.installed import capability
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.columns import kind_of
 from fairaudit.data.dataset import Dataset
 from fairaudit.methods.catalog import find
 from fairaudit.methods.spec import Need
@@ -72,7 +73,8 @@ def data_facts(
         for place, name in enumerate(grouping.names):
             rows, is_missing = visible(counts[place], least), place == grouping.missing
             groups.append(GroupFacts(name=name, rows=rows, is_missing=is_missing))
-        groupings.append(GroupingFacts(name=grouping.name, groups=tuple(groups)))
+        facts = GroupingFacts(name=grouping.name, groups=tuple(groups), fitted=grouping.fitted)
+        groupings.append(facts)
     classes = zip(
         dataset.classes, np.bincount(dataset.labels, minlength=len(dataset.classes)), strict=True
     )
@@ -103,6 +105,9 @@ def data_facts(
         label=label,
         groupings=tuple(groupings),
         features=tuple(dataset.features.column_names),
+        categorical=tuple(
+            column.name for column in dataset.features.schema if kind_of(column.type) == "category"
+        ),
         inputs=inputs,
         dropped_rows=_counts_by_group(dataset.dropped_rows, least),
         dropped_columns=dict(dataset.dropped_columns),

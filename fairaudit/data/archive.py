@@ -16,7 +16,7 @@ from fairaudit.data.decode import ImageOptions, fitted, refuse_too_large
 from fairaudit.data.naming import listed, quoted
 from fairaudit.data.readers import digest_of
 from fairaudit.data.source import DataSource
-from fairaudit.data.stored import Stored
+from fairaudit.data.stored import StoredColumns
 from fairaudit.errors import DataError
 
 NPZ = ".npz"
@@ -51,9 +51,9 @@ class Archive(DataSource):
         """The named columns in that order, and the notices of reading the archive."""
         return self.table.select(list(columns)), self.notices
 
-    def stored(self, columns: Sequence[str]) -> Stored:
+    def stored(self, columns: Sequence[str]) -> StoredColumns:
         """The named columns in that order, in the types of the arrays."""
-        return Stored(self.table.select(list(columns)))
+        return StoredColumns(self.table.select(list(columns)))
 
     def digest(self) -> str:
         """The sha256 of the archive's bytes, in hexadecimal."""

@@ -95,23 +95,6 @@ class CategoryColumn(Part):
             return ()
         return (f"levels of {self.name}",)
 
-    def without_unseen(self) -> "CategoryColumn":
-        """Leave out the levels that make the same input as any unlisted text.
-
-        So no level is listed that occurs only in rows to which the column was not fitted. Every
-        value keeps its input.
-        """
-        n = len(self.levels)
-        inputs = list(zip(self.places, self.values, strict=True))
-        kept = [code for code in range(n) if inputs[code] != inputs[n]]
-        codes = [*kept, n, n + 1]
-        update = {
-            "levels": tuple(self.levels[code] for code in kept),
-            "places": tuple(self.places[code] for code in codes),
-            "values": tuple(self.values[code] for code in codes),
-        }
-        return self.model_copy(update=update)
-
 
 Column = NumberColumn | CategoryColumn
 

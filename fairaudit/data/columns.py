@@ -217,6 +217,11 @@ def numeric_values(column: pa.ChunkedArray) -> Float64:
     return np.asarray(column.cast(pa.float64(), safe=False).to_numpy(), dtype=np.float64)
 
 
+def number_column(values: Float64) -> pa.ChunkedArray:
+    """Numbers ``[N]`` as a column, null where one is NaN."""
+    return pa.chunked_array([pa.array(values, pa.float64(), from_pandas=True)])
+
+
 def within(
     values: Float64, limits: tuple[float, float], outside: Literal["clip", "missing"]
 ) -> tuple[Float64, NDArray[np.bool_]]:

@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 
 from fairaudit.config.declared import DeclaredColumn, DeclaredNumber
-from fairaudit.data.columns import within
+from fairaudit.data.columns import number_column, within
 from fairaudit.data.dataset import Int64, Notice
 from fairaudit.data.naming import listed, quoted
-from fairaudit.data.stored import Stored
+from fairaudit.data.stored import StoredColumns
 from fairaudit.errors import DataError, numbered
 
 
 def lay_over(
-    stored: Stored, declared: Mapping[str, DeclaredColumn]
+    stored: StoredColumns, declared: Mapping[str, DeclaredColumn]
 ) -> tuple[dict[str, pa.ChunkedArray], dict[str, Int64]]:
     """Make every value of the declared columns one that is declared, or missing.
 
@@ -38,7 +38,7 @@ def lay_over(
             unlike = np.isnan(numbers) & stored.present(name)
             values, beyond = within(numbers, declaration.range, declaration.outside)
             unlike |= beyond
-            laid[name] = pa.chunked_array([pa.array(values, pa.float64(), from_pandas=True)])
+            laid[name] = number_column(values)
         else:
             codes = stored.codes(name, declaration.categories)
             # Codes past the categories: one of any value that is not listed, then the missing one.
@@ -56,7 +56,7 @@ def lay_over(
     return laid, outside
 
 
-def refuse_no_numbers(stored: Stored, declared: Mapping[str, DeclaredColumn]) -> None:
+def refuse_no_numbers(stored: StoredColumns, declared: Mapping[str, DeclaredColumn]) -> None:
     """Refuse a column that is declared a number and holds none.
 
     All its rows together say so, so it is a help for audits alone, whose data are not protected.

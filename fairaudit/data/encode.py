@@ -6,7 +6,7 @@ the code of each category. For every seed the records are decoded to inputs ``[n
 
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
@@ -20,7 +20,7 @@ from fairaudit.data.column import CategoryColumn, Column, NumberColumn
 from fairaudit.data.columns import Float64
 from fairaudit.data.dataset import Dataset, Encoded, Float32, Int64, Split, image_columns, pixels_of
 from fairaudit.data.fit import fit
-from fairaudit.data.records import Block, Layout, Records, RecordWriter, UInt8
+from fairaudit.data.records import NO_LEVELS, Block, Layout, Records, RecordWriter, UInt8
 from fairaudit.data.spool import Spool
 
 # Standard deviations. Of n training values none lies further out than sqrt(n - 1), so up to a
@@ -215,7 +215,12 @@ class Encoder(Protocol):
         """Fit to the training rows of one seed and encode all its rows; float32, C-contiguous."""
 
 
-def make_encoder(dataset: Dataset, options: EncodingOptions, spool: Spool | None = None) -> Encoder:
+def make_encoder(
+    dataset: Dataset,
+    options: EncodingOptions,
+    spool: Spool | None = None,
+    levels: Mapping[str, tuple[str, ...]] = NO_LEVELS,
+) -> Encoder:
     """The encoder for the dataset's features: of images or of a table.
 
     Args:
@@ -223,10 +228,11 @@ def make_encoder(dataset: Dataset, options: EncodingOptions, spool: Spool | None
         options: How they are encoded.
         spool: The file that a table's records are written to, so that other processes can map them;
             None: one of their own in the temporary folder.
+        levels: Category that is not declared -> its levels; of others all rows decide.
     """
     if dataset.image_shape is not None:
         return ImageEncoder(dataset, options.pixel_range)
-    writer = RecordWriter(dataset.features, dataset.declared)
+    writer = RecordWriter(dataset.features, dataset.declared, levels)
     spool = spool or Spool(Path(tempfile.gettempdir()))
     table = spool.keep_rows(writer.blocks(), writer.layout.width)
     return TableEncoder(Records(writer.layout, table), options.merge_rare)

@@ -16,7 +16,7 @@ from fairaudit.data.decode import SUFFIXES, ImageOptions, decode_files
 from fairaudit.data.naming import listed
 from fairaudit.data.readers import open_source, read_columns, read_stored
 from fairaudit.data.source import DataSource
-from fairaudit.data.stored import Stored
+from fairaudit.data.stored import StoredColumns
 from fairaudit.errors import DataError, numbered
 
 METADATA = "metadata.csv"
@@ -38,7 +38,7 @@ class ImageFolder(DataSource):
 
     root: Path
     files: tuple[str, ...]
-    metadata: Stored
+    metadata: StoredColumns
     options: ImageOptions
     notices: tuple[Notice, ...]
 
@@ -55,7 +55,7 @@ class ImageFolder(DataSource):
             table = table.append_column(self.image, images)
         return table.select(list(columns)), self.notices
 
-    def stored(self, columns: Sequence[str]) -> Stored:
+    def stored(self, columns: Sequence[str]) -> StoredColumns:
         """The named columns as the metadata store them, and the images.
 
         Raises:
@@ -100,7 +100,7 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
     if source.is_alone:
         metadata = read_stored(source, source.schema.names)
     else:
-        metadata = Stored(read_columns(source, source.schema.names)[0], source.marks)
+        metadata = StoredColumns(read_columns(source, source.schema.names)[0], source.marks)
     table = metadata.table
     if FILE_NAME not in table.column_names:
         raise DataError(

@@ -91,23 +91,33 @@ def make_groupings(
     if by_label is not None:
         groupings.append(by_label)
     if config.intersect:
-        # Every combination that occurs; a row that lacks one of the groups is missing here.
-        lacking = np.zeros(table.num_rows, np.bool_)
-        for grouping in groupings:
-            lacking |= grouping.groups == (-1 if grouping.missing is None else grouping.missing)
-        of_rows = np.stack([grouping.groups for grouping in groupings])
-        cells, codes = np.unique(of_rows, axis=1, return_inverse=True)
-        codes[lacking] = -1
-        names = []
-        for cell in cells.T.tolist():
-            parts = [grouping.names[k] for grouping, k in zip(groupings, cell, strict=True)]
-            # A name that holds " x " is quoted, so that no two intersections read alike.
-            names.append(" x ".join(repr(name) if " x " in name else name for name in parts))
-        levels = levels_in_use(Levels(codes, tuple(names)), np.arange(len(codes)))
+        levels = crossed(groupings)
+        levels = levels_in_use(levels, np.arange(len(levels.codes)))
         groupings.append(_grouping_of_levels(" x ".join(g.name for g in groupings), levels))
     for grouping in groupings:
         _check_size(grouping)
     return tuple(groupings), tuple(notices)
+
+
+def crossed(groupings: Sequence[Grouping]) -> Levels:
+    """The intersections of groupings as levels: every combination that occurs.
+
+    A row that lacks one of the groups (-1, or the missing level) lacks the intersection. The levels
+    of combinations with a missing level stay in the list, without rows.
+    """
+    lacking = np.zeros(len(groupings[0].groups), np.bool_)
+    for grouping in groupings:
+        is_missing = grouping.groups == (-1 if grouping.missing is None else grouping.missing)
+        lacking |= is_missing | (grouping.groups < 0)
+    of_rows = np.stack([grouping.groups for grouping in groupings])
+    cells, codes = np.unique(of_rows, axis=1, return_inverse=True)
+    codes[lacking] = -1
+    names = []
+    for cell in cells.T.tolist():
+        parts = [grouping.names[k] for grouping, k in zip(groupings, cell, strict=True)]
+        # A name that holds " x " is quoted, so that no two intersections read alike.
+        names.append(" x ".join(repr(name) if " x " in name else name for name in parts))
+    return Levels(codes, tuple(names))
 
 
 def label_grouping(name: str, label: LabelColumn) -> Grouping:
@@ -169,7 +179,7 @@ def _grouping_of_column(
     Args:
         name: The column's name.
         column: Its values.
-        spec: How its numbers are cut into bins, as in :func:`_binned`; None: at the quartiles if
+        spec: How its numbers are cut into bins, as in :func:`binned`; None: at the quartiles if
             there are more than 20 distinct numbers, else not at all.
     """
     kind = kind_of(column.type)
@@ -190,7 +200,8 @@ def _grouping_of_column(
     if spec is None:
         levels = sorted_levels(codes)
     else:
-        levels = _binned(name, numeric_values(column), spec)
+        levels = binned(name, numeric_values(column), spec)
+        levels = levels_in_use(levels, np.arange(len(levels.codes)))
     grouping = _grouping_of_levels(name, levels)
     grouping = replace(grouping, fitted=spec is not None and spec.startswith("q"))
     notices += near_equal_notices(f"groups of {quoted(name)}", levels.names)
@@ -232,7 +243,7 @@ def _check_size(grouping: Grouping) -> None:
         )
 
 
-def _binned(name: str, values: NDArray[np.float64], spec: str) -> Levels:
+def binned(name: str, values: NDArray[np.float64], spec: str) -> Levels:
     """Cut numbers ``[N]`` into bins, each of which holds its lower edge; NaN is missing.
 
     Args:
@@ -241,7 +252,7 @@ def _binned(name: str, values: NDArray[np.float64], spec: str) -> Levels:
         spec: The inner edges, such as ``18,30,60``, or a count of quantile bins, as ``q4``.
 
     Returns:
-        The bins as levels, those that hold a row.
+        The bins as levels, also those that hold no row.
     """
     if spec[:1] == "q":
         count = int(spec[1:]) if spec[1:].isdecimal() else 0
@@ -273,4 +284,4 @@ def _binned(name: str, values: NDArray[np.float64], spec: str) -> Levels:
     names = [f"under {texts[0]}", *names, f"{texts[-1]} and over"]
     cut = np.searchsorted(edges, values, side="right").astype(np.int64)
     cut[np.isnan(values)] = -1
-    return levels_in_use(Levels(cut, tuple(names)), np.arange(len(cut)))
+    return Levels(cut, tuple(names))

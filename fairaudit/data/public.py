@@ -5,16 +5,16 @@ which its student learns: those of ``--public-data``, else half of the test rows
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 
-from fairaudit.config.declared import Declaration, DeclaredColumn
+from fairaudit.config.declared import Declaration
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.columns import encode_levels, kind_of
+from fairaudit.data.columns import encode_levels, kind_of, number_column
 from fairaudit.data.dataset import Dataset, Encoded, InputRows, Int64, Split
 from fairaudit.data.decode import ImageOptions
 from fairaudit.data.encode import DecodedRows, Encoder, make_encoder
@@ -22,7 +22,7 @@ from fairaudit.data.naming import listed, quoted
 from fairaudit.data.sources import open_data
 from fairaudit.data.split import holdout_size
 from fairaudit.data.spool import Shared, Spool
-from fairaudit.data.stored import Stored
+from fairaudit.data.stored import StoredColumns
 from fairaudit.data.tabular import read_checked
 from fairaudit.errors import DataError
 from fairaudit.privacy.streams import numpy_stream
@@ -93,28 +93,40 @@ def pool_digest(config: AuditConfig) -> str | None:
     return open_data(config.public_data, images, config.drop).digest()
 
 
-def read_public(config: AuditConfig, declared: Mapping[str, DeclaredColumn]) -> pa.Table:
+def read_public(config: AuditConfig, features: Sequence[str]) -> pa.Table:
     """Read ``--public-data`` by itself: no row of the audited table says what a column of it is.
 
     Args:
         config: The options.
-        declared: Feature -> what is publicly known of it.
+        features: Columns that it must have, those that the options declare as they are declared.
 
     Returns:
-        All its columns in plain types, declared ones as they are declared.
+        All its columns in plain types.
 
     Raises:
-        DataError: The file cannot be read, or lacks a declared column.
+        DataError: The file cannot be read, or lacks a feature.
     """
     assert config.public_data is not None
+    name = config.public_data.name
+    declared = {n: column for n, column in config.declared.items() if n in features}
     alone = AuditConfig(
         data=config.public_data,
-        columns=Declaration(columns=dict(declared)) if declared else None,
         contrast=config.contrast,
         resize=config.resize,
         channels=config.channels,
     )
-    return read_checked(alone).table
+    images = ImageOptions.of(config.resize, config.channels)
+    present = open_data(config.public_data, images).schema.names
+    lacking = [feature for feature in features if feature not in present]
+    if lacking:
+        raise DataError(f"public data {name} lacks {len(lacking)} features: {listed(lacking)}")
+    if declared:
+        alone = alone.model_copy(update={"columns": Declaration(columns=declared)})
+    table = read_checked(alone).table
+    for feature in features:
+        if feature not in table.column_names:
+            raise DataError(f"public data {name}: column {quoted(feature)} cannot be used")
+    return table
 
 
 def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
@@ -126,10 +138,7 @@ def load_public(dataset: Dataset, config: AuditConfig) -> PublicRows:
     """
     assert config.public_data is not None
     name, grouping, groups = config.public_data.name, dataset.groupings[0], None
-    table = read_public(config, dataset.declared)
-    lacking = [n for n in dataset.features.column_names if n not in table.column_names]
-    if lacking:
-        raise DataError(f"public data {name} lacks {len(lacking)} features: {listed(lacking)}")
+    table = read_public(config, dataset.features.column_names)
     if grouping.name in table.column_names and grouping.name not in config.bin:
         levels = encode_levels(table.column(grouping.name))
         if set(levels.names) <= set(grouping.names) and (levels.codes >= 0).all():
@@ -165,7 +174,7 @@ def _read_as(features: pa.Table, public: pa.Table, name: str) -> pa.Table:
     Raises:
         DataError: Images of another shape; a column whose values cannot be of the public kind.
     """
-    stored, columns = Stored(features), {}
+    stored, columns = StoredColumns(features), {}
     for column, levels in known_by(public).items():
         ours, theirs = features.column(column), public.column(column)
         kinds = kind_of(ours.type), kind_of(theirs.type)
@@ -175,9 +184,7 @@ def _read_as(features: pa.Table, public: pa.Table, name: str) -> pa.Table:
         elif kinds[1] == "image":
             columns[column], fits = ours, ours.type == theirs.type
         else:
-            columns[column] = pa.chunked_array(
-                [pa.array(stored.numbers(column), pa.float64(), from_pandas=True)]
-            )
+            columns[column] = number_column(stored.numbers(column))
             fits = columns[column].null_count < len(ours) or ours.null_count == len(ours)
         if not fits:
             raise DataError(
@@ -237,15 +244,17 @@ class PoolEncoder:
 
         Raises: as :func:`load_public`.
         """
-        combined, public = dataset, None
+        combined, public, levels = dataset, None, {}
         if config.public_data is not None:
             audited, rows, groups = load_public(dataset, config)
             combined = replace(dataset, features=pa.concat_tables([audited, rows]))
+            levels = {name: names for name, names in known_by(rows).items() if names is not None}
             public = dataset.n_rows + np.arange(rows.num_rows), groups
         # A share above 0, however small: lists of levels come from the pool then, not from all
         # rows.
         share = max(config.merge_rare, sys.float_info.min)
-        encoder = make_encoder(combined, config.encoding._replace(merge_rare=share), spool)
+        encoding = config.encoding._replace(merge_rare=share)
+        encoder = make_encoder(combined, encoding, spool, levels)
         return cls(encoder, dataset.groupings[0].groups, public)
 
     def encode(self, split: Split, least: int = 0) -> PoolEncoded:

@@ -23,7 +23,7 @@ from fairaudit.data.dataset import Notice
 from fairaudit.data.header import refuse_odd_header
 from fairaudit.data.lines import MOST_BYTES, header_of, is_closed, lone_lines
 from fairaudit.data.naming import listed, nearest, quoted
-from fairaudit.data.stored import NUMBER, Stored
+from fairaudit.data.stored import NUMBER, StoredColumns
 from fairaudit.errors import DataError
 
 _TEXTS = frozenset({".csv", ".tsv", ".tab", ".txt"})
@@ -153,7 +153,7 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
     return table, ()
 
 
-def read_stored(source: Source, columns: Sequence[str]) -> Stored:
+def read_stored(source: Source, columns: Sequence[str]) -> StoredColumns:
     """Read the named columns of a file, in that order, as the file stores them.
 
     Of a CSV every value is text. Of a source whose rows stand alone, what cannot be read is a row
@@ -169,10 +169,10 @@ def read_stored(source: Source, columns: Sequence[str]) -> Stored:
         for place, name in enumerate(table.column_names):
             table = table.set_column(place, name, _as_bytes(table.column(name)))
         table.validate(full=True)  # offsets and codes; whether bytes are text shows later
-        return Stored(table, source.marks)
+        return StoredColumns(table, source.marks)
 
 
-def _csv_texts(source: Source, columns: Sequence[str]) -> Stored:
+def _csv_texts(source: Source, columns: Sequence[str]) -> StoredColumns:
     """The named columns of a CSV file as text."""
     convert = pacsv.ConvertOptions(
         include_columns=list(columns),
@@ -182,7 +182,7 @@ def _csv_texts(source: Source, columns: Sequence[str]) -> Stored:
     if not source.is_alone:
         fields = _parse_options(source.delimiter)
         table = pacsv.read_csv(str(source.path), parse_options=fields, convert_options=convert)
-        return Stored(table, source.marks)
+        return StoredColumns(table, source.marks)
     ragged = []  # lines with more or fewer fields than there are columns
 
     def leave_out(row: pacsv.InvalidRow) -> str:
@@ -197,7 +197,7 @@ def _csv_texts(source: Source, columns: Sequence[str]) -> Stored:
         parse_options=pacsv.ParseOptions(delimiter=source.delimiter, invalid_row_handler=leave_out),
         convert_options=convert,
     )
-    return Stored(table, source.marks, lost + len(ragged))
+    return StoredColumns(table, source.marks, lost + len(ragged))
 
 
 def _typed_columns(source: Source, columns: Sequence[str]) -> pa.Table:

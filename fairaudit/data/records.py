@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from fairaudit.config.declared import DeclaredCategory, DeclaredColumn
 from fairaudit.data.columns import encode_levels, kind_of, numeric_values
 from fairaudit.data.dataset import Int64
-from fairaudit.data.stored import Stored
+from fairaudit.data.stored import StoredColumns
 
 UInt8 = NDArray[np.uint8]
 
 CHUNK_ROWS = 16_384  # rows that are handled at once: few enough for a processor's cache
 NOTHING: Mapping[str, DeclaredColumn] = {}  # the default: no column is declared
+NO_LEVELS: Mapping[str, tuple[str, ...]] = {}  # the default: rows decide which levels there are
 _ALIGNMENT = 8  # bytes, so that every number of a record lies where a processor wants it
 
 
@@ -128,13 +129,17 @@ class RecordWriter:
     Args:
         features: The columns.
         declared: Declarations of some of them, whose values are all declared ones already.
+        levels: Category that is not declared -> its levels; of others all rows decide.
 
     Attributes:
         layout: Where each column is in a record.
     """
 
     def __init__(
-        self, features: pa.Table, declared: Mapping[str, DeclaredColumn] = NOTHING
+        self,
+        features: pa.Table,
+        declared: Mapping[str, DeclaredColumn] = NOTHING,
+        levels: Mapping[str, tuple[str, ...]] = NO_LEVELS,
     ) -> None:
         self._features = features
         self._codes: dict[int, Int64] = {}
@@ -146,14 +151,17 @@ class RecordWriter:
                 fields.append(Field(name, "number", gaps, declared=declaration))
                 continue
             if isinstance(declaration, DeclaredCategory):
-                levels = declaration.categories
-                codes = Stored(features).codes(name, levels)
+                names = declaration.categories
+                codes = StoredColumns(features).codes(name, names)
+            elif name in levels:
+                names = levels[name]
+                codes = StoredColumns(features).codes(name, names)
             else:
                 encoded = encode_levels(column)
-                levels = encoded.names
-                codes = np.where(encoded.codes < 0, len(levels) + 1, encoded.codes)
+                names = encoded.names
+                codes = np.where(encoded.codes < 0, len(names) + 1, encoded.codes)
             self._codes[number] = codes
-            fields.append(Field(name, "category", gaps, levels, declaration))
+            fields.append(Field(name, "category", gaps, names, declaration))
         self.layout = Layout.of(fields)
 
     def blocks(self) -> Iterator[UInt8]:

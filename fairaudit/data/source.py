@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from fairaudit.data.dataset import Notice
-from fairaudit.data.stored import Stored
+from fairaudit.data.stored import StoredColumns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +38,7 @@ class DataSource(ABC):
         """
 
     @abstractmethod
-    def stored(self, columns: Sequence[str]) -> Stored:
+    def stored(self, columns: Sequence[str]) -> StoredColumns:
         """The named columns in that order as the data store them, images decoded.
 
         Raises:

@@ -27,7 +27,7 @@ from fairaudit.data.readers import (
     read_stored,
 )
 from fairaudit.data.source import DataSource
-from fairaudit.data.stored import Stored
+from fairaudit.data.stored import StoredColumns
 from fairaudit.errors import DataError
 
 _BYTES = "bytes"  # the field of a struct that holds an image file
@@ -66,7 +66,7 @@ class TableFiles(DataSource):
             raise DataError(f"the tables {names} do not join: {error}") from None
         return self._with_images(whole), tuple(dict.fromkeys(notices))
 
-    def stored(self, columns: Sequence[str]) -> Stored:
+    def stored(self, columns: Sequence[str]) -> StoredColumns:
         """The named columns of all files as they store them.
 
         A column that they store in different types becomes text, in which each value means what it
@@ -84,7 +84,7 @@ class TableFiles(DataSource):
             chunks = [chunk for column in of_parts for chunk in column.chunks]
             whole[name] = pa.chunked_array(chunks, type=of_parts[0].type)
         table = self._with_images(pa.table(whole))
-        return Stored(table, self.files[0].marks, sum(part.lost for part in parts))
+        return StoredColumns(table, self.files[0].marks, sum(part.lost for part in parts))
 
     def _with_images(self, table: pa.Table) -> pa.Table:
         """The table with its column of images decoded, if it has one."""

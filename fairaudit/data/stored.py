@@ -35,7 +35,7 @@ _TRUTH: Final = {"true": "1", "false": "0"}  # how writers of numbers spell a tr
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredColumns:
     """Columns of a file, before anything is made of their values.
 
     Args:

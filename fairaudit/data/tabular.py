@@ -28,14 +28,15 @@ from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.data.rows import Chosen, choose_rows, leaks, sampled
 from fairaudit.data.source import DataSource
 from fairaudit.data.sources import open_data
-from fairaudit.data.stored import Stored
+from fairaudit.data.stored import StoredColumns
 from fairaudit.errors import ConfigError, DataError, numbered
 
 # Reasons why a column is no feature, as a report gives them.
 BY_OPTION, BESIDE_IMAGES = "dropped by option", "beside the images"
 UNSUPPORTED = "nested or unsupported type"
-_TRAIN_WORDS = frozenset({"train", "training", "0", "false"})
-_TEST_WORDS = frozenset({"test", "testing", "1", "true"})
+# What a given split may call its sides.
+TRAIN_WORDS = ("train", "training", "0", "false")
+TEST_WORDS = ("test", "testing", "1", "true")
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,7 @@ def _declared_values(
     changed = {n: column for n, column in declared.items() if n in contrast}
     others = {n: column for n, column in declared.items() if n not in contrast}
     for columns in filter(None, (changed, others)):
-        stored = Stored(contrasted) if columns is changed else source.stored(list(others))
+        stored = StoredColumns(contrasted) if columns is changed else source.stored(list(others))
         refuse_no_numbers(stored, columns)
         values, rows = lay_over(stored, columns)
         laid |= values
@@ -292,12 +293,12 @@ def _read_split(table: pa.Table, column: str | None) -> Int64 | None:
     if np.any(levels.codes < 0):
         raise DataError(f"split column {name} is missing in some rows")
     words = [level.strip().casefold() for level in levels.names]
-    if not set(words) <= _TRAIN_WORDS | _TEST_WORDS:
+    if not set(words) <= {*TRAIN_WORDS, *TEST_WORDS}:
         raise DataError(
             f"split column {name} has values other than train and test",
             "write train or test (or 0 and 1) in every row",
         )
-    sides = [int(word in _TEST_WORDS) for word in words]
+    sides = [int(word in TEST_WORDS) for word in words]
     if len(set(sides)) < 2:
         raise DataError(f"split column {name} puts all rows on one side")
     return np.array(sides, dtype=np.int64)[levels.codes]

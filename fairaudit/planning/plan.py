@@ -286,6 +286,7 @@ def plan_trainings(
             gradients=facts.gradients,
             own_model=facts.digest,
             public_data=pool_digest(config),
+            student_pool=sizes.pool,
             delta=delta,
             seeds=config.seeds,
             repeats=config.repeats,

@@ -28,6 +28,13 @@ def plan_lines(plan: ReleasePlan) -> Iterator[str]:
         f"  privacy ε = {shown_up(epsilon)}, δ = {training.delta:g}, a row of the file, "
         "noise, sampling and split from the operating system"
     )
+    left_out = plan.dataset.rows_read - plan.dataset.n_rows
+    if left_out:
+        yield (
+            f"  rows    {plan.dataset.n_rows:,} of {plan.dataset.rows_read:,}; the audit had "
+            f"{report.data.rows:,} of {report.data.rows_read:,}. What cannot be read of a row by "
+            "itself leaves it out"
+        )
     outcomes = outcomes_of(report, arm.key).values()
     gates = f"rules: {worst(outcomes)}" if outcomes else "no rules"
     yield f"  audit   {gates}, report sha256 {plan.report_sha256[:6]}…"

@@ -23,7 +23,7 @@ from fairaudit.data.decode import ImageOptions
 from fairaudit.data.encode import pixel_values
 from fairaudit.data.naming import quoted
 from fairaudit.data.sources import open_data
-from fairaudit.data.stored import Stored
+from fairaudit.data.stored import StoredColumns
 from fairaudit.engine.replicates import stack
 from fairaudit.engine.stacked import Stacked
 from fairaudit.errors import ConfigError, DataError
@@ -80,7 +80,7 @@ class ReleasedModel:
                 f"the rows cannot be read: {error}",
                 "give a DataFrame with the columns that the model was trained on",
             ) from None
-        return self._of_rows(Stored(table)).probabilities
+        return self._of_rows(StoredColumns(table)).probabilities
 
     def predict_file(self, path: str | Path) -> Predictions:
         """Predict the rows of a table file, or images, in the order of the file.
@@ -103,7 +103,7 @@ class ReleasedModel:
         table = source.read([source.image])[0]
         return self._of_images(table, images.shape, pixel_values(images.pixel_range))
 
-    def _of_rows(self, stored: Stored) -> Predictions:
+    def _of_rows(self, stored: StoredColumns) -> Predictions:
         """Predict the rows of a table, ``ROWS`` at a time.
 
         Raises:

@@ -16,7 +16,7 @@ from fairaudit.data.dataset import Float32, Int64
 from fairaudit.data.encode import Recipe
 from fairaudit.data.naming import listed
 from fairaudit.data.records import Layout
-from fairaudit.data.stored import Stored
+from fairaudit.data.stored import StoredColumns
 from fairaudit.errors import DataError, numbered
 
 
@@ -155,7 +155,7 @@ class TableInputs:
         self._layout = Layout.of(fields)
         self._recipe = Recipe(self._layout, columns)
 
-    def of(self, stored: Stored) -> Float32:
+    def of(self, stored: StoredColumns) -> Float32:
         """The inputs of some rows, [n, d]; columns that the recipe lacks are not read."""
         values = [self._read(column, stored) for column in self._columns]
         n_rows = stored.table.num_rows
@@ -167,7 +167,7 @@ class TableInputs:
         self._recipe.decode(rows, out)
         return out
 
-    def _read(self, spec: Column, stored: Stored) -> Float64 | Int64:
+    def _read(self, spec: Column, stored: StoredColumns) -> Float64 | Int64:
         """A column's values ``[n]`` as in training: numbers, NaN for missing, or codes of levels.
 
         Counts values that are missing, and values that are out of the range, not listed or no

@@ -9,10 +9,10 @@ from pydantic import ValidationError
 
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import OF_OTHER_CODE, AuditConfig
+from fairaudit.data.codebook import Codebook, KnownGroups, read_by
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.naming import listed, quoted, typed
-from fairaudit.data.public import pool_digest, pool_size, share_inputs
-from fairaudit.data.tabular import load_dataset
+from fairaudit.data.public import known_by, pool_digest, read_public, share_inputs
 from fairaudit.errors import ConfigError, GateFailed, PrivacyError, Undecided
 from fairaudit.execution.model_check import examine
 from fairaudit.methods.catalog import find
@@ -156,24 +156,24 @@ def plan_release(request: Request) -> ReleasePlan:
         overrides.append("--despite-gates")
     config = _config(report, audited, request)
     refuse_other_factory(config.model, request.model)
-    dataset = load_dataset(config)
-    contrasted = [name for name in dataset.features.column_names if name in config.contrast]
+    contrasted = [name for name in report.data.features if name in config.contrast]
     if contrasted:
         raise ConfigError(
             f"--contrast changed {listed(contrasted)}, a feature: predictions would read it as it "
             "was before",
             hint="write the two values into a column of the data, and audit without --contrast",
         )
-    refuse_fitted_groups(dataset)
+    refuse_fitted_groups(report)
     pool = None  # sha256 of --public-data, if the method learns from it
     if Need.PUBLIC_POOL in find(audited.method).needs:
         pool = pool_digest(config)
+    dataset = read_by(codebook_of(report, config, by_public=pool is not None), config)
     if _is_other_data(report, request, dataset, pool):
         overrides.append("--despite-change")
     plan = ReleasePlan(
         config,
         dataset,
-        _arm(audited, report.training, config, dataset),
+        _arm(audited, report, config, dataset),
         report.training,
         report,
         hashlib.sha256(content).hexdigest(),
@@ -193,13 +193,51 @@ def plan_release(request: Request) -> ReleasePlan:
     return replace(plan, overrides=tuple(overrides))
 
 
-def refuse_fitted_groups(dataset: Dataset) -> None:
+def codebook_of(report: Report, config: AuditConfig, *, by_public: bool) -> Codebook:
+    """What the audit found its data to be, which is taken as publicly known of the rows.
+
+    Args:
+        report: Of the audit.
+        config: The options of the training.
+        by_public: Whether inputs are encoded by the rows of ``--public-data``: what an undeclared
+            column is, then follows from these rows and not from those that were audited.
+
+    Raises:
+        DataError: As of :func:`read_public`; it lacks a feature.
+    """
+    data = report.data
+    features: dict[str, tuple[str, ...] | None] = {
+        name: () if name in data.categorical else None for name in data.features
+    }
+    if by_public and data.images is None:
+        known = known_by(read_public(config, data.features))
+        features = {name: known[name] for name in data.features}
+    shape = None
+    if data.images is not None:
+        shape = data.images.height, data.images.width, data.images.channels
+    groupings = []
+    for facts in data.groupings:
+        names = tuple(group.name for group in facts.groups)
+        missing = [k for k, group in enumerate(facts.groups) if group.is_missing]
+        groupings.append(KnownGroups(facts.name, names, missing[0] if missing else None))
+    return Codebook(
+        label=data.label.column,
+        classes=tuple(each.name for each in data.label.classes),
+        positive=data.label.positive,
+        favourable=data.label.favourable,
+        groupings=tuple(groupings),
+        features=features,
+        shape=shape,
+    )
+
+
+def refuse_fitted_groups(report: Report) -> None:
     """Refuse groups whose edges are quantiles of the rows: names and groups would tell of them.
 
     Raises:
         PrivacyError: A grouping is cut so.
     """
-    for grouping in dataset.groupings:
+    for grouping in report.data.groupings:
         if grouping.fitted:
             raise PrivacyError(
                 f"the groups of {quoted(grouping.name)} are cut at quantiles of the rows, which "
@@ -237,7 +275,7 @@ def _is_other_data(report: Report, request: Request, dataset: Dataset, pool: str
         pool: sha256 of ``--public-data`` now; None where the method does not learn from it.
 
     Raises:
-        ConfigError: They are not allowed, or have other classes, columns or groups.
+        ConfigError: They are not allowed.
     """
     assert report.training is not None
     read = [(dataset.name, dataset.digest, report.data.sha256)]
@@ -252,15 +290,6 @@ def _is_other_data(report: Report, request: Request, dataset: Dataset, pool: str
             f"{name} is not what was audited: sha256 {now[:8]}…, in the report {then[:8]}…",
             hint="audit it, or train on it all the same with --despite-change, which the "
             "evidence says",
-        )
-    # Classes, columns and groups are public names; other ones are no data for this model.
-    expected = [[c.name for c in report.data.label.classes], list(report.data.features)]
-    expected += [[group.name for group in facts.groups] for facts in report.data.groupings]
-    names = [dataset.classes, dataset.features.column_names]
-    names += [grouping.names for grouping in dataset.groupings]
-    if expected != list(map(list, names)):
-        raise ConfigError(
-            "classes, columns or groups are not those of the audit", hint="audit these data"
         )
     return True
 
@@ -367,18 +396,20 @@ class Stored(ArmDraft):
         return settings
 
 
-def _arm(audited: ArmFacts, training: Training, config: AuditConfig, dataset: Dataset) -> Arm:
+def _arm(audited: ArmFacts, report: Report, config: AuditConfig, dataset: Dataset) -> Arm:
     """The audited arm, once what its stored numbers guarantee is what the report promises.
 
     The event follows from the numbers and the stored schedule, epsilon from the event; of a search
     from the options that it was made by. So a report that was edited, or that another version made,
-    promises nothing here.
+    promises nothing here. No row of the data has a say in it; a model of the user's own is made for
+    them, as in the audit.
 
     Raises:
         ConfigError: Its guarantee or its settings are not those of the report, a number lies out
             of its range, or the user's own model changed since the audit.
     """
-    has_own_code = False
+    training, has_own_code = report.training, False
+    assert training is not None
     if is_factory(config.model):
         facts = examine(config, share_inputs(dataset, config))
         if facts.digest != training.own_model:
@@ -393,7 +424,7 @@ def _arm(audited: ArmFacts, training: Training, config: AuditConfig, dataset: Da
         max(1, dataset.n_raw_inputs),
         training.model,
         len(dataset.groupings[0].names),
-        pool_size(dataset, config),
+        training.student_pool,
     )
     spec = find(audited.method)
     lacking = unmet(spec, sizes)

@@ -17,7 +17,6 @@ from torch import nn
 from fairaudit import __version__
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import SplitOptions
-from fairaudit.data.column import CategoryColumn
 from fairaudit.data.dataset import Dataset, Int64, Split
 from fairaudit.data.public import share_inputs
 from fairaudit.data.split import group_counts
@@ -134,13 +133,6 @@ def train_for_release(plan: ReleasePlan) -> Trained:
             pixel_range=config.pixel_range,
         )
     columns = prepared.encoded.columns
-    if not plan.encodes_records:  # fitted to public rows, while levels are listed from all rows
-        columns = tuple(
-            column.without_unseen()
-            if isinstance(column, CategoryColumn) and not column.declared
-            else column
-            for column in columns
-        )
     recipe = ReleaseRecipe(
         fairaudit=__version__,
         label=plan.dataset.label,

@@ -40,10 +40,14 @@ class GroupFacts(Part):
 
 
 class GroupingFacts(Part):
-    """One way in which the rows were cut; the first steers splits and group-aware methods."""
+    """One way in which the rows were cut; the first steers splits and group-aware methods.
+
+    ``fitted``: its groups are cut at quantiles of the rows, so that their names tell of these.
+    """
 
     name: str
     groups: tuple[GroupFacts, ...]
+    fitted: bool = False
 
 
 class ClassFacts(Part):
@@ -99,9 +103,10 @@ class DataFacts(Part):
     """The data: what was read, dropped, missing and repeated.
 
     ``dropped_rows`` and ``missing`` count per group of the first grouping; a count that is
-    suppressed is None. ``fitted`` lists what was learned from training rows without privacy. Of
-    images, rows are images and ``images`` tells their shape; None for a table. Of given predictions
-    there are no features, so repeated rows are not known.
+    suppressed is None. ``categorical`` lists the features that are categories; others are numbers,
+    or images. ``fitted`` lists what was learned from training rows without privacy. Of images, rows
+    are images and ``images`` tells their shape; None for a table. Of given predictions there are no
+    features, so repeated rows are not known.
     """
 
     name: str
@@ -113,6 +118,7 @@ class DataFacts(Part):
     label: LabelFacts
     groupings: tuple[GroupingFacts, ...]
     features: tuple[str, ...]
+    categorical: tuple[str, ...]
     inputs: int | None
     dropped_rows: dict[str, dict[str, int | None]]
     dropped_columns: dict[str, str]
@@ -177,6 +183,8 @@ class Training(Schedule):
         own_model: sha256 of a user's own model: its code, layers and the values that it starts
             from; "" for a built-in one.
         public_data: sha256 of ``--public-data``; None without it.
+        student_pool: Records from which a student would learn: those of ``--public-data``, else
+            half of the test rows.
         delta: Of every epsilon.
         seeds, repeats: As asked for.
         rules: Setting -> the rule that set it.
@@ -191,6 +199,7 @@ class Training(Schedule):
     gradients: str
     own_model: str
     public_data: str | None
+    student_pool: int
     delta: float
     seeds: int
     repeats: int

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairaudit.data.columns import encode_levels, numeric_values, plain_table
-from fairaudit.data.stored import NUMBER, Stored, spelled, type_of_names
+from fairaudit.data.stored import NUMBER, StoredColumns, spelled, type_of_names
 
 MARKS = frozenset({"", "NA", "nan"})
 NAMES = ("1", "2", "true", "Private", "2.5", "NA")
 
 
 def stored(values, kind=None, marks=MARKS):
-    return Stored(pa.table({"x": pa.array(values, kind)}), marks)
+    return StoredColumns(pa.table({"x": pa.array(values, kind)}), marks)
 
 
 ODD = [
@@ -129,7 +129,7 @@ def test_integers_keep_all_their_digits_as_codes():
 
 def test_bytes_that_are_no_text_are_a_missing_value_of_their_own_row():
     for kind in (pa.binary(), pa.large_binary(), pa.dictionary(pa.int8(), pa.binary())):
-        column = Stored(pa.table({"x": pa.array([b"1", b"\xff", b"2", b"\xc3\xa9"], kind)}))
+        column = StoredColumns(pa.table({"x": pa.array([b"1", b"\xff", b"2", b"\xc3\xa9"], kind)}))
         np.testing.assert_array_equal(column.numbers("x"), [1.0, math.nan, 2.0, math.nan])
         assert column.codes("x", ("é", "1")).tolist() == [1, 3, 2, 0]
         assert column.texts("x").to_pylist() == ["1", None, "2", "é"]

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from disks import files_of_at_most
-from people import people
+from people import TOLD, people
 from safetensors.numpy import load_file, save_file
 
 import fairaudit
@@ -220,6 +220,27 @@ def test_a_text_that_training_did_not_see_is_what_an_unseen_one_was_in_the_audit
         unseen.to_parquet(tmp_path / "unseen.parquet", index=False)
         found = load_model(folder).predict_file(tmp_path / "unseen.parquet")
         assert found.inputs.outside == {"job": 1}
+        shutil.rmtree(folder)
+
+
+def test_an_odd_value_changes_the_prediction_of_no_other_row_of_a_csv(made, tmp_path):
+    """Read as a whole, a word among ages would make a text of all, and 7.0 no 7."""
+    rows = people()
+    rows["job"] = rows["job"].map({"nurse": 1, "cook": 7, "pilot": 12, "pirate": 3})
+    rows.to_parquet(tmp_path / "coded.parquet", index=False)
+    told = {**TOLD, "job": {"kind": "category", "categories": [1, 7, 12]}}
+    for columns in ({"columns": told}, None):
+        folder, _, _ = made(data=tmp_path / "coded.parquet", columns=columns)
+        model = load_model(folder)
+        wanted = model.predict_proba(rows)
+        more = rows.astype({"age": object, "job": object, "debt": object})
+        more["job"] = more["job"].map(lambda code: f"{code}.0")
+        more.loc[len(rows)] = ["unknown", "2020-01-01", "chef", "F", "yes"]
+        more.to_csv(tmp_path / "more.csv", index=False)
+        found = model.predict_file(tmp_path / "more.csv")
+        assert np.abs(found.probabilities[:-1] - wanted).max() <= 1e-6
+        assert found.inputs.outside["age"] >= 1
+        assert found.inputs.outside["job"] >= 1
         shutil.rmtree(folder)
 
 

@@ -86,6 +86,7 @@ def training(**kept):
         gradients="the layer table",
         own_model="",
         public_data=None,
+        student_pool=2939,
         delta=1e-6,
         seeds=SEEDS,
         repeats=1,

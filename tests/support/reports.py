@@ -1,4 +1,4 @@
-"""Stored reports for tests of what reads them: gates, compare, report."""
+"""StoredColumns reports for tests of what reads them: gates, compare, report."""
 
 import json
 
