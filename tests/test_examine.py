@@ -4,6 +4,7 @@ import pytest
 from audits import audit_here
 from people import RECIPE, people
 from places import LOANS
+from torch import nn
 
 from fairaudit.cli import app
 from fairaudit.config.model_names import BY_TABLE, BY_VMAP, ModelFacts
@@ -84,3 +85,20 @@ def test_a_job_is_the_models_as_well_as_its_names(chain):
     ]
     assert ids[0] == ids[1]
     assert not set(ids[0]) & set(ids[2])
+
+
+def test_a_model_whose_layers_are_not_tapped_is_said_to_be_copied(monkeypatch):
+    """Not tapped: here PyTorch's layer computes something else than its type says."""
+    facts = found("own_models:residual")
+    assert (facts.copied, facts.why_copied) == (0, "")
+    assert facts.products > 0
+    plain = nn.Linear.forward
+    monkeypatch.setattr(nn.Linear, "forward", lambda layer, x: plain(layer, x + x))
+    facts = found("own_models:residual")
+    assert facts.copied == facts.parameters
+    given = config("own_models:residual")
+    notices = make_plan(given, load_dataset(given), facts).notices
+    (notice,) = (one for one in notices if one.code == "model_copied")
+    assert f"{facts.parameters:,} parameters" in notice.message
+    assert "by autograd" in notice.message
+    assert notice.level == "notice"

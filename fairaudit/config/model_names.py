@@ -27,7 +27,10 @@ class ModelFacts:
 
     Args:
         parameters: P, number of parameters; None where it depends on how a table is encoded.
-        products: Multiplications of one record's forward pass; None where that is not known.
+        products: Multiplications of one record's forward pass; None where that is not known. Of a
+            user's own model those of layers of known types.
+        copied: How many parameters are copied for each record, to have its gradient in them.
+        why_copied: Why layers of known types are copied; "" where they are not.
         gradients: What computes each record's gradient: BY_TABLE or BY_VMAP.
         outside: Why the layer table cannot compute them; "" where it can.
         digest: Of a user's own model: its code, architecture and initial parameters; else "".
@@ -35,6 +38,8 @@ class ModelFacts:
 
     parameters: int | None = None
     products: int | None = None
+    copied: int = 0
+    why_copied: str = ""
     gradients: str = BY_TABLE
     outside: str = ""
     digest: str = ""

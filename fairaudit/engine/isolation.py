@@ -8,24 +8,34 @@ nothing of what it reads.
 
 A pass is one call of the vmapped module. Its stream, some integers, names the random numbers that
 it draws (dropout masks): equal streams give equal draws. A trace is what a module keeps of records.
+
+Gradients of single records come in two ways. Every record is given a copy of a parameter; or a
+layer of known type has a tap, and its parameters are shared by all records (``taps.py``). Both are
+functions of one record alone. Which way a layer goes is decided on records that are made up, so it
+depends on the module and on shapes, and on no record.
 """
 
 import copy
+import math
 import pickle
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch._functorch.autograd_function import custom_function_call
 from torch._ops import OpOverload, OpOverloadPacket
 from torch.autograd.graph import disable_saved_tensors_hooks
-from torch.func import functional_call, vmap
+from torch.func import vmap
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
 from fairaudit.engine.devices import CPU
+from fairaudit.engine.layer import Shape
 from fairaudit.engine.refusals import (
     ELSEWHERE,
     explained,
@@ -35,8 +45,10 @@ from fairaudit.engine.refusals import (
     set_mode,
 )
 from fairaudit.engine.stacked import in_one_row, refuse_untrainable
+from fairaudit.engine.taps import Recording, Taps
+from fairaudit.engine.terms import Layer, Rows, Term
 from fairaudit.errors import FairauditError, TrainingError, said
-from fairaudit.privacy.borrowed import global_stream
+from fairaudit.privacy.borrowed import global_stream, states_beside_torch, torch_stream
 
 Values = Mapping[str, Tensor]  # parameter name -> value
 
@@ -80,7 +92,13 @@ class Isolated:
                 values = self.start if value.requires_grad else self._constants
                 values[name] = value.detach().clone()
         self._draws: bool | None = None  # whether it draws; None: not known before the first pass
-        self._parameters = [(part, dict(part._parameters)) for part in self.module.modules()]
+        # Whether Python's or NumPy's generator is drawn from, as far as passes were watched.
+        self._draws_beside = False
+        self._of_records = vmap(self._of_one, randomness="different")
+        self._watch = _Watch()
+        self._running: tuple[Values, Sequence[str], Recording | None] = {}, (), None
+        self._slots = list(_slots_of(self.module))
+        self._taps = Taps(self.module)
         self._held = _held_by(self.module, self._constants)
         self._watched = WATCHED_PASSES  # passes still to be watched
 
@@ -96,11 +114,11 @@ class Isolated:
             TrainingError: The module fails, its output is not one row for a record, or it writes to
                 parameters, buffers or attributes.
         """
-        self.draws(values, x)  # the first time, a pass that refuses what vmap cannot run
         # Handed in as views of one row, which shows afterwards whether a parameter was written to.
         flat = torch.cat([value.flatten() for value in values.values()])
-        handed = dict(zip(values, split_like(flat, values.values()), strict=True))
-        return self._pass(handed, flat, x, stream)
+        theta = flat.detach().clone()
+        self._draws_at(theta, x)  # the first time, a pass that refuses what vmap cannot run
+        return self._pass(theta, flat, self._named(flat), x, stream)
 
     def graph(
         self, values: Values, x: Tensor, stream: Sequence[int]
@@ -111,35 +129,96 @@ class Isolated:
         padded to m). The copies are leaves of autograd, so that the gradient of <delta, outputs> in
         them is that of each record by itself. Arguments and errors are those of :meth:`outputs`.
         """
+        made = self.record(in_one_row(values.values()), x, stream, {})
+        return made.outputs, made.copies
+
+    def record(
+        self, theta: Tensor, x: Tensor, stream: Sequence[int], tapped: Mapping[str, Shape]
+    ) -> "Graph":
+        """One pass over records [n, ...], from which :meth:`Graph.terms` makes their gradients.
+
+        Args:
+            theta: The values of all parameters in one row [P].
+            x, stream: As of :meth:`outputs`.
+            tapped: Layers that get a tap, by path, and the shape of their output for one record.
+                Parameters of no such layer are copied for each record.
+
+        Raises:
+            TrainingError: As :meth:`outputs`.
+        """
         # A module that draws is always given a multiple of BLOCK records: what a record draws
         # depends on how many there are.
-        missing = -len(x) % BLOCK if self.draws(values, x) else 0
-        padded = torch.cat([x, x.new_zeros(missing, *x.shape[1:])])
-        flat = in_one_row(values.values())
-        leaves = {}
-        for name, value in zip(values, split_like(flat, values.values()), strict=True):
-            rows = value.expand(len(padded), *value.shape)
-            leaves[name] = rows.requires_grad_()
+        missing = -len(x) % BLOCK if self._draws_at(theta, x) else 0
+        if missing:
+            x = torch.cat([x, x.new_zeros(missing, *x.shape[1:])])
+        layers = {path: self.layers[path] for path in tapped}
+        shared = {name for path, layer in layers.items() for name in layer.names(path)}
+        flat = theta.clone()
+        handed = self._named(flat)
+        copies: dict[str, Tensor] = {}
+        lent: dict[str, Tensor] = {}
+        for name, value in self._named(flat).items():
+            if name in shared:
+                lent[name] = value.requires_grad_()
+            else:
+                copies[name] = value.expand(len(x), *value.shape).requires_grad_()
+        zero = flat.new_zeros(())
+        taps = {}
+        for path, shape in tapped.items():
+            layer = layers[path]
+            bias = handed[layer.names(path)[-1]] if "bias" in layer.trained else zero
+            taps[path] = layer.spread(bias, (len(x), *shape)).requires_grad_()
+        recording = Recording(taps, handed) if taps else None
         # A hook on saved tensors would see all records at once, outside vmap.
         no_hooks = disable_saved_tensors_hooks("hooks on saved tensors")
         with torch.enable_grad(), no_hooks:
-            outputs = self._pass(leaves, flat, padded, stream, by_record=True)
-        return outputs[: len(x)], leaves
+            outputs = self._pass(theta, flat, lent, x, stream, copies, recording)
+            if missing:
+                outputs = outputs[:-missing]
+        return Graph(outputs, copies, lent, taps, layers, recording.inputs if recording else {})
+
+    @property
+    def layers(self) -> Mapping[str, Layer]:
+        """The layers of known types, by path."""
+        return self._taps.layers
+
+    def shapes(
+        self, theta: Tensor, x: Tensor, stream: Sequence[int]
+    ) -> Mapping[str, tuple[Shape, Shape]]:
+        """Shapes of one record's input and output at each layer that may be tapped, by path.
+
+        Arguments and errors are those of :meth:`record`.
+        """
+        self._draws_at(theta, x)
+        flat = theta.clone()
+        handed = self._named(flat)
+        recording = Recording({}, handed)
+        with torch.no_grad():
+            self._pass(theta, flat, handed, x, stream, {}, recording)
+        return recording.shapes
 
     def draws(self, values: Values, x: Tensor) -> bool:
         """Whether the forward pass draws random numbers; the first call runs one record to see.
 
+        Args:
+            values: Parameters by name.
+            x: Records [n, ...], at least one.
+
         Raises:
             TrainingError: vmap cannot run the module, or :meth:`outputs` refuses it.
         """
+        if self._draws is None:
+            return self._draws_at(in_one_row(values.values()), x)
+        return self._draws
+
+    def _draws_at(self, theta: Tensor, x: Tensor) -> bool:
+        """As :meth:`draws`, with the values of all parameters in one row [P]."""
         if self._draws is not None:
             return self._draws
-        # Known from here on, for ``outputs`` below calls this method again; its pass sets True
-        # where numbers are drawn.
-        self._draws = False
+        flat = theta.clone()
         try:
             with torch.no_grad():
-                self.outputs(values, x[:1], (0,))
+                self._pass(theta, flat, self._named(flat), x[:1], (0,))
         except TrainingError as error:
             if error.__cause__ is None:  # this file refused the module, which raised nothing
                 raise
@@ -154,65 +233,90 @@ class Isolated:
                 hint=ELSEWHERE,
             )
             raise (explained(cause) or unknown) from error
-        return self._draws
+        return bool(self._draws)
+
+    def _named(self, flat: Tensor) -> dict[str, Tensor]:
+        """Views of a row [P] of parameters by their names, in their shapes."""
+        return dict(zip(self.start, split_like(flat, self.start.values()), strict=True))
 
     def _pass(
         self,
-        handed: Values,
+        theta: Tensor,
         flat: Tensor,
+        shared: Values,
         x: Tensor,
         stream: Sequence[int],
-        *,
-        by_record: bool = False,
+        copies: Values | None = None,
+        recording: Recording | None = None,
     ) -> Tensor:
         """Outputs [n, Y] of one pass under vmap.
 
         Args:
-            handed: Parameters by name, views of ``flat``.
-            flat: All their numbers in one row, compared before and after the pass.
+            theta: The values of all parameters in one row [P].
+            flat: A copy of it, compared with it after the pass.
+            shared: Parameters by name that all records share, views of ``flat``.
             x: Records [n, ...].
             stream: Names the random numbers that are drawn.
-            by_record: Whether the parameters are [n, ...], a copy for each record; else all records
-                share them.
+            copies: Parameters [n, ...] by name, a copy for each record.
+            recording: Of the known layers; it is filled.
 
         Raises:
             TrainingError: As :meth:`outputs`.
         """
-        values = {**handed, **self._constants}
-        axes = {name: 0 if by_record and name in handed else None for name in values}
-        before = flat.detach().clone()
-        watch = _Watch()
-        with global_stream(*stream), warnings.catch_warnings(), faults(), watch:
+        copies = copies or {}
+        taps = {} if recording is None else recording.taps
+        self._running = {**shared, **self._constants}, tuple(copies), recording
+        self._watch = _Watch()
+        is_watched = self._watched > 0
+        borrow = global_stream if is_watched or self._draws_beside else torch_stream
+        with borrow(*stream), warnings.catch_warnings(), faults():
             warnings.filterwarnings("ignore", "There is a performance drop")
-            state = torch.get_rng_state()  # changes with every draw
-            per_record = vmap(self._logits_of_one, (axes, 0), randomness="different")
-            out: Tensor = per_record(values, x.clone())  # code may write to its input
-            self._draws = self._draws or not torch.equal(state, torch.get_rng_state())
-        if not torch.equal(_bytes_of(flat), _bytes_of(before)):
+            # States change with every draw.
+            beside = states_beside_torch() if is_watched else None
+            state = torch.get_rng_state()
+            records = x.clone().unsqueeze(1)  # code may write to its input
+            out, *inputs = self._of_records(records, *copies.values(), *taps.values())
+            self._draws = bool(self._draws) or not torch.equal(state, torch.get_rng_state())
+            if is_watched:
+                self._draws_beside = self._draws_beside or beside != states_beside_torch()
+        if not _equal_bits(flat.detach(), theta):
             raise _error_of_write("a parameter")
-        if watch.error is not None:
+        if self._watch.error is not None:
             # Under vmap an error is one for all records: a module that catches it would go on
             # differently for all because of one.
             raise TrainingError(
-                f"the model goes on after an error: {said(watch.error)}", hint=ELSEWHERE
+                f"the model goes on after an error: {said(self._watch.error)}", hint=ELSEWHERE
             )
-        if self._watched:
+        if is_watched:
             self._watched -= 1
             self._refuse_traces()
-        return out
+        if recording is not None:
+            recording.fill(inputs)
+        return out.squeeze(1)
+
+    def _of_one(self, record: Tensor, *own: Tensor) -> tuple[Tensor, ...]:
+        """The logits [1, Y] of one record [1, ...], and what tapped layers were given, in vmap.
+
+        ``own`` are the record's copies of parameters, and its taps.
+        """
+        values, copies, recording = self._running
+        values = {**values, **dict(zip(copies, own, strict=False))}
+        with self._taps.recorded(recording, own[len(copies) :]) as inputs:
+            return self._logits_of_one(values, record), *inputs
 
     def _logits_of_one(self, values: Values, record: Tensor) -> Tensor:
-        """Logits [Y] of one record, given the parameters and buffers by name; runs inside vmap."""
-        handed = dict(values)
+        """Logits [1, Y] of one record [1, ...], given parameters and buffers by name, in vmap."""
+        for held, key, name, _ in self._slots:
+            held[key] = values[name]
         try:
-            out = functional_call(self.module, handed, (record.unsqueeze(0),))
+            with self._watch:
+                out = self.module(record)
+            for held, key, name, _ in self._slots:
+                if held.get(key) is not values[name]:  # the module assigned to that name
+                    raise _error_of_write(repr(name))
         finally:
-            # functional_call puts wrong tensors back where a submodule is known by two names.
-            for part, parameters in self._parameters:
-                part._parameters.update(parameters)
-        for name, value in values.items():
-            if handed[name] is not value:  # the module assigned to that name
-                raise _error_of_write(repr(name))
+            for held, key, _, own in self._slots:
+                held[key] = own
         if not isinstance(out, Tensor) or out.dim() != 2 or len(out) != 1:
             shape = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise TrainingError(
@@ -224,7 +328,7 @@ class Isolated:
                 f"the model puts out numbers of {str(out.dtype).removeprefix('torch.')}",
                 hint="put out [n, classes], the logits, as real numbers",
             )
-        logits: Tensor = out[0].float()
+        logits: Tensor = out.float()
         return logits
 
     def _refuse_traces(self) -> None:
@@ -235,6 +339,88 @@ class Isolated:
                 raise TrainingError(
                     f"the model changes the {name} while it reads records", hint=STATELESS
                 )
+
+
+def _slots_of(module: nn.Module) -> Iterator[tuple[dict[str, Any], str, str, Tensor]]:
+    """Every place in a module that holds a parameter or a buffer.
+
+    Each is (the dict that holds it, its key there, its name in the module, what it holds). A tensor
+    in several places has one name.
+    """
+    names = {id(value): name for name, value in module.named_parameters()}
+    names |= {id(value): name for name, value in module.named_buffers()}
+    for part in module.modules():
+        for held in (part._parameters, part._buffers):
+            for key, value in held.items():
+                if value is not None:
+                    yield held, key, names[id(value)], value
+
+
+class UsedElsewhere(Exception):
+    """A parameter of tapped layers was used outside the calls that were tapped.
+
+    Args:
+        names: Of such parameters.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(", ".join(names))
+        self.names = tuple(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A pass over n records that autograd can go back through.
+
+    Args:
+        outputs: [n, Y].
+        copies: Parameters of which every record had a copy, by name: leaves [m, ...], m >= n.
+        lent: Those of tapped layers, which all records share: leaves. They have a gradient only
+            where the module uses them outside the layer's call.
+        taps: By the layer's path, leaves [m, ...].
+        layers: What is known of the tapped layers, by path.
+        inputs: What they were given, [m, ...], by path; a layer that was not called is left out.
+    """
+
+    outputs: Tensor
+    copies: Values
+    lent: Values
+    taps: Values
+    layers: Mapping[str, Layer]
+    inputs: Values
+
+    def terms(self, delta: Tensor) -> dict[str, Term]:
+        """Each record's gradient of <delta, output>, by the parameters' names.
+
+        A parameter that no output depends on has no term; without records there is none at all.
+
+        Args:
+            delta: Output gradients [n, Y].
+
+        Raises:
+            UsedElsewhere: The terms of some tapped layers are not the whole gradient.
+        """
+        if not len(delta):
+            return {}
+        leaves = {**self.lent, **self.copies}
+        wanted = [*leaves.values(), *self.taps.values()]
+        with faults():
+            found = torch.autograd.grad(self.outputs, wanted, delta, allow_unused=True)
+        gradients = dict(zip((*leaves, *self.taps), found, strict=True))
+        beside = [name for name in self.lent if gradients[name] is not None]
+        if beside:
+            raise UsedElsewhere(beside)
+        count = len(delta)
+        terms: dict[str, Term] = {}
+        for name in self.copies:
+            if gradients[name] is not None:
+                terms[name] = Rows(gradients[name][:count])
+        for path in self.taps:
+            if gradients[path] is not None:
+                layer = self.layers[path]
+                made = layer.terms(self.inputs[path].detach()[:count], gradients[path][:count])
+                terms.update(zip(layer.names(path), made, strict=True))
+        return terms
 
 
 class PerRecord(nn.Module):
@@ -272,6 +458,9 @@ class PerRecord(nn.Module):
         return isolated.outputs({name: named[name] for name in isolated.start}, x, (0,))
 
 
+_OPERATORS = (OpOverload, OpOverloadPacket)
+
+
 class _Watch(TorchFunctionMode):
     """While active, refuses operations with a vmap rule of their own, and notes errors.
 
@@ -291,10 +480,10 @@ class _Watch(TorchFunctionMode):
         kwargs: dict[str, object] | None = None,
     ) -> object:
         """Call the operation ``func``, unless it is refused."""
-        is_operator = isinstance(func, OpOverload | OpOverloadPacket)
-        is_own = is_operator and not str(func).startswith(("aten.", "prims."))
         try:
-            if is_own or func is custom_function_call:
+            if func is custom_function_call or (
+                isinstance(func, _OPERATORS) and not str(func).startswith(("aten.", "prims."))
+            ):
                 # The user's own code for vmap would see all records.
                 raise TrainingError(
                     "the model has operations whose rule for vmap is its own", hint=ELSEWHERE
@@ -364,10 +553,10 @@ _MENDED: Mapping[Callable[..., object], Callable[..., object]] = {
 
 def split_like(flat: Tensor, shaped: Iterable[Tensor]) -> Iterator[Tensor]:
     """Views of a row of numbers [P], one after the other, in the shapes of the given tensors."""
-    start = 0
-    for value in shaped:
-        yield flat[start : start + value.numel()].view(value.shape)
-        start += value.numel()
+    shapes = [value.shape for value in shaped]
+    parts = torch.split(flat, [math.prod(shape) for shape in shapes])
+    for part, shape in zip(parts, shapes, strict=True):
+        yield part.view(shape)
 
 
 def _held_by(module: nn.Module, constants: Values) -> dict[str, object]:
@@ -389,6 +578,14 @@ def _held_by(module: nn.Module, constants: Values) -> dict[str, object]:
             except Exception:
                 held[f"attribute {name!r}{place}"] = id(value)
     return held
+
+
+def _equal_bits(one: Tensor, other: Tensor) -> bool:
+    """Whether two rows of float32 are the same: NaN is unequal to itself, its bits are equal."""
+    one, other = one.view(torch.int32), other.view(torch.int32)
+    if one.is_cpu:  # a quarter of PyTorch's time
+        return np.array_equal(one.numpy(), other.numpy())
+    return torch.equal(one, other)
 
 
 def _bytes_of(value: Tensor) -> Tensor:

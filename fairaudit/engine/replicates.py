@@ -1,8 +1,8 @@
 """How a model is computed: by the layer table if it knows every layer, else isolated.
 
 Isolated is: every record by itself, through ``torch.func.vmap`` (``isolation.py``). That takes any
-module, and more time and memory. Both kinds answer the same calls (``stacked.py``), and no method
-knows which of the two computes its norms and sums.
+module, and more time. Both kinds answer the same calls (``stacked.py``), and no method knows which
+of the two computes its norms and sums.
 
 Shapes: R replicates, B records of a batch, n of a chunk of it, P parameters, Y classes. Where R is
 1, [(R,) B, ...] is [B, ...]. A draw names the random numbers of a pass (dropout masks): equal draws
@@ -11,17 +11,29 @@ give equal masks.
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from fairaudit.engine.devices import CPU
-from fairaudit.engine.isolation import BLOCK, Isolated, PerRecord, Values, faults, split_like
+from fairaudit.engine.isolation import (
+    BLOCK,
+    Graph,
+    Isolated,
+    PerRecord,
+    UsedElsewhere,
+    Values,
+    faults,
+    split_like,
+)
+from fairaudit.engine.layer import Shape
 from fairaudit.engine.network import Network, Tape, check_table
 from fairaudit.engine.refusals import set_mode
 from fairaudit.engine.stacked import DEFAULT_BUDGET, GradientTape, Stacked, in_one_row
+from fairaudit.engine.terms import Term
 from fairaudit.errors import TrainingError
 from fairaudit.privacy.borrowed import global_stream
 
@@ -29,7 +41,127 @@ CHUNK_BYTES = 32 * 2**20  # of one chunk's gradients
 LARGEST_CHUNK = 512  # records
 # Numbers in one chunk's inputs: a guard, for what a module's activations take is not known.
 CHUNK_NUMBERS = 2**18
+COMPARED = 8  # records that are made up, on which taps and copies are compared
+AGREEMENT = 1e-4  # of a gradient's norm; rounding differs by 1e-6 or so
 _TOLERANCE = 1e-3  # of a gradient's norm; rounding differs by 1e-6 or so, mistakes by much more
+
+
+@dataclass(frozen=True, slots=True)
+class Tapping:
+    """Which way the gradients of a module's parameters come.
+
+    Args:
+        outputs: The layers that are tapped, by path, and the shape of their output for one record.
+        numbers: How many numbers are kept of a record between norms and sums.
+        copied: How many parameters every record has a copy of.
+        products: Multiplications of the tapped layers in one record's forward pass.
+        why_not: Why known layers are not tapped; "" where they are, or where there is none.
+    """
+
+    outputs: Mapping[str, Shape]
+    numbers: int
+    copied: int
+    products: int = 0
+    why_not: str = ""
+
+
+class _Unlike(Exception):
+    """Taps and copies give different gradients, or no finite ones."""
+
+
+def choose_taps(module: nn.Module, shape: Shape) -> Tapping:
+    """Tap the known layers of a module if its gradients are the same with taps as with copies.
+
+    A layer is not tapped if its parameters are used in another way than by one call of it. The
+    guarantee does not rest on the comparison, which is made on the CPU, at parameters near the
+    start and on records that are made up: what is chosen follows from the module and from shapes.
+
+    Args:
+        module: Of any make; it stays as it is.
+        shape: Of one record.
+
+    Raises:
+        TrainingError: As :class:`Isolated` and :meth:`Isolated.outputs`.
+    """
+    why_not = ""
+    with CPU:
+        isolated = Isolated(module)
+        draw = torch.Generator().manual_seed(0)
+        theta = in_one_row(isolated.start.values())
+        theta += torch.empty(theta.shape).uniform_(-0.1, 0.1, generator=draw)
+        # Normal numbers first. A module that looks up rows of tables by them needs whole ones that
+        # are not negative; 0 and 1 are in any table of two rows.
+        records = torch.empty(COMPARED, *shape)
+        for make_up in (records.normal_, partial(records.uniform_, 0.0, 2.0)):
+            if not isolated.layers:
+                break
+            make_up(generator=draw)
+            try:
+                return _compared(isolated, theta, records)
+            except _Unlike as error:
+                why_not = str(error)
+            except TrainingError as error:
+                if error.__cause__ is None:  # refused; other records do not help
+                    raise
+                why_not = error.message
+        return Tapping({}, len(theta), len(theta), why_not=why_not)
+
+
+def _compared(isolated: Isolated, theta: Tensor, records: Tensor) -> Tapping:
+    """What can be tapped, as :func:`choose_taps` says, on these records [n, ...].
+
+    Raises:
+        _Unlike: Gradients differ.
+        TrainingError: The module fails on these records, or is refused.
+    """
+    stream = (0,)
+    shapes = dict(isolated.shapes(theta, records, stream))
+    copied = isolated.record(theta, records, stream, {})
+    delta = _directions(copied.outputs)
+    with faults():
+        gradients = gradients_of(copied.outputs, copied.copies, delta)
+    alone = dict(zip(copied.copies, gradients, strict=True))
+    while True:
+        graph = isolated.record(theta, records, stream, _outputs(shapes))
+        try:
+            terms = graph.terms(delta)
+            break
+        except UsedElsewhere as error:
+            for path in list(shapes):
+                if not set(error.names).isdisjoint(isolated.layers[path].names(path)):
+                    del shapes[path]
+    for number in range(len(records)):
+        weight = torch.zeros(len(records))
+        weight[number] = 1.0
+        missed, lengths = [], []
+        for name, rows in alone.items():
+            found = torch.zeros_like(rows[number])
+            if name in terms:
+                terms[name].add_to(found, weight)
+            missed.append((found - rows[number]).norm())
+            lengths.append(rows[number].norm())
+        length = torch.stack(lengths).norm()
+        if not torch.stack(missed).norm() <= AGREEMENT * length + 1e-6:  # NaN, too
+            raise _Unlike("layers of known types have other gradients in it than by autograd")
+    size = sum(isolated.start[name].numel() for name in graph.copies)
+    numbers, products = size, 0
+    for path, of_record in shapes.items():
+        numbers += isolated.layers[path].numbers(*of_record)
+        products += isolated.layers[path].products(*of_record)
+    return Tapping(_outputs(shapes), numbers, size, products)
+
+
+def _outputs(shapes: Mapping[str, tuple[Shape, Shape]]) -> dict[str, Shape]:
+    """The shapes of outputs, by path, from those of inputs and outputs."""
+    return {path: output for path, (_, output) in shapes.items()}
+
+
+def _directions(outputs: Tensor) -> Tensor:
+    """Arbitrary output gradients in the shape of outputs [n, Y].
+
+    All are different, so that no record can be mistaken for another.
+    """
+    return torch.arange(1.0, outputs.numel() + 1).cos_().view(outputs.shape)
 
 
 class IsolatedNetwork(Stacked):
@@ -56,6 +188,9 @@ class IsolatedNetwork(Stacked):
         self.shapes = list(self.training[0].start.values())
         rows = [in_one_row(isolated.start.values()) for isolated in self.training]
         self.theta = torch.stack(rows)
+        self._values = [self.named(row) for row in self.theta]  # views: theta moves in place
+        self._module = modules[0]
+        self._tapping: Tapping | None = None  # None: not chosen yet
         self.bytes_per_record = 4 * self.theta.numel()  # of gradients
 
     def logits(self, x: Tensor) -> Tensor:
@@ -83,14 +218,26 @@ class IsolatedNetwork(Stacked):
 
     def values(self, number: int) -> Values:
         """Parameters of replicate ``number`` by name, as views of theta."""
-        names = self.training[number].start
-        return dict(zip(names, split_like(self.theta[number], self.shapes), strict=True))
+        return self._values[number]
 
-    def graph(self, number: int, x: Tensor, draw: Sequence[int]) -> tuple[Tensor, Values]:
-        """Outputs [n, Y] of one replicate as it trains, and a copy of the parameters per record.
+    def named(self, row: Tensor) -> Values:
+        """Views of a row [P] by the parameters' names, in their shapes."""
+        names = self.training[0].start
+        return dict(zip(names, split_like(row, self.shapes), strict=True))
 
-        The copies, [m, ...] each by name with m >= n, are leaves of autograd: a gradient in them is
-        that of each record by itself.
+    def tapping(self, x: Tensor) -> Tapping:
+        """Which layers are tapped for records [n, ...]; the first call chooses."""
+        if self._tapping is None:
+            self._tapping = choose_taps(self._module, tuple(x.shape[1:]))
+        return self._tapping
+
+    def copy_all(self, error: UsedElsewhere) -> None:
+        """Tap no layer any more, for the module uses parameters in other ways than at first."""
+        size = self.n_parameters
+        self._tapping = Tapping({}, size, size, why_not=f"{error} are used in changing ways")
+
+    def graph(self, number: int, x: Tensor, draw: Sequence[int]) -> Graph:
+        """A pass of one replicate as it trains, from which gradients of single records follow.
 
         Args:
             number: The replicate, 0 to R - 1.
@@ -98,8 +245,8 @@ class IsolatedNetwork(Stacked):
             draw: Equal draws give equal masks.
         """
         stream = (self.seed, number, *draw)
-        outputs, leaves = self.training[number].graph(self.values(number), _never_empty(x), stream)
-        return outputs[: len(x)], leaves
+        tapped = self.tapping(x).outputs
+        return self.training[number].record(self.theta[number], _never_empty(x), stream, tapped)
 
     def draws(self, x: Tensor, *, training: bool = True) -> bool:
         """Whether the module draws random numbers in a forward pass over records ``x`` [n, ...].
@@ -117,7 +264,7 @@ class IsolatedNetwork(Stacked):
         """
         if self.draws(x):
             return BLOCK
-        by_gradients = CHUNK_BYTES // self.bytes_per_record
+        by_gradients = CHUNK_BYTES // (4 * self.tapping(x).numbers)
         by_inputs = CHUNK_NUMBERS // math.prod(x.shape[1:])
         fitting = max(1, min(by_gradients, by_inputs))
         return min(1 << int(math.log2(fitting)), LARGEST_CHUNK)
@@ -148,17 +295,6 @@ def gradients_of(outputs: Tensor, leaves: Values, delta: Tensor) -> list[Tensor]
     return [gradient[: len(delta)] for gradient in gradients]
 
 
-def weighted_sum(rows: Tensor, weights: Tensor) -> Tensor:
-    """``sum_i w_i rows_i`` [...] of rows [n, ...] and weights [n], without copying the rows."""
-    # A product with a matrix would copy rows that are transposed, as most gradients of weights are.
-    axes = sorted(range(1, rows.dim()), key=rows.stride, reverse=True)
-    ordered = rows.permute(0, *axes)
-    matrix = ordered.reshape(len(rows), math.prod(ordered.shape[1:]))
-    total = torch.mv(matrix.t(), weights).view(ordered.shape[1:])
-    back = sorted(range(len(axes)), key=axes.__getitem__)
-    return total.permute(back)
-
-
 @dataclass(slots=True)
 class _Chunk:
     """A slice of a replicate's batch, and what is kept of it between the passes.
@@ -167,21 +303,21 @@ class _Chunk:
         rows: Slice of the batch.
         x: Its inputs [n, ...].
         draw: Names the dropout masks, so that a second computation meets the same ones.
-        graph: Outputs and leaves, kept where the batch is one chunk; None: not kept, computed again
-            when they are needed.
+        graph: Of its forward pass, kept while the budget lasts; None: not kept, computed again when
+            it is needed.
         delta: Output gradients [n, Y]; None before the backward pass.
         finite: Which outputs are finite, [n]; None: all are, or it was not tested.
-        gradients: Each record's gradient, [n, ...] per parameter, kept while the budget lasts;
-            None: not kept, computed again when they are needed.
+        terms: Of each parameter by name, kept while the budget lasts; None: not kept, computed
+            again when they are needed.
     """
 
     rows: slice
     x: Tensor
     draw: tuple[int, ...]
-    graph: tuple[Tensor, Values] | None = None
+    graph: Graph | None = None
     delta: Tensor | None = None
     finite: Tensor | None = None
-    gradients: list[Tensor] | None = None
+    terms: dict[str, Term] | None = None
 
 
 class _ReplicateTape:
@@ -190,13 +326,13 @@ class _ReplicateTape:
     Args:
         network: All replicates.
         number: Which of them this is, 0 to R - 1.
-        budget: Bytes of gradients kept between backward pass and sums.
+        budget: Bytes of graphs and of terms kept between the passes.
     """
 
     def __init__(self, network: IsolatedNetwork, number: int, budget: int) -> None:
         self.network = network
         self.number = number
-        self.kept_records = budget // (4 * network.n_parameters)
+        self.budget = budget
         self.chunks: list[_Chunk] = []
 
     def forward(self, x: Tensor, step: int, *, clean: bool) -> Tensor:
@@ -209,70 +345,69 @@ class _ReplicateTape:
         size = self.network.rows_per_chunk(x)
         for start in range(0, max(len(x), 1), size):
             rows = slice(start, start + size)
-            chunk = _Chunk(
-                rows,
-                x[rows].clone(),  # autograd refuses what was made in inference mode, as x is
-                (step, start),
-            )
+            chunk = _Chunk(rows, x[rows], (step, start))
             graph = self.network.graph(self.number, chunk.x, chunk.draw)
-            if len(x) <= size:  # graphs of several chunks together would take too much memory
+            outputs = graph.outputs.detach()[: len(chunk.x)]
+            if len(x) <= size or self._keeps(chunk):
                 chunk.graph = graph
-            outputs = graph[0].detach()
             if clean and not math.isfinite(outputs.sum().item()):
                 chunk.finite = torch.isfinite(outputs).all(-1)
                 outputs = outputs.where(chunk.finite.unsqueeze(-1), 0.0)
             self.chunks.append(chunk)
             logits.append(outputs)
-        return torch.cat(logits)
+        return torch.cat(logits) if len(logits) > 1 else logits[0]
 
     def backward(self, delta: Tensor) -> Tensor:
         """L2 norms of the per-sample gradients, [B], from the gradient at the logits [B, Y]."""
         norms = []
         for chunk in self.chunks:
             chunk.delta = delta[chunk.rows].clone()
-            gradients, chunk_norms = self._gradients(chunk)
+            terms, chunk_norms = self._terms(chunk)
             norms.append(chunk_norms)
-            if chunk.rows.start + len(chunk.x) <= self.kept_records:
-                chunk.gradients = gradients
-        return torch.cat(norms)
+            if self._keeps(chunk):
+                chunk.terms = terms
+        return torch.cat(norms) if len(norms) > 1 else norms[0]
 
-    def sum_into(self, targets: Sequence[Tensor], weights: Tensor) -> None:
-        """Write ``sum_i w_i g_i`` with weights [B] to ``targets``, one tensor per parameter."""
-        for number, chunk in enumerate(self.chunks):
-            gradients = chunk.gradients or self._gradients(chunk)[0]
+    def add_to(self, targets: Values, weights: Tensor) -> None:
+        """Add ``sum_i w_i g_i``, with weights [B], to ``targets``, one tensor per parameter."""
+        for chunk in self.chunks:
+            terms = self._terms(chunk)[0] if chunk.terms is None else chunk.terms
             chunk_weights = weights[chunk.rows].clone()
-            for target, rows in zip(targets, gradients, strict=True):
-                part = weighted_sum(rows, chunk_weights)
-                if number:
-                    target.add_(part)
-                else:
-                    target.copy_(part)
+            for name, term in terms.items():
+                term.add_to(targets[name], chunk_weights)
 
-    def _gradients(self, chunk: _Chunk) -> tuple[list[Tensor], Tensor]:
-        """Each record's gradient, [n, ...] per parameter, and its norm over all of them, [n].
+    def _keeps(self, chunk: _Chunk) -> bool:
+        """Whether the budget lasts to the end of a chunk."""
+        numbers = self.network.tapping(chunk.x).numbers
+        last: int = chunk.rows.start + len(chunk.x)
+        return 4 * numbers * last <= self.budget
+
+    def _terms(self, chunk: _Chunk) -> tuple[dict[str, Term], Tensor]:
+        """Each record's gradient by parameters, and its norm over all of them, [n].
 
         Both are 0 where an output or a gradient of the record is not finite. The forward pass is
         repeated where its graph was not kept.
         """
         assert chunk.delta is not None
-        graph = chunk.graph or self.network.graph(self.number, chunk.x, chunk.draw)
+        network = self.network
+        graph = chunk.graph or network.graph(self.number, chunk.x, chunk.draw)
         chunk.graph = None  # a backward pass frees it
-        with faults():
-            gradients = gradients_of(*graph, chunk.delta)
-        lengths = []
-        for rows in gradients:
-            # One axis more: a parameter that is a single number has none to sum over.
-            axes = tuple(range(1, rows.dim() + 1))
-            lengths.append(torch.linalg.vector_norm(rows.unsqueeze(-1), dim=axes))
-        norms = torch.linalg.vector_norm(torch.stack(lengths), dim=0)
+        try:
+            terms = graph.terms(chunk.delta)
+        except UsedElsewhere as error:
+            network.copy_all(error)
+            terms = network.graph(self.number, chunk.x, chunk.draw).terms(chunk.delta)
+        norms = chunk.delta.new_zeros(len(chunk.delta))
+        if terms:
+            lengths = torch.stack([term.norms for term in terms.values()])
+            norms = torch.linalg.vector_norm(lengths, dim=0)
         if chunk.finite is None and math.isfinite(norms.sum().item()):
-            return gradients, norms
+            return terms, norms
         usable = torch.isfinite(norms) & torch.isfinite(chunk.delta).all(-1)
         if chunk.finite is not None:
             usable &= chunk.finite
-        for rows in gradients:
-            rows[~usable] = 0.0
-        return gradients, norms.where(usable, 0.0)
+        terms = {name: term.without(usable) for name, term in terms.items()}
+        return terms, norms.where(usable, 0.0)
 
 
 class IsolatedTape(GradientTape):
@@ -296,9 +431,9 @@ class IsolatedTape(GradientTape):
             self._replicates.append(_ReplicateTape(network, number, budget // network.replicates))
         self._rows = [torch.zeros_like(network.theta) for _ in range(rows)]
         # Views that sums are written to: of each row of weights, each replicate, each parameter.
-        self._targets: list[list[list[Tensor]]] = []
+        self._targets: list[list[Values]] = []
         for row in self._rows:
-            self._targets.append([list(split_like(isolated, network.shapes)) for isolated in row])
+            self._targets.append([network.named(isolated) for isolated in row])
 
     @torch.inference_mode(False)  # autograd keeps no tensor that was made in inference mode
     def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
@@ -328,9 +463,11 @@ class IsolatedTape(GradientTape):
 
         They lie in the tape's own memory, and the next call overwrites them.
         """
+        for total in self._rows[: len(weights)]:
+            total.zero_()
         for row, by_replicate in zip(weights, self._targets, strict=False):
             for records, weight, targets in zip(self._replicates, row, by_replicate, strict=True):
-                records.sum_into(targets, weight)
+                records.add_to(targets, weight)
         return self._rows[: len(weights)]
 
 
@@ -390,8 +527,7 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
     """
     if isinstance(module, PerRecord):
         module = module.inner
-    # Arbitrary output gradients, all different, so that no record can be mistaken for another.
-    delta = torch.arange(1.0, len(records) * classes + 1).cos_().view(len(records), classes)
+    delta = _directions(torch.empty(len(records), classes))
     network = stack([module])
     # Parameters are moved away from the start, so that a module that reads its own parameters and
     # not those that it is handed gives a different result.

@@ -24,7 +24,7 @@ from fairaudit.data.split import draw_split
 from fairaudit.data.spool import Shared
 from fairaudit.engine.isolation import PerRecord, faults
 from fairaudit.engine.pool import TrainingPool
-from fairaudit.engine.replicates import check_model, outside_table
+from fairaudit.engine.replicates import check_model, choose_taps, outside_table
 from fairaudit.engine.small_layers import ChannelsFirst
 from fairaudit.execution.seed_data import prepare_rows
 from fairaudit.models.zoo import check_outputs, make_model, own_model
@@ -88,9 +88,16 @@ def examine_model(config: AuditConfig, inputs: Shared[Inputs]) -> ModelFacts:
     check_model(model, few, pool.n_classes)
     with faults():  # the digest runs the module's own __repr__, which may raise
         identity = model_digest(config.model, model)
+    parameters = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    if not isinstance(model, PerRecord):
+        return ModelFacts(parameters=parameters, gradients=BY_TABLE, digest=identity)
+    tapping = choose_taps(model.inner, pool.shape)
     return ModelFacts(
-        parameters=sum(p.numel() for p in model.parameters() if p.requires_grad),
-        gradients=BY_VMAP if isinstance(model, PerRecord) else BY_TABLE,
-        outside=outside_table(model.inner) if isinstance(model, PerRecord) else "",
+        parameters=parameters,
+        products=tapping.products,
+        copied=tapping.copied,
+        why_copied=tapping.why_not,
+        gradients=BY_VMAP,
+        outside=outside_table(model.inner),
         digest=identity,
     )

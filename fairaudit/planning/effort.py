@@ -19,8 +19,10 @@ from fairaudit.results.steps import BATCHES as BATCHES_OF_ANGLES
 
 STEP = 1.2e6  # of a step, whatever its size: calls, noise, the update
 RECORD = 2_500.0  # of a record in a step, weights aside
-# Of a weight, where the layer table lacks the model and torch.func.vmap gives its gradients.
-VMAP_FACTOR = 30.0
+# Where the layer table lacks the model and torch.func.vmap gives its gradients: of a multiplication
+# in a layer of known type, and of a weight that is copied for each record.
+VMAP_FACTOR = 2.0
+COPY_FACTOR = 30.0
 INPUTS = 100  # a table's usual width once encoded; the plan does not encode
 # Of the training of an arm, what its angles and its terms may take: a tenth and a twentieth of an
 # audit, which trains a reference, too, and mostly twins.
@@ -83,7 +85,7 @@ def record_work(config: AuditConfig, facts: ModelFacts, model: str) -> float:
     # holds its few.
     products = 0.0
     if facts.gradients == BY_VMAP:
-        products = VMAP_FACTOR * (facts.parameters or 0)
+        products = VMAP_FACTOR * (facts.products or 0) + COPY_FACTOR * facts.copied
     elif facts.products is not None:
         products = facts.products
     elif model == "mlp":

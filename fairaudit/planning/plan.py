@@ -296,7 +296,7 @@ def plan_trainings(
         ),
         arms=arms,
         jobs=(),
-        notices=tuple(_notices(numbers, arms)),
+        notices=tuple(_notices(numbers, arms, facts)),
         model_facts=facts,
         unread=unread_settings(numbers, [(arm.method, arm.settings) for arm in arms]),
         study=study,
@@ -419,8 +419,21 @@ def _epsilon_of_everything(
     return composed_epsilon(runs, delta)
 
 
-def _notices(numbers: SettingsResolver, arms: tuple[Arm, ...]) -> Iterator[Notice]:
-    """Notices of a plan: methods that ``all`` left out, unequal epsilons, too few seeds."""
+def _notices(
+    numbers: SettingsResolver, arms: tuple[Arm, ...], facts: ModelFacts
+) -> Iterator[Notice]:
+    """Notices of a plan.
+
+    Methods that ``all`` left out, a model whose gradients take long, unequal epsilons, too few
+    seeds.
+    """
+    if facts.why_copied:
+        yield Notice(
+            "model_copied",
+            f"each record has a copy of all {facts.copied:,} parameters, which takes time and "
+            f"memory, for gradients cannot be had from its layers: {facts.why_copied}",
+            level="notice",
+        )
     for name, why in numbers.omitted.items():
         yield Notice("method_left_out", f"{name} is left out: {why}", level="notice")
     shown = {}

@@ -107,6 +107,24 @@ class NumpyMemory(Linear):
         return mixed
 
 
+class KeepsWhatALayerRead(Linear):
+    """A plain layer inside, and a list of what it was given."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.read = nn.Linear(WIDTH, WIDTH), []
+
+    def changed(self, x):
+        self.read.append(x.detach())
+        return self.inner(x + sum(one.mean(0) for one in self.read[:-1]))
+
+
+class ReplacesALayersForward(Linear):
+    def changed(self, x):
+        self.out.forward = lambda given: nn.functional.linear(given, self.out.weight)
+        return x
+
+
 class ParameterAlias(Linear):
     """Parameters in a list: functional calls do not see them."""
 
@@ -144,7 +162,15 @@ def fixed_statistics():
 # A rule for many records at once is the module's own, or one record's error is met by all.
 SEEN = [OwnVmapRule, HooksOnSavedTensors]
 MIXING = [TopRouting, SeedsTheGenerator, *SEEN]
-STATEFUL = [RunningMaximum, CountsItsPasses, NumpyMemory, ParameterAlias, batch_norm]
+STATEFUL = [
+    RunningMaximum,
+    CountsItsPasses,
+    NumpyMemory,
+    KeepsWhatALayerRead,
+    ReplacesALayersForward,
+    ParameterAlias,
+    batch_norm,
+]
 
 
 # --- honest ones

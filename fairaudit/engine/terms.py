@@ -1,0 +1,575 @@
+"""Layers of known types inside a user's own module: norms and sums without copies of parameters.
+
+A record's gradient in the parameters of such a layer follows from what the layer was given, x, and
+from the gradient at what it put out, delta. That gradient is one in a *tap*: a zero that is added
+to the output. A *term* is what a batch has of one parameter: it gives each record's gradient norm,
+and later the weighted sum of the gradients. Both are made of the same tensors, so that a record
+adds no more to a sum than its norm says, whatever the module does with the layer. Whether that is
+the gradient of its loss is another question (``isolation.py``).
+
+Shapes: n records, T positions of a record (all axes before those that a layer reads), I inputs and
+O outputs of a layer, G groups of channels.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairaudit.engine.layer import HIDDEN, Shape
+from fairaudit.engine.layers import is_plain
+
+# Where positions nearly cancel, a squared norm that is summed over pairs of them is off by the
+# rounding of terms that are much larger, and so is a sum over records. Squared norms are raised by
+# this share of the square of what the positions' norms add up to.
+ROUNDING = 16 * 2**-24
+PIECE_BYTES = 2**21  # of windows laid out at once: about a core's second-level cache
+PIECE_BYTES_ELSEWHERE = 2**28  # on a GPU, which wants few large kernels
+
+
+class Term(ABC):
+    """What n records have of one parameter.
+
+    Args:
+        norms: Upper bounds of their gradients' L2 norms, [n], but for the last bits of float32,
+            which NORM_GUARD covers, and for what squares of a gradient below 1e-15 hide.
+    """
+
+    def __init__(self, norms: Tensor) -> None:
+        self.norms = norms
+
+    @abstractmethod
+    def add_to(self, target: Tensor, weights: Tensor) -> None:
+        """Add ``sum_i w_i g_i``, with weights [n], to ``target``, of the parameter's shape."""
+
+    @abstractmethod
+    def without(self, usable: Tensor) -> "Term":
+        """The same with nothing of the records that are not ``usable`` [n].
+
+        A weight of 0 is not enough: 0 times NaN is NaN.
+        """
+
+
+class Rows(Term):
+    """The gradients themselves.
+
+    Args:
+        rows: [n, ...].
+        norms: Upper bounds of their norms, where they are known.
+    """
+
+    def __init__(self, rows: Tensor, norms: Tensor | None = None) -> None:
+        if norms is None:
+            # One axis more: a parameter that is a single number has none to sum over.
+            axes = tuple(range(1, rows.dim() + 1))
+            norms = torch.linalg.vector_norm(rows.unsqueeze(-1), dim=axes)
+        super().__init__(norms)
+        self.rows = rows
+
+    def add_to(self, target: Tensor, weights: Tensor) -> None:
+        """One product of weights and rows."""
+        if self.rows.dim() == 2:
+            target.addmv_(self.rows.t(), weights)
+        else:
+            target.add_(weighted_sum(self.rows, weights))
+
+    def without(self, usable: Tensor) -> "Rows":
+        """The rows of the others are 0."""
+        return Rows(_zeroed(self.rows, usable))
+
+
+class Products(Term):
+    """Gradients ``sum_t delta_t x_t^T``, [O, I], which are not written out.
+
+    Their norms are those of ghost clipping, by the products of all pairs of positions; the weighted
+    sum is one product.
+
+    Args:
+        x: Inputs [n, T, I].
+        delta: Output gradients [n, T, O].
+        norms: Upper bounds of their norms, where they are known.
+
+    Source: Li et al. 2022 (ghost norm), Bu et al. 2023 (book-keeping).
+    """
+
+    def __init__(self, x: Tensor, delta: Tensor, norms: Tensor | None = None) -> None:
+        super().__init__(norms_of_products(x, delta) if norms is None else norms)
+        self.x = x
+        self.delta = delta
+
+    def add_to(self, target: Tensor, weights: Tensor) -> None:
+        """The product of inputs and weighted output gradients over all positions."""
+        weighted = self.delta * weights.view(-1, 1, 1)
+        target.addmm_(weighted.flatten(0, 1).mT, self.x.flatten(0, 1))
+
+    def without(self, usable: Tensor) -> "Products":
+        """The inputs and output gradients of the others are 0."""
+        return Products(_zeroed(self.x, usable), _zeroed(self.delta, usable))
+
+
+class Convolved(Term):
+    """As ``Products``, of a convolution's windows, which are laid out for the norms alone.
+
+    Args:
+        layer: The convolution.
+        x: Padded images [n, N, C, ...]; a record may have N of them.
+        delta: Output gradients [n, N, O, ...].
+    """
+
+    def __init__(self, layer: "Conv", x: Tensor, delta: Tensor) -> None:
+        super().__init__(layer.norms(x, delta))
+        self.layer = layer
+        self.x = x
+        self.delta = delta
+
+    def add_to(self, target: Tensor, weights: Tensor) -> None:
+        """PyTorch's backward pass of the convolution, for weighted output gradients."""
+        weighted = self.delta * weights.view(-1, *[1] * (self.delta.dim() - 1))
+        layer = self.layer
+        (_, gradient, _) = torch.ops.aten.convolution_backward(
+            weighted.flatten(0, 1),
+            self.x.flatten(0, 1),
+            target,  # read for its shape
+            None,
+            layer.stride,
+            [0] * len(layer.stride),
+            layer.dilation,
+            False,
+            [0] * len(layer.stride),
+            layer.groups,
+            [False, True, False],
+        )
+        target.add_(gradient)
+
+    def without(self, usable: Tensor) -> "Convolved":
+        """The images and output gradients of the others are 0."""
+        return Convolved(self.layer, _zeroed(self.x, usable), _zeroed(self.delta, usable))
+
+
+class Lookups(Term):
+    """Gradients of a table [V, O] of which a record reads some rows.
+
+    Args:
+        records, places: The record and the table's row of each of u gradients, [u]; no pair twice.
+        rows: The gradients, [u, O].
+        count: n.
+    """
+
+    def __init__(self, records: Tensor, places: Tensor, rows: Tensor, count: int) -> None:
+        squares = torch.linalg.vector_norm(rows, dim=-1).square_()
+        sums = squares.new_zeros(count).index_put_((records,), squares, accumulate=True)
+        super().__init__(sums.sqrt_())
+        self.records = records
+        self.places = places
+        self.rows = rows
+
+    def add_to(self, target: Tensor, weights: Tensor) -> None:
+        """Each gradient to its row of the table."""
+        weighted = self.rows * weights[self.records].unsqueeze(-1)
+        target.index_put_((self.places,), weighted, accumulate=True)
+
+    def without(self, usable: Tensor) -> "Lookups":
+        """The gradients of the others are 0."""
+        rows = _zeroed(self.rows, usable[self.records])
+        return Lookups(self.records, self.places, rows, len(usable))
+
+
+def _zeroed(rows: Tensor, usable: Tensor) -> Tensor:
+    """The rows [n, ...] of records that are usable, 0 for the others."""
+    return rows.where(usable.view(-1, *[1] * (rows.dim() - 1)), 0.0)
+
+
+def weighted_sum(rows: Tensor, weights: Tensor) -> Tensor:
+    """``sum_i w_i rows_i`` [...] of rows [n, ...] and weights [n], without copying the rows."""
+    # A product with a matrix would copy rows that are transposed, as most gradients of weights are.
+    axes = sorted(range(1, rows.dim()), key=rows.stride, reverse=True)
+    ordered = rows.permute(0, *axes)
+    matrix = ordered.reshape(len(rows), math.prod(ordered.shape[1:]))
+    total = torch.mv(matrix.t(), weights).view(ordered.shape[1:])
+    back = sorted(range(len(axes)), key=axes.__getitem__)
+    return total.permute(back)
+
+
+def norms_of_products(x: Tensor, delta: Tensor) -> Tensor:
+    """Upper bounds of the norms of ``sum_t delta_t x_t^T``: [..., T, I] and [..., T, O] -> [...].
+
+    Squares are summed over pairs of positions; that sum is raised by its rounding, and the norms by
+    what squares below float32's range could hide.
+    """
+    inputs: Tensor = torch.linalg.vector_norm(x, dim=-1)
+    outputs: Tensor = torch.linalg.vector_norm(delta, dim=-1)
+    if x.shape[-2] == 1:  # nothing can cancel
+        return (outputs.add_(HIDDEN) * inputs.add_(HIDDEN)).squeeze(-1)
+    squares = ((x @ x.mT) * (delta @ delta.mT)).sum((-2, -1)).clamp_(min=0.0)
+    largest = (inputs * outputs).sum(-1)
+    hidden = (inputs.sum(-1) + outputs.sum(-1) + 1.0) * HIDDEN
+    return squares.add_(largest.square_(), alpha=ROUNDING).sqrt_().add_(hidden)
+
+
+def is_written_out(positions: int, inputs: int, outputs: int) -> bool:
+    """Whether a layer's gradient is written out for each record, rather than kept as factors.
+
+    That is so where it takes no more memory than the factors twice: then writing it out costs what
+    the sum over the batch would, and replaces it.
+    """
+    return positions > 1 and inputs * outputs <= 2 * positions * (inputs + outputs)
+
+
+class Layer(ABC):
+    """A layer of known type with parameters of its own.
+
+    Args:
+        layer: It is read for its options, not for its parameters.
+        trained: Which of ``weight`` and ``bias`` have terms.
+    """
+
+    def __init__(self, layer: nn.Module, trained: tuple[str, ...]) -> None:
+        self.trained = trained
+
+    @abstractmethod
+    def reads(self, x: Tensor) -> bool:
+        """Whether the terms are known for this input of one record."""
+
+    def spread(self, bias: Tensor, shape: Shape) -> Tensor:
+        """The bias [O], or a single number, as it is added to outputs [n, ...] of that shape."""
+        return bias.expand(shape)
+
+    @abstractmethod
+    def weight(self, x: Tensor, delta: Tensor) -> Term:
+        """The term of the weight, from inputs and output gradients [n, ...]."""
+
+    @abstractmethod
+    def bias(self, delta: Tensor) -> Term:
+        """The term of the bias, from output gradients [n, ...]."""
+
+    @abstractmethod
+    def weight_numbers(self, x: Shape, y: Shape) -> int:
+        """How many numbers a record's term of the weight takes beside input and output gradient.
+
+        ``x`` and ``y`` are the shapes of one record's input and output.
+        """
+
+    def names(self, path: str) -> list[str]:
+        """The trained parameters' names in the module, where the layer is at ``path``."""
+        return [f"{path}.{name}" if path else name for name in self.trained]
+
+    def terms(self, x: Tensor, delta: Tensor) -> list[Term]:
+        """The terms of the trained parameters, in the order of ``trained``.
+
+        Args:
+            x: What the layer was given, [n, ...].
+            delta: The gradient at its output, [n, ...].
+        """
+        found = []
+        if "weight" in self.trained:
+            found.append(self.weight(x, delta))
+        if "bias" in self.trained:
+            found.append(self.bias(delta))
+        return found
+
+    def products(self, x: Shape, y: Shape) -> int:
+        """How many multiplications a record's forward pass takes, to a small factor."""
+        return math.prod(y)
+
+    def numbers(self, x: Shape, y: Shape) -> int:
+        """How many numbers are kept of a record, whose input and output have these shapes."""
+        beside = self.weight_numbers(x, y) if "weight" in self.trained else 0
+        return math.prod(x) + math.prod(y) + beside
+
+
+class Linear(Layer):
+    """``nn.Linear``: [T.., I] -> [T.., O]."""
+
+    def reads(self, x: Tensor) -> bool:
+        """Any number of axes."""
+        return x.dtype == torch.float32
+
+    def terms(self, x: Tensor, delta: Tensor) -> list[Term]:
+        """With one position the norms of both terms follow from two lengths."""
+        if delta[0].numel() != delta.shape[-1]:
+            return super().terms(x, delta)
+        rows, delta = x.reshape(len(x), -1), delta.reshape(len(delta), -1)
+        outputs: Tensor = torch.linalg.vector_norm(delta, dim=-1)
+        outputs.add_(HIDDEN)
+        found: list[Term] = []
+        if "weight" in self.trained:
+            inputs: Tensor = torch.linalg.vector_norm(rows, dim=-1)
+            norms = inputs.add_(HIDDEN).mul_(outputs)
+            found.append(Products(rows.unsqueeze(1), delta.unsqueeze(1), norms))
+        if "bias" in self.trained:
+            found.append(Rows(delta, outputs))
+        return found
+
+    def weight(self, x: Tensor, delta: Tensor) -> Term:
+        """Written out, or as products."""
+        x, delta = _by_position(x, 1), _by_position(delta, 1)
+        if is_written_out(x.shape[1], x.shape[2], delta.shape[2]):
+            return Rows(torch.bmm(delta.mT, x))
+        return Products(x, delta)
+
+    def bias(self, delta: Tensor) -> Term:
+        """The sum over positions."""
+        return Rows(_by_position(delta, 1).sum(1))
+
+    def products(self, x: Shape, y: Shape) -> int:
+        """One for each input of each output."""
+        return x[-1] * math.prod(y)
+
+    def weight_numbers(self, x: Shape, y: Shape) -> int:
+        """The gradient where it is written out, else none."""
+        inputs, outputs = x[-1], y[-1]
+        return inputs * outputs * is_written_out(math.prod(x[:-1]), inputs, outputs)
+
+
+class LayerNorm(Layer):
+    """``nn.LayerNorm``: every position is standardised over its last axes.
+
+    Its gradients take no more than one position does, and are written out.
+    """
+
+    def __init__(self, layer: nn.LayerNorm, trained: tuple[str, ...]) -> None:
+        super().__init__(layer, trained)
+        self.shape = layer.normalized_shape
+        self.eps = layer.eps
+
+    def reads(self, x: Tensor) -> bool:
+        """Any number of axes."""
+        return x.dtype == torch.float32
+
+    def weight(self, x: Tensor, delta: Tensor) -> Term:
+        """The sum over positions of standardised inputs times output gradients."""
+        standard = F.layer_norm(x, self.shape, eps=self.eps)
+        return Rows(_by_position(standard.mul_(delta), len(self.shape)).sum(1))
+
+    def bias(self, delta: Tensor) -> Term:
+        """The sum over positions."""
+        return Rows(_by_position(delta, len(self.shape)).sum(1))
+
+    def weight_numbers(self, x: Shape, y: Shape) -> int:
+        """The standardised input."""
+        return math.prod(x)
+
+
+class _OfImages(Layer):
+    """A layer of images [N, C, ...], with one number of the bias for each channel."""
+
+    def spread(self, bias: Tensor, shape: Shape) -> Tensor:
+        """The bias at every position."""
+        return bias.view(-1, *[1] * (len(shape) - 3)).expand(shape)
+
+    def bias(self, delta: Tensor) -> Term:
+        """The sum over images and positions."""
+        return Rows(_by_channel(delta))
+
+
+class GroupNorm(_OfImages):
+    """``nn.GroupNorm``: [N, C, ...], standardised over the positions of groups of channels."""
+
+    def __init__(self, layer: nn.GroupNorm, trained: tuple[str, ...]) -> None:
+        super().__init__(layer, trained)
+        self.groups = layer.num_groups
+        self.eps = layer.eps
+
+    def reads(self, x: Tensor) -> bool:
+        """An axis of images and one of channels."""
+        return x.dtype == torch.float32 and x.dim() > 1
+
+    def weight(self, x: Tensor, delta: Tensor) -> Term:
+        """The sum over positions of standardised inputs times output gradients."""
+        standard = F.group_norm(x.flatten(0, 1), self.groups, eps=self.eps)
+        return Rows(_by_channel(standard.view(x.shape).mul_(delta)))
+
+    def weight_numbers(self, x: Shape, y: Shape) -> int:
+        """The standardised input."""
+        return math.prod(x)
+
+
+class Embedding(Layer):
+    """``nn.Embedding``: rows of a table, of which a gradient touches those that were read."""
+
+    def __init__(self, layer: nn.Embedding, trained: tuple[str, ...]) -> None:
+        super().__init__(layer, trained)
+        self.rows = layer.num_embeddings
+        self.padding = layer.padding_idx
+
+    def reads(self, x: Tensor) -> bool:
+        """Whole numbers on any number of axes."""
+        return x.dtype in (torch.int64, torch.int32)
+
+    def weight(self, x: Tensor, delta: Tensor) -> Term:
+        """The sum of a record's output gradients over the positions that read one row."""
+        count, width = len(x), delta.shape[-1]
+        places, rows = x.reshape(count, -1).long(), delta.reshape(-1, width)
+        if self.padding is not None:
+            rows = rows.where(places.view(-1, 1) != self.padding, 0.0)
+        records = torch.arange(count, device=x.device)
+        if places.shape[1] == 1:
+            return Lookups(records, places.view(-1), rows, count)
+        pairs = (records.unsqueeze(1) * self.rows + places).view(-1)
+        pairs, of_pair = torch.unique(pairs, return_inverse=True)
+        sums = rows.new_zeros(len(pairs), width).index_put_((of_pair,), rows, accumulate=True)
+        return Lookups(pairs // self.rows, pairs % self.rows, sums, count)
+
+    def bias(self, delta: Tensor) -> Term:
+        """There is none."""
+        raise AssertionError("an embedding has no bias")
+
+    def weight_numbers(self, x: Shape, y: Shape) -> int:
+        """A row for each position."""
+        return math.prod(y)
+
+
+class Conv(_OfImages):
+    """``nn.Conv1d``, ``nn.Conv2d``, ``nn.Conv3d``: [N, C, ...] -> [N, O, ...], of any options.
+
+    A window is what one output reads of the image, laid out as a row.
+    """
+
+    def __init__(self, layer: Any, trained: tuple[str, ...]) -> None:  # noqa: ANN401 - three types
+        super().__init__(layer, trained)
+        self.kernel = tuple(layer.kernel_size)
+        self.stride = list(layer.stride)
+        self.dilation = list(layer.dilation)
+        self.groups = layer.groups
+        self._padding = list(layer._reversed_padding_repeated_twice)
+        self._mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+
+    def reads(self, x: Tensor) -> bool:
+        """An axis of images, one of channels, and those that the kernel moves on."""
+        return x.dtype == torch.float32 and x.dim() == len(self.kernel) + 2
+
+    def weight(self, x: Tensor, delta: Tensor) -> Term:
+        """Written out, or as products of windows."""
+        x = self._padded(x)
+        if not self._is_written_out(x.shape[1:], delta.shape[1:]):
+            return Convolved(self, x, delta)
+        count, images = x.shape[:2]
+        size = self._size(x.shape[1:]), delta.shape[2] // self.groups
+        rows = x.new_empty(count * images, self.groups, size[1], size[0])
+        for part, windows, columns in self._pieces(x.flatten(0, 1), delta.flatten(0, 1)):
+            torch.matmul(columns, windows.mT, out=rows[part])
+        if images > 1:
+            rows = rows.view(count, images, *rows.shape[1:]).sum(1)
+        channels = x.shape[2] // self.groups
+        return Rows(rows.view(count, delta.shape[2], channels, *self.kernel))
+
+    def norms(self, x: Tensor, delta: Tensor) -> Tensor:
+        """Upper bounds of the norms of the weight's gradients, [n], of padded images."""
+        images = x.shape[1]
+        found = []
+        for _, windows, columns in self._pieces(x.flatten(0, 1), delta.flatten(0, 1), images):
+            # [m N, G, I, L] -> [m, G, N L, I]
+            rows = [
+                one.view(-1, images, *one.shape[1:]).permute(0, 2, 1, 4, 3).flatten(2, 3)
+                for one in (windows, columns)
+            ]
+            found.append(torch.linalg.vector_norm(norms_of_products(*rows), dim=-1))
+        return torch.cat(found)
+
+    def products(self, x: Shape, y: Shape) -> int:
+        """One for each number of an output's window."""
+        return self._size(x) * math.prod(y)
+
+    def weight_numbers(self, x: Shape, y: Shape) -> int:
+        """The padded image, and the gradient where it is written out."""
+        written = self._size(x) * y[1] * self._is_written_out(x, y)
+        return 2 * math.prod(x) + written
+
+    def _padded(self, x: Tensor) -> Tensor:
+        """Images [n, N, C, ...] with their borders."""
+        if not any(self._padding):
+            return x.contiguous()
+        padded = F.pad(x.flatten(0, 1), self._padding, self._mode)
+        return padded.view(*x.shape[:2], *padded.shape[1:])
+
+    def _size(self, x: Shape) -> int:
+        """Numbers of a window."""
+        size: int = x[1] // self.groups * math.prod(self.kernel)
+        return size
+
+    def _is_written_out(self, x: Shape, y: Shape) -> bool:
+        """Whether the weight's gradient is written out, for one record's input and output."""
+        return is_written_out(x[0] * math.prod(y[2:]), self._size(x), y[1] // self.groups)
+
+    def _pieces(
+        self, x: Tensor, delta: Tensor, together: int = 1
+    ) -> Iterator[tuple[slice, Tensor, Tensor]]:
+        """Slices of images with their windows [m, G, I, L] and output gradients [m, G, O / G, L].
+
+        The windows lie in one memory, which the next piece overwrites.
+
+        Args:
+            x: Padded images [N, C, ...].
+            delta: Output gradients [N, O, ...].
+            together: A slice has a multiple of so many images.
+        """
+        spots = delta.shape[2:]
+        shape = (x.shape[1], *self.kernel, *spots)
+        piece_bytes = PIECE_BYTES if x.is_cpu else PIECE_BYTES_ELSEWHERE
+        at_once = max(1, piece_bytes // (4 * math.prod(shape) * together)) * together
+        memory = x.new_empty(min(at_once, len(x)), *shape)
+        by_image, by_channel, *by_axis = x.stride()
+        within = [step * by for step, by in zip(self.dilation, by_axis, strict=True)]
+        between = [step * by for step, by in zip(self.stride, by_axis, strict=True)]
+        strides = (by_image, by_channel, *within, *between)
+        for start in range(0, len(x), at_once):
+            part = slice(start, min(start + at_once, len(x)))
+            images = x[part]
+            windows = memory[: len(images)]
+            windows.copy_(images.as_strided(windows.shape, strides, images.storage_offset()))
+            columns = delta[part].reshape(len(images), self.groups, -1, math.prod(spots))
+            yield part, windows.view(len(images), self.groups, -1, columns.shape[-1]), columns
+
+
+def _by_position(rows: Tensor, axes: int) -> Tensor:
+    """[n, T.., ...] as [n, T, ...], where a position has so many axes."""
+    shape = rows.shape[rows.dim() - axes :]
+    return rows.reshape(len(rows), -1, *shape)
+
+
+def _by_channel(images: Tensor) -> Tensor:
+    """Sums [n, C] over the images and positions of [n, N, C, ...]."""
+    return images.flatten(3).sum((1, 3)) if images.dim() > 3 else images.sum(1)
+
+
+KNOWN: dict[type[nn.Module], Callable[[Any, tuple[str, ...]], Layer]] = {
+    nn.Linear: Linear,
+    nn.LayerNorm: LayerNorm,
+    nn.GroupNorm: GroupNorm,
+    nn.Embedding: Embedding,
+    nn.Conv1d: Conv,
+    nn.Conv2d: Conv,
+    nn.Conv3d: Conv,
+}
+
+
+def known_layers(module: nn.Module) -> dict[str, Layer]:
+    """By their paths, the layers in a module that can be tapped.
+
+    They are of exactly a type of ``KNOWN``, compute what it says, and have parameters of which
+    every one stands at one place of the module alone.
+    """
+    places: dict[int, int] = {}
+    for part in module.modules():
+        for value in part._parameters.values():
+            places[id(value)] = places.get(id(value), 0) + 1
+    found = {}
+    for path, layer in module.named_modules():
+        kind = KNOWN.get(type(layer))
+        if kind is None or not is_plain(layer) or layer._modules or layer._buffers:
+            continue
+        if isinstance(layer, nn.Embedding) and (layer.max_norm or layer.scale_grad_by_freq):
+            continue
+        held = {name: value for name, value in layer._parameters.items() if value is not None}
+        if not set(held) <= {"weight", "bias"} or any(places[id(p)] > 1 for p in held.values()):
+            continue
+        trained = tuple(
+            name for name in ("weight", "bias") if name in held and held[name].requires_grad
+        )
+        if trained:
+            found[path] = kind(layer, trained)
+    return found
