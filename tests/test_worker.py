@@ -51,6 +51,21 @@ def test_noise_next_to_a_group_is_read_where_a_guarantee_treats_groups_unlike(pl
     assert "reading.group_noise_multiplier" not in result_of(planned(**given), arm).arrays
 
 
+@pytest.mark.parametrize(
+    ("data", "model", "is_fair"),
+    [("table", "mlp", True), ("table", "logistic", True), ("images", "cnn", False)],
+)
+def test_a_reference_is_held_beside_a_linear_model_but_for_a_network_on_images(
+    planned, data, model, is_fair
+):
+    given = {"model": model, "hidden": (4,), "method": ("dpsgd",), "epochs": 1}
+    if data == "images":
+        given |= {"data": LOANS.with_name("images"), "group": ("style",)}
+    plan = planned(**given)
+    assert ("sklearn_baseline" in result_of(plan, "sgd").facts) is is_fair
+    assert "sklearn_baseline" not in result_of(plan, "dpsgd").facts
+
+
 def test_data_that_are_carried_give_what_mapped_data_give_and_no_file_is_read(planned):
     plan = planned(
         method=("pate-hard",), public_data=LOANS, settings={"pate-hard": {"teachers": 5}}, epochs=1

@@ -9,7 +9,7 @@ from fairaudit.analysis.build_causes import decomposition
 from fairaudit.analysis.build_facts import visible
 from fairaudit.analysis.misalignment import step_readings
 from fairaudit.analysis.readings import readings
-from fairaudit.config.model_names import LINEAR
+from fairaudit.config.model_names import has_linear_yardstick
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.data.groups import NamedPair
 from fairaudit.errors import numbered
@@ -127,7 +127,6 @@ def sklearn_baseline(
     would be unfair, as a linear model of pixels beside a network.
     """
     arm = next(a for a in plan.arms if a.reference is None)
-    is_comparable = dataset.image_shape is None or plan.training.model in LINEAR
     arm_results = finished(plan, arm.key, results)
     # A job of a search holds no baseline: that of the default setting, trained beside it, does.
     fitted: dict[int, Mapping[str, float]] = {}
@@ -150,7 +149,7 @@ def sklearn_baseline(
     if accuracies:
         accuracy = float(np.mean(accuracies))
     baseline, reason = SKLEARN_BASELINE, "no seed of the reference carries it"
-    if not is_comparable:
+    if not has_linear_yardstick(plan.training.model, dataset.image_shape):
         baseline, reason = "none", NO_BASELINE
     if fitted:
         library, reason = float(np.mean([facts["accuracy"] for facts in fitted.values()])), ""

@@ -48,6 +48,19 @@ class ModelFacts:
 UNENCODED = ModelFacts()  # of a model on a table: its inputs are counted when a seed is encoded
 
 
+def has_linear_yardstick(model: str, image_shape: Shape | None) -> bool:
+    """Whether a linear model of the same inputs says how well this one should do.
+
+    It does of any model on a table, and not of a network on images: a linear model of pixels says
+    nothing of that.
+
+    Args:
+        model: As of :func:`resolve_model`, which resolves it.
+        image_shape: (H, W, C); None: the data are a table.
+    """
+    return image_shape is None or model in LINEAR
+
+
 def resolve_model(name: str, image_shape: Shape | None) -> str:
     """The model that ``--model`` means: ``auto`` is cnn for images, else logistic.
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fairaudit.capabilities.installed import capability
-from fairaudit.config.model_names import LINEAR, is_factory
+from fairaudit.config.model_names import has_linear_yardstick, is_factory
 from fairaudit.data.public import Inputs
 from fairaudit.data.spool import Shared
 from fairaudit.diagnostics import causes, misalignment
@@ -140,10 +140,9 @@ def _train_and_read(
         "params_sha256": hashlib.sha256(trained.parameters.numpy().tobytes()).hexdigest(),
         "parameters": trained.network.n_parameters,
     }
-    # Whether the reference is undertrained is judged beside scikit-learn's logistic regression,
-    # which is no yardstick for a network on images.
-    is_of_numbers = prepared.dataset.image_shape is None or plan.training.model in LINEAR
-    if arm.method == REFERENCE and is_of_numbers:
+    # Beside it the report judges whether the reference is undertrained.
+    is_fair = has_linear_yardstick(plan.training.model, prepared.dataset.image_shape)
+    if arm.method == REFERENCE and is_fair:
         facts["sklearn_baseline"] = _baseline(prepared)
     return arrays, facts
 

@@ -1,4 +1,5 @@
 import numpy as np
+import pyarrow as pa
 import pytest
 from changed import replace
 from handmade import (
@@ -18,6 +19,7 @@ from handmade import (
 
 from fairaudit.analysis.build import build_report
 from fairaudit.analysis.build_measured import disclosed
+from fairaudit.data.dataset import image_column
 from fairaudit.data.groups import NamedPair
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.planning.flow import Audit
@@ -76,6 +78,46 @@ def test_a_reference_below_the_baseline_warns_that_costs_are_understated():
     assert report.sklearn_baseline.reference_accuracy == 0.0
     assert "reference_undertrained" in [finding.code for finding in report.findings]
     assert report_of(findings()).sklearn_baseline.undertrained is False
+
+
+TABLE, IMAGES = None, (8, 8, 1)
+
+
+@pytest.mark.parametrize(
+    ("model", "shape", "fitted", "told"),
+    [
+        ("mlp", TABLE, 0.9, "scikit-learn logistic regression, same rows and inputs"),
+        ("own:make", TABLE, 0.9, "scikit-learn logistic regression, same rows and inputs"),
+        ("logistic", IMAGES, 0.9, "scikit-learn logistic regression on the pixels of 7 of "),
+        ("cnn", IMAGES, None, "none"),
+        ("mlp", IMAGES, None, "none"),
+    ],
+)
+def test_a_network_on_a_table_stands_beside_a_linear_model_and_one_on_images_does_not(
+    model, shape, fitted, told
+):
+    """The worker fits one or none (tests/test_worker.py); here one is named and judged by."""
+    settled = resolved()
+    made = plan(settled.config)
+    made = replace(made, training=replace(made.training, model=model))
+    weak = {}
+    for key, found in results(made, sklearn_baseline=fitted).items():
+        wrong = {**found.arrays, "probabilities": 1 - found.arrays["probabilities"]}
+        facts = dict(found.facts)
+        if "sklearn_baseline" in facts:
+            facts["sklearn_baseline"] = {"accuracy": fitted, "train_rows": 7.0}
+        weak[key] = replace(found, arrays=wrong, facts=facts)
+    data = dataset()
+    if shape is not None:
+        pixels = np.zeros((data.n_rows, *shape), np.uint8)
+        data = replace(data, features=pa.table({"image": image_column(pixels)}))
+    report = report_of(Audit(settled, made, data, weak, {}, (comparison(),)))
+    check = report.sklearn_baseline
+    assert check.baseline.startswith(told)
+    assert check.undertrained is (None if fitted is None else True)
+    said = [f.text for f in report.findings if f.code == "reference_undertrained"]
+    assert len(said) == (fitted is not None)
+    assert all(f"by {told}" in text for text in said)
 
 
 def test_a_threshold_method_without_its_control_says_so_and_how():
