@@ -182,7 +182,7 @@ def with_step_readings(
     else:
         steps = ArmSteps(plan, arm, number, results, len(grouping.names))
         cut = _selection(measured, grouping, len(steps.seeds), plan.config.suppress_below)
-        turned = steps.table(TURNED, "nats a step", METRICS["direction"].bounds)
+        turned = steps.table(TURNED, "ratio", METRICS["direction"].bounds)
         for spec in of_steps():
             table = steps.table(spec.name, spec.unit, spec.bounds)
             for k, estimates in enumerate(found):

@@ -62,6 +62,7 @@ LEAST_ROWS = 20  # of a group: fewer have no angle
 # Of ||g_a||^2 at most this share may be chance; the corrected length is nowhere below the rest of
 # LEAST_LEFT with a block left out.
 MOST_CHANCE, LEAST_LEFT = 0.5, 0.1
+MOST_COSINE = 1.05  # a corrected cosine beyond it has lost its length to chance
 MOST_BYTES = 2**31  # of groups' mean gradients, which are held at once
 # The readings beside the terms, in the report's names.
 READINGS = (
@@ -261,7 +262,7 @@ class StepOfCuts:
         """
         means, beside, processed = [], [], []
         for k, cells in enumerate(of_cut.cells):
-            found = self.reader.blocks(cells, self.bounds, processed=has_terms)
+            found = self.reader.blocks(cells, self.bounds, processed=True)
             mean = left_out(found.gradients, found.counts)
             squares = left_out(found.squares, found.counts)
             chance = chance_in_square(mean, squares, found.counts)
@@ -281,17 +282,19 @@ class StepOfCuts:
         series = {name: torch.stack([one[name] for one in angles], 1) for name in angles[0]}
         norms, ratios, clipped = of_cut.together(beside).unbind(-1)
         series |= {"gradient_norm": norms, "norm_to_bound": ratios, "clipped_share": clipped}
-        turns = Turns.of(self.pilot, self.scale.unclipped)
-        series[TURNED] = self._first(means, turns.direction)
+        # Of all records E g_B and E gbar_B over batches.
+        per_record = self.reader.task.pool.n_records / self.reader.task.n_public
+        known = whole.gradient[:, 0] * per_record, of_cut.together(processed)[:, -1] * per_record
+        usable = self.pilot.kept()
+        turns = Turns.of(usable, self.scale.unclipped, known=known if self.pilot.all_kept else None)
+        # In units that all groups share, so that every checkpoint counts alike.
+        size = self.scale.learning_rate * self.pilot.lengths[0].mean(1) * norms[:, -1, 0]
+        series[TURNED] = self._first(means, turns.direction) / size.view(-1, 1, 1)
         series |= {name: torch.full_like(norms, math.nan) for name in TERMS}
         series |= {f"{name}_se": torch.full_like(norms[..., 0], math.nan) for name in TERMS}
         self.series.append(series)
         if has_terms:
-            # Of all records E g_B and E gbar_B over batches.
-            per_record = self.reader.task.pool.n_records / self.reader.task.n_public
-            clipped_whole = of_cut.together(processed)[:, -1]
-            known = whole.gradient[:, 0] * per_record, clipped_whole * per_record
-            self._terms.append(CutTerms(of_cut, means, known, series))
+            self._terms.append(CutTerms(of_cut, means, known, size, series))
 
     def read_terms(self, amount: Amount) -> None:
         """Read the terms of all groupings, over batches that are drawn for them.
@@ -314,9 +317,9 @@ class StepOfCuts:
             of_cut.series["step_noise"] = noise
             of_cut.series["step_noise_se"] = half[..., 0] * of_cut.error(traces)
             turns = Turns.of(pilot, scale.unclipped, typical=typical, known=of_cut.known)
-            first = [self._first(of_cut.means, one) for one in (turns.direction, turns.magnitude)]
+            both = [self._first(of_cut.means, one) for one in (turns.direction, turns.magnitude)]
             spread = eta * torch.stack([one.of(turns.spread)[:, 0] for one in of_cut.means], 1)
-            parts = torch.stack(first)[..., 0], noise[..., 0]
+            parts = torch.stack(both)[..., 0], noise[..., 0]
             size = reader.network.n_parameters
             needed = max(needed, batches_needed(spread, *parts, size, amount.batches))
         batches = drawn(reader, "batches", needed)
@@ -330,7 +333,8 @@ class StepOfCuts:
             spread = torch.stack([one.of(turns.spread)[:, 0] for one in of_cut.means], 1)
             drawn_error = eta * spread.std(-1) / math.sqrt(max(1, spread.shape[-1]))
             series = of_cut.series
-            series[TURNED] = self._first(of_cut.means, turns.direction)
+            first = self._first(of_cut.means, turns.direction)
+            series[TURNED] = first / of_cut.size.view(-1, 1, 1)
             for name, turned, forms in zip(
                 ("direction", "magnitude"),
                 (turns.direction, turns.magnitude),
@@ -355,12 +359,15 @@ class CutTerms(NamedTuple):
         reader: The grouping.
         means: Mean gradients of its groups and, last, of all records.
         known: E g_B and E gbar_B over batches, [R, P] each.
+        size: What the comparison of groups is counted in, eta times the mean length of g_B times
+            that of a record's gradient, [R].
         series: Where the terms go.
     """
 
     reader: "CutReader"
     means: list[GroupMean]
     known: tuple[Tensor, Tensor]
+    size: Tensor
     series: dict[str, Tensor]
 
     def error(self, blocks: Sequence[BlockMeans]) -> Tensor:
@@ -393,17 +400,18 @@ def turned_by(mean: GroupMean, batches: StepBatches) -> dict[str, Tensor]:
 
     Returns:
         ``misalignment`` in degrees and the two cosines, [R, J] each; NaN where chance is more than
-        half of the square, or there are fewer than ``LEAST_ROWS`` rows.
+        half of the square or makes a cosine impossible, or there are fewer than ``LEAST_ROWS``.
     """
     square, chance = mean.gradient.square().sum(-1), mean.chance
     length = torch.maximum(square - chance, LEAST_LEFT * square).sqrt().unsqueeze(-1)
+    undefined = chance[:, :1] > MOST_CHANCE * square[:, :1]
     cosines = []
     for vectors, lengths in zip(batches, batches.lengths, strict=True):
         # A batch whose gradient vanishes, before or after clipping, has no direction.
         cosine = mean.of(vectors) / (length * lengths.unsqueeze(1))
         cosines.append(cosine.clamp(-1.0, 1.0))
+        undefined |= cosine[:, :1].nanmean(-1).abs() > MOST_COSINE
     before, after = (cosine.arccos().rad2deg() for cosine in cosines)
-    undefined = chance[:, :1] > MOST_CHANCE * square[:, :1]
     values = {
         "misalignment": (after - before).nanmean(-1),
         "cosine_before": cosines[0].nanmean(-1),

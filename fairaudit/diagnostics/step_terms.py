@@ -101,20 +101,27 @@ class Turns:
         Args:
             batches: M of them.
             unclipped: u, [R].
-            typical: A shrinkage near theirs that does not depend on them, [R]; None with ``known``.
+            typical: A shrinkage near theirs that does not depend on them, [R]; None: of each batch
+                the mean of the others.
             known: E g_B and E gbar_B, [R, P] each; None: not known, and nothing is taken off.
         """
         rho = batches.shrinkage.unsqueeze(-1)
         factor = unclipped.view(-1, 1, 1)
-        if known is None or typical is None:
+        count = rho.shape[1]
+        if known is None or (typical is None and count < 2):
             turned = rho * batches.plain - batches.clipped
             return cls(turned.mean(1), ((factor - rho) * batches.plain).mean(1), turned)
         plain, clipped = known
-        usual = typical.view(-1, 1)
-        spread = (rho - usual.unsqueeze(-1)) * batches.plain
-        mean = spread.mean(1)
+        if typical is None:
+            usual = (rho.sum(1, keepdim=True) - rho) / (count - 1)
+        else:
+            usual = typical.view(-1, 1, 1).expand_as(rho)
+        spread = (rho - usual) * batches.plain
+        mean, average = spread.mean(1), usual.mean(1)
         return cls(
-            mean + usual * plain - clipped, (unclipped.view(-1, 1) - usual) * plain - mean, spread
+            mean + average * plain - clipped,
+            (unclipped.view(-1, 1) - average) * plain - mean,
+            spread,
         )
 
 

@@ -27,6 +27,7 @@ INPUTS = 100  # a table's usual width once encoded; the plan does not encode
 # Of the training of an arm, what its angles and its terms may take: a tenth and a twentieth of an
 # audit, which trains a reference, too, and mostly twins.
 ANGLES_SHARE, TERMS_SHARE = 0.2, 0.12
+JOB = 1e9  # of the rest of an audit of one arm at one seed: data, predictions, their measures
 ANGLES = 2.5e7  # of the angles of a checkpoint, whatever the model
 TERMS = 2e7  # of its terms
 BATCH = 5e5  # of a batch that is drawn for them
@@ -110,7 +111,7 @@ def amount_read(
         return Amount(every, every)
     record = record_work(config, facts, model)
     batch = schedule.expected_batch_size * record
-    training = schedule.steps * (STEP + batch)
+    audit = JOB + schedule.steps * (STEP + batch)
     steps = schedule.kept(None)
 
     def angles(count: int, rows: int) -> float:
@@ -121,9 +122,9 @@ def amount_read(
         forms = 0.0 if is_closed(facts, model) else FORMS * curved * record
         return min(count, len(steps)) * (TERMS + batches * (batch + BATCH) + forms)
 
-    fitting = [one for one in ANGLE_AMOUNTS if angles(*one) <= ANGLES_SHARE * training]
+    fitting = [one for one in ANGLE_AMOUNTS if angles(*one) <= ANGLES_SHARE * audit]
     count, rows = (*fitting, ANGLE_AMOUNTS[-1])[0]
-    inside = [one for one in TERM_AMOUNTS if terms(*one) <= TERMS_SHARE * training]
+    inside = [one for one in TERM_AMOUNTS if terms(*one) <= TERMS_SHARE * audit]
     term_count, batches, curved = (*inside, TERM_AMOUNTS[-1])[0]
     steps = spread(steps, min(count, kept))
     return Amount(steps, spread(steps, term_count), rows, curved, batches)

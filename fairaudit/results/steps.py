@@ -13,7 +13,9 @@ PREFIX = "misalignment."
 STEPS = f"{PREFIX}steps"
 BLOCKS = 10  # of a group's rows, each left out once (the jackknife)
 BATCHES = 4  # Poisson batches of a checkpoint, behind the angles
-TURNED = "turned"  # what turning the step takes from a group, to first order: decides on pairs
+# What turning the step takes from a group, to first order, in units that all groups share: by it
+# pairs are told apart.
+TURNED = "turned"
 
 
 def array_name(grouping: int, reading: str) -> str:

@@ -110,16 +110,23 @@ class Alone:
         for plain, clipped in self.batches:
             before.append(mean @ plain / (length * np.linalg.norm(plain)))
             after.append(mean @ clipped / (length * np.linalg.norm(clipped)))
+            rhos = [np.linalg.norm(c) / np.linalg.norm(p) for p, c in self.batches]
             rho = np.linalg.norm(clipped) / np.linalg.norm(plain)
-            turned.append(mean @ (rho * plain - clipped))
+            usual = (sum(rhos) - rho) / (len(rhos) - 1)  # of the other batches
+            every = self.g.sum(0) / N, (self.factors[:, None] * self.g).sum(0) / N
+            off = usual * (plain - every[0]) - (clipped - every[1])  # of known expectation 0
+            turned.append(mean @ (rho * plain - clipped - off))
+        size = np.mean([np.linalg.norm(p) for p, _ in self.batches])
+        size *= np.linalg.norm(self.g, axis=1).mean()
         angles = [np.degrees(np.arccos(np.clip(c, -1, 1))) for c in (before, after)]
         return {
             "misalignment": np.mean(angles[1] - angles[0]),
             "cosine_before": np.mean(np.clip(before, -1, 1)),
             "cosine_after": np.mean(np.clip(after, -1, 1)),
             "gradient_norm": np.linalg.norm(rows, axis=1).mean(),
-            "turned": 0.1 * np.mean(turned),
-            "is_defined": chance <= 0.5 * (mean @ mean),
+            "turned": np.mean(turned) / size,
+            "is_defined": chance <= 0.5 * (mean @ mean)
+            and max(abs(np.mean(before)), abs(np.mean(after))) <= 1.05,
         }
 
 
@@ -128,7 +135,6 @@ def test_readings_are_those_of_a_loop_over_single_records(key):
     method, task, made = trained(key)
     cut = cut_of(task.pool)
     found = read(method, task, made, [cut], ANGLES)
-    eta = made.checkpoints[0].learning_rate
     groups = cut.groups.numpy()
     defined = 0
     for c, checkpoint in enumerate(made.checkpoints):
@@ -139,7 +145,6 @@ def test_readings_are_those_of_a_loop_over_single_records(key):
                 members = np.flatnonzero((groups == k) & (cut.blocks.numpy() != j - 1))
                 expected = alone.of(members)
                 is_defined = alone.of(np.flatnonzero(groups == k))["is_defined"]
-                expected["turned"] *= eta / 0.1
                 for name in ("misalignment", "cosine_before", "cosine_after"):
                     value = float(found[f"misalignment.0.{name}"][c, 0, k, j])
                     assert math.isnan(value) != is_defined, (name, k)
@@ -147,7 +152,7 @@ def test_readings_are_those_of_a_loop_over_single_records(key):
                         assert value == pytest.approx(expected[name], rel=1e-3, abs=1e-3), name
                 for name in ("gradient_norm", "turned"):
                     value = float(found[f"misalignment.0.{name}"][c, 0, k, j])
-                    assert value == pytest.approx(expected[name], rel=1e-3, abs=1e-5), name
+                    assert value == pytest.approx(expected[name], rel=2e-3, abs=1e-4), name
             least = alone.factors.max() if key == "global-adapt" else 1.0
             share = np.mean(alone.factors[groups == k] < least * (1 - 1e-4))
             value = float(found["misalignment.0.clipped_share"][c, 0, k, 0])
@@ -331,6 +336,7 @@ def test_terms_are_those_of_a_loop_over_single_records_and_whole_hessians(key, k
                     assert ours == pytest.approx(value, rel=1e-3, abs=2e-6 * size), (name, k, j)
 
 
+@pytest.mark.slow
 def test_slices_of_a_model_of_any_make_agree_with_exact_forms_within_their_errors(monkeypatch):
     """200 draws of batches and probes on one step; exact traces and forms of every row."""
     monkeypatch.setattr(step_terms, "traces_of_records", lambda landscape: None)
