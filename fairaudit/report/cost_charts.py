@@ -3,15 +3,17 @@
 from collections.abc import Iterator, Sequence
 
 from fairaudit.methods.catalog import REFERENCE
-from fairaudit.metrics.registry import spec_of
+from fairaudit.metrics.registry import NOISE, STEP, beside_constant, spec_of
 from fairaudit.report.main_gap import COST, cost_title, scale_of, shown_costs
 from fairaudit.report.model import Report
-from fairaudit.report.numbers import POINTS
+from fairaudit.report.numbers import POINTS, versus
 from fairaudit.report.panels import MOST_SERIES, Bar, Chart, Panel, labels
+from fairaudit.report.parts import split_cost
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.results.estimates import NOTHING, Comparison, GroupMeasure, Interval, interval_of
 
 MOST_ROWS = 40
+_CLIPPING = "clipping"
 OWN = "(own)"  # after an arm: beside the reference of its own, not beside sgd
 _METHOD_LIMIT = 60  # characters of a name in a legend
 
@@ -67,6 +69,41 @@ def cost_chart(report: Report) -> Chart | None:
         reading=reading,
         alt="What each group loses with privacy, with 95 % intervals.",
         series=series,
+        panels=tuple(panels),
+    )
+
+
+def parts_chart(report: Report) -> Chart | None:
+    """What step, clipping and noise add to each group's cost; None where no cost was split.
+
+    A panel for each method, grouping and cost; under clipping stands what is neither step nor
+    noise.
+    """
+    panels = []
+    for comparison in report.costs:
+        for metric in beside_constant():
+            bars = []
+            for group in (*comparison.by_group, comparison.overall):
+                split = split_cost(comparison, group, metric)
+                name = group_text(comparison.grouping, group.group) or "all rows"
+                for part in split.parts if split is not None else ():
+                    series = part.name if part.name in (STEP, NOISE) else _CLIPPING
+                    if part.number.value is not None:
+                        bars.append(Bar(name, series, part.number.scaled(scale_of(metric).factor)))
+            if bars:
+                where = versus(comparison)
+                if len(report.data.groupings) > 1:
+                    where += f", by {plain(comparison.grouping)}"
+                title = f"{where}: {spec_of(metric).title} ({spec_of(metric).counted})"
+                panels.append(Panel(title, spec_of(metric).counted, tuple(bars)))
+    if not panels:
+        return None
+    return Chart(
+        name="cost-parts",
+        title="Where the cost comes from",
+        reading="What each part adds to the cost of a group, with 95 % intervals.",
+        alt="What step, clipping and noise add to each group's cost.",
+        series=(STEP, _CLIPPING, NOISE),
         panels=tuple(panels),
     )
 

@@ -1,13 +1,13 @@
 """Chart -> Vega-Lite. No mark relies on colour alone: series differ in shape as well.
 
-A chart has panels, each a drawing of dots with whiskers. In a panel a row is a band of the vertical
-axis, as a group, and a series a colour and shape, as a method.
+A chart has panels. A panel of dots with whiskers has a row, a band of the vertical axis, for each
+group, and a colour and shape for each series, as a method; a trend has a line for each series.
 """
 
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from fairaudit.report.panels import Chart, Panel
+from fairaudit.report.panels import Chart, Panel, Trend
 
 Spec: TypeAlias = dict[str, object]
 
@@ -17,17 +17,27 @@ PALETTE = ("#0072B2", "#C95700", "#008763", "#B85C8E", "#7A52A8", "#946A00", "#7
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
 MARKS = "●■▲◆✚▼▶"  # which look like these shapes in text
 # Of an axis at least, so that next to nothing does not look like much.
-LEAST_WIDTH = {"points": 2.0, "nats": 0.02}
+LEAST_WIDTH = {"points": 2.0, "nats": 0.02, "degrees": 2.0}
+DASHES = ((), (6, 3), (2, 2), (8, 3, 2, 3), (4, 2), (1, 3), (10, 4))
 
 _LANE, _ROW = 18, 30  # pixels
 _LABEL_WIDTH = 140
 _FONT = "system-ui, 'Segoe UI', Roboto, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 _PAGE_WIDTH = 340
+_TREND_HEIGHT = 130
+_DOTTED = 12  # points of a line up to which each is marked
 _FILE_WIDTH, _FILE_INK = 440, "#222222"
 _FILE_FONT = "DejaVu Sans, Liberation Sans, Arial, sans-serif"
 
 
-def page_spec(chart: Chart, panel: Panel) -> Spec:
+_AT_ZERO_UPRIGHT: Spec = {
+    "data": {"values": [{"at": 0.0}]},
+    "mark": {"type": "rule", "strokeDash": [2, 2], "opacity": 0.7, "aria": False},
+    "encoding": {"y": {"field": "at", "type": "quantitative"}},
+}
+
+
+def page_spec(chart: Chart, panel: Panel | Trend) -> Spec:
     """One panel as Vega-Lite for a web page, in the colour of its text."""
     return {
         "$schema": SCHEMA,
@@ -39,7 +49,7 @@ def page_spec(chart: Chart, panel: Panel) -> Spec:
     }
 
 
-def panel_alt(chart: Chart, panel: Panel) -> str:
+def panel_alt(chart: Chart, panel: Panel | Trend) -> str:
     """What a reader who cannot see one drawing of a chart should know."""
     return f"{chart.alt} {panel.title}"
 
@@ -64,7 +74,49 @@ def file_spec(chart: Chart) -> Spec:
     }
 
 
-def _drawn(chart: Chart, panel: Panel, *, legend: Spec | None) -> Spec:
+def _drawn(chart: Chart, panel: Panel | Trend, *, legend: Spec | None) -> Spec:
+    """The panel's data, marks and height, whichever it is; ``legend``: how to draw one, or None."""
+    if isinstance(panel, Trend):
+        return _lines(chart, panel, legend=legend)
+    return _dots(chart, panel, legend=legend)
+
+
+def _lines(chart: Chart, trend: Trend, *, legend: Spec | None) -> Spec:
+    """A trend's data and marks: a line for each series in its colour and dashes, dots on it."""
+    values = [
+        {"at": at, "value": value, "series": line.series}
+        for line in trend.lines
+        for at, value in line.points
+        if value is not None
+    ]
+    series = list(chart.series)
+    of_series = {"field": "series", "type": "nominal", "sort": series, "legend": legend}
+    encoding: Spec = {
+        "x": {
+            "field": "at",
+            "type": "quantitative",
+            "title": trend.along,
+            "axis": {"tickCount": 4},
+        },
+        "y": {"field": "value", "type": "quantitative", "title": None, "axis": {"tickCount": 4}},
+        "color": {**of_series, "scale": {"domain": series, "range": list(PALETTE)}},
+    }
+    dashes = {"domain": series, "range": [list(dash) for dash in DASHES]}
+    shapes = {"domain": series, "range": list(SHAPES)}
+    line: Spec = {
+        "mark": {"type": "line", "strokeWidth": 2},
+        "encoding": {"strokeDash": {**of_series, "scale": dashes}},
+    }
+    dot: Spec = {
+        "mark": {"type": "point", "filled": True, "size": 30, "opacity": 1},
+        "encoding": {"shape": {**of_series, "scale": shapes}},
+    }
+    layers = [line, dot] if len(values) <= _DOTTED * len(trend.lines) else [line]
+    group = {"data": {"values": values}, "encoding": encoding, "layer": layers}
+    return {"height": _TREND_HEIGHT, "layer": [_AT_ZERO_UPRIGHT, group]}
+
+
+def _dots(chart: Chart, panel: Panel, *, legend: Spec | None) -> Spec:
     """The panel's data, marks and height: one band per row, and one lane per series in it.
 
     ``legend``: How to draw the legend, None for none.
@@ -137,12 +189,12 @@ def _domain(chart: Chart, panel: Panel) -> tuple[float, float]:
     """The ends of the axis, zero among them: one for all panels of the chart in this unit."""
     reached = [0.0]
     for other in chart.panels:
-        if other.unit == panel.unit:
+        if isinstance(other, Panel) and other.unit == panel.unit:
             for bar in other.bars:
                 reached += [bar.number.value or 0.0, *(bar.number.ends or ())]
     low, high = min(reached), max(reached)
     # How much of the least width is missing, at either end.
-    missing = max(0.0, LEAST_WIDTH[panel.unit] - (high - low)) / 2
+    missing = max(0.0, LEAST_WIDTH.get(panel.unit, 0.0) - (high - low)) / 2
     return low - missing, high + missing
 
 

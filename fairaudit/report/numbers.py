@@ -62,7 +62,9 @@ class Scale(NamedTuple):
 
 OWN_UNIT = Scale(1.0, number)
 POINTS = Scale(100.0, partial(number, decimals=1), is_spoken=True)
+PERCENT_DIGITS = Scale(100.0, partial(number, decimals=1))
 PERCENT = Scale(100.0, partial(number, decimals=0), suffix=" %")
+HUNDREDTHS = Scale(1.0, partial(number, decimals=2))
 DEGREES = Scale(1.0, partial(number, decimals=1))
 THOUSANDTHS = Scale(1e3, short)
 READINGS = Scale(1.0, short)  # they span many orders of magnitude

@@ -39,6 +39,29 @@ class Panel:
 
 
 @dataclass(frozen=True, slots=True)
+class Line:
+    """A curve: (where, value) in rising order; a value is None where it is not known."""
+
+    series: str
+    points: tuple[tuple[float, float | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """Curves over a training.
+
+    Args:
+        title: What is read, with its unit.
+        along: What the horizontal axis counts.
+        lines: One for each series.
+    """
+
+    title: str
+    along: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Chart:
     """One figure of a report, above the table that holds its numbers.
 
@@ -56,7 +79,7 @@ class Chart:
     reading: str
     alt: str
     series: tuple[str, ...]
-    panels: tuple[Panel, ...]
+    panels: tuple[Panel | Trend, ...]
 
 
 def labels(names: Sequence[str], limit: int = LABEL_LIMIT) -> dict[str, str]:

@@ -216,7 +216,9 @@ def test_costs_over_epsilon(texts, stored, where):
 
 def test_costs_in_their_parts(texts, stored):
     parts = ("step", "clipping", "noise")
-    rows = texts["html"].rows("Step, clipping or noise", "method", "of", "cost (unit)", *parts)
+    rows = texts["html"].rows(
+        "Where the cost comes from: step, clipping or noise", "method", "of", "cost (unit)", *parts
+    )
     measures = {"accuracy (points)": "privacy_cost", "loss (nats)": "excess_risk"}
     expected = [
         (arm, grouping, group, measure)

@@ -35,7 +35,7 @@ def test_the_other_files_are_the_same_to_the_byte_when_made_again_from_the_json(
     )
     write_report(stored, tmp_path / "again", formats)
     again = [path for path in (tmp_path / "again").rglob("*") if path.is_file()]
-    assert len(again) == 4
+    assert len(again) == 3 + len(charts(report))
     for path in again:
         assert (
             path.read_bytes()

@@ -8,6 +8,7 @@ connection.
 
 import base64
 import hashlib
+import re
 from collections.abc import Sequence
 
 import vl_convert
@@ -17,7 +18,7 @@ from markupsafe import Markup
 from fairaudit.report import document as doc
 from fairaudit.report.drawing import MARKS, PALETTE, file_spec, page_spec, panel_alt
 from fairaudit.report.model import Report
-from fairaudit.report.panels import Chart, Panel
+from fairaudit.report.panels import Chart, Panel, Trend
 from fairaudit.report.render.html_groups import group_table
 from fairaudit.report.render.html_groups import style as groups_style
 from fairaudit.report.safe_names import visible
@@ -103,7 +104,11 @@ def _block(block: doc.Block) -> Markup:
             )
         case doc.Figures():
             shown = () if block.is_drawn_by_table else block.charts
-            return Markup("\n").join(map(_figure, shown))
+            if not shown:
+                return Markup("")
+            return Markup('<div class="figures">\n{}\n</div>').format(
+                Markup("\n").join(map(_figure, shown))
+            )
 
 
 def _figure(chart: Chart) -> Markup:
@@ -166,12 +171,17 @@ def inline(cell: doc.Cell) -> Markup:
     return text
 
 
-def _drawing(chart: Chart, panel: Panel) -> Markup:
+# What a drawing repeats at each mark: the page's style has the font, and its label the words.
+_REPEATED = re.compile(r' (?:role|aria-[a-z]+|pointer-events|font-family)="[^"]*"')
+
+
+def _drawing(chart: Chart, panel: Panel | Trend) -> Markup:
     """A panel drawn, in colours that the page's style sheet sets for light and dark.
 
     The library escapes the names that it writes.
     """
     drawn = vl_convert.vegalite_to_svg(page_spec(chart, panel), allowed_base_urls=[])
+    drawn = _REPEATED.sub("", drawn)
     for number, colour in enumerate(PALETTE):
         drawn = drawn.replace(f'"{colour}"', f'"var(--s{number})"')
     return Markup(drawn.replace("<svg ", '<svg aria-hidden="true" ', 1))

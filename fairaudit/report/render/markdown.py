@@ -133,8 +133,10 @@ def _lines(block: doc.Block, pictures: Pictures | None) -> Iterator[str]:
             for reason in reasons(block.table):
                 yield from ("", inline(reason))
         case doc.Folded():
-            yield f"#### {inline(block.title, is_start=False)}"
-            yield from lines_of(block.blocks, pictures=pictures)
+            within = list(lines_of(block.blocks, pictures=pictures))
+            if within:
+                yield f"#### {inline(block.title, is_start=False)}"
+                yield from within
         case doc.Figures():
             if pictures is not None:
                 folder, kind = pictures

@@ -47,14 +47,30 @@ def lines_of(blocks: Sequence[doc.Block], width: int = WIDTH) -> Iterator[str]:
                 for item in block.items:
                     yield f" - {cell_text(item)}"
             case doc.Table():
-                rows = [[cell_text(column.title) for column in block.columns]]
-                rows += [list(map(cell_text, row)) for row in block.rows]
-                left = {place for place, column in enumerate(block.columns) if not column.is_number}
-                yield from aligned(rows, left=left)
+                yield from table_lines(block, width)
             case doc.ByGroup():
                 yield from group_lines(block.table.brief, width)
             case doc.Figures() | doc.Folded():
                 pass
+
+
+def table_lines(table: doc.Table, width: int = WIDTH) -> Iterator[str]:
+    """A table: as many columns beside each other as there is room, the others below.
+
+    Each block begins with the first column.
+    """
+    rows = [[cell_text(column.title) for column in table.columns]]
+    rows += [list(map(cell_text, row)) for row in table.rows]
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    blocks = [[0]]
+    for place in range(1, len(widths)):
+        taken = sum(widths[p] + 2 for p in (*blocks[-1], place))
+        if taken > width and len(blocks[-1]) > 1:
+            blocks.append([0])
+        blocks[-1].append(place)
+    for places in blocks:
+        left = {n for n, place in enumerate(places) if not table.columns[place].is_number}
+        yield from aligned([[row[place] for place in places] for row in rows], left=left)
 
 
 def group_lines(table: GroupTable, width: int = WIDTH) -> Iterator[str]:

@@ -14,6 +14,7 @@ from fairaudit.report.sections import (
     gates,
     guarantee,
     metrics,
+    misalignment,
     notes,
     parts,
     readings,
@@ -26,9 +27,10 @@ SectionOf: TypeAlias = Callable[[Report], Section | None]
 # Place -> section. A study names the place before which a section of its own stands.
 ORDER: dict[str, SectionOf] = {
     "summary": summary.section,
+    "parts": parts.section,
+    "misalignment": misalignment.section,
     "gaps": gaps.section,
     "metrics": metrics.section,
-    "parts": parts.section,
     "sweep": sweep.section,
     "gates": gates.section,
     "why": why.section,

@@ -7,17 +7,18 @@ sum to it.
 from collections.abc import Iterator
 
 from fairaudit.metrics.registry import NOISE, STEP, beside_constant, spec_of
-from fairaudit.report.document import Cell, Quantity, Section, Text, table
+from fairaudit.report.cost_charts import parts_chart
+from fairaudit.report.document import Block, Cell, Quantity, Section, Text, figures, table
 from fairaudit.report.main_gap import detected_gap, main_gap, measure_text, scale_of
 from fairaudit.report.model import Report
 from fairaudit.report.parts import Split, split_cost, split_gap
 from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import NOTHING, Comparison
 
+_MOST_ROWS = 6
 TOLD = (
     "Trained again without noise, and with plain steps of the same length; the parts sum to the "
-    "cost. Clipping stands for whatever a method does without noise; where it has no part of the "
-    "step, that is in it."
+    "cost. “Clipping” is everything but noise and step length."
 )
 WHERE_DETECTED = "Only methods of which a cost was detected were split (--twins always: all)."
 
@@ -33,7 +34,9 @@ def section(report: Report) -> Section | None:
     if report.config["twins"].value == "auto":
         intro = f"{TOLD} {WHERE_DETECTED}"
     head = ["method", "of", "cost (unit)", "#step", "#clipping", "#noise"]
-    return Section("parts", "Step, clipping or noise", (Text(intro), table(head, rows, most=24)))
+    chart = figures(parts_chart(report))
+    blocks: tuple[Block, ...] = (Text(intro), *chart, table(head, rows, most=_MOST_ROWS))
+    return Section("parts", "Where the cost comes from: step, clipping or noise", blocks)
 
 
 def _measures(report: Report, comparison: Comparison) -> list[str]:

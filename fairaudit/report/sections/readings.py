@@ -1,20 +1,42 @@
 """What the methods' own diagnostics found: readings, numbers that one method alone has."""
 
-from fairaudit.report.document import Block, Section, Text, table
+from collections.abc import Callable
+
+from fairaudit.report.document import Block, Section, Table, Text, table
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import short
 from fairaudit.report.safe_names import plain
 
-# Readings of built-in methods that the section leaves out; it shows all of other methods.
-_IN_JSON_ALONE = {"hessian_trace", "excess_risk_drawn_se", "excess_risk"}
-
 
 def section(report: Report) -> Section | None:
-    """The section of readings of single methods; None where no method has any."""
+    """The section of readings of single methods; None where no method has any.
+
+    Those that say why groups pay under a method without clipping stand beside misalignment.
+    """
+    elsewhere = {
+        (one.arm, name) for one in report.diagnostics.steps for name in one.method_readings
+    }
+    found = readings_table(report, lambda arm, name: (arm, name) not in elsewhere)
+    if found is None:
+        return None
+    blocks: tuple[Block, ...] = (
+        Text("Means over seeds; group readings in the order of the groups. None of it is private."),
+        found,
+    )
+    return Section("readings", "What noise does to each group", blocks)
+
+
+def readings_table(report: Report, is_shown: Callable[[str, str], bool]) -> Table | None:
+    """A table of the methods' own readings; None where there are none.
+
+    Args:
+        report: Holds them.
+        is_shown: Key of an arm and name of a reading -> whether it is shown.
+    """
     rows = []
     for arm in report.arms:
         for reading in report.diagnostics.readings.get(arm.key, ()):
-            if reading.name in _IN_JSON_ALONE:
+            if not is_shown(arm.key, reading.name):
                 continue
             values = " ± ".join(map(short, reading.values))
             # Only a mean and its standard error are written as 1 ± 2; else each value has its name.
@@ -22,10 +44,4 @@ def section(report: Report) -> Section | None:
                 named = zip(reading.columns, map(short, reading.values), strict=True)
                 values = ", ".join(f"{plain(name)} {value}".strip() for name, value in named)
             rows.append((plain(arm.key), plain(reading.meaning, 120), values))
-    if not rows:
-        return None
-    blocks: tuple[Block, ...] = (
-        Text("Means over seeds; group readings in the order of the groups. None of it is private."),
-        table(("method", "reading", "values"), rows, most=12),
-    )
-    return Section("readings", "What noise does to each group", blocks)
+    return table(("method", "reading", "values"), rows, most=24) if rows else None

@@ -1,0 +1,144 @@
+"""Gradient misalignment: what clipping and noise do to each group's share of a step."""
+
+from collections.abc import Iterator
+
+from fairaudit.metrics.registry import MetricSpec, of_steps
+from fairaudit.report.document import (
+    Block,
+    Cell,
+    Folded,
+    Quantity,
+    Section,
+    Table,
+    Text,
+    figures,
+    table,
+)
+from fairaudit.report.misalignment import StepReadings
+from fairaudit.report.model import Report
+from fairaudit.report.numbers import DEGREES, HUNDREDTHS, PERCENT_DIGITS, THOUSANDTHS, Scale, count
+from fairaudit.report.safe_names import plain
+from fairaudit.report.sections.readings import readings_table
+from fairaudit.report.step_charts import curve_charts, misalignment_chart, misalignment_trends
+from fairaudit.results.estimates import Comparison
+
+_MEANING = (
+    "Misalignment is the angle by which clipping turns a step away from a group's own gradient; a "
+    "group that it is large for is trained less than its share. It is a reading of steps, on this "
+    "file's training rows: it does not say how well the trained model does, and it is not private."
+)
+_COLUMNS = (
+    "Direction and magnitude are what clipping adds to the group's loss at a step, by turning it "
+    "and by shortening it; noise is what the noise adds."
+)
+# Unit of a reading -> how it is written, and what its column says of it.
+_SCALES: dict[str, tuple[Scale, str]] = {
+    "degrees": (DEGREES, " (degrees)"),
+    "fraction": (PERCENT_DIGITS, " (%)"),
+    "nats a step": (THOUSANDTHS, " (thousandths of a nat)"),
+    "ratio": (HUNDREDTHS, ""),
+}
+
+
+def section(report: Report) -> Section | None:
+    """The section on misalignment; None where no private training was compared with another.
+
+    A method whose steps were not read stands there with the reason.
+    """
+    read = [one for one in report.diagnostics.steps if not one.reason]
+    not_read = [one for one in report.diagnostics.steps if one.reason]
+    if not read and not not_read:
+        return None
+    blocks: list[Block] = []
+    if read:
+        blocks += [
+            Text(_MEANING),
+            *figures(misalignment_chart(report), *misalignment_trends(report)),
+            *_tables(report, read),
+        ]
+    blocks += _not_read(report, not_read)
+    curves = figures(*curve_charts(report))
+    if curves:
+        blocks.append(Folded("Curves over training, by group", curves))
+    return Section("misalignment", "Gradient misalignment", tuple(blocks))
+
+
+def _tables(report: Report, read: list[StepReadings]) -> Iterator[Block]:
+    """How the steps were read, then a table of all readings for each grouping."""
+    yield Text(_how(read))
+    specs = list(of_steps())
+    terms = [spec for spec in specs if spec.unit == "nats a step"]
+    yield from _by_grouping(report, read, [spec for spec in specs if spec not in terms])
+    yield Text(_COLUMNS)
+    yield from _by_grouping(report, read, terms)
+
+
+def _by_grouping(
+    report: Report, read: list[StepReadings], specs: list[MetricSpec]
+) -> Iterator[Block]:
+    """A table of some readings for each grouping."""
+    for grouping in report.data.groupings:
+        arms = [one.arm for one in read if one.grouping == grouping.name]
+        compared: dict[str, Comparison] = {}
+        for comparison in report.costs:
+            if comparison.grouping == grouping.name and comparison.arm in arms:
+                compared.setdefault(comparison.arm, comparison)
+        if compared:
+            yield _table(report, list(compared.values()), specs)
+
+
+def _table(report: Report, compared: list[Comparison], specs: list[MetricSpec]) -> Table:
+    """Some readings of each method's groups by one grouping, and of all training rows."""
+    rows: list[tuple[Cell, ...]] = []
+    for comparison in compared:
+        for group in (*comparison.by_group, comparison.overall):
+            cells: list[Cell] = []
+            reasons: dict[str, None] = {}
+            for spec in specs:
+                estimate = group.estimates.get(spec.name)
+                cells.append(Quantity(estimate, _SCALES[spec.unit][0]._replace(is_spoken=False)))
+                if estimate is not None and estimate.value is None:
+                    reasons[estimate.reason] = None
+            name = report.name_of(comparison.grouping, group.group) or "all rows"
+            note = plain("; ".join(filter(None, reasons)), 200)
+            rows.append((plain(comparison.arm), name, *cells, note))
+    titles = [f"#{spec.title}{_SCALES[spec.unit][1]}" for spec in specs]
+    return table(("method", "group", *titles, "note"), rows, most=24)
+
+
+def _how(read: list[StepReadings]) -> str:
+    """From what the numbers were read, in a sentence."""
+    one = read[0]
+    rows = f"{count(round(one.rows or 0))} of {count(round(one.train_rows or 0))} training rows"
+    if one.is_sample:
+        rows = f"a stratified sample of {rows}"
+    text = (
+        f"Read at {len(one.steps)} of {one.total_steps:,} steps of {one.seeds} seeds, from "
+        f"{rows} and {one.batches} batches a step"
+    )
+    if one.term_steps and len(one.term_steps) < len(one.steps):
+        text += f"; direction, magnitude and noise at {len(one.term_steps)} of these steps"
+    undefined = sum(group.undefined for each in read for group in each.groups if group.group)
+    if undefined:
+        text += (
+            f"; {undefined:,} angles are left out because the group's gradient was no different "
+            "from zero there"
+        )
+    return f"{text}."
+
+
+def _not_read(report: Report, not_read: list[StepReadings]) -> Iterator[Block]:
+    """Methods without such readings with the reason, then their own readings."""
+    arms: dict[str, list[str]] = {}
+    named: dict[str, set[str]] = {}
+    for one in not_read:
+        keys = arms.setdefault(one.reason, [])
+        if one.arm not in keys:
+            keys.append(one.arm)
+        named.setdefault(one.arm, set()).update(one.method_readings)
+    for reason, keys in arms.items():
+        yield Text(f"{plain(', '.join(keys), 600)}: none, for {plain(reason, 300)}.")
+    own = readings_table(report, lambda arm, name: name in named.get(arm, ()))
+    if own is not None:
+        yield Text("Why groups pay under these methods, in the methods' own readings:")
+        yield own
