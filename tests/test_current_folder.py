@@ -42,9 +42,10 @@ TRAINING = {
     "clean audit": 0,
 }
 LONG = {
-    f"choose {AUDIT} --method dpsgd --seeds-max 2 --fail-on 'accuracy < 1%' --out chosen": 3,
+    f"choose {AUDIT} --seeds 5 --seeds-max 5 --epsilon 3 --fail-on 'accuracy < 1%' --out chosen": 0,
     "methods --check dpsgd": 0,
-    f"run {AUDIT} --method dpsgd --epsilon 3 --out tuned --tune 2 --leakage": 0,
+    f"run {AUDIT} --method dpsgd --epsilon 3 --out tuned --tune 2": 0,
+    f"run {AUDIT} --method dpsgd --epsilon 3 --out attacked --leakage": 0,
 }
 OWN = {  # code that options name, and what it imports from beside it
     "my_models": """
