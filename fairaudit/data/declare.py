@@ -35,7 +35,9 @@ def lay_over(
     for name, declaration in declared.items():
         if isinstance(declaration, DeclaredNumber):
             numbers = stored.numbers(name)
-            unlike = np.isnan(numbers) & stored.present(name)
+            unlike = np.isnan(numbers)
+            if unlike.any():
+                unlike &= stored.present(name)
             values, beyond = within(numbers, declaration.range, declaration.outside)
             unlike |= beyond
             laid[name] = number_column(values)
@@ -56,18 +58,22 @@ def lay_over(
     return laid, outside
 
 
-def refuse_no_numbers(stored: StoredColumns, declared: Mapping[str, DeclaredColumn]) -> None:
+def refuse_no_numbers(stored: StoredColumns, laid: Mapping[str, pa.ChunkedArray]) -> None:
     """Refuse a column that is declared a number and holds none.
 
     All its rows together say so, so it is a help for audits alone, whose data are not protected.
 
+    Args:
+        stored: Holds the columns.
+        laid: Column -> its declared values, as of :func:`lay_over`.
+
     Raises:
         DataError: A number's column has values and none is a number.
     """
-    for name, declaration in declared.items():
-        if isinstance(declaration, DeclaredNumber):
-            is_number = ~np.isnan(stored.numbers(name))
-            if stored.present(name).any() and not is_number.any():
+    for name, column in laid.items():
+        if pa.types.is_floating(column.type) and column.null_count == len(column):
+            has_number = (~np.isnan(stored.numbers(name))).any()
+            if stored.present(name).any() and not has_number:
                 raise DataError(f"column {quoted(name)} is declared a number and holds none")
 
 

@@ -56,11 +56,15 @@ class StoredColumns:
             return numeric_values(column)
         if not pa.types.is_large_string(column.type):
             return np.full(len(column), np.nan)
-        texts = pc.utf8_trim_whitespace(column)
-        is_number = pc.match_substring_regex(texts, f"^{NUMBER}$")
-        blanked = pc.if_else(is_number, texts, pa.scalar(None, texts.type))
+        try:
+            numbers = column.cast(pa.float64())
+        except pa.ArrowInvalid:  # some are none, or have blanks around them
+            texts = pc.utf8_trim_whitespace(column)
+            is_number = pc.match_substring_regex(texts, f"^{NUMBER}$")
+            blanked = pc.if_else(is_number, texts, pa.scalar(None, texts.type))
+            numbers = blanked.cast(pa.float64())
         # A number that no float64 holds becomes infinite, and with that missing.
-        finite = plain_column(blanked.cast(pa.float64()))
+        finite = plain_column(numbers)
         assert finite is not None
         return numeric_values(finite)
 

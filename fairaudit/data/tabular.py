@@ -175,8 +175,8 @@ def _declared_values(
     others = {n: column for n, column in declared.items() if n not in contrast}
     for columns in filter(None, (changed, others)):
         stored = StoredColumns(contrasted) if columns is changed else source.stored(list(others))
-        refuse_no_numbers(stored, columns)
         values, rows = lay_over(stored, columns)
+        refuse_no_numbers(stored, values)
         laid |= values
         unlike |= rows
     return laid, unlike

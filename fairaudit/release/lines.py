@@ -28,12 +28,12 @@ def plan_lines(plan: ReleasePlan) -> Iterator[str]:
         f"  privacy ε = {shown_up(epsilon)}, δ = {training.delta:g}, a row of the file, "
         "noise, sampling and split from the operating system"
     )
-    left_out = plan.dataset.rows_read - plan.dataset.n_rows
-    if left_out:
+    dataset, audited = plan.dataset, report.data
+    if dataset.n_rows < dataset.rows_read:
         yield (
-            f"  rows    {plan.dataset.n_rows:,} of {plan.dataset.rows_read:,}; the audit had "
-            f"{report.data.rows:,} of {report.data.rows_read:,}. What cannot be read of a row by "
-            "itself leaves it out"
+            f"  rows    {dataset.n_rows:,} of {dataset.rows_read:,} (audit: {audited.rows:,} of "
+            f"{audited.rows_read:,}); the others lack a label, group, side or image that can be "
+            "read, or are no record"
         )
     outcomes = outcomes_of(report, arm.key).values()
     gates = f"rules: {worst(outcomes)}" if outcomes else "no rules"

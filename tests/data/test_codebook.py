@@ -1,13 +1,16 @@
 """Rows read by what an audit found: the same rows as the audit's, and each of them by itself."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from neighbours import ROWS, TOLD, images_of, neighbours_of_images, table
-from pictures import metadata_folder
+from pictures import encoded, metadata_folder
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.codebook import Codebook, KnownGroups, read_by
 from fairaudit.data.columns import kind_of
+from fairaudit.data.dataset import pixels_of
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError
 
@@ -53,11 +56,14 @@ OPTIONS = {
 
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("label", [("no", "yes"), (0, 1, 2), (False, True), (0.5, 1.0)], ids=str)
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
+@pytest.mark.parametrize("kind", ["csv", "parquet", "feather"])
 def test_the_audited_rows_are_read_as_the_audit_read_them(tmp_path, name, label, kind):
     frame = gappy(table(label=label))
     path = tmp_path / f"t.{kind}"
-    frame.to_csv(path, index=False) if kind == "csv" else frame.to_parquet(path, index=False)
+    if kind == "csv":
+        frame.to_csv(path, index=False)
+    else:
+        getattr(frame, f"to_{kind}")(path)
     config = AuditConfig(data=path, label="y", **OPTIONS[name])
     audited = load_dataset(config)
     found = read_by(codebook_of(audited), config)
@@ -144,6 +150,59 @@ def test_no_path_of_the_metadata_leads_out_of_the_folder(tmp_path):
         changed.replace("0006.png", str(path.parent / "elsewhere/0006.png"))
     )
     assert read_by(codebook, config).n_rows == 6
+
+
+def test_labels_and_groups_of_an_archive_mean_the_same_in_every_type(tmp_path):
+    pixels, path = images_of(12), tmp_path / "t.npz"
+    labels, groups = np.arange(12) % 2, np.arange(12) // 2 % 3
+    np.savez(path, x=pixels, y=labels, g=groups)
+    config = AuditConfig(data=path, group=("g",), label="y")
+    codebook = codebook_of(load_dataset(config))
+    texts = np.array([*map(str, labels[:11]), "1.50"])
+    for y, n_rows in (
+        (labels.astype(float), 12),
+        (labels > 0, 12),
+        (texts, 11),
+        (texts.astype("S"), 11),
+    ):
+        np.savez(path, x=pixels, y=y, g=groups.astype(str))
+        found = read_by(codebook, config)
+        if y.dtype == bool:  # truth values are no numbers
+            assert found.n_rows == 0
+        else:
+            assert found.labels.tolist() == labels[:n_rows].tolist()
+            assert found.groupings[0].groups.tolist() == groups[:n_rows].tolist()
+    np.savez(path, x=images_of(12)[:, :5], y=labels, g=groups)
+    with pytest.raises(DataError, match=r"column 'x' of t\.npz holds"):
+        read_by(codebook, config)
+
+
+def test_images_in_a_table_are_found_by_name_whatever_the_first_row_holds(tmp_path):
+    """An audit looks at the first value to tell whether a column holds images."""
+    images, path = [encoded(image) for image in images_of(12)], tmp_path / "t.parquet"
+    rows = {"x": images, "y": ["a", "b"] * 6, "g": ["c", "c", "d", "d"] * 3}
+    pq.write_table(pa.table(rows), path)
+    config = AuditConfig(data=path, group=("g",), label="y")
+    codebook = codebook_of(load_dataset(config))
+    wanted = read_by(codebook, config)
+    assert wanted.n_rows == 12
+    for odd in (None, b"no image", b""):
+        pq.write_table(pa.table({**rows, "x": [odd, *images[1:]]}), path)
+        found = read_by(codebook, config)
+        assert found.labels.tolist() == wanted.labels.tolist()[1:]
+        assert (pixels_of(found.features["x"]) == pixels_of(wanted.features["x"])[1:]).all()
+
+
+def test_a_quote_that_a_part_leaves_open_ends_with_its_line(tmp_path):
+    lines, folder = table().to_csv(index=False).splitlines(), tmp_path / "parts"
+    folder.mkdir()
+    (folder / "a.csv").write_text("\n".join(lines[:100]))
+    (folder / "b.csv").write_text("\n".join([lines[0], *lines[100:]]))
+    config = AuditConfig(data=folder, label="y", group=("sex",))
+    codebook = codebook_of(load_dataset(config))
+    (folder / "a.csv").write_text("\n".join([*lines[:100], '1,"2']))
+    found = read_by(codebook, config)
+    assert (found.n_rows, found.rows_read) == (ROWS, ROWS + 1)
 
 
 def test_a_file_of_other_columns_or_kinds_is_refused_with_their_names(tmp_path):

@@ -26,6 +26,7 @@ from fairaudit.errors import (
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.privacy.streams import from_operating_system
 from fairaudit.release.held_out import accuracies, prediction_interval
+from fairaudit.release.lines import plan_lines
 from fairaudit.release.model_folder import write_folder
 from fairaudit.release.next_command import next_command
 from fairaudit.release.planned import Request, plan_release
@@ -151,6 +152,24 @@ def test_changed_data_stop_it_unless_the_evidence_may_say_so(audited, tmp_path):
     assert before["digest"] != now["digest"]
     assert now["annotations"]["overrides"] == ["--despite-change"]
     assert "--despite-change" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
+
+
+def test_rows_that_cannot_be_read_are_left_out_and_told(audited, tmp_path):
+    changed = people()
+    changed.loc[[0, 7], "y"] = "perhaps"
+    changed.loc[3, "sex"] = "X"
+    changed.to_parquet(tmp_path / "changed.parquet", index=False)
+    wish = {"data": tmp_path / "changed.parquet", "despite_change": True}
+    plan = plan_release(Request(audited(), "dpsgd", **wish))
+    assert "  rows    297 of 300 (audit: 300 of 300);" in "\n".join(plan_lines(plan))
+    release(plan, tmp_path / "model")
+    told = read(tmp_path / "model", "privacy.json")
+    assert told["declared"]["n_public"] == load_report(audited()).training.n_public
+    assert told["declared"]["classes"] == ["no", "yes"]
+    assert "perhaps" not in "".join(
+        path.read_text() for path in (tmp_path / "model").glob("*.json")
+    )
+    assert "  rows " not in "\n".join(plan_lines(plan_release(Request(audited(), "dpsgd"))))
 
 
 def test_a_report_whose_guarantee_is_not_that_of_its_numbers_is_refused(audited, monkeypatch):
