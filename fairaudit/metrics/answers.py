@@ -47,6 +47,23 @@ def doubtful_classes(
 
     Yields:
         One ``ClassShare`` for each such group and class.
+
+    Example:
+        >>> import numpy as np
+        >>> from fairaudit.metrics.tables import evaluated
+        >>> from fairaudit.metrics.within_model import Predictions
+        >>> labels, sex = np.tile([0, 1], 100), np.repeat([0, 1], 100)
+        >>> rows, outcome = np.arange(200), LabelOutcome(2, positive=1)
+        >>> right = np.eye(2, dtype=np.float32)[labels]
+        >>> same = np.where((sex == 0)[:, None], np.float32([0.9, 0.1]), right)  # says 0 of every F
+        >>> records = EvaluatedRecords.of([rows], sex, 2)
+        >>> def of(model):
+        ...     one = Predictions(0, rows, model[None], np.array([9, 9]))
+        ...     return evaluated([one], labels, records, outcome)
+        >>> cut = GroupSelection(("F", "M"), None, records.count(), n_seeds=1, one_model=True)
+        >>> found = doubtful_classes(of(same), of(right), records, outcome, cut)
+        >>> [(share.group, share.answer) for share in found]
+        [('F', 1)]
     """
     shares = []  # of each class three tables: the arm's share, the reference's, their contrast
     # How many classes either model predicts for anybody of each group, [K + 1].

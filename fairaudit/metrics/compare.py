@@ -124,6 +124,21 @@ def compare(
         private, baseline: Their predictions, seed by seed, on the same rows in the same order.
         twins: Models between both, in order from the reference to the arm; the last is the arm
             without noise. Empty: costs are not split.
+
+    Example:
+        >>> import numpy as np
+        >>> from fairaudit.data.dataset import Grouping
+        >>> labels, sex = np.tile([0, 1], 100), np.repeat([0, 1], 100)
+        >>> right = np.eye(2, dtype=np.float32)[labels]  # certain of every row's class
+        >>> same = np.where((sex == 0)[:, None], np.float32([0.9, 0.1]), right)  # says 0 of every F
+        >>> def of(probabilities):
+        ...     rows, train = np.arange(200), np.array([500, 500])
+        ...     return [Predictions(seed, rows, probabilities[None], train) for seed in range(5)]
+        >>> grouping = Grouping("sex", sex, ("F", "M"), None)
+        >>> evaluation = Evaluation(labels, grouping, LabelOutcome(2, positive=1), FIXED_SPLIT)
+        >>> cost = compare(evaluation, "dpsgd", "sgd", private=of(same), baseline=of(right))
+        >>> [(group.group, group.value("privacy_cost")) for group in cost.by_group]
+        [('F', 0.5), ('M', 0.0)]
     """
     of_seed = {p.seed: p for p in baseline}
     private = sorted((p for p in private if p.seed in of_seed), key=lambda p: p.seed)
@@ -218,6 +233,18 @@ def measure_reference(
         evaluation: What it is measured on.
         arm: Its key.
         predictions: Seed by seed.
+
+    Example:
+        >>> import numpy as np
+        >>> from fairaudit.data.dataset import Grouping
+        >>> labels, sex = np.tile([0, 1], 100), np.repeat([0, 1], 100)
+        >>> right = np.eye(2, dtype=np.float32)[labels][None]  # certain of every row
+        >>> one = Predictions(0, np.arange(200), right, np.array([500, 500]))
+        >>> grouping = Grouping("sex", sex, ("F", "M"), None)
+        >>> evaluation = Evaluation(labels, grouping, LabelOutcome(2, positive=1), ONE_MODEL)
+        >>> measured = measure_reference(evaluation, "sgd", [one])
+        >>> measured.overall.value("accuracy"), measured.overall.value("tpr")
+        (1.0, 1.0)
     """
     predictions = sorted(predictions, key=lambda p: p.seed)
     if not predictions:
@@ -377,6 +404,18 @@ def of_labels(comparison: Measured) -> Measured:
     """The comparison of models whose predictions are labels.
 
     Numbers that need probabilities (a loss, an AUC) become undefined, and their gaps are left out.
+
+    Example:
+        >>> import numpy as np
+        >>> from fairaudit.data.dataset import Grouping
+        >>> labels, sex = np.tile([0, 1], 100), np.repeat([0, 1], 100)
+        >>> right = np.eye(2, dtype=np.float32)[labels][None]
+        >>> one = Predictions(0, np.arange(200), right, np.array([500, 500]))
+        >>> grouping = Grouping("sex", sex, ("F", "M"), None)
+        >>> evaluation = Evaluation(labels, grouping, LabelOutcome(2, positive=1), ONE_MODEL)
+        >>> overall = of_labels(measure_reference(evaluation, "sgd", [one])).overall
+        >>> overall.value("accuracy"), overall.estimates["auc"].reason
+        (1.0, 'predictions are labels; this needs probabilities')
     """
     groups = []
     for measure in (*comparison.by_group, comparison.overall):

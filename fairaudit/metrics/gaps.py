@@ -29,6 +29,12 @@ def minimum_detectable(spread: Spread, pairs: int = 1) -> float | None:
     Args:
         spread: The gap with its variances.
         pairs: How many gaps share the 5 % of the interval (Bonferroni).
+
+    Example:
+        >>> import numpy as np
+        >>> still = Spread(np.full(5, 0.05), 0.05, 0.0, 1e-4, 1e-4, 2000, 10**9, unit="fraction")
+        >>> round(minimum_detectable(still), 4)  # (1.96 + 0.84) standard errors of 0.01
+        0.028
     """
     if spread.reason:
         return None
@@ -63,6 +69,15 @@ class GroupSelection:
         n_seeds: Seeds measured.
         one_model: Whether one model is what is measured, so that one seed is enough.
         suppressed_below: A group of fewer test records is hidden, so compared with no other.
+
+    Example:
+        >>> import numpy as np
+        >>> counts = np.array([40, 20, 9, 69])
+        >>> cut = GroupSelection(("F", "M", "?"), missing=2, counts=counts, n_seeds=5)
+        >>> [cut.too_few(k) for k in range(3)]
+        ['', "group 'M' has 20 test records; 30 are needed", 'rows without a group']
+        >>> cut.eligible, cut.too_few_seeds
+        ([0], '')
     """
 
     names: tuple[str, ...]
@@ -123,6 +138,16 @@ def reading(table: MetricTable, cut: GroupSelection, a: int, b: int | None = Non
         cut: The groups and their sizes.
         a: Group index; K for all test rows.
         b: Likewise, or None for the value of a alone.
+
+    Example:
+        >>> import numpy as np
+        >>> by_seed = np.tile([0.9, 0.8, 0.84], (5, 1))  # five seeds, two groups, all rows
+        >>> covariance = np.array([np.diag([1e-4, 1e-4, 5e-5])] * 2)
+        >>> counts = np.array([40, 60, 100])
+        >>> tpr = MetricTable("tpr", "fraction", by_seed, covariance, np.array([7, 30, 37]))
+        >>> cut = GroupSelection(("F", "M"), None, counts, n_seeds=5)
+        >>> reading(tpr, cut, 0, 1).reason
+        "rests on 7 test records in group 'F'; 10 are needed"
     """
     spread = contrast(table, a, b)
     if a == len(cut.names) and "groups" in spec_of(table.name).needs:
@@ -163,6 +188,16 @@ def gaps_of(table: MetricTable, cut: GroupSelection) -> list[Gap]:
     A group without test records has no gap. ``simultaneous``, an interval of a gap's size, shares
     the 5 % among the pairs of groups that are large enough; ``absolute`` is the gap's own. With two
     groups they are equal.
+
+    Example:
+        >>> import numpy as np
+        >>> by_seed = np.tile([0.9, 0.8, 0.84], (5, 1))  # five seeds, two groups, all rows
+        >>> covariance = np.array([np.diag([1e-4, 1e-4, 5e-5])] * 2)
+        >>> counts = np.array([40, 60, 100])
+        >>> accuracy = MetricTable("accuracy", "fraction", by_seed, covariance, counts)
+        >>> cut = GroupSelection(("F", "M"), None, counts, n_seeds=5)
+        >>> [(gap.kind, gap.a, gap.b, gap.direction) for gap in gaps_of(accuracy, cut)][::3]
+        [('pair', 'F', 'M', 'worse for M'), ('max', 'F', 'M', 'worse for M')]
     """
     whole = len(cut.names)
     present = [k for k in range(whole) if cut.counts[k]]
@@ -264,6 +299,15 @@ def too_few_for_gates(table: MetricTable, cut: GroupSelection, groups: Sequence[
     """Why gates do not read this metric for these groups, or ""; index K stands for all rows.
 
     It names the first group with fewer records than the metric's ``least_gated``.
+
+    Example:
+        >>> import numpy as np
+        >>> counts = np.array([150, 300, 450])
+        >>> covariance = np.zeros((2, 3, 3))
+        >>> loss = MetricTable("loss", "nats", np.full((5, 3), 0.4), covariance, counts)
+        >>> cut = GroupSelection(("F", "M"), None, counts, n_seeds=5)
+        >>> too_few_for_gates(loss, cut, [0, 1])
+        "group 'F' has 150 test records; a gate on a loss needs 200"
     """
     spec = spec_of(table.name)
     small = [k for k in groups if table.counts[k] < spec.least_gated]
@@ -285,6 +329,10 @@ def direction(metric: str, a: str, b: str | None, value: float) -> str:
         metric: Of the gap.
         a, b: The groups; b is None for all rows.
         value: The value of a minus that of b.
+
+    Example:
+        >>> direction("accuracy", "F", "M", -0.1), direction("selection_rate", "F", "M", -0.1)
+        ('worse for F', 'lower for F')
     """
     spec = spec_of(metric)
     if spec.is_judged:

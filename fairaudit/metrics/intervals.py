@@ -49,6 +49,13 @@ class EvaluatedRecords:
         ids: Its number in the data set, ``[U]``.
         places: Per seed, where each test row lies in this order, ``[n_s]``.
         n_groups: K.
+
+    Example:
+        >>> import numpy as np
+        >>> tested = [np.array([0, 3]), np.array([1, 3])]  # rows of two seeds
+        >>> records = EvaluatedRecords.of(tested, groups=np.array([1, 0, 0, 1]), n_groups=2)
+        >>> records.ids.tolist(), records.count().tolist()
+        ([1, 0, 3], [1, 2, 3])
     """
 
     groups: Int64
@@ -165,6 +172,11 @@ def floor_variance(counts: Int64) -> Float64:
     """Variance that "no disagreement seen" in n records still leaves, ``2 / (n + 2)^2``.
 
     For fractions only; elementwise over ``counts``, the n, ``[K + 1]``.
+
+    Example:
+        >>> import numpy as np
+        >>> floor_variance(np.array([8, 98])).tolist()
+        [0.02, 0.0002]
     """
     return np.asarray(2.0 / (counts + 2.0) ** 2, dtype=np.float64)
 
@@ -178,6 +190,12 @@ def steadiness(covariance: Float64, seeds: int) -> Float64:
     Args:
         covariance: ``[2, K + 1, K + 1]``, as of :meth:`Influences.covariance`.
         seeds: S.
+
+    Example:
+        >>> import numpy as np
+        >>> of_mean, of_two_seeds = np.diag([0.02, 0.02]), np.diag([0.02, 0.0])
+        >>> steadiness(np.array([of_mean, of_two_seeds]), seeds=5).round(3).tolist()
+        [1.0, 0.0]
     """
     of_mean, of_two_seeds = np.diagonal(covariance, axis1=1, axis2=2)
     of_one_seed = seeds * of_mean - (seeds - 1) * of_two_seeds
@@ -268,6 +286,16 @@ def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:
         table: The metric.
         a: Group index; K for all test rows.
         b: Group index, K for all test rows, or None for the value of a alone.
+
+    Example:
+        >>> import numpy as np
+        >>> by_seed = np.array([[0.9, 0.8, 0.85], [0.8, 0.8, 0.8]])  # of two groups, of all rows
+        >>> covariance = np.array([np.diag([1e-4, 1e-4, 5e-5])] * 2)
+        >>> counts = np.array([40, 60, 100])
+        >>> table = MetricTable("accuracy", "fraction", by_seed, covariance, counts)
+        >>> gap = contrast(table, 0, 1)
+        >>> round(gap.value, 3), gap.n_test, gap.n_min
+        (0.05, 100, 40)
     """
     y, cov, n = table.by_seed, table.covariance, table.counts
     least, most = table.bounds
@@ -337,6 +365,13 @@ def estimate(spread: Spread, pairs: int = 1) -> Estimate:
     """The contrast D with its 95 % interval, or with the reason why it has none.
 
     ``pairs``: how many contrasts share the 5 %.
+
+    Example:
+        >>> import numpy as np
+        >>> still = Spread(np.full(5, 0.05), 0.05, 0.0, 1e-4, 1e-4, 100, 40, "fraction")
+        >>> one = estimate(still)  # 1.96 standard errors of 0.01 on either side
+        >>> round(one.low, 4), one.value, round(one.high, 4)
+        (0.0304, 0.05, 0.0696)
     """
     return _around(spread, spread.value, spread.half_width(pairs), signed=True)
 
@@ -346,6 +381,13 @@ def absolute(spread: Spread, pairs: int = 1) -> Estimate:
 
     With h half of the signed interval, it runs from |D| - h, or 0 if that is below, to |D| + h.
     ``pairs``: how many contrasts share the 5 %. Source: docs/methods.md 6.5.
+
+    Example:
+        >>> import numpy as np
+        >>> lower = Spread(np.full(5, -0.05), -0.05, 0.0, 1e-4, 1e-4, 100, 40, "fraction")
+        >>> size = absolute(lower)
+        >>> round(size.low, 4), size.value, round(size.high, 4)
+        (0.0304, 0.05, 0.0696)
     """
     return _around(spread, abs(spread.value), spread.half_width(pairs), signed=False)
 
@@ -359,6 +401,13 @@ def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
     Args:
         spreads: Every pair.
         pairs: How many pairs share the 5 % (Bonferroni).
+
+    Example:
+        >>> import numpy as np
+        >>> small = Spread(np.full(5, 0.02), 0.02, 0.0, 1e-4, 1e-4, 100, 40, "fraction")
+        >>> large = Spread(np.full(5, -0.05), -0.05, 0.0, 1e-4, 1e-4, 100, 40, "fraction")
+        >>> largest([small, large], pairs=2).value
+        0.05
     """
     values = np.array([abs(s.value) for s in spreads])
     halves = np.array([s.half_width(pairs) for s in spreads])
@@ -419,6 +468,13 @@ def among(one: Estimate, n_joint: float) -> Estimate:
     At most 5 % of audits have any of the many whose interval misses the truth, so whichever a
     sentence picks, it is wrong in at most 5 %. An estimate without an interval comes back
     unchanged. Source: docs/methods.md 6.5.
+
+    Example:
+        >>> import numpy as np
+        >>> still = Spread(np.full(5, 0.05), 0.05, 0.0, 1e-4, 1e-4, 100, 40, "fraction")
+        >>> alone, one_of_ten = estimate(still), among(estimate(still), 10)
+        >>> one_of_ten.low < alone.low < alone.high < one_of_ten.high
+        True
     """
     if one.value is None or one.low is None or one.high is None:
         return one

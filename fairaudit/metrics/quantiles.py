@@ -23,6 +23,10 @@ def half_width(seed_variance: float, record_variance: float, seeds: int, pairs: 
         seeds: S, for the S - 1 degrees of freedom of t.
         pairs: How many numbers share the 5 % (Bonferroni), not always a whole number. Below 1, as
             where all others are detected and leave their shares to the last, it counts as 1.
+
+    Example:
+        >>> round(half_width(seed_variance=0.0, record_variance=1e-4, seeds=5), 4)  # 1.96 times 0.01
+        0.0196
     """
     t, z = quantiles(1 - 0.025 / max(1.0, pairs), max(1, seeds - 1))
     return math.sqrt(t**2 * seed_variance + z**2 * record_variance)
@@ -35,6 +39,10 @@ def quantiles(level: float, degrees: float) -> tuple[float, float]:
     Args:
         level: At least 1e-100, below 1.
         degrees: At least 1; infinite for the normal law.
+
+    Example:
+        >>> tuple(round(quantile, 3) for quantile in quantiles(0.975, 4))
+        (2.776, 1.96)
     """
     z = NormalDist().inv_cdf(level)
     if math.isinf(degrees):

@@ -145,6 +145,12 @@ def cost_of(metric: MetricSpec, name: str, words: str, header: str = "") -> Metr
     Args:
         metric: A metric that has ``compute``.
         name, words, header: Of the cost.
+
+    Example:
+        >>> from fairaudit.metrics.registry import METRICS, cost_of
+        >>> cost = cost_of(METRICS["precision"], "precision_cost", "precision lost")
+        >>> cost.worst, cost.bounds, cost.cost_of
+        ('highest', (-1.0, 1.0), 'precision')
     """
     return replace(
         metric,
@@ -416,6 +422,10 @@ def base_metric(name: str) -> str:
     """The registry's name of a metric that a report writes with prefix, class or part.
 
     ``change.tpr[2]`` -> ``tpr``; ``privacy_cost.noise`` -> ``privacy_cost``.
+
+    Example:
+        >>> base_metric("change.tpr[2]"), base_metric("privacy_cost.noise")
+        ('tpr', 'privacy_cost')
     """
     stem, _, last = name.rpartition(".")
     return base_metric(stem) if last in PARTS or last == CONSTANT else last.partition("[")[0]
@@ -425,6 +435,10 @@ def part_of(name: str) -> str:
     """The part of a cost that a name ends in: ``noise`` of ``privacy_cost.noise``.
 
     "" for a whole cost and any other metric.
+
+    Example:
+        >>> part_of("privacy_cost.noise"), part_of("privacy_cost")
+        ('noise', '')
     """
     last = name.rpartition(".")[2]
     return last if last in PARTS else ""
@@ -435,12 +449,21 @@ def spec_of(name: str) -> MetricSpec:
 
     Raises:
         KeyError: There is none.
+
+    Example:
+        >>> spec_of("reference.tpr[2]").words
+        'true positive rate'
     """
     return METRICS[base_metric(name)]
 
 
 def costs() -> tuple[str, ...]:
-    """Names of the metrics that say what a private model costs beside its reference."""
+    """Names of the metrics that say what a private model costs beside its reference.
+
+    Example:
+        >>> "privacy_cost" in costs(), "accuracy" in costs()
+        (True, False)
+    """
     return tuple(name for name, spec in METRICS.items() if spec.cost_of)
 
 
@@ -448,21 +471,41 @@ def beside_constant() -> tuple[str, ...]:
     """Names of the costs that are also measured against a constant model.
 
     Not those about one class, for which it selects everybody or nobody.
+
+    Example:
+        >>> beside_constant()
+        ('privacy_cost', 'excess_risk')
     """
     of_a_class = frozenset({"positive", "favourable"})
     return tuple(name for name in costs() if not METRICS[name].needs & of_a_class)
 
 
 def within_model() -> Iterator[MetricSpec]:
-    """The metrics of one model by itself, without costs and without those of a capability."""
+    """The metrics of one model by itself, without costs and without those of a capability.
+
+    Example:
+        >>> names = [spec.name for spec in within_model()]
+        >>> "accuracy" in names, "privacy_cost" in names, "leakage_tpr" in names
+        (True, False, False)
+    """
     return (spec for spec in METRICS.values() if spec.is_of_predictions and not spec.study)
 
 
 def of_steps() -> Iterator[MetricSpec]:
-    """The metrics that are read of the steps of a private training, not of its predictions."""
+    """The metrics that are read of the steps of a private training, not of its predictions.
+
+    Example:
+        >>> "misalignment" in [spec.name for spec in of_steps()]
+        True
+    """
     return (spec for spec in METRICS.values() if "steps" in spec.needs)
 
 
 def of_study(name: str) -> Iterator[MetricSpec]:
-    """The metrics that only the capability of that name measures, as ``leakage``."""
+    """The metrics that only the capability of that name measures, as ``leakage``.
+
+    Example:
+        >>> {spec.study for spec in of_study("leakage")}
+        {'leakage'}
+    """
     return (spec for spec in METRICS.values() if spec.study == name)

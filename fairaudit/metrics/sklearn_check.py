@@ -31,6 +31,13 @@ def logistic_baseline(
 
     Returns:
         ``accuracy`` on the test rows, a fraction; ``train_rows``, how many rows were fitted.
+
+    Example:
+        >>> import numpy as np
+        >>> labels = np.tile([0, 1], 20)
+        >>> rows = np.where(labels == 1, 1.0, -1.0).astype(np.float32)[:, None]
+        >>> logistic_baseline(rows[:20], labels[:20], rows[20:], labels[20:], n_classes=2)
+        {'accuracy': 1.0, 'train_rows': 20.0}
     """
     from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes 1.1 s to import
     from sklearn.linear_model import LogisticRegression

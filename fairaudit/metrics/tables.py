@@ -41,6 +41,20 @@ def both_tables(
 
     Returns:
         Three dictionaries by name: ``M``, ``reference.M``, ``change.M`` (arm minus reference).
+
+    Example:
+        >>> import numpy as np
+        >>> labels, sex, rows = np.tile([0, 1], 4), np.repeat([0, 1], 4), np.arange(8)
+        >>> right = np.eye(2, dtype=np.float32)[labels]
+        >>> wrong_of_f = np.where((sex == 0)[:, None], 1 - right, right)
+        >>> records, outcome = EvaluatedRecords.of([rows], sex, 2), LabelOutcome(2, positive=1)
+        >>> ours, theirs = (
+        ...     evaluated([Predictions(0, rows, model[None], np.array([9, 9]))], labels, records, outcome)
+        ...     for model in (wrong_of_f, right)
+        ... )
+        >>> arm, reference, change = both_tables(ours, theirs, records, outcome)
+        >>> arm["accuracy"].by_seed.tolist(), change["change.accuracy"].by_seed.tolist()
+        ([[0.0, 1.0, 0.5]], [[-1.0, 0.0, -0.5]])
     """
     arm_tables: Tables = {}
     reference_tables: Tables = {}
@@ -66,7 +80,18 @@ def both_tables(
 def own_tables(
     seeds: Sequence[EvaluatedSeed], records: EvaluatedRecords, outcome: LabelOutcome
 ) -> Tables:
-    """Tables of one arm by itself, by metric. Arguments as of :func:`both_tables`."""
+    """Tables of one arm by itself, by metric. Arguments as of :func:`both_tables`.
+
+    Example:
+        >>> import numpy as np
+        >>> labels, sex, rows = np.tile([0, 1], 4), np.repeat([0, 1], 4), np.arange(8)
+        >>> right = np.eye(2, dtype=np.float32)[labels]
+        >>> records, outcome = EvaluatedRecords.of([rows], sex, 2), LabelOutcome(2, positive=1)
+        >>> one = Predictions(0, rows, right[None], np.array([9, 9]))
+        >>> tables = own_tables(evaluated([one], labels, records, outcome), records, outcome)
+        >>> tables["tpr"].by_seed.tolist(), tables["tpr"].counts.tolist()  # groups, then all rows
+        ([[1.0, 1.0, 1.0]], [2, 2, 4])
+    """
     tables: Tables = {}
     for metric in outcome.measured:
         influences = Influences(records)
@@ -95,6 +120,20 @@ def costs_between(
         part: Ends the names of the costs, as ``privacy_cost.PART``; "" for whole costs.
         apart: Two further models (later, earlier), whose difference is subtracted at each seed:
             those between which the part lies that is not to be counted.
+
+    Example:
+        >>> import numpy as np
+        >>> labels, sex, rows = np.tile([0, 1], 4), np.repeat([0, 1], 4), np.arange(8)
+        >>> right = np.eye(2, dtype=np.float32)[labels]
+        >>> wrong_of_f = np.where((sex == 0)[:, None], 1 - right, right)
+        >>> records, outcome = EvaluatedRecords.of([rows], sex, 2), LabelOutcome(2, positive=1)
+        >>> arm, reference = (
+        ...     evaluated([Predictions(0, rows, model[None], np.array([9, 9]))], labels, records, outcome)
+        ...     for model in (wrong_of_f, right)
+        ... )
+        >>> cost = costs_between(arm, reference, records, outcome)["privacy_cost"]
+        >>> cost.by_seed[0, [0, 2]].tolist()  # of F and of all rows
+        [1.0, 0.5]
     """
     tables: Tables = {}
     for metric in outcome.paid:
@@ -149,6 +188,16 @@ def evaluated(
         labels: Of the whole data set, ``[N]``.
         records: The index of these predictions' rows.
         outcome: Which classes count.
+
+    Example:
+        >>> import numpy as np
+        >>> labels, sex, rows = np.tile([0, 1], 4), np.repeat([0, 1], 4), np.array([0, 1, 4])
+        >>> right = np.eye(2, dtype=np.float32)[labels[rows]]
+        >>> records, outcome = EvaluatedRecords.of([rows], sex, 2), LabelOutcome(2, positive=1)
+        >>> one = Predictions(0, rows, right[None], np.array([9, 9]))
+        >>> (seed,) = evaluated([one], labels, records, outcome)
+        >>> seed.runs[0].groups.tolist(), seed.runs[0].correct.tolist()
+        ([0, 0, 1], [1.0, 1.0, 1.0])
     """
     seeds = []
     for p, place in zip(predictions, records.places, strict=True):
@@ -191,6 +240,17 @@ def metric_table(name: str, influences: Influences, counts: Int64) -> MetricTabl
             gives it the bounds of a difference.
         influences: Of all seeds.
         counts: Distinct records behind each value, ``[K + 1]``.
+
+    Example:
+        >>> import numpy as np
+        >>> from fairaudit.metrics.within_model import SeedScores
+        >>> records = EvaluatedRecords.of([np.arange(4)], np.array([0, 0, 1, 1]), 2)
+        >>> influences, nothing = Influences(records), np.zeros(4)
+        >>> everybody_right = SeedScores(np.ones(3), nothing, nothing, np.ones(4, bool))
+        >>> influences.add(records.places[0], everybody_right)
+        >>> table = metric_table("accuracy", influences, records.count())
+        >>> table.covariance[0].diagonal().tolist()  # nobody differs: the floor alone, 2 / (n + 2)^2
+        [0.125, 0.125, 0.05555555555555555]
     """
     spec, covariance, by_seed = spec_of(name), influences.covariance(), influences.by_seed
     if math.isfinite(spec.width):
@@ -219,6 +279,14 @@ def impact_ratio(
     Returns:
         The table, undefined with a reason where there is no ratio; and the delta method's Jacobian
         d(ratio) / d(rate), ``[K + 1, K + 1]``, for :func:`impact_change`.
+
+    Example:
+        >>> import numpy as np
+        >>> rates, counts = np.array([[0.4, 0.5, 0.45]]), np.array([50, 50, 100])
+        >>> selection = MetricTable("selection_rate", "fraction", rates, np.zeros((2, 3, 3)), counts)
+        >>> table, _ = impact_ratio(selection, "impact_ratio", eligible=[0, 1])
+        >>> table.by_seed.tolist()  # against the most selected group; all rows have none
+        [[0.8, 1.0, nan]]
     """
     rates = selection.by_seed
     usable = [k for k in eligible if np.isfinite(rates[:, k]).all()]
@@ -264,6 +332,20 @@ def impact_change(
     Args:
         tables: Those of the selection rate: plain, ``reference.`` and ``change.``.
         eligible: Indices of the groups that are large enough to be the most selected one.
+
+    Example:
+        >>> import numpy as np
+        >>> def rates(name, *values):
+        ...     counts, nothing = np.array([50, 50, 100]), np.zeros((2, 3, 3))
+        ...     return MetricTable(name, "fraction", np.array([values]), nothing, counts)
+        >>> tables = {
+        ...     "selection_rate": rates("selection_rate", 0.2, 0.5, 0.35),
+        ...     "reference.selection_rate": rates("reference.selection_rate", 0.5, 0.5, 0.5),
+        ...     "change.selection_rate": rates("change.selection_rate", -0.3, 0.0, -0.15),
+        ... }
+        >>> changed = impact_change(tables, eligible=[0, 1])
+        >>> changed["change.impact_ratio"].by_seed.round(3).tolist()
+        [[-0.6, 0.0, nan]]
     """
     private, to_private = impact_ratio(tables["selection_rate"], "impact_ratio", eligible)
     reference, to_reference = impact_ratio(

@@ -54,7 +54,13 @@ class Predictions:
 
 
 def predicted_class(probabilities: NDArray[np.float32]) -> NDArray[np.int64]:
-    """The most probable class of each record, ``[P, n]``; a tie goes to the lower class index."""
+    """The most probable class of each record, ``[P, n]``; a tie goes to the lower class index.
+
+    Example:
+        >>> import numpy as np
+        >>> predicted_class(np.array([[[0.7, 0.3], [0.5, 0.5], [0.2, 0.8]]])).tolist()
+        [[0, 0, 1]]
+    """
     # With two classes a comparison is ten times faster than argmax.
     if probabilities.shape[-1] == 2:
         upper: NDArray[np.int64] = (probabilities[..., 1] > probabilities[..., 0]).astype(np.int64)
@@ -73,6 +79,12 @@ def record_correct(probabilities: NDArray[np.float32], labels: NDArray[np.int64]
     Returns:
         ``[P, n]``, 1.0 or 0.0; NaN where a probability is not finite, so that a broken model
         makes its numbers undefined instead of wrong.
+
+    Example:
+        >>> import numpy as np
+        >>> probabilities = np.array([[[0.7, 0.3], [0.2, 0.8], [np.nan, 1.0]]])
+        >>> record_correct(probabilities, np.array([0, 0, 1])).tolist()
+        [[1.0, 0.0, nan]]
     """
     correct: Float64 = (predicted_class(probabilities) == labels).astype(np.float64)
     if not np.isfinite(probabilities).all():
@@ -89,6 +101,11 @@ def record_loss(probabilities: NDArray[np.float32], labels: NDArray[np.int64]) -
 
     Returns:
         ``[P, n]``, at most 87.34; NaN stays NaN.
+
+    Example:
+        >>> import numpy as np
+        >>> record_loss(np.array([[[0.5, 0.5], [0.25, 0.75]]]), np.array([0, 0])).round(3).tolist()
+        [[0.693, 1.386]]
     """
     of_label = probabilities[:, np.arange(len(labels)), labels].astype(np.float64)
     loss: Float64 = -np.log(np.maximum(of_label, PROBABILITY_FLOOR))
@@ -104,6 +121,12 @@ class LabelOutcome:
         positive: Index of the class that is true or false, or None where none is known.
         favourable: Index of the class that counts as selected; None: the class which the rate is
             about.
+
+    Example:
+        >>> LabelOutcome(n_classes=3, positive=None).targets
+        (0, 1, 2)
+        >>> LabelOutcome(n_classes=2, positive=1).metrics[:2]
+        ('accuracy', 'loss')
     """
 
     n_classes: int
@@ -235,6 +258,15 @@ class EvaluatedSeed:
     Args:
         runs: Those whose weight is above 0.
         weights: Of the runs, sum 1; None: all alike.
+
+    Example:
+        >>> import numpy as np
+        >>> certain = np.eye(2, dtype=np.float32)[[0, 1, 1, 1]]  # what is predicted of four rows
+        >>> one = Predictions(0, np.arange(4), certain[None], np.array([2, 2]))
+        >>> labels, sex = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
+        >>> seed = EvaluatedSeed.of(one, labels, sex, 2, LabelOutcome(2, positive=1))
+        >>> seed.score(ClassMetric("accuracy", METRICS["accuracy"])).values.tolist()  # groups, all rows
+        [1.0, 0.5, 0.75]
     """
 
     runs: tuple["EvaluatedRows", ...]
