@@ -76,6 +76,16 @@ def run_audit(
 
     Raises:
         FairauditError: An input that cannot be audited; a target that cannot be met.
+
+    Example:
+        >>> import fairaudit
+        >>> loans = "sample_data/loans.parquet"
+        >>> report = fairaudit.run_audit(loans, group="sex", method="dpsgd", seeds=2, epochs=1)
+        >>> costs = report.by_group()
+        >>> list(costs[costs.arm == "dpsgd"].group)
+        ['F', 'M']
+        >>> report.privacy["dpsgd"].epsilon.pld <= 3
+        True
     """
     named = {"group": group, "label": label, "method": method, "trainer": trainer}
     with settled_options(data, model, {**options, **named}) as resolved:
@@ -90,6 +100,13 @@ def plan_audit(data: Data | AuditConfig, *, model: Model = "auto", **options: ob
 
     Raises:
         FairauditError: As of :func:`run_audit`.
+
+    Example:
+        >>> import fairaudit
+        >>> loans = "sample_data/loans.parquet"
+        >>> plan = fairaudit.plan_audit(loans, group="sex", method="dpsgd", seeds=3)
+        >>> [arm.key for arm in plan.arms], len(plan.jobs)
+        (['sgd', 'dpsgd'], 6)
     """
     with settled_options(data, model, options) as resolved:
         return prepare(resolved).plan
@@ -127,6 +144,16 @@ def score_predictions(
 
     Raises:
         FairauditError: The table, a rule or the output cannot be used.
+
+    Example:
+        >>> import fairaudit, pandas as pd
+        >>> people = pd.DataFrame({"sex": ["F", "M"] * 100, "paid": [0, 0, 1, 1] * 50})
+        >>> right_of_men = people["paid"].where(people["sex"] == "M", 0)
+        >>> report = fairaudit.score_predictions(
+        ...     people, group="sex", label="paid", predictions=right_of_men
+        ... )
+        >>> [(group.group, group.value("accuracy")) for group in report.comparisons[0].by_group]
+        [('F', 0.5), ('M', 1.0)]
     """
     models = {"predictions": predictions, "baseline": baseline}
     index = data.index if isinstance(data, pd.DataFrame) else None
@@ -174,6 +201,17 @@ def check_gates(
 
     Raises:
         ConfigError: No rule, or one that names what the report does not hold.
+
+    Example:
+        >>> import fairaudit, pandas as pd
+        >>> people = pd.DataFrame({"sex": ["F", "M"] * 500, "paid": [0, 0, 1, 1] * 250})
+        >>> right_of_men = people["paid"].where(people["sex"] == "M", 0)
+        >>> report = fairaudit.score_predictions(
+        ...     people, group="sex", label="paid", predictions=right_of_men
+        ... )
+        >>> verdict = fairaudit.check_gates(report, "accuracy_gap > 10 points")
+        >>> verdict.outcome, verdict.exit_code()
+        ('fail', 1)
     """
     parsed = parse_rules((rules,) if isinstance(rules, str) else rules)
     if not parsed:

@@ -25,6 +25,14 @@ class FairauditError(Exception):
     Args:
         message: One line; names and counts only, never a row's values.
         hint: The next step, as a command or an option.
+
+    Example:
+        >>> import fairaudit
+        >>> try:
+        ...     fairaudit.load_report("nowhere/report.json")
+        ... except fairaudit.FairauditError as error:
+        ...     print(error.message, error.exit_code)
+        there is no report 'nowhere/report.json' 2
     """
 
     exit_code = EXIT_BUG

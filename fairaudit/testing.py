@@ -80,6 +80,14 @@ def private_by_steps(spec: MethodSpec) -> GradientMethod:
 
     Raises:
         LawBroken: It has no guarantee to check, or does not train through this program's loop.
+
+    Example:
+        >>> from fairaudit.methods.catalog import find
+        >>> type(private_by_steps(find("dpsgd"))).__name__
+        'DpSgd'
+        >>> private_by_steps(find("sgd"))
+        Traceback (most recent call last):
+        fairaudit.testing.LawBroken: sgd claims no guarantee, so there is none to check
     """
     if not spec.is_private:
         raise LawBroken(f"{spec.name} claims no guarantee, so there is none to check")
@@ -104,6 +112,10 @@ def scaled_gradients_keep_the_sensitivity(spec: MethodSpec) -> None:
 
     Raises:
         LawBroken: A factor is negative or not finite, or makes a gradient longer than claimed.
+
+    Example:
+        >>> from fairaudit.methods.catalog import find
+        >>> scaled_gradients_keep_the_sensitivity(find("dpsgd-f"))  # silent: it keeps the law
     """
     for case in _cases(spec):
         norms, group = _norms_and_groups(case.size)
@@ -128,6 +140,10 @@ def a_record_is_treated_alone_as_in_company(spec: MethodSpec) -> None:
 
     Raises:
         LawBroken: One of them differs.
+
+    Example:
+        >>> from fairaudit.methods.catalog import find
+        >>> a_record_is_treated_alone_as_in_company(find("dpsgd-f"))  # silent: it keeps the law
     """
     for size in (FEW, *LARGER_BATCHES):
         case = _Case(spec, _defaults(spec), size)
@@ -153,6 +169,10 @@ def a_record_moves_a_query_by_at_most_one(spec: MethodSpec) -> None:
 
     Raises:
         LawBroken: A row is longer, or an answer moves by more.
+
+    Example:
+        >>> from fairaudit.methods.catalog import find
+        >>> a_record_moves_a_query_by_at_most_one(find("dpsgd-f"))  # silent: it keeps the law
     """
     for case in _cases(spec):
         for rows in case.query_rows():
@@ -179,6 +199,10 @@ def a_record_moves_the_sum_by_at_most_the_sensitivity(spec: MethodSpec) -> None:
 
     Raises:
         LawBroken: The sum before noise moves by more.
+
+    Example:
+        >>> from fairaudit.methods.catalog import find
+        >>> a_record_moves_the_sum_by_at_most_the_sensitivity(find("dpsgd-f"))  # silent: it does
     """
     cases = [_Case(spec, settings, RECORDS) for settings in _settings_at_ends(spec)]
     cases += [_Case(spec, _defaults(spec), size) for size in LARGER_BATCHES]
@@ -198,6 +222,10 @@ def state_follows_from_releases_alone(spec: MethodSpec) -> None:
 
     Raises:
         LawBroken: A sensitivity or a state differs.
+
+    Example:
+        >>> from fairaudit.methods.catalog import find
+        >>> state_follows_from_releases_alone(find("dpsgd-f"))  # silent: it keeps the law
     """
     for less, whole in _Case(spec, _defaults(spec), RECORDS).neighbours():
         for claim, twin_claim in zip(less.rule.part.claims, whole.rule.part.claims, strict=True):
@@ -216,6 +244,10 @@ def noise_is_as_large_as_claimed(spec: MethodSpec) -> None:
 
     Raises:
         LawBroken: It is smaller or larger, or drawn more than once.
+
+    Example:
+        >>> from fairaudit.methods.catalog import find
+        >>> noise_is_as_large_as_claimed(find("dpsgd-f"))  # silent: it keeps the law
     """
     case = _Case(spec, _defaults(spec), RECORDS)
     done = case.trained_on([], repeats=RUNS)
@@ -236,6 +268,10 @@ def the_event_is_what_the_loop_counted(spec: MethodSpec) -> None:
 
     Raises:
         LawBroken: Both events differ, or an event is claimed without noise.
+
+    Example:
+        >>> from fairaudit.methods.catalog import find
+        >>> the_event_is_what_the_loop_counted(find("dpsgd-f"))  # silent: it keeps the law
     """
     case = _Case(spec, _defaults(spec), RECORDS)
     planned = spec.events(case.settings, STEPS, 1)
@@ -265,6 +301,11 @@ def broken_laws(spec: MethodSpec) -> dict[str, str]:
     """Every law that the method breaks: name of the law -> what was found, in words.
 
     Empty where it keeps them all. A law at which the method's own code raises counts as broken.
+
+    Example:
+        >>> from fairaudit.methods.catalog import find
+        >>> broken_laws(find("dpsgd"))
+        {}
     """
     broken = {}
     for name, law in LAWS.items():

@@ -41,6 +41,24 @@ def choose_epsilon(
     Raises:
         FairauditError: As of :func:`fairaudit.run_audit`; a rule or a method that nothing can be
             chosen by.
+
+    Example:
+        >>> import fairaudit, pandas as pd
+        >>> people = pd.read_parquet("sample_data/loans.parquet").head(1000)
+        >>> report = fairaudit.choose_epsilon(
+        ...     people,
+        ...     group="sex",
+        ...     label="approved",
+        ...     method="dpsgd",
+        ...     epsilon=[8, 1],
+        ...     fail_on="privacy_cost_gap > 60 points",
+        ...     seeds=5,
+        ...     seeds_max=5,
+        ...     epochs=1,
+        ...     twins="off",
+        ... )
+        >>> fairaudit.Choice.of(report).status
+        'recommended'
     """
     if fail_on:
         options["fail_on"] = fail_on

@@ -80,6 +80,12 @@ class AuditConfig(BaseModel):
 
     None means that an option was not given. Where a training needs a number, the plan then sets it
     by rule, from the data's size and the model, and the report shows the number and the rule.
+
+    Example:
+        >>> import fairaudit
+        >>> config = fairaudit.AuditConfig(data="people.csv", group=("sex",), epsilon=(1.0, 8.0))
+        >>> config.epsilon, config.seeds
+        ((1.0, 8.0), 5)
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

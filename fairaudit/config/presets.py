@@ -20,6 +20,11 @@ class Preset:
         worst_off: The group that pays more according to the publication, and the other group; None:
             it names none.
         notes: Where publication, published scripts and this tool differ; printed in the report.
+
+    Example:
+        >>> preset = find_preset("esipova-adult")
+        >>> preset.source, preset.worst_off
+        ('Esipova et al. 2023, appendix B.2', ('Male', 'Female'))
     """
 
     name: str

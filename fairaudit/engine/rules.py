@@ -37,6 +37,12 @@ class PublicFacts:
         expected_batch_size: qN for each replicate, [R], where q is the sampling rate.
         n_groups: K.
         n_classes: Y.
+
+    Example:
+        >>> import torch
+        >>> facts = PublicFacts(1000, torch.tensor([50.0]), n_groups=2, n_classes=2)
+        >>> facts.divisor.tolist(), facts.each(3.0).tolist()
+        ([[50.0]], [3.0])
     """
 
     n_public: int
@@ -133,7 +139,19 @@ class SideQuery(ABC, Generic[State]):
 
 
 class Objective(SideQuery[State]):
-    """What is differentiated; its query, if any, comes between forward and backward pass."""
+    """What is differentiated; its query, if any, comes between forward and backward pass.
+
+    Example:
+        >>> import torch
+        >>> class Halved(Objective):
+        ...     def init(self, replicates, facts):
+        ...         return None
+        ...     def output_gradient(self, released, logits, targets, group):
+        ...         return 0.5 * (torch.softmax(logits, -1) - targets)
+        >>> logits, targets = torch.zeros(1, 1, 2), torch.tensor([[[1.0, 0.0]]])
+        >>> Halved().output_gradient(None, logits, targets, torch.zeros(1, 1)).tolist()
+        [[[-0.25, 0.25]]]
+    """
 
     def query(self, state: State, logits: Tensor, group: Tensor) -> Tensor:
         """One row per record, [R, B, Q], each of L2 norm at most 1; their noised sum is the answer.
@@ -185,6 +203,22 @@ class ClippingRule(SideQuery[State]):
 
     ``norms`` [R, B] are upper bounds of the L2 norms of the records' gradients, ``group`` [R, B]
     their groups, 0 to K - 1.
+
+    Example:
+        >>> import torch
+        >>> class Normalised(ClippingRule):
+        ...     def init(self, replicates, facts):
+        ...         return facts.each(2.0)
+        ...     def sensitivity(self, released):
+        ...         return released
+        ...     def scale(self, released, norms, group):
+        ...         return released.unsqueeze(-1) / norms
+        >>> facts = PublicFacts(1000, torch.tensor([50.0]), n_groups=2, n_classes=2)
+        >>> rule = Normalised()
+        >>> norms, group = torch.tensor([[0.5, 4.0]]), torch.tensor([[0, 1]])
+        >>> scale = rule.scale(rule.init(1, facts), norms, group)
+        >>> (scale * norms).tolist()  # all as long as claimed
+        [[2.0, 2.0]]
     """
 
     def query(self, state: State, norms: Tensor, group: Tensor) -> Tensor:
@@ -219,7 +253,14 @@ class ClippingRule(SideQuery[State]):
 
 @dataclass(frozen=True, slots=True)
 class NoClip(ClippingRule["Tensor"]):
-    """Gradients as they are: for the non-private reference."""
+    """Gradients as they are: for the non-private reference.
+
+    Example:
+        >>> import torch
+        >>> norms, group = torch.tensor([[3.0, 0.5]]), torch.zeros(1, 2)
+        >>> NoClip().scale(torch.tensor([torch.inf]), norms, group).tolist()
+        [[1.0, 1.0]]
+    """
 
     def init(self, replicates: int, facts: PublicFacts) -> Tensor:
         """An infinite bound for every replicate, [R]."""
@@ -239,6 +280,14 @@ class FlatClip(ClippingRule["Tensor"]):
     """Scale a gradient down to C if it is longer.
 
     Source: Abadi et al. 2016; docs/methods.md 3.1.
+
+    Example:
+        >>> import torch
+        >>> facts = PublicFacts(1000, torch.tensor([50.0]), n_groups=2, n_classes=2)
+        >>> rule = FlatClip(max_grad_norm=2.0)
+        >>> bound, norms, group = rule.init(1, facts), torch.tensor([[1.0, 4.0]]), torch.zeros(1, 2)
+        >>> rule.scale(bound, norms, group).tolist(), rule.sensitivity(bound).tolist()
+        ([[1.0, 0.5]], [2.0])
     """
 
     per_replicate: ClassVar[frozenset[str]] = frozenset({"max_grad_norm"})

@@ -63,6 +63,10 @@ def show_progress(event: ProgressEvent) -> None:
     """A listener that writes a line to stderr for every training; other events are ignored.
 
     It is for scripts and notebooks: the terminal's commands have a progress bar.
+
+    Example:
+        >>> done = JobFinished("dpsgd", seed=3, seconds=1.25, finished=4, total=10)
+        >>> show_progress(done)  # writes "4/10 dpsgd, seed 3 · 1.2 s" to stderr
     """
     if isinstance(event, JobFinished):
         where = f"{event.finished}/{event.total} {event.arm}, seed {event.seed}"

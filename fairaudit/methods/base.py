@@ -94,6 +94,30 @@ class Task:
             method asks for ids.
         device: Where a method that trains by steps computes; its records and readings stay on the
             CPU.
+
+    Example:
+        >>> import torch
+        >>> from fairaudit.engine.pool import TrainingPool
+        >>> from fairaudit.methods.dpsgd import DpSgd
+        >>> labels, groups = torch.tensor([0, 1] * 4), torch.tensor([0, 0, 1, 1] * 2)
+        >>> task = Task(
+        ...     arm="dpsgd",
+        ...     seed=0,
+        ...     repeats=2,
+        ...     settings={"learning_rate": 0.1, "max_grad_norm": 1.0, "noise_multiplier": 1.0},
+        ...     optimizer="sgd",
+        ...     model=torch.nn.Linear(8, 2),
+        ...     pool=TrainingPool(torch.eye(8), labels, groups, n_classes=2, n_groups=2),
+        ...     steps_per_epoch=2,
+        ...     epochs=3,
+        ...     n_public=8,
+        ...     sampling=["first", "second"],
+        ...     source={},
+        ...     budget=2**20,
+        ... )
+        >>> trained = DpSgd().fit(task, [])
+        >>> tuple(trained.parameters.shape), trained.event.steps  # [R, P]; 2 steps an epoch
+        ((2, 18), 6)
     """
 
     arm: str
@@ -136,6 +160,10 @@ class TrainedReplicates:
         checkpoints: The steps that the task asked to keep.
         kept: Raw intermediate values, name -> tensor, for the diagnostics after training; never
             stored.
+
+    Example:
+        >>> TrainedReplicates.__slots__  # :class:`Task` has an example of one
+        ('network', 'trace', 'event', 'kept', 'checkpoints')
     """
 
     network: Predictor
@@ -173,6 +201,12 @@ class Method(ABC):
 
     What it releases is described apart, in its :class:`MethodSpec`, so that epsilon is known
     without data and without torch.
+
+    Example:
+        >>> from fairaudit.methods.catalog import find
+        >>> from fairaudit.methods.dpsgd import DpSgd
+        >>> isinstance(DpSgd(), Method), find("dpsgd").trainer  # which names it as text
+        (True, 'fairaudit.methods.dpsgd:DpSgd')
     """
 
     @abstractmethod

@@ -29,6 +29,11 @@ class PublicSizes:
             where no arm has noise.
         steps: T, its steps.
         expected_batch_size: qN, its expected batch size.
+
+    Example:
+        >>> sizes = PublicSizes(n_public=10_000, columns=7, model="logistic")
+        >>> sizes.longest_gradient  # sqrt(2 (columns + 1))
+        4.0
     """
 
     n_public: int
@@ -77,6 +82,11 @@ class Rule:
     Args:
         text: The words that the report prints for it.
         value: The number for given sizes.
+
+    Example:
+        >>> records = Rule("the number of training records", lambda sizes: float(sizes.n_public))
+        >>> records.value(PublicSizes(n_public=800, columns=3, model="logistic"))
+        800.0
     """
 
     text: str
@@ -96,6 +106,10 @@ class Search:
         low_factor: Smallest multiple; between the two ends tuning draws log-uniformly.
         high_factor: Largest multiple.
         choices: The multiples themselves, each as likely, in place of the ends; or empty.
+
+    Example:
+        >>> Search(choices=(0.5, 1.0, 2.0)).text
+        '0.5, 1, 2 times the default'
     """
 
     low_factor: float = 1.0
@@ -123,6 +137,14 @@ class Setting:
         or_zero: 0 will do as well.
         default: Its rule; None where there is none, so that it is given or calibrated.
         search: Where tuning looks for it; None where it keeps its default.
+
+    Example:
+        >>> sizes = PublicSizes(n_public=800, columns=3, model="logistic")
+        >>> weight = Setting("weight of a group", low=0.1, high=1.0, or_zero=True)
+        >>> weight.admits(0.5, sizes), weight.admits(0.0, sizes), weight.admits(2.0, sizes)
+        (True, True, False)
+        >>> weight.range()
+        '0 or a number from 0.1 to 1'
     """
 
     meaning: str

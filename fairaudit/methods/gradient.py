@@ -26,7 +26,14 @@ LARGEST_PARAMETER = 1e8  # inputs are standardised: beyond it a training has div
 
 
 class GradientMethod(Method):
-    """Trains through the engine's loop; a subclass gives at least the clipping rule."""
+    """Trains through the engine's loop; a subclass gives at least the clipping rule.
+
+    Example:
+        >>> from fairaudit.engine.rules import FlatClip
+        >>> class HalfBound(GradientMethod):
+        ...     def rule(self, task):
+        ...         return FlatClip(task.settings["max_grad_norm"] / 2)
+    """
 
     def objective(self, task: Task) -> Objective[Any]:
         """What is differentiated; by default each record's cross-entropy alone."""

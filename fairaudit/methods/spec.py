@@ -105,7 +105,12 @@ class GaussianMechanism:
 
 
 class Guarantee(StrEnum):
-    """Whether a proof stands behind an arm's epsilon."""
+    """Whether a proof stands behind an arm's epsilon.
+
+    Example:
+        >>> Guarantee.ESTABLISHED.has_epsilon, Guarantee.CLAIMED.has_epsilon
+        (True, False)
+    """
 
     ESTABLISHED = "established"
     # Of arms that train a user's own module: what it keeps beside its attributes is not seen.
@@ -171,7 +176,13 @@ class Guarantee(StrEnum):
 
 
 class Need(StrEnum):
-    """What the data or the model must have so that a method can train."""
+    """What the data or the model must have so that a method can train.
+
+    Example:
+        >>> from fairaudit.methods.catalog import find
+        >>> find("pate-hard").needs
+        (<Need.PUBLIC_POOL: 'public pool'>,)
+    """
 
     GROUP_LABELS = "group labels"
     CONVEX_MODEL = "convex model"
@@ -189,6 +200,11 @@ class Variant:
         settings: The numbers that it reads beside the method's, by name.
         guarantee: ``established`` only where the method's own proof covers the variant.
         reads_groups: It reads group labels though the method does not.
+
+    Example:
+        >>> from fairaudit.methods.catalog import find
+        >>> [variant.name for variant in find("dpsgd").variants]
+        ['as-published']
     """
 
     name: str
@@ -208,6 +224,17 @@ class Conversion:
         text: The rule in words.
         value: From the given number, the arm's other settings and public sizes to that setting.
         setting: What the given number is and the values that it may have.
+
+    Example:
+        >>> from fairaudit.methods.defaults import PublicSizes, Setting
+        >>> of_sum = Conversion(
+        ...     "penalty",
+        ...     "this over N",
+        ...     lambda given, settings, sizes: given / sizes.n_public,
+        ...     Setting("weight beside a sum of losses", 1e-9, 1e9),
+        ... )
+        >>> of_sum.value(10.0, {}, PublicSizes(n_public=1000, columns=3, model="logistic"))
+        0.01
     """
 
     into: str
@@ -259,6 +286,20 @@ class MethodSpec:
             another step and nothing else.
         capability: Name of the capability that runs the code, where options name the code that
             trains; "" for the methods of this program and of plugins.
+
+    Example:
+        >>> from fairaudit import extend
+        >>> spec = extend.MethodSpec(
+        ...     name="plain",
+        ...     summary="clip to C, add noise",
+        ...     source="an example",
+        ...     guarantee=extend.Guarantee.ESTABLISHED,
+        ...     trainer="fairaudit.methods.dpsgd:DpSgd",
+        ...     settings=extend.FLAT,
+        ... )
+        >>> event = spec.events({"noise_multiplier": 1.5}, steps_per_epoch=20, epochs=10)
+        >>> event.steps, event.releases[0].name
+        (200, 'gradient')
     """
 
     name: str

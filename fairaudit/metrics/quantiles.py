@@ -25,7 +25,7 @@ def half_width(seed_variance: float, record_variance: float, seeds: int, pairs: 
             where all others are detected and leave their shares to the last, it counts as 1.
 
     Example:
-        >>> round(half_width(seed_variance=0.0, record_variance=1e-4, seeds=5), 4)  # 1.96 times 0.01
+        >>> round(half_width(0.0, record_variance=1e-4, seeds=5), 4)  # 1.96 times 0.01
         0.0196
     """
     t, z = quantiles(1 - 0.025 / max(1.0, pairs), max(1, seeds - 1))

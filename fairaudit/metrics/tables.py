@@ -48,11 +48,10 @@ def both_tables(
         >>> right = np.eye(2, dtype=np.float32)[labels]
         >>> wrong_of_f = np.where((sex == 0)[:, None], 1 - right, right)
         >>> records, outcome = EvaluatedRecords.of([rows], sex, 2), LabelOutcome(2, positive=1)
-        >>> ours, theirs = (
-        ...     evaluated([Predictions(0, rows, model[None], np.array([9, 9]))], labels, records, outcome)
-        ...     for model in (wrong_of_f, right)
-        ... )
-        >>> arm, reference, change = both_tables(ours, theirs, records, outcome)
+        >>> def of(model):
+        ...     one = Predictions(0, rows, model[None], np.array([9, 9]))
+        ...     return evaluated([one], labels, records, outcome)
+        >>> arm, reference, change = both_tables(of(wrong_of_f), of(right), records, outcome)
         >>> arm["accuracy"].by_seed.tolist(), change["change.accuracy"].by_seed.tolist()
         ([[0.0, 1.0, 0.5]], [[-1.0, 0.0, -0.5]])
     """
@@ -127,11 +126,10 @@ def costs_between(
         >>> right = np.eye(2, dtype=np.float32)[labels]
         >>> wrong_of_f = np.where((sex == 0)[:, None], 1 - right, right)
         >>> records, outcome = EvaluatedRecords.of([rows], sex, 2), LabelOutcome(2, positive=1)
-        >>> arm, reference = (
-        ...     evaluated([Predictions(0, rows, model[None], np.array([9, 9]))], labels, records, outcome)
-        ...     for model in (wrong_of_f, right)
-        ... )
-        >>> cost = costs_between(arm, reference, records, outcome)["privacy_cost"]
+        >>> def of(model):
+        ...     one = Predictions(0, rows, model[None], np.array([9, 9]))
+        ...     return evaluated([one], labels, records, outcome)
+        >>> cost = costs_between(of(wrong_of_f), of(right), records, outcome)["privacy_cost"]
         >>> cost.by_seed[0, [0, 2]].tolist()  # of F and of all rows
         [1.0, 0.5]
     """
@@ -249,7 +247,7 @@ def metric_table(name: str, influences: Influences, counts: Int64) -> MetricTabl
         >>> everybody_right = SeedScores(np.ones(3), nothing, nothing, np.ones(4, bool))
         >>> influences.add(records.places[0], everybody_right)
         >>> table = metric_table("accuracy", influences, records.count())
-        >>> table.covariance[0].diagonal().tolist()  # nobody differs: the floor alone, 2 / (n + 2)^2
+        >>> table.covariance[0].diagonal().tolist()  # the floor alone, 2 / (n + 2)^2
         [0.125, 0.125, 0.05555555555555555]
     """
     spec, covariance, by_seed = spec_of(name), influences.covariance(), influences.by_seed
@@ -283,7 +281,8 @@ def impact_ratio(
     Example:
         >>> import numpy as np
         >>> rates, counts = np.array([[0.4, 0.5, 0.45]]), np.array([50, 50, 100])
-        >>> selection = MetricTable("selection_rate", "fraction", rates, np.zeros((2, 3, 3)), counts)
+        >>> nothing = np.zeros((2, 3, 3))
+        >>> selection = MetricTable("selection_rate", "fraction", rates, nothing, counts)
         >>> table, _ = impact_ratio(selection, "impact_ratio", eligible=[0, 1])
         >>> table.by_seed.tolist()  # against the most selected group; all rows have none
         [[0.8, 1.0, nan]]

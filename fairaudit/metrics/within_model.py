@@ -265,7 +265,8 @@ class EvaluatedSeed:
         >>> one = Predictions(0, np.arange(4), certain[None], np.array([2, 2]))
         >>> labels, sex = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
         >>> seed = EvaluatedSeed.of(one, labels, sex, 2, LabelOutcome(2, positive=1))
-        >>> seed.score(ClassMetric("accuracy", METRICS["accuracy"])).values.tolist()  # groups, all rows
+        >>> accuracy = ClassMetric("accuracy", METRICS["accuracy"])
+        >>> seed.score(accuracy).values.tolist()  # of the groups, of all rows
         [1.0, 0.5, 0.75]
     """
 

@@ -177,6 +177,13 @@ def load_model(path: str | Path, *, model: str | None = None) -> ReleasedModel:
     Raises:
         DataError: The folder is damaged or was changed.
         ConfigError: The factory is not the one that was trained.
+
+    Example:
+        >>> import fairaudit, pandas as pd
+        >>> model = fairaudit.load_model("model")  # as `fairaudit train --out model` wrote it
+        >>> people = pd.read_parquet("sample_data/loans.parquet").head(3)
+        >>> model.predict_proba(people).shape
+        (3, 2)
     """
     files = read_folder(Path(path))
     try:

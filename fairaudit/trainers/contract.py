@@ -33,6 +33,13 @@ class Privacy:
     Raises:
         ValueError: A number outside of its range, or a text of several lines or more than 200
             characters.
+
+    Example:
+        >>> Privacy(3.0, 1e-5, unit="one training record").epsilon
+        3.0
+        >>> Privacy(-1.0, 1e-5)
+        Traceback (most recent call last):
+        ValueError: epsilon is -1.0
     """
 
     epsilon: float
@@ -69,6 +76,13 @@ class TrainingData:
         classes: Names of the Y classes; probabilities are in this order.
         group_names: Names of the groups of the first ``--group``, where ``groups`` are given.
         names: Names of the d inputs; of images none.
+
+    Example:
+        >>> import numpy as np
+        >>> features, labels = np.zeros((4, 2), np.float32), np.array([0, 1, 1, 0])
+        >>> data = TrainingData(features, labels, groups=None, classes=("no", "yes"))
+        >>> [data.classes[label] for label in data.labels]
+        ['no', 'yes', 'yes', 'no']
     """
 
     features: NDArray[np.float32] | pd.DataFrame
@@ -89,6 +103,13 @@ class Range:
 
     Raises:
         ValueError: No such range.
+
+    Example:
+        >>> Range(0.001, 1.0, log=True).low
+        0.001
+        >>> Range(1.0, 0.001)
+        Traceback (most recent call last):
+        ValueError: Range(low=1.0, high=0.001, log=False) is no range
     """
 
     low: float
@@ -105,6 +126,16 @@ class Predictor(Protocol):
     """What a trainer returns, or a function that does what ``predict_proba`` does.
 
     It may carry ``claimed``, a :class:`Privacy`: the epsilon that it claims.
+
+    Example:
+        >>> import numpy as np
+        >>> class Coin:
+        ...     def predict_proba(self, features):
+        ...         return np.full((len(features), 2), 0.5)
+        >>> def train(data, privacy, seed):  # what `--trainer module:train` names
+        ...     return Coin()
+        >>> train(None, None, seed=0).predict_proba(np.zeros((3, 4))).shape
+        (3, 2)
     """
 
     def predict_proba(self, features: NDArray[np.float32] | pd.DataFrame, /) -> ArrayLike:
