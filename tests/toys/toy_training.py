@@ -36,6 +36,7 @@ def training():
         gradients="",
         own_model="",
         public_data=None,
+        student_pool=0,
         delta=1e-5,
         seeds=2,
         repeats=1,
