@@ -1,6 +1,4 @@
-"""Readings of checkpoints beside training.
-
-The count that --diagnostics auto goes by, and the measured ratio.
+"""What `--diagnostics` costs beside training: of `basic` and of `full`, and the count of `full`.
 
     python benchmarks/diagnostics_cost.py [--data FOLDER]
 
@@ -19,7 +17,7 @@ import torch
 
 from fairaudit.audit import prepare
 from fairaudit.config.value_sources import resolve_config
-from fairaudit.diagnostics import causes
+from fairaudit.diagnostics import causes, misalignment
 from fairaudit.execution import worker as worker
 
 SAMPLE = Path(__file__).resolve().parents[1] / "sample_data"
@@ -46,13 +44,13 @@ class Clock:
         return timed
 
 
-def measure(options: dict[str, object]) -> tuple[float, float, float]:
+def measure(options: dict[str, object], level: str) -> tuple[float, float, float]:
     """The counted and the measured ratio of the readings, and seconds of training."""
-    made = prepare(resolve_config({**options, "seeds": 1, "diagnostics": "full"}))
+    made = prepare(resolve_config({**options, "seeds": 1, "diagnostics": level}))
     plan = made.plan
     count = plan.effort
     training, reading = Clock(), Clock()
-    own_method, own = worker.method_of, causes.read
+    own_method, own, turned = worker.method_of, causes.read, misalignment.read
 
     def method_of(arm):
         found = own_method(arm)
@@ -64,12 +62,12 @@ def measure(options: dict[str, object]) -> tuple[float, float, float]:
         return found
 
     worker.method_of = method_of
-    causes.read = reading.around(own)
+    causes.read, misalignment.read = reading.around(own), reading.around(turned)
     try:
         for job in plan.jobs:
             worker.run_job(plan, job, None, made.inputs)
     finally:
-        worker.method_of, causes.read = own_method, own
+        worker.method_of, causes.read, misalignment.read = own_method, own, turned
     counted = count.full / count.beside_readings
     return counted, reading.seconds / training.seconds, training.seconds
 
@@ -96,11 +94,12 @@ def main() -> None:
         "epochs": 5,
     }
     print(f"torch {torch.__version__}, one thread, CPU time; readings / training")
-    measure(LOANS)  # imports
+    measure(LOANS, "full")  # imports
     for name, options in cases.items():
-        counted, found, seconds = measure(options)
+        _, basic, _ = measure(options, "basic")
+        counted, found, seconds = measure(options, "full")
         print(
-            f"  {name:18} counted {counted:6.2f}  measured {found:6.2f}  "
+            f"  {name:18} basic {basic:6.2f}  full {found:6.2f}  counted {counted:6.2f}  "
             f"(training {seconds:.1f} s)",
             flush=True,
         )

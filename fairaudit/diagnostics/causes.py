@@ -29,6 +29,7 @@ from fairaudit.diagnostics.risk_terms import (
     Means,
     Sampling,
     noise_term,
+    places,
     risk_terms,
     vectors,
 )
@@ -141,7 +142,8 @@ class CauseReading:
 
         def measured(batches: Batches, r: int) -> dict[str, Tensor]:
             """The terms of replicate ``r``, as expectations over these batches."""
-            forms = Forms.of(quadratic_forms(landscapes[r], vectors(batches, means[r])), batches)
+            wanted = vectors(batches, means[r])
+            forms = Forms.of(quadratic_forms(landscapes[r], wanted, places(batches)), batches)
             terms = dict(risk_terms(batches, means[r], forms, samplings[r]))
             terms["r_noise"] = noise_term(trace[r], samplings[r])
             return terms

@@ -4,6 +4,7 @@ One answer per group and one for the whole, in the last place. Raw data: never p
 draws from a noise stream, and training does not know of it.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 
@@ -21,6 +22,7 @@ from fairaudit.privacy.streams import numpy_stream
 PROBES = 100  # random vectors of a trace estimate (Hutchinson)
 BASIS_LIMIT = 2000  # parameters up to which a trace is taken by one form per parameter
 COLUMN_NUMBERS = 2**24  # numbers held at once for traces of records
+SLICE, EVERY = 64, -1  # records in a slice; the place of a vector that meets all of them
 NUMBERS_AT_ONCE = 2**18  # inputs of one graph: what a module's activations take is not known
 
 
@@ -45,30 +47,85 @@ def summed_loss(module: nn.Module, features: Tensor, targets: Tensor) -> Callabl
     return loss
 
 
-def quadratic_forms(landscape: Landscape, vectors: Tensor) -> Tensor:
-    """v^T H_a v for every group a and for the whole, exact.
+def quadratic_forms(
+    landscape: Landscape, vectors: Tensor, places: Sequence[int] | None = None
+) -> Tensor:
+    """v^T H_a v for every group a and for the whole.
+
+    Exact without ``places``, and of one linear layer.
 
     Args:
         landscape: Model, parameters, records.
         vectors: [V, P], in the engine's order of parameters.
+        places: Of each vector the number of the slice of ``SLICE`` records of every group that it
+            meets, counted round; ``EVERY`` for all records. Means over vectors with places 0, 1, ..
+            are then means over vectors and records at once, for a fraction of the work.
 
     Returns:
         [V, K + 1], float64; NaN for an absent group.
     """
-    vectors = vectors.to(landscape.theta)
     records = landscape.records
-    sums = torch.zeros(len(vectors), records.n_groups, dtype=torch.float64)
-    rows_at_once = max(1, NUMBERS_AT_ONCE // math.prod(records.features.shape[1:]))
+    if is_linear(landscape):
+        return records.means(forms_of_linear(landscape, vectors) * records.counts)
+    vectors = vectors.to(landscape.theta)
+    of_vectors = [EVERY] * len(vectors) if places is None else list(places)
+    means = torch.full((len(vectors), records.n_groups), torch.nan, dtype=torch.float64)
     leaf = landscape.theta.clone().requires_grad_()
-    for group, rows in records.pieces(rows_at_once):
-        loss = summed_loss(landscape.module, records.features[rows], records.targets[rows])
-        # One graph of the gradient serves all vectors: a pass backward through it gives H v.
-        with torch.enable_grad():
-            (gradient,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
-        for number, vector in enumerate(vectors):
-            (product,) = torch.autograd.grad(gradient, leaf, vector, retain_graph=True)
-            sums[number, group] += (product.double() @ vector.double()).cpu()
-    return records.means(sums)
+    rows_at_once = max(1, NUMBERS_AT_ONCE // math.prod(records.features.shape[1:]))
+    for group, (first, end) in enumerate(itertools.pairwise(records.edges)):
+        slices = max(1, -(-(end - first) // SLICE))
+        meeting: dict[int, list[int]] = {}  # slice -> the vectors that meet it
+        for number, place in enumerate(of_vectors):
+            meeting.setdefault(EVERY if place == EVERY else place % slices, []).append(number)
+        for place, numbers in meeting.items():
+            # Every so many-th record, for neighbours in the file may be alike.
+            rows = torch.arange(first, end)
+            rows = rows if place == EVERY else rows[place::slices]
+            sums = torch.zeros(len(numbers), dtype=torch.float64)
+            for piece in torch.split(rows, rows_at_once):
+                loss = summed_loss(
+                    landscape.module, records.features[piece], records.targets[piece]
+                )
+                # One graph of the gradient serves all vectors: a pass backward through it gives
+                # H v.
+                with torch.enable_grad():
+                    (gradient,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
+                for at, number in enumerate(numbers):
+                    vector = vectors[number]
+                    (product,) = torch.autograd.grad(gradient, leaf, vector, retain_graph=True)
+                    sums[at] += (product.double() @ vector.double()).cpu()
+            if len(rows):
+                means[numbers, group] = sums / len(rows)
+    return records.means(means * records.counts)
+
+
+def is_linear(landscape: Landscape) -> bool:
+    """Whether the model is one linear layer."""
+    layers = landscape.layers()
+    return layers is not None and len(layers) == 1 and type(layers[0]) is Linear
+
+
+def forms_of_linear(landscape: Landscape, vectors: Tensor) -> Tensor:
+    """v^T H v of each block's mean loss, for each vector [V, P]: [V, BLOCKS] float64.
+
+    Of one linear layer the loss's Hessian in the outputs z is diag p - p p^T, and z is linear in
+    the parameters.
+    """
+    records = landscape.records
+    layers = landscape.layers()
+    assert layers is not None
+    (layer,) = layers
+    assert isinstance(layer, Linear)
+    features = records.features
+    probabilities, _ = records.loss_gradient(layer.forward(features), slice(None))
+    outputs, inputs = layer.shape
+    weights = vectors[:, : outputs * inputs].to(features).reshape(-1, inputs)
+    moved = (features @ weights.T).view(len(features), len(vectors), outputs)
+    if layer.has_bias:
+        moved = moved + vectors[:, outputs * inputs :].to(features)
+    p = probabilities.unsqueeze(1)
+    squares = (p * moved.square()).sum(-1) - (p * moved).sum(-1).square()  # [n, V]
+    return records.sums(squares.T) / records.counts
 
 
 def traces(landscape: Landscape, of_records: Tensor | None, *, seed: int) -> tuple[Tensor, Tensor]:
@@ -94,7 +151,8 @@ def traces(landscape: Landscape, of_records: Tensor | None, *, seed: int) -> tup
     else:
         stream = numpy_stream(seed, "probe", "trace", 0)
         coins = stream.integers(0, 2, (PROBES, landscape.n_parameters), dtype="int8")
-        forms = quadratic_forms(landscape, torch.from_numpy(2 * coins - 1))
+        probes = torch.from_numpy(2 * coins - 1)
+        forms = quadratic_forms(landscape, probes, range(PROBES))
         return forms.mean(0), forms.std(0) / PROBES**0.5
     return value, torch.zeros_like(value)
 

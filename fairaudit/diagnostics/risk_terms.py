@@ -19,6 +19,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from fairaudit.diagnostics.curvature import EVERY
+
 
 @dataclass(frozen=True, slots=True)
 class Batches:
@@ -124,6 +126,16 @@ def vectors(batches: Batches, means: Means) -> Tensor:
     """All vectors whose forms v^T H v the terms need, [2 M + 2 S + 2, P], as one array."""
     pair = torch.stack([means.plain, means.clipped])
     return torch.cat([batches.plain, batches.clipped, batches.probes, batches.clipped_probes, pair])
+
+
+def places(batches: Batches) -> list[int]:
+    """The slice of records that each of :func:`vectors` meets (``curvature.quadratic_forms``).
+
+    A batch's gradients before and after clipping meet the same one; the means over all records meet
+    every record.
+    """
+    of_batches, of_probes = (list(range(len(v))) for v in (batches.plain, batches.probes))
+    return [*of_batches, *of_batches, *of_probes, *of_probes, EVERY, EVERY]
 
 
 def risk_terms(

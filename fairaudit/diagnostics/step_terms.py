@@ -24,10 +24,14 @@ import torch
 from torch import Tensor
 
 from fairaudit.diagnostics.checkpoints import StepReader
-from fairaudit.diagnostics.curvature import summed_loss, traces_of_records
+from fairaudit.diagnostics.curvature import (
+    forms_of_linear,
+    is_linear,
+    summed_loss,
+    traces_of_records,
+)
 from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
 from fairaudit.diagnostics.step_batches import StepBatches
-from fairaudit.engine.linear import Linear
 from fairaudit.privacy.streams import numpy_stream
 from fairaudit.results.steps import BLOCKS
 
@@ -273,8 +277,8 @@ class CurvatureReader:
             for r, landscape in enumerate(landscapes):
                 plain, clipped = batches.plain[r], batches.clipped[r]
                 rho = batches.shrinkage[r].square().unsqueeze(1)  # [M, 1]
-                if _is_linear(landscape):
-                    forms = _forms_of_linear(landscape, torch.cat([plain, clipped]))
+                if is_linear(landscape):
+                    forms = forms_of_linear(landscape, torch.cat([plain, clipped]))
                     on_plain, on_clipped = torch.split(forms, count)  # [M, BLOCKS]
                 else:
                     slices = []
@@ -300,12 +304,6 @@ class CurvatureReader:
         return BlockMeans(torch.stack(list(values)), landscapes[0].records.counts)
 
 
-def _is_linear(landscape: Landscape) -> bool:
-    """Whether the model is one linear layer."""
-    layers = landscape.layers()
-    return layers is not None and len(layers) == 1 and type(layers[0]) is Linear
-
-
 def _forms(landscape: Landscape, vectors: Tensor, block: int) -> Tensor:
     """v^T H v of the mean loss of one block's records, for each vector [V, P]: [V] float64."""
     records = landscape.records
@@ -322,26 +320,3 @@ def _forms(landscape: Landscape, vectors: Tensor, block: int) -> Tensor:
         (product,) = torch.autograd.grad(gradient, leaf, vector, retain_graph=True)
         values[number] = product.double() @ vector.double()
     return values / (rows.stop - rows.start)
-
-
-def _forms_of_linear(landscape: Landscape, vectors: Tensor) -> Tensor:
-    """v^T H v of each block's mean loss, for each vector [V, P]: [V, BLOCKS] float64.
-
-    Of one linear layer the loss's Hessian in the outputs z is diag p - p p^T, and z is linear in
-    the parameters.
-    """
-    records = landscape.records
-    layers = landscape.layers()
-    assert layers is not None
-    (layer,) = layers
-    assert isinstance(layer, Linear)
-    features = records.features
-    probabilities, _ = records.loss_gradient(layer.forward(features), slice(None))
-    outputs, inputs = layer.shape
-    weights = vectors[:, : outputs * inputs].to(features).view(-1, inputs)
-    moved = (features @ weights.T).view(len(features), len(vectors), outputs)
-    if layer.has_bias:
-        moved = moved + vectors[:, outputs * inputs :].to(features)
-    p = probabilities.unsqueeze(1)
-    squares = (p * moved.square()).sum(-1) - (p * moved).sum(-1).square()  # [n, V]
-    return records.sums(squares.T) / records.counts
