@@ -16,6 +16,7 @@ from torch.nn.utils import parametrizations, prune
 from fairaudit.engine.small_layers import ChannelsFirst
 from fairaudit.errors import ConfigError, FairauditError, TrainingError
 from fairaudit.opacus.admitted import ADMITTED, not_admitted
+from fairaudit.opacus.wrapped import HookedModel
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:Full backward hook is firing"),
@@ -394,7 +395,7 @@ class Functional(Centred):
         return nn.functional.batch_norm(x, None, None, training=True)
 
 
-class Outputs(Centred):
+class CentredOutputs(Centred):
     def forward(self, x):
         outputs = self.last(x)
         return outputs - outputs.mean(0)
@@ -420,7 +421,7 @@ class WithDropout(Centred):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    "make", [Centred, ByTheLargest, Functional, Outputs, SequenceFirst, WithDropout]
+    "make", [Centred, ByTheLargest, Functional, CentredOutputs, SequenceFirst, WithDropout]
 )
 def test_a_model_of_the_users_own_that_mixes_is_found(make, mode):
     model = made(make)
@@ -433,6 +434,52 @@ def test_a_model_of_the_users_own_that_mixes_is_found(make, mode):
     assert torch.equal(before, parameters(model))
     if make is not WithDropout:
         assert torch.equal(state, torch.get_rng_state())
+
+
+class Told(nn.Module):
+    """Has parameters of its own, so that Opacus runs it once more by itself, with one input."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(5))
+
+    def forward(self, x, power=1):
+        return x * self.scale**power
+
+
+class Telling(nn.Module):
+    def __init__(self, power):
+        super().__init__()
+        self.power, self.told, self.last = power, Told(), nn.Linear(5, CLASSES)
+
+    def forward(self, x):
+        return self.last(torch.tanh(self.told(x, power=self.power)))
+
+
+@pytest.mark.parametrize("mode", ["hooks", "functorch"])
+@pytest.mark.parametrize("power", [1, 3])
+def test_gradients_that_opacus_takes_otherwise_are_found(power, mode):
+    """The outputs are those of single records."""
+    loop = private("dpsgd", made(lambda: Telling(power)), mode=mode)
+    wrong = pytest.raises(TrainingError, match="Opacus does not see all")
+    with wrong if power > 1 else nullcontext():
+        loop[0](numbers(5))
+
+
+@pytest.mark.parametrize("mode", ["hooks", "ghost"])
+def test_a_formula_of_opacus_that_is_wrong_is_found(mode, monkeypatch):
+    """It gives each record the gradient of another one."""
+    make, x = LAYERS["LayerNorm"]
+    private("dpsgd", made(make), mode=mode)[0](x)
+    samplers = HookedModel.GRAD_SAMPLERS
+    right = samplers[nn.LayerNorm]
+
+    def shifted(layer, activations, backprops):
+        return {p: rows.roll(1, 0) for p, rows in right(layer, activations, backprops).items()}
+
+    monkeypatch.setitem(samplers, nn.LayerNorm, shifted)
+    with pytest.raises(TrainingError, match="Opacus does not see all"):
+        private("dpsgd", made(make), mode=mode)[0](x)
 
 
 class WithNoise(Centred):
@@ -645,6 +692,86 @@ def test_a_layer_that_is_called_twice_or_shared_is_a_condition():
         take(loop, numbers(5), LABELS, LABELS)
 
 
+@pytest.mark.parametrize("mode", MODES[:2])
+def test_a_model_that_runs_twice_in_a_step_is_a_condition(mode):
+    """Its loop may hand it other records in another order."""
+    model, optimizer, criterion, _ = private("dpsgd", mode=mode)
+    x, y, _ = records()
+    optimizer._batches.dealt.append(len(x))
+    (criterion(model(x), y) + criterion(model(x * 0.9), y)).backward()
+    optimizer.step()
+    assert optimizer.accountant.guarantee == CONDITIONAL
+    assert "runs more than once" in optimizer.accountant.statement()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_writes_over_a_layers_output_is_named(mode):
+    model = nn.Sequential(nn.Linear(WIDTH, 4), nn.ReLU(inplace=True), nn.Linear(4, CLASSES))
+    with pytest.raises(TrainingError, match="writes over") as caught:
+        take(private("dpsgd", model, mode=mode), *records())
+    assert "inplace=False" in caught.value.hint
+
+
+class Outputs(dict):
+    """As of models of other libraries."""
+
+    __getattr__ = dict.__getitem__
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_outputs_by_name_stay_what_they_are_of_no_record_too(mode):
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = nn.Linear(WIDTH, CLASSES)
+
+        def forward(self, x):
+            return Outputs(logits=self.last(x.view(x.size(0), -1)), other=None)
+
+    model, optimizer, criterion, _ = private("dpsgd", Named(), mode=mode)
+    x, y, _ = records()
+    for rows in (slice(0, 0), slice(0, 9)):
+        optimizer._batches.dealt.append(len(x[rows]))
+        criterion(model(x[rows]).logits, y[rows]).backward()
+        optimizer.step()
+    assert optimizer.accountant.steps == 2
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_trained_layer_that_does_not_run_is_named(mode):
+    class Idle(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last, self.idle = nn.Linear(WIDTH, CLASSES), nn.Linear(WIDTH, CLASSES)
+
+        def forward(self, x):
+            return self.last(x)
+
+    with pytest.raises(ConfigError, match=r"'idle.weight' has no gradient") as caught:
+        take(private("dpsgd", Idle(), mode=mode), *records())
+    assert "freeze" in caught.value.hint
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_sequences_before_records_are_compared_with_nothing(mode):
+    """Of [T, B, d] the first axis is no record's."""
+    layer = DPLSTM(4, CLASSES)
+
+    class Last(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = layer
+
+        def forward(self, x):
+            return self.layer(x)[0][-1]
+
+    model, optimizer, criterion, _ = private("dpsgd", Last(), mode=mode)
+    optimizer._batches.dealt.append(B)
+    criterion(model(numbers(6, 4).transpose(0, 1)), LABELS).backward()
+    optimizer.step()
+    assert optimizer.accountant.guarantee == CONDITIONAL
+
+
 @pytest.mark.parametrize("mode", MODES)
 def test_a_run_that_is_not_trained_on_is_named(mode):
     model, optimizer, criterion, _ = private("dpsgd", mode=mode)
@@ -762,7 +889,7 @@ def test_outputs_of_tokens_one_below_the_other_are_named():
     )
     optimizer._batches.dealt.append(B)
     criterion(model(TOKENS).view(-1, 5), TOKENS.view(-1) % 5).backward()
-    with pytest.raises(ConfigError, match="a layer reads 7 rows where the criterion reads 28"):
+    with pytest.raises(ConfigError, match=r"'0.weight' reads 7 rows where the criterion reads 28"):
         optimizer.step()
     criterion(model(TOKENS).transpose(1, 2), TOKENS % 5).backward()
     optimizer.step()

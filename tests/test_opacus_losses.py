@@ -398,8 +398,46 @@ def test_a_loss_is_a_number_to_be_looked_at():
     assert float(shown) == pytest.approx(float(expected))
     with pytest.raises(ConfigError, match="no graph"):
         shown.backward()
+    with torch.inference_mode():
+        assert float(criterion(wrapped(x), y)) == pytest.approx(float(expected))
     nothing = criterion(wrapped(x[:0]), y[:0])
     assert float(nothing) == 0.0
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("reduced", [lambda loss: loss.mean(), lambda loss: loss.sum()])
+def test_a_loop_may_reduce_what_is_one_number_already(reduced, mode):
+    x, y, _ = records()
+    one, other = (nn.Linear(WIDTH, CLASSES) for _ in range(2))
+    other.load_state_dict(one.state_dict())
+    take(private("dpsgd", one, mode=mode), *records())
+    criterion = nn.CrossEntropyLoss(reduction="none")
+    model, optimizer, loss, _ = private("dpsgd", other, mode=mode, criterion=criterion)
+    optimizer._batches.dealt.append(RECORDS)
+    reduced(loss(model(x), y)).backward()
+    optimizer.step()
+    torch.testing.assert_close(parameters(one), parameters(other))
+
+
+def test_a_closure_takes_the_step_of_a_loop():
+    x, y, _ = records()
+    one, other = (nn.Linear(WIDTH, CLASSES) for _ in range(2))
+    other.load_state_dict(one.state_dict())
+    take(private("dpsgd", one), *records())
+    model, optimizer, criterion, _ = private("dpsgd", other)
+    optimizer._batches.dealt.append(RECORDS)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert torch.equal(parameters(one), parameters(other))
+    inner = torch.optim.LBFGS(other.parameters())
+    with pytest.raises(ConfigError, match="LBFGS asks for several gradients"):
+        private("dpsgd", nn.Linear(WIDTH, CLASSES), inner=inner)
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -64,8 +64,8 @@ class Accountant:
         if self.conditions:
             said += f" It rests on {', '.join(self.conditions)}."
         return (
-            f"{said} What the loop does to records before the model reads them is not covered: "
-            "mixing them, or scaling them by the batch."
+            f"{said} What the loop does to records before the model and the criterion read them is "
+            "not covered: mixing them, or scaling them by the batch."
         )
 
     def event(self) -> SampledGaussian | None:

@@ -5,7 +5,8 @@ than PyTorch. It proves nothing, and no guarantee rests on it.
 """
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -13,14 +14,15 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 from torch.nn.utils.rnn import PackedSequence
 
-from fairaudit.errors import TrainingError, said
+from fairaudit.errors import FairauditError, TrainingError, said
 from fairaudit.opacus.admitted import ADMITTED, is_trained
 from fairaudit.opacus.wrapped import GhostModel, mapped, tensors_of, wrap
-from fairaudit.privacy.borrowed import global_stream
+from fairaudit.privacy.borrowed import global_state, global_stream
 
 RECORDS = 8  # the most that are compared
 # By precision, how far sums of gradients of norm 1 may be apart, and outputs of size 1.
 _ROOM = {torch.float64: 1e-6, torch.float32: 1e-2}
+_OUT_OF_MEMORY = (MemoryError, torch.cuda.OutOfMemoryError)
 _HINT = (
     "let each record's output follow from that record alone; where it does, try "
     "grad_sample_mode='functorch'"
@@ -47,8 +49,13 @@ class Comparison:
         except Exception:  # parts of the user's own that cannot be copied
             return
 
-    def __call__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - as the model's
-        """Compare, if these are the first arguments of two records or more.
+    def __call__(self, out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # noqa: ANN401 - as the model's
+        """Compare, if this is the first call with two records or more.
+
+        Args:
+            out: What the model put out.
+            args: Of the model, positional.
+            kwargs: Of the model, by name.
 
         Raises:
             TrainingError: Outputs or sums differ, or the model fails for a record alone.
@@ -56,16 +63,21 @@ class Comparison:
         first = next(tensors_of((args, kwargs)), None)
         if self._bare is None or first is None or first.dim() == 0 or len(first) < 2:
             return
+        if [len(each) for each in tensors_of(out) if each.dim()][:1] != [len(first)]:
+            return  # not both have the records as their first axis
         bare, self._bare = self._bare, None
         if any(isinstance(each, PackedSequence) for each in (*args, *kwargs.values())):
             return
         places = torch.linspace(0, len(first) - 1, min(len(first), RECORDS)).long()
         places = places.to(first.device)
-        for dtype in _ROOM:
-            rows = _Rows((args, kwargs), len(first), dtype)
-            with global_stream(0), torch.enable_grad():
-                if self._compare(self._ready(bare, dtype), rows, places, _ROOM[dtype]):
-                    return
+        try:
+            for dtype, room in _ROOM.items():
+                rows = _Rows((args, kwargs), len(first), dtype)
+                with global_stream(0), torch.enable_grad(), _full_precision(first):
+                    if self._compare(self._ready(bare, dtype), rows, places, room):
+                        return
+        except _OUT_OF_MEMORY:
+            return
 
     def _ready(self, bare: nn.Module, dtype: torch.dtype) -> nn.Module:
         """A copy of the model as it is now, in some precision, without dropout."""
@@ -85,68 +97,104 @@ class Comparison:
             TrainingError: As of a call.
         """
         for _ in range(2):
-            state = torch.get_rng_state()
+            state = global_state()
             try:
                 together = rows.outputs(model, places)
             except Exception:
                 return False
-            if torch.equal(state, torch.get_rng_state()):
+            if state == global_state():
                 break
             # Dropout in a forward of the user's own: it asks for the mode of its module.
             for part in model.modules():
                 part.training = part.training and (type(part) in ADMITTED or is_trained(part))
         else:
             return True  # draws of a batch are other ones than those of its records
-        alone = []
-        for place in torch.split(places, 1):
+        finite = []
+        for number, place in enumerate(torch.split(places, 1)):
             try:
-                output = rows.outputs(model, place)
+                alone = rows.outputs(model, place)
+            except _OUT_OF_MEMORY:
+                raise
             except Exception as error:
                 raise TrainingError(
                     f"the model fails for a record alone: {said(error)}", hint=_HINT
                 ) from error
-            if output.numel() != together[0].numel() or len(together) != len(places):
+            if len(together) != len(places) or alone.numel() != together[number].numel():
                 return True  # the first output is not that of the records
-            alone.append(output.reshape(1, *together.shape[1:]))
-        self._refuse_unless(_near(together, torch.cat(alone), room))
-        finite = torch.cat([output.isfinite().all().unsqueeze(0) for output in alone])
-        alone = [output for output, is_finite in zip(alone, finite, strict=True) if is_finite]
-        if len(alone) < 2 or not all(output.requires_grad for output in alone):
-            return True
-        # Arbitrary output gradients, all different, so that no record can be mistaken for another.
-        together = torch.cat(alone)
-        directions = torch.arange(1.0, together.numel() + 1).cos_().to(together).view_as(together)
-        trained = [p for p in model.parameters() if p.requires_grad]
-        gradients = [
-            torch.cat([g.flatten() for g in _gradients(output, trained, direction)])
-            for output, direction in zip(alone, torch.split(directions, 1), strict=True)
-        ]
-        sums = torch.stack(gradients)
-        norms = torch.linalg.vector_norm(sums, dim=1)
-        smallest = max(float(norms.max()) * room, torch.finfo(norms.dtype).tiny)
-        try:
-            found = self._by_opacus(model, rows, places[finite], directions, smallest)
-        except Exception:  # which the pass itself shows, too
-            return True
-        self._refuse_unless(_near(found, (1 / norms.clamp(min=smallest)) @ sums, room))
+            self._refuse_unless(_near(together[number], alone.view_as(together[number]), room))
+            finite.append(bool(alone.isfinite().all()))
+        places = places[torch.tensor(finite, device=places.device)]
+        if len(places) > 1 and together.requires_grad:
+            self._compare_sums(model, rows, places, together[: len(places)], room)
         return True
 
+    def _compare_sums(
+        self, model: nn.Module, rows: "_Rows", places: Tensor, like: Tensor, room: float
+    ) -> None:
+        """Compare the sums of clipped gradients of the records at some places.
+
+        Args:
+            model: A copy.
+            rows: The batch.
+            places: Of records whose outputs are finite.
+            like: Has the shape of their outputs.
+            room: How far they may be apart.
+
+        Raises:
+            TrainingError: They differ.
+        """
+        # Arbitrary output gradients, all different, so that no record can be mistaken for another.
+        directions = torch.arange(1.0, like.numel() + 1).cos_().to(like).view_as(like)
+        trained = [p for p in model.parameters() if p.requires_grad]
+
+        def gradients() -> Iterator[Tensor]:
+            """That of each record alone [P], one at a time: they may be large."""
+            for place, direction in zip(torch.split(places, 1), directions, strict=True):
+                output = rows.outputs(model, place)
+                parts = torch.autograd.grad(
+                    output,
+                    trained,
+                    direction.view_as(output),
+                    allow_unused=True,
+                    materialize_grads=True,
+                )
+                yield torch.cat([part.flatten() for part in parts])
+
+        norms = torch.stack([torch.linalg.vector_norm(row) for row in gradients()])
+        # A gradient that is nothing but rounding beside the others stays as small as it is.
+        bound = max(float(norms.max()) * room, torch.finfo(norms.dtype).tiny)
+        expected = torch.zeros(sum(p.numel() for p in trained)).to(norms)
+        for row, norm in zip(gradients(), norms, strict=True):
+            expected += row / norm.clamp(min=bound)
+        try:
+            found = self._by_opacus(model, rows, places, directions, bound)
+        except FairauditError:  # which the pass itself shows, too
+            return
+        self._refuse_unless(found is None or _near(found, expected, room))
+
     def _by_opacus(
-        self, model: nn.Module, rows: "_Rows", places: Tensor, directions: Tensor, smallest: float
-    ) -> Tensor:
-        """The sum of the records' gradients over their norms, or ``smallest``, by Opacus [P]."""
+        self, model: nn.Module, rows: "_Rows", places: Tensor, directions: Tensor, bound: float
+    ) -> Tensor | None:
+        """The sum of the records' gradients over their norms, or ``bound``, by Opacus [P].
+
+        None where it has not one for each record, which the pass itself refuses by name.
+        """
         wrapped = wrap(copy.deepcopy(model), self._mode)
+        is_ghost = isinstance(wrapped, GhostModel)
         outputs = rows.outputs(wrapped, places)
         parts = ((outputs, directions.view_as(outputs)),)
-        wrapped.differentiate(parts, retain_graph=False)
+        wrapped.differentiate(parts, retain_graph=is_ghost)
         trained = [p for p in wrapped.parameters() if p.requires_grad]
+        samples = [p._norm_sample if is_ghost else p.grad_sample for p in trained]
+        if any(each is None or len(each) != len(places) for each in samples):
+            return None
         if isinstance(wrapped, GhostModel):
-            norms = torch.linalg.vector_norm(torch.stack([p._norm_sample for p in trained]), dim=0)
-            wrapped.scale(parts, 1 / norms.clamp(min=smallest), trained, False)
+            norms = torch.linalg.vector_norm(torch.stack(samples), dim=0)
+            wrapped.scale(parts, 1 / norms.clamp(min=bound), trained, False)
             return torch.cat([p.grad.flatten() for p in trained])
-        sums = torch.cat([p.grad_sample.flatten(1) for p in trained], 1)
+        sums = torch.cat([each.flatten(1) for each in samples], 1)
         norms = torch.linalg.vector_norm(sums, dim=1)
-        found: Tensor = (1 / norms.clamp(min=smallest)) @ sums
+        found: Tensor = (1 / norms.clamp(min=bound)) @ sums
         return found
 
     @staticmethod
@@ -193,11 +241,9 @@ class _Rows:
         return mapped(value, some)
 
 
-def _gradients(output: Tensor, trained: Sequence[Tensor], direction: Tensor) -> tuple[Tensor, ...]:
-    """The gradient of an output in a direction, 0 for parameters that it does not read."""
-    return torch.autograd.grad(
-        output, trained, direction, allow_unused=True, materialize_grads=True
-    )
+def _full_precision(x: Tensor) -> AbstractContextManager[Any]:
+    """Inside the block autocast is off on the tensor's device."""
+    return torch.autocast(x.device.type, enabled=False)
 
 
 def _near(one: Tensor, other: Tensor, room: float) -> bool:

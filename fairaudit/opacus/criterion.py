@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from fairaudit.engine.layers import is_plain
 from fairaudit.errors import ConfigError, FairauditError, TrainingError, said
-from fairaudit.privacy.borrowed import global_stream
+from fairaudit.privacy.borrowed import global_state, global_stream
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs [B, ...], targets [B, ...]) -> loss
 Part = tuple[Tensor, Tensor]  # outputs [B, ...], and each record's own gradient at them, [B, ...]
@@ -133,7 +133,23 @@ class SingleLosses:
         """The losses [B] alone."""
         if self._is_row_by_row(outputs, targets):
             return self._at_once(outputs, targets)
-        return self._in_turn(outputs, targets)
+        values: Tensor | None = self._side_by_side(self._alone, outputs, targets)
+        return self._in_turn(outputs, targets) if values is None else values
+
+    def _side_by_side(self, function: Callable[..., Any], outputs: Tensor, targets: Tensor) -> Any:  # noqa: ANN401
+        """A function of one record for all records, by ``torch.func.vmap``; None: it cannot."""
+        if not self._runs_under_vmap:
+            return None
+        run = torch.func.vmap(function, randomness="different")
+        try:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "There is a performance drop")
+                return run(outputs, targets)
+        except FairauditError:
+            raise
+        except Exception:  # what the criterion does wrong shows again when it is called in turn
+            self._runs_under_vmap = False
+            return None
 
     def _in_turn(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The losses [B] of records, one after the other.
@@ -210,27 +226,18 @@ class SingleLosses:
         The calls are run side by side by ``torch.func.vmap``; what that cannot run, one after the
         other.
         """
-        if self._runs_under_vmap:
-            both = torch.func.grad_and_value(self._alone)
-            try:
-                with warnings.catch_warnings():
-                    warnings.filterwarnings("ignore", "There is a performance drop")
-                    gradients, values = torch.func.vmap(both, randomness="different")(
-                        outputs, targets
-                    )
-                self._refuse_lost(values)
-                return values.detach(), gradients.detach()
-            except FairauditError:
-                raise
-            except Exception:  # what the criterion does wrong shows again below
-                self._runs_under_vmap = False
+        both = self._side_by_side(torch.func.grad_and_value(self._alone), outputs, targets)
+        if both is not None:
+            gradients, values = both
+            self._refuse_lost(values)
+            return values.detach(), gradients.detach()
         self._refuse_lost(self._in_turn(outputs[:1], targets[:1]))
         leaf = outputs.requires_grad_()
         values = self._in_turn(leaf, targets)
-        (gradient,) = torch.autograd.grad(
+        (gradients,) = torch.autograd.grad(
             values.sum(), leaf, allow_unused=True, materialize_grads=True
         )
-        return values.detach(), gradient
+        return values.detach(), gradients
 
     @staticmethod
     def _refuse_lost(value: Tensor) -> None:
@@ -282,7 +289,7 @@ class SingleLosses:
         for dtype in (torch.float64, torch.float32, outputs.dtype):
             wide = targets.to(dtype) if targets.is_floating_point() else targets
             with global_stream(0), torch.no_grad():
-                before = torch.get_rng_state()
+                before = global_state()
                 try:
                     other = copy.copy(self)
                     other.criterion = copy.deepcopy(self.criterion)
@@ -292,7 +299,7 @@ class SingleLosses:
                     together = other.criterion(outputs.to(dtype)[kept], wide[kept])
                 except Exception:  # constants of another precision, or what cannot be copied
                     continue
-                if torch.equal(before, torch.get_rng_state()):  # else its draws would differ
+                if before == global_state():  # else its draws would differ
                     self._refuse_batch(together, alone[kept])
                 return True
         return True
@@ -345,7 +352,9 @@ class BatchLoss(Tensor):
             hand: Called with it; None: the outputs had no graph.
         """
         loss = value.clone().as_subclass(cls)
-        loss._parts, loss._pass, loss._made = parts, hand, loss._version
+        loss._parts, loss._pass = parts, hand
+        if hand is not None:  # what torch.inference_mode() made has no version
+            loss._made = loss._version
         return loss
 
     def backward(
@@ -385,6 +394,14 @@ class BatchLoss(Tensor):
             )
         self._pass(self._parts, retain_graph=bool(retain_graph))
 
+    def mean(self, *args: Any, **kwargs: Any) -> Tensor:  # noqa: ANN401 - as PyTorch's
+        """Itself: it is one number already, whatever the criterion's reduction."""
+        return super().mean(*args, **kwargs) if args or kwargs or self.dim() else self
+
+    def sum(self, *args: Any, **kwargs: Any) -> Tensor:  # noqa: ANN401
+        """Itself, as of :meth:`mean`."""
+        return super().sum(*args, **kwargs) if args or kwargs or self.dim() else self
+
     def __format__(self, spec: str) -> str:
         """The number as text."""
         return format(self.item(), spec)
@@ -411,7 +428,7 @@ class BatchLoss(Tensor):
 
     def _is_whole(self) -> bool:
         """Whether it is what the criterion gave, or a sum of such losses."""
-        return bool(self._parts) and self._version == self._made
+        return bool(self._parts) and (self._pass is None or self._version == self._made)
 
     __radd__ = __iadd__ = __add__
 

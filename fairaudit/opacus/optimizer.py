@@ -397,7 +397,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         gradients = []
         for p in self.params:
             sample, p.grad_sample = p.grad_sample, None  # used once
-            self._check_rows(None if sample is None else len(sample), records)
+            self._check_rows(p, None if sample is None else len(sample), records)
             gradients.append(sample.reshape(records, p.numel()).to(self.facts.expected_batch_size))
         norms = torch.stack([torch.linalg.vector_norm(rows, dim=1) for rows in gradients], 1)
         norms = torch.linalg.vector_norm(norms, dim=1)
@@ -407,24 +407,27 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             norms = torch.where(finite, norms, 0.0)
         return _Part(norms.unsqueeze(0), self._take_groups(len(norms)), gradients)
 
-    @staticmethod
-    def _check_rows(rows: int | None, records: int) -> None:
+    def _check_rows(self, parameter: Tensor, rows: int | None, records: int) -> None:
         """Refuse gradients of other rows than those of the records.
 
         Args:
-            rows: How many a parameter has; None: it has no gradient.
+            parameter: Whose gradients they are.
+            rows: How many it has; None: it has no gradient.
             records: How many the criterion read.
 
         Raises:
             ConfigError: They are not as many.
         """
+        if rows == records:
+            return
+        name = self._model.name_of(parameter)
         if rows is None:
-            raise ConfigError("a parameter has no gradient of single records", hint=ELSEWHERE)
-        if rows != records:
-            raise ConfigError(
-                f"a layer reads {rows:,} rows where the criterion reads {records:,} records",
-                hint=f"give the criterion outputs [B, ...], tokens as [B, classes, T]; {ELSEWHERE}",
-            )
+            raise ConfigError(f"{name!r} has no gradient of single records", hint=ELSEWHERE)
+        raise ConfigError(
+            f"the layer of {name!r} reads {rows:,} rows where the criterion reads "
+            f"{records:,} records",
+            hint=f"give the criterion outputs [B, ...], tokens as [B, classes, T]; {ELSEWHERE}",
+        )
 
     def _take_groups(self, records: int) -> Tensor:
         """The groups that were set for so many records, [1, B]; zeros if the method reads none.
@@ -529,8 +532,8 @@ class GhostOptimizer(RuleOptimizer):
             ConfigError: A parameter has none of each record, or has them in half precision.
         """
         norms = [p._norm_sample for p in self.params]
-        for each in norms:
-            self._check_rows(None if each is None else len(each), records)
+        for p, each in zip(self.params, norms, strict=True):
+            self._check_rows(p, None if each is None else len(each), records)
         if any(each.dtype.itemsize < 4 for each in norms):  # as under autocast, too
             raise ConfigError(
                 "ghost clipping would take norms in half precision, and round them down",

@@ -207,6 +207,7 @@ def make_private(
         for p in trained
     ]
     wrapped.ran = comparison
+    wrapped.rest_on = accountant.rest_on
 
     def end() -> None:
         """Leave nothing at the model, when Opacus' hooks are removed."""
@@ -307,6 +308,11 @@ def _check_loop(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[nn.P
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         raise ConfigError(
             "a training that is spread over processes is not supported", hint="use one process"
+        )
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise ConfigError(
+            "LBFGS asks for several gradients in a step, and a private step has one",
+            hint="use SGD, Adam or another optimizer of one gradient",
         )
     if hasattr(model, "autograd_grad_sample_hooks"):
         raise ConfigError(

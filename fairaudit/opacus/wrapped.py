@@ -4,6 +4,7 @@ A pass is one call of ``backward()`` on a loss of ``make_private``'s criterion. 
 each record's own gradient at its output, so Opacus is always told that the loss is a sum.
 """
 
+import copy
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
@@ -14,6 +15,7 @@ from opacus.grad_sample.functorch import ft_compute_per_sample_gradient, prepare
 from opacus.grad_sample.grad_sample_module_fast_gradient_clipping import (
     GradSampleModuleFastGradientClipping,
 )
+from opacus.layers.dp_rnn import RNNLinear
 from torch import Tensor, nn
 
 from fairaudit.errors import ConfigError, FairauditError, TrainingError, said
@@ -43,7 +45,10 @@ def mapped(value: Any, change: Callable[[Tensor], Tensor]) -> Any:  # noqa: ANN4
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, dict):
-        return {key: mapped(item, change) for key, item in value.items()}
+        changed = copy.copy(value)  # of its type, as the outputs of some libraries' models
+        for key, item in value.items():
+            changed[key] = mapped(item, change)
+        return changed
     if isinstance(value, tuple | list):
         items = [mapped(item, change) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
@@ -89,9 +94,10 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
         else sampler
         for kind, sampler in GradSampleModule.GRAD_SAMPLERS.items()
     }
-    # After each call of the model as it trains: with its arguments.
-    ran: Callable[..., None] = staticmethod(lambda *args, **kwargs: None)
-    end: Callable[[], None] = staticmethod(lambda: None)  # when hooks are removed
+    # Called after each call of the model as it trains: with what it put out and its arguments.
+    ran: Callable[[Any, tuple[Any, ...], dict[str, Any]], None] = staticmethod(lambda *_: None)
+    rest_on: Callable[[str], None] = staticmethod(lambda _: None)  # as of the accountant
+    end: Callable[[], None] = staticmethod(lambda: None)  # called when hooks are removed
 
     def __init__(self, model: nn.Module, *, functorch: bool = False) -> None:
         for layer in model.modules():
@@ -105,7 +111,7 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
 
     def __getstate__(self) -> dict[str, Any]:
         """What a copy has, or a pickle: neither graphs nor ties to this training."""
-        state = {k: v for k, v in vars(self).items() if k not in ("ran", "end")}
+        state = {k: v for k, v in vars(self).items() if k not in ("ran", "rest_on", "end")}
         return {**state, "_put_out": []}
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - as the user's model
@@ -123,11 +129,20 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
             if is_empty:
                 out = mapped(out, lambda x: x[:0] if x.dim() else x)
             elif is_training:
-                self.ran(*args, **kwargs)
+                self.ran(out, args, kwargs)
+        except RuntimeError as error:
+            self.clear()
+            if "is being modified inplace" in str(error):
+                raise TrainingError(
+                    "a layer writes over what another layer put out, which Opacus has to read",
+                    hint="use inplace=False, as in nn.ReLU()",
+                ) from error
+            raise
         except BaseException:
             self.clear()
             raise
-        self._put_out = [(each, each._version) for each in tensors_of(out)]
+        # What has no graph, as in a validation, is never asked for.
+        self._put_out = [(each, each._version) for each in tensors_of(out) if each.requires_grad]
         return out
 
     def has_put_out(self, outputs: Tensor) -> bool:
@@ -155,6 +170,11 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
             padding = (activations[0] == module.padding_idx).unsqueeze(-1)
             backprops = backprops.masked_fill(padding, 0.0)
         return activations, backprops
+
+    def name_of(self, parameter: Tensor) -> str:
+        """The name of a parameter in the user's model."""
+        named = self._module.named_parameters()
+        return next((name for name, p in named if p is parameter), "a parameter")
 
     def remove_hooks(self) -> None:
         """Opacus' own; this program's looks end, too."""
@@ -215,6 +235,9 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
                 f"{name!r} is read outside its layer's own forward, which Opacus does not see",
                 hint="give what reads it parameters of its own",
             )
+        once = [layer for layer in self._layers if type(layer) is not RNNLinear]
+        if any(len(getattr(layer, "activations", ())) > 1 for layer in once):
+            self.rest_on("a model that runs more than once in a step")
 
     @staticmethod
     def _backward(parts: Sequence[Part], *, retain_graph: bool) -> None:

@@ -9,6 +9,14 @@ import numpy as np
 import torch
 
 
+def global_state() -> list[bytes]:
+    """The states of PyTorch's global generators: another one says that numbers were drawn."""
+    states = [torch.get_rng_state()]
+    if torch.cuda.is_available():
+        states += torch.cuda.get_rng_state_all()
+    return [state.numpy().tobytes() for state in states]
+
+
 @contextmanager
 def global_stream(*labels: int) -> Iterator[None]:
     """Inside the block, draws from global generators follow from ``labels`` alone.
