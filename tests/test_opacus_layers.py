@@ -339,11 +339,15 @@ MIXING = {
 
 
 @pytest.mark.filterwarnings("ignore:Implicit dimension choice")
+@pytest.mark.parametrize("by_itself", [None, "eval"])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", MIXING)
-def test_a_layer_over_the_axis_of_the_records_is_refused(name, mode):
+def test_a_layer_over_the_axis_of_the_records_is_refused(name, mode, by_itself):
     make, x = MIXING[name]
     model = made(make)
+    if by_itself == "eval":  # its mode does not matter
+        for part in model:
+            part.train(bool(list(part.parameters())))
     loop = private("dpsgd", model, mode=mode)
     assert list(not_admitted(made(make))) == []
     before = parameters(model)
@@ -873,13 +877,15 @@ def test_a_part_of_a_sequence_is_row_by_row_whatever_its_layout():
     assert optimizer.accountant.guarantee == CONDITIONAL
 
 
-def test_hooks_on_outputs_are_a_condition():
+@pytest.mark.parametrize("read", [lambda out: out, lambda out: out[:, :]])
+def test_hooks_on_outputs_are_a_condition(read):
     model, optimizer, criterion, _ = private("dpsgd")
     x, y, _ = records()
     optimizer._batches.dealt.append(len(x))
     outputs = model(x)
+    loss = criterion(read(outputs), y)
     outputs.register_hook(lambda g: g / g.norm())
-    criterion(outputs, y).backward()
+    loss.backward()
     assert optimizer.accountant.guarantee == CONDITIONAL
 
 

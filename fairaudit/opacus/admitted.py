@@ -348,7 +348,7 @@ class _Look:
         if hooks != self._hooks:
             self._hooks = hooks
             self._looks.rest(f"the hooks or the replaced forward of {place(self._path, part)}")
-        if not torch.is_grad_enabled() or not part.training:
+        if not torch.is_grad_enabled():
             return
         if self._only_rows:
             self._refuse_positions(args)

@@ -277,9 +277,8 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         self._sums: Tensor | None = None  # of the scaled ones, [1, P]; None before the first
         self._sensitivity: Tensor | None = None  # of this step, [1]
         self._records = 0  # of this step's batch so far
-        self._checked: int | None = (
-            None  # records of the pass that waits for its step; None: none does
-        )
+        # Records of the pass that waits for its step; None: none does.
+        self._passed: int | None = None
         self._step_skip_queue.clear()
         self._batches.dealt.clear()
         self._model.clear()
@@ -297,10 +296,11 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             ConfigError: The last pass waits for its step, or a gradient comes from elsewhere.
             TrainingError: Opacus cannot take gradients of some layer.
         """
-        if self._checked is not None:
+        if self._passed is not None:
             self._refuse_second()
         self._refuse_hooks()
-        if any(outputs._backward_hooks for outputs, _ in parts):
+        hooked = any(outputs._backward_hooks for outputs, _ in parts)
+        if hooked or self._model.has_hooks_on_outputs:
             self.accountant.rest_on("hooks on the model's outputs")
         self._is_in_pass = True
         try:
@@ -309,7 +309,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             self._is_in_pass = False
             for p in self.params:
                 p.grad = None  # what a step follows is not there yet
-        self._checked = len(parts[0][0])
+        self._passed = len(parts[0][0])
 
     def _refuse_hooks(self) -> None:
         """Refuse hooks on a parameter's gradient: they would be lost, or reach clipped sums.
@@ -318,9 +318,8 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             ConfigError: A parameter has one.
         """
         for p in self.params:
-            if (
-                p._backward_hooks or len(p._post_accumulate_grad_hooks or ()) > 1
-            ):  # one is this program's
+            after = p._post_accumulate_grad_hooks or ()  # one is this program's own
+            if p._backward_hooks or len(after) > 1:
                 raise ConfigError(
                     "a parameter has a hook on its gradient, which a private step does not follow",
                     hint="remove it: freeze what is not to move, or give it a step size of its own",
@@ -338,7 +337,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         """
         if self._is_in_pass:
             return
-        if self._checked is not None:
+        if self._passed is not None:
             self._refuse_second()
         raise ConfigError(
             "a gradient that does not come from the criterion of make_private would be lost",
@@ -348,7 +347,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
     def zero_grad(self, set_to_none: bool = False) -> None:
         """Clear the gradients, and drop a pass that waits for its step."""
         super().zero_grad(set_to_none)
-        self._checked = None
+        self._passed = None
 
     def _refuse_second(self) -> None:
         """Refuse a backward pass while another waits for its step, and the step, too.
@@ -356,7 +355,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         Raises:
             ConfigError: Always.
         """
-        self._checked = None
+        self._passed = None
         raise ConfigError("a second backward pass before a step", hint=WAYS_OUT)
 
     def _admit(self, records: int, last: bool) -> None:
@@ -377,13 +376,13 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
 
         A rule that asks about the batch scales all parts after the last.
         """
-        checked, self._checked = self._checked, None
-        if checked is None:
+        records, self._passed = self._passed, None
+        if records is None:
             raise ConfigError(
                 "the loss of a step does not come from the criterion of make_private", hint=WAYS_OUT
             )
-        part = self._take_gradients(checked)
-        self._admit(checked, last)
+        part = self._take_gradients(records)
+        self._admit(records, last)
         self._waiting.append(part)
         if last or self._rule.part.query_noise_multiplier is None:
             self._scale()
@@ -514,14 +513,14 @@ class GhostOptimizer(RuleOptimizer):
     """
 
     _model: GhostModel
-    _passed: list[Tensor]  # what a pass left, one sum [P_j] for each parameter
+    _pass_sums: list[Tensor]  # what a pass left, one sum [P_j] for each parameter
 
     def _differentiate(self, parts: Sequence[Part], *, retain_graph: bool) -> None:
         """Take the norms of the records' gradients, and the sum of the scaled ones."""
         self._model.differentiate(parts, retain_graph=True)
         factors = self.factors(self._norms(len(parts[0][0])))
         self._model.scale(parts, factors, self.params, retain_graph)
-        self._passed = [
+        self._pass_sums = [
             p.grad.detach().reshape(-1).to(self.facts.expected_batch_size) for p in self.params
         ]
 
@@ -571,11 +570,11 @@ class GhostOptimizer(RuleOptimizer):
 
     def _gather(self, last: bool) -> None:
         """Add what the pass left, sums of scaled gradients, to those of the step."""
-        if self._checked is None:
+        if self._passed is None:
             raise ConfigError(
                 "a step without factors from a backward pass",
                 hint="call backward() on what make_private's criterion returns, then step()",
             )
-        self._checked = None
-        self._add(self._passed)
-        self._passed = []
+        self._passed = None
+        self._add(self._pass_sums)
+        self._pass_sums = []

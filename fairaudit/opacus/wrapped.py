@@ -156,6 +156,11 @@ class _Wrapped(AbstractGradSampleModule):  # type: ignore[misc]  # Opacus has no
             if each._version == version
         )
 
+    @property
+    def has_hooks_on_outputs(self) -> bool:
+        """Whether a hook may change gradients where the model put out its last outputs."""
+        return any(each._backward_hooks for each, _ in self._put_out)
+
     def rearrange_grad_samples(
         self, *, module: nn.Module, backprops: Tensor, loss_reduction: str, batch_first: bool
     ) -> tuple[list[Tensor], Tensor]:

@@ -313,6 +313,8 @@ def test_an_epsilon_that_is_not_proved_is_inconclusive_and_one_without_privacy_i
     [
         (Guarantee.CONDITIONAL, "pass"),
         (Guarantee.CHECKED_CONDITIONAL, "pass"),
+        (Guarantee.ONE_BY_ONE, "pass"),
+        (Guarantee.CHECKED_ONE_BY_ONE, "pass"),
         (Guarantee.UNCHECKED, "inconclusive"),
     ],
 )
