@@ -38,7 +38,7 @@ _LIBRARIES = ("numpy", "pyarrow", "scipy")
 _SHARED = (
     *("positive", "favourable", "group", "intersect", "bin", "contrast", "compare"),
     "suppress_below",
-    *("fail_on", "baseline", "inconclusive"),
+    *("fail_on", "baseline", "inconclusive", "note"),
 )
 
 

@@ -10,7 +10,7 @@ import signal
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import Any
 
@@ -24,6 +24,7 @@ from fairaudit.cli.commands import (
     clean,
     compare,
     doctor,
+    explain,
     gate,
     init,
     inspect,
@@ -49,6 +50,35 @@ from fairaudit.errors import (
 )
 from fairaudit.io.named_code import PACKAGES
 from fairaudit.report.safe_names import plain
+
+# Command -> how it is typed, with the sample table or with files of one's own.
+EXAMPLES: Mapping[str, tuple[str, ...]] = {
+    "run": (
+        "fairaudit run --data sample_data/loans.parquet --group sex --method dpsgd",
+        "fairaudit run --data people.csv --label hired --favourable yes --group sex --group race",
+        "fairaudit run --data people.csv --group sex --fail-on 'privacy_cost_gap > 2 points'",
+    ),
+    "plan": ("fairaudit plan --data sample_data/loans.parquet --group sex --method all",),
+    "gate": ("fairaudit gate fairaudit-report/loans/report.json --fail-on 'epsilon > 3'",),
+    "score": ("fairaudit score guesses.csv --y-true hired --y-pred guess --group sex",),
+    "compare": ("fairaudit compare before/report.json after/report.json",),
+    "report": ("fairaudit report fairaudit-report/loans/report.json --format html",),
+    "init": ("fairaudit init sample_data/loans.parquet --group sex",),
+    "inspect": ("fairaudit inspect sample_data/loans.parquet --group sex",),
+    "methods": ("fairaudit methods",),
+    "explain": ("fairaudit explain 'excess risk'",),
+    "schema": ("fairaudit schema > report.schema.json",),
+    "doctor": ("fairaudit doctor",),
+    "clean": ("fairaudit clean fairaudit-report/loans",),
+    "choose": (
+        "fairaudit choose --data people.csv --group sex --method dpsgd --epsilon 4 --epsilon 2 "
+        "--fail-on 'privacy_cost_gap > 2 points'",
+    ),
+    "train": (
+        "fairaudit train --from fairaudit-report/loans/report.json --method dpsgd --out model",
+    ),
+    "predict": ("fairaudit predict model --data new.csv --out predictions.parquet",),
+}
 
 
 class _Unread(Exception):
@@ -83,6 +113,15 @@ class _Command(TyperCommand):
                 with formatter.section(title):
                     formatter.write_dl(rows)
 
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401 (typer's signature)
+        """Write what the command does, then how it is typed."""
+        super().format_help_text(ctx, formatter)
+        examples = EXAMPLES.get(self.name or "", ())
+        if examples:
+            formatter.write("\nExamples:\n")
+            for example in examples:  # never broken, so that they can be copied
+                formatter.write(f"  {example}\n")
+
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 (typer's signature)
         """Run the command; exceptions that typer would handle are wrapped."""
         try:
@@ -94,7 +133,7 @@ class _Command(TyperCommand):
 app = typer.Typer(
     name="fairaudit",
     help="Audit what differential privacy costs each group of people, and why.",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # boxes cut long option names at 80 columns, and read [0.2] as markup
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -109,6 +148,7 @@ _COMMANDS: tuple[Callable[..., None], ...] = (
     init.init,
     inspect.inspect,
     methods.methods,
+    explain.explain,
     schema.schema,
     clean.clean,
     doctor.doctor,
@@ -136,11 +176,14 @@ def _version(value: bool) -> None:
 
 @app.callback()
 def root(
+    context: typer.Context,
     version: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
     """Audit what differential privacy costs each group of people, and why."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -172,6 +172,7 @@ class AuditConfig(BaseModel):
         default_factory=lambda known: Path(OUT, data_name(known["data"]))
     )
     format: Annotated[tuple[Format, ...], JUDGED] = ("json", "md", "html")
+    note: Annotated[str | None, JUDGED] = None
     # gates
     fail_on: Annotated[tuple[str, ...], JUDGED] = ()
     baseline: Annotated[Path | None, JUDGED] = None
@@ -454,6 +455,7 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
             "Report files: json, md, html, junit; svg or png charts (default: json,md,html).",
             "KIND,...",
         ),
+        Option("note", "Words of your own for its readers: purpose, owner, ticket.", "TEXT"),
     ),
     "Gates": (
         Option("fail_on", "Failing condition, as 'privacy_cost_gap > 0.02'; repeat.", "RULE"),

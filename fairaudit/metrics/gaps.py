@@ -125,7 +125,9 @@ class GroupSelection:
         n = self.n_seeds
         if self.one_model:
             return ""
-        return "" if n >= LEAST_SEEDS else f"{numbered(n, 'seed')}; gates need {LEAST_SEEDS}"
+        if n >= LEAST_SEEDS:
+            return ""
+        return f"{numbered(n, 'seed is', 'seeds are')} too few; use {LEAST_SEEDS}"
 
 
 def reading(table: MetricTable, cut: GroupSelection, a: int, b: int | None = None) -> Spread:

@@ -65,7 +65,7 @@ def cost_chart(report: Report) -> Chart | None:
         reading += f" {n_left_out} more numbers are in the table."
     return Chart(
         name="privacy-cost",
-        title="Cost by group",
+        title="Privacy cost by group",
         reading=reading,
         alt="What each group loses with privacy, with 95 % intervals.",
         series=series,
@@ -132,14 +132,17 @@ def sweep_chart(report: Report) -> Chart | None:
                 row = f"epsilon {point.target_epsilon:g}"
                 bars.append(Bar(row, method, number.scaled(POINTS.factor)))
     panels = []
-    for title, bars in (("gap between groups", gaps), ("largest cost of a group", largest)):
+    for title, bars in (
+        ("gap of privacy cost", gaps),
+        ("largest privacy cost of a group", largest),
+    ):
         if bars:
             panels.append(Panel(f"{title} (points)", "points", tuple(bars)))
     if not panels:
         return None
     return Chart(
         name="epsilon-sweep",
-        title="Cost and gap over epsilon",
+        title="Privacy cost and gap over epsilon",
         reading="Smaller epsilon means more privacy. Both axes are alike; whiskers are 95 % "
         "intervals.",
         alt="The gap between groups, and the largest cost of a group, at each epsilon.",

@@ -54,6 +54,13 @@ def shown(report: Report) -> str:
     return "\n".join([head, *lines])
 
 
+def shown_html(report: Report) -> str:
+    """What a notebook shows of a report: the first screen of its page."""
+    from fairaudit.report.render.html import notebook
+
+    return notebook(report)
+
+
 def group_frame(report: Report) -> pd.DataFrame:
     """A row per method and group with costs, intervals, accuracies; see :meth:`Report.by_group`."""
     rows = []

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.metrics.registry import METRICS, MISALIGNMENT, spec_of
-from fairaudit.report.facts import ArmFacts, LabelFacts
+from fairaudit.report.facts import ArmFacts
 from fairaudit.report.group_table import (
     Bound,
     GroupTable,
@@ -19,7 +19,7 @@ from fairaudit.report.main_gap import (
     detected_gap,
     is_detected,
     main_gap,
-    measure_text,
+    measure_title,
     named_gaps,
     shown_costs,
     shown_gap,
@@ -89,7 +89,7 @@ def table_columns(report: Report) -> tuple[MeasureColumn, ...]:
     # Among the classes as groups, the recall of a class is the accuracy of its group.
     if any(grouping.name == label.column for grouping in report.data.groupings):
         names = [name for name in names if spec_of(name).cost_of != "tpr"]
-    columns = [_cost_column(name, label) for name in names]
+    columns = [MeasureColumn(name, *measure_title(name, label)) for name in names]
     if _is_known(report.costs, MISALIGNMENT):
         columns.append(MeasureColumn(MISALIGNMENT, METRICS[MISALIGNMENT].title, "degrees"))
     return tuple(columns)
@@ -105,15 +105,6 @@ def _is_known(comparisons: Iterable[Comparison], metric: str) -> bool:
     return any(
         group.value(metric) is not None for compared in comparisons for group in compared.by_group
     )
-
-
-def _cost_column(metric: str, label: LabelFacts) -> MeasureColumn:
-    """The column of a cost: its name, or that of what falls, and what it is counted in."""
-    spec, of = spec_of(metric), measure_text(metric, label)
-    change = "added" if spec.unit == "nats" else "lost"
-    if spec.header:
-        return MeasureColumn(metric, spec.header, f"{spec.counted} of {of} {change}")
-    return MeasureColumn(metric, of, f"{spec.counted} {change}")
 
 
 def _table(

@@ -218,11 +218,22 @@ def all_costs(report: Report) -> list[str]:
     return list(names)
 
 
+def measure_title(metric: str, label: LabelFacts) -> tuple[str, str]:
+    """The name of a cost, or of what falls, and what its numbers are counted in.
+
+    As ``privacy cost`` in ``points of accuracy lost``, ``true positive rate`` in ``points lost``.
+    """
+    spec, of = spec_of(metric), measure_text(metric, label)
+    change = "added" if spec.unit == "nats" else "lost"
+    if spec.header:
+        return spec.header, f"{spec.counted} of {of} {change}"
+    return of, f"{spec.counted} {change}"
+
+
 def cost_title(metric: str, label: LabelFacts) -> str:
-    """The title of a column or chart: what is lost by this measure, with its unit."""
-    words = measure_text(metric, label).replace("true positive rate", "tpr")
-    lost = "added" if spec_of(metric).unit == "nats" else "lost"
-    return f"{plain(words)} {lost} ({spec_of(metric).counted})"
+    """The title of a column or chart: a cost with what it is counted in."""
+    title, counted = measure_title(metric, label)
+    return f"{plain(title)} ({plain(counted, 80)})"
 
 
 def change_words(metric: str, label: LabelFacts) -> tuple[str, str]:

@@ -335,3 +335,9 @@ class Report(Part):
         return shown(self)
 
     __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it: the first screen of its page."""
+        from fairaudit.report.frames import shown_html
+
+        return shown_html(self)

@@ -173,7 +173,7 @@ def attack_sentence(privacy: Mapping[str, ArmPrivacy]) -> str:
 
 
 def spoken_rates(attacks: Mapping[str, Sequence[AttackFacts]]) -> str:
-    """The sentence on how many members an attack can find at most, at each rate of false alarms.
+    """The sentence on how many members an attack can identify at most, by rate of false alarms.
 
     Arms whose rates are written alike stand together.
 
@@ -193,8 +193,11 @@ def spoken_rates(attacks: Mapping[str, Sequence[AttackFacts]]) -> str:
         arms = ""
         if len(attacks) > 1:
             arms = f" ({listed(keys)})"
-        text.append(f"{shown} of members{arms}")
-    return f"Membership attacks: at {alarms} false alarms they find at most {'; '.join(text)}"
+        text.append(f"{shown} of training records{arms}")
+    return (
+        f"No attack that wrongly accuses {alarms} of outsiders can identify more than "
+        f"{'; '.join(text)}; a guess finds {alarms}"
+    )
 
 
 def _main_and_others(texts: Iterable[str]) -> str:

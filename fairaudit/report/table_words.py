@@ -116,7 +116,7 @@ def cell_words(column: MeasureColumn, cell: TableCell) -> list[str]:
 
 def said_of(column: MeasureColumn, cell: TableCell) -> str:
     """The words beside a number in one line: of a largest gap its groups, then what is said."""
-    return " ".join([*between_words(cell), ", ".join(cell_words(column, cell))]).strip()
+    return ", ".join(filter(None, (" ".join(between_words(cell)), *cell_words(column, cell))))
 
 
 def reasons(table: GroupTable) -> list[str]:

@@ -218,7 +218,14 @@ def _costs(report: Report) -> Table:
                 )
             )
     accuracies = ("#non-private accuracy", "#private accuracy")
-    head = ("method", "settings", "ε", *accuracies, "#cost (points)", "#largest gap (points)")
+    head = (
+        "method",
+        "settings",
+        "ε",
+        *accuracies,
+        "#privacy cost (points)",
+        "#largest gap of it (points)",
+    )
     return table(head, rows)
 
 
@@ -263,8 +270,8 @@ def _by_group(report: Report, tuning: Tuned) -> Table:
     head = (
         "method",
         "group",
-        "#cost, default (points)",
-        "#cost, tuned (points)",
+        "#privacy cost, default (points)",
+        "#privacy cost, tuned (points)",
         "#accuracy, default",
         "#accuracy, tuned",
         "#gain (points)",

@@ -1,4 +1,5 @@
 import json
+import re
 import signal
 import stat
 from pathlib import Path
@@ -13,7 +14,7 @@ from fairaudit.planning.flow import Audit
 
 COMMANDS = (
     *("run", "choose", "gate", "plan", "inspect", "score", "compare", "report", "init"),
-    *("methods", "schema", "doctor", "clean", "train", "predict"),
+    *("methods", "explain", "schema", "doctor", "clean", "train", "predict"),
 )
 
 
@@ -143,3 +144,35 @@ def test_plan_answers_on_stdout_and_trains_nothing(finished, capsys, monkeypatch
     assert content["gates"] == []
     assert content["arms"][1]["privacy"]["epsilon"]["pld"] == 3.13488
     assert content["config"]["group"] == {"origin": "option", "value": ["sex"]}
+
+
+def test_the_program_alone_prints_its_help_and_ends_well(capsys):
+    assert app.main([]) == 0
+    alone = capsys.readouterr().out
+    assert app.main(["--help"]) == 0
+    assert capsys.readouterr().out.strip() == alone.strip()
+
+
+def test_every_help_shows_how_the_command_is_typed_with_options_that_it_has(capsys):
+    for command in COMMANDS:
+        app.main([command, "--help"])
+        shown = capsys.readouterr().out
+        examples = re.findall(r"^  (fairaudit .*)$", shown.partition("Examples:")[2], flags=re.M)
+        assert len(examples) == (3 if command == "run" else 1)
+        known = set(re.findall(r"--[a-z][a-z-]*", shown.partition("Options:")[2] or shown))
+        for example in examples:
+            assert example.startswith(f"fairaudit {command}")
+            assert set(re.findall(r"--[a-z][a-z-]*", example)) <= known
+
+
+def test_terms_and_codes_are_explained(capsys):
+    assert app.main(["explain", "Excess Risk"]) == 0
+    assert "mean loss" in capsys.readouterr().out
+    assert app.main(["explain", "turned"]) == 0
+    assert "clipping is told to turn the steps away" in capsys.readouterr().out
+    assert app.main(["explain"]) == 0
+    listed = capsys.readouterr().out
+    assert "misalignment" in listed
+    assert "from_clipping" in listed
+    assert app.main(["explain", "exces risk"]) == 2
+    assert "excess risk" in capsys.readouterr().err

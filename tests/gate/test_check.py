@@ -256,7 +256,7 @@ def test_a_rule_about_a_part_leaves_out_who_has_another_and_is_open_for_who_has_
 
 
 def test_too_few_seeds_are_inconclusive_for_every_statistic():
-    why = "3 seeds; gates need 5"
+    why = "3 seeds are too few; use 5"
     few = comparison()
     for name in ("F", "M", ""):
         few = with_measure(few, name, gated=False, reason=why)

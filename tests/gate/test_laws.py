@@ -18,7 +18,7 @@ METRICS = ("privacy_cost", "accuracy", "impact_ratio", "excess_risk")
 NAMES = [name for name in metric_names() if not find_metric(name).study]
 
 number = st.floats(-1, 1, allow_nan=False).map(lambda x: round(x, 4))
-reason = st.sampled_from(["", "", "", "group 'F' has 7 test records", "3 seeds; gates need 5"])
+reason = st.sampled_from(["", "", "", "group 'F' has 7 test records", "3 seeds are too few; use 5"])
 
 
 @st.composite

@@ -384,7 +384,7 @@ def test_fewer_than_five_seeds_are_shown_and_not_gated():
     gap = gap_of(c, "privacy_cost", "max")
     assert gap.absolute.low is not None
     assert not gap.gated
-    assert "gates need 5" in gap.reason
+    assert "too few; use 5" in gap.reason
     assert not c.by_group[0].gated
 
 

@@ -376,7 +376,7 @@ def test_a_model_of_ones_own_travels_as_weights_and_the_name_of_its_code(made, o
     assert condition in (folder / "evidence.json").read_text()
     card = (folder / "MODEL_CARD.md").read_text()
     assert "private if the model's own code keeps nothing of what it reads: epsilon" in card
-    assert "false alarms" not in card  # no epsilon is established that bounds an attack
+    assert "wrongly accuses" not in card  # no epsilon is established that bounds an attack
     with pytest.raises(ConfigError, match="code that a file alone may not run"):
         load_model(folder)
     with pytest.raises(ConfigError, match="not of 'other:make'"):

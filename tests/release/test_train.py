@@ -213,7 +213,7 @@ def test_undeclared_columns_stop_it_unless_the_card_may_say_so(trained):
     card = (made.folder / "MODEL_CARD.md").read_text()
     assert "exact functions of" in card
     assert "--accept-fitted-preprocessing" in card
-    assert "false alarms" in card
+    assert "No attack that wrongly accuses" in card
 
 
 def test_what_has_no_established_guarantee_is_refused(audited):

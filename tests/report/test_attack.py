@@ -20,6 +20,8 @@ def test_arms_of_equal_rates_stand_together_and_others_apart():
     told = attack_sentence(
         {"a@8": facts(0.2, 0.05), "b@8": facts(0.2, 0.05), "a@1": facts(0.0201, 0.0024)}
     )
-    assert told.endswith(
-        "at most 20 % (5 %) of members (a@8, b@8); 2.1 % (0.24 %) of members (a@1)"
+    assert told == (
+        "No attack that wrongly accuses 1 % (0.1 %) of outsiders can identify more than 20 % (5 %) "
+        "of training records (a@8, b@8); 2.1 % (0.24 %) of training records (a@1); a guess finds "
+        "1 % (0.1 %)"
     )

@@ -12,7 +12,7 @@ from fairaudit.errors import EXIT_TRAINING
 
 @takes_audit_options
 def run(given: Given) -> None:
-    """Train, measure each method's cost by group, report."""
+    """Train with and without privacy: each group's privacy cost, excess risk, misalignment."""
     resolved = settled(given)
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.audit import carry_out, get_ready, prepare

@@ -82,6 +82,9 @@ def score(
     fail_on: Annotated[list[str] | None, Rules] = None,
     baseline: Annotated[str | None, Baseline] = None,
     inconclusive: CountsAs = None,
+    note: Annotated[
+        str | None, typer.Option(help="Words of your own for its readers.", metavar="TEXT")
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -117,6 +120,7 @@ def score(
         "fail_on": fail_on,
         "baseline": baseline,
         "inconclusive": inconclusive,
+        "note": note,
     }
     if synthetic is not None:
         options["synthetic"] = synthetic

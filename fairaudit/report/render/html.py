@@ -11,7 +11,6 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-import vl_convert
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -21,8 +20,11 @@ from fairaudit.report.model import Report
 from fairaudit.report.panels import Chart, Panel, Trend
 from fairaudit.report.render.html_groups import group_table
 from fairaudit.report.render.html_groups import style as groups_style
+from fairaudit.report.render.html_words import Explained
 from fairaudit.report.safe_names import visible
 from fairaudit.report.sections.order import document
+from fairaudit.report.sections.summary import SUMMARY
+from fairaudit.report.words import TERMS
 
 _SCALE = 2.0  # pixels of a PNG per pixel of the drawing
 
@@ -32,8 +34,23 @@ def to_html(report: Report) -> str:
     return page(document(report))
 
 
+def notebook(report: Report) -> str:
+    """What a notebook shows of a report: its first screen."""
+    whole = document(report)
+    writer = _Writer()
+    parts = [Markup("<style>{}</style>").format(_as_script(groups_style()))]
+    parts += [Markup("<p><strong>{}</strong></p>").format(visible(whole.title))]
+    parts += [Markup("<p>{}</p>").format(writer.inline(words)) for words in whole.about]
+    for section in whole.sections:
+        if section.id == SUMMARY:
+            parts.append(writer.blocks(section.blocks))
+    return Markup('<div class="fairaudit">\n{}\n</div>').format(Markup("\n").join(parts))
+
+
 def picture(chart: Chart, kind: str) -> bytes:
     """The chart as an ``svg`` or ``png`` file, dark on white; nothing is fetched."""
+    import vl_convert  # it takes a second to import
+
     spec = file_spec(chart)
     if kind == "svg":
         return vl_convert.vegalite_to_svg(spec, allowed_base_urls=[]).encode()
@@ -52,19 +69,15 @@ def page(whole: doc.Document) -> str:
     )
     style = _as_script(loader.get_source(environment, "report.css")[0] + groups_style())
     script = _as_script(loader.get_source(environment, "report.js")[0])
+    writer = _Writer()
     sections = []
     for section in whole.sections:
-        sections.append(
-            {
-                "id": section.id,
-                "title": visible(section.title),
-                "body": write_blocks(section.blocks),
-            }
-        )
+        title = visible(section.title)
+        sections.append({"id": section.id, "title": title, "body": writer.blocks(section.blocks)})
     return environment.get_template("report.html.j2").render(
         title=visible(whole.title),
-        about=[inline(words) for words in whole.about],
-        foot=inline(whole.foot),
+        about=[writer.inline(words) for words in whole.about],
+        foot=writer.inline(whole.foot),
         first=sections[:1],
         sections=sections[1:],
         style=style,
@@ -73,42 +86,83 @@ def page(whole: doc.Document) -> str:
     )
 
 
-def write_blocks(blocks: Sequence[doc.Block]) -> Markup:
-    """Some blocks as HTML, one after another."""
-    return Markup("\n").join(_block(block) for block in blocks)
+class _Writer:
+    """Writes the blocks of a page in their order; each term is explained where it first stands."""
 
+    def __init__(self) -> None:
+        self._text = Explained(TERMS)
 
-def _block(block: doc.Block) -> Markup:
-    """One block of the document as HTML; a table of too many rows can be unfolded."""
-    match block:
-        case doc.Text():
-            return Markup("<p>{}</p>").format(inline(block.words))
-        case doc.Heading():
-            return Markup("<h3>{}</h3>").format(inline(block.words))
-        case doc.Bullets():
-            items = [Markup("<li>{}</li>").format(inline(item)) for item in block.items]
-            return Markup("<ul>\n{}\n</ul>").format(Markup("\n").join(items))
-        case doc.Listing():
-            return Markup("<pre><code>{}</code></pre>").format(visible(block.text))
-        case doc.Table():
-            if block.most is None or len(block.rows) <= block.most:
-                return _table(block)
-            return Markup("<details>\n<summary>All {:,} rows</summary>\n{}\n</details>").format(
-                len(block.rows), _table(block)
+    def blocks(self, blocks: Sequence[doc.Block]) -> Markup:
+        """Some blocks as HTML, one after another."""
+        return Markup("\n").join(self._block(block) for block in blocks)
+
+    def _block(self, block: doc.Block) -> Markup:
+        """One block of the document as HTML; a table of too many rows can be unfolded."""
+        match block:
+            case doc.Text():
+                return Markup("<p>{}</p>").format(self.inline(block.words))
+            case doc.Heading():
+                return Markup("<h3>{}</h3>").format(self.inline(block.words))
+            case doc.Bullets():
+                items = [Markup("<li>{}</li>").format(self.inline(item)) for item in block.items]
+                return Markup("<ul>\n{}\n</ul>").format(Markup("\n").join(items))
+            case doc.Listing():
+                return Markup("<pre><code>{}</code></pre>").format(visible(block.text))
+            case doc.Table():
+                if block.most is None or len(block.rows) <= block.most:
+                    return self._table(block)
+                return Markup("<details>\n<summary>All {:,} rows</summary>\n{}\n</details>").format(
+                    len(block.rows), self._table(block)
+                )
+            case doc.ByGroup():
+                return group_table(block, self._text)
+            case doc.Folded():
+                return Markup("<details>\n<summary>{}</summary>\n{}\n</details>").format(
+                    self.inline(block.title), self.blocks(block.blocks)
+                )
+            case doc.Figures():
+                shown = () if block.is_drawn_by_table else block.charts
+                if not shown:
+                    return Markup("")
+                return Markup('<div class="figures">\n{}\n</div>').format(
+                    Markup("\n").join(map(_figure, shown))
+                )
+
+    def _table(self, block: doc.Table) -> Markup:
+        """A table as HTML; columns and cells of numbers have the class that aligns them right."""
+        lines = [Markup('<div class="scroll"><table>')]
+        head = Markup("")
+        for column in block.columns:
+            title = self._text(column.title)
+            head += Markup('<th scope="col"{}>{}</th>').format(
+                _number_class(column.is_number), title
             )
-        case doc.ByGroup():
-            return group_table(block)
-        case doc.Folded():
-            return Markup("<details>\n<summary>{}</summary>\n{}\n</details>").format(
-                inline(block.title), write_blocks(block.blocks)
-            )
-        case doc.Figures():
-            shown = () if block.is_drawn_by_table else block.charts
-            if not shown:
-                return Markup("")
-            return Markup('<div class="figures">\n{}\n</div>').format(
-                Markup("\n").join(map(_figure, shown))
-            )
+        lines.append(Markup("<thead><tr>{}</tr></thead>\n<tbody>").format(head))
+        for row in block.rows:
+            cells = Markup("")
+            for cell, column in zip(row, block.columns, strict=True):
+                is_value = cell is None or isinstance(cell, (int, float, doc.Quantity))
+                kind = _number_class(column.is_number or is_value)
+                cells += Markup("<td{}>{}</td>").format(kind, self.inline(cell))
+            lines.append(Markup("<tr>{}</tr>").format(cells))
+        lines.append(Markup("</tbody>\n</table></div>"))
+        return Markup("\n").join(lines)
+
+    def inline(self, cell: doc.Cell) -> Markup:
+        """Words, or a table's cell in words, as escaped HTML."""
+        text = Markup("")
+        for run in doc.runs_of(cell):
+            match run:
+                case str():
+                    text += self._text(run)
+                case doc.Strong():
+                    text += Markup("<strong>{}</strong>").format(self._text(run.text))
+                case doc.Code():
+                    text += Markup("<code>{}</code>").format(visible(run.text))
+                case doc.Badge():
+                    shown = self._text(run.text)
+                    text += Markup('<span class="badge {}">{}</span>').format(run.kind, shown)
+        return text
 
 
 def _figure(chart: Chart) -> Markup:
@@ -130,45 +184,9 @@ def _figure(chart: Chart) -> Markup:
     ).format(chart.name, visible(chart.title), legend, panels, visible(chart.reading))
 
 
-def _table(block: doc.Table) -> Markup:
-    """A table as HTML; columns and cells of numbers have the class that aligns them right."""
-    lines = [Markup('<div class="scroll"><table>')]
-    head = Markup("")
-    for column in block.columns:
-        title = visible(column.title)
-        head += Markup('<th scope="col"{}>{}</th>').format(_number_class(column.is_number), title)
-    lines.append(Markup("<thead><tr>{}</tr></thead>\n<tbody>").format(head))
-    for row in block.rows:
-        cells = Markup("")
-        for cell, column in zip(row, block.columns, strict=True):
-            is_value = cell is None or isinstance(cell, (int, float, doc.Quantity))
-            kind = _number_class(column.is_number or is_value)
-            cells += Markup("<td{}>{}</td>").format(kind, inline(cell))
-        lines.append(Markup("<tr>{}</tr>").format(cells))
-    lines.append(Markup("</tbody>\n</table></div>"))
-    return Markup("\n").join(lines)
-
-
 def _number_class(is_number: bool) -> Markup:
     """The attribute of a cell: the class of numbers, or nothing."""
     return Markup(' class="number"' if is_number else "")
-
-
-def inline(cell: doc.Cell) -> Markup:
-    """Words, or a table's cell in words, as escaped HTML."""
-    text = Markup("")
-    for run in doc.runs_of(cell):
-        match run:
-            case str():
-                text += visible(run)
-            case doc.Strong():
-                text += Markup("<strong>{}</strong>").format(visible(run.text))
-            case doc.Code():
-                text += Markup("<code>{}</code>").format(visible(run.text))
-            case doc.Badge():
-                shown = visible(run.text)
-                text += Markup('<span class="badge {}">{}</span>').format(run.kind, shown)
-    return text
 
 
 # What a drawing repeats at each mark: the page's style has the font, and its label the words.
@@ -180,6 +198,8 @@ def _drawing(chart: Chart, panel: Panel | Trend) -> Markup:
 
     The library escapes the names that it writes.
     """
+    import vl_convert  # it takes a second to import, and a page without charts needs none
+
     drawn = vl_convert.vegalite_to_svg(page_spec(chart, panel), allowed_base_urls=[])
     drawn = _REPEATED.sub("", drawn)
     for number, colour in enumerate(PALETTE):

@@ -4,7 +4,9 @@ A page and a notebook show the same. Marks are small drawings beside numbers tha
 they are hidden from who listens.
 """
 
+from collections.abc import Callable
 from importlib.resources import files
+from typing import TypeAlias
 
 from markupsafe import Markup, escape
 
@@ -26,29 +28,42 @@ _WIDTH, _HEIGHT, _EDGE = 104, 14, 6  # pixels of a mark's drawing, and its margi
 _REASON = 120  # letters of why a number is not known, in a cell
 
 
+Text: TypeAlias = Callable[[str], Markup]
+
+
+def plain_text(words: str) -> Markup:
+    """One line of text as HTML."""
+    return escape(visible(words))
+
+
 def style() -> str:
     """The style sheet of these tables, for a page and for a notebook."""
     return (files("fairaudit.report.render") / "templates" / "groups.css").read_text("utf-8")
 
 
-def group_table(block: ByGroup) -> Markup:
-    """The table as HTML; of many groups the worst and the best, and all of them to be unfolded."""
+def group_table(block: ByGroup, text: Text = plain_text) -> Markup:
+    """The table as HTML; of many groups the worst and the best, and all of them to be unfolded.
+
+    Args:
+        block: The table.
+        text: Writes one line of text as HTML, as one that explains terms does.
+    """
     if not block.table.is_long:
-        return _table(block, block.table)
+        return _table(block, block.table, text)
     return Markup("{}\n<details>\n<summary>All {} groups of {}</summary>\n{}\n</details>").format(
-        _table(block, block.table.brief),
+        _table(block, block.table.brief, text),
         len(block.table.groups),
         plain(block.table.grouping),
-        _table(block, block.table),
+        _table(block, block.table, text),
     )
 
 
-def _table(block: ByGroup, table: GroupTable) -> Markup:
+def _table(block: ByGroup, table: GroupTable, text: Text) -> Markup:
     """The rows of a table, whole or in brief, on the axes of the block."""
     head = Markup('<th scope="col">{}</th>').format(plain(table.grouping))
     for column in table.columns:
         head += Markup('<th scope="col">{}<span class="unit">{}</span></th>').format(
-            visible(column.title), visible(column.counted)
+            text(column.title), text(column.counted)
         )
     title = table_title(table)
     if block.table is not table:
@@ -57,29 +72,29 @@ def _table(block: ByGroup, table: GroupTable) -> Markup:
         Markup('<table class="groups">\n<caption class="unseen">{}</caption>').format(title),
         Markup("<thead><tr>{}</tr></thead>\n<tbody>").format(head),
     ]
-    lines += [_row(block, row) for row in table.groups]
+    lines += [_row(block, row, text) for row in table.groups]
     if table.others:
         others = Markup('<tr class="others"><th scope="row" colspan="{}">{} other groups</th></tr>')
         lines.append(others.format(len(table.columns) + 1, table.others))
-    lines += [_row(block, row) for row in table.rows if row.kind != "group"]
+    lines += [_row(block, row, text) for row in table.rows if row.kind != "group"]
     lines.append(Markup("</tbody>\n</table>"))
     return Markup("\n").join(lines)
 
 
-def _row(block: ByGroup, row: TableRow) -> Markup:
+def _row(block: ByGroup, row: TableRow, text: Text) -> Markup:
     """A row: its title with test rows and accuracies, then its cells."""
     title = escape(row_title(row))
     for words in (*row_words(row), *([row.note] if row.note else [])):
-        title += Markup(' <span class="beside">{}</span>').format(visible(words))
+        title += Markup(' <span class="beside">{}</span>').format(text(words))
     cells = Markup('<th scope="row">{}</th>').format(title)
     for place, (column, cell) in enumerate(zip(block.table.columns, row.cells, strict=True)):
-        cells += _cell(row, column, cell, block.axes[place])
+        cells += _cell(row, column, cell, block.axes[place], text)
     kind = "thin" if row.is_thin else row.kind
     return Markup('<tr class="{}">{}</tr>').format(kind, cells)
 
 
 def _cell(
-    row: TableRow, column: MeasureColumn, cell: TableCell, axis: tuple[float, float]
+    row: TableRow, column: MeasureColumn, cell: TableCell, axis: tuple[float, float], text: Text
 ) -> Markup:
     """A number with its interval, its mark, and the words that are said of it."""
     lines = Markup('<span class="value">{}</span>').format(cell_value(column, cell))
@@ -92,7 +107,7 @@ def _cell(
     said = ", ".join(filter(None, (said_of(column, cell), why)))
     if mark or said:
         lines += Markup('<span class="mark">{} <span class="word">{}</span></span>').format(
-            mark, said
+            mark, text(said)
         )
     kind = Markup(' class="found"') if cell.reading == "detected" else ""
     return Markup('<td{} data-title="{}">{}</td>').format(kind, column_title(column), lines)

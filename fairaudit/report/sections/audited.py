@@ -11,7 +11,8 @@ from fairaudit.report.model import Report
 from fairaudit.report.numbers import count, listed
 from fairaudit.report.safe_names import group_text, plain
 
-_MOST_GROUPINGS, _MOST_GROUPS, _MOST_LISTED = 6, 8, 5
+_MOST_GROUPINGS, _MOST_GROUPS, _MOST_LISTED = 50, 100, 50
+_LONGEST_NOTE = 1000
 
 
 def title(report: Report) -> str:
@@ -37,7 +38,11 @@ def about(report: Report) -> tuple[Words, ...]:
     items = [f"Label {plain(label.column)} ({outcome})", f"groups by {groupings}", size, made]
     if report.status != "complete":
         items.append("PARTIAL: some trainings have no result")
-    return (" · ".join(items),)
+    note = report.config.get("note")
+    lines: tuple[Words, ...] = (" · ".join(items),)
+    if note is not None and note.value:
+        lines += (f"Note: {plain(str(note.value), _LONGEST_NOTE)}",)
+    return lines
 
 
 def day_text(moment: str) -> str:
@@ -82,7 +87,6 @@ def section(report: Report) -> Section | None:
         items.append(f"Intervals: 95 %; {plain(first.estimand, 300)}")
     items += _reference_check(report)
     items += _rows(report)
-    items.append("How to read it: docs/reading-a-report.md; what epsilon covers: docs/epsilon.md")
     return Section("data", "What was audited", (Bullets(tuple(items)),))
 
 

@@ -34,7 +34,7 @@ def section(report: Report) -> Section | None:
             scale = gated(gate.unit)
             open_targets.append(
                 (
-                    plain(gate.rule, 80),
+                    plain(gate.rule, 200),
                     (Badge(target.outcome, target.outcome),),
                     arm,
                     where or UNKNOWN,
@@ -51,7 +51,10 @@ def section(report: Report) -> Section | None:
         blocks.append(Text(("Verdict: ", verdict, ".")))
     blocks += [table(("outcome", "rule", "in words", "found"), rules, most=20)]
     if open_targets:
-        note = "What does not pass. The shared interval holds for all numbers of a rule together."
+        note = (
+            "Failed or undecided. A failure is decided by the wider interval, which holds for all "
+            "numbers of a rule together."
+        )
         head = (
             "rule",
             "outcome",
@@ -59,7 +62,7 @@ def section(report: Report) -> Section | None:
             "group",
             "#value",
             "#interval",
-            "#shared interval",
+            "#wider interval",
             "reason",
         )
         blocks += [Text(note), table(head, open_targets, most=_MOST_TARGETS)]

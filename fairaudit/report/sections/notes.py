@@ -1,18 +1,18 @@
 """What a report holds in words: warnings, limitations, how to repeat it."""
 
+import shlex
+
 from fairaudit.capabilities.installed import CAPABILITIES
-from fairaudit.report.document import Listing, Section, Text, Words, bullets
+from fairaudit.report.document import Listing, Section, Strong, Text, Words, bullets
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
-
-_MOST = 12
+from fairaudit.report.words import TERMS
 
 
 def warnings(report: Report) -> Section | None:
-    """The section on what may bias the audit, or must be known to read it; at most 12 of them."""
-    all_warnings = report.warnings
+    """The section on what may bias the audit, or must be known to read it."""
     by_code: dict[tuple[str, str], list[str]] = {}  # messages by level and code
-    for warning in all_warnings[:_MOST]:
+    for warning in report.warnings:
         fix = ""
         if warning.fix:
             fix = f" ({plain(warning.fix, 200)})"
@@ -23,8 +23,6 @@ def warnings(report: Report) -> Section | None:
         f"{level} {plain(code)}: {' – '.join(messages)}"
         for (level, code), messages in by_code.items()
     ]
-    if len(all_warnings) > _MOST:
-        items.append(f"{len(all_warnings) - _MOST} more are in report.json.")
     return Section("warnings", "Warnings", bullets(items) or (Text("None."),))
 
 
@@ -57,8 +55,14 @@ def foot(report: Report) -> Words:
     versions = {"fairaudit": report.tool.version, "numerics": report.numerics_version}
     versions |= report.environment
     shown = ", ".join(f"{plain(name)} {plain(version)}" for name, version in versions.items())
-    command = plain(" ".join(report.command), 2000)
+    command = plain(shlex.join(report.command), 2000)
     return (
         f"Made {plain(report.created_utc)} of data with sha256 {plain(report.data.sha256, 80)} by "
         f"{command}; {shown}."
     )
+
+
+def words(report: Report) -> Section | None:
+    """The section that says what the terms of a report mean."""
+    items: list[Words] = [(Strong(term), f": {meaning}") for term, meaning in TERMS.items()]
+    return Section("words", "Words", bullets(items))

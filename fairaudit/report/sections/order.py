@@ -41,6 +41,7 @@ ORDER: dict[str, SectionOf] = {
     "notes.warnings": notes.warnings,
     "notes.limitations": notes.limitations,
     "notes.reproduce": notes.reproduce,
+    "notes.words": notes.words,
 }
 
 

@@ -34,6 +34,7 @@ from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.table_words import between_words, cell_number, cell_value, percent, row_title
 from fairaudit.report.verdicts import verdicts
 
+SUMMARY = "summary"  # the section's id
 OPEN = 3  # methods that are read at once; a page folds the others
 _MOST_RULES, _MOST_PARTS = 3, 6
 _LONGEST = 1000
@@ -67,7 +68,7 @@ def section(report: Report) -> Section | None:
     chart = cost_chart(report)
     if chart is not None:
         drawn = (Figures((chart,), is_drawn_by_table=True),)
-    return Section("summary", "Summary", (*first, *folded, *drawn), tuple(brief))
+    return Section(SUMMARY, "Summary", (*first, *folded, *drawn), tuple(brief))
 
 
 def _axes(tables: Sequence[GroupTable]) -> dict[str, tuple[tuple[float, float], ...]]:

@@ -36,11 +36,14 @@ def section(report: Report) -> Section | None:
             if delta is not None:
                 deltas[delta] = None
     at = "".join(f", δ = {delta:g}" for delta in deltas)
-    intro = f"Points of accuracy lost, with 95 % intervals; a smaller ε means more privacy{at}."
+    intro = (
+        f"Privacy cost in points of accuracy, with 95 % intervals; a smaller ε means more "
+        f"privacy{at}."
+    )
     blocks: list[Block] = [Text(intro), *figures(sweep_chart(report))]
     for targets, of_gaps in gaps.items():
         titles = [f"#ε ≤ {target:g}" for target in targets[:_MOST_EPSILONS]]
         blocks.append(
             table(("method", "group", *titles), of_gaps + costs[targets], most=_MOST_ROWS)
         )
-    return Section("sweep", "Cost over epsilon", tuple(blocks))
+    return Section("sweep", "Privacy cost over epsilon", tuple(blocks))

@@ -1,0 +1,42 @@
+"""Text as escaped HTML, in which each term of a report is explained where it first stands."""
+
+import re
+from collections.abc import Mapping
+
+from markupsafe import Markup, escape
+
+from fairaudit.report.safe_names import visible
+
+
+class Explained:
+    """Escapes text; the first time that a term stands in it, the term has its explanation.
+
+    Args:
+        terms: Term -> what it means. One in capitals is found in capitals alone.
+    """
+
+    def __init__(self, terms: Mapping[str, str]) -> None:
+        self._left = dict(terms)
+
+    def __call__(self, text: str) -> Markup:
+        """One line of text as HTML."""
+        rest, written = visible(text), Markup("")
+        while (found := self._first(rest)) is not None:
+            term, match = found
+            written += escape(rest[: match.start()])
+            written += Markup('<abbr title="{}">{}</abbr>').format(self._left.pop(term), match[0])
+            rest = rest[match.end() :]
+        return written + escape(rest)
+
+    def _first(self, text: str) -> tuple[str, re.Match[str]] | None:
+        """The term that stands first, of those that were not explained; the longer of two."""
+        found = []
+        for term in self._left:
+            flags = re.NOFLAG if term.isupper() else re.IGNORECASE
+            match = re.search(rf"(?<![\w-]){re.escape(term)}(?![\w-])", text, flags)
+            if match is not None:
+                found.append((match.start(), -len(term), term, match))
+        if not found:
+            return None
+        *_, term, match = min(found, key=lambda place: place[:2])
+        return term, match

@@ -1,0 +1,45 @@
+"""The terms that a report uses, each with what it means: for pages, texts and ``explain``."""
+
+from collections.abc import Mapping
+
+# A term as it is written in sentences -> what it means. A page explains each where it first stands.
+TERMS: Mapping[str, str] = {
+    "privacy cost": "How many more rows of a group, of a hundred, are predicted wrongly because "
+    "training was private: accuracy without privacy less accuracy with it. Below zero the group "
+    "gains.",
+    "excess risk": "How much larger a group's mean loss is because training was private. It often "
+    "moves before accuracy does.",
+    "nats": "The unit of loss (cross-entropy with the natural logarithm): a coin flip between two "
+    "classes scores 0.69.",
+    "misalignment": "By how many degrees clipping turns the steps of training away from a group's "
+    "own gradient. A group that it is large for is trained less than its share.",
+    "true positive rate": "Of the rows whose true outcome is the favourable class, the share that "
+    "is predicted as such (TPR, recall).",
+    "selection rate": "The share of a group's rows that is predicted as the favourable class.",
+    "impact ratio": "A group's selection rate divided by that of the most selected group. Below "
+    "0.8 it crosses the four-fifths rule of thumb.",
+    "epsilon": "How much one training record can change what training puts out: the chance of any "
+    "outcome changes at most by a factor of e to the epsilon, but for delta. Smaller is more "
+    "private.",
+    "delta": "The chance that is left out of epsilon's promise.",
+    "PLD": "Privacy loss distributions: the way of computing epsilon that gives the smallest value "
+    "that is true. RDP (Rényi) is the older one.",
+    "σ_eff": "The noise of a step in units of what one record can change in all that the step "
+    "releases.",
+    "established": "Said of a guarantee whose mechanism and accounting are proved, given the table "
+    "as it was encoded.",
+    "detected": "Said of a difference that a test finds, so that nothing is called detected in 95 "
+    "of 100 audits of a method without any difference.",
+    "not certain": "Said of a difference whose own 95 % interval excludes zero, while its test, "
+    "which allows for all comparisons of the method, does not find it.",
+    "UNHEALTHY": "Something says that the training went wrong, or that the model does not work for "
+    "a group. Its costs are those of this configuration.",
+    "clipping": "Before noise is added, each record's gradient that is longer than a bound is "
+    "scaled down to it, so that no record counts for more.",
+}
+
+
+def explanation(term: str) -> str | None:
+    """What a term means, in whatever case it is written; None where it is no term of a report."""
+    known = {name.casefold(): text for name, text in TERMS.items()}
+    return known.get(term.casefold())
