@@ -80,6 +80,7 @@ OTHER = {
     "suppress_below": 5,
     "out": "elsewhere",
     "format": ("json",),
+    "note": "ticket 12",
     "fail_on": ("privacy_cost_gap > 0.02",),
     "baseline": "report.json",
     "inconclusive": "pass",
