@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from fairaudit.choosing.choice import OUTCOMES, Choice
 from fairaudit.choosing.choose import Candidates
 from fairaudit.choosing.tested import Tested, number_text
+from fairaudit.cli.durations import duration_text
 from fairaudit.cli.estimate import estimated_seconds
-from fairaudit.cli.lines import duration_text
 from fairaudit.cli.lines_gate import annotation
 from fairaudit.errors import numbered
 from fairaudit.planning.plan import narrowed

@@ -1,7 +1,9 @@
 """Lines and a progress bar on stderr; this file alone draws in a terminal."""
 
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import (
@@ -11,9 +13,11 @@ from rich.progress import (
     TaskID,
     TextColumn,
     TimeElapsedColumn,
+    TimeRemainingColumn,
 )
 from rich.text import Text
 
+from fairaudit.cli.durations import duration_text
 from fairaudit.cli.printing import folded, no_command, width_of
 from fairaudit.errors import numbered
 from fairaudit.execution.progress import (
@@ -25,6 +29,14 @@ from fairaudit.execution.progress import (
 )
 from fairaudit.report.render.terminal import WIDTH
 from fairaudit.report.safe_names import plain
+
+# Words of a verdict -> their colour, where a terminal has colours.
+_COLOURS = {
+    r"\bPASS\b": "bold green",
+    r"\bFAIL\b": "bold red",
+    r"\b(INCONCLUSIVE|UNHEALTHY|undecided)\b": "bold yellow",
+    r"(?<!not )\bdetected\b": "bold",
+}
 
 
 class Screen:
@@ -39,19 +51,36 @@ class Screen:
         self._verbose = verbose
         self._bar: Progress | None = None
         self._task: TaskID | None = None
+        self._began = 0.0  # when the first training of this run began
+        self._before = 0  # trainings that were finished before it
 
     @property
     def width(self) -> int:
         """Columns that a line may take; where stderr is no terminal, those of a usual one."""
         return width_of(sys.stderr) or WIDTH
 
-    def lines(self, lines: Iterable[str]) -> None:
-        """Print lines, unless ``quiet``; whoever made them has escaped the names in them."""
+    def lines(self, lines: Iterable[str], *, is_result: bool = False) -> None:
+        """Print lines, unless ``quiet``; whoever made them has escaped the names in them.
+
+        ``is_result``: Words of a verdict have their colour, where the terminal has colours.
+        """
         if not self._quiet:
             width = width_of(sys.stderr)
             for line in lines:
                 for piece in folded(no_command(line), width):
-                    self._console.print(Text(piece))
+                    text = Text(piece)
+                    for pattern, colour in _COLOURS.items() if is_result else ():
+                        text.highlight_regex(pattern, colour)
+                    self._console.print(text)
+
+    @contextmanager
+    def busy(self, what: str) -> Iterator[None]:
+        """Say in a terminal what is being done, until it is done."""
+        if self._quiet or not self._console.is_terminal:
+            yield
+            return
+        with self._console.status(Text(what)):
+            yield
 
     def listen(self, event: ProgressEvent) -> None:
         """Show one event of a running audit, which is given this method as its listener."""
@@ -66,8 +95,9 @@ class Screen:
                     shown = place.replace("[", "\\[")
                     self._bar.update(self._task, completed=event.finished, description=shown)
                 else:
+                    left = self._left(event)
                     self.lines(
-                        [f"  {event.finished}/{event.total} {place} · {event.seconds:.1f} s"]
+                        [f"  {event.finished}/{event.total} {place} · {event.seconds:.1f} s{left}"]
                     )
             case JobFailed():
                 message = f"{event.arm}, seed {event.seed}: {event.message}"
@@ -85,11 +115,20 @@ class Screen:
             self._bar.stop()
             self._bar = None
 
+    def _left(self, event: JobFinished) -> str:
+        """About how long the trainings that are left take, in words; "" where none is left."""
+        done, left = event.finished - self._before, event.total - event.finished
+        if done < 1 or left < 1:
+            return ""
+        seconds = (time.monotonic() - self._began) / done * left
+        return f" · about {duration_text(seconds)} left"
+
     def _start(self, event: JobsFound) -> None:
         """Begin the progress bar, in a terminal; trainings that were finished before count as done.
 
         Elsewhere it only says how many those are.
         """
+        self._began, self._before = time.monotonic(), event.finished
         if event.finished:
             total = numbered(event.total, "training was", "trainings were")
             self.lines([f"  resume  {event.finished} of {total} finished before"])
@@ -101,6 +140,8 @@ class Screen:
             MofNCompleteColumn(),
             TextColumn("{task.description}"),
             TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
             console=self._console,
             transient=True,
         )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fairaudit.analysis.build_facts import privacy_of
 from fairaudit.capabilities.installed import CAPABILITIES
+from fairaudit.cli.durations import duration_text
 from fairaudit.cli.lines_catalog import guarantee_text
 from fairaudit.config.option_words import words_of
 from fairaudit.config.options import ASSUMED, AuditConfig
@@ -182,15 +183,6 @@ def result_lines(report: Report, width: int = WIDTH) -> Iterator[str]:
     yield from to_lines(document(report), width)
 
 
-def duration_text(seconds: float) -> str:
-    """A time in s for people, in seconds, minutes or hours."""
-    if seconds < 90:
-        return f"{max(1, round(seconds))} s"
-    if seconds < 5400:
-        return f"{round(seconds / 60)} min"
-    return f"{seconds / 3600:.1f} h"
-
-
 def trainings_text(count: int, size: int) -> str:
     """A number of finished trainings, and the ``size`` of their files in bytes unless it is 0."""
     if not size:
@@ -239,6 +231,14 @@ def report_line(out: Path, formats: Sequence[str]) -> str:
     paths = report_paths(out, formats)
     shown = [str(path) for path in paths[:1]] + [path.name for path in paths[1:]]
     return f"Report {' · '.join(plain(name, 1000) for name in shown)}"
+
+
+def put_aside_line(out: Path, earlier: str) -> str:
+    """The line that the report of another audit, which ``earlier`` repeats, was put aside."""
+    return (
+        f"The report that lay there is of another audit ({plain(earlier, 300)}); it is now "
+        f"{plain(str(out / 'report.previous.json'), 1000)}"
+    )
 
 
 def warning_lines(report: Report, *, verbose: bool) -> Iterator[str]:

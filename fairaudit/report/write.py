@@ -1,6 +1,7 @@
 """Report -> files, each whole or not there; the JSON last, because it names the others."""
 
 import hashlib
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -109,6 +110,16 @@ def earlier_reports(out: Path) -> list[Path]:
     """The report files that an earlier run left in a directory, the JSON first."""
     names = (f"report.{JSON}", *(rendering.file for rendering in RENDERINGS.values()))
     return [out / name for name in names if os.path.isfile(out / name)]
+
+
+def earlier_audit(out: Path) -> str:
+    """The command of the audit whose report lies in a directory; "" where none can be read."""
+    try:
+        content = json.loads((out / f"report.{JSON}").read_text("utf-8"))
+    except (OSError, ValueError):
+        return ""
+    command = content.get("reproduce") if isinstance(content, dict) else None
+    return command if isinstance(command, str) else ""
 
 
 def where_put(path: Path, out: Path) -> Path:

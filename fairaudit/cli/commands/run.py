@@ -22,6 +22,7 @@ def run(given: Given) -> None:
         header_lines,
         next_lines,
         plan_lines,
+        put_aside_line,
         report_line,
         result_lines,
         trainings_text,
@@ -34,10 +35,14 @@ def run(given: Given) -> None:
     from fairaudit.gate.check import exit_code
     from fairaudit.report.safe_names import plain
     from fairaudit.report.to_json import to_json
+    from fairaudit.report.write import earlier_audit
 
     screen = Screen(quiet=given.quiet, verbose=given.verbose)
+    out = resolved.config.out
     get_ready(resolved.config)
-    prepared = prepare(resolved, screen.listen)
+    earlier = earlier_audit(out)
+    with screen.busy(f"reading {plain(str(resolved.config.data), 200)}"):
+        prepared = prepare(resolved, screen.listen)
     cores = resolved.config.workers or available_cores()
     screen.lines(header_lines(prepared, __version__))
     seconds, reading = (of(prepared.plan, cores) for of in (estimated_seconds, reading_seconds))
@@ -52,10 +57,11 @@ def run(given: Given) -> None:
         report = carry_out(prepared, screen.listen, command=["fairaudit", *sys.argv[1:]])
     finally:
         screen.stop()
-    screen.lines(result_lines(report, screen.width))
+    screen.lines(result_lines(report, screen.width), is_result=True)
     screen.lines(warning_lines(report, verbose=given.verbose))
-    out = resolved.config.out
     screen.lines([report_line(out, resolved.config.format)])
+    if earlier not in ("", report.reproduce):
+        screen.lines([put_aside_line(out, earlier)])
     note = trainings_text(*kept_trainings(out))
     command = shlex.join(["fairaudit", "clean", str(out)])
     screen.lines(

@@ -139,7 +139,7 @@ def score(
         from fairaudit.audit import audit
 
         report = audit(resolved)
-        screen.lines(result_lines(report, screen.width))
+        screen.lines(result_lines(report, screen.width), is_result=True)
         screen.lines(warning_lines(report, verbose=False))
         screen.lines([report_line(shared.out, shared.format)])
     else:
@@ -150,7 +150,7 @@ def score(
             shared, y_pred or "", baseline_pred, seed_column, row_column, _listed(classes)
         )
         report = measure_and_write(scored, command=["fairaudit", *sys.argv[1:]])
-        screen.lines(score_lines(report, shared, screen.width))
+        screen.lines(score_lines(report, shared, screen.width), is_result=True)
     if as_json:
         print_stdout([to_json(report).rstrip("\n")])
     screen.lines(verdict_lines(report, shared.inconclusive))
