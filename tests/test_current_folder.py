@@ -24,6 +24,7 @@ AUDIT = (
 )
 LIGHT = {
     "doctor": 0,
+    "explain misalignment": 0,
     "schema": 0,
     "init people.csv --columns --group sex --label y": 0,
     "inspect people.csv --group sex": 0,

@@ -22,7 +22,10 @@ def here(tmp_path, monkeypatch):
     """The current folder, in which a command was started."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
-    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    others = [finder for finder in sys.meta_path if not isinstance(finder, named_code._Beside)]
+    monkeypatch.setattr(
+        sys, "meta_path", others
+    )  # another test of this process may have named code
     monkeypatch.setattr(sys, "path_importer_cache", {})
     monkeypatch.setattr(named_code, "_told", [])
     yield tmp_path

@@ -172,8 +172,9 @@ def test_a_training_is_given_the_numbers_of_the_options(audit):
         assert (task.steps_per_epoch, task.epochs, task.n_public) == (5, 2, 50)  # ceil(50 / 12)
         assert task.budget == 64 * 2**20
         assert task.device == torch.device("cpu")
-        kept = () if arm == "sgd" else (0, 1, 3, 4, 5, 6, 8, 9)  # eight of ten, to be read
-        assert tuple(task.checkpoints) == kept
+        kept = set() if arm == "sgd" else {0, 9}  # the first and the last of ten are read, too
+        assert kept <= set(task.checkpoints) <= set(range(10))
+        assert (len(task.checkpoints) == 0) == (arm == "sgd")
         assert task.public is None
         scaled = arm.startswith(("global-adapt", "dpsgd-matched"))
         assert task.settings["learning_rate"] == (0.25 * 6.0 / 0.5 if scaled else 0.25)

@@ -31,7 +31,7 @@ def test_every_option_stands_in_one_panel_of_the_help_and_panels_stand_in_order(
         assert app.main([command, "--help"]) == 0
         shown = capsys.readouterr().out
         heads = [line.removesuffix(":") for line in shown.splitlines() if line[:1].isupper()]
-        assert heads[1:] == [*PANELS, "Other"]
+        assert heads[1:] == ["Examples", *PANELS, "Other"]
         gates = shown[shown.index("\nGates:") : shown.index("\nExecution")]
         assert set(re.findall(r"^  (--[a-z-]+)", gates, flags=re.M)) == {
             "--fail-on",
