@@ -11,17 +11,16 @@ folder beside the table and are removed.
 
 import argparse
 import os
-import re
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from processes import anonymous_mib, family
 from systems import LEARNING_RATE, MAX_GRAD_NORM, NOISE_MULTIPLIER
 
 from fairaudit.config.options import AuditConfig
@@ -46,16 +45,6 @@ from fairaudit.privacy.streams import numpy_stream
 BATCH = 4096  # what the rule chooses for ten million rows
 STEPS = 10
 LIMIT_MIB = 2048
-
-
-def anonymous_mib(process: int | str = "self") -> float:
-    """RssAnon of a process, 0 where it is gone."""
-    try:
-        status = Path(f"/proc/{process}/status").read_text()
-    except OSError:
-        return 0.0
-    found = re.search(r"RssAnon:\s+(\d+) kB", status)
-    return int(found[1]) / 1024 if found else 0.0
 
 
 def loop(pool: TrainingPool, model: str) -> Loop:
@@ -113,18 +102,6 @@ def compare_steps(inputs: Inputs, split: Split, config: AuditConfig, rounds: int
         )
 
 
-def children(process: int) -> Iterator[int]:
-    """A process and everything that it started."""
-    yield process
-    for task in Path(f"/proc/{process}/task").glob("*/children"):
-        try:
-            found = task.read_text().split()
-        except OSError:
-            continue
-        for child in found:
-            yield from children(int(child))
-
-
 def watch_audit(path: Path, folder: Path, seeds: int, method: str) -> None:
     """Run an audit and print the largest anonymous memory of each of its processes.
 
@@ -138,7 +115,7 @@ def watch_audit(path: Path, folder: Path, seeds: int, method: str) -> None:
     before = least = shutil.disk_usage(folder).free
     while audit.poll() is None:
         least = min(least, shutil.disk_usage(folder).free)
-        for process in children(audit.pid):
+        for process in family(audit.pid):
             most[process] = max(most.get(process, 0.0), anonymous_mib(process))
         time.sleep(0.05)
     print(f"the audit ended with {audit.returncode} after {time.perf_counter() - began:.0f} s")

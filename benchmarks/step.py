@@ -12,7 +12,8 @@ same run.
 Prints medians and ratios of one run. "tuned" raises glibc's mmap and trim thresholds for every
 system of the process, as the audit's own workers do. Where other work runs beside it, --clock cpu
 counts this process's own time. --memory runs each system in a process of its own and prints by how
-much its resident memory grew at most, over that before its first step.
+much its resident memory grew at most, over that before its first step. Networks "own-..." are in
+``networks.py``.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from functools import partial
 from pathlib import Path
 
 import torch
-from opacus.layers import DPMultiheadAttention
+from networks import OWN
 from systems import (
     Problem,
     Take,
@@ -51,13 +52,7 @@ SHAPES = {
     "mlp": (23_512, (98,), 2),
     "cnn": (23_512, (28, 28, 1), 10),
 }
-# Models of users' own, which the layer table lacks: run record by record, kept apart by
-# construction.
-OWN = {
-    "own-residual": (23_512, (98,), 2),
-    "own-transformer": (23_512, (96,), 2),
-    "own-convolution": (23_512, (1, 28, 28), 10),
-}
+RECORDS = 23_512  # of networks of users' own
 STEPS = {
     "logistic": 150,
     "mlp": 20,
@@ -65,6 +60,8 @@ STEPS = {
     "own-residual": 4,
     "own-transformer": 4,
     "own-convolution": 1,
+    "own-tabular": 3,
+    "own-vit": 1,
 }
 LOOP_STEPS = {"logistic": 20, "mlp": 2, "cnn": 1}
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -79,70 +76,22 @@ MODES = {"hooks": opacus_hooks, "functorch": opacus_functorch, "ghost": opacus_g
 CRITERIA = {"": None, ", own criterion": own_cross_entropy}
 
 
-class Residual(nn.Module):
-    """A skip connection around a wide layer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.inner, self.out = (
-            nn.Linear(98, 256),
-            nn.Linear(256, 256),
-            nn.Linear(256, 2),
-        )
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[n, 98] -> [n, 2]."""
-        h = torch.tanh(self.first(x))
-        return self.out(h + torch.tanh(self.inner(h)))
-
-
-class Block(nn.Module):
-    """A transformer block over six tokens of sixteen numbers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.attend = DPMultiheadAttention(16, 4, batch_first=True)
-        self.before, self.after = nn.LayerNorm(16), nn.LayerNorm(16)
-        self.wide, self.narrow, self.out = nn.Linear(16, 64), nn.Linear(64, 16), nn.Linear(16, 2)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[n, 96] -> [n, 2]."""
-        h = self.before(x.view(len(x), 6, 16))
-        h = h + self.attend(h, h, h)[0]
-        return self.out((h + self.narrow(torch.relu(self.wide(self.after(h))))).mean(1))
-
-
-def grouped_convolutions() -> nn.Sequential:
-    """Two convolutions, one of them grouped and dilated, with GELU."""
-    return nn.Sequential(
-        nn.Conv2d(1, 16, 3),
-        nn.GELU(),
-        nn.Conv2d(16, 16, 3, groups=4, dilation=2),
-        nn.GELU(),
-        nn.AvgPool2d(2),
-        nn.Flatten(),
-        nn.Linear(16 * 11 * 11, 10),
-    )
-
-
-BUILD: dict[str, Callable[[], nn.Module]] = {
-    "own-residual": Residual,
-    "own-transformer": Block,
-    "own-convolution": grouped_convolutions,
-}
-
-
 def make_problem(model: str) -> Problem:
     """Random records of the preset's shape; timings do not depend on their values."""
-    records, shape, classes = {**SHAPES, **OWN}[model]
     generator = torch.Generator().manual_seed(0)
-    features = torch.randn(records, *shape, generator=generator)
+    if model in OWN:
+        own, records = OWN[model], RECORDS
+        shape, classes = own.shape, own.classes
+        features = own.features(records, generator)
+    else:
+        records, shape, classes = SHAPES[model]
+        features = torch.randn(records, *shape, generator=generator)
     labels = torch.randint(classes, (records,), generator=generator)
 
     def build() -> nn.Module:
-        if model in BUILD:
+        if model in OWN:
             torch.manual_seed(1)
-            return BUILD[model]()
+            return OWN[model].build()
         made = make_model(model, shape, classes, hidden=(256, 256), activation="tanh", seed=1)
         return made if len(shape) == 1 else nn.Sequential(ChannelsFirst(shape), made)
 
@@ -187,7 +136,7 @@ def _grow(model: str, system: str, malloc: str, answers: "multiprocessing.Queue[
     torch.set_num_threads(1)
     if malloc == "tuned":
         keep_freed_memory()
-    take, _ = SYSTEMS[system](make_problem(model))
+    take, _ = OF_OWN[system](make_problem(model))
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts from here
     before = _status("VmRSS")
     take(10)
@@ -326,8 +275,8 @@ def main() -> None:
                 f"\n{model}: resident memory over that before the first step, malloc "
                 f"{arguments.malloc}"
             )
-            for system in SYSTEMS:
-                print(f"  {system:13} {grown(model, system, arguments.malloc):8.0f} MB")
+            for system in OF_OWN if model in OWN else SYSTEMS:
+                print(f"  {system:16} {grown(model, system, arguments.malloc):8.0f} MB")
         return
     if arguments.loop or arguments.against:
         for model in arguments.model or SHAPES:

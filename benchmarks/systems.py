@@ -14,6 +14,7 @@ from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from fairaudit.engine.devices import CPU, working_on
 from fairaudit.engine.loop import Loop, Training
 from fairaudit.engine.optimizers import GradientDescent
 from fairaudit.engine.pool import TrainingPool
@@ -32,12 +33,21 @@ STEPS_PER_EPOCH = 92
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Records and a model. features [N, d], labels [N], build() a fresh model of equal start."""
+    """Records and a model. features [N, d], labels [N], build() a fresh model of equal start.
+
+    ``device``: where records and models lie; ``on`` moves them.
+    """
 
     features: Tensor
     labels: Tensor
     classes: int
     build: Callable[[], nn.Module]
+    device: torch.device = CPU
+
+    def on(self, device: torch.device) -> "Problem":
+        """The same problem on another device."""
+        here = self.features.to(device), self.labels.to(device)
+        return Problem(*here, self.classes, lambda: self.build().to(device), device)
 
     @property
     def expected_batch_size(self) -> float:
@@ -65,7 +75,7 @@ def _steps(
 
     def take(steps: int) -> None:
         for _ in range(steps):
-            index = sampler.draw()[0]
+            index = sampler.draw()[0].to(problem.device)
             optimizer.zero_grad()
             logits = model(problem.features.index_select(0, index))
             criterion(logits, problem.labels.index_select(0, index)).backward()
@@ -172,15 +182,16 @@ def ours(
     problem: Problem, sigma: float = NOISE_MULTIPLIER, replicates: int = 1
 ) -> tuple[Take, Stacked]:
     """fairaudit's step: ghost norms, book-keeping, one noise draw."""
-    groups = torch.zeros(len(problem.labels), dtype=torch.int64)
-    pool = TrainingPool(
-        problem.features, problem.labels, groups, n_classes=problem.classes, n_groups=1
-    )
+    groups = torch.zeros_like(problem.labels)
+    with working_on(problem.device):
+        pool = TrainingPool(
+            problem.features, problem.labels, groups, n_classes=problem.classes, n_groups=1
+        )
     streams = [
         numpy_stream(0, "sampling", f"own/{number}" if number else "shared")
         for number in range(replicates)
     ]
-    expected = torch.full((replicates,), problem.expected_batch_size)
+    expected = torch.full((replicates,), problem.expected_batch_size, device=problem.device)
     training = Training(
         objective=Erm(),
         rule=FlatClip(MAX_GRAD_NORM),
@@ -192,5 +203,12 @@ def ours(
         facts=PublicFacts(len(problem.features), expected, 1, problem.classes),
         epochs=1,
     )
-    network = stack([problem.build()] * replicates)
-    return Loop(network, pool, training).take, network
+    with working_on(problem.device):
+        network = stack([problem.build()] * replicates, device=problem.device)
+        loop = Loop(network, pool, training)
+
+    def take(steps: int) -> None:
+        with working_on(problem.device):
+            loop.take(steps)
+
+    return take, network
