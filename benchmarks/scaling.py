@@ -85,7 +85,7 @@ class Watch:
 
     def __init__(self, *, processor: bool) -> None:
         self.processor = processor
-        self.stages: dict[str, dict[str, float]] = {}
+        self.tells = True
         self._most = 0.0
         self._sampler = threading.Thread(target=self._sample, daemon=True)
         self._sampler.start()
@@ -104,20 +104,29 @@ class Watch:
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
         """Measure a stage, and tell that it begins."""
-        print(json.dumps({"stage": name}), flush=True)
+        self.tell({"stage": name})
         self._most, began = 0.0, self._now()
         yield
         seconds = self._now() - began
-        self.stages[name] = {"seconds": round(seconds, 3), "mib": round(self._most)}
-        print(json.dumps({name: self.stages[name]}), flush=True)
+        self.tell({name: {"seconds": round(seconds, 3), "mib": round(self._most)}})
+
+    def tell(self, what: dict[str, Any]) -> None:
+        """Print what was measured, one object a line."""
+        if self.tells:
+            print(json.dumps(what), flush=True)
 
 
 def run_cell(sizes: dict[str, int], *, processor: bool) -> None:
     """One audit, stage by stage; prints what each took."""
+    watch = Watch(processor=processor)
     with tempfile.TemporaryDirectory(prefix="fairaudit-scaling-") as folder:
-        path = Path(folder) / "made.parquet"
-        write_table(path, sizes["rows"], sizes["columns"], sizes["groups"])
-        audit_stages(path, sizes, Watch(processor=processor))
+        # First a small audit, so that what is measured holds no start of workers and no imports.
+        for name, made in (("small", {**BASE, "rows": 1_000}), ("made", sizes)):
+            path = Path(folder) / name / "made.parquet"
+            path.parent.mkdir()
+            write_table(path, made["rows"], made["columns"], made["groups"])
+            watch.tells = name == "made"
+            audit_stages(path, made, watch)
 
 
 def audit_stages(path: Path, sizes: dict[str, int], watch: Watch) -> None:
@@ -156,7 +165,7 @@ def audit_stages(path: Path, sizes: dict[str, int], watch: Watch) -> None:
     sizes_of_files = {}
     for name in ("report.json", "report.html", "report.md"):
         sizes_of_files[name] = (resolved.config.out / name).stat().st_size // 1024
-    print(json.dumps({"kib": sizes_of_files}), flush=True)
+    watch.tell({"kib": sizes_of_files})
 
 
 def watched_cell(sizes: dict[str, int], *, processor: bool) -> dict[str, Any]:

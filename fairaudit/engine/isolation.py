@@ -48,7 +48,12 @@ from fairaudit.engine.stacked import in_one_row, refuse_untrainable
 from fairaudit.engine.taps import Recording, Taps
 from fairaudit.engine.terms import Layer, Rows, Term
 from fairaudit.errors import FairauditError, TrainingError, said
-from fairaudit.privacy.borrowed import global_stream, states_beside_torch, torch_stream
+from fairaudit.privacy.borrowed import (
+    global_stream,
+    states_beside_torch,
+    torch_states,
+    torch_stream,
+)
 
 Values = Mapping[str, Tensor]  # parameter name -> value
 
@@ -94,7 +99,6 @@ class Isolated:
         self._draws: bool | None = None  # whether it draws; None: not known before the first pass
         # Whether Python's or NumPy's generator is drawn from, as far as passes were watched.
         self._draws_beside = False
-        self._of_records = vmap(self._of_one, randomness="different")
         self._watch = _Watch()
         self._running: tuple[Values, Sequence[str], Recording | None] = {}, (), None
         self._slots = list(_slots_of(self.module))
@@ -273,10 +277,12 @@ class Isolated:
             warnings.filterwarnings("ignore", "There is a performance drop")
             # States change with every draw.
             beside = states_beside_torch() if is_watched else None
-            state = torch.get_rng_state()
+            states = torch_states()
             records = x.clone().unsqueeze(1)  # code may write to its input
-            out, *inputs = self._of_records(records, *copies.values(), *taps.values())
-            self._draws = bool(self._draws) or not torch.equal(state, torch.get_rng_state())
+            out, *inputs = _of_records(self, records, (*copies.values(), *taps.values()))
+            if not all(map(torch.equal, states, torch_states())):
+                self._draws = True
+            self._draws = bool(self._draws)
             if is_watched:
                 self._draws_beside = self._draws_beside or beside != states_beside_torch()
         if not _equal_bits(flat.detach(), theta):
@@ -294,7 +300,7 @@ class Isolated:
             recording.fill(inputs)
         return out.squeeze(1)
 
-    def _of_one(self, record: Tensor, *own: Tensor) -> tuple[Tensor, ...]:
+    def of_one(self, record: Tensor, own: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The logits [1, Y] of one record [1, ...], and what tapped layers were given, in vmap.
 
         ``own`` are the record's copies of parameters, and its taps.
@@ -339,6 +345,11 @@ class Isolated:
                 raise TrainingError(
                     f"the model changes the {name} while it reads records", hint=STATELESS
                 )
+
+
+# Made once: to wrap a function takes as long as a small layer. Not of a bound method, which would
+# hold the object that holds it.
+_of_records = vmap(Isolated.of_one, in_dims=(None, 0, 0), randomness="different")
 
 
 def _slots_of(module: nn.Module) -> Iterator[tuple[dict[str, Any], str, str, Tensor]]:
@@ -423,6 +434,17 @@ class Graph:
         return terms
 
 
+class _NotCopied(list[Isolated]):
+    """What a module makes anew when it is needed: empty before its first call, then one.
+
+    A copy of the module begins with an empty one. In a list it is no submodule.
+    """
+
+    def __reduce__(self) -> tuple[type["_NotCopied"], tuple[()]]:
+        """Copy and pickle nothing of it."""
+        return _NotCopied, ()
+
+
 class PerRecord(nn.Module):
     """A user's module as a module that computes each record of a batch [n, ...] by itself.
 
@@ -435,8 +457,7 @@ class PerRecord(nn.Module):
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
         self.inner: nn.Module = inner
-        # Empty before the first call, then one; in a list, so that it is no submodule.
-        self._isolated: list[Isolated] = []
+        self._isolated = _NotCopied()
 
     def train(self, mode: bool = True) -> "PerRecord":
         """Set this module's own mode; the user's keeps the one in which it was handed in.

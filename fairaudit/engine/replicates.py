@@ -37,7 +37,8 @@ from fairaudit.engine.terms import Term
 from fairaudit.errors import TrainingError
 from fairaudit.privacy.borrowed import global_stream
 
-CHUNK_BYTES = 32 * 2**20  # of one chunk's gradients
+CHUNK_BYTES = 128 * 2**20  # of one chunk's terms, which is about what its activations take
+COPY_BYTES = 32 * 2**20  # of its copies of parameters, which go with gradients of the same size
 LARGEST_CHUNK = 512  # records
 # Numbers in one chunk's inputs: a guard, for what a module's activations take is not known.
 CHUNK_NUMBERS = 2**18
@@ -264,9 +265,11 @@ class IsolatedNetwork(Stacked):
         """
         if self.draws(x):
             return BLOCK
-        by_gradients = CHUNK_BYTES // (4 * self.tapping(x).numbers)
+        tapping = self.tapping(x)
+        by_terms = CHUNK_BYTES // (4 * tapping.numbers)
+        by_copies = COPY_BYTES // (4 * max(1, tapping.copied))
         by_inputs = CHUNK_NUMBERS // math.prod(x.shape[1:])
-        fitting = max(1, min(by_gradients, by_inputs))
+        fitting = max(1, min(by_terms, by_copies, by_inputs))
         return min(1 << int(math.log2(fitting)), LARGEST_CHUNK)
 
 
@@ -343,6 +346,8 @@ class _ReplicateTape:
         self.chunks = []
         logits = []
         size = self.network.rows_per_chunk(x)
+        if len(x) > size and not self.network.draws(x):
+            size = math.ceil(len(x) / math.ceil(len(x) / size))  # no chunk of a few records
         for start in range(0, max(len(x), 1), size):
             rows = slice(start, start + size)
             chunk = _Chunk(rows, x[rows], (step, start))

@@ -6,6 +6,7 @@ tapped layer computes with bare parameters, which autograd does not follow, whil
 the same ones attached: any use of them but this one shows as a gradient in those.
 """
 
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -122,11 +123,14 @@ class _Tapped:
     """The ``forward`` of one known layer."""
 
     def __init__(self, taps: Taps, path: str, layer: Layer, part: nn.Module) -> None:
-        self._given = taps, path, layer, part
+        self._given = taps, path, layer
+        self._part = weakref.ref(part)  # which holds this: in a circle both would outlive their use
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         """Run the layer, and add its tap where there is one."""
-        taps, path, layer, part = self._given
+        taps, path, layer = self._given
+        part = self._part()
+        assert part is not None
         if len(args) == 1 and not kwargs and isinstance(args[0], Tensor):
             out = taps.call(path, layer, part, args[0])
             if out is not None:

@@ -45,8 +45,7 @@ def torch_stream(*labels: int) -> Iterator[None]:
     """
     seed = int.from_bytes(_digest(labels)[:8], "little") >> 1
     has_cuda = torch.cuda.is_available()
-    state = torch.get_rng_state()
-    cuda_states = torch.cuda.get_rng_state_all() if has_cuda else []
+    state, *cuda_states = torch_states()
     torch.default_generator.manual_seed(seed)
     if has_cuda:  # else each call would be kept for the day when there is
         torch.cuda.manual_seed_all(seed)
@@ -56,6 +55,14 @@ def torch_stream(*labels: int) -> Iterator[None]:
         torch.set_rng_state(state)
         if has_cuda:
             torch.cuda.set_rng_state_all(cuda_states)
+
+
+def torch_states() -> list[torch.Tensor]:
+    """The states of PyTorch's global generators, of the CPU and of every CUDA device."""
+    states = [torch.get_rng_state()]
+    if torch.cuda.is_available():
+        states += torch.cuda.get_rng_state_all()
+    return states
 
 
 def states_beside_torch() -> tuple[object, ...]:

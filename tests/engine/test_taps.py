@@ -1,7 +1,9 @@
 """Gradients of single records by taps: those of autograd on each record alone, in float64."""
 
 import copy
+import gc
 import math
+import weakref
 
 import pytest
 import tapped
@@ -11,7 +13,8 @@ from torch import nn
 from torch.testing import assert_close
 
 from fairaudit.engine import replicates
-from fairaudit.engine.loop import NORM_GUARD
+from fairaudit.engine.contributions import NORM_GUARD
+from fairaudit.engine.isolation import PerRecord
 from fairaudit.engine.replicates import IsolatedNetwork, IsolatedTape, choose_taps
 from fairaudit.engine.terms import Products, norms_of_products
 from fairaudit.errors import TrainingError
@@ -309,6 +312,25 @@ class Scaled:
 
     def __call__(self, x):
         return self.brought(x) * 1e10
+
+
+def test_a_model_that_has_run_can_be_copied_and_ends_with_its_last_user():
+    model = PerRecord(made(tapped.Tabular))
+    x = records((5,))
+    first = model(x)
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.zero_()
+    assert torch.equal(model(x), first)
+    assert not torch.equal(other(x), first)
+    inside = weakref.ref(model._isolated[0].module.first)
+    gc.disable()
+    try:
+        del model
+        assert inside() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("replicates_", [1, 3])
