@@ -103,9 +103,14 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
     revised, changed = [], []
     for number, comparison in enumerate(compared):
         gaps = []
+        pairs: dict[str, list[Gap]] = {}  # by metric: of K groups there are K (K - 1) / 2
+        for gap in comparison.gaps:
+            if gap.kind == "pair":
+                pairs.setdefault(gap.metric, []).append(gap)
         for gap in comparison.gaps:
             if gap.a and gap.b and _without_class(gap.metric) in judged:
-                gap = _judged_gap(number, comparison, gap, claims, detected, measures)
+                bases = [gap] if gap.kind != "max" else [gap, *pairs.get(gap.metric, ())]
+                gap = _judged_gap(number, bases, claims, detected, measures)
             gaps.append(gap)
             place = _place(number, gap)
             if gap.kind == "pair" and place in detected and gap.metric.startswith(_CHANGE):
@@ -251,8 +256,7 @@ def _class_claims(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
 
 def _judged_gap(
     number: int,
-    comparison: Comparison,
-    gap: Gap,
+    bases: Sequence[Gap],
     claims: Mapping[_Place, _Claim],
     detected: set[_Place],
     measures: float,
@@ -265,19 +269,18 @@ def _judged_gap(
 
     Args:
         number: The place of its comparison.
-        comparison: Holds it.
-        gap: A gap between two groups.
+        bases: The gap, between two groups; and of the largest gap all pairs of its metric.
         claims: All claims.
         detected: The places of those that are detected.
         measures: How many measures share the 5 %.
     """
+    gap = bases[0]
     is_detected = _place(number, gap) in detected
     bounds = []
     rivals = 0.0
-    for candidate in comparison.gaps:
-        is_basis = candidate is gap or (gap.kind == "max" and candidate.kind == "pair")
+    for candidate in bases:
         claim = claims.get(_place(number, candidate))
-        if is_basis and candidate.metric == gap.metric and claim is not None:
+        if claim is not None:
             rivals = claim.rivals
             joint = among(candidate.signed, measures * rivals)
             bounds.append(max(abs(joint.low or 0.0), abs(joint.high or 0.0)))
