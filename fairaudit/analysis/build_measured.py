@@ -98,6 +98,7 @@ def disclosed(
         gaps=tuple(gaps),
         # Classes that a group may have lost, by the point estimate.
         doubtful=tuple(share for share in measured.doubtful if share.group not in hidden),
+        constant=tuple(one for one in measured.constant if one.group not in hidden),
     )
 
 

@@ -1,4 +1,4 @@
-"""Whether a private model still gives a group every answer that its reference gives it.
+"""Whether a model gives a group more than one answer, and every answer that its reference gives.
 
 An answer is a predicted class. One that the arm predicts for a group less than a fifth as often as
 the reference does is doubtful; whether it counts as lost is decided in ``analysis/family.py``,
@@ -11,11 +11,11 @@ from dataclasses import replace
 import numpy as np
 
 from fairaudit.metrics.gaps import GroupSelection, reading
-from fairaudit.metrics.intervals import EvaluatedRecords, Influences, estimate
+from fairaudit.metrics.intervals import EvaluatedRecords, Influences, MetricTable, estimate
 from fairaudit.metrics.registry import MetricSpec
 from fairaudit.metrics.tables import metric_table
 from fairaudit.metrics.within_model import ClassMetric, EvaluatedSeed, LabelOutcome
-from fairaudit.results.estimates import ClassShare
+from fairaudit.results.estimates import ClassShare, ConstantAnswer
 
 KEPT = 0.2  # a class is doubtful where the arm's share is below this part of the reference's
 # Of a target class: the share of rows for which the model predicts it. No metric of a report.
@@ -25,6 +25,65 @@ PREDICTED = MetricSpec(
     worst="lowest",
     compute=lambda rows: (rows.chosen, rows.everyone),
 )
+
+
+# Of a target class: the share of rows that are of it.
+_OF_CLASS = replace(PREDICTED, name="of_class", compute=lambda rows: (rows.truth, rows.everyone))
+LEAST_OF_EACH = 10  # test rows of a class for a group to have that outcome
+
+
+def constant_answers(
+    seeds: Sequence[EvaluatedSeed],
+    records: EvaluatedRecords,
+    outcome: LabelOutcome,
+    cut: GroupSelection,
+) -> Iterator[ConstantAnswer]:
+    """Find the groups that a model gives one answer, though their rows are of several classes.
+
+    That is so where every row of a group is predicted as one class, or each other class that it has
+    rows of is predicted for less than a fifth of the share that is of it, by the upper limit or, in
+    doubt, by the estimate.
+
+    Args:
+        seeds: The model, seed by seed.
+        records: The index of the test rows.
+        outcome: Which classes there are.
+        cut: The groups in these rows.
+    """
+    predicted: list[MetricTable] = []  # of each class
+    true: list[MetricTable] = []
+    for target in range(outcome.n_classes):
+        for spec, tables in ((PREDICTED, predicted), (_OF_CLASS, true)):
+            shares = Influences(records)
+            for model, place in zip(seeds, records.places, strict=True):
+                shares.add(place, model.score(ClassMetric(spec.name, spec, target)))
+            tables.append(metric_table("selection_rate", shares, cut.counts))
+    for k, group in enumerate(cut.names):
+        given = [
+            estimate(reading(replace(table, one_model=cut.one_model), cut, k))
+            for table in predicted
+        ]
+        truth = [estimate(reading(table, cut, k)).value or 0.0 for table in true]
+        present = [y for y, share in enumerate(truth) if share * cut.counts[k] >= LEAST_OF_EACH]
+        if len(present) < 2 or any(share.value is None for share in given):
+            continue
+        answer = max(range(len(given)), key=lambda y: given[y].value or 0.0)
+        others = [y for y in range(len(given)) if y != answer]
+        is_every_row = not any((predicted[y].by_seed[:, k] > 0).any() for y in others)
+        having = [y for y in present if y != answer]
+        if not all((given[y].value or 0.0) < KEPT * truth[y] for y in having):
+            continue
+        limits = [(given[y].high, KEPT * truth[y]) for y in having]
+        most = max(having, key=lambda y: given[y].value or 0.0)
+        yield ConstantAnswer(
+            group=group,
+            answer=answer,
+            other=given[most],
+            truth=truth[most],
+            is_every_row=is_every_row,
+            is_certain=is_every_row
+            or all(high is not None and high < limit for high, limit in limits),
+        )
 
 
 def doubtful_classes(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fairaudit.data.dataset import Grouping
-from fairaudit.metrics.answers import doubtful_classes
+from fairaudit.metrics.answers import constant_answers, doubtful_classes
 from fairaudit.metrics.gaps import GroupSelection, gaps_of, reading, too_few_for_gates
 from fairaudit.metrics.intervals import EvaluatedRecords, MetricTable, estimate
 from fairaudit.metrics.registry import (
@@ -168,7 +168,8 @@ def compare(
     train = _training_rows(private)
     measured = _comparison(evaluation, (arm, reference), cut, tables, alone, train)
     doubtful = tuple(doubtful_classes(ours, theirs, records, outcome, cut))
-    return measured.model_copy(update={"doubtful": doubtful})
+    constant = tuple(constant_answers(ours, records, outcome, cut))
+    return measured.model_copy(update={"doubtful": doubtful, "constant": constant})
 
 
 def _part_tables(
@@ -258,7 +259,9 @@ def measure_reference(
         tables[ratio.name] = ratio
     alone = _against_constant(evaluation, predictions, seeds, records)
     train = _training_rows(predictions)
-    return _comparison(evaluation, (arm, ""), cut, tables, alone, train)
+    measured = _comparison(evaluation, (arm, ""), cut, tables, alone, train)
+    constant = tuple(constant_answers(seeds, records, outcome, cut))
+    return measured.model_copy(update={"constant": constant})
 
 
 def _against_constant(

@@ -24,7 +24,7 @@ from fairaudit.metrics.registry import (
 )
 from fairaudit.report.facts import ArmFacts, LabelFacts
 from fairaudit.report.findings import Advice, Finding, Knob
-from fairaudit.report.group_rows import gap_reading, rule_number
+from fairaudit.report.group_rows import comparison_of, gap_reading, rule_number
 from fairaudit.report.main_gap import (
     COST,
     change_words,
@@ -45,7 +45,7 @@ from fairaudit.report.parts import Split, split_cost, split_gap
 from fairaudit.report.phrases import advice, phrases, said
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.verdicts import GateRecord, GateTarget, severity
-from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
+from fairaudit.results.estimates import Comparison, ConstantAnswer, Gap, Interval, interval_of
 
 RISES_BY = 0.01  # of the training loss, relative: a smaller rise is the noise of batches
 MOST = 0.5  # share of a cost from which a part is most of it
@@ -66,8 +66,10 @@ def with_findings(report: Report) -> Report:
     ablation; those of studies.
     """
     findings_so_far = list(_health_findings(report))
+    findings_so_far += _constant_findings(report)
+    for arm in report.arms:
+        findings_so_far += _lost_classes(report, arm)
     for arm, comparison in shipped(report):
-        findings_so_far += _lost_class_findings(report, arm, comparison)
         findings_so_far += _gap_findings(report, comparison)
         findings_so_far += _part_findings(report, arm, comparison)
         findings_so_far += _turn_findings(report, comparison)
@@ -127,9 +129,9 @@ def shipped(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
             if guarantee.has_epsilon or guarantee is Guarantee.CLAIMED:
                 proved.append(arm.key)
     for key in proved or usable:
-        for comparison in report.costs:
-            is_own = (comparison.arm, comparison.reference) == (key, usable[key].reference)
-            if is_own and main_gap(comparison) is not None:
+        for grouping in report.data.groupings:
+            comparison = comparison_of(report, usable[key], grouping.name)
+            if comparison is not None and main_gap(comparison) is not None:
                 yield usable[key], comparison
 
 
@@ -171,6 +173,61 @@ def _rule_number(report: Report, gate: GateRecord, target: GateTarget) -> Interv
             if number is not None:
                 return number
     return interval_of(target)
+
+
+def _constant_findings(report: Report) -> Iterator[Finding]:
+    """A finding for every model and group that it gives one answer, whatever its reference does.
+
+    Of a reference the costs beside it cannot be read in accuracy and rates; of a private model they
+    are those of this configuration. Where that is not certain, it cannot be told.
+    """
+    constant: dict[tuple[str, str, str], ConstantAnswer] = {}  # by arm, grouping and group
+    for comparison in report.comparisons:
+        for one in comparison.constant:
+            constant[comparison.arm, comparison.grouping, one.group] = one
+    classes = [label_class.name for label_class in report.data.label.classes]
+    for arm in report.arms:
+        for (key, grouping, group), one in constant.items():
+            if key != arm.key:
+                continue
+            beside = constant.get((arm.reference or "", grouping, group))
+            is_alike = beside is not None and beside.is_certain and beside.answer == one.answer
+            code = "constant" if one.is_certain else "constant_unknown"
+            if one.is_certain and not one.is_every_row:
+                code = "nearly_constant"
+            if arm.reference is None and report.costs and one.is_certain:
+                code = "constant_reference"
+            yield Finding(
+                code=code,
+                arm=arm.key,
+                grouping=grouping,
+                groups=(group,),
+                measure="selection_rate",
+                unit="fraction",
+                numbers={"other": interval_of(one.other), "truth": _bare_number(one.truth)},
+                answer=group_text(report.data.label.column, classes[one.answer]),
+                reason="; so does the model without privacy" if is_alike else "",
+            )
+
+
+def _lost_classes(report: Report, arm: ArmFacts) -> Iterator[Finding]:
+    """The classes that an arm hardly predicts any more, beside any reference that it stands beside.
+
+    Each is told once, first beside the model that would be shipped without privacy.
+    """
+    compared = []
+    for grouping in report.data.groupings:
+        first = comparison_of(report, arm, grouping.name)
+        for comparison in report.costs:
+            if (comparison.arm, comparison.grouping) == (arm.key, grouping.name):
+                compared.append((comparison is not first, comparison))
+    told = set()
+    for _, comparison in sorted(compared, key=lambda place: place[0]):
+        for finding in _lost_class_findings(report, arm, comparison):
+            place = finding.code, finding.grouping, finding.groups, finding.answer
+            if place not in told:
+                told.add(place)
+                yield finding
 
 
 def _lost_class_findings(

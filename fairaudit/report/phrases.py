@@ -40,6 +40,7 @@ SERIES: Mapping[str, str | None] = {
     "not certain": "; ",
     "cannot tell": None,
     "lost": "; ",
+    "constant": "; ",
 }
 
 PHRASES: Mapping[str, Phrase] = {
@@ -59,6 +60,34 @@ PHRASES: Mapping[str, Phrase] = {
         "{reason} than the same answer for everybody: {worse} of {of}",
         question="works",
         asks_why=True,
+    ),
+    "constant": Phrase(
+        "a model gives every test row of a group one answer, though they are of several classes",
+        "Gives every {a} the answer {answer}{reason}",
+        short="{a} the answer {answer}{reason}",
+        series="constant",
+        question="works",
+        asks_why=True,
+    ),
+    "nearly_constant": Phrase(
+        "the same of nearly every row: each other class is shown to be predicted for less than a "
+        "fifth of the rows that are of it",
+        "Gives hardly any {a} another answer than {answer}: {other:rate} where {truth:rate} would "
+        "be right{reason}",
+        question="works",
+        asks_why=True,
+    ),
+    "constant_reference": Phrase(
+        "the same of a reference",
+        "Gives {a} the answer {answer} and hardly any other: costs of accuracy and rates beside it "
+        "cannot be read, excess risk can",
+        question="works",
+    ),
+    "constant_unknown": Phrase(
+        "the same by the estimate alone",
+        "Cannot tell whether {a} get another answer than {answer}: {other:rate} of them do, where "
+        "{truth:rate} would be right",
+        question="unsure",
     ),
     "one_answer": Phrase(
         "a group is predicted as all classes but one less than a fifth as often as without privacy",

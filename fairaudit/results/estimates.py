@@ -344,6 +344,29 @@ class ClassShare(Part):
     rows_needed: int | None = None
 
 
+class ConstantAnswer(Part):
+    """That a model gives a group one answer: hardly a row of it is predicted as any other class.
+
+    It is a fact about the model by itself, of a group whose test rows are of several classes.
+
+    Args:
+        group: The group's name.
+        answer: Index of the class that its rows are predicted as.
+        other: Share of its rows that is predicted as the most frequent other class.
+        truth: Share of its rows that is of that class.
+        is_every_row: Whether no row is predicted as another class, at any seed.
+        is_certain: Whether that is so, or of every other class the upper limit of the share that is
+            predicted is below a fifth of the share that is of it; else only the estimates are.
+    """
+
+    group: str
+    answer: int
+    other: Estimate
+    truth: Figure
+    is_every_row: bool
+    is_certain: bool
+
+
 class Gap(Part):
     """A difference between groups.
 
@@ -448,6 +471,7 @@ class Comparison(Part):
         by_group: One entry per group, absent groups included.
         gaps: The pair, population and max gaps of every metric.
         doubtful: Classes that the arm may hardly predict for a group any more.
+        constant: Groups that the arm itself gives one answer, whatever the reference does.
         paid: The costs (metrics) that are above 0 over all rows, by the joint interval of all that
             the report judges.
     """
@@ -460,6 +484,7 @@ class Comparison(Part):
     by_group: tuple[GroupMeasure, ...]
     gaps: tuple[Gap, ...]
     doubtful: tuple[ClassShare, ...] = ()
+    constant: tuple[ConstantAnswer, ...] = ()
     paid: tuple[str, ...] = ()
 
     def note_on(self, group: GroupMeasure) -> str:

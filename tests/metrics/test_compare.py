@@ -180,6 +180,48 @@ def test_classes_in_doubt_are_those_that_a_group_gets_a_fifth_as_often():
     assert share.private.records_sd < share.kept.records_sd < share.reference.records_sd
 
 
+LIFTS = ((-9.0, 0.0, -3.2, -0.4, -9.0), (-9.0, 0.0, 0.0, 0.0, 0.0))
+
+
+def test_a_group_that_gets_one_answer_is_found_whatever_the_reference_does():
+    """M and Z get nothing but class 0, X hardly anything else; M so by the reference too."""
+    data = audit((500, 400, 1500, 400, 40), cost=(0,) * 5, lift=LIFTS)
+    private, baseline, labels, grouping = data
+    c = compared(data)
+    alone = measure_reference(evaluation(labels, grouping), "sgd", baseline)
+    assert {one.group: one.is_every_row for one in c.constant} == {"M": True, "X": False, "Z": True}
+    assert [(one.group, one.is_every_row) for one in alone.constant] == [("M", True)]
+    for one in c.constant:
+        k = grouping.names.index(one.group)
+        own = shares_of(private, labels, grouping.groups, k, 1)
+        assert (one.answer, one.is_certain) == (0, True)
+        assert one.other.by_seed == pytest.approx(own)
+        truth = [(labels[p.rows] == 1)[grouping.groups[p.rows] == k].mean() for p in private]
+        assert one.truth == pytest.approx(np.mean(truth))
+        assert own.mean() < one.truth / 5
+
+
+@pytest.mark.parametrize(
+    ("size", "of_each", "found"),
+    [
+        (60, 30, [False]),  # its few rows leave open whether others get another answer
+        (1500, 750, [True]),
+        (1500, 9, []),  # hardly a row is of another class
+    ],
+)
+def test_whether_a_group_gets_one_answer_is_open_where_rows_are_few(size, of_each, found):
+    labels = np.zeros(2 * size, dtype=np.int64)
+    labels[:of_each] = labels[size : size + size // 2] = 1
+    grouping = Grouping("sex", np.repeat([0, 1], size), ("F", "M"))
+    rows = np.arange(2 * size)
+    guess = np.where(rows < size, rows % 20 == 0, labels)  # of F one in twenty is given class 1
+    p = np.stack([1 - guess, guess], -1).astype(np.float32)[None]
+    private = [Predictions(seed, rows, p, np.array([50, 50])) for seed in range(5)]
+    c = compared((private, private, labels, grouping))
+    assert [one.is_certain for one in c.constant if one.group == "F"] == found
+    assert "M" not in [one.group for one in c.constant]
+
+
 def test_a_small_group_is_looked_at_for_lost_classes_and_named_in_no_gap():
     data = audit((500, 400, 12), classes=3, cost=(0, 0, 0), lift=((-9, 0, -9), (0, 0, 0)))
     c = compared(data, None, classes=3)

@@ -20,6 +20,7 @@ from handmade import (
 from reports import report_of
 from several import PRIVATE, several
 
+from fairaudit.analysis.family import family
 from fairaudit.gate.check import check, with_verdict
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.methods.catalog import Guarantee, catalog
@@ -28,12 +29,13 @@ from fairaudit.report.conditions import asking_why, with_findings
 from fairaudit.report.model import Study
 from fairaudit.report.parts import split_gap
 from fairaudit.report.phrases import phrases
-from fairaudit.results.estimates import ClassShare
+from fairaudit.results.estimates import ClassShare, ConstantAnswer
 
 COSTS = ("privacy_cost", "excess_risk")
 # What the rules set for the two columns of the hand-made table, and for its noise.
 BY_RULE = {"learning_rate": 0.667, "max_grad_norm": 2.449, "noise_multiplier": 0.001}
 SGD = arm("sgd", reference=None, settings={"learning_rate": 0.667})
+DPSGD = arm("dpsgd", settings=BY_RULE)
 
 
 def audited(*compared, arms=None, losses=None, baseline=1.0, **settings):
@@ -520,6 +522,8 @@ WORLDS = {
     "halves": ablation,
     "self-check": self_check,
     "not certain": lambda: audited(uncertain()),
+    "one answer": lambda: one_answer(("F", True, True), ("M", True, False), reference=("F",)),
+    "perhaps one answer": lambda: one_answer(("F", False, False)),
     "turned": lambda: audited(turned(26.8, 2.7)),
     "turned apart": lambda: audited(turned(8.2, -3.1)),
 }
@@ -540,6 +544,56 @@ def losing(*lost):
         )
         shares.append(share)
     return replace(comparison("dpsgd"), doubtful=tuple(shares))
+
+
+def one_answer(*found, reference=()):
+    """Groups that the arm, and the reference by itself, give one answer: certain, every row."""
+    made = []
+    for group, is_certain, is_every in found:
+        one = ConstantAnswer(
+            group=group,
+            answer=0,
+            other=estimate(0.0 if is_every else 0.02, 0.01),
+            truth=0.4,
+            is_every_row=is_every,
+            is_certain=is_certain,
+        )
+        made.append(one)
+    alone = [one for one in made if one.group in reference]
+    beside = replace(comparison("sgd", reference=""), gaps=(), constant=tuple(alone))
+    return audited(replace(comparison("dpsgd"), constant=tuple(made)), beside, arms=(SGD, DPSGD))
+
+
+def test_one_answer_for_everybody_is_a_fact_about_one_model():
+    report = one_answer(("F", True, True), ("M", False, False), reference=("F",))
+    assert told(report, "sgd") == ["constant_reference"]
+    assert only(report, "constant").text == (
+        "Gives every F the answer approved = 0; so does the model without privacy."
+    )
+    assert only(report, "constant_unknown").text == (
+        "Cannot tell whether M get another answer than approved = 0: 2.0 % of them do, where "
+        "40.0 % would be right."
+    )
+    alone = one_answer(("F", True, False))
+    assert "so does" not in only(alone, "nearly_constant").text
+    assert told(alone, "sgd") == []
+
+
+def test_no_heading_is_healthy_where_a_rule_on_lost_classes_would_fail():
+    """Of a control, and beside a reference that is not sgd, too."""
+    lost = losing(("F", 0, -0.06, 2))
+    control = arm("dpsgd-matched", source="global-adapt", settings=BY_RULE)
+    first = arm("global-adapt", settings={**BY_RULE, "threshold": 3.0})
+    report = audited(
+        comparison("global-adapt"), replace(lost, arm="dpsgd-matched"), arms=(SGD, first, control)
+    )
+    assert "one_answer" in told(report, "dpsgd-matched")
+    own = own_settings(MINIMISER, still=0.001, noise=0.03)
+    (beside,) = (c for c in own.costs if c.reference == "exact-minimiser")
+    judged_so = family((replace(beside, doubtful=lost.doubtful),)).comparisons
+    others = tuple(c for c in own.comparisons if c is not beside)
+    again = with_findings(replace(own, comparisons=(*others, *judged_so)))
+    assert "one_answer" in told(again, "output-perturbation")
 
 
 def ungated():
