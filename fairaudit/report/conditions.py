@@ -13,15 +13,7 @@ from collections.abc import Iterator, Mapping
 from statistics import fmean
 
 from fairaudit.methods.catalog import Guarantee, find
-from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
-from fairaudit.metrics.registry import (
-    CONSTANT,
-    MISALIGNMENT,
-    STEP,
-    STEP_AND_CLIPPING,
-    beside_constant,
-    spec_of,
-)
+from fairaudit.metrics.registry import CONSTANT, MISALIGNMENT, beside_constant, spec_of
 from fairaudit.report.facts import ArmFacts, LabelFacts
 from fairaudit.report.findings import Advice, Finding, Knob
 from fairaudit.report.group_rows import comparison_of, gap_reading, rule_number
@@ -41,17 +33,15 @@ from fairaudit.report.main_gap import (
     shown_gap,
 )
 from fairaudit.report.model import Report
-from fairaudit.report.parts import Split, split_cost, split_gap
-from fairaudit.report.phrases import advice, phrases, said
+from fairaudit.report.parts import detected_split
+from fairaudit.report.phrases import phrases, said
+from fairaudit.report.remedies import RISK, advice_for, deciding, training_losses
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.verdicts import GateRecord, GateTarget, severity
 from fairaudit.results.estimates import Comparison, ConstantAnswer, Gap, Interval, interval_of
 
 RISES_BY = 0.01  # of the training loss, relative: a smaller rise is the noise of batches
 MOST = 0.5  # share of a cost from which a part is most of it
-LITTLE_CLIPPED = 0.05  # share of records: another clipping bound changes little
-BEYOND = 1.5  # times the rule's value, from which a setting counts as another than the rule's
-RISK = "excess_risk"  # the loss added, which shows what accuracy, in steps of a row, does not
 # A knob -> the knob for another arm that contradicts it: then only the latter is advised.
 GIVES_WAY: Mapping[Knob, Knob] = {"bound up": "bound by rule", "step down": "step by rule"}
 # The arms of the ablation of clipping, methods of ``papers``.
@@ -148,7 +138,7 @@ def _rule_findings(report: Report) -> Iterator[Finding]:
             if not targets:
                 continue
             worst = max(targets, key=lambda target: severity(target.outcome))
-            knob: Knob | None = "seeds up" if worst.outcome == "inconclusive" else None
+            is_open = worst.outcome == "inconclusive"
             finding = Finding(
                 code=codes[worst.outcome],
                 arm=arm.key,
@@ -158,7 +148,7 @@ def _rule_findings(report: Report) -> Iterator[Finding]:
                 unit=gate.unit,
                 numbers={"value": _rule_number(report, gate, worst)},
                 reason=gate.promise or gate.rule,
-                advice=advice(knob, arm) if knob else None,
+                advice=deciding(report, gate, worst, arm) if is_open else None,
             )
             told.append((-severity(worst.outcome), finding))
         yield from (finding for _, finding in sorted(told, key=lambda place: place[0]))
@@ -243,7 +233,7 @@ def _lost_class_findings(
     named = set()  # groups with one class left, which is said once and not for every class lost
     for share in sorted(comparison.doubtful, key=lambda share: -(share.reference.value or 0.0)):
         numbers = {"share": interval_of(share.private), "reference": interval_of(share.reference)}
-        code, reason, advised = "class_lost", "", _advice_for(report, arm)
+        code, reason, advised = "class_lost", "", advice_for(report, arm)
         if not share.is_lost:
             code, reason, advised = "answer_unknown", "there is no interval", None
             if share.rows_needed is not None:
@@ -381,7 +371,7 @@ def _part_findings(report: Report, arm: ArmFacts, comparison: Comparison) -> Ite
                 numbers,
                 report=report,
                 reason=find(arm.method).part_words,
-                advised=_advice_for(report, arm),
+                advised=advice_for(report, arm),
             )
 
 
@@ -402,23 +392,6 @@ def _turn_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
     code = "turned" if turn_b.value >= 0 else "turned_apart"
     numbers = {"turn_a": turn_a, "turn_b": turn_b if turn_b.value >= 0 else turn_b.scaled(-1)}
     yield _finding(code, comparison, MISALIGNMENT, (first, second), numbers, report=report)
-
-
-def detected_split(comparison: Comparison) -> Split | None:
-    """The parts of the first detected gap among the measures, else of the first detected cost.
-
-    None where neither is detected, or costs were not split.
-    """
-    for metric in measures(comparison):
-        gap = detected_gap(comparison, metric)
-        if gap is not None:
-            split = split_gap(comparison, metric, gap)
-            if split is not None:
-                return split
-    for metric in measures(comparison):
-        if metric in comparison.paid:
-            return split_cost(comparison, comparison.overall, metric)
-    return None
 
 
 def _control_findings(report: Report) -> Iterator[Finding]:
@@ -529,7 +502,7 @@ def _undertrained_reference(report: Report) -> Iterator[Finding]:
                     unit="fraction",
                     numbers={"own": _bare_number(reference), "other": _bare_number(baseline)},
                     reason=check.baseline,
-                    advice=_advice_for(report, arm),
+                    advice=advice_for(report, arm),
                 )
 
 
@@ -551,7 +524,7 @@ def _worse_than_constant(
                 {"worse": interval_of(worse)},
                 report=report,
                 reason="Worse" if (worse.low or 0.0) > 0 else "Not shown to be better",
-                advised=_advice_for(report, arm),
+                advised=advice_for(report, arm),
             )
             return
 
@@ -561,34 +534,14 @@ def _rising_loss(report: Report, arm: ArmFacts, comparison: Comparison) -> Itera
 
     Nothing of fewer than four epochs, or where losses were not read.
     """
-    losses = _training_losses(report, arm.key)
+    losses = training_losses(report, arm.key)
     if len(losses) < 4:
         return
     first, last = fmean(losses[: len(losses) // 2]), fmean(losses[-(len(losses) // 4) :])
     if last > first * (1 + RISES_BY):
         numbers = {"first": _bare_number(first), "last": _bare_number(last)}
-        advised = _advice_for(report, arm)
+        advised = advice_for(report, arm)
         yield _finding("loss_rises", comparison, RISK, (), numbers, report=report, advised=advised)
-
-
-def _training_losses(report: Report, key: str) -> list[float]:
-    """Mean loss of training records over all groups, by epoch [E]; [] where it was not read."""
-    curves = [curve for curve in report.diagnostics.arms.get(key, ()) if curve.name == "loss"]
-    sizes: dict[str, float | None] = {}
-    for comparison in report.comparisons:
-        if comparison.grouping == report.data.groupings[0].name:  # sizes are alike in all of them
-            sizes = {group.group: group.n_train for group in comparison.by_group}
-    losses = []
-    for row in curves[0].values if curves else ():
-        total = weights = 0.0
-        for column, value in zip(curves[0].columns, row, strict=True):
-            weight = sizes.get(column) or 0.0
-            if value is not None:
-                total += value * weight
-                weights += weight
-        if weights > 0:
-            losses.append(total / weights)
-    return losses
 
 
 def _failed_self_check(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
@@ -664,138 +617,3 @@ def _change(code: str, measure: str, label: LabelFacts) -> str:
 def _bare_number(value: float | None) -> Interval:
     """A number as findings hold one, without an interval."""
     return Interval(value=value, low=None, high=None)
-
-
-def _advice_for(report: Report, arm: ArmFacts) -> Advice | None:
-    """The advice for an arm, the same beside all of its findings; None where no option helps."""
-    knob = None if report.training is None else _knob_for(report, arm)
-    if knob is None:
-        return None
-    return advice(knob, arm)
-
-
-def _knob_for(report: Report, arm: ArmFacts) -> Knob | None:
-    """What to change of an arm so that the largest part of its harm becomes smaller.
-
-    The harm is its first detected gap, else its first detected cost, else its added loss as it was
-    estimated; where none of these was split, the noise is taken for the cause. A reference has no
-    privacy to pay for, so there advice is against undertraining. None where no option helps.
-    """
-    compared = [comparison for comparison in report.costs if comparison.arm == arm.key]
-    if arm.capability:  # code of the user's own trains it, and has options of its own
-        return report.studies[arm.capability].knob(compared)
-    if arm.reference is None:
-        return _knob_against_undertraining(report, arm)
-    splits = list(map(detected_split, compared))
-    splits += [split_cost(comparison, comparison.overall, RISK) for comparison in compared]
-    for split in splits:
-        if split is not None:
-            return _knob_for_part(report, arm, split.largest(step_by_rule=arm.step_by_rule).name)
-    return _knob_against_noise(report, arm)
-
-
-def _knob_against_undertraining(report: Report, arm: ArmFacts) -> Knob | None:
-    """What would train a reference better, by its learning rate and how its training loss went.
-
-    None where the loss rises at a learning rate that the rule or a search has set.
-    """
-    if "penalty" in arm.settings:
-        return "penalty down"
-    if "teachers" in arm.settings:
-        return "teachers down"
-    step = arm.settings.get("learning_rate", 0.0)
-    rule = LEARNING_RATE.default.value(_public_sizes(report)) if LEARNING_RATE.default else step
-    is_given = not arm.step_by_rule and report.settings_tried is None
-    losses = _training_losses(report, arm.key)
-    if is_given and not rule / BEYOND <= step <= rule * BEYOND:
-        return "step by rule"
-    if len(losses) < 4 or losses[-1] <= losses[0]:
-        return "epochs up"
-    return "step down" if is_given else None
-
-
-def _knob_for_part(report: Report, arm: ArmFacts, part: str) -> Knob | None:
-    """What to change so that this part of a cost becomes smaller; None where nothing would do it.
-
-    Where a rule set the learning rate, or a search that and the clipping bound, the value already
-    balances the parts: then only a larger epsilon makes the step's part smaller.
-
-    Args:
-        report, arm: The arm, and the report that holds it.
-        part: A name of ``registry.PARTS``.
-    """
-    is_weighed = report.settings_tried is not None  # by a search
-    if part == "partition":
-        return "teachers down" if "teachers" in arm.settings else None
-    if part == "regularisation":
-        return "penalty down" if "penalty" in arm.settings else None
-    if part in (STEP, STEP_AND_CLIPPING):
-        if is_weighed or arm.step_by_rule:
-            return "epsilon up"
-        step, _ = _step_and_bound_over_rules(report, arm)
-        # Near the rule's length a step is as long as this epsilon lets it be.
-        return "epsilon up" if 1 <= step <= BEYOND else "step by rule"
-    if part == "clipping":
-        is_bounded = "max_grad_norm" in arm.settings and not find(arm.method).is_normalised
-        clips_much = _clipped_share(report, arm.key) > LITTLE_CLIPPED
-        return "bound up" if is_bounded and clips_much and not is_weighed else None
-    # NOISE and STEP_AND_NOISE; of a method from outside whatever else it calls its part.
-    return _knob_against_noise(report, arm)
-
-
-def _knob_against_noise(report: Report, arm: ArmFacts) -> Knob:
-    """What to change so that noise adds less: a bound or step above the rule's, else epsilon."""
-    step, bound = _step_and_bound_over_rules(report, arm)
-    if report.settings_tried is not None:
-        return "epsilon up"
-    if bound > BEYOND and not find(arm.method).is_normalised:
-        return "bound by rule"
-    if step > BEYOND and not arm.step_by_rule:
-        return "step by rule"
-    return "epsilon up"
-
-
-def _step_and_bound_over_rules(report: Report, arm: ArmFacts) -> tuple[float, float]:
-    """Learning rate and clipping bound of an arm, each divided by what its rule would set.
-
-    Both are 1 where the arm lacks the settings, so that nothing is said against them.
-    """
-    sigma, bound = (arm.settings.get(name) for name in ("noise_multiplier", "max_grad_norm"))
-    step = arm.settings.get("learning_rate")
-    rules = LEARNING_RATE.default, MAX_GRAD_NORM.default
-    if sigma is None or bound is None or step is None or rules[0] is None or rules[1] is None:
-        return 1.0, 1.0
-    # Its gradients are scaled by C/Z: what compares with the rule is the step that moves as far.
-    if find(arm.method).scales_by_threshold:
-        step *= bound / arm.settings["threshold"]
-    sizes = _public_sizes(report, sigma)
-    return step / rules[0].value(sizes), bound / rules[1].value(sizes)
-
-
-def _public_sizes(report: Report, sigma: float = 0.0) -> PublicSizes:
-    """The public sizes that rules for default settings read, at the noise multiplier ``sigma``."""
-    training, images = report.training, report.data.images
-    columns = len(report.data.features)
-    if images is not None:
-        columns = images.height * images.width * images.channels
-    assert training is not None, "only trained arms are advised on"
-    return PublicSizes(
-        training.n_public,
-        max(1, columns),
-        training.model,
-        noise_multiplier=sigma,
-        steps=training.steps,
-        expected_batch_size=training.expected_batch_size,
-    )
-
-
-def _clipped_share(report: Report, key: str) -> float:
-    """The share of records clipped at the last reading, of the group where it is largest.
-
-    1 where it was not read, so that advice on the clipping bound stays possible.
-    """
-    for curve in report.diagnostics.arms.get(key, ()):
-        if curve.name == "clipped" and curve.values:
-            shares = [value for value in curve.values[-1] if value is not None]
-            return max(shares, default=1.0)
-    return 1.0

@@ -12,6 +12,7 @@ Unit = Literal["fraction", "ratio", "nats", "degrees", "nats a step", ""]
 # What an advice is about: an option, or a number of the arm's own, and whether to raise it.
 Knob = Literal[
     "seeds up",
+    "rows up",
     "own settings",  # inside a trainer that is code of the user's
     "own noise",  # of such a trainer: a larger epsilon, or more rows
     "search wider",

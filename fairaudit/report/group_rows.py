@@ -247,6 +247,14 @@ def gap_reading(gap: Gap) -> Reading:
     return "not certain" if shown.excludes_zero else "not detected"
 
 
+def gap_between(comparison: Comparison, metric: str, groups: Sequence[str]) -> Gap | None:
+    """The gap of a metric between two groups: the main gap where it is theirs, else the pair's."""
+    gap = main_gap(comparison, metric)
+    if gap is None or {gap.a, gap.b} != set(groups):
+        return _pair(comparison, metric, *groups) if len(groups) == 2 else None
+    return gap
+
+
 def rule_number(comparison: Comparison, metric: str, groups: Sequence[str]) -> Interval | None:
     """The number of a gap that a rule was held against, as the table shows it; None without one.
 
@@ -254,9 +262,7 @@ def rule_number(comparison: Comparison, metric: str, groups: Sequence[str]) -> I
         comparison, metric: Where the gap stands.
         groups: Both of its groups, in whichever order.
     """
-    gap = main_gap(comparison, metric)
-    if gap is None or {gap.a, gap.b} != set(groups):
-        gap = _pair(comparison, metric, *groups) if len(groups) == 2 else None
+    gap = gap_between(comparison, metric, groups)
     if gap is None or gap.signed.value is None:
         return None
     shown = shown_gap(gap)

@@ -9,6 +9,7 @@ and ``noise``; or ``step_and_clipping`` and ``noise``. ``step_and_noise`` is the
 from dataclasses import dataclass
 
 from fairaudit.metrics.registry import NOISE, PARTS, STEP, STEP_AND_NOISE
+from fairaudit.report.main_gap import detected_gap, measures
 from fairaudit.results.estimates import (
     Comparison,
     Estimate,
@@ -146,3 +147,20 @@ def _with_shared_interval(gap: Gap, *, is_negative: bool) -> Estimate:
 def _is_above(estimate: Estimate) -> bool:
     """Whether the interval lies above zero; not where there is no interval."""
     return estimate.low is not None and estimate.low > 0
+
+
+def detected_split(comparison: Comparison) -> Split | None:
+    """The parts of the first detected gap among the measures, else of the first detected cost.
+
+    None where neither is detected, or costs were not split.
+    """
+    for metric in measures(comparison):
+        gap = detected_gap(comparison, metric)
+        if gap is not None:
+            split = split_gap(comparison, metric, gap)
+            if split is not None:
+                return split
+    for metric in measures(comparison):
+        if metric in comparison.paid:
+            return split_cost(comparison, comparison.overall, metric)
+    return None

@@ -271,25 +271,21 @@ PHRASES: Mapping[str, Phrase] = {
     ),
 }
 
-# What to try. {method}, {value} and {trainer} are the arm's.
+# What to try. {method} and {trainer} are the arm's, {now} its value and {to} the one to try.
 ADVICE: Mapping[Knob, str] = {
-    "seeds up": "more --seeds, or more test rows, to decide the rule",
+    "seeds up": "--seeds {to} would decide the rule",
+    "rows up": "about {to} test rows would decide the rule",
     "own settings": "other settings inside {trainer}, or more of the rows that it is handed",
     "own noise": "a larger --epsilon, or more training rows (does {trainer} use all of them?)",
     "search wider": "a wider search, around {reason}",
-    "bound by rule": "the clipping bound by rule, without --max-grad-norm",
-    "bound up": "a larger --max-grad-norm",
-    "step by rule": "the step by rule, without --learning-rate",
-    "step down": "a smaller --learning-rate",
-    "epochs up": "more --epochs",
-    "teachers down": "fewer teachers, as --settings {method}.teachers={value:.0f}",
-    "penalty down": "a smaller penalty, as --settings {method}.penalty={value:.3g}",
-    "epsilon up": "a larger --epsilon, or more training rows",
-}
-# Advice on a number of the method's own -> its name, and the factor that is proposed.
-_OWN_NUMBERS: Mapping[Knob, tuple[str, float]] = {
-    "teachers down": ("teachers", 0.5),
-    "penalty down": ("penalty", 0.1),
+    "bound by rule": "--max-grad-norm {to} (the rule's; {now} now)",
+    "bound up": "--max-grad-norm {to} ({reason}{now} now)",
+    "step by rule": "--learning-rate {to} (the rule's; {now} now)",
+    "step down": "--learning-rate {to} ({now} now)",
+    "epochs up": "--epochs {to} ({now} now)",
+    "teachers down": "fewer teachers, as --settings {method}.teachers={to}",
+    "penalty down": "a smaller penalty, as --settings {method}.penalty={to}",
+    "epsilon up": "--epsilon {to} ({now} now), or more training rows",
 }
 
 
@@ -373,19 +369,25 @@ def _part_text(finding: Finding, part: Interval, total: Interval) -> str:
     return f"{_Number(part, finding.unit):plain} of {whole} come"
 
 
-def advice(knob: Knob, arm: ArmFacts, reason: str = "") -> Advice:
+def advice(
+    knob: Knob, arm: ArmFacts, reason: str = "", *, now: float = 0.0, to: float | str = ""
+) -> Advice:
     """The advice to turn this knob, in words that name the arm's method, trainer and numbers.
 
     Args:
         knob: What to change, and in which direction.
         arm: The arm that it is given for.
-        reason: For ``search wider``: the setting and value around which to search.
+        reason: For ``search wider``: the setting and value around which to search; for ``bound
+            up``: whose value it is.
+        now: The value of the option that it is about.
+        to: The value to try, or what would be needed, in words.
     """
-    value = 0.0
-    if knob in _OWN_NUMBERS:
-        name, factor = _OWN_NUMBERS[knob]
-        value = arm.settings[name] * factor
+    shown = to if isinstance(to, str) else f"{to:.3g}"
     text = ADVICE[knob].format(
-        method=arm.method, trainer=plain(arm.trainer, 80), value=value, reason=plain(reason)
+        method=arm.method,
+        trainer=plain(arm.trainer, 80),
+        now=f"{now:.3g}",
+        to=shown,
+        reason=plain(reason),
     )
     return Advice(knob=knob, text=text)

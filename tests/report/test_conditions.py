@@ -327,13 +327,37 @@ def own_settings(method, still, noise):
     [
         (PATE, 0.05, "from_partition", "pate-soft.teachers=4"),
         (PATE, 0.001, "from_noise", "epsilon"),
-        (MINIMISER, 0.05, "from_regularisation", "output-perturbation.penalty=1e-05"),
+        (MINIMISER, 0.05, "from_regularisation", ""),  # a smaller penalty's noise would cost more
         (MINIMISER, 0.001, "from_noise", "epsilon"),
     ],
 )
 def test_methods_without_noised_steps_are_told_of_their_own_settings(method, still, code, advice):
-    report = own_settings(method, still=still, noise=0.03)
-    assert advice in only(report, code).advice.text
+    given = only(own_settings(method, still=still, noise=0.03), code).advice
+    assert bool(given) == bool(advice)
+    assert given is None or advice in given.text
+
+
+def test_a_smaller_penalty_is_advised_where_its_noise_would_cost_less():
+    report = own_settings(MINIMISER, still=0.05, noise=0.0003)
+    given = only(report, "from_regularisation").advice
+    assert "output-perturbation.penalty=1e-05" in given.text
+
+
+def test_what_would_decide_an_open_rule_is_reckoned_from_its_interval():
+    """Seeds where they are most of it, else rows; neither where it would take far too many."""
+    made = comparison("dpsgd", half=0.02)
+
+    def open_rule(training, records, limit=2):
+        signed = replace(made.gaps[0].signed, training_sd=training, records_sd=records)
+        report = audited(replace(made, gaps=(replace(made.gaps[0], signed=signed),)))
+        rules = parse_rules([f"privacy_cost_gap > {limit} points"])
+        return only(with_verdict(report, check(report, rules)), "rule_open").advice
+
+    # .009 from the limit: t of 9 degrees times .007 / sqrt 2 is .0112, t of 14 times .004 is .0087.
+    assert open_rule(0.007, 0.0).text == "--seeds 15 would decide the rule"
+    # The half width of .0225 must fall to .009: 382 rows times 6.27 are 2,393.
+    assert open_rule(0.004, 0.01).text == "about 2,400 test rows would decide the rule"
+    assert open_rule(0.004, 0.01, limit=2.899) is None
 
 
 @pytest.mark.parametrize(
@@ -439,7 +463,7 @@ def judged(limit, half=0.017):
 
 @pytest.mark.parametrize(
     ("limit", "code", "knob"),
-    [(1, "rule_failed", None), (2, "rule_open", "seeds up"), (5, "rule_met", None)],
+    [(1, "rule_failed", None), (2, "rule_open", "rows up"), (5, "rule_met", None)],
 )
 def test_what_a_rule_says_stands_first_beside_its_number(limit, code, knob):
     report = judged(limit)
@@ -622,7 +646,7 @@ def test_every_code_is_reached_and_has_its_phrase(worlds):
 NORMALISED = "dpsgd-matched"  # made to be one that sets all gradients to the bound
 # advice on options that all arms share, of which a report may give one of a pair
 OPPOSED = [("bound up", "bound by rule"), ("step down", "step by rule")]
-BESIDE = ("seeds up", "search wider")  # more to see, whatever the remedy
+BESIDE = ("seeds up", "rows up", "search wider")  # more to see, whatever the remedy
 
 
 def drawn(seed):
@@ -676,7 +700,7 @@ def test_no_advice_contradicts_another_in_one_report(worlds, monkeypatch):
     reports = {**worlds, **{seed: drawn(seed) for seed in range(30)}}
     assert not {name: broken for name in reports if (broken := contradictions(reports[name]))}
     given = {f.advice.knob for report in reports.values() for f in report.findings if f.advice}
-    assert given.issuperset({"seeds up", *OPPOSED[0], *OPPOSED[1], "epochs up", "epsilon up"})
+    assert given.issuperset({"rows up", *OPPOSED[0], *OPPOSED[1], "epochs up", "epsilon up"})
 
 
 def test_findings_of_arms_stand_in_the_order_of_the_arms():

@@ -52,7 +52,9 @@ def section(report: Report) -> Section | None:
         findings = [finding for finding in report.findings if finding.arm == arm.key]
         shown = [ByGroup(t, axes[t.grouping]) for t in tables if t.arm == arm.key]
         if findings or shown:
-            told.append((_heading(report, arm, findings), tuple(_told(findings, shown))))
+            may_advise = verdicts(report.gates).get(arm.key) != "pass"
+            blocks = tuple(_told(findings, shown, may_advise=may_advise))
+            told.append((_heading(report, arm, findings), blocks))
     if not told:
         return None
     first: list[Block] = []
@@ -175,11 +177,13 @@ def _title(report: Report, arm: ArmFacts) -> str:
     return plain(title, 300)
 
 
-def _told(findings: Sequence[Finding], tables: Sequence[ByGroup]) -> Iterator[Block]:
+def _told(
+    findings: Sequence[Finding], tables: Sequence[ByGroup], *, may_advise: bool
+) -> Iterator[Block]:
     """What is said of a method around its tables.
 
     Before them whether it works at all; below each who pays and from what; at the end what is of no
-    grouping, and one advice.
+    grouping, and one advice, unless the rules are met: ``may_advise``.
     """
     before = [f for f in findings if f.question in ("works", "unsure")]
     yield from (Text(line) for line in _sentences(before))
@@ -197,6 +201,8 @@ def _told(findings: Sequence[Finding], tables: Sequence[ByGroup]) -> Iterator[Bl
     rest = [f for f in after if f.grouping not in groupings]
     of_none += _lines(rest, ("pays", "from", "beside"))
     advice = {finding.advice.knob: finding.advice.text for finding in findings if finding.advice}
+    if not may_advise:
+        advice = {}
     tried = [plain(advice[knob], 300) for knob in get_args(Knob) if knob in advice]
     if tried:
         of_none.append(f"Next: {'; then '.join(tried)}.")
