@@ -36,10 +36,10 @@ import torch
 from torch import Tensor
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.dataset import Dataset, Encoded, Split
-from fairaudit.data.encode import encode
-from fairaudit.data.public import share_inputs
-from fairaudit.data.split import draw_split
+from fairaudit.data.dataset import Dataset, Split
+from fairaudit.data.inputs.encode import Encoded, encode
+from fairaudit.data.inputs.shared import share_inputs
+from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.engine.loop import Training, train
 from fairaudit.engine.optimizers import Optimizer

@@ -25,9 +25,9 @@ from systems import LEARNING_RATE, MAX_GRAD_NORM, NOISE_MULTIPLIER
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Split
-from fairaudit.data.encode import DecodedRows
-from fairaudit.data.public import Inputs, share_inputs
-from fairaudit.data.split import draw_split
+from fairaudit.data.inputs.encode import DecodedRows
+from fairaudit.data.inputs.shared import Inputs, share_inputs
+from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.diagnostics.observers import EpochCurves
 from fairaudit.engine.loop import Loop, Training

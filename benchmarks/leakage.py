@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.public import share_inputs
+from fairaudit.data.inputs.shared import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.worker import run_job
 from fairaudit.leakage.attack import Attack, attack_tables

@@ -15,9 +15,9 @@ from pathlib import Path
 import torch
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.encode import encode
-from fairaudit.data.public import PoolEncoder
-from fairaudit.data.split import draw_split
+from fairaudit.data.inputs.encode import encode
+from fairaudit.data.inputs.split import draw_split
+from fairaudit.data.inputs.student_pool import PoolEncoder
 from fairaudit.data.tabular import load_dataset
 from fairaudit.diagnostics import perturbation, votes
 from fairaudit.engine.pool import TrainingPool

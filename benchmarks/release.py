@@ -20,7 +20,7 @@ import torch
 from scipy.stats import binom
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.public import share_inputs
+from fairaudit.data.inputs.shared import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.worker import run_job
 from fairaudit.planning.plan import make_plan

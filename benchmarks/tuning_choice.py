@@ -25,8 +25,8 @@ import pandas as pd
 import torch
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.public import share_inputs
-from fairaudit.data.split import draw_split
+from fairaudit.data.inputs.shared import share_inputs
+from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.seed_data import prepare_rows
 from fairaudit.execution.trained import method_of

@@ -27,8 +27,8 @@ import torch
 
 from fairaudit.analysis.measure import measure
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.public import share_inputs
-from fairaudit.data.split import draw_split
+from fairaudit.data.inputs.shared import share_inputs
+from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.seed_data import prepare_rows
 from fairaudit.execution.trained import method_of

@@ -15,7 +15,7 @@ import pandas as pd
 from fairaudit.audit import audit, prepare
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import ResolvedConfig, resolve_config
-from fairaudit.data.frames import (
+from fairaudit.data.reading.frames import (
     ArrowStream,
     Frame,
     sorted_classes,

@@ -13,8 +13,8 @@ from fairaudit.config.option_words import refuse_alone
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig, naming_found_files
 from fairaudit.data.dataset import Notice
+from fairaudit.data.inputs.shared import share_inputs
 from fairaudit.data.naming import typed
-from fairaudit.data.public import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError
 from fairaudit.execution.local import available_cores, warm_up

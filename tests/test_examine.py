@@ -9,7 +9,7 @@ from torch import nn
 from fairaudit.cli import app
 from fairaudit.config.model_names import BY_TABLE, BY_VMAP, ModelFacts
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.public import share_inputs
+from fairaudit.data.inputs.shared import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.execution.model_setup import examine_model

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from fairaudit.cli.config_template import _toml_string, columns_file, write_template
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import resolve_config
-from fairaudit.data.encode import encode
-from fairaudit.data.split import draw_split
+from fairaudit.data.inputs.encode import encode
+from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, OutputError
 

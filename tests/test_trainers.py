@@ -19,8 +19,8 @@ from refusals import refused_in_one_line
 import fairaudit
 from fairaudit.cli import app
 from fairaudit.config.value_sources import resolve_config
-from fairaudit.data.encode import encode
-from fairaudit.data.split import draw_split
+from fairaudit.data.inputs.encode import encode
+from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError, FairauditError, OwnCodeError
 from fairaudit.execution.run_directory import clean

@@ -11,8 +11,8 @@ from jobs import inputs_of, run_here
 from places import LOANS
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.encode import DecodedRows, TableEncoder
-from fairaudit.data.public import share_inputs
+from fairaudit.data.inputs.encode import DecodedRows, TableEncoder
+from fairaudit.data.inputs.shared import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import TrainingError
 from fairaudit.execution import outcomes as outcomes

@@ -8,7 +8,7 @@ import numpy as np
 from fairaudit.analysis import text
 from fairaudit.capabilities.installed import capability
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.columns import kind_of
+from fairaudit.data.column_types import kind_of
 from fairaudit.data.dataset import Dataset
 from fairaudit.methods.catalog import find
 from fairaudit.methods.spec import Need

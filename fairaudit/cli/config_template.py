@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from fairaudit.config.declared import MOST_CATEGORIES, PLACEHOLDER
-from fairaudit.data.columns import encode_levels, kind_of, numeric_values
+from fairaudit.data.column_types import encode_levels, kind_of, numeric_values
 from fairaudit.data.dataset import Dataset
 from fairaudit.errors import OutputError, numbered
 from fairaudit.io.atomic import write_atomically

@@ -14,15 +14,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.columns import kind_of, number_column
+from fairaudit.data.column_types import kind_of, number_column
 from fairaudit.data.dataset import Dataset, Grouping, Int64, Shape, shape_of
-from fairaudit.data.declare import lay_over
-from fairaudit.data.decode import ImageOptions
+from fairaudit.data.declared_columns import lay_over
 from fairaudit.data.groups import binned, crossed
 from fairaudit.data.naming import listed, quoted
-from fairaudit.data.source import DataSource
-from fairaudit.data.sources import open_alone
-from fairaudit.data.stored import StoredColumns
+from fairaudit.data.reading.images import ImageOptions
+from fairaudit.data.reading.open import open_alone
+from fairaudit.data.reading.source import DataSource
+from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.tabular import TEST_WORDS, TRAIN_WORDS
 from fairaudit.errors import DataError
 

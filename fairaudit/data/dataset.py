@@ -11,7 +11,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.config.declared import DeclaredColumn
-from fairaudit.data.column import Column
 from fairaudit.data.naming import listed, near_equal
 
 UInt8 = NDArray[np.uint8]
@@ -265,26 +264,3 @@ class InputRows(Protocol):
 
     def __getitem__(self, index: slice | Int64, /) -> Float32:
         """Those rows' inputs, float32 and C-contiguous."""
-
-
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """One seed's model inputs, made by constants of its training rows (or its student pool) only.
-
-    Args:
-        split: Which rows these are.
-        train: ``[n_train, d]`` float32, or ``[n_train, H, W, C]``.
-        test: ``[n_test, ...]`` float32.
-        names: Input names, ``[d]``; none for images.
-        fitted: What was learned from the training rows ("mean of age"): not private.
-        merged: column -> number of rare levels merged into one.
-        columns: Constants of every feature, in column order; none of images.
-    """
-
-    split: Split
-    train: InputRows
-    test: InputRows
-    names: tuple[str, ...]
-    fitted: tuple[str, ...]
-    merged: dict[str, int] = field(default_factory=dict)
-    columns: tuple[Column, ...] = ()

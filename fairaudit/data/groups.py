@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.columns import (
+from fairaudit.data.column_types import (
     Levels,
     encode_codes,
     few_valued,

@@ -8,7 +8,7 @@ import re
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fairaudit.data.columns import Codes
+from fairaudit.data.column_types import Codes
 from fairaudit.data.naming import words
 
 _ID_WORDS = frozenset({"id", "ids", "uuid", "guid", "idx", "index", "rowid", "key"})

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from fairaudit.config.options import ASSUMED, AuditConfig
-from fairaudit.data.columns import encode_levels, few_valued, kind_of
+from fairaudit.data.column_types import encode_levels, few_valued, kind_of
 from fairaudit.data.dataset import Int64, Notice, near_equal_notices
 from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.errors import ConfigError, DataError

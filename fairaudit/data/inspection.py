@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.columns import encode_codes, few_valued
+from fairaudit.data.column_types import encode_codes, few_valued
 from fairaudit.data.dataset import Dataset, Notice, shape_of
-from fairaudit.data.encode import encode
 from fairaudit.data.groups import make_groupings
+from fairaudit.data.inputs.encode import encode
+from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.naming import shape_text
-from fairaudit.data.split import draw_split
 from fairaudit.data.tabular import CheckedTable, make_dataset, read_checked
 from fairaudit.errors import FairauditError
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.class_columns import class_columns, named_class
-from fairaudit.data.columns import Levels, encode_levels, kind_of, numeric_values
+from fairaudit.data.column_types import Levels, encode_levels, kind_of, numeric_values
 from fairaudit.data.dataset import Dataset, Float32, Int64, Notice, first_grouping
 from fairaudit.data.groups import make_groupings, require_groups, restrict
 from fairaudit.data.infer import LabelColumn, given_label, read_label, same_class
@@ -39,7 +39,7 @@ SUM_TOLERANCE = 1e-3  # of a row's probabilities from 1; rounded tables are off 
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class PredictionLayout:
     """Which seed and which record each of the N rows of a table belongs to.
 
     Args:
@@ -340,7 +340,7 @@ def _lay_out(
     predicted: Sequence[str],
     seed_column: str | None,
     row_column: str | None,
-) -> Layout:
+) -> PredictionLayout:
     """Find which seed and which record each row is; a table without seeds is one seed.
 
     Args:
@@ -366,7 +366,7 @@ def _lay_out(
         if row_column is not None:
             raise ConfigError("--row-column is about several seeds, and there is one")
         rows = np.arange(table.num_rows, dtype=np.int64)
-        return Layout(np.zeros(len(rows), np.int64), rows, rows, ("",))
+        return PredictionLayout(np.zeros(len(rows), np.int64), rows, rows, ("",))
     seeds = _complete_levels(table, seed_column)
     if row_column is not None:
         names_of_rows = _complete_levels(table, row_column).codes
@@ -381,7 +381,9 @@ def _lay_out(
         twice = numbered(table.num_rows - len(cells), "row")
         raise DataError(f"{twice} of {row_column} stand twice in a seed")
     _, first, record = np.unique(names_of_rows, return_index=True, return_inverse=True)
-    layout = Layout(seeds.codes, record.astype(np.int64), first.astype(np.int64), seeds.names)
+    layout = PredictionLayout(
+        seeds.codes, record.astype(np.int64), first.astype(np.int64), seeds.names
+    )
     if row_column is None and len(record) != len(seeds.names) * len(first):
         raise DataError(f"the {len(seeds.names)} seeds have different numbers of rows", _SAME_ROWS)
     for column in fixed:

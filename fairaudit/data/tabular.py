@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fairaudit.config.declared import DeclaredColumn
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.columns import (
+from fairaudit.data.column_types import (
     NOT_TEXT,
     Levels,
     encode_levels,
@@ -20,15 +20,15 @@ from fairaudit.data.columns import (
     plain_table,
 )
 from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice, first_grouping, image_columns
-from fairaudit.data.declare import declaration_notices, lay_over, refuse_no_numbers
-from fairaudit.data.decode import ImageOptions
+from fairaudit.data.declared_columns import declaration_notices, lay_over, refuse_no_numbers
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
 from fairaudit.data.naming import listed, nearest, quoted
-from fairaudit.data.rows import Chosen, choose_rows, leaks, sampled
-from fairaudit.data.source import DataSource
-from fairaudit.data.sources import open_data
-from fairaudit.data.stored import StoredColumns
+from fairaudit.data.reading.images import ImageOptions
+from fairaudit.data.reading.open import open_data
+from fairaudit.data.reading.source import DataSource
+from fairaudit.data.reading.stored import StoredColumns
+from fairaudit.data.usable import Chosen, choose_rows, leaks, sampled
 from fairaudit.errors import ConfigError, DataError, numbered
 
 # Reasons why a column is no feature, as a report gives them.

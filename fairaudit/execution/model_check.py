@@ -7,8 +7,8 @@ import functools
 
 from fairaudit.config.model_names import ModelFacts
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.public import Inputs
-from fairaudit.data.spool import Shared
+from fairaudit.data.inputs.shared import Inputs
+from fairaudit.data.inputs.spool import Shared
 from fairaudit.errors import TrainingError
 from fairaudit.execution.executor import Died, Raised, WorkerBug
 from fairaudit.execution.local import Pool

@@ -19,9 +19,9 @@ from fairaudit.config.model_names import (
     resolve_model,
 )
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.public import Inputs
-from fairaudit.data.split import draw_split
-from fairaudit.data.spool import Shared
+from fairaudit.data.inputs.shared import Inputs
+from fairaudit.data.inputs.split import draw_split
+from fairaudit.data.inputs.spool import Shared
 from fairaudit.engine.isolation import PerRecord, faults
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.replicates import check_model, choose_taps, outside_table

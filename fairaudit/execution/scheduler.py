@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 
-from fairaudit.data.public import Inputs
-from fairaudit.data.spool import Shared
+from fairaudit.data.inputs.shared import Inputs
+from fairaudit.data.inputs.spool import Shared
 from fairaudit.errors import FairauditError, OwnCodeError, TrainingError
 from fairaudit.execution.executor import Died, Executor, Raised, WorkerBug
 from fairaudit.execution.local import PRELOAD, Pool, available_cores

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from fairaudit.capabilities.installed import capability
 from fairaudit.config.model_names import resolve_model, sees_images
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.dataset import Dataset, Encoded, InputRows, Split
-from fairaudit.data.encode import DecodedRows
-from fairaudit.data.public import Inputs
-from fairaudit.data.split import draw_split
-from fairaudit.data.spool import Shared
+from fairaudit.data.dataset import Dataset, InputRows, Split
+from fairaudit.data.inputs.encode import DecodedRows, Encoded
+from fairaudit.data.inputs.shared import Inputs
+from fairaudit.data.inputs.split import draw_split
+from fairaudit.data.inputs.spool import Shared
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.methods.base import PublicPool
 from fairaudit.planning.plan import Plan

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from fairaudit.capabilities.installed import capability
 from fairaudit.config.model_names import has_linear_yardstick, is_factory
-from fairaudit.data.public import Inputs
-from fairaudit.data.spool import Shared
+from fairaudit.data.inputs.shared import Inputs
+from fairaudit.data.inputs.spool import Shared
 from fairaudit.diagnostics import causes, misalignment
 from fairaudit.diagnostics.checkpoints import kept_at_once, refuse_too_many
 from fairaudit.diagnostics.observers import EpochCurves

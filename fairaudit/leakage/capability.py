@@ -34,7 +34,7 @@ class MembershipAttacks(Capability):
 
     def rows(self, dataset: Dataset, options: SplitOptions, seed: int) -> Split:
         """A random half of the rows as training rows, the other half as test rows."""
-        from fairaudit.data.split import draw_members
+        from fairaudit.data.inputs.split import draw_members
 
         return draw_members(dataset, options, seed)
 

@@ -15,7 +15,7 @@ from fairaudit.analysis.build_measured import disclosed
 from fairaudit.analysis.family import family
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.data.groups import named_pairs
-from fairaudit.data.split import leakage_rows
+from fairaudit.data.inputs.split import leakage_rows
 from fairaudit.errors import numbered
 from fairaudit.leakage.attack import LEAST_TARGETS, Attack, attack_tables
 from fairaudit.leakage.plan import NAME

@@ -6,7 +6,7 @@ from dataclasses import replace
 from fairaudit.config.model_names import ModelFacts
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Notice
-from fairaudit.data.split import leakage_rows
+from fairaudit.data.inputs.split import leakage_rows
 from fairaudit.errors import ConfigError
 from fairaudit.methods.catalog import admit_outside, find
 from fairaudit.methods.spec import Need

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from fairaudit.config.value_sources import ResolvedConfig
 from fairaudit.data.dataset import Dataset
-from fairaudit.data.public import Inputs
-from fairaudit.data.spool import Shared
+from fairaudit.data.inputs.shared import Inputs
+from fairaudit.data.inputs.spool import Shared
 from fairaudit.gate.grammar import GateRule
 from fairaudit.planning.plan import Plan
 from fairaudit.report.model import Report, Study

@@ -14,8 +14,8 @@ from fairaudit.config.model_names import UNENCODED, ModelFacts, known_facts, res
 from fairaudit.config.option_words import refuse_alone
 from fairaudit.config.options import AuditConfig, Effect, marked
 from fairaudit.data.dataset import Dataset, Notice
-from fairaudit.data.public import pool_digest, pool_size
-from fairaudit.data.split import training_size
+from fairaudit.data.inputs.split import training_size
+from fairaudit.data.inputs.student_pool import pool_digest, pool_size
 from fairaudit.diagnostics.amount import Amount
 from fairaudit.errors import ConfigError, numbered
 from fairaudit.io.code_digest import code_digest

@@ -16,14 +16,14 @@ from safetensors import SafetensorError
 from safetensors.numpy import load
 
 from fairaudit.config.model_names import is_factory, layer_sizes, sees_images
-from fairaudit.data.column import NumberColumn
-from fairaudit.data.columns import kind_of
+from fairaudit.data.column_types import kind_of
 from fairaudit.data.dataset import Shape, image_columns, pixels_of, shape_of
-from fairaudit.data.decode import ImageOptions
-from fairaudit.data.encode import pixel_values
+from fairaudit.data.inputs.column import NumberColumn
+from fairaudit.data.inputs.encode import pixel_values
 from fairaudit.data.naming import quoted
-from fairaudit.data.sources import open_data
-from fairaudit.data.stored import StoredColumns
+from fairaudit.data.reading.images import ImageOptions
+from fairaudit.data.reading.open import open_data
+from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.engine.replicates import stack
 from fairaudit.engine.stacked import Stacked
 from fairaudit.errors import ConfigError, DataError

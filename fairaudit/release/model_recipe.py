@@ -9,18 +9,18 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from fairaudit.config.model_names import is_factory, sees_images
-from fairaudit.data import records
-from fairaudit.data.column import CategoryColumn, Column, Part
-from fairaudit.data.columns import Float64, within
+from fairaudit.data.column_types import Float64, within
 from fairaudit.data.dataset import Float32, Int64
-from fairaudit.data.encode import Recipe
+from fairaudit.data.inputs import records
+from fairaudit.data.inputs.column import CategoryColumn, Column, RecipePart
+from fairaudit.data.inputs.encode import Recipe
+from fairaudit.data.inputs.records import Layout
 from fairaudit.data.naming import listed
-from fairaudit.data.records import Layout
-from fairaudit.data.stored import StoredColumns
+from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.errors import DataError, numbered
 
 
-class Images(Part):
+class Images(RecipePart):
     """How images become inputs: as in the audit.
 
     Args:
@@ -34,7 +34,7 @@ class Images(Part):
     pixel_range: Literal["symmetric", "unit"]
 
 
-class NetworkMake(Part):
+class NetworkMake(RecipePart):
     """A network, built in or made by a factory of the user's own.
 
     Args:
@@ -51,7 +51,7 @@ class NetworkMake(Part):
     code_sha256: str
 
 
-class LinearMake(Part):
+class LinearMake(RecipePart):
     """Logistic regression on inputs that are clipped to a norm and get a constant as one more.
 
     Args:
@@ -67,7 +67,7 @@ class LinearMake(Part):
     same_for_all: bool = False
 
 
-class ReleaseRecipe(Part):
+class ReleaseRecipe(RecipePart):
     """``recipe.json``: all that turns a row into a prediction, beside the weights.
 
     Nothing in it is learned from rows but what ``fitted`` lists. A model reads ``columns`` of a

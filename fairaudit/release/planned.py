@@ -11,8 +11,9 @@ from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import OF_OTHER_CODE, AuditConfig
 from fairaudit.data.codebook import Codebook, KnownGroups, read_by
 from fairaudit.data.dataset import Dataset
+from fairaudit.data.inputs.shared import share_inputs
+from fairaudit.data.inputs.student_pool import known_by, pool_digest, read_public
 from fairaudit.data.naming import listed, quoted, typed
-from fairaudit.data.public import known_by, pool_digest, read_public, share_inputs
 from fairaudit.errors import ConfigError, GateFailed, PrivacyError, Undecided
 from fairaudit.execution.model_check import examine
 from fairaudit.methods.catalog import find

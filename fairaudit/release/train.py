@@ -18,9 +18,9 @@ from fairaudit import __version__
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import SplitOptions
 from fairaudit.data.dataset import Dataset, Int64, Split
-from fairaudit.data.public import share_inputs
-from fairaudit.data.split import group_counts
-from fairaudit.data.stored import type_of_names
+from fairaudit.data.inputs.shared import share_inputs
+from fairaudit.data.inputs.split import group_counts
+from fairaudit.data.reading.stored import type_of_names
 from fairaudit.engine.devices import CPU, find_device
 from fairaudit.engine.isolation import PerRecord
 from fairaudit.engine.stacked import DEFAULT_BUDGET

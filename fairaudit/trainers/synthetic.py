@@ -7,9 +7,9 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from fairaudit.data.columns import encode_levels, kind_of
+from fairaudit.data.column_types import encode_levels, kind_of
 from fairaudit.data.dataset import Dataset, Int64, Split
-from fairaudit.data.encode import make_encoder
+from fairaudit.data.inputs.encode import make_encoder
 from fairaudit.data.naming import listed, quoted
 from fairaudit.data.tabular import read_checked
 from fairaudit.engine.pool import TrainingPool

@@ -4,7 +4,12 @@ import numpy as np
 
 from fairaudit.config.options import SplitOptions
 from fairaudit.data.dataset import Dataset, Int64, Split
-from fairaudit.data.split import draw_stratified, group_counts, group_sizes, largest_remainder
+from fairaudit.data.inputs.split import (
+    draw_stratified,
+    group_counts,
+    group_sizes,
+    largest_remainder,
+)
 from fairaudit.privacy.streams import numpy_stream
 
 VALIDATION_SHARE = 0.2  # of the training rows
@@ -28,7 +33,7 @@ def with_validation(n_fit: int) -> int:
 def validation_groups(dataset: Dataset, options: SplitOptions) -> Int64:
     """How many validation rows each group of the first grouping has, ``[K]``, at every seed.
 
-    Raises: as :func:`fairaudit.data.split.training_size`.
+    Raises: as :func:`fairaudit.data.inputs.split.training_size`.
     """
     sizes = group_sizes(dataset, options)
     return largest_remainder(validation_size(int(sizes.sum())), sizes)

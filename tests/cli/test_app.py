@@ -9,7 +9,7 @@ from handmade import built, dataset, findings, plan
 
 from fairaudit import errors
 from fairaudit.cli import app
-from fairaudit.data.spool import Shared
+from fairaudit.data.inputs.spool import Shared
 from fairaudit.planning.flow import Audit
 
 COMMANDS = (

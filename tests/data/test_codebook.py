@@ -9,7 +9,7 @@ from pictures import encoded, metadata_folder
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.codebook import Codebook, KnownGroups, read_by
-from fairaudit.data.columns import kind_of
+from fairaudit.data.column_types import kind_of
 from fairaudit.data.dataset import pixels_of
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError

@@ -4,7 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fairaudit.data.columns import encode_codes, encode_levels, kind_of, numeric_values, plain_table
+from fairaudit.data.column_types import (
+    encode_codes,
+    encode_levels,
+    kind_of,
+    numeric_values,
+    plain_table,
+)
 
 ACCEPTED = {
     "int8": pa.array([3, 1, None, 3], pa.int8()),

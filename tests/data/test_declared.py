@@ -8,7 +8,7 @@ import pytest
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Split
-from fairaudit.data.encode import encode
+from fairaudit.data.inputs.encode import encode
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError
 

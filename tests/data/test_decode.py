@@ -9,7 +9,7 @@ from pictures import encoded, pixels
 from PIL import Image
 
 from fairaudit.data.dataset import pixels_of
-from fairaudit.data.decode import (
+from fairaudit.data.reading.images import (
     MAX_PIXELS,
     ImageOptions,
     decode_files,

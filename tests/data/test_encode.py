@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from plans import table
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.columns import LARGEST
+from fairaudit.data.column_types import LARGEST
 from fairaudit.data.dataset import Split
-from fairaudit.data.encode import STANDARDISED_LIMIT, encode, make_encoder
-from fairaudit.data.split import draw_split
+from fairaudit.data.inputs.encode import STANDARDISED_LIMIT, encode, make_encoder
+from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.tabular import load_dataset
 
 SMALL = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -7,8 +7,8 @@ from refusals import refused_in_one_line
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import pixels_of
-from fairaudit.data.decode import ImageOptions
-from fairaudit.data.folder import open_folder
+from fairaudit.data.reading.folder import open_folder
+from fairaudit.data.reading.images import ImageOptions
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fairaudit.data.frames import table_of, with_predictions, write_frame
+from fairaudit.data.reading.frames import table_of, with_predictions, write_frame
 from fairaudit.errors import ConfigError, DataError
 
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from refusals import refused_in_one_line
 
-from fairaudit.data.readers import open_source
+from fairaudit.data.reading.tables import open_source
 from fairaudit.errors import DataError
 
 ROWS = [

@@ -11,9 +11,9 @@ from pictures import encoded, metadata_folder, metadata_rows, pixels
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Grouping, image_column, image_keys
-from fairaudit.data.encode import make_encoder
 from fairaudit.data.groups import NamedPair, named_pairs
-from fairaudit.data.split import draw_split
+from fairaudit.data.inputs.encode import make_encoder
+from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError
 

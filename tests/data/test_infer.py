@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from fairaudit.data.columns import encode_codes
+from fairaudit.data.column_types import encode_codes
 from fairaudit.data.ids import looks_like_id
 from fairaudit.data.naming import listed, quoted
 from fairaudit.errors import DataError

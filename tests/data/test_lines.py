@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairaudit.data import lines
-from fairaudit.data.readers import open_source, read_stored
+from fairaudit.data.reading import lines
+from fairaudit.data.reading.tables import open_source, read_stored
 from fairaudit.errors import DataError
 
 

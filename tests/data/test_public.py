@@ -3,8 +3,14 @@ import pandas as pd
 import pytest
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.public import PoolEncoder, halve, load_public, pool_digest, pool_size
-from fairaudit.data.split import draw_split
+from fairaudit.data.inputs.split import draw_split
+from fairaudit.data.inputs.student_pool import (
+    PoolEncoder,
+    halve,
+    load_public,
+    pool_digest,
+    pool_size,
+)
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError
 

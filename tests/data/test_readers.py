@@ -4,7 +4,7 @@ import pyarrow.parquet as pq
 import pytest
 from refusals import refused_in_one_line
 
-from fairaudit.data.readers import open_source, read_columns
+from fairaudit.data.reading.tables import open_source, read_columns
 from fairaudit.errors import DataError
 
 TABLE = pa.table({"a": [1, 2], "b": ["x", "SECRET"]})

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fairaudit.data import fit as fitting
-from fairaudit.data import records as recording
 from fairaudit.data.dataset import Split
-from fairaudit.data.encode import TableEncoder
-from fairaudit.data.records import Records, RecordWriter
+from fairaudit.data.inputs import fit as fitting
+from fairaudit.data.inputs import records as recording
+from fairaudit.data.inputs.encode import TableEncoder
+from fairaudit.data.inputs.records import Records, RecordWriter
 
 N = 300
 rng = np.random.default_rng(8)

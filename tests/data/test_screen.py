@@ -2,9 +2,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fairaudit.data.columns import encode_codes
+from fairaudit.data.column_types import encode_codes
 from fairaudit.data.dataset import Grouping
-from fairaudit.data.rows import first_alike, leaks, mixed_in
+from fairaudit.data.usable import first_alike, leaks, mixed_in
 
 N = 2_000
 rng = np.random.default_rng(5)

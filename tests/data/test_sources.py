@@ -4,9 +4,9 @@ import pytest
 from refusals import refused_in_one_line
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.decode import ImageOptions
-from fairaudit.data.readers import digest_of
-from fairaudit.data.sources import open_data
+from fairaudit.data.reading.images import ImageOptions
+from fairaudit.data.reading.open import open_data
+from fairaudit.data.reading.tables import digest_of
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError
 

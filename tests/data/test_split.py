@@ -9,7 +9,7 @@ from plans import table
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import MISSING, Grouping
-from fairaudit.data.split import draw_split, holdout_size, training_size
+from fairaudit.data.inputs.split import draw_split, holdout_size, training_size
 from fairaudit.errors import ConfigError, DataError
 
 SMALL = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

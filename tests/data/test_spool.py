@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from disks import files_of_at_most
 
-from fairaudit.data.spool import Shared, Spool
+from fairaudit.data.inputs.spool import Shared, Spool
 from fairaudit.errors import OutputError
 
 # What several processes read

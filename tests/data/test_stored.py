@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairaudit.data.columns import encode_levels, numeric_values, plain_table
-from fairaudit.data.stored import NUMBER, StoredColumns, spelled, type_of_names
+from fairaudit.data.column_types import encode_levels, numeric_values, plain_table
+from fairaudit.data.reading.stored import NUMBER, StoredColumns, spelled, type_of_names
 
 MARKS = frozenset({"", "NA", "nan"})
 NAMES = ("1", "2", "true", "Private", "2.5", "NA")

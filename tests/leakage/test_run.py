@@ -18,7 +18,7 @@ from fairaudit.analysis.measure import measured
 from fairaudit.audit import prepare
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import resolve_config
-from fairaudit.data.split import draw_members, draw_split, leakage_rows
+from fairaudit.data.inputs.split import draw_members, draw_split, leakage_rows
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError
 from fairaudit.gate.check import check

@@ -25,7 +25,7 @@ from pictures import metadata_folder
 
 from fairaudit.data.codebook import read_by
 from fairaudit.data.dataset import Split
-from fairaudit.data.public import share_inputs
+from fairaudit.data.inputs.shared import share_inputs
 from fairaudit.release.planned import Request, codebook_of, plan_release
 from fairaudit.release.train import release
 

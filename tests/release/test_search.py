@@ -10,7 +10,7 @@ from changed import replace
 from scipy.stats import binom, chi2, geom, kstest, norm
 
 import fairaudit
-from fairaudit.data.public import share_inputs
+from fairaudit.data.inputs.shared import share_inputs
 from fairaudit.errors import ConfigError, PrivacyError
 from fairaudit.execution.seed_data import prepare_rows
 from fairaudit.execution.trained import Sanitised, method_of

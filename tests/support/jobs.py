@@ -3,7 +3,7 @@
 from functools import lru_cache
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.public import share_inputs
+from fairaudit.data.inputs.shared import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.execution.seed_data import prepare_seed
 from fairaudit.execution.worker import run_job

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.spool import Shared
+from fairaudit.data.inputs.spool import Shared
 from fairaudit.errors import DataError, TrainingError
 from fairaudit.execution.progress import silent
 from fairaudit.execution.run_directory import open_rundir

@@ -14,7 +14,7 @@ from places import LOANS
 from plans import search
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.split import draw_split
+from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.errors import ConfigError, PrivacyError

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fairaudit.data.columns import (
+from fairaudit.data.column_types import (
     Float64,
     encode_codes,
     is_utf8,

@@ -1,8 +1,9 @@
 """How a column becomes model inputs: its constants, stored in a released model's recipe.
 
 The constants (centre, spread, levels) are declared (:func:`declared_column`) or fitted to training
-rows (``data/fit.py``). ``data/encode.py`` applies them to the values of a record, in training as in
-prediction. One column makes one or more inputs; an input is one number that the model reads.
+rows (``data/inputs/fit.py``). ``data/inputs/encode.py`` applies them to the values of a record, in
+training as in prediction. One column makes one or more inputs; an input is one number that the
+model reads.
 """
 
 from typing import Annotated, Literal
@@ -16,13 +17,13 @@ from fairaudit.config.declared import DeclaredCategory, DeclaredColumn
 MISSING_INPUT = "(missing)"
 
 
-class Part(BaseModel):
+class RecipePart(BaseModel):
     """Base of what a released model's recipe stores: frozen, finite, without unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class NumberColumn(Part):
+class NumberColumn(RecipePart):
     """A number: ``(x - centre) / spread``, where a missing x is ``fill``.
 
     Args:
@@ -54,7 +55,7 @@ class NumberColumn(Part):
         return learned
 
 
-class CategoryColumn(Part):
+class CategoryColumn(RecipePart):
     """A category: every value sets one input of the column to a number; the others stay 0.
 
     A value has a code: its index in ``levels``, then one code for any unlisted text and, last, one

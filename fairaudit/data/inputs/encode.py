@@ -1,13 +1,14 @@
 """Raw columns to model inputs, by constants that are fitted to one seed's training rows only.
 
-A table is laid out once as records of bytes (``data/records.py``), one per row: its numbers, then
-the code of each category. For every seed the records are decoded to inputs ``[n, d]``, float32.
+A table is laid out once as records of bytes (``data/inputs/records.py``), one per row:
+its numbers, then the code of each category. For every seed the records are decoded to inputs
+``[n, d]``, float32.
 """
 
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Protocol
@@ -16,17 +17,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.config.options import EncodingOptions
-from fairaudit.data.column import CategoryColumn, Column, NumberColumn
-from fairaudit.data.columns import Float64
-from fairaudit.data.dataset import Dataset, Encoded, Float32, Int64, Split, image_columns, pixels_of
-from fairaudit.data.fit import fit
-from fairaudit.data.records import NO_LEVELS, Block, Layout, Records, RecordWriter, UInt8
-from fairaudit.data.spool import Spool
+from fairaudit.data.column_types import Float64
+from fairaudit.data.dataset import (
+    Dataset,
+    Float32,
+    InputRows,
+    Int64,
+    Split,
+    image_columns,
+    pixels_of,
+)
+from fairaudit.data.inputs.column import CategoryColumn, Column, NumberColumn
+from fairaudit.data.inputs.fit import fit
+from fairaudit.data.inputs.records import NO_LEVELS, Block, Layout, Records, RecordWriter, UInt8
+from fairaudit.data.inputs.spool import Spool
 
 # Standard deviations. Of n training values none lies further out than sqrt(n - 1), so up to a
 # million rows this cuts test rows only; it keeps one absurd value from overflowing float32 in the
 # model.
 STANDARDISED_LIMIT = 1e3
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """One seed's model inputs, made by constants of its training rows (or its student pool) only.
+
+    Args:
+        split: Which rows these are.
+        train: ``[n_train, d]`` float32, or ``[n_train, H, W, C]``.
+        test: ``[n_test, ...]`` float32.
+        names: Input names, ``[d]``; none for images.
+        fitted: What was learned from the training rows ("mean of age"): not private.
+        merged: column -> number of rare levels merged into one.
+        columns: Constants of every feature, in column order; none of images.
+    """
+
+    split: Split
+    train: InputRows
+    test: InputRows
+    names: tuple[str, ...]
+    fitted: tuple[str, ...]
+    merged: dict[str, int] = field(default_factory=dict)
+    columns: tuple[Column, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

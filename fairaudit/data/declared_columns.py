@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 
 from fairaudit.config.declared import DeclaredColumn, DeclaredNumber
-from fairaudit.data.columns import number_column, within
+from fairaudit.data.column_types import number_column, within
 from fairaudit.data.dataset import Int64, Notice
 from fairaudit.data.naming import listed, quoted
-from fairaudit.data.stored import StoredColumns
+from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.errors import DataError, numbered
 
 

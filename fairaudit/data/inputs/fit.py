@@ -9,16 +9,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fairaudit.data.column import (
+from fairaudit.data.column_types import Float64
+from fairaudit.data.dataset import Int64
+from fairaudit.data.inputs.column import (
     MISSING_INPUT,
     Column,
     NumberColumn,
     category_column,
     declared_column,
 )
-from fairaudit.data.columns import Float64
-from fairaudit.data.dataset import Int64
-from fairaudit.data.records import Field, Records
+from fairaudit.data.inputs.records import Field, Records
 
 FIT_BYTES = 2**28  # of training values that are held at once, or one column if that is more
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from fairaudit.data.dataset import Notice
-from fairaudit.data.stored import StoredColumns
+from fairaudit.data.reading.stored import StoredColumns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.columns import Codes, encode_codes
+from fairaudit.data.column_types import Codes, encode_codes
 from fairaudit.data.dataset import Grouping, Int64, Notice, first_grouping
 from fairaudit.data.ids import looks_like_id
 from fairaudit.data.infer import LabelColumn

@@ -12,13 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fairaudit.data.archive import NPZ, open_archive
 from fairaudit.data.dataset import Notice
-from fairaudit.data.decode import ImageOptions, decode_files
-from fairaudit.data.folder import METADATA, open_folder
 from fairaudit.data.naming import listed, quoted, typed
-from fairaudit.data.readers import (
-    Source,
+from fairaudit.data.reading.archive import NPZ, open_archive
+from fairaudit.data.reading.folder import METADATA, open_folder
+from fairaudit.data.reading.images import ImageOptions, decode_files
+from fairaudit.data.reading.source import DataSource
+from fairaudit.data.reading.stored import StoredColumns
+from fairaudit.data.reading.tables import (
+    TableFile,
     digest_of,
     explained,
     is_table_name,
@@ -26,8 +28,6 @@ from fairaudit.data.readers import (
     read_columns,
     read_stored,
 )
-from fairaudit.data.source import DataSource
-from fairaudit.data.stored import StoredColumns
 from fairaudit.errors import DataError
 
 _BYTES = "bytes"  # the field of a struct that holds an image file
@@ -44,7 +44,7 @@ class TableFiles(DataSource):
         options: How images are read.
     """
 
-    files: tuple[Source, ...]
+    files: tuple[TableFile, ...]
     options: ImageOptions
 
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
@@ -178,7 +178,7 @@ def _images_at(path: Path, options: ImageOptions) -> DataSource:
     return open_folder(path, options) if path.is_dir() else open_archive(path, options)
 
 
-def _of_one_schema(files: Sequence[Source]) -> tuple[Source, ...]:
+def _of_one_schema(files: Sequence[TableFile]) -> tuple[TableFile, ...]:
     """The files, once it is known that they have the same columns; DataError where they do not."""
     for file in files[1:]:
         if set(file.schema.names) != set(files[0].schema.names):
@@ -186,7 +186,7 @@ def _of_one_schema(files: Sequence[Source]) -> tuple[Source, ...]:
     return tuple(files)
 
 
-def _tables(files: tuple[Source, ...], options: ImageOptions, image: str | None) -> TableFiles:
+def _tables(files: tuple[TableFile, ...], options: ImageOptions, image: str | None) -> TableFiles:
     """The data of table files that have the same columns."""
     first = files[0]
     return TableFiles(
@@ -200,7 +200,7 @@ def _tables(files: tuple[Source, ...], options: ImageOptions, image: str | None)
     )
 
 
-def _image_column(source: Source, dropped: Sequence[str]) -> str | None:
+def _image_column(source: TableFile, dropped: Sequence[str]) -> str | None:
     """The column of a Parquet file that holds image files, by its first value; None if none does.
 
     They are stored as bytes, or in structs with a field ``bytes``.

@@ -1,4 +1,4 @@
-"""What a worker reads: the dataset and its encoders, one of them fitted to PATE's student pool.
+"""PATE's student pool, and inputs that are encoded by constants of it.
 
 The student pool is the set of records, taken as public, on which PATE's teachers vote and from
 which its student learns: those of ``--public-data``, else half of the test rows of the seed.
@@ -14,34 +14,18 @@ import pyarrow as pa
 
 from fairaudit.config.declared import Declaration
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.columns import encode_levels, kind_of, number_column
-from fairaudit.data.dataset import Dataset, Encoded, InputRows, Int64, Split
-from fairaudit.data.decode import ImageOptions
-from fairaudit.data.encode import DecodedRows, Encoder, make_encoder
+from fairaudit.data.column_types import encode_levels, kind_of, number_column
+from fairaudit.data.dataset import Dataset, InputRows, Int64, Split
+from fairaudit.data.inputs.encode import DecodedRows, Encoded, Encoder, make_encoder
+from fairaudit.data.inputs.split import holdout_size
+from fairaudit.data.inputs.spool import Spool
 from fairaudit.data.naming import listed, quoted
-from fairaudit.data.sources import open_data
-from fairaudit.data.split import holdout_size
-from fairaudit.data.spool import Shared, Spool
-from fairaudit.data.stored import StoredColumns
+from fairaudit.data.reading.images import ImageOptions
+from fairaudit.data.reading.open import open_data
+from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.tabular import read_checked
 from fairaudit.errors import DataError
 from fairaudit.privacy.streams import numpy_stream
-
-
-class Inputs(NamedTuple):
-    """All that a worker reads.
-
-    Args:
-        dataset: Labels, groups and split; its features only for a trainer that wants them as they
-            were read.
-        encoder: Makes a seed's inputs, fitted to its training rows.
-        pool_encoder: Makes them for methods that have a student pool, fitted to that pool; None
-            where no method has one.
-    """
-
-    dataset: Dataset
-    encoder: Encoder
-    pool_encoder: "PoolEncoder | None"
 
 
 class PoolEncoded(NamedTuple):
@@ -192,30 +176,6 @@ def _read_as(features: pa.Table, public: pa.Table, name: str) -> pa.Table:
                 f"in the audited table {ours.type}"
             )
     return pa.table(columns)
-
-
-def share_inputs(dataset: Dataset, config: AuditConfig, *, by_pool: bool = False) -> Shared[Inputs]:
-    """What workers read, made when the first of them needs it.
-
-    Args:
-        dataset: All rows.
-        config: The options.
-        by_pool: Whether a method learns from a student pool.
-
-    Raises:
-        DataError, OutputError: When it is made: as :func:`load_public`; the disk is full.
-    """
-    spool = Spool(config.out)
-
-    def make() -> Inputs:
-        """Encode the dataset's records into the spool and put together what workers need."""
-        # Features come from the encoder's records; the table itself stays with this process.
-        bare = replace(dataset, features=dataset.features.schema.empty_table())
-        encoder = make_encoder(dataset, config.encoding, spool)
-        pool_encoder = PoolEncoder.of(dataset, config, spool) if by_pool else None
-        return Inputs(dataset if config.reads_rows else bare, encoder, pool_encoder)
-
-    return Shared(make, spool)
 
 
 class PoolEncoder:

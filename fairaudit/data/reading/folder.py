@@ -12,11 +12,11 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 
 from fairaudit.data.dataset import Notice
-from fairaudit.data.decode import SUFFIXES, ImageOptions, decode_files
 from fairaudit.data.naming import listed
-from fairaudit.data.readers import open_source, read_columns, read_stored
-from fairaudit.data.source import DataSource
-from fairaudit.data.stored import StoredColumns
+from fairaudit.data.reading.images import SUFFIXES, ImageOptions, decode_files
+from fairaudit.data.reading.source import DataSource
+from fairaudit.data.reading.stored import StoredColumns
+from fairaudit.data.reading.tables import open_source, read_columns, read_stored
 from fairaudit.errors import DataError, numbered
 
 METADATA = "metadata.csv"

@@ -12,11 +12,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.data.dataset import SPLIT, Notice, image_column
-from fairaudit.data.decode import ImageOptions, fitted, refuse_too_large
 from fairaudit.data.naming import listed, quoted
-from fairaudit.data.readers import digest_of
-from fairaudit.data.source import DataSource
-from fairaudit.data.stored import StoredColumns
+from fairaudit.data.reading.images import ImageOptions, fitted, refuse_too_large
+from fairaudit.data.reading.source import DataSource
+from fairaudit.data.reading.stored import StoredColumns
+from fairaudit.data.reading.tables import digest_of
 from fairaudit.errors import DataError
 
 NPZ = ".npz"

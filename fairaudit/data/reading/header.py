@@ -11,7 +11,7 @@ from itertools import islice, pairwise
 from pathlib import Path
 
 from fairaudit.data.naming import quoted
-from fairaudit.data.stored import NUMBER
+from fairaudit.data.reading.stored import NUMBER
 from fairaudit.errors import DataError
 
 _SAMPLED = 200  # lines below the first that are looked at

@@ -14,9 +14,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.config.declared import DeclaredCategory, DeclaredColumn
-from fairaudit.data.columns import encode_levels, kind_of, numeric_values
+from fairaudit.data.column_types import encode_levels, kind_of, numeric_values
 from fairaudit.data.dataset import Int64
-from fairaudit.data.stored import StoredColumns
+from fairaudit.data.reading.stored import StoredColumns
 
 UInt8 = NDArray[np.uint8]
 

@@ -20,10 +20,10 @@ import pyarrow.ipc as paipc
 import pyarrow.parquet as pq
 
 from fairaudit.data.dataset import Notice
-from fairaudit.data.header import refuse_odd_header
-from fairaudit.data.lines import MOST_BYTES, header_of, is_closed, lone_lines
 from fairaudit.data.naming import listed, nearest, quoted
-from fairaudit.data.stored import NUMBER, StoredColumns
+from fairaudit.data.reading.header import refuse_odd_header
+from fairaudit.data.reading.lines import MOST_BYTES, header_of, is_closed, lone_lines
+from fairaudit.data.reading.stored import NUMBER, StoredColumns
 from fairaudit.errors import DataError
 
 _TEXTS = frozenset({".csv", ".tsv", ".tab", ".txt"})
@@ -42,7 +42,7 @@ pa.enable_signal_handlers(False)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class TableFile:
     """A file that is known to be a table, before its rows are read.
 
     Args:
@@ -69,12 +69,13 @@ class Source:
         return frozenset(_NULLS if self.format == "csv" else ())
 
 
-def open_source(path: Path, *, is_alone: bool = False) -> Source:
+def open_source(path: Path, *, is_alone: bool = False) -> TableFile:
     """Find out what a file is and which columns it has.
 
     Args:
         path: The file.
-        is_alone: As of :class:`Source`; of a CSV nothing but the names of its columns is looked at.
+        is_alone: As of :class:`TableFile`; of a CSV nothing but the names of its columns is looked
+            at.
 
     Raises:
         DataError: Missing, unreadable, not a table, or with duplicate column names.
@@ -124,10 +125,10 @@ def open_source(path: Path, *, is_alone: bool = False) -> Source:
         if value is not None:
             declared[key] = value.decode("utf8", "replace")
     by = "declared in the file" if declared else ""
-    return Source(path, kind, schema, declared, by, delimiter, is_alone)
+    return TableFile(path, kind, schema, declared, by, delimiter, is_alone)
 
 
-def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
+def read_columns(source: TableFile, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
     """Read the named columns of a file, in that order; and notices of how they were read.
 
     Raises:
@@ -153,7 +154,7 @@ def read_columns(source: Source, columns: Sequence[str]) -> tuple[pa.Table, tupl
     return table, ()
 
 
-def read_stored(source: Source, columns: Sequence[str]) -> StoredColumns:
+def read_stored(source: TableFile, columns: Sequence[str]) -> StoredColumns:
     """Read the named columns of a file, in that order, as the file stores them.
 
     Of a CSV every value is text. Of a source whose rows stand alone, what cannot be read is a row
@@ -172,7 +173,7 @@ def read_stored(source: Source, columns: Sequence[str]) -> StoredColumns:
         return StoredColumns(table, source.marks)
 
 
-def _csv_texts(source: Source, columns: Sequence[str]) -> StoredColumns:
+def _csv_texts(source: TableFile, columns: Sequence[str]) -> StoredColumns:
     """The named columns of a CSV file as text."""
     convert = pacsv.ConvertOptions(
         include_columns=list(columns),
@@ -200,7 +201,7 @@ def _csv_texts(source: Source, columns: Sequence[str]) -> StoredColumns:
     return StoredColumns(table, source.marks, lost + len(ragged))
 
 
-def _typed_columns(source: Source, columns: Sequence[str]) -> pa.Table:
+def _typed_columns(source: TableFile, columns: Sequence[str]) -> pa.Table:
     """The named columns of a Parquet or Feather file, in the types that it gives them."""
     # Parquet matches nested columns by prefix and may give more than is asked; select() below.
     if source.format == "parquet":

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fairaudit.data.columns import is_utf8
+from fairaudit.data.column_types import is_utf8
 
 MOST_BYTES = 2**21  # of a line with its end, for it to be a record
 _PIECE_BYTES = 2**25  # of a file that are looked at together

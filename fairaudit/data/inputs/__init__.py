@@ -1,0 +1,1 @@
+"""What a training is given: splits, constants fitted to training rows, encoded inputs."""

@@ -1,0 +1,1 @@
+"""What a file or frame holds: tables, folders, archives and images, as columns of Arrow."""
