@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fairaudit.analysis.arm_readings import (
     ArmReadings,
     arm_readings,
+    curve,
     known_mean,
     nan_mean,
     over_seeds,
@@ -30,24 +31,54 @@ from fairaudit.report.decomposition import (
     GroupCauses,
 )
 from fairaudit.report.main_gap import detected_pair
-from fairaudit.results.estimates import Comparison
+from fairaudit.results.estimates import Comparison, finite
 from fairaudit.results.jobs import JobResult
 
 Float64 = NDArray[np.float64]
 
-ALL_PARTS = (*STEP_PARTS, "magnitude", "clip")
+ALL_PARTS = (*STEP_PARTS, "magnitude", "clip", "direction_star", "magnitude_star")
 GROUP_STATISTICS = (
     "angle_turned",
     "clipped_share",
-    "mean_input_norm",
-    "mean_closeness",
+    "excess_norm",
+    "noise_norm",
     "hessian_trace",
+    "eigenvalue_largest",
+    "eigenvalue_smallest",
+    "mean_closeness",
+    "mean_input_norm",
 )
-
+# Series -> name of its curve over the checkpoints.
+CURVES: Mapping[str, str] = {
+    "eta_lambda": "eta_lambda",
+    "excess_norm": "excess_norm",
+    "noise_norm": "noise_norm",
+    "hessian_trace": "hessian_trace",
+    "r_direction_star": "direction_star",
+    "r_magnitude_star": "magnitude_star",
+}
+_ESIPOVA = "Esipova et al. 2023"
+_TRAN = "Tran et al. 2021"
 # Name of the bound's series -> (series of the quantity that it bounds, its name, its source).
 BOUNDS: Mapping[str, tuple[str, str, str]] = {
-    "bound_direction": ("r_direction", "Prop. 3", "Esipova et al. 2023, Prop. 3"),
-    "bound_clip": ("r_clip", "Thm 3", "Tran et al. 2021, Thm 3 with Lemma 2 corrected"),
+    "bound_direction": ("r_direction", "Prop. 3", f"{_ESIPOVA}, Prop. 3"),
+    "bound_direction_star": (
+        "r_direction_star",
+        "Prop. 3*",
+        f"{_ESIPOVA}, Prop. 3* with its last term squared",
+    ),
+    "bound_direction_star_printed": (
+        "r_direction_star",
+        "Prop. 3* as printed",
+        f"{_ESIPOVA}, Prop. 3*",
+    ),
+    "bound_clip": ("r_clip", "Thm 3", f"{_TRAN}, Thm 3 with Lemma 2 corrected"),
+    "bound_clip_printed": ("r_clip", "Thm 3 as printed", f"{_TRAN}, Thm 3"),
+}
+# Series of 0 and 1 -> what is not met where it is 0.
+_ASSUMED = {
+    "is_short_step": "the step is longer than 1 / largest eigenvalue",
+    "is_convex": "a group's loss is not convex",
 }
 
 
@@ -114,13 +145,24 @@ def arm_causes(
         names: Groups.
         hidden: Suppressed groups, which are left out.
         pair: Two groups that bounds are about, by a publication or because their costs are detected
-            to differ, the one that pays more first; None: there are no bounds.
+            to differ, the one that pays more first; None: those whose directions differ most.
     """
     if not readings.has_terms:
         return ArmCauses(reason="no record is clipped and no noise is added: every part is zero")
+    shown = [place for place, name in enumerate(names) if name not in hidden]
+    if pair is None:
+        direction = nan_mean(readings.per_step("r_direction"))
+        known = [place for place in shown if np.isfinite(direction[place])]
+        known.sort(key=lambda place: -direction[place])
+        if len(known) > 1:
+            pair = names[known[0]], names[known[-1]]
     bounds: tuple[BoundRecord, ...] = ()
     if pair is not None:
         bounds = tuple(bounds_of_arm(readings, names, pair))
+    curves = []
+    for series, name in CURVES.items():
+        by_seed = readings.values[series][..., shown]
+        curves.append(curve(name, readings.steps, [names[place] for place in shown], by_seed))
     groups = []
     for place, name in enumerate(names):
         if name not in hidden:
@@ -131,7 +173,7 @@ def arm_causes(
             for statistic in GROUP_STATISTICS:
                 statistics[statistic] = over_seeds(readings.averaged(statistic)[:, place])
             groups.append(GroupCauses(group=name, parts=parts, statistics=statistics))
-    return ArmCauses(reason="", groups=tuple(groups), bounds=bounds)
+    return ArmCauses(reason="", groups=tuple(groups), bounds=bounds, curves=tuple(curves))
 
 
 def bounds_of_arm(
@@ -140,9 +182,6 @@ def bounds_of_arm(
     """Each bound on how much more the first group of a pair pays for one step than the second.
 
     The truth beside it is what the diagnostics measure of the same quantity at the same step.
-    A record holds means over seeds and checkpoints of the bound and of the truth; ``agreement``,
-    the share of checkpoints at which both have the same sign; and ``positive``, the share at which
-    the bound is above 0.
 
     Args:
         readings: The arm's series over S seeds, T checkpoints and K groups: bounds
@@ -151,19 +190,40 @@ def bounds_of_arm(
         pair: Names of two of them.
     """
     a, b = map(names.index, pair)
+    assumption = _assumption(readings)
     for bound, (quantity, name, source) in BOUNDS.items():
         values = readings.values[bound][:, :, a, b]
         truth = readings.values[quantity][:, :, a] - readings.values[quantity][:, :, b]
+        series = {"bound": values, "truth": truth}
+        if f"{bound}_curved" in readings.values:
+            series["curved"] = readings.values[f"{bound}_curved"][:, :, a, b]
         defined = np.isfinite(values) & np.isfinite(truth)
         alike = np.where(defined, np.sign(values) == np.sign(truth), np.nan)
         positive = np.where(np.isfinite(values), values > 0, np.nan)
+        means = {key: known_mean(one) for key, one in series.items()}
         yield BoundRecord(
             name=name,
             source=source,
             a=pair[0],
             b=pair[1],
-            bound=known_mean(values),
-            truth=known_mean(truth),
+            bound=means["bound"],
+            truth=means["truth"],
             agreement=known_mean(alike),
             positive=over_seeds(nan_mean(positive.T), is_share=True),
+            curved=means.get("curved"),
+            assumption=assumption,
+            steps=readings.steps,
+            curves={key: tuple(map(finite, nan_mean(one))) for key, one in series.items()},
         )
+
+
+def _assumption(readings: ArmReadings) -> str:
+    """Which assumption of the bounds is not met at how many checkpoints, in words; "" for none."""
+    failed = []
+    for name, what in _ASSUMED.items():
+        share = known_mean(1.0 - readings.values[name])
+        if share is None:
+            failed.append(f"not known whether {what}")
+        elif share:
+            failed.append(f"assumption not met at {100 * share:.0f} % of steps: {what}")
+    return "; ".join(failed)

@@ -17,9 +17,16 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from fairaudit.diagnostics.amount import spread
 from fairaudit.diagnostics.checkpoints import Moments, StepReader, poisson_batch, stratified
-from fairaudit.diagnostics.clipping_bounds import lower_bounds
-from fairaudit.diagnostics.curvature import quadratic_forms, traces, traces_of_records
+from fairaudit.diagnostics.clipping_bounds import Spectra, lower_bounds
+from fairaudit.diagnostics.curvature import (
+    DENSE_LIMIT,
+    extremes,
+    quadratic_forms,
+    traces,
+    traces_of_records,
+)
 from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
 from fairaudit.diagnostics.observers import cosine
 from fairaudit.diagnostics.records import record_means
@@ -48,6 +55,8 @@ OF_PART, OF_ALL = 0.1, 0.01
 # So many of these batches are also summed with random signs, for the covariance in R_clip; few are
 # enough, for it is small beside the first order.
 PROBES = 4
+# Checkpoints at which eigenvalues are looked for by products, which cost more than all else.
+SPECTRA = 4
 HESSIAN_RECORDS = 1024  # stratified by group; gradients are taken over all records
 
 
@@ -65,7 +74,12 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
     if not isinstance(method, GradientMethod) or not isinstance(method.release(task), Release):
         return {}
     reading = CauseReading(method, task)
-    return _stacked([reading.at(checkpoint) for checkpoint in trained.checkpoints])
+    wanted = tuple(checkpoint.step for checkpoint in trained.checkpoints)
+    if trained.network.n_parameters > DENSE_LIMIT:
+        wanted = (wanted[0], *spread(wanted[1:], SPECTRA - 1))
+    return _stacked(
+        [reading.at(one, has_spectra=one.step in wanted) for one in trained.checkpoints]
+    )
 
 
 def _stacked(readings: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
@@ -87,6 +101,7 @@ class CauseReading:
 
     def __init__(self, method: GradientMethod, task: Task) -> None:
         self.method, self.task = method, task
+        self._spectra: list[Spectra] = []  # the latest, one of each replicate
 
     @cached_property
     def records(self) -> GroupedRecords:
@@ -100,8 +115,13 @@ class CauseReading:
             batch.inputs, pool.labels[chosen], batch.group, n_groups=pool.n_groups, shares=shares
         )
 
-    def at(self, checkpoint: Checkpoint) -> dict[str, Tensor]:
-        """All series of one step, [R, ...] each; of a plain step those of curvature and records."""
+    def at(self, checkpoint: Checkpoint, *, has_spectra: bool = True) -> dict[str, Tensor]:
+        """All series of one step, [R, ...] each; of a plain step those of curvature and records.
+
+        Args:
+            checkpoint: The step.
+            has_spectra: Whether eigenvalues are read here; else the last ones stand in the bounds.
+        """
         landscapes = []
         of_replicates = []
         for theta in checkpoint.parameters:
@@ -115,6 +135,10 @@ class CauseReading:
         series = _stacked(of_replicates)
         if self.is_plain(checkpoint):
             return series
+        read = [Spectra.unknown(self.task.pool.n_groups)] * self.task.repeats
+        if has_spectra:
+            read = self._spectra = [Spectra(*extremes(landscape)) for landscape in landscapes]
+        series |= _stacked([one.series(checkpoint.learning_rate) for one in read])
         return series | self._terms(checkpoint, landscapes, series["hessian_trace"])
 
     def is_plain(self, checkpoint: Checkpoint) -> bool:
@@ -160,9 +184,25 @@ class CauseReading:
             batches = replace(batches, typical=pilot[r].typical)
             terms = measured(batches, r)
             terms["angle_turned"] = angle_turned(batches, means[r])
-            terms |= lower_bounds(batches, means[r], samplings[r])
+            bound = float(checkpoint.sensitivity[r])
+            terms |= lower_bounds(batches, means[r], samplings[r], self._spectra[r], bound)
+            terms["noise_norm"] = self._noise_norm(samplings[r])
             of_replicates.append(terms)
-        return {**_stacked(of_replicates), "clipped_share": moments.clipped}
+        return {
+            **_stacked(of_replicates),
+            "clipped_share": moments.clipped,
+            "excess_norm": moments.excess,
+        }
+
+    def _noise_norm(self, sampling: Sampling) -> Tensor:
+        """Length of the noise on the mean over a group's part of a batch, [K], about.
+
+        sigma s sqrt(P) / (q N_a); infinite for a group without records.
+        """
+        pool = self.task.pool
+        sizes = torch.bincount(pool.groups[: pool.n_records], minlength=pool.n_groups).double()
+        size = sum(p.numel() for p in self.task.model.parameters() if p.requires_grad)
+        return sizes.reciprocal() * sampling.noise_std * sampling.n_public * math.sqrt(size)
 
     def _sampling(self, checkpoint: Checkpoint, replicate: int) -> Sampling:
         """A step's size, its sampling, and the standard deviation of the noise on its mean."""

@@ -65,12 +65,14 @@ class Sums(NamedTuple):
         processed: Sums of the processed gradients, [W, R, P].
         scale: The rule's factor of each record, [R, B].
         unclipped: The factor that it would give a zero gradient of the record's group, [R, B].
+        norms: Norms of the gradients that the rule meets, [R, B].
     """
 
     plain: Tensor
     processed: Tensor
     scale: Tensor
     unclipped: Tensor
+    norms: Tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,8 @@ class Moments:
         total, processed: Sums over all records, of plain and of processed gradients, [R, P].
         clipped: Share of each group's records whose factor is smaller than that of a zero gradient,
             [R, K].
+        excess: Mean length that clipping takes from a record's gradient, mean max(0, ||g|| - C) of
+            a bound C, [R, K].
     """
 
     group: Tensor
@@ -90,6 +94,7 @@ class Moments:
     total: Tensor
     processed: Tensor
     clipped: Tensor
+    excess: Tensor
 
 
 class BlockSums(NamedTuple):
@@ -149,7 +154,7 @@ class StepReader:
         processed = self._weighted([scale * row for row in rows])
         if not isinstance(self.objective, Erm):
             self._plain(batch)
-        return Sums(self._weighted(rows), processed, scale, unclipped)
+        return Sums(self._weighted(rows), processed, scale, unclipped, norms)
 
     def blocks(
         self, blocks: Sequence[Tensor], bounds: Tensor, *, processed: bool = False
@@ -296,7 +301,7 @@ class StepReader:
         shape = (self.task.repeats, pool.n_groups)
         group = torch.zeros(*shape, self.network.n_parameters, dtype=torch.float64)
         processed = torch.zeros_like(group[:, 0])
-        clipped = torch.zeros(shape, dtype=torch.float64)
+        clipped, excess = torch.zeros(2, *shape, dtype=torch.float64)
         for k in range(pool.n_groups):
             for records in torch.split(torch.nonzero(groups == k).squeeze(1), ROWS_AT_ONCE):
                 sums = self.sums(records, [torch.ones(len(records))])
@@ -304,6 +309,8 @@ class StepReader:
                 processed += sums.processed[0]
                 is_clipped = sums.scale / sums.unclipped < CLIPPED
                 clipped[:, k] += is_clipped.double().sum(-1)
+                taken = sums.norms * (1 - sums.scale / sums.unclipped).where(is_clipped, 0.0)
+                excess[:, k] += taken.double().sum(-1)
         count = torch.bincount(groups, minlength=pool.n_groups).double()
         total = group.sum(1)
         return Moments(
@@ -312,6 +319,7 @@ class StepReader:
             total=total,
             processed=processed,
             clipped=clipped / count,
+            excess=excess / count,
         )
 
     def unclipped(self, replicate: int) -> float:

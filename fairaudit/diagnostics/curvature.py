@@ -1,4 +1,4 @@
-"""Curvature of each group's mean loss: forms v^T H v and traces of its Hessian H.
+"""Curvature of each group's mean loss: forms v^T H v, traces and extreme eigenvalues of H.
 
 One answer per group and one for the whole, in the last place. Raw data: never private. Nothing here
 draws from a noise stream, and training does not know of it.
@@ -7,8 +7,12 @@ draws from a noise stream, and training does not know of it.
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from torch import Tensor, nn
 from torch.func import functional_call
 
@@ -19,7 +23,11 @@ from fairaudit.engine.linear import Linear
 from fairaudit.engine.small_layers import Relu, Sigmoid, Tanh
 from fairaudit.privacy.streams import numpy_stream
 
+Float64 = NDArray[np.float64]
+
 PROBES = 100  # random vectors of a trace estimate (Hutchinson)
+DENSE_LIMIT = 512  # parameters up to which a Hessian is written out for its eigenvalues
+TOLERANCE, ITERATIONS = 5e-3, 100  # of an eigenvalue that is looked for by products H v
 BASIS_LIMIT = 2000  # parameters up to which a trace is taken by one form per parameter
 COLUMN_NUMBERS = 2**24  # numbers held at once for traces of records
 SLICE, EVERY = 64, -1  # records in a slice; the place of a vector that meets all of them
@@ -126,6 +134,86 @@ def forms_of_linear(landscape: Landscape, vectors: Tensor) -> Tensor:
     p = probabilities.unsqueeze(1)
     squares = (p * moved.square()).sum(-1) - (p * moved).sum(-1).square()  # [n, V]
     return records.sums(squares.T) / records.counts
+
+
+def extremes(landscape: Landscape) -> tuple[Tensor, Tensor]:
+    """The largest and the smallest eigenvalue of every group's Hessian, algebraically, [K] each.
+
+    Of up to ``DENSE_LIMIT`` parameters of the Hessian itself, else by products H v (Lanczos), to
+    half a percent of the largest. Those lie inside the spectrum: a smallest value below zero proves
+    that there is a direction of negative curvature.
+
+    Returns:
+        float64; NaN for an absent group, and where they were not found.
+
+    Source: docs/methods.md 8.5.
+    """
+    largest, smallest = torch.full((2, landscape.records.n_groups), torch.nan, dtype=torch.float64)
+    size = landscape.n_parameters
+    for group, (first, end) in enumerate(itertools.pairwise(landscape.records.edges)):
+        if first == end:
+            continue
+        apply = _hessian_of(landscape, slice(first, end))
+        if size <= DENSE_LIMIT:
+            matrix = np.stack([apply(row) for row in np.eye(size)])
+            if np.isfinite(matrix).all():
+                values = np.linalg.eigvalsh((matrix + matrix.T) / 2)
+                largest[group], smallest[group] = values[-1], values[0]
+            continue
+        top = _largest(apply, size)
+        largest[group] = top
+        # Seen from above the spectrum its other end is the largest, found to the same tolerance.
+        smallest[group] = top - _largest(partial(_seen_from, apply, top), size)
+    return largest, smallest
+
+
+def _hessian_of(landscape: Landscape, rows: slice) -> Callable[[Float64], Float64]:
+    """v -> H v of the mean loss of some rows, by a second pass backward through one graph."""
+    pieces = []
+    leaf = landscape.theta.clone().requires_grad_()
+    rows_at_once = max(1, NUMBERS_AT_ONCE // math.prod(landscape.records.features.shape[1:]))
+    for piece in torch.split(torch.arange(rows.start, rows.stop), rows_at_once):
+        records = landscape.records
+        loss = summed_loss(landscape.module, records.features[piece], records.targets[piece])
+        with torch.enable_grad():
+            (gradient,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
+        pieces.append(gradient)
+
+    def apply(vector: Float64) -> Float64:
+        """H v, [P]."""
+        given = torch.from_numpy(np.ascontiguousarray(vector.reshape(-1))).to(leaf)
+        total = torch.zeros(len(leaf), dtype=torch.float64)
+        for gradient in pieces:
+            (product,) = torch.autograd.grad(gradient, leaf, given, retain_graph=True)
+            total += product.double().cpu()
+        image: Float64 = total.numpy() / (rows.stop - rows.start)
+        return image
+
+    return apply
+
+
+def _seen_from(apply: Callable[[Float64], Float64], top: float, vector: Float64) -> Float64:
+    """The product of ``top`` I - H with a vector, [P]."""
+    return top * vector.reshape(-1) - apply(vector)
+
+
+def _largest(apply: Callable[[Float64], Float64], size: int) -> float:
+    """The largest eigenvalue of an operator on [P]; NaN where it was not found."""
+    start = numpy_stream(0, "probe", "lanczos").integers(0, 2, size) * 2.0 - 1.0
+    operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
+    try:
+        values = eigsh(
+            operator,
+            k=1,
+            which="LA",
+            v0=start,
+            tol=TOLERANCE,
+            maxiter=ITERATIONS,
+            return_eigenvectors=False,
+        )
+    except ArpackError:
+        return math.nan
+    return float(values[0])
 
 
 def traces(landscape: Landscape, of_records: Tensor | None, *, seed: int) -> tuple[Tensor, Tensor]:

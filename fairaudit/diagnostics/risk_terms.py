@@ -9,8 +9,11 @@ record's (processed); both are sums divided by the expected batch size qN. psi i
 the mean gradient of group a, H_a the Hessian of its mean loss, rho = ||gbar_B|| / ||g_B|| the
 shrinkage. Where results have K + 1 places, the last is of all records together.
 
-Source: Tran et al. 2021, Thm 2; Esipova et al. 2023, Prop. 1 and 2, with the sign of R_noise and
-the scale of its std corrected (the noise on the average has std sigma s / qN).
+The split is made in either order: shortening first and turning the shortened gradient (magnitude,
+direction), or turning first and shortening what was turned (``_star``). Both sum to R_clip.
+
+Source: Tran et al. 2021, Thm 2; Esipova et al. 2023, Prop. 1, 2 and 2*, with the sign of R_noise
+and the scale of its std corrected (the noise on the average has std sigma s / qN).
 """
 
 from collections.abc import Mapping
@@ -145,9 +148,10 @@ def risk_terms(
 
     Returns:
         ``r_direction``, ``r_magnitude``, ``r_magnitude_effective`` (against a plain step of eta u,
-        where ``r_magnitude`` is against one of eta; direction and noise are the same in both) and
-        their ``_se`` over batches, ``r_clip`` in closed form with the ``_se`` of its covariance
-        part, [K + 1] each. NaN where no batch is kept.
+        where ``r_magnitude`` is against one of eta; direction and noise are the same in both),
+        ``r_direction_star``, ``r_magnitude_star`` and their ``_se`` over batches, ``r_clip`` in
+        closed form with the ``_se`` of its covariance part, [K + 1] each. NaN where no batch is
+        kept.
     """
     eta, rho, keep = sampling.learning_rate, batches.shrinkage.unsqueeze(1), batches.kept
     linear = first_order(batches, means)
@@ -173,7 +177,8 @@ def first_order(batches: Batches, means: Means) -> Mapping[str, Tensor]:
     where a batch is not kept, for then the expectation over the others is not known.
 
     Returns:
-        ``magnitude``, ``magnitude_effective`` and ``direction``, [M, K + 1] each.
+        ``magnitude``, ``magnitude_effective``, ``direction``, ``magnitude_star`` and
+        ``direction_star``, [M, K + 1] each.
     """
     rho, typical = batches.shrinkage.unsqueeze(1), batches.typical
     on_plain = batches.plain @ means.group.T  # [M, K + 1]
@@ -201,6 +206,8 @@ def _by_part(rho: Tensor, unclipped: float, plain: Tensor, clipped: Tensor) -> d
         # is given a longer eta, and eta times the plain gradient is a step that nobody would take.
         "magnitude_effective": (unclipped - rho) * plain,
         "direction": rho * plain - clipped,
+        "magnitude_star": (1 / rho - 1) * clipped,
+        "direction_star": plain - clipped / rho,
     }
 
 

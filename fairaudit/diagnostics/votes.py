@@ -1,4 +1,4 @@
-"""What noised votes do to a PATE student: flips, model deviation and its bound.
+"""What noised votes do to a PATE student: flips, model deviation, and the bounds on both.
 
 A query is a record of the student pool that the teachers vote on. A flip is a change of the winning
 class by the noise; the deviation is the distance of a student's parameters from those of the clean
@@ -31,7 +31,10 @@ _DRAWN_BYTES = 2**27  # of the noised labels that are held at once
 
 
 def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Tensor]:
-    """Flips, model deviation and its bound on the student pool (docs/methods.md 5.3, 5.4).
+    """Flips, model deviation and the bounds on the student pool (docs/methods.md 5.3, 5.4).
+
+    Bounds, gradients and smoothness are NaN for a student that minimises no convex loss of labels
+    that are shares.
 
     Args:
         method: A form of PATE.
@@ -40,33 +43,74 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
 
     Returns:
         Means per group, [K] (one entry where the pool's groups are not known):
-        ``flip_probability``, ``closeness`` to the decision boundary, ``excess_risk`` in nats over
-        the clean student's. ``deviation`` [2]: mean and standard error. ``deviation_bound`` [1]:
-        Thm 2, corrected for a mean loss and lambda/2; NaN for a student that minimises no convex
-        loss. ``xi`` [1]: the largest difference of excess risks between groups.
+        ``flip_probability``, ``closeness`` to the decision boundary, ``input_norm``,
+        ``excess_risk`` in nats over the clean student's, ``gradient_norm`` of the group's mean loss
+        at the clean student, and ``smoothness`` beta_a (Prop. 2). ``deviation`` and
+        ``deviation_square`` [2]: mean and standard error. [1]: ``deviation_bound`` (Thm 2,
+        corrected for a mean loss and lambda/2), ``deviation_square_bound`` (Cor. 2 with p in place
+        of its square), ``xi``, the largest difference of excess risks between groups, ``xi_bound``
+        (Thm 1) and ``xi_of_bound``, xi as a share of it.
     """
     assert isinstance(method, Pate)
     study = _NoisedStudents.of(method, task, trained)
     risk = study.excess @ study.share
     defined = risk[~risk.isnan()]
-    bound = study.deviation.new_tensor(torch.nan)
-    if is_convex(task) and method.keeps_the_simplex:
-        moved = study.shift
-        # A hard label moves only in a flip, by 1 in the gradient's units, or sqrt(2) in L2: its
-        # expectation is known exactly, without draws.
-        if isinstance(method, PateHard):
-            unit = 1.0 if study.p.shape[-1] == 2 else 2.0**0.5
-            moved = unit * study.flips
-        reach = study.x.norm(dim=1) / (len(study.x) * task.settings["student_penalty"])
-        bound = (moved * reach).sum()
-    return {
+    xi = (defined.max() - defined.min()).view(1)
+    found = {
         "flip_probability": study.flips @ study.share,
         "closeness": (1.0 - study.p.square().sum(-1)) @ study.share,
+        "input_norm": study.x.norm(dim=1) @ study.share,
         "excess_risk": risk,
         "deviation": torch.stack(mean_and_error(study.deviation)),
-        "deviation_bound": bound.view(1),
-        "xi": (defined.max() - defined.min()).view(1),
+        "deviation_square": torch.stack(mean_and_error(study.deviation.square())),
+        "xi": xi,
     }
+    if is_convex(task) and method.keeps_the_simplex:
+        bounds = _bounds(study, task.settings["student_penalty"], isinstance(method, PateHard))
+    else:
+        nothing = study.deviation.new_full((1,), torch.nan)
+        bounds = dict.fromkeys(("deviation_bound", "deviation_square_bound", "xi_bound"), nothing)
+        of_groups = nothing.expand(study.share.shape[1])
+        bounds |= dict.fromkeys(("gradient_norm", "smoothness"), of_groups)
+    return {**found, **bounds, "xi_of_bound": xi / bounds["xi_bound"]}
+
+
+def _bounds(study: "_NoisedStudents", penalty: float, is_hard: bool) -> dict[str, Tensor]:
+    """Theorems 1 and 2, Corollary 2 and Proposition 2, with what Theorem 1 is made of.
+
+    Args:
+        study: The students.
+        penalty: lambda, of the mean loss plus lambda/2 times the squared norm.
+        is_hard: Whether labels are classes, so that the moments of a label's move are those of a
+            flip, by 1 in the gradient's units or sqrt(2) in L2, and known without draws.
+    """
+    moved, square = study.shift, study.shift_square
+    if is_hard:
+        unit = 1.0 if study.p.shape[-1] == 2 else 2.0**0.5
+        moved, square = unit * study.flips, unit**2 * study.flips
+    reach = study.x.norm(dim=1) / (len(study.x) * penalty)
+    # Of the loss on the votes' labels, in the parameters of two classes' one margin, or of more.
+    residual, curvature = study.p - study.labels, 0.5
+    if residual.shape[1] == 2:
+        residual, curvature = residual[:, 1:], 0.25
+    gradients = torch.einsum("mk,my,md->kyd", study.share, residual, study.x.to(residual))
+    gradient = gradients.flatten(1).norm(dim=1)
+    longest = study.x.norm(dim=1).square().unsqueeze(1).where(study.share > 0, 0.0).amax(0)
+    smoothness = (curvature * longest).where(~study.share.isnan().any(0), torch.nan)
+    deviation = study.deviation.mean(), study.deviation.square().mean()
+    xi_bound = 2.0 * _most(gradient) * deviation[0] + 0.5 * _most(smoothness) * deviation[1]
+    return {
+        "deviation_bound": (moved * reach).sum().view(1),
+        "deviation_square_bound": (len(study.x) * (square * reach.square()).sum()).view(1),
+        "xi_bound": xi_bound.view(1),
+        "gradient_norm": gradient,
+        "smoothness": smoothness,
+    }
+
+
+def _most(values: Tensor) -> Tensor:
+    """The largest of the values that are known."""
+    return values[~values.isnan()].max()
 
 
 def flipping_probability(votes: Tensor, sigma: float) -> Tensor:
@@ -103,7 +147,9 @@ class _NoisedStudents(NamedTuple):
     """The clean student and J students of noised votes, on the queries.
 
     Args:
+        labels: What the clean student learns, [m, Y].
         shift: How far noise moved each query's label, mean over draws, [m].
+        shift_square: The square of that, mean over draws, [m].
         excess: Loss of the students above the clean student's, mean over draws, [m], nats.
         flips: Probability of a flip, [m].
         deviation: Distance of each student's parameters from the clean student's, [J].
@@ -112,7 +158,9 @@ class _NoisedStudents(NamedTuple):
         share: Weight of each query in each group's mean, [m, K].
     """
 
+    labels: Tensor
     shift: Tensor
+    shift_square: Tensor
     excess: Tensor
     flips: Tensor
     deviation: Tensor
@@ -142,7 +190,7 @@ class _NoisedStudents(NamedTuple):
         p = _probabilities(reference, queried)[0]
         least, deviation = _losses(p, clean), []  # the clean student's losses: excess is above them
         shift = votes.new_zeros(len(votes))
-        excess = votes.new_zeros(len(votes))
+        square, excess = votes.new_zeros(2, len(votes))
         at_once = max(1, _DRAWN_BYTES // (8 * votes.numel()))
         for first in range(0, draws, at_once):
             noise = votes.new_empty(min(at_once, draws - first), *votes.shape)
@@ -156,10 +204,13 @@ class _NoisedStudents(NamedTuple):
             else:
                 moved = change.norm(dim=-1)
             shift += moved.sum(0)
+            square += moved.square().sum(0)
             excess += (_losses(_probabilities(students, queried), clean) - least).sum(0)
             deviation.append((students.theta - reference.theta).double().norm(dim=1))
         return cls(
+            labels=clean,
             shift=shift / draws,
+            shift_square=square / draws,
             excess=excess / draws,
             flips=flipping_probability(votes, sigma),
             deviation=torch.cat(deviation),

@@ -54,10 +54,18 @@ _MEANINGS = {
     "flip_probability": "probability that noise changes the winner of a query",
     "closeness": "boundary proximity, 1 - sum p^2 of the clean student",
     "excess_risk": "excess risk on the student pool against the clean votes, nats",
+    "input_norm": "mean norm of the inputs, constant included",
     "deviation": "distance from the clean student",
     "deviation_bound": "bound on that distance, Theorem 2",
+    "deviation_square": "squared distance from the clean student",
+    "deviation_square_bound": "bound on that square, Corollary 2 with p in place of its square",
+    "gradient_norm": "norm of the group's mean gradient at the clean student, |G_a|",
+    "smoothness": "smoothness of the group's loss, beta_a by Proposition 2",
     "xi": "largest difference of excess risk between groups, nats",
+    "xi_bound": "bound on that difference, Theorem 1",
+    "xi_of_bound": "that difference as a share of its bound",
 }
+_WITH_ERROR = ("mean", "standard error")
 _PUBLIC = ("features and groups of the student pool, which are taken as public",)
 
 
@@ -121,7 +129,7 @@ def _private_spec(kind: str, label: str) -> MethodSpec:
         reference=f"pate-{kind}-clean",
         readings="fairaudit.diagnostics.votes:read",
         meanings=_MEANINGS,
-        columns={"deviation": ("mean", "standard error")},
+        columns={"deviation": _WITH_ERROR, "deviation_square": _WITH_ERROR},
         part="partition",
         unprotected=_PUBLIC,
     )

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from fairaudit.results.estimates import Figure, Interval, Part
 
 STEP_PARTS = ("direction", "magnitude_effective", "noise")  # which sum to a step's loss increase
@@ -31,9 +33,16 @@ class OverSeeds(Interval):
 class GroupCauses(Part):
     """One group under one arm.
 
-    ``parts`` are nats per step, means over the training's steps: direction, magnitude_effective and
-    noise, then magnitude as published and clip (in closed form). ``statistics`` are means over the
-    checkpoints.
+    Args:
+        group: Its name.
+        parts: Nats per step, means over the training's steps: direction, magnitude_effective and
+            noise, then magnitude as published, clip (in closed form), and the other split of
+            clipping, direction_star and magnitude_star, which turns first.
+        statistics: Means over the checkpoints: ``angle_turned`` (degrees), ``clipped_share``,
+            ``excess_norm`` (the clipping bias, mean max(0, ||g|| - C)), ``noise_norm`` (the noise
+            on the mean over the group's part of a batch), ``hessian_trace``,
+            ``eigenvalue_largest`` and ``eigenvalue_smallest`` of the group's Hessian,
+            ``mean_closeness``, ``mean_input_norm``.
     """
 
     group: str
@@ -44,10 +53,20 @@ class GroupCauses(Part):
 class BoundRecord(Part):
     """A lower bound on how much more ``a`` than ``b`` pays, beside the truth.
 
-    Means over steps and seeds.
-
-    ``agreement`` is the share of steps at which bound and truth have one sign, ``positive`` that at
-    which the bound says that ``a`` pays more.
+    Args:
+        name, source: Of the bound.
+        a, b: The groups.
+        bound: Mean over steps and seeds, for convex losses and steps of at most 1 / the largest
+            eigenvalue.
+        truth: The same of what it bounds.
+        agreement: Share of steps at which bound and truth have one sign.
+        positive: Share of steps at which the bound says that ``a`` pays more.
+        curved: The bound with the Hessians' largest eigenvalues, for convex losses and steps of any
+            length; None of a bound as it was printed.
+        assumption: Which assumption of ``bound`` is not met at how many of the checkpoints at which
+            eigenvalues were looked for, in words; "" where all are.
+        steps: The checkpoints.
+        curves: ``bound``, ``curved`` and ``truth`` at each of them, means over seeds.
     """
 
     name: str
@@ -58,14 +77,23 @@ class BoundRecord(Part):
     truth: Figure | None
     agreement: Figure | None
     positive: OverSeeds
+    curved: Figure | None = None
+    assumption: str = ""
+    steps: tuple[int, ...] = ()
+    curves: dict[str, tuple[Figure | None, ...]] = Field(default_factory=dict)
 
 
 class ArmCauses(Part):
-    """What one arm's training did to each group; ``reason`` says why there is nothing."""
+    """What one arm's training did to each group; ``reason`` says why there is nothing.
+
+    ``curves`` are readings by group at the checkpoints, among them ``eta_lambda``, the step's
+    length times the largest eigenvalue of the group's Hessian.
+    """
 
     reason: str
     groups: tuple[GroupCauses, ...] = ()
     bounds: tuple[BoundRecord, ...] = ()
+    curves: tuple[Curve, ...] = ()
 
 
 class SignClaim(Part):

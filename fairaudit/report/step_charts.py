@@ -1,9 +1,9 @@
 """Charts of what was read of a training's steps: misalignment, and curves over training."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fairaudit.metrics.registry import METRICS, MISALIGNMENT
-from fairaudit.report.decomposition import Curve
+from fairaudit.report.decomposition import BoundRecord, Curve
 from fairaudit.report.facts import GroupingFacts
 from fairaudit.report.misalignment import StepReadings
 from fairaudit.report.model import Report
@@ -19,6 +19,16 @@ _BY_EPOCH = {
     "gradient_norm": ("gradient norm", 1.0),
     "clipped": ("clipped (% of records)", 100.0),
 }
+_BY_CHECKPOINT = {
+    "eta_lambda": ("step times largest eigenvalue", 1.0),
+    "excess_norm": ("clipping bias (gradient norm)", 1.0),
+    "noise_norm": ("noise on the group's mean (norm)", 1.0),
+    "hessian_trace": ("Hessian trace", 1.0),
+    "direction_star": ("direction, turned first (thousandths of a nat)", _THOUSANDTHS),
+    "magnitude_star": ("magnitude, turned first (thousandths of a nat)", _THOUSANDTHS),
+}
+# Curve of a bound -> its name in a legend.
+_OF_BOUND = {"bound": "bound", "curved": "bound with eigenvalues", "truth": "truth"}
 _TERMS = ("direction", "magnitude", "step_noise")  # of a step, read at the checkpoints
 
 
@@ -104,14 +114,72 @@ def curve_charts(report: Report) -> Iterator[Chart]:
             )
 
 
+def cause_charts(report: Report) -> Iterator[Chart]:
+    """What ``--diagnostics full`` read at the checkpoints of each method, beside the terms.
+
+    By group: the step's length times the largest eigenvalue, clipping bias and noise, the terms of
+    the split that turns first; then each bound beside the truth.
+    """
+    decomposition = report.diagnostics.decomposition
+    names = _labels_of(report.data.groupings[0])
+    series = tuple(names.values())[:MOST_SERIES]
+    for number, arm in enumerate(report.arms, start=1):
+        causes = None if decomposition is None else decomposition.arms.get(arm.key)
+        if causes is None:
+            continue
+        panels = list(_trends(causes.curves, _BY_CHECKPOINT, names, series))
+        if panels:
+            yield Chart(
+                name=f"causes-{number}",
+                title=f"{plain(arm.key)}: readings at the checkpoints",
+                reading=f"{plain(arm.key)}: means over seeds. The bounds ask for a step "
+                "times largest eigenvalue of at most 1.",
+                alt=f"Readings of {plain(arm.key)} at the checkpoints.",
+                series=series,
+                panels=tuple(panels),
+            )
+        panels = [_bound_trend(bound) for bound in causes.bounds if bound.steps]
+        if panels:
+            yield Chart(
+                name=f"bounds-{number}",
+                title=f"{plain(arm.key)}: bounds beside the truth",
+                reading=f"{plain(arm.key)}: means over seeds. A bound that holds is nowhere above "
+                "the truth.",
+                alt=f"Bounds of {plain(arm.key)} beside the truth over training.",
+                series=tuple(_OF_BOUND.values()),
+                panels=tuple(panels),
+            )
+
+
+def _bound_trend(bound: BoundRecord) -> Trend:
+    """A bound and what it bounds, over training."""
+    lines = []
+    for name, label in _OF_BOUND.items():
+        values = bound.curves.get(name, ())
+        points = zip(bound.steps, values, strict=False)
+        lines.append(Line(label, tuple((s, _scaled(v, _THOUSANDTHS)) for s, v in points)))
+    between = f"{plain(bound.a, 20)} minus {plain(bound.b, 20)}"
+    return Trend(f"{bound.name}, {between} (thousandths of a nat)", "step", tuple(lines))
+
+
 def _epoch_trends(
     curves: Iterable[Curve], names: dict[str, str], series: Sequence[str]
 ) -> Iterator[Trend]:
     """The curves by epoch of one method, those that have a line for each group."""
+    return _trends(curves, _BY_EPOCH, names, series)
+
+
+def _trends(
+    curves: Iterable[Curve],
+    titles: Mapping[str, tuple[str, float]],
+    names: dict[str, str],
+    series: Sequence[str],
+) -> Iterator[Trend]:
+    """Curves that have a line for each group, in the order of their titles."""
     by_name = {curve.name: curve for curve in curves}
-    for name, (title, factor) in _BY_EPOCH.items():
+    for name, (title, factor) in titles.items():
         curve = by_name.get(name)
-        if curve is None or len(curve.columns) < 2:
+        if curve is None or curve.columns == ("",):
             continue
         lines = []
         for place, column in enumerate(curve.columns):

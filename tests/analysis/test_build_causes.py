@@ -62,8 +62,41 @@ def test_nobody_is_the_one_who_pays_where_the_difference_is_not_detected():
     compared = [disclosed(costing(half=0.06), least=0)]
     found = decomposition(made, data, results, compared)
     assert found.claims == ()
-    assert found.arms["global-adapt"].bounds == ()
     assert found.arms["global-adapt"].groups  # figures of every group stay
+    # Bounds and truths are figures, too: of the two groups whose directions differ most.
+    assert {(b.a, b.b) for b in found.arms["global-adapt"].bounds} == {("F", "M")}
+
+
+def test_bounds_stand_in_each_form_beside_the_truth_with_the_assumption_that_fails():
+    made, data, results, compared = audit()
+    causes = decomposition(made, data, results, compared).arms["global-adapt"]
+    by_name = {bound.name: bound for bound in causes.bounds}
+    assert list(by_name) == [
+        *("Prop. 3", "Prop. 3*", "Prop. 3* as printed"),
+        *("Thm 3", "Thm 3 as printed"),
+    ]
+    star = by_name["Prop. 3*"]
+    assert (star.a, star.b) == ("F", "M")
+    assert star.bound == star.curved == pytest.approx(0.55)  # 0.5 at the scales 1, 1.1 and 1.2
+    assert star.truth == pytest.approx(1.5 * 0.9 * 1.1)
+    assert by_name["Prop. 3* as printed"].curved is None
+    assert star.steps == STEPS
+    assert star.curves["truth"] == pytest.approx([1.5 * 0.9 * 1.1] * 3)
+    assert by_name["Thm 3"].truth == pytest.approx(3.0 * 0.9 * 1.1)
+    assert star.assumption == (
+        "assumption not met at 33 % of steps: the step is longer than 1 / largest eigenvalue"
+    )
+
+
+def test_readings_at_checkpoints_are_kept_as_curves():
+    made, data, results, compared = audit()
+    curves = {
+        c.name: c for c in decomposition(made, data, results, compared).arms["global-adapt"].curves
+    }
+    assert curves["eta_lambda"].columns == ("F", "M")
+    assert curves["eta_lambda"].steps == STEPS
+    assert curves["eta_lambda"].values[0] == pytest.approx((2.2, 0.22))
+    assert set(curves) >= {"excess_norm", "noise_norm", "direction_star", "magnitude_star"}
 
 
 def test_an_interval_over_seeds_needs_two_of_them():

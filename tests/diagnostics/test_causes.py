@@ -20,6 +20,37 @@ def reading_of(form, *, pool=None, **task):
     return method, made, trained
 
 
+def test_full_reads_eigenvalues_clipping_bias_and_noise():
+    pool = small_pool()
+    step = a_step(
+        DPSGD,
+        pool=pool,
+        max_grad_norm=0.5,
+        noise_multiplier=2.0,
+        steps_per_epoch=2,
+        n_public=RECORDS,
+    )
+    reading = CauseReading(step.reader.method, step.reader.task)
+    found = reading.at(step.reader.checkpoint)
+    values = torch.linalg.eigvalsh(step.hessians[:-1])
+    torch.testing.assert_close(found["eigenvalue_largest"][0], values[:, -1], rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(found["eigenvalue_smallest"][0], values[:, 0], rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(found["eta_lambda"], step.eta * found["eigenvalue_largest"])
+    excess = (step.g.norm(dim=1) - 0.5).clamp_min(0.0)
+    assert (excess > 0).any()
+    for k in range(2):
+        mine = pool.groups[:RECORDS] == k
+        assert found["excess_norm"][0, k].item() == pytest.approx(
+            float(excess[mine].mean()), rel=1e-4
+        )
+        # sigma C sqrt(P) over the group's part of an expected batch.
+        length = 2.0 * 0.5 * step.g.shape[1] ** 0.5 / (int(mine.sum()) / 2)
+        assert found["noise_norm"][0, k].item() == pytest.approx(length)
+    later = reading.at(step.reader.checkpoint, has_spectra=False)
+    assert later["eta_lambda"].isnan().all()  # not looked for here
+    assert torch.equal(later["bound_clip_curved"], found["bound_clip_curved"])
+
+
 @each(DEFAULTS)
 def test_reading_draws_no_noise_and_moves_no_parameter(form, monkeypatch):
     method, task, trained = reading_of(form)

@@ -6,7 +6,7 @@ from hessians import BUILDERS, CHAINS, K, group_hessians, hessians_of_records, l
 from image_models import image_model, images
 
 from fairaudit.diagnostics import curvature
-from fairaudit.diagnostics.curvature import quadratic_forms, traces, traces_of_records
+from fairaudit.diagnostics.curvature import extremes, quadratic_forms, traces, traces_of_records
 from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
 
 
@@ -44,6 +44,26 @@ def test_readings_are_those_of_the_full_hessian_of_each_group(name, dtype, monke
     # In pieces of three records.
     monkeypatch.setattr(curvature, "NUMBERS_AT_ONCE", 3 * landscape.records.features.shape[1])
     close(quadratic_forms(landscape, vectors), forms_of(vectors, hessians), tolerance)
+
+
+@pytest.mark.parametrize("limit", [512, 0])
+@pytest.mark.parametrize("name", BUILDERS)
+def test_extreme_eigenvalues_are_those_of_the_full_hessian_of_each_group(name, limit, monkeypatch):
+    """Of the matrix itself to rounding, by products H v to half a percent of the largest."""
+    monkeypatch.setattr(curvature, "DENSE_LIMIT", limit)
+    landscape = landscape_of(name, absent=1)
+    hessians = group_hessians(landscape)[:-1]
+    monkeypatch.setattr(curvature, "NUMBERS_AT_ONCE", 3 * landscape.records.features.shape[1])
+    largest, smallest = extremes(landscape)
+    for k in range(K):
+        if k == 1:
+            assert largest[k].isnan()
+            assert smallest[k].isnan()
+            continue
+        values = torch.linalg.eigvalsh(hessians[k])
+        tolerance = 1e-9 if limit else 1e-2 * float(values.abs().max())
+        assert float(largest[k]) == pytest.approx(float(values[-1]), abs=tolerance)
+        assert float(smallest[k]) == pytest.approx(float(values[0]), abs=tolerance)
 
 
 @pytest.mark.parametrize("rows", [1, 2**24])

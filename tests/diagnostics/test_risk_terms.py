@@ -27,7 +27,8 @@ def enumerated(step, signs=None):
 def by_hand(step):
     """The four terms by their definitions, one batch and one group at a time; [K + 1] each."""
     eta, chosen = step.eta, all_batches()
-    rows = {"r_magnitude": [], "r_direction": []}
+    names = "r_magnitude", "r_direction", "r_magnitude_star", "r_direction_star"
+    rows = {name: [] for name in names}
     for batch in chosen:
         g, c = batch @ step.g / EXPECTED, batch @ step.clipped / EXPECTED
         rho = float(c.norm() / g.norm()) if g.norm() > 0 else 1.0
@@ -38,6 +39,11 @@ def by_hand(step):
             half = eta**2 / 2
             parts["r_magnitude"].append(eta * (1 - rho) * on_g + half * (rho**2 - 1) * gg)
             parts["r_direction"].append(eta * (rho * on_g - on_c) + half * (cc - rho**2 * gg))
+            turned = float(c @ h @ c) / rho**2  # of M g, which is c at g's length
+            parts["r_magnitude_star"].append(
+                eta * (1 / rho - 1) * on_c + half * (1 - 1 / rho**2) * cc
+            )
+            parts["r_direction_star"].append(eta * (on_g - on_c / rho) + half * (turned - gg))
         for name, values in parts.items():
             rows[name].append(values)
     return {
@@ -53,6 +59,10 @@ def test_every_term_is_the_mean_over_all_batches(name):
     for term, expected in by_hand(step).items():
         assert_close(found[term], expected, rtol=1e-9, atol=1e-14)
     assert (found["r_direction"].abs() > 1e-7).all()  # there is something to compare
+    both = [found[f"r_direction{star}"] + found[f"r_magnitude{star}"] for star in ("", "_star")]
+    assert_close(both[0], both[1], rtol=1e-6, atol=1e-14)
+    mixed = found["r_magnitude"] + found["r_direction_star"]
+    assert not torch.allclose(mixed, both[0], rtol=1e-2)
 
 
 @pytest.mark.parametrize("typical", [0.2, 0.6, 0.9])

@@ -69,6 +69,57 @@ def test_theorem_2_as_corrected_holds(key, classes):
     assert ((found["closeness"] >= 0) & (found["closeness"] <= 1 - 1 / classes)).all()
 
 
+@pytest.mark.parametrize(("key", "classes"), CASES)
+def test_theorem_1_and_corollary_2_as_corrected_hold(key, classes):
+    found = study(key, classes)
+    square, error = found["deviation_square"]
+    assert 0 < square <= found["deviation_square_bound"] + 4 * error
+    assert 0 < found["xi"].item() <= found["xi_bound"].item()
+    assert found["xi_of_bound"].item() == pytest.approx(
+        found["xi"].item() / found["xi_bound"].item()
+    )
+    greatest, beta = found["gradient_norm"].max(), found["smoothness"].max()
+    by_hand = 2 * greatest * found["deviation"][0] + 0.5 * beta * square
+    assert found["xi_bound"].item() == pytest.approx(float(by_hand))
+
+
+@pytest.mark.parametrize(("key", "classes"), CASES)
+def test_gradients_and_smoothness_are_those_of_each_group_s_loss_on_the_votes(key, classes):
+    """By autograd, at the clean student; the Hessian's largest eigenvalue lies below beta."""
+    form, pool, public = (
+        FORM[key],
+        make_pool(400, classes=classes, groups=3),
+        make_public(60, groups=3),
+    )
+    settings = {"teachers": 15, "queries": 60, "noise_draws": 5, "noise_multiplier": 4.0}
+    name = "logistic" if classes == 2 else "logistic-multiclass"
+    task = make_task(form, pool, public=public, model=model(name), student_penalty=0.3, **settings)
+    method = form.make()
+    trained = method.fit(task, [])
+    found = votes.read(method, task, trained)
+    queried = trained.kept["x"].double()
+    x = torch.cat([queried, torch.ones(len(queried), 1)], 1)
+    clean = method.labels(task, trained.kept["votes"], torch.zeros(1, 60, classes).double())[0]
+    student = votes.train_students(task, trained.kept["x"], clean.unsqueeze(0))
+    p = student.probabilities(trained.kept["x"], torch.zeros(60, dtype=torch.int64))[0].double()
+    groups = public.groups[votes.query_rows(task)]
+    for k in range(3):
+        mine = groups == k
+        z = torch.log(p[mine]).requires_grad_()
+        loss = -(clean[mine] * torch.log_softmax(z, -1)).sum(-1).mean()
+        (of_outputs,) = torch.autograd.grad(loss, z)
+        gradient = of_outputs.T @ x[mine]
+        scale = 2**-0.5 if classes == 2 else 1.0  # two classes have one margin
+        expected = float(gradient.norm()) * scale
+        assert found["gradient_norm"][k].item() == pytest.approx(expected, rel=1e-4)
+        weights = p[mine][:, :1] * (1 - p[mine][:, :1])
+        hessian = (weights * x[mine]).T @ x[mine] / mine.sum()
+        assert torch.linalg.eigvalsh(hessian)[-1] <= found["smoothness"][k]
+        factor = 0.25 if classes == 2 else 0.5
+        longest = float(x[mine].square().sum(1).max())
+        assert found["smoothness"][k].item() == pytest.approx(factor * longest, rel=1e-5)
+
+
 def test_bounds_are_not_claimed_where_no_theorem_covers_the_student():
     for found in (
         study("pate-soft:no-project", noise_multiplier=0.5, noise_draws=20),
@@ -76,7 +127,8 @@ def test_bounds_are_not_claimed_where_no_theorem_covers_the_student():
     ):
         assert found["xi"].isfinite().all()
         assert found["deviation"].isfinite().all()
-        assert found["deviation_bound"].isnan().all()
+        for name in ("deviation_bound", "deviation_square_bound", "xi_bound", "gradient_norm"):
+            assert found[name].isnan().all()
 
 
 def test_a_pool_of_unknown_groups_is_read_as_one():

@@ -24,10 +24,20 @@ CONSTANT = {
     "r_noise": -1.0,
     "r_direction_se": 0.01,
     "r_magnitude_effective_se": 0.02,
+    "r_direction_star": 1.5,
+    "r_magnitude_star": -0.5,
     "hessian_trace": 3.0,
 }
-OF_GROUPS = "angle_turned", "clipped_share", "mean_input_norm", "mean_closeness"
-BOUNDS = "bound_direction", "bound_clip"
+OF_GROUPS = (
+    *("angle_turned", "clipped_share", "excess_norm", "noise_norm"),
+    *("mean_input_norm", "mean_closeness"),
+    *("eigenvalue_largest", "eigenvalue_smallest", "eta_lambda"),
+)
+BOUNDS = (
+    *("bound_direction", "bound_direction_star", "bound_clip"),
+    *("bound_direction_curved", "bound_direction_star_curved", "bound_clip_curved"),
+    *("bound_direction_star_printed", "bound_clip_printed"),
+)
 
 
 def arrays(scale=1.0):
@@ -37,6 +47,9 @@ def arrays(scale=1.0):
     pairs = np.tile(np.array([[0.0, 0.5], [-0.5, 0.0]]), (3, 1, 1, 1))
     named |= dict.fromkeys(BOUNDS, pairs)
     whole = {f"cause.{name}": scale * values for name, values in named.items()}
+    # Too long a step at the last of the three, convex wherever it is known.
+    for name, flags in (("is_short_step", [1.0, 1.0, 0.0]), ("is_convex", [1.0, np.nan, 1.0])):
+        whole[f"cause.{name}"] = np.array(flags)[:, None, None]
     return {"cause_steps": np.array(STEPS), **whole}
 
 

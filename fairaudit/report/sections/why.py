@@ -3,18 +3,35 @@
 from collections.abc import Iterator, Mapping
 
 from fairaudit.report.decomposition import STEP_PARTS, ArmCauses, Decomposition
-from fairaudit.report.document import Block, Cell, Quantity, Section, Text, bare, table
+from fairaudit.report.document import (
+    Block,
+    Cell,
+    Folded,
+    Quantity,
+    Section,
+    Text,
+    bare,
+    figures,
+    table,
+)
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import READINGS, THOUSANDTHS, UNKNOWN
 from fairaudit.report.safe_names import plain
+from fairaudit.report.step_charts import cause_charts
+from fairaudit.results.estimates import NOTHING
 
 _STATISTICS = {
     "angle_turned": "#gradient angle (degrees)",
-    "hessian_trace": "#Hessian trace",
     "clipped_share": "#clipped (share)",
+    "excess_norm": "#clipping bias",
+    "noise_norm": "#noise norm",
+    "hessian_trace": "#Hessian trace",
+    "eigenvalue_largest": "#largest eigenvalue",
+    "eigenvalue_smallest": "#smallest eigenvalue",
     "mean_closeness": "#boundary proximity",
     "mean_input_norm": "#input norm",
 }
+_SECOND_SPLIT = ("direction_star", "magnitude_star")
 
 
 def section(report: Report) -> Section | None:
@@ -25,7 +42,10 @@ def section(report: Report) -> Section | None:
     # In the plan's order, which the keys of a stored report no longer have.
     keys = [arm.key for arm in report.arms if arm.key in decomposition.arms]
     causes = {key: decomposition.arms[key] for key in keys}
-    blocks = [*_parts(causes), *_claims(decomposition), *_bounds(causes)]
+    blocks = [*_parts(causes), *_statistics(causes), *_claims(decomposition), *_bounds(causes)]
+    charts = figures(*cause_charts(report))
+    if charts:
+        blocks.append(Folded("Over training: eigenvalues, clipping bias, noise, bounds", charts))
     return Section("why", "Why: what a step does to each group", tuple(blocks))
 
 
@@ -37,16 +57,37 @@ def _parts(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
     rows: list[tuple[Cell, ...]] = []
     for arm, of_arm in causes.items():
         for group in of_arm.groups:
-            parts = [Quantity(group.parts[part], THOUSANDTHS) for part in STEP_PARTS]
-            statistics = [bare(group.statistics[name].value, READINGS) for name in _STATISTICS]
-            rows.append((plain(arm), plain(group.group), *parts, *statistics))
+            parts = [*STEP_PARTS, *(part for part in _SECOND_SPLIT if part in group.parts)]
+            cells = [Quantity(group.parts[part], THOUSANDTHS) for part in parts]
+            cells += [Quantity(NOTHING, THOUSANDTHS)] * (5 - len(cells))
+            rows.append((plain(arm), plain(group.group), *cells))
     if rows:
         yield Text(
-            "Loss that a step adds, in thousandths of a nat, with intervals over seeds; the other "
-            "columns are means over the checkpoints. None of it is private."
+            "Loss that a step adds, in thousandths of a nat, with intervals over seeds. Direction* "
+            "and magnitude* split the same clipping the other way round: turned first, then "
+            "shortened. None of it is private."
         )
-        head = ("method", "group", "#direction", "#magnitude", "#noise", *_STATISTICS.values())
-        yield table(head, rows, most=8)
+        titles = ("#direction", "#magnitude", "#noise", "#direction*", "#magnitude*")
+        yield table(("method", "group", *titles), rows, most=8)
+
+
+def _statistics(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
+    """A table of what goes with the parts, means over the checkpoints; nothing without groups."""
+    rows: list[tuple[Cell, ...]] = []
+    for arm, of_arm in causes.items():
+        for group in of_arm.groups:
+            cells = []
+            for name in _STATISTICS:
+                number = group.statistics.get(name)
+                cells.append(bare(None if number is None else number.value, READINGS))
+            rows.append((plain(arm), plain(group.group), *cells))
+    if rows:
+        yield Text(
+            "Means over the checkpoints. Clipping bias is the length that clipping takes from a "
+            "record's gradient, noise is its length on the mean over the group's part of a batch; "
+            "eigenvalues are of the Hessian of the group's loss."
+        )
+        yield table(("method", "group", *_STATISTICS.values()), rows, most=8)
 
 
 def _claims(decomposition: Decomposition) -> Iterator[Block]:
@@ -64,21 +105,28 @@ def _claims(decomposition: Decomposition) -> Iterator[Block]:
 def _bounds(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
     """A table of lower bounds on how much more a step costs one group than another.
 
-    Beside each stands the true difference. Nothing where no bound was read.
+    Beside each stands the true difference; below, which assumption is not met. Nothing where no
+    bound was read.
     """
     rows: list[tuple[Cell, ...]] = []
+    failed: dict[str, dict[str, None]] = {}
     for arm, of_arm in causes.items():
         for bound in of_arm.bounds:
             shares = []
             for share in (bound.positive.value, bound.agreement):
                 shares.append(UNKNOWN if share is None else f"{100 * share:.0f} %")
             between = f"{plain(bound.a)} minus {plain(bound.b)}"
-            size, truth = bare(bound.bound, THOUSANDTHS), bare(bound.truth, THOUSANDTHS)
-            rows.append((plain(arm), plain(bound.name), between, size, truth, *shares))
+            numbers = [bare(n, THOUSANDTHS) for n in (bound.bound, bound.curved, bound.truth)]
+            rows.append((plain(arm), plain(bound.name), between, *numbers, *shares))
+            if bound.assumption:
+                failed.setdefault(bound.assumption, {})[plain(arm)] = None
     if rows:
         yield Text(
-            "Lower bounds on what a step costs one group more than another, for convex losses and "
-            "steps of at most 1 / the largest eigenvalue of a Hessian, which is not checked."
+            "Lower bounds on what a step costs one group more than another, for convex losses. The "
+            "first form also asks for steps of at most 1 / the largest eigenvalue of a group's "
+            "Hessian; the form with eigenvalues does not. As printed a bound need not hold."
         )
-        titles = ("#bound", "#truth", "#positive", "#of the truth's sign")
-        yield table(("method", "bound", "of", *titles), rows, most=8)
+        titles = ("#bound", "#with eigenvalues", "#truth", "#positive", "#of the truth's sign")
+        yield table(("method", "bound", "of", *titles), rows, most=10)
+    for assumption, arms in failed.items():
+        yield Text(f"{', '.join(arms)}: {assumption}.")
