@@ -5,6 +5,7 @@ loss, in nats a step; a *bound* is a published lower bound on how much more one 
 *claim* is a statement of a paper that is held against this audit's numbers (``sign_claims``).
 """
 
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -25,14 +26,17 @@ from fairaudit.methods.catalog import REFERENCE
 from fairaudit.planning.plan import Plan
 from fairaudit.report.decomposition import (
     STEP_PARTS,
+    Agreement,
     ArmCauses,
     BoundRecord,
     Decomposition,
     GroupCauses,
+    RankCorrelation,
 )
 from fairaudit.report.main_gap import detected_pair
 from fairaudit.results.estimates import Comparison, finite
 from fairaudit.results.jobs import JobResult
+from fairaudit.results.steps import CORRELATED
 
 Float64 = NDArray[np.float64]
 
@@ -75,6 +79,8 @@ BOUNDS: Mapping[str, tuple[str, str, str]] = {
     "bound_clip": ("r_clip", "Thm 3", f"{_TRAN}, Thm 3 with Lemma 2 corrected"),
     "bound_clip_printed": ("r_clip", "Thm 3 as printed", f"{_TRAN}, Thm 3"),
 }
+# Statistics of groups whose order the papers hold against the order of costs.
+_ORDERED = ("hessian_trace", "mean_input_norm", "mean_closeness")
 # Series of 0 and 1 -> what is not met where it is 0.
 _ASSUMED = {
     "is_short_step": "the step is longer than 1 / largest eigenvalue",
@@ -123,7 +129,10 @@ def decomposition(
         if readings.has_terms:
             split[arm.key] = readings
         pair = published or worst_off.get(arm.key)
-        arms[arm.key] = arm_causes(readings, names, hidden, pair)
+        beside = [c for c in compared if (c.arm, c.reference) == (arm.key, arm.reference)]
+        of_arm = arm_causes(readings, names, hidden, pair)
+        agreements = tuple(_agreements(readings, names, beside[0])) if beside else ()
+        arms[arm.key] = of_arm.model_copy(update={"agreements": agreements})
     return Decomposition(
         steps=steps,
         optimizer=plan.config.optimizer,
@@ -173,7 +182,58 @@ def arm_causes(
             for statistic in GROUP_STATISTICS:
                 statistics[statistic] = over_seeds(readings.averaged(statistic)[:, place])
             groups.append(GroupCauses(group=name, parts=parts, statistics=statistics))
-    return ArmCauses(reason="", groups=tuple(groups), bounds=bounds, curves=tuple(curves))
+    return ArmCauses(
+        reason="",
+        groups=tuple(groups),
+        bounds=bounds,
+        curves=tuple(curves),
+        correlations=tuple(_correlations(readings, names, hidden)),
+    )
+
+
+def _correlations(
+    readings: ArmReadings, names: Sequence[str], hidden: Collection[str]
+) -> Iterator[RankCorrelation]:
+    """Rank correlations over the records of every group and over all, where they are known."""
+    means = nan_mean(readings.averaged("correlations"))  # [pairs, K + 1, 3]
+    for between, of_pair in zip(CORRELATED, means, strict=True):
+        for group, numbers in zip((*names, ""), of_pair, strict=True):
+            value, low, high = map(finite, numbers)
+            # Of all records beside one suppressed group it would tell that group's.
+            if group not in hidden and not (hidden and not group) and value is not None:
+                yield RankCorrelation(between=between, group=group, value=value, low=low, high=high)
+
+
+def _agreements(
+    readings: ArmReadings, names: Sequence[str], compared: Comparison
+) -> Iterator[Agreement]:
+    """Whether groups with larger statistics have larger excess risks, pair by pair and seed.
+
+    Args:
+        readings: The arm's.
+        names: Groups, in the order of the readings.
+        compared: The arm beside its reference.
+    """
+    risks = {g.group: g.estimates.get("excess_risk") for g in compared.by_group}
+    costs = []
+    for name in names:
+        risk = risks.get(name)
+        by_seed = () if risk is None else risk.by_seed
+        costs.append([np.nan if value is None else value for value in by_seed])
+    width = max(map(len, costs), default=0)
+    if width != len(readings.seeds):
+        return
+    cost = np.array([row or [np.nan] * width for row in costs])  # [K, S]
+    for reading in _ORDERED:
+        values = readings.averaged(reading)[:, : len(names)].T  # [K, S]
+        same = []
+        for a, b in itertools.combinations(range(len(names)), 2):
+            product = (values[a] - values[b]) * (cost[a] - cost[b])
+            same.append(np.where(np.isfinite(product), product > 0, np.nan))
+        shares = nan_mean(np.array(same)) if same else np.full(width, np.nan)
+        if np.isfinite(shares).any():
+            found = over_seeds(shares, is_share=True)
+            yield Agreement(reading=reading, cost="excess_risk", **found.model_dump())
 
 
 def bounds_of_arm(

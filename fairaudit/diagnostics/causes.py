@@ -20,16 +20,10 @@ from torch import Tensor
 from fairaudit.diagnostics.amount import spread
 from fairaudit.diagnostics.checkpoints import Moments, StepReader, poisson_batch, stratified
 from fairaudit.diagnostics.clipping_bounds import Spectra, lower_bounds
-from fairaudit.diagnostics.curvature import (
-    DENSE_LIMIT,
-    extremes,
-    quadratic_forms,
-    traces,
-    traces_of_records,
-)
+from fairaudit.diagnostics.curvature import extremes, quadratic_forms, traces, traces_of_records
 from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
 from fairaudit.diagnostics.observers import cosine
-from fairaudit.diagnostics.records import record_means
+from fairaudit.diagnostics.records import correlations, record_values
 from fairaudit.diagnostics.risk_terms import (
     Batches,
     Forms,
@@ -45,6 +39,7 @@ from fairaudit.engine.release import Release
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.gradient import GradientMethod
 from fairaudit.privacy.streams import numpy_stream
+from fairaudit.results.steps import CORRELATED
 
 PILOT = 8  # Poisson batches that say how many are needed; no expectation is taken over them
 LEAST, MOST = 8, 64  # M, Poisson batches behind every expectation that has no closed form
@@ -55,8 +50,8 @@ OF_PART, OF_ALL = 0.1, 0.01
 # So many of these batches are also summed with random signs, for the covariance in R_clip; few are
 # enough, for it is small beside the first order.
 PROBES = 4
-# Checkpoints at which eigenvalues are looked for by products, which cost more than all else.
-SPECTRA = 4
+# Checkpoints at which eigenvalues and correlations are read, which cost more than all else.
+THOROUGH = 8
 HESSIAN_RECORDS = 1024  # stratified by group; gradients are taken over all records
 
 
@@ -74,11 +69,10 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
     if not isinstance(method, GradientMethod) or not isinstance(method.release(task), Release):
         return {}
     reading = CauseReading(method, task)
-    wanted = tuple(checkpoint.step for checkpoint in trained.checkpoints)
-    if trained.network.n_parameters > DENSE_LIMIT:
-        wanted = (wanted[0], *spread(wanted[1:], SPECTRA - 1))
+    steps = tuple(checkpoint.step for checkpoint in trained.checkpoints)
+    thorough = (*steps[:1], *spread(steps[1:], THOROUGH - 1))
     return _stacked(
-        [reading.at(one, has_spectra=one.step in wanted) for one in trained.checkpoints]
+        [reading.at(one, is_thorough=one.step in thorough) for one in trained.checkpoints]
     )
 
 
@@ -115,28 +109,39 @@ class CauseReading:
             batch.inputs, pool.labels[chosen], batch.group, n_groups=pool.n_groups, shares=shares
         )
 
-    def at(self, checkpoint: Checkpoint, *, has_spectra: bool = True) -> dict[str, Tensor]:
+    def at(self, checkpoint: Checkpoint, *, is_thorough: bool = True) -> dict[str, Tensor]:
         """All series of one step, [R, ...] each; of a plain step those of curvature and records.
 
         Args:
             checkpoint: The step.
-            has_spectra: Whether eigenvalues are read here; else the last ones stand in the bounds.
+            is_thorough: Whether eigenvalues and correlations are read here; else the last
+                eigenvalues stand in the bounds.
         """
         landscapes = []
         of_replicates = []
         for theta in checkpoint.parameters:
             landscape = Landscape(self.task.model, theta.clone(), self.records)
-            value, error = traces(landscape, traces_of_records(landscape), seed=self.task.seed)
+            of_records = traces_of_records(landscape)
+            value, error = traces(landscape, of_records, seed=self.task.seed)
             reading = {"hessian_trace": value, "hessian_trace_se": error}
-            for name, mean in record_means(landscape).items():
-                reading[f"mean_{name}"] = mean
+            values = record_values(landscape, of_records)
+            for name in ("input_norm", "closeness"):
+                sums = landscape.records.sums(values[name])
+                reading[f"mean_{name}"] = landscape.records.means(sums)
+            shape = len(CORRELATED), self.task.pool.n_groups + 1, 3
+            reading["correlations"] = torch.full(shape, torch.nan, dtype=torch.float64)
+            if is_thorough:
+                label = f"{checkpoint.step}"
+                reading["correlations"] = correlations(
+                    landscape, values, seed=self.task.seed, label=label
+                )
             landscapes.append(landscape)
             of_replicates.append(reading)
         series = _stacked(of_replicates)
         if self.is_plain(checkpoint):
             return series
         read = [Spectra.unknown(self.task.pool.n_groups)] * self.task.repeats
-        if has_spectra:
+        if is_thorough:
             read = self._spectra = [Spectra(*extremes(landscape)) for landscape in landscapes]
         series |= _stacked([one.series(checkpoint.learning_rate) for one in read])
         return series | self._terms(checkpoint, landscapes, series["hessian_trace"])

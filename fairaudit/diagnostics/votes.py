@@ -11,6 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from fairaudit.diagnostics.correlates import Stratum, rank_correlations
 from fairaudit.diagnostics.risk_terms import mean_and_error
 from fairaudit.methods.base import Method, Predictor, Task, TrainedReplicates
 from fairaudit.methods.teachers import (
@@ -27,6 +28,7 @@ from fairaudit.privacy.noise import noise_stream
 # Of the trapezoid rule for flips among several classes: nodes, and the ends in standard deviations.
 _NODES, _REACH = 4001, 9.0
 _ROWS_AT_ONCE = 256  # queries that one pass integrates
+_CORRELATED = 4096  # queries whose readings are ranked, at most
 _DRAWN_BYTES = 2**27  # of the noised labels that are held at once
 
 
@@ -49,7 +51,9 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
         ``deviation_square`` [2]: mean and standard error. [1]: ``deviation_bound`` (Thm 2,
         corrected for a mean loss and lambda/2), ``deviation_square_bound`` (Cor. 2 with p in place
         of its square), ``xi``, the largest difference of excess risks between groups, ``xi_bound``
-        (Thm 1) and ``xi_of_bound``, xi as a share of it.
+        (Thm 1) and ``xi_of_bound``, xi as a share of it. Rank correlations over queries with the
+        ends of their intervals, [3]: ``closeness_flips``, ``input_norm_excess_risk``,
+        ``flips_excess_risk``.
     """
     assert isinstance(method, Pate)
     study = _NoisedStudents.of(method, task, trained)
@@ -64,6 +68,7 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
         "deviation": torch.stack(mean_and_error(study.deviation)),
         "deviation_square": torch.stack(mean_and_error(study.deviation.square())),
         "xi": xi,
+        **_correlations(study, task.seed),
     }
     if is_convex(task) and method.keeps_the_simplex:
         bounds = _bounds(study, task.settings["student_penalty"], isinstance(method, PateHard))
@@ -73,6 +78,33 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
         of_groups = nothing.expand(study.share.shape[1])
         bounds |= dict.fromkeys(("gradient_norm", "smoothness"), of_groups)
     return {**found, **bounds, "xi_of_bound": xi / bounds["xi_bound"]}
+
+
+def _correlations(study: "_NoisedStudents", seed: int) -> dict[str, Tensor]:
+    """Rank correlations over queries: value, low and high end of a 95 % interval, [3] each.
+
+    Of more than ``_CORRELATED`` queries every so many-th is read.
+
+    Args:
+        study: The students.
+        seed: The audit seed.
+    """
+    rows = torch.arange(0, len(study.x), -(-len(study.x) // _CORRELATED))
+    closeness, flips = 1.0 - study.p[rows].square().sum(-1), study.flips[rows]
+    lengths, excess = study.x[rows].norm(dim=1), study.excess[rows]
+    pairs = {
+        "closeness_flips": (closeness, flips),
+        "input_norm_excess_risk": (lengths, excess),
+        "flips_excess_risk": (flips, excess),
+    }
+    everybody = [Stratum(slice(0, len(rows)), 1.0)]
+    found = rank_correlations(
+        [(a.double().numpy(), b.double().numpy()) for a, b in pairs.values()],
+        everybody,
+        seed=seed,
+        label="queries",
+    )
+    return {name: torch.from_numpy(one[-1]) for name, one in zip(pairs, found, strict=True)}
 
 
 def _bounds(study: "_NoisedStudents", penalty: float, is_hard: bool) -> dict[str, Tensor]:

@@ -65,7 +65,15 @@ _MEANINGS = {
     "xi_bound": "bound on that difference, Theorem 1",
     "xi_of_bound": "that difference as a share of its bound",
 }
-_WITH_ERROR = ("mean", "standard error")
+_CORRELATIONS = {
+    "closeness_flips": "rank correlation over queries of boundary proximity and flips",
+    "input_norm_excess_risk": "rank correlation over queries of input norm and excess risk",
+    "flips_excess_risk": "rank correlation over queries of flips and excess risk",
+}
+_COLUMNS = {
+    **dict.fromkeys(("deviation", "deviation_square"), ("mean", "standard error")),
+    **dict.fromkeys(_CORRELATIONS, ("value", "low", "high")),
+}
 _PUBLIC = ("features and groups of the student pool, which are taken as public",)
 
 
@@ -128,8 +136,8 @@ def _private_spec(kind: str, label: str) -> MethodSpec:
         gaussian=GaussianMechanism("votes", count="queries"),
         reference=f"pate-{kind}-clean",
         readings="fairaudit.diagnostics.votes:read",
-        meanings=_MEANINGS,
-        columns={"deviation": _WITH_ERROR, "deviation_square": _WITH_ERROR},
+        meanings={**_MEANINGS, **_CORRELATIONS},
+        columns=_COLUMNS,
         part="partition",
         unprotected=_PUBLIC,
     )

@@ -83,6 +83,33 @@ class BoundRecord(Part):
     curves: dict[str, tuple[Figure | None, ...]] = Field(default_factory=dict)
 
 
+class RankCorrelation(Interval):
+    """Spearman's rank correlation of two readings over the records of a group.
+
+    ``value``, ``low`` and ``high`` are means over seeds and checkpoints, the ends of 95 % intervals
+    by resampling the records.
+
+    Args:
+        between: Names of the two readings.
+        group: "" for all records.
+    """
+
+    between: tuple[str, str]
+    group: str
+
+
+class Agreement(OverSeeds):
+    """Share of the pairs of groups in which the one with the larger reading has the larger cost.
+
+    Args:
+        reading: Name of the statistic of groups.
+        cost: Name of the cost that it is held against.
+    """
+
+    reading: str
+    cost: str
+
+
 class ArmCauses(Part):
     """What one arm's training did to each group; ``reason`` says why there is nothing.
 
@@ -94,6 +121,8 @@ class ArmCauses(Part):
     groups: tuple[GroupCauses, ...] = ()
     bounds: tuple[BoundRecord, ...] = ()
     curves: tuple[Curve, ...] = ()
+    correlations: tuple[RankCorrelation, ...] = ()
+    agreements: tuple[Agreement, ...] = ()
 
 
 class SignClaim(Part):

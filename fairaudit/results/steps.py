@@ -16,6 +16,9 @@ BATCHES = 4  # Poisson batches of a checkpoint, behind the angles
 # What turning the step takes from a group, to first order, in units that all groups share: by it
 # pairs are told apart.
 TURNED = "turned"
+# Readings of records whose rank correlations `full` takes at checkpoints, `cause.correlations`
+# [C, R, pairs, K + 1, 3] float64: value, low and high end.
+CORRELATED = (("input_norm", "gradient_norm"), ("closeness", "trace"), ("input_norm", "trace"))
 
 
 def array_name(grouping: int, reading: str) -> str:

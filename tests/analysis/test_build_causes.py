@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from changed import replace
 from checkpoint_readings import STEPS, audit, costing
 from handmade import comparison, job_result, plan, resolved
 
@@ -43,6 +44,8 @@ def test_a_suppressed_group_has_no_figure_anywhere():
     causes = decomposition(made, data, results, [few]).arms["global-adapt"]
     assert causes.groups == ()
     assert causes.bounds == ()
+    assert causes.correlations == ()
+    assert causes.agreements == ()
 
 
 def test_an_arm_without_checkpoints_says_why():
@@ -86,6 +89,33 @@ def test_bounds_stand_in_each_form_beside_the_truth_with_the_assumption_that_fai
     assert star.assumption == (
         "assumption not met at 33 % of steps: the step is longer than 1 / largest eigenvalue"
     )
+
+
+def test_correlations_over_records_are_means_of_the_checkpoints_that_have_them():
+    made, data, results, compared = audit()
+    found = decomposition(made, data, results, compared).arms["global-adapt"].correlations
+    assert {one.between for one in found} == {
+        ("input_norm", "gradient_norm"),
+        ("input_norm", "trace"),
+    }
+    assert [one.group for one in found[:3]] == ["F", "M", ""]
+    assert (found[0].value, found[0].low, found[0].high) == pytest.approx((0.6, 0.5, 0.8))
+
+
+def test_groups_are_held_in_the_order_of_their_costs_seed_by_seed():
+    made, data, results, _ = audit()
+    costs = disclosed(costing(), least=0)
+    risks = {"F": (0.3, 0.1, 0.2), "M": (0.1, 0.2, 0.1)}
+    by_group = []
+    for group in costs.by_group:
+        risk = replace(group.estimates["excess_risk"], by_seed=risks[group.group])
+        by_group.append(replace(group, estimates={**group.estimates, "excess_risk": risk}))
+    compared = [replace(costs, by_group=tuple(by_group))]
+    causes = decomposition(made, data, results, compared).arms["global-adapt"]
+    trace = next(one for one in causes.agreements if one.reading == "hessian_trace")
+    assert trace.by_seed == (1.0, 0.0, 1.0)  # F has the larger trace at every seed
+    assert trace.value == pytest.approx(2 / 3)
+    assert (trace.low, trace.high) == (0.0, 1.0)
 
 
 def test_readings_at_checkpoints_are_kept_as_curves():

@@ -46,7 +46,7 @@ def test_full_reads_eigenvalues_clipping_bias_and_noise():
         # sigma C sqrt(P) over the group's part of an expected batch.
         length = 2.0 * 0.5 * step.g.shape[1] ** 0.5 / (int(mine.sum()) / 2)
         assert found["noise_norm"][0, k].item() == pytest.approx(length)
-    later = reading.at(step.reader.checkpoint, has_spectra=False)
+    later = reading.at(step.reader.checkpoint, is_thorough=False)
     assert later["eta_lambda"].isnan().all()  # not looked for here
     assert torch.equal(later["bound_clip_curved"], found["bound_clip_curved"])
 
@@ -74,8 +74,14 @@ def test_a_form_whose_step_is_not_over_the_expected_batch_has_no_decomposition(f
 
 def test_the_reference_has_curvature_and_no_terms():
     found = read(*reading_of(SGD))
-    means = {"mean_input_norm", "mean_closeness"}
+    means = {"mean_input_norm", "mean_closeness", "correlations"}
     assert set(found) == {"hessian_trace", "hessian_trace_se", *means}
+    assert found["correlations"].shape == (3, 1, 3, 3, 3)
+    method, task, _ = reading_of(SGD)
+    records = CauseReading(method, task).records
+    lengths = records.features.norm(dim=1)
+    means = [lengths[records.groups == k].mean() for k in range(2)]
+    torch.testing.assert_close(found["mean_input_norm"][0, 0, :2].float(), torch.stack(means))
 
 
 def test_the_terms_are_estimates_of_the_means_over_all_batches(monkeypatch):

@@ -1,10 +1,7 @@
-import pytest
 import torch
-from hessians import landscape_of
 from torch.testing import assert_close
 
 from fairaudit.diagnostics.landscape import GroupedRecords
-from fairaudit.diagnostics.records import record_means
 
 
 def records(groups, n_groups=3, **given):
@@ -39,15 +36,3 @@ def test_an_absent_group_that_should_count_makes_the_whole_unknown():
     assert found.means(torch.tensor([2.0, 0.0, 1.0]).double())[3].isnan()
     gone = records([0, 0, 2], shares=torch.tensor([0.75, 0.0, 0.25]))
     assert float(gone.means(torch.tensor([2.0, 0.0, 1.0]).double())[3]) == 1.0
-
-
-@pytest.mark.parametrize("name", ["logistic-multiclass", "mlp-tanh-multiclass"])
-def test_input_norm_and_closeness_are_means_of_each_group(name):
-    landscape = landscape_of(name, absent=1)
-    features, groups = landscape.records.features, landscape.records.groups
-    closeness = 1 - torch.softmax(landscape.module(features).detach(), -1).square().sum(1)
-    found = record_means(landscape)
-    for reading, values in (("input_norm", features.norm(dim=1)), ("closeness", closeness)):
-        means = [values[groups == k].mean() for k in range(3)]
-        expected = torch.stack([*means, values.mean()])
-        assert_close(found[reading], expected, equal_nan=True)

@@ -37,10 +37,17 @@ def cells(report, *starts):
 
 
 def test_terms_of_both_splits_stand_by_group(report):
-    parts, statistics = cells(report, "global-adapt", "F")
+    parts, statistics, *_ = cells(report, "global-adapt", "F")
     # In thousandths of a nat, means over the scales 1, 1.1 and 1.2.
     assert [cell.split()[0] for cell in parts[3:]] == ["1.1e+03", "-1.1e+03", "1.65e+03", "-550"]
     assert "2.93" in statistics  # clipping bias: the mean of 2, 2 and 4 times 1.1
+
+
+def test_rank_correlations_stand_by_group_with_intervals(report):
+    text = "\n".join(lines(report))
+    assert "input norm, gradient norm | input norm, Hessian trace" in text
+    rows = cells(report, "global-adapt", "all rows")
+    assert rows == [["global-adapt", "all rows", "0.60 [0.50, 0.80]", "0.60 [0.50, 0.80]"]]
 
 
 def test_bounds_stand_in_each_form_beside_the_truth_with_what_is_not_met(report):

@@ -47,6 +47,10 @@ def arrays(scale=1.0):
     pairs = np.tile(np.array([[0.0, 0.5], [-0.5, 0.0]]), (3, 1, 1, 1))
     named |= dict.fromkeys(BOUNDS, pairs)
     whole = {f"cause.{name}": scale * values for name, values in named.items()}
+    ranks = np.tile(np.array([0.6, 0.5, 0.8]), (3, 1, 3, K1, 1))
+    ranks[1] = np.nan  # not read at the second checkpoint
+    ranks[:, :, 1] = np.nan  # of the second pair traces are not known
+    whole["cause.correlations"] = ranks
     # Too long a step at the last of the three, convex wherever it is known.
     for name, flags in (("is_short_step", [1.0, 1.0, 0.0]), ("is_convex", [1.0, np.nan, 1.0])):
         whole[f"cause.{name}"] = np.array(flags)[:, None, None]

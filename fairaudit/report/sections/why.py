@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from fairaudit.report.decomposition import STEP_PARTS, ArmCauses, Decomposition
+from fairaudit.report.decomposition import STEP_PARTS, ArmCauses, Decomposition, RankCorrelation
 from fairaudit.report.document import (
     Block,
     Cell,
@@ -15,7 +15,7 @@ from fairaudit.report.document import (
     table,
 )
 from fairaudit.report.model import Report
-from fairaudit.report.numbers import READINGS, THOUSANDTHS, UNKNOWN
+from fairaudit.report.numbers import HUNDREDTHS, PERCENT, READINGS, THOUSANDTHS, UNKNOWN
 from fairaudit.report.safe_names import plain
 from fairaudit.report.step_charts import cause_charts
 from fairaudit.results.estimates import NOTHING
@@ -31,6 +31,13 @@ _STATISTICS = {
     "mean_closeness": "#boundary proximity",
     "mean_input_norm": "#input norm",
 }
+# Readings of one record -> words.
+_OF_RECORDS = {
+    "input_norm": "input norm",
+    "gradient_norm": "gradient norm",
+    "closeness": "boundary proximity",
+    "trace": "Hessian trace",
+}
 _SECOND_SPLIT = ("direction_star", "magnitude_star")
 
 
@@ -42,7 +49,14 @@ def section(report: Report) -> Section | None:
     # In the plan's order, which the keys of a stored report no longer have.
     keys = [arm.key for arm in report.arms if arm.key in decomposition.arms]
     causes = {key: decomposition.arms[key] for key in keys}
-    blocks = [*_parts(causes), *_statistics(causes), *_claims(decomposition), *_bounds(causes)]
+    blocks = [
+        *_parts(causes),
+        *_statistics(causes),
+        *_correlations(report, causes),
+        *_agreements(causes),
+        *_claims(decomposition),
+        *_bounds(causes),
+    ]
     charts = figures(*cause_charts(report))
     if charts:
         blocks.append(Folded("Over training: eigenvalues, clipping bias, noise, bounds", charts))
@@ -88,6 +102,45 @@ def _statistics(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
             "eigenvalues are of the Hessian of the group's loss."
         )
         yield table(("method", "group", *_STATISTICS.values()), rows, most=8)
+
+
+def _correlations(report: Report, causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
+    """A table of rank correlations over records, a column for each pair; nothing without any."""
+    grouping = report.data.groupings[0].name
+    pairs: dict[tuple[str, str], None] = {}
+    found: dict[tuple[str, str], dict[tuple[str, str], RankCorrelation]] = {}
+    for arm, of_arm in causes.items():
+        for one in of_arm.correlations:
+            pairs[one.between] = None
+            found.setdefault((arm, one.group), {})[one.between] = one
+    if not found:
+        return
+    rows: list[tuple[Cell, ...]] = []
+    for (arm, group), of_pairs in found.items():
+        name = report.name_of(grouping, group) or "all rows"
+        numbers = [Quantity(of_pairs.get(pair), HUNDREDTHS, UNKNOWN) for pair in pairs]
+        rows.append((plain(arm), name, *numbers))
+    yield Text(
+        "Spearman's rank correlations over records, means over the checkpoints, with intervals by "
+        "resampling the records."
+    )
+    titles = [f"#{_OF_RECORDS[a]}, {_OF_RECORDS[b]}" for a, b in pairs]
+    yield table(("method", "group", *titles), rows, most=9)
+
+
+def _agreements(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
+    """A table of how often groups are in one order by a statistic and by cost."""
+    rows: list[tuple[Cell, ...]] = []
+    for arm, of_arm in causes.items():
+        for one in of_arm.agreements:
+            words = _STATISTICS[one.reading].removeprefix("#")
+            rows.append((plain(arm), words, Quantity(one, PERCENT)))
+    if rows:
+        yield Text(
+            "Over pairs of groups and seeds: how often the group with the larger reading has the "
+            "larger excess risk. With groups by chance it is half of them."
+        )
+        yield table(("method", "reading", "#same order"), rows, most=9)
 
 
 def _claims(decomposition: Decomposition) -> Iterator[Block]:
