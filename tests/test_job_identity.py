@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("quick_accountant")  # no array depends on 
 # --- options
 # -----------------------------------------------------------------------------------------
 
-IMAGES = ("resize", "channels", "pixel_range")
+IMAGES = ("resize", "channels", "pixel_range", "pixels")
 
 # Another value of every option; names of files are those of the folder below.
 OTHER = {
@@ -46,6 +46,7 @@ OTHER = {
     "group_by_label": True,
     "resize": "6x6",
     "channels": "rgb",
+    "pixels": "6x6",
     "pixel_range": "unit",
     "n_public": 210,
     "public_data": "public.csv",

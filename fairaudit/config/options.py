@@ -30,6 +30,7 @@ Repetitions = Annotated[int, Field(ge=1, le=10_000)]  # a plan holds a line for 
 
 OUT = "fairaudit-report"  # the folder of all reports, each in one that is named after its data
 _LONGEST_NAME = 60
+_PACKED = (".gz", ".zst", ".bz2", ".lz4", ".br")  # endings behind that of the data
 
 
 class Effect(Enum):
@@ -56,7 +57,8 @@ def data_name(data: Path) -> str:
     Only letters, digits, dots and dashes are kept, so the name is safe in a shell and never leads
     out of a folder.
     """
-    name = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", data.stem))
+    stem = Path(data.stem).stem if data.suffix.lower() in _PACKED else data.stem
+    name = re.sub(r"[^\w.-]+", "-", unicodedata.normalize("NFC", stem))
     return name[:_LONGEST_NAME].strip("-_.") or "data"
 
 
@@ -110,6 +112,7 @@ class AuditConfig(BaseModel):
     group_by_label: bool = False  # the classes are groups too
     resize: str | None = None  # "HEIGHTxWIDTH"
     channels: Literal["auto", "grey", "rgb"] = "auto"
+    pixels: str | None = None  # "28x28", "32x32x3", "3x32x32"
     pixel_range: Literal["symmetric", "unit"] = "symmetric"  # -1 to 1, or 0 to 1
     n_public: Annotated[Count | None, PLANNED] = None
     # Unlabelled records that PATE's student learns from
@@ -311,6 +314,9 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
             "impute|drop|error",
         ),
         Option("merge_rare", "Merge levels below this share of rows (default: 0.002).", "SHARE"),
+        Option(
+            "pixels", "Take a table's columns of pixels, or its raw bytes, as images.", "HxW[xC]"
+        ),
         Option("resize", "Scale all images to one size.", "HxW"),
         Option(
             "channels", "Grey or colour; auto: grey where all are (default: auto).", "auto|grey|rgb"

@@ -149,12 +149,14 @@ def _open(codebook: Codebook, config: AuditConfig) -> tuple[StoredColumns, DataS
     """The columns that are needed, as the data store them; and the data. Raises: as above."""
     options, image = ImageOptions(), None
     if codebook.shape is not None:
-        options = ImageOptions.known(codebook.shape, resized=config.resize is not None)
+        options = ImageOptions.known(
+            codebook.shape, resized=config.resize is not None, pixels=config.pixels
+        )
         (image,) = codebook.features
-    source, name = open_alone(config.data, options, image), config.data.name
     needed = dict.fromkeys([*codebook.features, *config.group, codebook.label])
     if config.split_column is not None:
         needed[config.split_column] = None
+    source, name = open_alone(config.data, options, image, list(needed)), config.data.name
     lacking = [column for column in needed if column not in source.schema.names]
     if lacking:
         raise DataError(f"{name} lacks columns of the audit: {listed(lacking)}")

@@ -146,7 +146,8 @@ class Dataset:
 
     Args:
         name: File name, for people.
-        format: ``csv``, ``parquet``, ``feather``, ``image folder``, ``npz``.
+        format: ``csv``, ``parquet``, ``feather``, ``arrow stream``, ``arff``, ``image folder``,
+            ``npz``.
         digest: sha256 of the content of everything that was read.
         features: Raw feature columns, N rows; neither label nor (unless asked) group columns.
             Images are one column of uint8 tensors ``[H, W, C]``.

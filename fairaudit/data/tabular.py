@@ -28,6 +28,7 @@ from fairaudit.data.reading.images import ImageOptions
 from fairaudit.data.reading.open import open_data
 from fairaudit.data.reading.source import DataSource
 from fairaudit.data.reading.stored import StoredColumns
+from fairaudit.data.reading.vectors import SHORTEST, holds_numbers
 from fairaudit.data.usable import Chosen, choose_rows, leaks, sampled
 from fairaudit.errors import ConfigError, DataError, numbered
 
@@ -80,7 +81,7 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     Raises:
         DataError, ConfigError: As :func:`load_dataset`.
     """
-    images = ImageOptions.of(config.resize, config.channels)
+    images = ImageOptions.of(config.resize, config.channels, config.pixels)
     source = open_data(config.data, images, config.drop)
     names = list(source.schema.names)
     _check_names(names, config)
@@ -108,7 +109,12 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     notices += notes
     odd += unreadable
     if odd:
-        notices += (Notice("unsupported_columns", f"left out, not numbers or text: {listed(odd)}"),)
+        types = {field.name: field.type for field in source.schema}
+        fix = ""
+        if any(name in types and holds_numbers(types[name]) for name in odd):
+            fix = f"lists are inputs where all have one length, of {SHORTEST} numbers or more"
+        message = f"left out, not numbers or text: {listed(odd)}"
+        notices += (Notice("unsupported_columns", message, fix),)
     for name in named:
         if name in odd or name == source.image:
             raise DataError(f"column {quoted(name)} holds neither numbers nor text")

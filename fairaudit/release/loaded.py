@@ -23,7 +23,9 @@ from fairaudit.data.inputs.encode import pixel_values
 from fairaudit.data.naming import quoted
 from fairaudit.data.reading.images import ImageOptions
 from fairaudit.data.reading.open import open_data
+from fairaudit.data.reading.pixels import PixelLayout
 from fairaudit.data.reading.stored import StoredColumns
+from fairaudit.data.reading.vectors import lengths_named, with_numbers
 from fairaudit.engine.replicates import stack
 from fairaudit.engine.stacked import Stacked
 from fairaudit.errors import ConfigError, DataError
@@ -80,6 +82,8 @@ class ReleasedModel:
                 f"the rows cannot be read: {error}",
                 "give a DataFrame with the columns that the model was trained on",
             ) from None
+        names = [column.name for column in self.recipe.columns]
+        table = with_numbers(table, lengths_named(names, table.schema))
         return self._of_rows(StoredColumns(table)).probabilities
 
     def predict_file(self, path: str | Path) -> Predictions:
@@ -93,7 +97,8 @@ class ReleasedModel:
         if images is not None:
             height, width, channels = images.shape
             size = (height, width) if images.resized else None
-            options = ImageOptions(size, "grey" if channels == 1 else "rgb")
+            pixels = PixelLayout.of(images.pixels)
+            options = ImageOptions(size, "grey" if channels == 1 else "rgb", None, pixels)
         source = open_data(Path(path), options)
         if images is None:
             names = [c.name for c in self.recipe.columns if c.name in source.schema.names]

@@ -27,11 +27,13 @@ class Images(RecipePart):
         shape: H, W and C that the model reads.
         resized: Whether images are resized to that height and width; else others are refused.
         pixel_range: Inputs lie in -1..1 (``symmetric``) or in 0..1 (``unit``).
+        pixels: How a table holds them as pixels, as of ``--pixels``; None where files hold them.
     """
 
     shape: tuple[int, int, int]
     resized: bool
     pixel_range: Literal["symmetric", "unit"]
+    pixels: str | None = None
 
 
 class NetworkMake(RecipePart):

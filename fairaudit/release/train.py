@@ -131,6 +131,7 @@ def train_for_release(plan: ReleasePlan) -> Trained:
             shape=plan.dataset.image_shape,
             resized=config.resize is not None,
             pixel_range=config.pixel_range,
+            pixels=config.pixels,
         )
     columns = prepared.encoded.columns
     recipe = ReleaseRecipe(

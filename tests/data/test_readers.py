@@ -48,13 +48,13 @@ def test_every_format_gives_the_same_rows(tmp_path, name):
 
 BAD = {
     "a missing file": ("tabel.csv", None, "there is no file"),
-    "CSV named parquet": ("t.parquet", WRITERS["t.csv"], "is no CSV, Parquet or Feather"),
+    "CSV named parquet": ("t.parquet", WRITERS["t.csv"], "is no CSV, Parquet or Arrow"),
     "an empty file": ("t.csv", "", "is empty"),
     "a header only": ("t.csv", "a,b\n", "no rows"),
     "duplicate names": ("t.csv", "a,a\n1,2\n", "several columns of one name"),
     "UTF-16": ("t.csv", WRITERS["t.csv"].encode("utf-16"), "is not UTF-8 text (save it as UTF-8)"),
     "a folder": ("dir.parquet", lambda p: p.mkdir(), "cannot be read"),
-    "an unknown suffix": ("t.json", "{}", "is no CSV"),
+    "an unknown suffix": ("t.xyz", "{}", "is no CSV"),
     "a torn feather": ("t.feather", b"ARROW1\0\0SECRETSECRET", "damaged"),
     "a ragged row": ("t.csv", "a,b\n1,2\n3,SECRET,5\n", "3 fields"),
 }

@@ -20,12 +20,23 @@ def inspect(
     resize: Annotated[
         str | None, typer.Option(help="Scale all images to one size.", metavar="HxW")
     ] = None,
+    pixels: Annotated[
+        str | None,
+        typer.Option(help="Take a table's pixels as images of that shape.", metavar="HxW[xC]"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what is in a table or a folder of images and what `run` would do."""
     outcomes = {"positive": positive, "favourable": favourable}
     resolved = resolve_config(
-        {"data": data, "group": group, "label": label, **outcomes, "resize": resize}
+        {
+            "data": data,
+            "group": group,
+            "label": label,
+            **outcomes,
+            "resize": resize,
+            "pixels": pixels,
+        }
     )
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.cli.console import Screen

@@ -73,7 +73,7 @@ def pool_digest(config: AuditConfig) -> str | None:
     """sha256 of ``--public-data``, None without it."""
     if config.public_data is None:
         return None
-    images = ImageOptions.of(config.resize, config.channels)
+    images = ImageOptions.of(config.resize, config.channels, config.pixels)
     return open_data(config.public_data, images, config.drop).digest()
 
 
@@ -98,8 +98,9 @@ def read_public(config: AuditConfig, features: Sequence[str]) -> pa.Table:
         contrast=config.contrast,
         resize=config.resize,
         channels=config.channels,
+        pixels=config.pixels,
     )
-    images = ImageOptions.of(config.resize, config.channels)
+    images = ImageOptions.of(config.resize, config.channels, config.pixels)
     present = open_data(config.public_data, images).schema.names
     lacking = [feature for feature in features if feature not in present]
     if lacking:

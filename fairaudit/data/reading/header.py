@@ -5,12 +5,14 @@ above it. Each would be read as a table of other columns, so each is refused wit
 """
 
 import csv
+import io
 import re
 from collections.abc import Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 
 from fairaudit.data.naming import quoted
+from fairaudit.data.reading.packed import unpacked
 from fairaudit.data.reading.stored import NUMBER
 from fairaudit.errors import DataError
 
@@ -76,7 +78,7 @@ def refuse_odd_header(path: Path, delimiter: str) -> None:
 def _first_lines(path: Path, delimiter: str) -> list[list[str]]:
     """The fields of the first lines that are not empty, or none where they cannot be read."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
+        with io.TextIOWrapper(unpacked(path), encoding="utf-8-sig", newline="") as stream:
             text = stream.read(_MOST_CHARACTERS)
             lines = text.splitlines(keepends=True)
             if len(text) == _MOST_CHARACTERS:  # the last may be cut

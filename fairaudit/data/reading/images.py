@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from fairaudit.data.dataset import Shape, UInt8, image_column
 from fairaudit.data.naming import quoted
+from fairaudit.data.reading.pixels import PixelLayout
 from fairaudit.errors import ConfigError, DataError
 
 Channels = Literal["auto", "grey", "rgb"]
@@ -39,28 +40,36 @@ class ImageOptions:
         channels: ``grey``, ``rgb``, or ``auto``: grey where every image is, else colour.
         shape: What is known of all images before one is read; an image that is damaged or comes out
             in another shape is then a missing one. None: nothing, and such an image is refused.
+        pixels: How a table holds images as pixels; None: it does not.
     """
 
     size: tuple[int, int] | None = None
     channels: Channels = "auto"
     shape: Shape | None = None
+    pixels: PixelLayout | None = None
 
     @classmethod
-    def known(cls, shape: Shape, *, resized: bool) -> Self:
+    def known(cls, shape: Shape, *, resized: bool, pixels: str | None = None) -> Self:
         """Make the options of images whose shape is known.
 
-        ``resized``: whether they are scaled to it; else images of another size are missing ones.
+        Args:
+            shape: Of all images.
+            resized: Whether they are scaled to it; else images of another size are missing ones.
+            pixels: The text of ``--pixels``.
         """
         height, width, channels = shape
         size = (height, width) if resized else None
-        return cls(size, "grey" if channels == 1 else "rgb", shape)
+        grey_or_colour: Channels = "grey" if channels == 1 else "rgb"
+        return cls(size, grey_or_colour, shape, PixelLayout.of(pixels))
 
     @classmethod
-    def of(cls, resize: str | None, channels: Channels) -> Self:
-        """Make the options from the texts of ``--resize`` (None: not given) and ``--channels``.
+    def of(cls, resize: str | None, channels: Channels, pixels: str | None = None) -> Self:
+        """Make the options from the texts of ``--resize``, ``--channels`` and ``--pixels``.
+
+        None: the option is not given.
 
         Raises:
-            ConfigError: ``resize`` is not HEIGHTxWIDTH.
+            ConfigError: ``resize`` is not HEIGHTxWIDTH, or ``pixels`` no shape.
         """
         size = None
         if resize is not None:
@@ -73,7 +82,7 @@ class ImageOptions:
                     "write for example 28x28",
                 )
             size = sides[0], sides[1]
-        return cls(size, channels)
+        return cls(size, channels, None, PixelLayout.of(pixels))
 
 
 def decode_files(

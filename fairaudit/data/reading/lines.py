@@ -5,6 +5,7 @@ first line that it cannot read. Here a record ends where its line ends. A line t
 by itself is no record: it leaves a quote open, is not UTF-8, or is longer than ``MOST_BYTES``.
 """
 
+import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairaudit.data.column_types import is_utf8
+from fairaudit.data.reading.packed import unpacked, whole
 
 MOST_BYTES = 2**21  # of a line with its end, for it to be a record
 _PIECE_BYTES = 2**25  # of a file that are looked at together
@@ -39,7 +41,7 @@ def header_of(path: Path) -> bytes:
     Raises:
         OSError: The file cannot be read.
     """
-    with path.open("rb") as stream:
+    with io.BufferedReader(unpacked(path)) as stream:
         for line in stream:  # to the next line feed; a carriage return alone ends a line, too
             header = next(filter(None, re.split(rb"[\r\n]", line)), b"")
             if header:
@@ -65,40 +67,39 @@ def lone_lines(path: Path, delimiter: str) -> LoneLines:
     Raises:
         OSError: The file cannot be read.
     """
-    with pa.memory_map(str(path)) as stream:
-        whole = stream.read_buffer()
+    content = whole(path)
     kept: list[pa.Buffer] = []
     lost = 0
-    for lines in _pieces(whole):
+    for lines in _pieces(content):
         is_record = pc.less_equal(pc.binary_length(lines), MOST_BYTES)
         is_record = pc.and_(is_record, is_utf8(lines))
         is_record = pc.and_(is_record, is_closed(lines, delimiter))
         records = lines.filter(is_record)
         lost += len(lines) - len(records)
         if len(records):
-            _, offsets, content = records.buffers()
+            _, offsets, bytes_of_lines = records.buffers()
             ends = np.frombuffer(offsets, np.int64)[records.offset :][: len(records) + 1]
-            kept.append(content[int(ends[0]) : int(ends[-1])])
-    if not lost and whole[-1:].to_pybytes() in (b"\n", b"\r"):
-        return LoneLines(whole, 0)
+            kept.append(bytes_of_lines[int(ends[0]) : int(ends[-1])])
+    if not lost and content[-1:].to_pybytes() in (b"\n", b"\r"):
+        return LoneLines(content, 0)
     return LoneLines(pa.py_buffer(b"".join([*kept, b"\n"])), lost)
 
 
-def _pieces(whole: pa.Buffer) -> Iterator[pa.Array]:
+def _pieces(content: pa.Buffer) -> Iterator[pa.Array]:
     """The lines of a file with their ends, some at a time, as Arrow arrays of bytes in place.
 
     A carriage return and a line feed are two ends, with an empty line between them.
     """
-    content = np.frombuffer(whole, np.uint8)
+    signs = np.frombuffer(content, np.uint8)
     start = 0  # of the first line that is not given yet
-    for first in range(0, len(content), _PIECE_BYTES):
-        piece = content[first : first + _PIECE_BYTES]
+    for first in range(0, len(signs), _PIECE_BYTES):
+        piece = signs[first : first + _PIECE_BYTES]
         is_end = (piece == _LINE_FEED) | (piece == _RETURN)
         after = first + 1 + np.flatnonzero(is_end)
-        if first + len(piece) == len(content):  # the last line may have no end
-            after = np.union1d(after, [len(content)])
+        if first + len(piece) == len(signs):  # the last line may have no end
+            after = np.union1d(after, [len(signs)])
         if len(after):
             starts = np.concatenate([[start], after]).astype(np.int64)
             offsets = pa.py_buffer(starts)
-            yield pa.Array.from_buffers(pa.large_binary(), len(after), [None, offsets, whole])
+            yield pa.Array.from_buffers(pa.large_binary(), len(after), [None, offsets, content])
             start = int(after[-1])

@@ -1,35 +1,51 @@
 """What ``--data`` points at.
 
 A table file, a folder of several of one schema, images with metadata.csv, an npz archive.
+Columns of lists and of pixels become here what a training reads: numbers and images.
 """
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from fairaudit.data.dataset import Notice
+from fairaudit.data.dataset import Notice, image_column
 from fairaudit.data.naming import listed, quoted, typed
 from fairaudit.data.reading.archive import NPZ, open_archive
 from fairaudit.data.reading.folder import METADATA, open_folder
-from fairaudit.data.reading.images import ImageOptions, decode_files
+from fairaudit.data.reading.images import ImageOptions, decode_files, fitted, refuse_too_large
+from fairaudit.data.reading.packed import ending_of
+from fairaudit.data.reading.parts import parts_below, with_folders
+from fairaudit.data.reading.pixels import IMAGE as PIXELS
+from fairaudit.data.reading.pixels import pixel_columns, read_pixels
 from fairaudit.data.reading.source import DataSource
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.tables import (
     TableFile,
     digest_of,
     explained,
-    is_table_name,
     open_source,
     read_columns,
     read_stored,
 )
-from fairaudit.errors import DataError
+from fairaudit.data.reading.vectors import (
+    SHORTEST,
+    fixed_length,
+    holds_numbers,
+    lengths_in,
+    lengths_named,
+    names_of,
+    number_fields,
+    with_numbers,
+)
+from fairaudit.errors import DataError, numbered
 
+NO_LISTS: Mapping[str, int] = {}  # the default: no column holds lists
 _BYTES = "bytes"  # the field of a struct that holds an image file
 # First bytes of image files.
 _IMAGE_FILES = (b"\x89PNG", b"\xff\xd8\xff", b"BM", b"GIF8", b"RIFF", b"II*\x00", b"MM\x00*")
@@ -42,10 +58,15 @@ class TableFiles(DataSource):
     Args:
         files: In the order of their names.
         options: How images are read.
+        lists: Column of lists -> how many numbers each of them holds, and so how many columns it
+            becomes.
+        pixels: The columns that hold the pixels of the images; () where none do.
     """
 
     files: tuple[TableFile, ...]
     options: ImageOptions
+    lists: Mapping[str, int] = field(default_factory=dict)
+    pixels: tuple[str, ...] = ()
 
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
         """The named columns of all files, one file's rows below another's, and notices.
@@ -55,8 +76,9 @@ class TableFiles(DataSource):
         """
         tables: list[pa.Table] = []
         notices: list[Notice] = []
+        needed = self._stored_in(columns)
         for file in self.files:
-            table, notes = read_columns(file, columns)
+            table, notes = read_columns(file, needed)
             tables.append(table)
             notices += notes
         try:
@@ -64,7 +86,8 @@ class TableFiles(DataSource):
         except pa.ArrowException as error:
             names = f"{self.files[0].path.name} to {self.files[-1].path.name}"
             raise DataError(f"the tables {names} do not join: {error}") from None
-        return self._with_images(whole), tuple(dict.fromkeys(notices))
+        table = self._as_asked(StoredColumns(whole, self.files[0].marks), columns).table
+        return table, tuple(dict.fromkeys(notices))
 
     def stored(self, columns: Sequence[str]) -> StoredColumns:
         """The named columns of all files as they store them.
@@ -75,20 +98,64 @@ class TableFiles(DataSource):
         Raises:
             DataError: As :meth:`read`, but for what a row of a source whose rows stand alone holds.
         """
-        parts = [read_stored(file, columns) for file in self.files]
+        needed = self._stored_in(columns)
+        parts = [read_stored(file, needed) for file in self.files]
         whole = {}
-        for name in columns:
+        for name in needed:
             of_parts = [part.table.column(name) for part in parts]
             if len({column.type for column in of_parts}) > 1:
                 of_parts = [part.texts(name) for part in parts]
             chunks = [chunk for column in of_parts for chunk in column.chunks]
             whole[name] = pa.chunked_array(chunks, type=of_parts[0].type)
-        table = self._with_images(pa.table(whole))
-        return StoredColumns(table, self.files[0].marks, sum(part.lost for part in parts))
+        lost = sum(part.lost for part in parts)
+        return self._as_asked(StoredColumns(pa.table(whole), self.files[0].marks, lost), columns)
+
+    def _stored_in(self, columns: Sequence[str]) -> list[str]:
+        """The columns of the files that hold what the named columns become of."""
+        lists = {number: name for name, k in self.lists.items() for number in names_of(name, k)}
+        stored: dict[str, None] = {}
+        for name in columns:
+            of_pixels = self.pixels if name == self.image and self.pixels else ()
+            stored |= dict.fromkeys(of_pixels or [lists.get(name, name)])
+        return list(stored)
+
+    def _as_asked(self, stored: StoredColumns, columns: Sequence[str]) -> StoredColumns:
+        """The named columns of what the files hold: lists as numbers, pixels and files as images.
+
+        Raises:
+            DataError: An image cannot be read.
+        """
+        if self.pixels and self.image in columns:
+            images = self._of_pixels(stored)
+            beside = stored.table.drop_columns(list(self.pixels))
+            stored = replace(stored, table=beside.append_column(self.image, images))
+        table = with_numbers(
+            stored.table, {n: k for n, k in self.lists.items() if n in stored.table.column_names}
+        )
+        return replace(stored, table=self._with_images(table.select(list(columns))))
+
+    def _of_pixels(self, stored: StoredColumns) -> pa.ChunkedArray:
+        """The column of images of a table's pixels.
+
+        Raises:
+            DataError: A value is no pixel, unless the shape of the images is known: then it is a
+                missing image.
+        """
+        assert self.options.pixels is not None
+        refuse_too_large(stored.table.num_rows, self.options.pixels.shape)
+        pixels, lacking = read_pixels(stored, self.pixels, self.options.pixels)
+        if lacking.any() and self.options.shape is None:
+            raise DataError(
+                f"{numbered(int(lacking.sum()), 'row')} of the pixels "
+                f"{listed([self.pixels[0], self.pixels[-1]])} hold other values than 0 to 255, or "
+                "another number of them",
+                "write whole numbers of 0 to 255: (255 * x).round() for values of 0 to 1",
+            )
+        return image_column(np.ascontiguousarray(fitted(pixels, self.options)), lacking)
 
     def _with_images(self, table: pa.Table) -> pa.Table:
         """The table with its column of images decoded, if it has one."""
-        if self.image is None or self.image not in table.column_names:
+        if self.image is None or self.image not in table.column_names or self.pixels:
             return table
         stored = table.column(self.image)
         if pa.types.is_struct(stored.type):
@@ -103,7 +170,7 @@ class TableFiles(DataSource):
             return digest_of(self.files[0].path)
         whole = hashlib.sha256()
         for file in self.files:
-            name = file.path.name
+            name = file.within or file.path.name
             whole.update(f"{len(name)} {name} {digest_of(file.path)}\n".encode())
         return whole.hexdigest()
 
@@ -122,17 +189,23 @@ def open_data(path: Path, options: ImageOptions, dropped: Sequence[str] = ()) ->
     paths = _paths_of_tables(path)
     if paths is None:
         return _images_at(path, options)
-    files = _of_one_schema([open_source(path) for path in paths])
-    return _tables(files, options, _image_column(files[0], dropped))
+    files = _of_one_schema(_in_folders(path, [open_source(path) for path in paths]))
+    if options.pixels is not None:
+        columns = pixel_columns(files[0].schema, options.pixels, dropped)
+        return _tables(files, options, _name_of(columns, files[0].schema), pixels=columns)
+    return _tables(files, options, _image_column(files[0], dropped), _lists(files, dropped))
 
 
-def open_alone(path: Path, options: ImageOptions, image: str | None) -> DataSource:
+def open_alone(
+    path: Path, options: ImageOptions, image: str | None, columns: Sequence[str]
+) -> DataSource:
     """Open data to read what they store, row by row: no row changes how another one is read.
 
     Args:
         path: A file or a folder.
         options: How images are read, with the shape of images where the data are some.
         image: The column of a table that holds images; None where none does.
+        columns: Names of the columns that will be read, by which it is known how long lists are.
 
     Raises:
         DataError: As :func:`open_data`.
@@ -140,7 +213,12 @@ def open_alone(path: Path, options: ImageOptions, image: str | None) -> DataSour
     paths = _paths_of_tables(path)
     if paths is None:
         return _images_at(path, options)
-    return _tables(_of_one_schema([open_source(p, is_alone=True) for p in paths]), options, image)
+    opened = [open_source(p, is_alone=True) for p in paths]
+    files = _of_one_schema(_in_folders(path, opened, as_text=True))
+    schema = files[0].schema
+    if options.pixels is not None:
+        return _tables(files, options, image, pixels=pixel_columns(schema, options.pixels, ()))
+    return _tables(files, options, image, lengths_named(columns, schema))
 
 
 def _paths_of_tables(path: Path) -> list[Path] | None:
@@ -159,13 +237,13 @@ def _paths_of_tables(path: Path) -> list[Path] | None:
         return None if is_archive else [path]
     if (path / METADATA).is_file():
         return None
-    paths = sorted(p for p in path.iterdir() if is_table_name(p) and not p.name.startswith("."))
+    paths = parts_below(path)
     if not paths:
         raise DataError(
             f"{path.name or path} is a folder without tables and without images",
             "give a table file, or images with metadata.csv",
         )
-    if len({p.suffix.lower() for p in paths}) > 1:
+    if len({ending_of(p) for p in paths}) > 1:
         raise DataError(
             f"{path.name or path} holds tables of several kinds: {listed(p.name for p in paths)}",
             f"give one file, for example --data {typed(str(paths[0]))}",
@@ -178,6 +256,13 @@ def _images_at(path: Path, options: ImageOptions) -> DataSource:
     return open_folder(path, options) if path.is_dir() else open_archive(path, options)
 
 
+def _in_folders(
+    path: Path, files: Sequence[TableFile], *, as_text: bool = False
+) -> Sequence[TableFile]:
+    """The files at a path, with the columns that folders below it name (:func:`with_folders`)."""
+    return with_folders(path, files, as_text=as_text) if path.is_dir() else files
+
+
 def _of_one_schema(files: Sequence[TableFile]) -> tuple[TableFile, ...]:
     """The files, once it is known that they have the same columns; DataError where they do not."""
     for file in files[1:]:
@@ -186,18 +271,63 @@ def _of_one_schema(files: Sequence[TableFile]) -> tuple[TableFile, ...]:
     return tuple(files)
 
 
-def _tables(files: tuple[TableFile, ...], options: ImageOptions, image: str | None) -> TableFiles:
+def _tables(
+    files: tuple[TableFile, ...],
+    options: ImageOptions,
+    image: str | None,
+    lists: Mapping[str, int] = NO_LISTS,
+    pixels: Sequence[str] = (),
+) -> TableFiles:
     """The data of table files that have the same columns."""
     first = files[0]
+    fields: list[pa.Field] = []
+    for one in first.schema:
+        if one.name in lists:
+            fields += number_fields(one, lists[one.name])
+        elif one.name not in pixels:
+            fields.append(one)
+    if pixels:
+        assert image is not None
+        fields.append(pa.field(image, pa.binary()))
     return TableFiles(
         format=first.format,
-        schema=first.schema,
+        schema=pa.schema(fields, first.schema.metadata),
         declared=first.declared,
         declared_by=first.declared_by,
         image=image,
         files=files,
         options=options,
+        lists=lists,
+        pixels=tuple(pixels),
     )
+
+
+def _name_of(pixels: Sequence[str], schema: pa.Schema) -> str:
+    """What the column of images is called that columns of pixels become."""
+    if len(pixels) == 1:
+        return pixels[0]
+    return PIXELS if PIXELS not in schema.names or PIXELS in pixels else f"({PIXELS})"
+
+
+def _lists(files: Sequence[TableFile], dropped: Sequence[str]) -> dict[str, int]:
+    """Column of lists of numbers -> their one length, where that is eight or more.
+
+    Where the type does not tell the length, all rows are looked at.
+    """
+    lengths: dict[str, int] = {}
+    names = set(files[0].schema.names)
+    for one in files[0].schema:
+        if one.name in dropped or not holds_numbers(one.type):
+            continue
+        length = fixed_length(one.type)
+        if length is None:
+            found: set[int] = set()
+            for file in files:
+                found |= lengths_in(read_columns(file, [one.name])[0].column(one.name))
+            length = found.pop() if len(found) == 1 else None
+        if length is not None and length >= SHORTEST and not names & {*names_of(one.name, length)}:
+            lengths[one.name] = length
+    return lengths
 
 
 def _image_column(source: TableFile, dropped: Sequence[str]) -> str | None:
@@ -209,16 +339,16 @@ def _image_column(source: TableFile, dropped: Sequence[str]) -> str | None:
         DataError: Several columns do, or the file is damaged.
     """
     columns = []
-    for field in source.schema if source.format == "parquet" else ():
-        is_struct = pa.types.is_struct(field.type) and field.type.get_field_index(_BYTES) >= 0
-        if field.name in dropped or not (is_struct or pa.types.is_binary(field.type)):
+    for one in source.schema if source.format == "parquet" else ():
+        is_struct = pa.types.is_struct(one.type) and one.type.get_field_index(_BYTES) >= 0
+        if one.name in dropped or not (is_struct or pa.types.is_binary(one.type)):
             continue
         with explained(source.path):
-            first = next(pq.ParquetFile(source.path).iter_batches(1, columns=[field.name]), None)
+            first = next(pq.ParquetFile(source.path).iter_batches(1, columns=[one.name]), None)
         value = first.column(0)[0].as_py() if first else None
         content = value.get(_BYTES) if isinstance(value, dict) else value
         if isinstance(content, bytes) and content.startswith(_IMAGE_FILES):
-            columns.append(field.name)
+            columns.append(one.name)
     if len(columns) > 1:
         raise DataError(
             f"several columns of {source.path.name} hold images: {listed(columns)}",

@@ -1,4 +1,4 @@
-"""Files to Arrow tables: csv, parquet, feather/arrow.
+"""Files to Arrow tables: CSV, packed or not, and the formats of ``data/reading/formats.py``.
 
 Schema first, then only the columns wanted: of types that all rows of a column decide
 (:func:`read_columns`), or as the file stores them (:func:`read_stored`).
@@ -9,29 +9,26 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
-import pyarrow.ipc as paipc
-import pyarrow.parquet as pq
 
 from fairaudit.data.dataset import Notice
 from fairaudit.data.naming import listed, nearest, quoted
+from fairaudit.data.reading.formats import FORMATS
 from fairaudit.data.reading.header import refuse_odd_header
 from fairaudit.data.reading.lines import MOST_BYTES, header_of, is_closed, lone_lines
+from fairaudit.data.reading.packed import ending_of, packing_of, unpacked
+from fairaudit.data.reading.refused import other_kind
 from fairaudit.data.reading.stored import NUMBER, StoredColumns
 from fairaudit.errors import DataError
 
-_TEXTS = frozenset({".csv", ".tsv", ".tab", ".txt"})
-_FORMATS = _TEXTS | {".parquet", ".pq", ".parq", ".feather", ".arrow", ".ipc"}
-_MAGIC = (  # first bytes of a file, and its format whatever its name
-    (b"PAR1", "parquet"),
-    (b"ARROW1", "feather"),
-)
+_TEXTS = frozenset({".csv", ".tsv", ".tab", ".txt", ".psv"})
+_ENDINGS = _TEXTS.union(*(one.endings for one in FORMATS))
 # Texts of a CSV that mean a missing value. "?" does so in some files only, so it is a value.
 _NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL"]
 # What a file's schema may declare, under ``fairaudit.label`` and so on.
@@ -47,12 +44,14 @@ class TableFile:
 
     Args:
         path: Where it is.
-        format: ``csv``, ``parquet`` or ``feather``.
+        format: ``csv``, or the name of one of ``FORMATS``.
         schema: Column names and types; of a CSV the types are a first guess.
         declared: ``label``, ``positive`` and ``favourable`` as the file declares them.
         declared_by: ``declared in the file``, or "".
         delimiter: Of a CSV.
         is_alone: Whether no row may change how another is read: of a CSV every line is a record.
+        parts: Columns that the names of its folders give -> the one value of all its rows.
+        within: Its path in the folder that is read; "" where it is read by itself.
     """
 
     path: Path
@@ -62,11 +61,26 @@ class TableFile:
     declared_by: str
     delimiter: str = ","
     is_alone: bool = False
+    parts: Mapping[str, pa.Scalar] = field(default_factory=dict)
+    within: str = ""
 
     @property
     def marks(self) -> frozenset[str]:
         """Texts that stand for a missing value in a column that does not list them."""
         return frozenset(_NULLS if self.format == "csv" else ())
+
+    def stored(self, columns: Sequence[str]) -> list[str]:
+        """Those of the columns that the file itself holds; its first one where it holds none."""
+        return [name for name in columns if name not in self.parts] or [
+            next(name for name in self.schema.names if name not in self.parts)
+        ]
+
+    def with_parts(self, table: pa.Table, columns: Sequence[str]) -> pa.Table:
+        """The named columns: those of a table of the file's rows, and those that folders name."""
+        for name, value in self.parts.items():
+            if name in columns:
+                table = table.append_column(name, pa.repeat(value, table.num_rows))
+        return table.select(list(columns))
 
 
 def open_source(path: Path, *, is_alone: bool = False) -> TableFile:
@@ -81,20 +95,26 @@ def open_source(path: Path, *, is_alone: bool = False) -> TableFile:
         DataError: Missing, unreadable, not a table, or with duplicate column names.
     """
     head = _first_bytes(path)
-    kind, delimiter = "", ","
-    if path.suffix.lower() in _TEXTS:
-        kind = "csv"
-    for magic, of_magic in _MAGIC:
-        if head.startswith(magic):
-            kind = of_magic
-    if not kind:
-        raise DataError(f"{path.name} is no CSV, Parquet or Feather file", "save the table as CSV")
+    typed = next((one for one in FORMATS if one.is_one(head)), None)
+    if typed is None:
+        other = other_kind(path, head)
+        if other is None and ending_of(path) not in _TEXTS:
+            other = DataError(
+                f"{path.name} is no CSV, Parquet or Arrow file", "save the table as CSV"
+            )
+        if other is not None:
+            raise other
+    elif is_alone and not typed.by_rows:
+        raise DataError(
+            f"{path.name} is of a format ({typed.name}) whose rows are not read one by one",
+            "save it as CSV or Parquet, and audit that",
+        )
+    delimiter = ","
     with explained(path):
-        if kind == "parquet":
-            schema = pq.read_schema(path)
-        elif kind == "feather":
-            with pa.memory_map(str(path)) as stream:
-                schema = paipc.open_file(stream).schema
+        if typed is not None:
+            if typed.name != "arff" and packing_of(path) is not None:
+                raise DataError(f"{path.name} is a packed {typed.name} file", "unpack it")
+            schema = typed.schema(path)
         else:
             if head.startswith((b"\xff\xfe", b"\xfe\xff")):
                 raise UnicodeError("UTF-16")
@@ -105,7 +125,7 @@ def open_source(path: Path, *, is_alone: bool = False) -> TableFile:
             if not is_alone:
                 refuse_odd_header(path, delimiter)
             with pacsv.open_csv(
-                BytesIO(_lone_header(path, delimiter)) if is_alone else str(path),
+                BytesIO(_lone_header(path, delimiter)) if is_alone else unpacked(path),
                 parse_options=_parse_options(delimiter),
                 convert_options=pacsv.ConvertOptions(check_utf8=False),
             ) as reader:
@@ -125,6 +145,7 @@ def open_source(path: Path, *, is_alone: bool = False) -> TableFile:
         if value is not None:
             declared[key] = value.decode("utf8", "replace")
     by = "declared in the file" if declared else ""
+    kind = "csv" if typed is None else typed.name
     return TableFile(path, kind, schema, declared, by, delimiter, is_alone)
 
 
@@ -134,24 +155,26 @@ def read_columns(source: TableFile, columns: Sequence[str]) -> tuple[pa.Table, t
     Raises:
         DataError: Damaged content, or no rows.
     """
+    stored = source.stored(columns)
     with explained(source.path):
         if source.format != "csv":
-            table = _typed_columns(source, columns)
+            table = _typed_columns(source, stored)
         else:
             fields = _parse_options(source.delimiter)
             convert = pacsv.ConvertOptions(
-                include_columns=list(columns), null_values=_NULLS, strings_can_be_null=True
+                include_columns=stored, null_values=_NULLS, strings_can_be_null=True
             )
-            table = pacsv.read_csv(str(source.path), parse_options=fields, convert_options=convert)
+            table = pacsv.read_csv(
+                unpacked(source.path), parse_options=fields, convert_options=convert
+            )
         # Arrow trusts offsets, codes and text of a file, and would follow them.
         table.validate(full=True)
         if source.format == "csv" and any(map(pa.types.is_binary, table.schema.types)):
             raise UnicodeError("not UTF-8")
     if not table.num_rows:
         raise DataError(f"{source.path.name} has columns but no rows")
-    if source.format == "csv":
-        return table, _mixed_types(table)
-    return table, ()
+    notices = _mixed_types(table) if source.format == "csv" else ()
+    return source.with_parts(table, columns), notices
 
 
 def read_stored(source: TableFile, columns: Sequence[str]) -> StoredColumns:
@@ -164,13 +187,15 @@ def read_stored(source: TableFile, columns: Sequence[str]) -> StoredColumns:
         DataError: Damaged content; of other sources also a row of a CSV that cannot be read.
     """
     with explained(source.path):
+        stored = source.stored(columns)
         if source.format == "csv":
-            return _csv_texts(source, columns)
-        table = _typed_columns(source, columns)
+            texts = _csv_texts(source, stored)
+            return replace(texts, table=source.with_parts(texts.table, columns))
+        table = _typed_columns(source, stored)
         for place, name in enumerate(table.column_names):
             table = table.set_column(place, name, _as_bytes(table.column(name)))
         table.validate(full=True)  # offsets and codes; whether bytes are text shows later
-        return StoredColumns(table, source.marks)
+        return StoredColumns(source.with_parts(table, columns), source.marks)
 
 
 def _csv_texts(source: TableFile, columns: Sequence[str]) -> StoredColumns:
@@ -182,7 +207,7 @@ def _csv_texts(source: TableFile, columns: Sequence[str]) -> StoredColumns:
     )
     if not source.is_alone:
         fields = _parse_options(source.delimiter)
-        table = pacsv.read_csv(str(source.path), parse_options=fields, convert_options=convert)
+        table = pacsv.read_csv(unpacked(source.path), parse_options=fields, convert_options=convert)
         return StoredColumns(table, source.marks)
     ragged = []  # lines with more or fewer fields than there are columns
 
@@ -202,14 +227,8 @@ def _csv_texts(source: TableFile, columns: Sequence[str]) -> StoredColumns:
 
 
 def _typed_columns(source: TableFile, columns: Sequence[str]) -> pa.Table:
-    """The named columns of a Parquet or Feather file, in the types that it gives them."""
-    # Parquet matches nested columns by prefix and may give more than is asked; select() below.
-    if source.format == "parquet":
-        table = pq.ParquetFile(source.path).read(columns=list(columns))
-    else:
-        with pa.memory_map(str(source.path)) as stream:
-            table = paipc.open_file(stream).read_all()
-    return table.select(list(columns))
+    """The named columns of a file that stores types, in the types that it gives them."""
+    return next(one for one in FORMATS if one.name == source.format).read(source.path, columns)
 
 
 def _as_bytes(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -252,7 +271,7 @@ def _parse_options(delimiter: str) -> pacsv.ParseOptions:
 
 def is_table_name(path: Path) -> bool:
     """Whether a file is named like a table that can be read."""
-    return path.suffix.lower() in _FORMATS
+    return ending_of(path) in _ENDINGS
 
 
 def digest_of(path: Path) -> str:
@@ -268,8 +287,8 @@ def _first_bytes(path: Path) -> bytes:
         DataError: The file is missing, cannot be read or is empty.
     """
     try:
-        with path.open("rb") as stream:
-            head = stream.read(_HEADER_BYTES)
+        with unpacked(path) as stream:
+            head = bytes(stream.read(_HEADER_BYTES))
     except FileNotFoundError:
         if not path.parent.is_dir():
             message = f"there is no folder {quoted(str(path.parent))}"
@@ -279,7 +298,7 @@ def _first_bytes(path: Path) -> bytes:
             f"there is no file {quoted(str(path))}", nearest(path.name, beside)
         ) from None
     except OSError as error:
-        raise DataError(f"{path.name} cannot be read: {error.strerror}") from None
+        raise DataError(f"{path.name} cannot be read: {error.strerror or 'damaged'}") from None
     if not head.strip():
         raise DataError(f"{path.name} is empty")
     return head

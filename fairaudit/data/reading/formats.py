@@ -1,0 +1,186 @@
+"""Tables in formats that store what type each column has: Parquet, Arrow, ARFF.
+
+Each says by which endings and first bytes a file is known, and how its columns are read.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.ipc as paipc
+import pyarrow.parquet as pq
+
+from fairaudit.data.naming import listed
+from fairaudit.data.reading.packed import whole
+from fairaudit.errors import DataError
+
+Read = Callable[[Path, Sequence[str]], pa.Table]
+
+
+@dataclass(frozen=True, slots=True)
+class TypedFormat:
+    """A format of tables that stores types.
+
+    Args:
+        name: What a report calls it.
+        endings: Of names of files.
+        is_one: Whether a file is of this format, by its first bytes; the name does not count.
+        schema: The columns and their types, without reading rows.
+        read: The named columns in that order.
+        by_rows: Whether what one row holds can never keep another from being read.
+    """
+
+    name: str
+    endings: frozenset[str]
+    is_one: Callable[[bytes], bool]
+    schema: Callable[[Path], pa.Schema]
+    read: Read
+    by_rows: bool = True
+
+
+def _begins(magic: bytes) -> Callable[[bytes], bool]:
+    """Whether a file's first bytes are these."""
+    return lambda head: head.startswith(magic)
+
+
+def _read_parquet(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Columns of a Parquet file; nested ones are matched by prefix, so more may come."""
+    return pq.ParquetFile(path).read(columns=list(columns)).select(list(columns))
+
+
+def _file_schema(path: Path) -> pa.Schema:
+    """The columns of an Arrow file."""
+    with pa.memory_map(str(path)) as stream:
+        return paipc.open_file(stream).schema
+
+
+def _read_file(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Columns of an Arrow file."""
+    with pa.memory_map(str(path)) as stream:
+        return paipc.open_file(stream).read_all().select(list(columns))
+
+
+def _stream_schema(path: Path) -> pa.Schema:
+    """The columns of an Arrow stream."""
+    with pa.memory_map(str(path)) as stream:
+        return paipc.open_stream(stream).schema
+
+
+def _read_stream(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Columns of an Arrow stream."""
+    with pa.memory_map(str(path)) as stream:
+        return paipc.open_stream(stream).read_all().select(list(columns))
+
+
+class _Arff(NamedTuple):
+    """An ARFF file: its columns, and the lines below ``@data`` as a CSV without a header."""
+
+    schema: pa.Schema
+    rows: bytes
+
+
+_ATTRIBUTE: Final = re.compile(
+    r"""@attribute\s+(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|(\S+))\s+(.+)""", re.IGNORECASE
+)
+_DATA: Final = re.compile(rb"^[ \t]*@data[^\n]*\n", re.IGNORECASE | re.MULTILINE)
+_COMMENT: Final = re.compile(rb"^[ \t]*%[^\n]*\n?", re.MULTILINE)
+# A quoted value, to be kept, or a comma with blanks around it.
+_BLANKS: Final = re.compile(rb"""('(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")|[ \t]*,[ \t]*""")
+_NUMBERS: Final = ("numeric", "real", "integer")
+_HINT: Final = "save it as CSV"
+
+
+def _parse_arff(path: Path) -> _Arff:
+    """Split an ARFF file into its columns and its rows.
+
+    Raises:
+        DataError: It is none, or a form that is not read: sparse rows, columns of tables.
+    """
+    content = whole(path).to_pybytes()
+    start = _DATA.search(content)
+    if start is None:
+        raise DataError(f"{path.name} has no line @data", _HINT)
+    fields = []
+    for line in content[: start.start()].decode("utf-8-sig").splitlines():
+        attribute = _ATTRIBUTE.match(line.strip())
+        if attribute is None:
+            continue
+        name = next(part for part in attribute.groups()[:3] if part is not None)
+        kind = attribute[4].strip().lower()
+        if kind.startswith("relational"):
+            raise DataError(f"{path.name} holds tables within rows ({listed([name])})", _HINT)
+        is_number = kind.startswith(_NUMBERS)
+        fields.append(
+            pa.field(re.sub(r"\\(.)", r"\1", name), pa.float64() if is_number else pa.string())
+        )
+    rows = _COMMENT.sub(b"", content[start.end() :])
+    if rows.lstrip().startswith(b"{"):
+        raise DataError(f"{path.name} has sparse rows, {{0 1, 3 2}}", _HINT)
+    return _Arff(pa.schema(fields), rows)
+
+
+def _read_arff(path: Path, columns: Sequence[str]) -> pa.Table:
+    """Columns of an ARFF file; ``?`` is a missing value."""
+    arff = _parse_arff(path)
+    if not arff.rows.strip():
+        return arff.schema.empty_table().select(list(columns))
+    quote = max("'\"", key=lambda sign: arff.rows.count(sign.encode()))
+    # A quote must come first in its field.
+    rows = _BLANKS.sub(lambda found: found[1] or b",", arff.rows)
+    table = pacsv.read_csv(
+        pa.BufferReader(rows),
+        read_options=pacsv.ReadOptions(column_names=arff.schema.names),
+        parse_options=pacsv.ParseOptions(quote_char=quote, escape_char="\\"),
+        convert_options=pacsv.ConvertOptions(
+            column_types=dict(zip(arff.schema.names, arff.schema.types, strict=True)),
+            include_columns=list(columns),
+            null_values=["?"],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )
+    return table.select(list(columns))
+
+
+def _is_arff(head: bytes) -> bool:
+    """Whether the first line that is no comment opens an ARFF file."""
+    lines = (line.strip().lower() for line in head.removeprefix(b"\xef\xbb\xbf").splitlines())
+    first = next((line for line in lines if line and not line.startswith(b"%")), b"")
+    return first.startswith(b"@relation")
+
+
+FORMATS: Final = (
+    TypedFormat(
+        "parquet",
+        frozenset({".parquet", ".pq", ".parq"}),
+        _begins(b"PAR1"),
+        pq.read_schema,
+        _read_parquet,
+    ),
+    TypedFormat(
+        "feather",
+        frozenset({".feather", ".arrow", ".ipc"}),
+        _begins(b"ARROW1"),
+        _file_schema,
+        _read_file,
+    ),
+    TypedFormat(
+        "arrow stream",
+        frozenset({".arrows"}),
+        _begins(b"\xff\xff\xff\xff"),
+        _stream_schema,
+        _read_stream,
+    ),
+    TypedFormat(
+        "arff",
+        frozenset({".arff"}),
+        _is_arff,
+        lambda path: _parse_arff(path).schema,
+        _read_arff,
+        by_rows=False,
+    ),
+)

@@ -1,0 +1,98 @@
+"""Folders of parts: files of one table, whose folders may name the value of a column.
+
+``sex=F/part-0.parquet`` holds rows of which ``sex`` is F, as Spark, Hive and pyarrow write them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from fairaudit.data.naming import listed
+from fairaudit.data.reading.tables import TableFile, is_table_name
+from fairaudit.errors import DataError
+
+_NONE: Final = "__HIVE_DEFAULT_PARTITION__"  # how a folder says that the value is missing
+_HIDDEN: Final = (".", "_")  # first signs of names that are no parts, as _SUCCESS
+
+
+def parts_below(folder: Path) -> list[Path]:
+    """The files of tables in a folder, and in folders below it that name a value, in order."""
+    paths = []
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(_HIDDEN):
+            continue
+        if path.is_dir() and "=" in path.name:
+            paths += parts_below(path)
+        elif is_table_name(path) and (path.is_file() or not path.is_dir()):
+            paths.append(path)
+    return paths
+
+
+def named_by_folders(folder: Path, path: Path) -> dict[str, str | None]:
+    """Column -> the value that the folders between ``folder`` and a file of it name; None: none.
+
+    Example:
+        >>> named_by_folders(Path("loans"), Path("loans/sex=F/year=2020/part-0.parquet"))
+        {'sex': 'F', 'year': '2020'}
+    """
+    named: dict[str, str | None] = {}
+    for step in path.relative_to(folder).parts[:-1]:
+        name, _, value = step.partition("=")
+        named[unquote(name)] = None if value == _NONE else unquote(value)
+    return named
+
+
+def with_folders(
+    folder: Path, files: Sequence[TableFile], *, as_text: bool = False
+) -> list[TableFile]:
+    """The files with the columns that their folders name, after their own.
+
+    Args:
+        folder: The folder that is read.
+        files: Of it.
+        as_text: Whether every value stays text; else a column is of whole numbers where all its
+            values are.
+
+    Raises:
+        DataError: Some files lie in folders that name a column, and others not.
+    """
+    named = [named_by_folders(folder, file.path) for file in files]
+    types: dict[str, pa.DataType] = {}
+    for name in named[0]:
+        if not all(name in values for values in named):
+            raise DataError(f"some files of {folder.name} lie in no folder {name}=..")
+        texts = pa.array([values[name] for values in named], pa.string())
+        types[name] = pa.string()
+        if not as_text and pc.all(pc.match_substring_regex(texts, "^-?[0-9]{1,18}$")).as_py():
+            types[name] = pa.int64()
+    laid = []
+    for file, values in zip(files, named, strict=True):
+        own = set(file.schema.names)
+        if set(values) - set(types):
+            other = listed(sorted(set(values) - set(types)))
+            raise DataError(f"only some folders of {folder.name} name {other}")
+        parts = {
+            name: _scalar(values[name], of_type)
+            for name, of_type in types.items()
+            if name not in own
+        }
+        laid.append(_with(file, parts, file.path.relative_to(folder).as_posix()))
+    return laid
+
+
+def _scalar(text: str | None, of_type: pa.DataType) -> pa.Scalar:
+    """A folder's value in the column's type."""
+    return pa.scalar(text, pa.string()).cast(of_type)
+
+
+def _with(file: TableFile, parts: Mapping[str, pa.Scalar], within: str) -> TableFile:
+    """The file with columns that folders name behind its own."""
+    schema = file.schema
+    for name, value in parts.items():
+        schema = schema.append(pa.field(name, value.type))
+    return replace(file, schema=schema, parts=parts, within=within)
