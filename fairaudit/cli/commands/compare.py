@@ -6,13 +6,28 @@ from typing import Annotated
 import typer
 
 from fairaudit.cli.run_options import AsJson
+from fairaudit.errors import ConfigError
 
 
 def compare(
     before: Annotated[
-        Path, typer.Argument(help="Report JSON of the earlier audit.", metavar="BEFORE")
+        Path, typer.Argument(help="Report JSON of the earlier audit.", metavar="REPORT")
     ],
-    after: Annotated[Path, typer.Argument(help="Report JSON of the later audit.", metavar="AFTER")],
+    after: Annotated[
+        Path | None, typer.Argument(help="Report JSON of the later audit.", metavar="[AFTER]")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD",
+            help="Hold every other method of the one report against this one, seed by seed, from "
+            "the trainings beside the report.",
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="With --against: where the audited data lie now."),
+    ] = None,
     other_data: Annotated[
         bool, typer.Option("--other-data", help="Compare reports of different data.")
     ] = False,
@@ -21,8 +36,16 @@ def compare(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what differs between two reports, and which changes exceed their intervals."""
+    """Show what differs between two reports, or between the methods of one."""
     # Imported here: `--help` must not wait for the report's models.
+    if (after is None) == (against is None):
+        raise ConfigError(
+            "one report is compared by --against METHOD, two without it",
+            hint="fairaudit compare REPORT --against dpsgd, or fairaudit compare REPORT AFTER",
+        )
+    if after is None:
+        _compare_methods(before, str(against), data, as_json=as_json)
+        return
     from fairaudit.cli.lines_compare import change_lines
     from fairaudit.cli.printing import print_stdout
     from fairaudit.gate.comparison import compare_reports
@@ -33,3 +56,17 @@ def compare(
     print_stdout(
         [part_json(changes).rstrip("\n")] if as_json else change_lines(changes, every=every)
     )
+
+
+def _compare_methods(path: Path, against: str, data: Path | None, *, as_json: bool) -> None:
+    """Print every other method of a report against one of its methods."""
+    from fairaudit.against import compare_methods
+    from fairaudit.cli.lines_against import pairing_lines
+    from fairaudit.cli.printing import print_stdout
+    from fairaudit.report.load import load_report
+    from fairaudit.report.to_json import part_json
+
+    report = load_report(path)
+    folder = path if path.is_dir() else path.parent
+    pairings = compare_methods(report, folder, against, data=data)
+    print_stdout([part_json(pairings).rstrip("\n")] if as_json else pairing_lines(pairings, report))

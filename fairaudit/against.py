@@ -1,0 +1,159 @@
+"""One method of an audit against another, from the trainings that the audit kept."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from fairaudit.analysis.build_facts import digest_of
+from fairaudit.analysis.build_measured import disclosed
+from fairaudit.analysis.family import family
+from fairaudit.analysis.measure import evaluation, on_rows_of, predictions
+from fairaudit.config.model_names import is_factory
+from fairaudit.config.options import OF_OTHER_CODE, AuditConfig
+from fairaudit.data.groups import named_pairs
+from fairaudit.data.naming import listed, quoted
+from fairaudit.data.tabular import load_dataset
+from fairaudit.errors import ConfigError, DataError, did_you_mean
+from fairaudit.metrics.compare import ONE_MODEL, compare
+from fairaudit.planning.plan import Plan, make_plan
+from fairaudit.report.model import Report
+from fairaudit.results.estimates import Comparison, Part
+from fairaudit.results.jobs import JOBS, JobResult, read_result
+
+
+class Pairing(Part):
+    """One method against another.
+
+    Args:
+        arm, against: Their keys; costs are what the first loses beside the second, seed by seed.
+        comparisons: One for each grouping, of which the second is the reference. Each pair of
+            methods has a 5 % of error of its own.
+        more, less: The costs of which it is detected that the first loses more over all rows than
+            the second, or less.
+    """
+
+    arm: str
+    against: str
+    comparisons: tuple[Comparison, ...]
+    more: tuple[str, ...]
+    less: tuple[str, ...]
+
+
+class Pairings(Part):
+    """Every other private method of an audit against one of its methods."""
+
+    against: str
+    pairs: tuple[Pairing, ...]
+
+
+def compare_methods(report: Report, folder: Path, against: str, *, data: Path | None) -> Pairings:
+    """Compare every other method of an audit with one of its methods; nothing is trained.
+
+    Args:
+        report: Of the audit.
+        folder: Where it lies, with its finished trainings.
+        against: Key of the method that the others are held against.
+        data: Where the data lie now; None: where they lay for the audit.
+
+    Raises:
+        ConfigError: There is no such method or no other one; the audit trained code of the user's
+            own, which a file alone may not run.
+        DataError: Data or trainings are not those of the report.
+    """
+    keys = [arm.key for arm in report.arms]
+    if report.training is None:
+        raise ConfigError("nothing was trained: the report is of given predictions")
+    if against not in keys:
+        raise ConfigError(
+            f"the report has no method {quoted(against)}", hint=did_you_mean(against, keys)
+        )
+    others = [arm.key for arm in report.arms if arm.reference is not None and arm.key != against]
+    if not others:
+        raise ConfigError(
+            f"there is no other method than {quoted(against)}",
+            hint="audit both: --method A --method B",
+        )
+    config = _config(report, data)
+    dataset = load_dataset(config)
+    if dataset.digest != report.data.sha256:
+        raise DataError(
+            f"{config.data.name} is not what was audited", hint="--data names where that lies now"
+        )
+    plan = make_plan(config, dataset, None)
+    results = _results(report, plan, folder, [against, *others])
+    named = named_pairs(config.compare, dataset.groupings)
+    pairs = []
+    for arm in others:
+        ways = []
+        for first, second in ((arm, against), (against, arm)):
+            made = []
+            for number, grouping in enumerate(dataset.groupings):
+                private = predictions(plan, first, number, results)
+                beside = on_rows_of(private, predictions(plan, second, number, results))
+                private = on_rows_of(beside, private)
+                shared = evaluation(dataset, grouping, config.suppress_below)
+                if config.is_one_draw:
+                    shared = replace(shared, estimand=ONE_MODEL)
+                made.append(compare(shared, first, second, private, beside))
+            shown = [disclosed(one, least=config.suppress_below, named=named) for one in made]
+            ways.append(family(shown).comparisons)
+        more, less = (tuple(dict.fromkeys(m for one in way for m in one.paid)) for way in ways)
+        pairs.append(Pairing(arm=arm, against=against, comparisons=ways[0], more=more, less=less))
+    return Pairings(against=against, pairs=tuple(pairs))
+
+
+def _results(report: Report, plan: Plan, folder: Path, arms: Sequence[str]) -> dict[str, JobResult]:
+    """The finished trainings of some arms, which must be the very ones of the report.
+
+    Raises:
+        DataError: They are not there, or others.
+    """
+    results = {}
+    for job in plan.jobs:
+        if job.arm in arms:
+            result = read_result(folder / JOBS, job.id)
+            if result is not None:
+                results[job.id] = result
+    known = {arm.key: arm.trainings for arm in report.arms}
+    lost = [arm for arm in arms if digest_of(plan, arm, results) != known[arm]]
+    if lost:
+        raise DataError(
+            f"the trainings of {listed(lost)} are not in {folder / JOBS}",
+            hint=f"run the audit again: {report.reproduce}",
+        )
+    return results
+
+
+def _config(report: Report, data: Path | None) -> AuditConfig:
+    """The options of the audit.
+
+    Raises:
+        ConfigError: A DataFrame was audited and no file is named; code of the user's own was
+            trained; an option is not of this version.
+    """
+    values: dict[str, object] = {name: option.value for name, option in report.config.items()}
+    if data is not None:
+        values["data"] = str(data)
+    elif values["data"] is None:
+        raise ConfigError(
+            "a DataFrame was audited", hint="--data PATH names a file with the same rows"
+        )
+    try:
+        config = AuditConfig.model_validate(values)
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
+        raise ConfigError(
+            f"the report's option {where} is none of this version", hint="run the audit again"
+        ) from None
+    named = [name for name in (config.model, *config.method) if is_factory(name)]
+    for option in OF_OTHER_CODE:
+        if getattr(config, option.field) != AuditConfig.model_fields[option.field].get_default():
+            named.append(f"--{option.field.replace('_', '-')}")
+    if named:
+        raise ConfigError(
+            f"the audit ran code of your own ({listed(named)}), which a file alone may not run",
+            hint="score the predictions of both: fairaudit score",
+        )
+    return config
