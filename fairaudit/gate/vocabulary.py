@@ -132,7 +132,8 @@ def _offered() -> dict[str, Metric]:
         metrics += _gaps(name, spec.words, spec)
         if spec.is_of_predictions:
             metrics += _gaps(f"reference.{name}", f"{spec.words} without privacy", spec)
-            metrics += _gaps(f"change.{name}", f"what privacy changes in {spec.words}", spec)
+            if "retrained" not in spec.needs:  # its change has a name of its own, as a cost has
+                metrics += _gaps(f"change.{name}", f"what privacy changes in {spec.words}", spec)
     # A second name for the gap that leads the leakage section.
     leading = next(metric for metric in metrics if metric.key == _LEADING_LEAKAGE)
     metrics.append(leading._replace(name="leakage_gap"))

@@ -305,6 +305,29 @@ _OF_STEPS = (
     ),
 )
 
+DISAGREEMENT, DISAGREEMENT_COST = "disagreement", "disagreement_cost"
+# What several trainings on the same rows say of the same people (docs/methods.md 6.8). The cost is
+# no `cost_of`: it is not made of one model's rows.
+_OF_RETRAINING = (
+    MetricSpec(
+        name=DISAGREEMENT,
+        words="share that another training would decide differently",
+        worst="highest",
+        needs=frozenset({"retrained"}),
+        least_records=30,
+        header="decided by chance",
+    ),
+    MetricSpec(
+        name=DISAGREEMENT_COST,
+        words="share decided by chance that private training adds",
+        worst="highest",
+        bounds=(-1.0, 1.0),
+        needs=frozenset({"retrained", "reference"}),
+        least_records=30,
+        header="chance added",
+    ),
+)
+
 METRICS: dict[str, MetricSpec] = {
     spec.name: spec
     for spec in (
@@ -363,6 +386,7 @@ METRICS: dict[str, MetricSpec] = {
             needs=frozenset({"probabilities"}),
             no_interval="binned calibration error is biased upward in small groups: no interval",
         ),
+        *_OF_RETRAINING,
         *_OF_STEPS,
         MetricSpec(
             name="leakage_auc",
@@ -499,6 +523,16 @@ def of_steps() -> Iterator[MetricSpec]:
         True
     """
     return (spec for spec in METRICS.values() if "steps" in spec.needs)
+
+
+def of_retraining() -> Iterator[MetricSpec]:
+    """The metrics that compare several trainings on the same rows.
+
+    Example:
+        >>> [spec.name for spec in of_retraining()]
+        ['disagreement', 'disagreement_cost']
+    """
+    return (spec for spec in METRICS.values() if "retrained" in spec.needs)
 
 
 def of_study(name: str) -> Iterator[MetricSpec]:
