@@ -8,6 +8,7 @@ from importlib.util import find_spec
 
 from fairaudit.analysis.build import build_report, run_metadata
 from fairaudit.analysis.measure import measured
+from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.option_words import refuse_alone
 from fairaudit.config.options import AuditConfig
@@ -107,7 +108,10 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
             arms += [(key_of(arm.key, name), arm.method) for arm in way.arms]
         studies = {beside.study for beside in plan.beside.values()} - {""}
         groups = {grouping.name: grouping.names for grouping in dataset.groupings}
-        vocabulary = Vocabulary(tuple(arms), groups, frozenset(studies))
+        lacking: dict[str, str] = {}
+        for capability in CAPABILITIES:
+            lacking |= capability.unmeasured(plan, dataset)
+        vocabulary = Vocabulary(tuple(arms), groups, frozenset(studies), lacking)
         for rule in rules:
             vocabulary.check(rule)
             # A rule on a part of a cost, as the noise's, needs the twins that split the cost.

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from fairaudit.analysis.build import run_metadata
 from fairaudit.analysis.build_score import ScoreResults, build_score_report
+from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Float32, Grouping, Int64, Notice
 from fairaudit.data.naming import quoted, typed
@@ -28,7 +29,7 @@ from fairaudit.metrics.compare import (
 )
 from fairaudit.metrics.within_model import LabelOutcome, Predictions
 from fairaudit.report.load import load_report
-from fairaudit.report.model import Report
+from fairaudit.report.model import Report, Study
 from fairaudit.report.write import put_aside, where_put, write_report
 from fairaudit.results.estimates import Measured
 
@@ -99,7 +100,12 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
         config.classes,
     )
     arms = {BASELINE: scored.baseline, PREDICTIONS: scored.predictions}
-    comparisons = measure_scored(scored, shared.suppress_below)
+    comparisons: Sequence[Measured] = measure_scored(scored, shared.suppress_below)
+    studies: dict[str, Study] = {}
+    for capability in CAPABILITIES:
+        comparisons, study = capability.scored(scored, comparisons)
+        if study is not None:
+            studies[capability.name] = study
     columns = {PREDICTIONS: config.y_pred, BASELINE: config.baseline_pred}
     turned = [
         notice
@@ -122,6 +128,7 @@ def score(config: ScoreConfig, *, command: Sequence[str] = ()) -> Report:
         dataset=replace(scored.dataset, notices=(*scored.dataset.notices, *turned)),
         arms={name: len(models) for name, models in arms.items() if models},
         comparisons=comparisons,
+        studies=studies,
     )
     seconds = {"scoring": time.perf_counter() - started}
     report = build_score_report(

@@ -5,7 +5,7 @@ Nothing was trained, so nothing is said of training or privacy.
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
@@ -32,7 +32,7 @@ from fairaudit.report.facts import (
     Tool,
 )
 from fairaudit.report.measured import Diagnostics, SklearnBaseline
-from fairaudit.report.model import Report
+from fairaudit.report.model import Report, Study
 from fairaudit.results.estimates import Comparison, Measured
 from fairaudit.results.jobs import NUMERICS_VERSION, job_id
 
@@ -58,6 +58,7 @@ class ScoreResults:
         dataset: The rows.
         arms: Arm key -> number of models; the baseline first, if there is one.
         comparisons: What was measured, by arm and grouping.
+        studies: What capabilities say of it, by name.
     """
 
     config: AuditConfig
@@ -65,6 +66,7 @@ class ScoreResults:
     dataset: Dataset
     arms: Mapping[str, int]
     comparisons: Sequence[Measured]
+    studies: Mapping[str, Study] = field(default_factory=dict)
 
 
 def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
@@ -145,6 +147,7 @@ def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
         ),
         comparisons=compared,
         changed=changed,
+        studies=dict(results.studies),
         diagnostics=Diagnostics.model_validate({"level": "off", "arms": {}, "readings": {}}),
         warnings=tuple(map(from_notice, dataset.notices)),
         limitations=_limitations(results, compared),

@@ -39,6 +39,8 @@ Number = TypeVar("Number", bound=np.generic)
 def measured(audit: Audit) -> Audit:
     """A copy of the audit with its comparisons and with what capabilities (as leakage) measured."""
     audit = replace(audit, comparisons=measure(audit.plan, audit.dataset, audit.results))
+    for capability in CAPABILITIES:
+        audit = replace(audit, comparisons=capability.compared(audit))
     studies = {}
     for capability in CAPABILITIES:
         study = capability.measure(audit)

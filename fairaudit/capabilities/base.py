@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from fairaudit.config.options import AuditConfig, SplitOptions
     from fairaudit.config.presets import Preset
     from fairaudit.data.dataset import Dataset, Split
+    from fairaudit.data.predictions import Scored
     from fairaudit.execution.seed_data import SeedData
     from fairaudit.methods.base import Task, TrainedReplicates
     from fairaudit.methods.spec import MethodSpec, Variant
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from fairaudit.planning.search import Ends, Search
     from fairaudit.report.facts import ArmPrivacy
     from fairaudit.report.model import Report, Study
+    from fairaudit.results.estimates import Measured
     from fairaudit.results.jobs import Array, JobContent, JobResult
 
 
@@ -175,6 +177,13 @@ class Capability(ABC):
         """
         return {}
 
+    def unmeasured(self, plan: Plan, dataset: Dataset) -> Mapping[str, str]:
+        """Metrics of its own that this audit will not have: name -> why, or what to do.
+
+        A rule about one of them is refused before anything is trained.
+        """
+        return {}
+
     def rows(self, dataset: Dataset, options: SplitOptions, seed: int) -> Split:
         """Training and test rows of one seed, of a plan whose ``study`` is this capability."""
         raise NotImplementedError(f"{self.name} has no trainings of its own")
@@ -193,6 +202,21 @@ class Capability(ABC):
     def study(self) -> type[Study] | None:
         """What a report holds of it; None for nothing."""
         return None
+
+    def compared(self, audit: Audit) -> Sequence[Measured]:
+        """The audit's comparisons, with numbers of its own in them."""
+        return audit.comparisons
+
+    def scored(
+        self, scored: Scored, comparisons: Sequence[Measured]
+    ) -> tuple[Sequence[Measured], Study | None]:
+        """Comparisons of given predictions with numbers of its own, and what it says of them.
+
+        Args:
+            scored: The predictions.
+            comparisons: What was measured of them.
+        """
+        return comparisons, None
 
     def measure(self, audit: Audit) -> Study | None:
         """What it measured of the trainings that finished; None where it was not asked for."""

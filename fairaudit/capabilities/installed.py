@@ -2,6 +2,7 @@
 
 from fairaudit.capabilities.base import Capability
 from fairaudit.choosing.capability import Choosing
+from fairaudit.disagreement.capability import DecidedByChance
 from fairaudit.leakage.capability import MembershipAttacks
 from fairaudit.papers.capability import Papers
 from fairaudit.release.capability import Releasing
@@ -11,6 +12,7 @@ from fairaudit.tuning.capability import SettingsSearch
 CAPABILITIES: tuple[Capability, ...] = (
     Papers(),
     MembershipAttacks(),
+    DecidedByChance(),
     OwnTrainers(),
     SettingsSearch(),
     Choosing(),

@@ -254,6 +254,11 @@ def _refuse_options(resolved: ResolvedConfig) -> None:
             "choose trains no models to attack",
             hint="at the epsilon that is chosen, `fairaudit run --leakage`",
         )
+    if config.again is not None:
+        raise ConfigError(
+            "choose trains nothing again on the same rows",
+            hint="at the epsilon that is chosen, `fairaudit run --again N`",
+        )
     for option in OF_OTHER_CODE:
         if resolved.origins[option.field] == OPTION:
             name = option.field.replace("_", "-")

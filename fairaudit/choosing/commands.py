@@ -19,6 +19,7 @@ _UNLISTED = {
     "tune_privacy",
     "leakage",
     "leakage_seeds",
+    "again",
     "baseline",
     "inconclusive",
     "trust_claimed_epsilon",

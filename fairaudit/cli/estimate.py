@@ -35,6 +35,15 @@ def estimated_seconds(plan: Plan, cores: int) -> float:
     return total
 
 
+def beside_seconds(plan: Plan, cores: int) -> dict[str, float]:
+    """Wall time in s that each study beside the plan adds, by its name; ways are not told apart."""
+    return {
+        name: (estimated_seconds(beside, 1) - START_UP) / _at_once(plan, cores)
+        for name, beside in plan.beside.items()
+        if beside.study
+    }
+
+
 def twin_seconds(plan: Plan, cores: int) -> float:
     """Wall time in s of the twins of all arms; 0 with ``--twins off``.
 

@@ -1,6 +1,6 @@
 """Data, plan and report as console lines: text only, no drawing."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fairaudit.analysis.build_facts import privacy_of
@@ -80,7 +80,13 @@ def outcomes_text(positive: str | None, favourable: str | None, origin: str) -> 
 
 
 def plan_lines(
-    plan: Plan, *, seconds: float, cores: int, reading: float = 0.0, splitting: float = 0.0
+    plan: Plan,
+    *,
+    seconds: float,
+    cores: int,
+    reading: float = 0.0,
+    splitting: float = 0.0,
+    studies: Mapping[str, float] | None = None,
 ) -> Iterator[str]:
     """What will be trained, at which epsilon, and about how long it takes.
 
@@ -90,6 +96,7 @@ def plan_lines(
         cores: Trainings at a time, at most.
         reading: The part of ``seconds`` for the readings of checkpoints; 0: none are taken.
         splitting: Seconds that twins may take on top, where ``--twins auto`` trains them.
+        studies: The part of ``seconds`` for each study beside it, by its name.
     """
     yield f"  privacy {_privacy_text(plan)}"
     # Guarantees that rest on a condition, or that this program does not establish.
@@ -133,10 +140,11 @@ def plan_lines(
         yield still
     for name, beside in plan.beside.items():
         if beside.study:
-            yield (
-                f"  {name} {numbered(len(beside.jobs), 'training')} more, with settings for "
-                f"{beside.training.n_public:,} records"
-            )
+            line = f"  {name:<7} {numbered(len(beside.jobs), 'training')} more"
+            if beside.training.n_public != plan.training.n_public:
+                line += f", with settings for {beside.training.n_public:,} records"
+            spent = (studies or {}).get(name)
+            yield line if spent is None else f"{line}: about {duration_text(spent)}{elsewhere}"
     if "diagnostics" in plan.training.rules:
         yield f"  read    diagnostics: {plan.training.rules['diagnostics']}"
     if reading:

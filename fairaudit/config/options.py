@@ -165,6 +165,8 @@ class AuditConfig(BaseModel):
     leakage: Annotated[bool, PLANNED] = False
     # Fewer leave no shadows of a side
     leakage_seeds: Annotated[int, Field(ge=8, le=1_000), PLANNED] = 16
+    # further trainings on the first seed's split
+    again: Annotated[int | None, Field(ge=3, le=1_000), PLANNED] = None
     # measurement and report
     # "2,8": the gap between two groups, asked for in advance
     compare: Annotated[tuple[str, ...], MEASURED] = ()
@@ -414,6 +416,12 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
             "Models of each method that are attacked, 8 or more (default: 16).",
             "N",
             needs="leakage",
+        ),
+        Option(
+            "again",
+            "Also train each method N times on the first seed's rows: who is decided by chance.",
+            "N",
+            capability="disagreement",
         ),
         Option(
             "diagnostics",

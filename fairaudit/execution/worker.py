@@ -68,7 +68,8 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
     prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in spec.needs)
     arrays, of_training = _train(plan, job, arm, prepared, source)
     dataset, split = prepared.dataset, prepared.encoded.split
-    if not job.is_twins and not plan.study:  # the arm's own job holds its twins', a study its own
+    # The arm's own job holds its twins'; a study its own, unless code of the user's trains it.
+    if not job.is_twins and (not plan.study or arm.capability):
         counts = np.bincount(dataset.labels[split.train], minlength=len(dataset.classes))
         arrays = {"test_rows": split.test, "train_classes": counts.astype(np.int64), **arrays}
     # `first` [N]: of each row the index of its first identical row; None where that is not known.

@@ -5,8 +5,8 @@ report holds its arms' numbers apart. A *way* is the default setting of a method
 search for its settings. A *reason* says why no gate may read a number, and is "" where one may.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from fairaudit.errors import ConfigError, did_you_mean, numbered
@@ -96,11 +96,13 @@ class Vocabulary:
         arms: (key, method) of every arm.
         groupings: Grouping -> names of its groups.
         studies: Capabilities that measured something in trainings of their own.
+        lacking: Metric -> why this audit will not have it, or what to do; of a report none is said.
     """
 
     arms: tuple[tuple[str, str], ...]
     groupings: dict[str, tuple[str, ...]]
     studies: frozenset[str] = frozenset()
+    lacking: Mapping[str, str] = field(default_factory=dict)
 
     def arms_of(self, rule: GateRule) -> set[str]:
         """Keys of the arms that the rule's arm stands for; all arms where it names none.
@@ -127,6 +129,9 @@ class Vocabulary:
                 f"rule {rule.text!r} is about {study}, and none is measured",
                 hint=f"run with --{study}",
             )
+        if rule.metric.kind != "arm" and rule.metric.base in self.lacking:
+            why = self.lacking[rule.metric.base]
+            raise ConfigError(f"rule {rule.text!r} is about what is not measured", hint=why)
         if not self.arms_of(rule):
             hint = did_you_mean(rule.arm, dict(self.arms))
             raise ConfigError(f"rule {rule.text!r}: no method {rule.arm!r}", hint=hint)
@@ -439,7 +444,10 @@ def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
             gaps = pairs  # the only gap, with the variances of its own interval
     place = comparison.arm, comparison.reference, comparison.grouping
     if not gaps:
+        number = comparison.overall.estimates.get(rule.metric.key)
         why = NO_SUCH_GAP if _holds_part(rule.metric, comparison) else NOT_SPLIT
+        if number is not None and number.value is None and number.reason:  # it was not measured
+            why = number.reason
         return Target(*place, (), TargetReading.unknown(why))
     gap = gaps[0]
     between = tuple(name for name in (gap.a, gap.b) if name)

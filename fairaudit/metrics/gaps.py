@@ -69,6 +69,7 @@ class GroupSelection:
         n_seeds: Seeds measured.
         one_model: Whether one model is what is measured, so that one seed is enough.
         suppressed_below: A group of fewer test records is hidden, so compared with no other.
+        each: What a seed is called: a seed, a training.
 
     Example:
         >>> import numpy as np
@@ -86,6 +87,7 @@ class GroupSelection:
     n_seeds: int
     one_model: bool = False
     suppressed_below: int = 0
+    each: str = "seed"
 
     def too_few(self, k: int) -> str:
         """Why group k is left out of the largest gap and of gates, or ""; never for all rows, K."""
@@ -127,7 +129,8 @@ class GroupSelection:
             return ""
         if n >= LEAST_SEEDS:
             return ""
-        return f"{numbered(n, 'seed is', 'seeds are')} too few; use {LEAST_SEEDS}"
+        counted = numbered(n, f"{self.each} is", f"{self.each}s are")
+        return f"{counted} too few; use {LEAST_SEEDS}"
 
 
 def reading(table: MetricTable, cut: GroupSelection, a: int, b: int | None = None) -> Spread:

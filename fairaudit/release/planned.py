@@ -337,7 +337,7 @@ def _config(report: Report, arm: ArmFacts, request: Request) -> AuditConfig:
     """
     values: dict[str, object] = {name: option.value for name, option in report.config.items()}
     # Not of this training: back to their defaults.
-    others = ["leakage", "leakage_seeds", "self_check", "preset", "variant", "epsilon"]
+    others = ["leakage", "leakage_seeds", "again", "self_check", "preset", "variant", "epsilon"]
     for name in [*others, *(option.field for option in OF_OTHER_CODE)]:
         values[name] = AuditConfig.model_fields[name].get_default()
     # Of the settings that were given for methods, what a search for this one's goes around.

@@ -11,7 +11,13 @@ def plan(given: Given) -> None:
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.audit import prepare
     from fairaudit.cli.console import Screen
-    from fairaudit.cli.estimate import estimated_seconds, plan_record, reading_seconds, twin_seconds
+    from fairaudit.cli.estimate import (
+        beside_seconds,
+        estimated_seconds,
+        plan_record,
+        reading_seconds,
+        twin_seconds,
+    )
     from fairaudit.cli.lines import (
         arm_lines,
         header_lines,
@@ -37,7 +43,12 @@ def plan(given: Given) -> None:
     splitting = twin_seconds(prepared.plan, cores)
     print_stdout(
         plan_lines(
-            prepared.plan, seconds=seconds, cores=cores, reading=reading, splitting=splitting
+            prepared.plan,
+            seconds=seconds,
+            cores=cores,
+            reading=reading,
+            splitting=splitting,
+            studies=beside_seconds(prepared.plan, cores),
         )
     )
     print_stdout([out_line(resolved.config.out)])
