@@ -106,6 +106,7 @@ OTHER = {
     "trust_module": True,
     "leakage": True,
     "leakage_seeds": 9,
+    "again": 3,
     "tune": 2,
     "tune_for": "worst-group",
     "tune_privacy": "uncharged",
@@ -125,7 +126,7 @@ KEEPS = {
         "twins",
         "compare",
     ),
-    *("suppress_below", "leakage", "leakage_seeds"),
+    *("suppress_below", "leakage", "leakage_seeds", "again"),
     *marked(AuditConfig, JUDGED, EXECUTION),
 }
 

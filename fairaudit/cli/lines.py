@@ -143,8 +143,9 @@ def plan_lines(
             line = f"  {name:<7} {numbered(len(beside.jobs), 'training')} more"
             if beside.training.n_public != plan.training.n_public:
                 line += f", with settings for {beside.training.n_public:,} records"
-            spent = (studies or {}).get(name)
-            yield line if spent is None else f"{line}: about {duration_text(spent)}{elsewhere}"
+            if studies is not None:
+                line += f": about {duration_text(studies[name])}{elsewhere}"
+            yield line
     if "diagnostics" in plan.training.rules:
         yield f"  read    diagnostics: {plan.training.rules['diagnostics']}"
     if reading:

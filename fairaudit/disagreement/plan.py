@@ -10,7 +10,7 @@ from dataclasses import replace
 from fairaudit.config.model_names import ModelFacts
 from fairaudit.config.options import AuditConfig, SplitOptions
 from fairaudit.data.dataset import Dataset, Split
-from fairaudit.data.split import draw_split
+from fairaudit.data.inputs.split import draw_split
 from fairaudit.errors import ConfigError
 from fairaudit.planning.plan import Plan, plan_trainings
 
