@@ -307,7 +307,7 @@ def test_a_cost_that_is_added_comes_in_parts_and_against_a_constant(third):
 
 def test_costs_are_the_metrics_that_need_a_reference():
     of_two = tuple(name for name, spec in METRICS.items() if "reference" in spec.needs)
-    assert of_two == (*costs(), "one_answer")
+    assert of_two == (*costs(), "one_answer", "disagreement_cost")
     assert costs() == ("privacy_cost", "excess_risk", "tpr_cost", "selection_cost")
     attacked = {spec.name for spec in of_study("leakage")}
     assert attacked == {name for name in METRICS if name.startswith("leakage_")}
