@@ -138,19 +138,30 @@ def plan_lines(
         yield f"{still}, where a cost is detected: {more}"
     elif twins and config.twins == "always":
         yield still
-    for name, beside in plan.beside.items():
-        if beside.study:
-            line = f"  {name:<7} {numbered(len(beside.jobs), 'training')} more"
-            if beside.training.n_public != plan.training.n_public:
-                line += f", with settings for {beside.training.n_public:,} records"
-            if studies is not None:
-                line += f": about {duration_text(studies[name])}{elsewhere}"
-            yield line
+    yield from _study_lines(plan, studies, elsewhere)
     if "diagnostics" in plan.training.rules:
         yield f"  read    diagnostics: {plan.training.rules['diagnostics']}"
     if reading:
         kept = numbered(len(plan.training.kept(config.diagnostics_every)), "checkpoint")
         yield f"  read    {kept} of each private training: at most about {duration_text(reading)}"
+
+
+def _study_lines(plan: Plan, seconds: Mapping[str, float] | None, elsewhere: str) -> Iterator[str]:
+    """A line for each study beside the plan: how many trainings, and about how long they take.
+
+    Args:
+        plan: What is trained.
+        seconds: Of each study, by its name; None: not told.
+        elsewhere: What comes on top, in words.
+    """
+    for name, beside in plan.beside.items():
+        if beside.study:
+            line = f"  {name:<7} {numbered(len(beside.jobs), 'training')} more"
+            if beside.training.n_public != plan.training.n_public:
+                line += f", with settings for {beside.training.n_public:,} records"
+            if seconds is not None:
+                line += f": about {duration_text(seconds[name])}{elsewhere}"
+            yield line
 
 
 def out_line(out: Path) -> str:
