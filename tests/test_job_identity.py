@@ -37,6 +37,7 @@ OTHER = {
     "positive": "no",
     "drop": ("age",),
     "columns": {"columns": {"age": {"kind": "number", "range": (0, 90)}}},
+    "names": ("age", "debt", "work", "sex", "region", "part", "approved"),
     "group_as_feature": True,
     "bin": {"debt": "q2"},
     "contrast": {"sex": "F"},
@@ -165,6 +166,7 @@ def folder(tmp_path_factory):
     table.loc[[4, 9], "age"] = np.nan
     for name in ("people.csv", "moved.csv"):
         table.to_csv(made / name, index=False)
+    table.to_csv(made / "nameless.csv", index=False, header=False)
     people(50).drop(columns="approved").to_csv(made / "public.csv", index=False)
     draw = np.random.default_rng(2)
     np.savez(
@@ -198,6 +200,8 @@ def planned(folder):
             "diagnostics": "off",
             **({} if name is None else {name: OTHER[name]}),
         }
+        if name == "names":  # the first line of a file whose columns are named is a row
+            fields["data"] = "nameless.csv"
         if name == "bin":
             fields["group"] = ("sex", "debt")
         if name == "intersect":

@@ -14,6 +14,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from fairaudit.config.declared import Declaration, DeclaredColumn, read_declaration
+from fairaudit.config.named_columns import read_names
 from fairaudit.config.presets import presets
 from fairaudit.errors import ConfigError
 
@@ -77,6 +78,15 @@ class EncodingOptions(NamedTuple):
     pixel_range: str
 
 
+class TextOptions(NamedTuple):
+    """The options of a text file; each is the field of that name in :class:`AuditConfig`."""
+
+    names: tuple[str, ...] = ()
+
+
+NO_TEXT_OPTIONS = TextOptions()
+
+
 class AuditConfig(BaseModel):
     """Every option of an audit. Option names are these names with dashes.
 
@@ -104,6 +114,9 @@ class AuditConfig(BaseModel):
     columns: Annotated[Declaration | None, BeforeValidator(read_declaration)] = (
         None  # a file's content
     )
+    names: Annotated[
+        tuple[str, ...], BeforeValidator(read_names)
+    ] = ()  # of a file without a header
     group_as_feature: bool = False
     bin: dict[str, str] = {}  # column -> "18,30,60" (edges) or "q4" (quantiles)
     contrast: dict[str, str] = {}  # column -> value: the column becomes value / not value
@@ -216,6 +229,11 @@ class AuditConfig(BaseModel):
         return EncodingOptions(self.merge_rare, self.pixel_range)
 
     @property
+    def text(self) -> TextOptions:
+        """The options of reading a text file."""
+        return TextOptions(self.names)
+
+    @property
     def is_one_draw(self) -> bool:
         """Whether one given synthetic table is audited.
 
@@ -307,6 +325,11 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
             "favourable", "The label that people want; gates on impact ratios need it.", "VALUE"
         ),
         Option("drop", "Column to leave out; repeat.", "COL"),
+        Option(
+            "names",
+            "Names of the columns of a text file without a header: a file, or a,b,c.",
+            "FILE|LIST",
+        ),
         Option(
             "columns", "What is publicly known of the columns; nothing is learned of them.", "FILE"
         ),

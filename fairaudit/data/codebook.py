@@ -156,7 +156,10 @@ def _open(codebook: Codebook, config: AuditConfig) -> tuple[StoredColumns, DataS
     needed = dict.fromkeys([*codebook.features, *config.group, codebook.label])
     if config.split_column is not None:
         needed[config.split_column] = None
-    source, name = open_alone(config.data, options, image, list(needed)), config.data.name
+    source, name = (
+        open_alone(config.data, options, image, list(needed), config.text),
+        config.data.name,
+    )
     lacking = [column for column in needed if column not in source.schema.names]
     if lacking:
         raise DataError(f"{name} lacks columns of the audit: {listed(lacking)}")

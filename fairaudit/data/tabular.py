@@ -82,7 +82,7 @@ def read_checked(config: AuditConfig) -> CheckedTable:
         DataError, ConfigError: As :func:`load_dataset`.
     """
     images = ImageOptions.of(config.resize, config.channels, config.pixels)
-    source = open_data(config.data, images, config.drop)
+    source = open_data(config.data, images, config.drop, config.text)
     names = list(source.schema.names)
     _check_names(names, config)
     named = [n for n in (*config.group, config.label, config.split_column) if n is not None]

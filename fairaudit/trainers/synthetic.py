@@ -110,6 +110,7 @@ def _table(plan: Plan, job: Job, arm: Arm, rows: pa.Table) -> Synthesised:
         # All of its columns are read alike: no group, label or declared column is taken out.
         alone: dict[str, object] = {"data": config.synthetic, "group": (), "label": None}
         alone |= {"split_column": None, "drop": (), "bin": {}, "contrast": {}, "columns": None}
+        alone |= {"names": ()}
         return Synthesised(read_checked(config.model_copy(update=alone)).table, None)
     request = Request(
         trainer=arm.trainer,

@@ -1,12 +1,16 @@
 """First lines as public files have them: none that names the columns, two, one twice, a title."""
 
+import subprocess
+
 import numpy as np
 import pandas as pd
 import pytest
 from refusals import refused_in_one_line
 
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.reading.tables import open_source
-from fairaudit.errors import DataError
+from fairaudit.data.tabular import load_dataset
+from fairaudit.errors import ConfigError, DataError
 
 ROWS = [
     f"{20 + k % 50},{['State-gov', 'Private'][k % 2]},{k * 1013 % 9973},<=50K" for k in range(60)
@@ -76,3 +80,117 @@ def test_tables_that_pandas_writes_have_headers(tmp_path):
         if 0 < numbers < width:  # numbers alone may be names, as of years
             with pytest.raises(DataError):
                 open_source(path)
+
+
+# --- names given by an option
+
+ADULT = [
+    "39, State-gov, 77516, Bachelors, Male, <=50K",
+    "50, Self-emp-not-inc, 83311, Bachelors, Female, >50K",
+    "38, Private, 215646, HS-grad, Male, <=50K",
+    "53, ?, 234721, 11th, Female, <=50K",
+] * 5
+ADULT_NAMES = "age,workclass,fnlwgt,education,sex,income"
+UCI_NAMES = """| This data was extracted from the census bureau database.
+>50K, <=50K.
+age: continuous.
+workclass: Private, Self-emp-not-inc, State-gov.
+fnlwgt: continuous.   | a remark
+education: Bachelors, HS-grad, 11th.
+sex: Female, Male.
+"""
+
+
+def read(path, names, **options):
+    config = AuditConfig(data=path, names=(names,), group=("sex",), **options)
+    return load_dataset(config)
+
+
+@pytest.mark.parametrize("remark", ["", "|1x3 Cross validator\n"])
+def test_a_file_as_uci_has_it_is_read_by_names(tmp_path, remark):
+    path = tmp_path / "adult.data"
+    path.write_text(remark + "\n".join(ADULT) + "\n\n")
+    table = read(path, ADULT_NAMES, label="income")
+    assert table.classes == ("<=50K", ">50K")
+    assert table.groupings[0].names == ("Female", "Male")
+    assert table.features["age"].to_pylist() == [39, 50, 38, 53] * 5
+    assert table.features["education"].to_pylist()[:2] == ["Bachelors", "Bachelors"]
+
+
+@pytest.mark.parametrize(
+    ("content", "label"),
+    [
+        (UCI_NAMES, "class"),
+        (ADULT_NAMES, "income"),
+        (ADULT_NAMES.replace(",", "\n") + "\n", "income"),
+    ],
+)
+def test_names_lie_in_a_file(tmp_path, content, label):
+    (tmp_path / "adult.data").write_text("\n".join(ADULT) + "\n")
+    (tmp_path / "adult.names").write_text(content)
+    table = read(tmp_path / "adult.data", str(tmp_path / "adult.names"), label=label)
+    assert table.label == label
+    assert table.n_rows == 20
+
+
+def test_fields_between_blanks(tmp_path):
+    rows = ["A11 6  A34 1169 male 1", "A12\t48 A32 5951 female 2", " A14 12 A34 2096 male 1 "] * 9
+    (tmp_path / "german.data").write_text("\n".join(rows) + "\n")
+    names = "status,duration,history,amount,sex,credit"
+    table = read(tmp_path / "german.data", names, label="credit")
+    assert table.features["duration"].to_pylist() == [6, 48, 12] * 9
+    assert table.groupings[0].counts(np.arange(27)) == {"male": 18, "female": 9}
+    with_header = tmp_path / "german.csv"
+    with_header.write_text(names.replace(",", " ") + "\n" + "\n".join(rows) + "\n")
+    config = AuditConfig(data=with_header, group=("sex",), label="credit")
+    assert load_dataset(config).features.equals(table.features)
+
+
+def test_quoted_fields_between_blanks_keep_theirs(tmp_path):
+    rows = ['18.0  8  "chevrolet  malibu"  F 1', '15.0  4  "vw rabbit"  M 0'] * 9
+    (tmp_path / "mpg.data").write_text("\n".join(rows) + "\n")
+    table = read(tmp_path / "mpg.data", "mpg,cylinders,car,sex,y", label="y")
+    assert table.features["car"].to_pylist()[:2] == ["chevrolet  malibu", "vw rabbit"]
+
+
+@pytest.mark.parametrize(
+    ("names", "lines", "said"),
+    [("a,b", ADULT, "2 names"), (ADULT_NAMES, [ADULT_NAMES, *ADULT], "names its columns")],
+)
+def test_names_that_do_not_fit_are_one_line(tmp_path, names, lines, said):
+    (tmp_path / "adult.csv").write_text("\n".join(lines) + "\n")
+    with refused_in_one_line(DataError, said):
+        read(tmp_path / "adult.csv", names, label="income")
+
+
+@pytest.mark.parametrize("names", ["age", "age,age", "a,,b"])
+def test_names_that_are_none_are_one_line(names):
+    with refused_in_one_line(ConfigError, "--names"):
+        AuditConfig(data="adult.data", names=(names,))
+
+
+@pytest.mark.parametrize(
+    "footer", ["Source: the office", "(20 rows affected)", "Total,20", 'a,b,"c,d",e,f,g,h,i']
+)
+def test_a_footer_is_named(tmp_path, footer):
+    path = tmp_path / "adult.csv"
+    path.write_text("\n".join([ADULT_NAMES, *ADULT, footer]) + "\n")
+    with refused_in_one_line(DataError, "footer") as caught:
+        load_dataset(AuditConfig(data=path, group=("sex",), label="income"))
+    assert "sed '$d' adult.csv" in caught.value.hint
+
+
+def test_where_rows_stand_alone_the_file_names_its_columns(tmp_path):
+    (tmp_path / "adult.data").write_text("\n".join(ADULT) + "\n")
+    with refused_in_one_line(DataError, "no line that names"):
+        open_source(tmp_path / "adult.data", is_alone=True, names=tuple(ADULT_NAMES.split(",")))
+
+
+def test_what_to_do_works(tmp_path):
+    path = tmp_path / "p.csv"
+    path.write_text("\n".join([ADULT_NAMES, ADULT_NAMES, *ADULT]) + "\n")
+    with refused_in_one_line(DataError, "header twice") as caught:
+        open_source(path)
+    command = caught.value.hint.removeprefix("delete the second line: ")
+    subprocess.run(command, shell=True, check=True, cwd=tmp_path)
+    assert open_source(tmp_path / "new.csv").schema.names == ADULT_NAMES.split(",")

@@ -8,52 +8,49 @@ import csv
 import io
 import re
 from collections.abc import Sequence
-from itertools import islice, pairwise
+from itertools import pairwise
 from pathlib import Path
+from typing import Never
 
-from fairaudit.data.naming import quoted
-from fairaudit.data.reading.packed import unpacked
+from fairaudit.data.naming import quoted, typed
+from fairaudit.data.reading.packed import unpacked, whole
 from fairaudit.data.reading.stored import NUMBER
-from fairaudit.errors import DataError
+from fairaudit.data.reading.text_form import TextForm
+from fairaudit.errors import DataError, numbered
 
 _SAMPLED = 200  # lines below the first that are looked at
 _MOST_CHARACTERS = 1 << 20  # of these together
 _NUMBER = re.compile(rf"\s*{NUMBER}\s*")
 
 
-def refuse_odd_header(path: Path, delimiter: str) -> None:
+def refuse_odd_header(path: Path, form: TextForm) -> None:
     """Refuse a CSV file whose first line does not name its columns, or not alone.
 
     It looks at the first lines alone. What is no UTF-8, or no CSV, is left to whoever reads it.
 
     Args:
         path: The file.
-        delimiter: Between its fields.
+        form: What is between its fields.
 
     Raises:
         DataError: There is no header, a second one, the same twice, or a title above it; the hint
             says what to change.
     """
-    lines = _first_lines(path, delimiter)
+    lines = _first_lines(path, form)
+    name = typed(path.name)
     if len(lines) < 3:
         return
     first, second, rest = lines[0], lines[1], lines[2:]
     width = len(rest[0])
     regular = [line for line in rest if len(line) == width]
-    if (
-        len(first) < width
-        and len(regular) == len(rest)
-        and len(first) == 1
-        and len(second) == width
-    ):
-        raise DataError(
-            f"{path.name}: the first line has one field where the lines below have {width}",
-            "it looks like a title: delete it, so that the header comes first",
-        )
+    if len(first) == 1 < width == len(second) and len(regular) == len(rest):
+        refuse_title(path, width)
     if len(first) != width or len(second) != width:
         return
     if first == second:
-        raise DataError(f"{path.name} has its header twice", "delete the second line")
+        raise DataError(
+            f"{path.name} has its header twice", f"delete the second line: sed 2d {name} > new.csv"
+        )
     columns = list(zip(*regular, strict=True))
     are_numbers = [_of_numbers(column) for column in columns]
     if not any(are_numbers):
@@ -62,7 +59,7 @@ def refuse_odd_header(path: Path, delimiter: str) -> None:
         raise DataError(
             f"{path.name} has two header lines: the second names columns, too "
             f"({', '.join(map(quoted, second[:3]))}..)",
-            "delete one of them",
+            f"delete one of them: sed 2d {name} > new.csv, or sed 1d for the first",
         )
     if _is_row(
         first,
@@ -71,22 +68,73 @@ def refuse_odd_header(path: Path, delimiter: str) -> None:
     ):
         raise DataError(
             f"{path.name} has no header: its first line is a row like those below",
-            "write the columns' names above it, separated as its fields are",
+            f"name its {width} columns: --names age,sex,.. or --names FILE, a name in each line",
         )
 
 
-def _first_lines(path: Path, delimiter: str) -> list[list[str]]:
+def refuse_title(path: Path, width: int) -> Never:
+    """Refuse a CSV file with a title above its header.
+
+    Args:
+        path: The file.
+        width: How many fields the lines below have.
+
+    Raises:
+        DataError: Always.
+    """
+    raise DataError(
+        f"{path.name}: the first line has one field where the lines below have {width}",
+        f"it looks like a title; delete it: sed 1d {typed(path.name)} > new.csv",
+    )
+
+
+def refuse_footer(path: Path, form: TextForm) -> None:
+    """Refuse a CSV file of which the last line alone has another number of fields.
+
+    Args:
+        path: The file.
+        form: What is between its fields.
+
+    Raises:
+        DataError: It looks like a footer.
+    """
+    content = whole(path)
+    end = content[max(0, len(content) - _MOST_CHARACTERS) :].to_pybytes()
+    lines = _rows(end.decode(errors="replace").splitlines(keepends=True), form)[1:]
+    widths = {len(line) for line in lines[:-1]}
+    if len(widths) == 1 and len(lines[-1]) not in widths:
+        raise DataError(
+            f"{path.name}: the last line has {numbered(len(lines[-1]), 'field')} where those above "
+            f"have {widths.pop()}",
+            f"it looks like a footer; delete it: sed '$d' {typed(path.name)} > new.csv",
+        )
+
+
+def fields_of(line: str, form: TextForm) -> list[str]:
+    """The fields of one line, without the blanks around them."""
+    rows = _rows([form.plain(line.encode()).decode()], form)
+    return [value.strip() for value in rows[0]] if rows else []
+
+
+def _rows(lines: Sequence[str], form: TextForm) -> list[list[str]]:
+    """The fields of lines that are not empty; none where they are no CSV."""
+    try:
+        return list(filter(None, csv.reader(lines, delimiter=form.delimiter)))
+    except csv.Error:
+        return []
+
+
+def _first_lines(path: Path, form: TextForm) -> list[list[str]]:
     """The fields of the first lines that are not empty, or none where they cannot be read."""
     try:
         with io.TextIOWrapper(unpacked(path), encoding="utf-8-sig", newline="") as stream:
             text = stream.read(_MOST_CHARACTERS)
-            lines = text.splitlines(keepends=True)
-            if len(text) == _MOST_CHARACTERS:  # the last may be cut
-                lines = lines[:-1]
-            fields = csv.reader(lines, delimiter=delimiter)
-            return list(islice(filter(None, fields), _SAMPLED + 2))
-    except (OSError, UnicodeError, csv.Error):
+    except (OSError, UnicodeError):
         return []
+    lines = form.plain(text.encode()).decode().splitlines(keepends=True)
+    if len(text) == _MOST_CHARACTERS:  # the last may be cut
+        lines = lines[:-1]
+    return _rows(lines, form)[: _SAMPLED + 2]
 
 
 def _of_numbers(column: Sequence[str]) -> bool:

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from fairaudit.data.column_types import is_utf8
 from fairaudit.data.reading.packed import unpacked, whole
+from fairaudit.data.reading.text_form import BLANK, TextForm
 
 MOST_BYTES = 2**21  # of a line with its end, for it to be a record
 _PIECE_BYTES = 2**25  # of a file that are looked at together
@@ -61,19 +62,21 @@ def is_closed(lines: pa.Array, delimiter: str) -> pa.Array:
     return pc.match_substring_regex(lines, f"^{field}(?:{sign}{field})*$")
 
 
-def lone_lines(path: Path, delimiter: str) -> LoneLines:
+def lone_lines(path: Path, form: TextForm) -> LoneLines:
     """The lines of a CSV file that can be read by themselves, its first one included.
 
     Raises:
         OSError: The file cannot be read.
     """
     content = whole(path)
+    if form.delimiter == BLANK:
+        content = pa.py_buffer(form.plain(content.to_pybytes()))
     kept: list[pa.Buffer] = []
     lost = 0
     for lines in _pieces(content):
         is_record = pc.less_equal(pc.binary_length(lines), MOST_BYTES)
         is_record = pc.and_(is_record, is_utf8(lines))
-        is_record = pc.and_(is_record, is_closed(lines, delimiter))
+        is_record = pc.and_(is_record, is_closed(lines, form.delimiter))
         records = lines.filter(is_record)
         lost += len(lines) - len(records)
         if len(records):

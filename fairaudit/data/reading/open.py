@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fairaudit.config.options import NO_TEXT_OPTIONS, TextOptions
 from fairaudit.data.dataset import Notice, image_column
 from fairaudit.data.naming import listed, quoted, typed
 from fairaudit.data.reading.archive import NPZ, open_archive
@@ -175,13 +176,19 @@ class TableFiles(DataSource):
         return whole.hexdigest()
 
 
-def open_data(path: Path, options: ImageOptions, dropped: Sequence[str] = ()) -> DataSource:
+def open_data(
+    path: Path,
+    options: ImageOptions,
+    dropped: Sequence[str] = (),
+    text: TextOptions = NO_TEXT_OPTIONS,
+) -> DataSource:
     """Find out what the data at a path are.
 
     Args:
         path: A file or a folder.
         options: How images are read.
         dropped: Columns that are not read, so images are not looked for in them.
+        text: How a text file is read.
 
     Raises:
         DataError: Missing, unreadable, or neither a table nor images.
@@ -189,7 +196,9 @@ def open_data(path: Path, options: ImageOptions, dropped: Sequence[str] = ()) ->
     paths = _paths_of_tables(path)
     if paths is None:
         return _images_at(path, options)
-    files = _of_one_schema(_in_folders(path, [open_source(path) for path in paths]))
+    files = _of_one_schema(
+        _in_folders(path, [open_source(path, names=text.names) for path in paths])
+    )
     if options.pixels is not None:
         columns = pixel_columns(files[0].schema, options.pixels, dropped)
         return _tables(files, options, _name_of(columns, files[0].schema), pixels=columns)
@@ -197,7 +206,11 @@ def open_data(path: Path, options: ImageOptions, dropped: Sequence[str] = ()) ->
 
 
 def open_alone(
-    path: Path, options: ImageOptions, image: str | None, columns: Sequence[str]
+    path: Path,
+    options: ImageOptions,
+    image: str | None,
+    columns: Sequence[str],
+    text: TextOptions = NO_TEXT_OPTIONS,
 ) -> DataSource:
     """Open data to read what they store, row by row: no row changes how another one is read.
 
@@ -206,6 +219,7 @@ def open_alone(
         options: How images are read, with the shape of images where the data are some.
         image: The column of a table that holds images; None where none does.
         columns: Names of the columns that will be read, by which it is known how long lists are.
+        text: How a text file is read.
 
     Raises:
         DataError: As :func:`open_data`.
@@ -213,7 +227,7 @@ def open_alone(
     paths = _paths_of_tables(path)
     if paths is None:
         return _images_at(path, options)
-    opened = [open_source(p, is_alone=True) for p in paths]
+    opened = [open_source(p, is_alone=True, names=text.names) for p in paths]
     files = _of_one_schema(_in_folders(path, opened, as_text=True))
     schema = files[0].schema
     if options.pixels is not None:

@@ -20,14 +20,15 @@ import pyarrow.csv as pacsv
 from fairaudit.data.dataset import Notice
 from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.data.reading.formats import FORMATS
-from fairaudit.data.reading.header import refuse_odd_header
+from fairaudit.data.reading.header import fields_of, refuse_footer, refuse_odd_header, refuse_title
 from fairaudit.data.reading.lines import MOST_BYTES, header_of, is_closed, lone_lines
 from fairaudit.data.reading.packed import ending_of, packing_of, unpacked
 from fairaudit.data.reading.refused import other_kind
 from fairaudit.data.reading.stored import NUMBER, StoredColumns
-from fairaudit.errors import DataError
+from fairaudit.data.reading.text_form import BLANK, TextForm
+from fairaudit.errors import DataError, numbered
 
-_TEXTS = frozenset({".csv", ".tsv", ".tab", ".txt", ".psv"})
+_TEXTS = frozenset({".csv", ".tsv", ".tab", ".txt", ".psv", ".data", ".dat", ".test"})
 _ENDINGS = _TEXTS.union(*(one.endings for one in FORMATS))
 # Texts of a CSV that mean a missing value. "?" does so in some files only, so it is a value.
 _NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL"]
@@ -48,7 +49,7 @@ class TableFile:
         schema: Column names and types; of a CSV the types are a first guess.
         declared: ``label``, ``positive`` and ``favourable`` as the file declares them.
         declared_by: ``declared in the file``, or "".
-        delimiter: Of a CSV.
+        form: Of a CSV: what is between its fields, and who names its columns.
         is_alone: Whether no row may change how another is read: of a CSV every line is a record.
         parts: Columns that the names of its folders give -> the one value of all its rows.
         within: Its path in the folder that is read; "" where it is read by itself.
@@ -59,7 +60,7 @@ class TableFile:
     schema: pa.Schema
     declared: Mapping[str, str]
     declared_by: str
-    delimiter: str = ","
+    form: TextForm = field(default_factory=TextForm)
     is_alone: bool = False
     parts: Mapping[str, pa.Scalar] = field(default_factory=dict)
     within: str = ""
@@ -83,13 +84,14 @@ class TableFile:
         return table.select(list(columns))
 
 
-def open_source(path: Path, *, is_alone: bool = False) -> TableFile:
+def open_source(path: Path, *, is_alone: bool = False, names: Sequence[str] = ()) -> TableFile:
     """Find out what a file is and which columns it has.
 
     Args:
         path: The file.
         is_alone: As of :class:`TableFile`; of a CSV nothing but the names of its columns is looked
             at.
+        names: Of the columns of a text file without a line that names them; (): it has one.
 
     Raises:
         DataError: Missing, unreadable, not a table, or with duplicate column names.
@@ -98,7 +100,7 @@ def open_source(path: Path, *, is_alone: bool = False) -> TableFile:
     typed = next((one for one in FORMATS if one.is_one(head)), None)
     if typed is None:
         other = other_kind(path, head)
-        if other is None and ending_of(path) not in _TEXTS:
+        if other is None and not names and ending_of(path) not in _TEXTS:
             other = DataError(
                 f"{path.name} is no CSV, Parquet or Arrow file", "save the table as CSV"
             )
@@ -109,7 +111,7 @@ def open_source(path: Path, *, is_alone: bool = False) -> TableFile:
             f"{path.name} is of a format ({typed.name}) whose rows are not read one by one",
             "save it as CSV or Parquet, and audit that",
         )
-    delimiter = ","
+    form = TextForm()
     with explained(path):
         if typed is not None:
             if typed.name != "arff" and packing_of(path) is not None:
@@ -118,22 +120,21 @@ def open_source(path: Path, *, is_alone: bool = False) -> TableFile:
         else:
             if head.startswith((b"\xff\xfe", b"\xfe\xff")):
                 raise UnicodeError("UTF-16")
-            lines = head.decode(errors="replace").splitlines()
-            header = next(filter(None, lines), "")
-            # The sign that the header holds most often, outside of quoted names.
-            delimiter = max(",;\t|", key=re.sub(r'"[^"]*"', "", header).count)
-            if not is_alone:
-                refuse_odd_header(path, delimiter)
-            with pacsv.open_csv(
-                BytesIO(_lone_header(path, delimiter)) if is_alone else unpacked(path),
-                parse_options=_parse_options(delimiter),
-                convert_options=pacsv.ConvertOptions(check_utf8=False),
-            ) as reader:
+            form = _form(path, head, names, is_alone=is_alone)
+            with (
+                _footer_named(path, form),
+                pacsv.open_csv(
+                    BytesIO(_lone_header(path, form)) if is_alone else form.content(path),
+                    read_options=form.reading,
+                    parse_options=form.parsing,
+                    convert_options=pacsv.ConvertOptions(check_utf8=False),
+                ) as reader,
+            ):
                 schema = reader.schema
-        names = list(schema.names)  # undecodable names show here
-    if not names:
+        columns = list(schema.names)  # undecodable names show here
+    if not columns:
         raise DataError(f"{path.name} has no columns")
-    doubled = [name for name, count in Counter(names).items() if count > 1]
+    doubled = [name for name, count in Counter(columns).items() if count > 1]
     if doubled:
         raise DataError(
             f"{path.name} has several columns of one name: {listed(doubled)}",
@@ -146,7 +147,42 @@ def open_source(path: Path, *, is_alone: bool = False) -> TableFile:
             declared[key] = value.decode("utf8", "replace")
     by = "declared in the file" if declared else ""
     kind = "csv" if typed is None else typed.name
-    return TableFile(path, kind, schema, declared, by, delimiter, is_alone)
+    return TableFile(path, kind, schema, declared, by, form, is_alone)
+
+
+def _form(path: Path, head: bytes, names: Sequence[str], *, is_alone: bool) -> TextForm:
+    """How a text file is laid out, by its first line.
+
+    Raises:
+        DataError: The line is no header, or not as the names say.
+    """
+    lines = head.decode(errors="replace").splitlines()
+    if not names:
+        first, second = [*filter(None, lines), "", ""][:2]
+        form = TextForm.of(first)
+        if not is_alone:
+            if form.delimiter == BLANK and TextForm.of(second).delimiter != BLANK:
+                refuse_title(path, len(fields_of(second, TextForm.of(second))))
+            refuse_odd_header(path, form)
+        return form
+    if is_alone:
+        raise DataError(
+            f"{path.name} has no line that names its columns",
+            "where rows are read one by one the first line names them: write it into the file, "
+            f"(echo {','.join(names[:2])},..; cat {path.name}) > named.csv",
+        )
+    first = next((line for line in lines if line.strip() and not line.startswith("|")), "")
+    form = TextForm.of(first, names)
+    fields = fields_of(first, form)
+    if fields == list(names):
+        raise DataError(f"{path.name} names its columns in its first line", "leave --names out")
+    if len(fields) != len(names):
+        raise DataError(
+            f"--names gives {numbered(len(names), 'name')} and the first line of {path.name} has "
+            f"{numbered(len(fields), 'field')}",
+            "give one name for each field, the label's among them",
+        )
+    return form
 
 
 def read_columns(source: TableFile, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
@@ -160,13 +196,10 @@ def read_columns(source: TableFile, columns: Sequence[str]) -> tuple[pa.Table, t
         if source.format != "csv":
             table = _typed_columns(source, stored)
         else:
-            fields = _parse_options(source.delimiter)
             convert = pacsv.ConvertOptions(
                 include_columns=stored, null_values=_NULLS, strings_can_be_null=True
             )
-            table = pacsv.read_csv(
-                unpacked(source.path), parse_options=fields, convert_options=convert
-            )
+            table = _read_csv(source, convert)
         # Arrow trusts offsets, codes and text of a file, and would follow them.
         table.validate(full=True)
         if source.format == "csv" and any(map(pa.types.is_binary, table.schema.types)):
@@ -206,9 +239,7 @@ def _csv_texts(source: TableFile, columns: Sequence[str]) -> StoredColumns:
         null_values=[],
     )
     if not source.is_alone:
-        fields = _parse_options(source.delimiter)
-        table = pacsv.read_csv(unpacked(source.path), parse_options=fields, convert_options=convert)
-        return StoredColumns(table, source.marks)
+        return StoredColumns(_read_csv(source, convert), source.marks)
     ragged = []  # lines with more or fewer fields than there are columns
 
     def leave_out(row: pacsv.InvalidRow) -> str:
@@ -216,14 +247,36 @@ def _csv_texts(source: TableFile, columns: Sequence[str]) -> StoredColumns:
         ragged.append(row.actual_columns)
         return "skip"
 
-    content, lost = lone_lines(source.path, source.delimiter)
+    content, lost = lone_lines(source.path, source.form)
     table = pacsv.read_csv(
         pa.BufferReader(content),
         read_options=pacsv.ReadOptions(block_size=2 * MOST_BYTES),
-        parse_options=pacsv.ParseOptions(delimiter=source.delimiter, invalid_row_handler=leave_out),
+        parse_options=pacsv.ParseOptions(
+            delimiter=source.form.delimiter, invalid_row_handler=leave_out
+        ),
         convert_options=convert,
     )
     return StoredColumns(table, source.marks, lost + len(ragged))
+
+
+def _read_csv(source: TableFile, convert: pacsv.ConvertOptions) -> pa.Table:
+    """The columns of a CSV that is read as a whole; blanks around texts are none of them.
+
+    A file whose columns are named by an option often has them, as those of UCI.
+    """
+    form = source.form
+    with _footer_named(source.path, form):
+        table = pacsv.read_csv(
+            form.content(source.path),
+            read_options=form.reading,
+            parse_options=form.parsing,
+            convert_options=convert,
+        )
+    for place, column in enumerate(table.columns if form.names else ()):
+        if _is_text(column.type):
+            trimmed = pc.utf8_trim_whitespace(column)
+            table = table.set_column(place, table.column_names[place], trimmed)
+    return table
 
 
 def _typed_columns(source: TableFile, columns: Sequence[str]) -> pa.Table:
@@ -248,14 +301,14 @@ def _is_text(arrow_type: pa.DataType) -> bool:
     return bool(pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type))
 
 
-def _lone_header(path: Path, delimiter: str) -> bytes:
+def _lone_header(path: Path, form: TextForm) -> bytes:
     """The first line of a CSV file, which names its columns, with a line feed.
 
     Raises:
         DataError: It ends within quotes, so that it goes on in the next line; or it is too long.
     """
-    header = header_of(path)
-    if not is_closed(pa.array([header], pa.large_binary()), delimiter)[0].as_py():
+    header = form.plain(header_of(path))
+    if not is_closed(pa.array([header], pa.large_binary()), form.delimiter)[0].as_py():
         raise DataError(
             f"{path.name}: a column's name holds a line break",
             "where rows are read one by one, every line is a row: write the name in one line",
@@ -263,10 +316,6 @@ def _lone_header(path: Path, delimiter: str) -> bytes:
     if len(header) >= MOST_BYTES:
         raise DataError(f"{path.name}: its first line is longer than {MOST_BYTES:,} bytes")
     return header + b"\n"
-
-
-def _parse_options(delimiter: str) -> pacsv.ParseOptions:
-    return pacsv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
 
 
 def is_table_name(path: Path) -> bool:
@@ -327,6 +376,16 @@ def _mixed_types(table: pa.Table) -> tuple[Notice, ...]:
             "write missing values as an empty field if the column is meant to be numeric",
         ),
     )
+
+
+@contextmanager
+def _footer_named(path: Path, form: TextForm) -> Iterator[None]:
+    """Where a CSV cannot be read within the block since its last line is a footer, say so."""
+    try:
+        yield
+    except pa.ArrowInvalid:
+        refuse_footer(path, form)
+        raise
 
 
 @contextmanager
