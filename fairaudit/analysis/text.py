@@ -97,6 +97,9 @@ def _privacy_limits(plan: Plan) -> Iterator[tuple[str, str]]:
     if models and not is_search:
         yield "per_run", _PER_RUN.format(models=numbered(models, "private model"))
     yield "fixed_seeds", _SEEDS
+    for name in dict.fromkeys(arm.method for arm in plan.arms if not arm.variant):
+        if find(name).remark:
+            yield "method", f"{name}: {find(name).remark}"
     copies = [arm.key for arm in plan.arms if arm.source is not None and arm.key in private]
     if copies:
         yield "reads_other_arm", _COPIES.format(who=_readers(copies))

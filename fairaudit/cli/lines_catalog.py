@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from fairaudit.methods.catalog import Guarantee, MethodSpec, home_of
+from fairaudit.config.presets import Preset
+from fairaudit.methods.catalog import Guarantee, MethodSpec, find, home_of
 from fairaudit.methods.checks import as_checked
 from fairaudit.report.render.terminal import aligned
+
+PLAIN = "dpsgd"  # beside which mitigations stand
 
 
 def guarantee_text(guarantee: Guarantee) -> str:
@@ -23,6 +26,7 @@ def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
         yield f"  does       {spec.summary}"
         yield f"  source     {spec.source}"
         yield f"  settings   {', '.join(spec.settings)}"
+        yield from _did(spec)
         for name, conversion in spec.conversions.items():
             yield f"  or         {name}: {conversion.into} is {conversion.text}"
         if spec.all_needs:
@@ -36,6 +40,55 @@ def method_lines(specs: Iterable[MethodSpec]) -> Iterator[str]:
                 f"  variant    {variant.name}: {guarantee_text(variant.guarantee)}; "
                 f"{variant.reason}"
             )
+
+
+def _did(spec: MethodSpec) -> Iterator[str]:
+    """What the method did on the sample, and what a reader of its name must know."""
+    if spec.gap_on_sample is not None:
+        value, low, high = spec.gap_on_sample
+        beside = ""
+        plain = find(PLAIN).gap_on_sample
+        if spec.name != PLAIN and plain is not None:
+            beside = f"; {PLAIN} {plain[0]:.1f}"
+        yield (
+            f"  on sample  gap of privacy cost, F less M, at clipping bound 1: {value:.1f} points "
+            f"[{low:.1f}, {high:.1f}]{beside}"
+        )
+    if spec.remark:
+        yield f"  note       {spec.remark}"
+
+
+def one_method_lines(spec: MethodSpec, named: Iterable[Preset]) -> Iterator[str]:
+    """All about one method: what it does, its settings with defaults, guarantee, paper, presets.
+
+    Args:
+        spec: The method.
+        named: Every preset; those that set something of the method are listed.
+    """
+    yield from method_lines([spec])
+    of_method = [preset for preset in named if _is_about(preset, spec)]
+    if of_method:
+        yield f"  presets    {', '.join(preset.name for preset in of_method)}"
+    yield ""
+    yield f"Settings (--settings {spec.name}.SETTING=VALUE)"
+    for name, facts in described(spec).items():
+        unit = f" ({facts['unit']})" if facts["unit"] else ""
+        yield f"  {name}: {facts['meaning']}; {facts['range']}{unit}"
+        yield f"    default: {facts['default'] or 'none, from --epsilon or given'}"
+    yield ""
+    yield f"Try it: fairaudit run --data TABLE --group COLUMN --method {spec.name}"
+
+
+def _is_about(preset: Preset, spec: MethodSpec) -> bool:
+    """Whether a preset runs the method or has settings of its own for it."""
+    names = {spec.name, *spec.aliases}
+    methods, settings = preset.fields.get("method", ()), preset.fields.get("settings", {})
+    return bool(names & {*_keys(methods), *_keys(settings)})
+
+
+def _keys(value: object) -> Iterable[str]:
+    """The names in a value of a preset: methods, or the keys of its settings."""
+    return value if isinstance(value, tuple | Mapping) else ()
 
 
 def guarantee_of(spec: MethodSpec) -> Guarantee:

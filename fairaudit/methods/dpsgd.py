@@ -18,6 +18,7 @@ DPSGD = MethodSpec(
     summary="clip each record's gradient to C, add noise",
     source="Abadi et al. 2016",
     guarantee=Guarantee.ESTABLISHED,
+    gap_on_sample=(5.2, 2.6, 7.8),
     trainer=f"{__name__}:DpSgd",
     settings=FLAT,
 )

@@ -29,6 +29,7 @@ GLOBAL_ADAPT = MethodSpec(
     "noise",
     source="Esipova et al. 2023, Alg. 2",
     guarantee=Guarantee.ESTABLISHED,
+    gap_on_sample=(2.9, 1.0, 4.8),
     trainer=f"{__name__}:GlobalAdapt",
     settings={
         **FLAT,

@@ -25,6 +25,7 @@ GLOBAL = MethodSpec(
     summary="scale every gradient by C/Z, drop those longer than Z, add noise",
     source="Bu et al. 2021; Esipova et al. 2023, Alg. 2",
     guarantee=Guarantee.ESTABLISHED,
+    gap_on_sample=(8.0, 5.5, 10.5),
     trainer=f"{__name__}:Global",
     settings={**FLAT, "threshold": THRESHOLD},
     scales_by_threshold=True,

@@ -25,6 +25,7 @@ REWEIGHT = MethodSpec(
     "noise",
     source="Xu et al. 2021, Alg. 3",
     guarantee=Guarantee.ESTABLISHED,
+    gap_on_sample=(-2.4, -4.2, -0.5),
     trainer=f"{__name__}:Reweight",
     settings={
         **FLAT,

@@ -229,12 +229,20 @@ _XU_NOTES = (
 
 
 def _xu_preset(
-    name: str, summary: str, *, step: float, bound: float, missing: str, drop: tuple[str, ...]
+    name: str,
+    summary: str,
+    *,
+    label: str,
+    step: float,
+    bound: float,
+    missing: str,
+    drop: tuple[str, ...],
 ) -> Preset:
     """The preset of an experiment of Xu et al., with what all of them share.
 
     Args:
         name, summary: Of the preset.
+        label: The column that is predicted.
         step: Learning rate.
         bound: Clipping bound.
         missing: What is done about missing values, as the option of that name.
@@ -245,6 +253,7 @@ def _xu_preset(
         summary=summary,
         source="Xu et al. 2021, sec. 6.1",
         fields={
+            "label": label,
             "missing": missing,
             "drop": drop,
             "merge_rare": 0.0,
@@ -269,6 +278,7 @@ def _xu_preset(
 XU_ADULT = _xu_preset(
     "xu-adult",
     "Adult census table: logistic regression, groups of unequal size, sex is no input",
+    label="income",
     step=0.0188,
     bound=0.5,
     missing="drop",
@@ -277,6 +287,7 @@ XU_ADULT = _xu_preset(
 XU_DUTCH = _xu_preset(
     "xu-dutch",
     "Dutch census table: logistic regression, sex is no input",
+    label="occupation",
     step=0.0163,
     bound=0.1,
     missing="drop",
@@ -329,8 +340,8 @@ TRAN_OUTPUT = Preset(
         "delta": 1e-5,
         "settings": {
             "output-perturbation": {
-                "penalty": 1.0,
-                "feature_norm": 1.0,
+                "penalty": 0.01,
+                "feature_norm": 10.0,
                 "intercept": 1.0,
                 "noise_draws": 100.0,
             }
@@ -338,13 +349,14 @@ TRAN_OUTPUT = Preset(
     },
     notes=(
         "The paper states the sensitivity for inputs no longer than 1 and standardises columns, "
-        "which leaves inputs longer than that; here inputs are clipped to norm 1 before the "
-        "constant is appended, and the constant counts in the sensitivity.",
+        "which leaves inputs longer than that; here inputs are clipped to norm 10 before the "
+        "constant is appended, and the sensitivity is that of such inputs. With norm 1 all inputs "
+        "would lie on one sphere, and groups would have one Hessian trace, whatever their inputs.",
         "The paper replaces a record, this tool adds or removes one: its noise for the same "
         "epsilon is half as large before the constant is counted.",
-        "At penalty 1 the minimiser is close to zero, with and without noise: costs are measured "
-        "against that minimiser, and the report shows beside them what the penalty costs against "
-        "sgd.",
+        "The paper's penalty is 1, at which the minimiser is close to zero, with and without "
+        "noise; here it is 0.01. Costs are measured against the minimiser, and the report shows "
+        "beside them what the penalty costs against sgd.",
         "Of the paper's range of epsilons four values are run; --epsilon sets others.",
     ),
 )

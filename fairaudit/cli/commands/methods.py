@@ -9,6 +9,9 @@ from fairaudit.cli.run_options import AsJson
 
 
 def methods(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A method: all about it.")
+    ] = None,
     as_json: AsJson = False,
     check: Annotated[
         str | None,
@@ -19,16 +22,23 @@ def methods(
         ),
     ] = None,
 ) -> None:
-    """List methods with guarantee status and source, or check one."""
+    """List methods with guarantee status and source; say all about one, or check it."""
     # Imported here: `--help` reads no entry points.
-    from fairaudit.cli.lines_catalog import described, guarantee_of, method_lines, setting_lines
+    from fairaudit.cli.lines_catalog import (
+        described,
+        guarantee_of,
+        method_lines,
+        one_method_lines,
+        setting_lines,
+    )
     from fairaudit.cli.printing import print_json, print_stdout
-    from fairaudit.methods.catalog import catalog
+    from fairaudit.config.presets import presets
+    from fairaudit.methods.catalog import catalog, find
 
     if check:
         _check(check)
         return
-    specs = catalog()
+    specs = catalog() if name is None else {find(name).name: find(name)}
     if as_json:
         # Settings and variants by name, since a rule is a function, which JSON has no form for;
         # "numbers" says in words what each setting is.
@@ -47,6 +57,9 @@ def methods(
             for name, spec in specs.items()
         }
         print_json(content)
+        return
+    if name is not None:
+        print_stdout(one_method_lines(find(name), presets().values()))
         return
     print_stdout(method_lines(specs.values()))
     print_stdout(setting_lines(specs.values()))
