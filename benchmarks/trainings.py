@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from fairaudit.choosing.sequence import Number
 from fairaudit.metrics.intervals import EvaluatedRecords, Spread, contrast
 from fairaudit.metrics.tables import both_tables, costs_between, evaluated
-from fairaudit.metrics.within_model import LabelOutcome, Predictions
+from fairaudit.metrics.within_model import ArmPredictions, LabelOutcome
 
 Array = NDArray[np.float32]
 TESTED, STEPS, RATE = 0.3, 30, 0.2
@@ -152,7 +152,7 @@ def truths(world: World, models: Trained) -> dict[str, NDArray[np.float64]]:
 
 def predictions(
     x: Array, weights: Array, tested: NDArray[np.bool_], groups: int = 2
-) -> list[Predictions]:
+) -> list[ArmPredictions]:
     """As an audit has them: of each split its test rows."""
     none = np.zeros(groups, np.int64)
     found = []
@@ -160,7 +160,7 @@ def predictions(
         rows = np.flatnonzero(tested[:, seed])
         upper = 1 / (1 + np.exp(-(x[rows] @ weights[:, seed])))
         both = np.stack([1 - upper, upper], axis=1).astype(np.float32)
-        found.append(Predictions(seed, rows, both[None], none))
+        found.append(ArmPredictions(seed, rows, both[None], none))
     return found
 
 

@@ -21,7 +21,7 @@ from fairaudit.errors import ConfigError
 from fairaudit.execution.local import available_cores, warm_up
 from fairaudit.execution.model_check import examine
 from fairaudit.execution.progress import Listener, StageStarted, silent
-from fairaudit.execution.ray_cluster import Request, require_ray
+from fairaudit.execution.ray_cluster import RayRequest, require_ray
 from fairaudit.execution.run_directory import (
     RunDir,
     open_rundir,
@@ -198,7 +198,7 @@ def trained(audit: Audit, rundir: RunDir, listener: Listener = silent) -> Audit:
     assert inputs is not None, "an audit that is trained was prepared"
     cluster = None
     if config.executor == "ray":
-        cluster = Request(config.ray_address, cpus=config.cpus_per_job, gpus=config.gpus_per_job)
+        cluster = RayRequest(config.ray_address, cpus=config.cpus_per_job, gpus=config.gpus_per_job)
     execution = Execution(inputs, workers=config.workers, cluster=cluster)
     outcome = execute(plan, rundir, execution, listener=listener)
     failures = {job_id: failed.message for job_id, failed in outcome.failures.items()}

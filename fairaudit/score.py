@@ -27,7 +27,7 @@ from fairaudit.metrics.compare import (
     measure_reference,
     of_labels,
 )
-from fairaudit.metrics.within_model import LabelOutcome, Predictions
+from fairaudit.metrics.within_model import ArmPredictions, LabelOutcome
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report, Study
 from fairaudit.report.write import put_aside, where_put, write_report
@@ -203,7 +203,7 @@ def turned_notice(
 
 def _predictions(
     arrays: Sequence[Float32], rows: Sequence[Int64], grouping: Grouping
-) -> list[Predictions]:
+) -> list[ArmPredictions]:
     """Given probabilities as the program's own models' predictions: one model at each seed.
 
     Args:
@@ -212,4 +212,6 @@ def _predictions(
         grouping: Whose groups are counted; given predictions have no training rows of any.
     """
     none = np.zeros(len(grouping.names), dtype=np.int64)
-    return [Predictions(seed, rows[seed], array[None], none) for seed, array in enumerate(arrays)]
+    return [
+        ArmPredictions(seed, rows[seed], array[None], none) for seed, array in enumerate(arrays)
+    ]

@@ -1,10 +1,12 @@
 """What import-linter and ruff cannot say.
 
-One place draws noise, none asks for a capability by its name, and every hook is typed.
+One place draws noise, none asks for a capability by its name, every hook is typed, and a class name
+stands for one thing.
 """
 
 import ast
 import inspect
+from collections import defaultdict
 from pathlib import Path
 
 import mypy.api
@@ -99,3 +101,13 @@ def test_every_hook_says_its_types():
             parameters = list(inspect.signature(function).parameters.values())[1:]
             types = [p.annotation for p in parameters] + [function.__annotations__["return"]]
             assert not any("Any" in said or said == inspect.Parameter.empty for said in types), name
+
+
+def test_no_class_name_stands_twice():
+    homes = defaultdict(list)
+    for path in sorted(ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(str(path.relative_to(ROOT)))
+    assert len(homes) > 300
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}

@@ -13,7 +13,7 @@ from places import TOYS
 from fairaudit.errors import ConfigError
 from fairaudit.execution import ray_cluster as cluster_module
 from fairaudit.execution.executor import Died, Raised
-from fairaudit.execution.ray_cluster import Cluster, Request, require_ray
+from fairaudit.execution.ray_cluster import Cluster, RayRequest, require_ray
 
 HAS_RAY = importlib.util.find_spec("ray") is not None
 needs_ray = pytest.mark.skipif(not HAS_RAY, reason="Ray is not installed (the extra `ray`)")
@@ -49,7 +49,7 @@ def test_without_ray_the_extra_is_named(monkeypatch):
 @ray_warnings
 def test_an_address_where_no_cluster_is_is_refused():
     with pytest.raises(ConfigError, match="cannot use the Ray cluster at"):
-        Cluster(max, 0, 1, Request("127.0.0.1:1")).__enter__()
+        Cluster(max, 0, 1, RayRequest("127.0.0.1:1")).__enter__()
 
 
 @needs_ray
@@ -60,7 +60,7 @@ def test_workers_on_ray_keep_the_contract_of_an_executor(toys, tmp_path, capsys)
     before = signal.getsignal(signal.SIGTERM)
     log = tmp_path / "threads"
     with Cluster(
-        toys.serve_shared, {"log": str(log), "offset": 10}, 3, Request(workers=2)
+        toys.serve_shared, {"log": str(log), "offset": 10}, 3, RayRequest(workers=2)
     ) as executor:
         assert signal.getsignal(signal.SIGTERM) is before
         assert executor.idle == ()

@@ -49,7 +49,7 @@ def folder(tmp_path_factory):
     """Where examples run: the sample beside them, and a model that was trained for release."""
     from audits import audit_here
 
-    from fairaudit.release.planned import Request, plan_release
+    from fairaudit.release.planned import ReleaseRequest, plan_release
     from fairaudit.release.train import release
 
     path = tmp_path_factory.mktemp("examples")
@@ -60,7 +60,7 @@ def folder(tmp_path_factory):
         method=["dpsgd"],
         **{**RECIPE, "group": ["sex"], "label": "approved", "batch_size": 512, "delta": None},
     )
-    release(plan_release(Request(report, "dpsgd", fitted=True)), path / "model")
+    release(plan_release(ReleaseRequest(report, "dpsgd", fitted=True)), path / "model")
     return path
 
 

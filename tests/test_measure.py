@@ -3,7 +3,7 @@ import pytest
 from plans import plan
 
 from fairaudit.analysis.measure import on_rows_of
-from fairaudit.metrics.within_model import Predictions
+from fairaudit.metrics.within_model import ArmPredictions
 
 
 def predictions(seed, rows):
@@ -11,7 +11,7 @@ def predictions(seed, rows):
     p = np.stack([np.linspace(0, 1, len(rows)), 1 - np.linspace(0, 1, len(rows))], -1)[None].astype(
         np.float32
     )
-    return Predictions(seed, rows, p, np.zeros(2, dtype=np.int64))
+    return ArmPredictions(seed, rows, p, np.zeros(2, dtype=np.int64))
 
 
 @pytest.mark.usefixtures("quick_accountant")

@@ -25,11 +25,11 @@ from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError, FairauditError, OwnCodeError
 from fairaudit.execution.run_directory import clean
 from fairaudit.io.scratch import scratch
-from fairaudit.release.planned import Request as Wish
+from fairaudit.release.planned import ReleaseRequest as Wish
 from fairaudit.release.planned import plan_release
 from fairaudit.results.jobs import JobResult, read_result
-from fairaudit.trainers.answers import Synthesised, Trained
-from fairaudit.trainers.child import Request
+from fairaudit.trainers.answers import Synthesised, TrainerAnswer
+from fairaudit.trainers.child import TrainerRequest
 from fairaudit.trainers.claims import privacy as claimed_of
 from fairaudit.trainers.process import answer_of
 
@@ -229,7 +229,7 @@ def request(trainer, **given):
     labels = (features[:, 0] > 0).astype(np.int64)
     data = fairaudit.TrainingData(features, labels, None, ("no", "yes"), names=("a", "b"))
     test = draw.normal(size=(9, 2)).astype(np.float32)
-    return replace(Request(trainer, data, fairaudit.Privacy(1, 1e-5), test=test), **given)
+    return replace(TrainerRequest(trainer, data, fairaudit.Privacy(1, 1e-5), test=test), **given)
 
 
 def codes_of(report):
@@ -238,7 +238,7 @@ def codes_of(report):
 
 def test_a_trainer_gets_its_seeds_records_and_predicts_the_test_rows(home):
     given = request("own:seen", seed=3)
-    answer = answer_of(given, Trained)
+    answer = answer_of(given, TrainerAnswer)
     upper = 1 / (1 + np.exp(-(2.0 * given.test[:, 0] + 3.0)))
     np.testing.assert_allclose(answer.test[:, 1], upper, rtol=1e-6)
     claim = fairaudit.Privacy(**answer.claimed)
@@ -266,7 +266,7 @@ def test_what_cannot_be_used_is_told_in_one_line(home, body):
     name = f"fails{list(FAILS).index(body)}"
     (home / f"{name}.py").write_text(f"{OWN}\ndef train(data, privacy, seed):\n    {body}\n")
     with refused_in_one_line(OwnCodeError, FAILS[body].replace("fails", name)) as error:
-        answer_of(request(f"{name}:train", memory=600), Trained)
+        answer_of(request(f"{name}:train", memory=600), TrainerAnswer)
     assert "fairaudit/" not in error.value.log  # the traceback is theirs, never ours
     assert len(error.value.log) < 70_000  # the end of what was printed
     raises = "raise" in body or "1 / 0" in body or "ones" in body
@@ -355,7 +355,7 @@ def test_an_answer_of_whatever_kind_is_a_failed_seed_in_one_line_without_a_row(
     (home / f"{name}.py").write_text(made.replace("SECRET", SECRET))
     monkeypatch.setenv("TMP", str(scratch()))
     with refused_in_one_line(OwnCodeError, ODD[body]) as error:
-        answer_of(request(f"{name}:train"), Trained)
+        answer_of(request(f"{name}:train"), TrainerAnswer)
     assert error.value.exit_code == 4
     assert SECRET not in str(error.value)
     assert len(error.value.log) < 150_000
@@ -369,7 +369,7 @@ def test_a_right_answer_that_was_written_by_hand_is_one(home):
     body = "written(answer(claimed=dict(epsilon=2, delta=0)) + HALVES); os._exit(0)"
     made = f"{OWN}{BY_HAND}\ndef train(data, privacy, seed):\n    {body}\n"
     (home / "by_hand.py").write_text(made)
-    answer = answer_of(request("by_hand:train"), Trained)
+    answer = answer_of(request("by_hand:train"), TrainerAnswer)
     assert answer.test.tolist() == [[0.5, 0.5]] * 9
     assert answer.claimed["epsilon"] == 2.0
 
@@ -387,10 +387,10 @@ def test_a_synthetic_table_that_cannot_be_read_is_told_without_its_values(home, 
     name = f"tables{abs(hash(message)) % 97}"
     table = pd.DataFrame({"age": np.arange(40.0), "sex": [*"FM"] * 20})
     (home / f"{name}.py").write_text("def made(table, privacy, seed): return table\n")
-    given = Request(f"{name}:made", change(table))
+    given = TrainerRequest(f"{name}:made", change(table))
     if not isinstance(given.data, pd.DataFrame):
         (home / f"{name}.py").write_text("def made(table, privacy, seed): return 'Ada'\n")
-        given = Request(f"{name}:made", table)
+        given = TrainerRequest(f"{name}:made", table)
     if not message:
         assert answer_of(given, Synthesised).table.num_rows == 40
         return
@@ -431,19 +431,20 @@ def is_alive(pid):
 
 def test_a_training_that_hangs_is_ended(home):
     with pytest.raises(OwnCodeError, match="--trainer-timeout"):
-        answer_of(request("own:hangs", timeout=0.01), Trained)
+        answer_of(request("own:hangs", timeout=0.01), TrainerAnswer)
 
 
 ASKS = """
-from fairaudit.trainers.child import Request, Trained, TrainingData
+from fairaudit.trainers.child import TrainerAnswer, TrainerRequest, TrainingData
 from fairaudit.trainers.process import answer_of
-answer_of(Request("own:hangs", TrainingData(None, None, None, ())), Trained)
+answer_of(TrainerRequest("own:hangs", TrainingData(None, None, None, ())), TrainerAnswer)
 """
 
 
 def test_a_training_and_all_that_it_forked_end_with_whoever_asked_for_it(home):
     asking = subprocess.Popen([sys.executable, "-c", ASKS], cwd=home)
     while len(forked(home)) < 4:
+        assert asking.poll() is None  # else nothing will be forked
         time.sleep(0.05)
     asking.kill()
     asking.wait()

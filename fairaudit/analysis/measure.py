@@ -27,7 +27,7 @@ from fairaudit.metrics.compare import (
     measure_reference,
 )
 from fairaudit.metrics.registry import STEP, STEP_AND_CLIPPING
-from fairaudit.metrics.within_model import LabelOutcome, Predictions
+from fairaudit.metrics.within_model import ArmPredictions, LabelOutcome
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.results.estimates import Measured
@@ -96,7 +96,7 @@ def evaluation(dataset: Dataset, grouping: Grouping, suppressed_below: int) -> E
 def _twins(
     plan: Plan,
     arm: Arm,
-    baseline: Sequence[Predictions],
+    baseline: Sequence[ArmPredictions],
     grouping: int,
     results: Mapping[str, JobResult],
 ) -> list[Twin]:
@@ -153,8 +153,8 @@ def _in_place(
 
 
 def on_rows_of(
-    private: Sequence[Predictions], baseline: Sequence[Predictions]
-) -> Sequence[Predictions]:
+    private: Sequence[ArmPredictions], baseline: Sequence[ArmPredictions]
+) -> Sequence[ArmPredictions]:
     """The baseline's predictions on the rows on which the arm was tested at the same seed.
 
     An arm whose students are trained on a part of the test rows (PATE) is tested on the others. A
@@ -175,7 +175,7 @@ def on_rows_of(
 
 def predictions(
     plan: Plan, arm: str, grouping: int, results: Mapping[str, JobResult]
-) -> Sequence[Predictions]:
+) -> Sequence[ArmPredictions]:
     """What an arm predicts at every finished seed, with its training rows by a grouping.
 
     Args:
@@ -187,7 +187,7 @@ def predictions(
     return _predictions(finished(plan, arm, results), grouping)
 
 
-def _predictions(results: Mapping[int, JobResult], grouping: int) -> list[Predictions]:
+def _predictions(results: Mapping[int, JobResult], grouping: int) -> list[ArmPredictions]:
     """The predictions of one arm out of its results by seed.
 
     ``grouping``: the place of the grouping by which training rows are counted.
@@ -197,7 +197,7 @@ def _predictions(results: Mapping[int, JobResult], grouping: int) -> list[Predic
         weights = None
         if "weights" in result.arrays:
             weights = _column(result, "weights", np.float64)
-        of_seed = Predictions(
+        of_seed = ArmPredictions(
             seed=seed,
             rows=_column(result, "test_rows", np.int64),
             probabilities=_column(result, "probabilities", np.float32),

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairaudit.planning.draft import ArmDraft
     from fairaudit.planning.flow import Audit
     from fairaudit.planning.plan import Job, Plan
-    from fairaudit.planning.search import Ends, Search
+    from fairaudit.planning.search import DeclaredRange, SettingsSearch
     from fairaudit.report.facts import ArmPrivacy
     from fairaudit.report.model import Report, Study
     from fairaudit.results.estimates import Measured
@@ -138,7 +138,9 @@ class Capability(ABC):
         """How many of so many training rows train nothing."""
         return 0
 
-    def search(self, draft: ArmDraft, config: AuditConfig, target: float | None) -> Search | None:
+    def search(
+        self, draft: ArmDraft, config: AuditConfig, target: float | None
+    ) -> SettingsSearch | None:
         """How one arm's settings are sought; None where they are fixed.
 
         Args:
@@ -152,7 +154,9 @@ class Capability(ABC):
         """
         return None
 
-    def search_ranges(self, config: AuditConfig, ranges: Mapping[str, Ends]) -> Search | None:
+    def search_ranges(
+        self, config: AuditConfig, ranges: Mapping[str, DeclaredRange]
+    ) -> SettingsSearch | None:
         """How settings of code that options name are sought; None where they are fixed.
 
         Args:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fairaudit.diagnostics.correlates import Stratum, rank_correlations
 from fairaudit.diagnostics.risk_terms import mean_and_error
-from fairaudit.methods.base import Method, Predictor, Task, TrainedReplicates
+from fairaudit.methods.base import Method, Task, TrainedModels, TrainedReplicates
 from fairaudit.methods.teachers import (
     INPUTS,
     Pate,
@@ -252,7 +252,7 @@ class _NoisedStudents(NamedTuple):
         )
 
 
-def _probabilities(students: Predictor, queried: Tensor) -> Tensor:
+def _probabilities(students: TrainedModels, queried: Tensor) -> Tensor:
     """The students' class probabilities of the queries, [J, m, Y] float64."""
     # The inputs of students are not standardised by group, so any group will do.
     return students.probabilities(queried, torch.zeros(len(queried), dtype=torch.int64)).double()

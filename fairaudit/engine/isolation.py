@@ -46,7 +46,7 @@ from fairaudit.engine.refusals import (
 )
 from fairaudit.engine.stacked import in_one_row, refuse_untrainable
 from fairaudit.engine.taps import Recording, Taps
-from fairaudit.engine.terms import Layer, Rows, Term
+from fairaudit.engine.terms import Gradients, TappedLayer, Term
 from fairaudit.errors import FairauditError, TrainingError, said
 from fairaudit.privacy.borrowed import (
     global_stream,
@@ -182,7 +182,7 @@ class Isolated:
         return Graph(outputs, copies, lent, taps, layers, recording.inputs if recording else {})
 
     @property
-    def layers(self) -> Mapping[str, Layer]:
+    def layers(self) -> Mapping[str, TappedLayer]:
         """The layers of known types, by path."""
         return self._taps.layers
 
@@ -397,7 +397,7 @@ class Graph:
     copies: Values
     lent: Values
     taps: Values
-    layers: Mapping[str, Layer]
+    layers: Mapping[str, TappedLayer]
     inputs: Values
 
     def terms(self, delta: Tensor) -> dict[str, Term]:
@@ -425,7 +425,7 @@ class Graph:
         terms: dict[str, Term] = {}
         for name in self.copies:
             if gradients[name] is not None:
-                terms[name] = Rows(gradients[name][:count])
+                terms[name] = Gradients(gradients[name][:count])
         for path in self.taps:
             if gradients[path] is not None:
                 layer = self.layers[path]

@@ -20,7 +20,7 @@ from fairaudit.engine.small_layers import (
     Flatten,
     GroupNorm,
     LayerNorm,
-    Pool,
+    Pooling,
     Relu,
     Sigmoid,
     Tanh,
@@ -182,7 +182,7 @@ class _Chain:
         image = self.image(module)
         if isinstance(module, nn.MaxPool2d) and module.return_indices:
             raise unsupported(module, "with return_indices=True")
-        layer = Pool(module)
+        layer = Pooling(module)
         pooled = layer.forward(self.theta.new_empty(1, *image, device="meta"))
         self.add(layer, tuple(pooled.shape[1:]))
 

@@ -97,7 +97,7 @@ class Flatten(Layer):
         return delta.view(x.shape)
 
 
-class Pool(Layer):
+class Pooling(Layer):
     """Pooling of each channel of each record by itself, through PyTorch's kernels.
 
     Args:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from fairaudit.engine.layer import Shape
-from fairaudit.engine.terms import Layer, known_layers
+from fairaudit.engine.terms import TappedLayer, known_layers
 
 
 class Recording:
@@ -51,7 +51,7 @@ class Taps:
     """
 
     def __init__(self, module: nn.Module) -> None:
-        self.layers: dict[str, Layer] = known_layers(module)
+        self.layers: dict[str, TappedLayer] = known_layers(module)
         self._recording: Recording | None = None
         self._taps: dict[str, Tensor] = {}  # those of the record that is running
         self._level: int | None = None  # how deep the pass lies in transforms of torch.func
@@ -85,7 +85,7 @@ class Taps:
         finally:
             self._recording = None
 
-    def call(self, path: str, layer: Layer, part: nn.Module, x: Tensor) -> Tensor | None:
+    def call(self, path: str, layer: TappedLayer, part: nn.Module, x: Tensor) -> Tensor | None:
         """The output of a layer with its tap; None where this call is not to be tapped.
 
         Tapped is the first call in a pass, if it is the pass's own, not one inside a transform (a
@@ -122,7 +122,7 @@ class Taps:
 class _Tapped:
     """The ``forward`` of one known layer."""
 
-    def __init__(self, taps: Taps, path: str, layer: Layer, part: nn.Module) -> None:
+    def __init__(self, taps: Taps, path: str, layer: TappedLayer, part: nn.Module) -> None:
         self._given = taps, path, layer
         self._part = weakref.ref(part)  # which holds this: in a circle both would outlive their use
 

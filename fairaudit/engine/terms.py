@@ -54,7 +54,7 @@ class Term(ABC):
         """
 
 
-class Rows(Term):
+class Gradients(Term):
     """The gradients themselves.
 
     Args:
@@ -77,9 +77,9 @@ class Rows(Term):
         else:
             target.add_(weighted_sum(self.rows, weights))
 
-    def without(self, usable: Tensor) -> "Rows":
+    def without(self, usable: Tensor) -> "Gradients":
         """The rows of the others are 0."""
-        return Rows(_zeroed(self.rows, usable))
+        return Gradients(_zeroed(self.rows, usable))
 
 
 class Products(Term):
@@ -120,7 +120,7 @@ class Convolved(Term):
         delta: Output gradients [n, N, O, ...].
     """
 
-    def __init__(self, layer: "Conv", x: Tensor, delta: Tensor) -> None:
+    def __init__(self, layer: "TappedConv", x: Tensor, delta: Tensor) -> None:
         super().__init__(layer.norms(x, delta))
         self.layer = layer
         self.x = x
@@ -219,7 +219,7 @@ def is_written_out(positions: int, inputs: int, outputs: int) -> bool:
     return positions > 1 and inputs * outputs <= 2 * positions * (inputs + outputs)
 
 
-class Layer(ABC):
+class TappedLayer(ABC):
     """A layer of known type with parameters of its own.
 
     Args:
@@ -281,7 +281,7 @@ class Layer(ABC):
         return math.prod(x) + math.prod(y) + beside
 
 
-class Linear(Layer):
+class TappedLinear(TappedLayer):
     """``nn.Linear``: [T.., I] -> [T.., O]."""
 
     def reads(self, x: Tensor) -> bool:
@@ -301,19 +301,19 @@ class Linear(Layer):
             norms = inputs.add_(HIDDEN).mul_(outputs)
             found.append(Products(rows.unsqueeze(1), delta.unsqueeze(1), norms))
         if "bias" in self.trained:
-            found.append(Rows(delta, outputs))
+            found.append(Gradients(delta, outputs))
         return found
 
     def weight(self, x: Tensor, delta: Tensor) -> Term:
         """Written out, or as products."""
         x, delta = _by_position(x, 1), _by_position(delta, 1)
         if is_written_out(x.shape[1], x.shape[2], delta.shape[2]):
-            return Rows(torch.bmm(delta.mT, x))
+            return Gradients(torch.bmm(delta.mT, x))
         return Products(x, delta)
 
     def bias(self, delta: Tensor) -> Term:
         """The sum over positions."""
-        return Rows(_by_position(delta, 1).sum(1))
+        return Gradients(_by_position(delta, 1).sum(1))
 
     def products(self, x: Shape, y: Shape) -> int:
         """One for each input of each output."""
@@ -325,7 +325,7 @@ class Linear(Layer):
         return inputs * outputs * is_written_out(math.prod(x[:-1]), inputs, outputs)
 
 
-class LayerNorm(Layer):
+class TappedLayerNorm(TappedLayer):
     """``nn.LayerNorm``: every position is standardised over its last axes.
 
     Its gradients take no more than one position does, and are written out.
@@ -343,18 +343,18 @@ class LayerNorm(Layer):
     def weight(self, x: Tensor, delta: Tensor) -> Term:
         """The sum over positions of standardised inputs times output gradients."""
         standard = F.layer_norm(x, self.shape, eps=self.eps)
-        return Rows(_by_position(standard.mul_(delta), len(self.shape)).sum(1))
+        return Gradients(_by_position(standard.mul_(delta), len(self.shape)).sum(1))
 
     def bias(self, delta: Tensor) -> Term:
         """The sum over positions."""
-        return Rows(_by_position(delta, len(self.shape)).sum(1))
+        return Gradients(_by_position(delta, len(self.shape)).sum(1))
 
     def weight_numbers(self, x: Shape, y: Shape) -> int:
         """The standardised input."""
         return math.prod(x)
 
 
-class _OfImages(Layer):
+class _OfImages(TappedLayer):
     """A layer of images [N, C, ...], with one number of the bias for each channel."""
 
     def spread(self, bias: Tensor, shape: Shape) -> Tensor:
@@ -363,10 +363,10 @@ class _OfImages(Layer):
 
     def bias(self, delta: Tensor) -> Term:
         """The sum over images and positions."""
-        return Rows(_by_channel(delta))
+        return Gradients(_by_channel(delta))
 
 
-class GroupNorm(_OfImages):
+class TappedGroupNorm(_OfImages):
     """``nn.GroupNorm``: [N, C, ...], standardised over the positions of groups of channels."""
 
     def __init__(self, layer: nn.GroupNorm, trained: tuple[str, ...]) -> None:
@@ -381,14 +381,14 @@ class GroupNorm(_OfImages):
     def weight(self, x: Tensor, delta: Tensor) -> Term:
         """The sum over positions of standardised inputs times output gradients."""
         standard = F.group_norm(x.flatten(0, 1), self.groups, eps=self.eps)
-        return Rows(_by_channel(standard.view(x.shape).mul_(delta)))
+        return Gradients(_by_channel(standard.view(x.shape).mul_(delta)))
 
     def weight_numbers(self, x: Shape, y: Shape) -> int:
         """The standardised input."""
         return math.prod(x)
 
 
-class Embedding(Layer):
+class Embedding(TappedLayer):
     """``nn.Embedding``: rows of a table, of which a gradient touches those that were read."""
 
     def __init__(self, layer: nn.Embedding, trained: tuple[str, ...]) -> None:
@@ -423,7 +423,7 @@ class Embedding(Layer):
         return math.prod(y)
 
 
-class Conv(_OfImages):
+class TappedConv(_OfImages):
     """``nn.Conv1d``, ``nn.Conv2d``, ``nn.Conv3d``: [N, C, ...] -> [N, O, ...], of any options.
 
     A window is what one output reads of the image, laid out as a row.
@@ -455,7 +455,7 @@ class Conv(_OfImages):
         if images > 1:
             rows = rows.view(count, images, *rows.shape[1:]).sum(1)
         channels = x.shape[2] // self.groups
-        return Rows(rows.view(count, delta.shape[2], channels, *self.kernel))
+        return Gradients(rows.view(count, delta.shape[2], channels, *self.kernel))
 
     def norms(self, x: Tensor, delta: Tensor) -> Tensor:
         """Upper bounds of the norms of the weight's gradients, [n], of padded images."""
@@ -536,18 +536,18 @@ def _by_channel(images: Tensor) -> Tensor:
     return images.flatten(3).sum((1, 3)) if images.dim() > 3 else images.sum(1)
 
 
-KNOWN: dict[type[nn.Module], Callable[[Any, tuple[str, ...]], Layer]] = {
-    nn.Linear: Linear,
-    nn.LayerNorm: LayerNorm,
-    nn.GroupNorm: GroupNorm,
+KNOWN: dict[type[nn.Module], Callable[[Any, tuple[str, ...]], TappedLayer]] = {
+    nn.Linear: TappedLinear,
+    nn.LayerNorm: TappedLayerNorm,
+    nn.GroupNorm: TappedGroupNorm,
     nn.Embedding: Embedding,
-    nn.Conv1d: Conv,
-    nn.Conv2d: Conv,
-    nn.Conv3d: Conv,
+    nn.Conv1d: TappedConv,
+    nn.Conv2d: TappedConv,
+    nn.Conv3d: TappedConv,
 }
 
 
-def known_layers(module: nn.Module) -> dict[str, Layer]:
+def known_layers(module: nn.Module) -> dict[str, TappedLayer]:
     """By their paths, the layers in a module that can be tapped.
 
     They are of exactly a type of ``KNOWN``, compute what it says, and have parameters of which

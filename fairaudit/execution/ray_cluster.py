@@ -61,7 +61,7 @@ _ALONE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RayRequest:
     """What is asked of Ray.
 
     Args:
@@ -100,7 +100,11 @@ class Cluster(Generic[Shared, Task, Answer]):
     """
 
     def __init__(
-        self, serve: Callable[[Shared, Task], Answer], shared: Shared, tasks: int, request: Request
+        self,
+        serve: Callable[[Shared, Task], Answer],
+        shared: Shared,
+        tasks: int,
+        request: RayRequest,
     ) -> None:
         self._serve = serve
         self._shared = shared
@@ -238,7 +242,7 @@ class Cluster(Generic[Shared, Task, Answer]):
             "max_restarts": 0,
             "runtime_env": {"env_vars": ONE_THREAD},
         }
-        self._actors = self._ray.remote(_Worker).options(**options)
+        self._actors = self._ray.remote(_RayWorker).options(**options)
         for number in range(size):
             self._start(number)
 
@@ -292,13 +296,13 @@ class _Method(Protocol):
 
 
 class _Actor(Protocol):
-    """A :class:`_Worker` in another process, as Ray hands it to this one."""
+    """A :class:`_RayWorker` in another process, as Ray hands it to this one."""
 
     greeting: _Method
     answer: _Method
 
 
-class _Worker(Generic[Shared, Task, Answer]):
+class _RayWorker(Generic[Shared, Task, Answer]):
     """A worker: an object that lives in a process of the cluster (a Ray actor)."""
 
     def __init__(

@@ -89,7 +89,7 @@ class RunDir:
         return OwnCodeError(error.message, hint, detail=error.detail)
 
 
-class Kept(NamedTuple):
+class StoredTrainings(NamedTuple):
     """How many finished trainings a run directory holds, and bytes of their files and of logs."""
 
     trainings: int
@@ -151,13 +151,13 @@ def refuse_other_data(config: AuditConfig) -> None:
         )
 
 
-def kept_trainings(out: Path) -> Kept:
+def kept_trainings(out: Path) -> StoredTrainings:
     """What the run directory in the output folder ``out`` holds now."""
     files = _trainings(out / JOBS)
-    return Kept(sum(map(is_job_file, files)), sum(path.stat().st_size for path in files))
+    return StoredTrainings(sum(map(is_job_file, files)), sum(path.stat().st_size for path in files))
 
 
-def clean(out: Path) -> Kept:
+def clean(out: Path) -> StoredTrainings:
     """Remove the finished trainings and logs of a run directory; reports and other files stay.
 
     Only what is named like a training or its log is removed, and no link. The lock file stays: a

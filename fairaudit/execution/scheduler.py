@@ -19,7 +19,7 @@ from fairaudit.errors import FairauditError, OwnCodeError, TrainingError
 from fairaudit.execution.executor import Died, Executor, Raised, WorkerBug
 from fairaudit.execution.local import PRELOAD, Pool, available_cores
 from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, Listener, silent
-from fairaudit.execution.ray_cluster import Cluster, Request
+from fairaudit.execution.ray_cluster import Cluster, RayRequest
 from fairaudit.execution.run_directory import RunDir
 from fairaudit.planning.plan import Job, Plan
 from fairaudit.results.jobs import JobResult
@@ -59,7 +59,7 @@ class Execution:
     workers: int | None = None
     train: str = RUN_JOB
     preload: tuple[str, ...] = PRELOAD
-    cluster: Request | None = None
+    cluster: RayRequest | None = None
 
 
 class TrainingTask(NamedTuple):

@@ -47,7 +47,7 @@ class Sanitised:
         return torch.where(is_finite, probabilities, same)
 
 
-class Kept(NamedTuple):
+class KeptTraining(NamedTuple):
     """The one training that ``release`` keeps of a search: its settings, epochs and model."""
 
     settings: Mapping[str, float]

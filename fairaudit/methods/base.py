@@ -48,7 +48,7 @@ class PublicPool:
     groups: Tensor | None
 
 
-class Predictor(Protocol):
+class TrainedModels(Protocol):
     """R trained models that predict: the engine's network, or for instance logistic regressions."""
 
     @property
@@ -166,7 +166,7 @@ class TrainedReplicates:
         ('network', 'trace', 'event', 'kept', 'checkpoints')
     """
 
-    network: Predictor
+    network: TrainedModels
     trace: Trace
     event: PrivacyEvent | None
     kept: Mapping[str, Tensor] = field(default_factory=dict)

@@ -24,7 +24,7 @@ from fairaudit.engine.observe import Observer
 from fairaudit.engine.replicates import stack, tape_of
 from fairaudit.engine.stacked import Stacked
 from fairaudit.errors import DivergedError
-from fairaudit.methods.base import Method, Predictor, PublicPool, Task, TrainedReplicates
+from fairaudit.methods.base import Method, PublicPool, Task, TrainedModels, TrainedReplicates
 from fairaudit.models.convex import (
     BoundedInputs,
     LogisticModels,
@@ -231,7 +231,7 @@ def _count(votes: Tensor, winners: Tensor) -> None:
     votes.scatter_add_(1, winners, torch.ones_like(winners, dtype=votes.dtype))
 
 
-def train_students(task: Task, queried: Tensor, targets: Tensor) -> Predictor:
+def train_students(task: Task, queried: Tensor, targets: Tensor) -> TrainedModels:
     """R students, one for each set of labels, all from one start and on one order of batches.
 
     Where the loss is convex they are its exact minimisers.

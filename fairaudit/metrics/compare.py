@@ -33,7 +33,13 @@ from fairaudit.metrics.tables import (
     impact_ratio,
     own_tables,
 )
-from fairaudit.metrics.within_model import EvaluatedSeed, Float64, Int64, LabelOutcome, Predictions
+from fairaudit.metrics.within_model import (
+    ArmPredictions,
+    EvaluatedSeed,
+    Float64,
+    Int64,
+    LabelOutcome,
+)
 from fairaudit.results.estimates import Gap, GroupMeasure, Measured, undefined
 
 FIXED_SPLIT = (
@@ -59,7 +65,7 @@ class Twin:
     """
 
     part: str
-    predictions: Sequence[Predictions]
+    predictions: Sequence[ArmPredictions]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,7 @@ class Evaluation:
     estimand: str
     suppressed_below: int = 0
 
-    def records(self, predictions: Sequence[Predictions]) -> EvaluatedRecords:
+    def records(self, predictions: Sequence[ArmPredictions]) -> EvaluatedRecords:
         """Index the records that were tested at any seed, sorted by group.
 
         Args:
@@ -108,8 +114,8 @@ def compare(
     evaluation: Evaluation,
     arm: str,
     reference: str,
-    private: Sequence[Predictions],
-    baseline: Sequence[Predictions],
+    private: Sequence[ArmPredictions],
+    baseline: Sequence[ArmPredictions],
     twins: Sequence[Twin] = (),
 ) -> Measured:
     """Measure an arm against its reference: costs, metrics of both, their changes, gaps of each.
@@ -174,7 +180,7 @@ def compare(
 
 def _part_tables(
     twins: Sequence[Twin],
-    baseline: Sequence[Predictions],
+    baseline: Sequence[ArmPredictions],
     ends: tuple[Sequence[EvaluatedSeed], Sequence[EvaluatedSeed]],
     evaluation: Evaluation,
     records: EvaluatedRecords,
@@ -223,7 +229,7 @@ def _part_tables(
 
 
 def measure_reference(
-    evaluation: Evaluation, arm: str, predictions: Sequence[Predictions]
+    evaluation: Evaluation, arm: str, predictions: Sequence[ArmPredictions]
 ) -> Measured:
     """Measure one model by itself: its metrics, their gaps, its costs against a constant model.
 
@@ -266,7 +272,7 @@ def measure_reference(
 
 def _against_constant(
     evaluation: Evaluation,
-    predictions: Sequence[Predictions],
+    predictions: Sequence[ArmPredictions],
     seeds: Sequence[EvaluatedSeed],
     records: EvaluatedRecords,
 ) -> dict[str, MetricTable]:
@@ -293,7 +299,7 @@ def _against_constant(
     return {name: tables[name] for name in tables if base_metric(name) in beside_constant()}
 
 
-def _training_rows(predictions: Sequence[Predictions]) -> Float64:
+def _training_rows(predictions: Sequence[ArmPredictions]) -> Float64:
     """Training rows of each group and of all, in the mean over seeds, ``[K + 1]``."""
     mean = np.mean([p.train_count for p in predictions], axis=0)
     return np.append(mean, mean.sum())

@@ -15,12 +15,12 @@ from fairaudit.metrics.intervals import (
 )
 from fairaudit.metrics.registry import METRICS, spec_of
 from fairaudit.metrics.within_model import (
+    ArmPredictions,
     ClassMetric,
     EvaluatedSeed,
     Float64,
     Int64,
     LabelOutcome,
-    Predictions,
 )
 
 Tables = dict[str, MetricTable]
@@ -174,7 +174,7 @@ def _influences_of_change(
 
 
 def evaluated(
-    predictions: Sequence[Predictions],
+    predictions: Sequence[ArmPredictions],
     labels: Int64,
     records: EvaluatedRecords,
     outcome: LabelOutcome,

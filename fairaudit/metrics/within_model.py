@@ -32,7 +32,7 @@ PROBABILITY_FLOOR = float(np.finfo(np.float32).tiny)
 
 
 @dataclass(frozen=True, slots=True)
-class Predictions:
+class ArmPredictions:
     """One arm at one seed, on that seed's test rows.
 
     Args:
@@ -276,7 +276,7 @@ class EvaluatedSeed:
     @classmethod
     def of(
         cls,
-        predictions: Predictions,
+        predictions: ArmPredictions,
         labels: Int64,
         groups: Int64,
         n_groups: int,

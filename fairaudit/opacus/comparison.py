@@ -29,7 +29,7 @@ _HINT = (
 )
 
 
-class Comparison:
+class FirstComparison:
     """Compares a batch's records together and one by one, the first time that there are two.
 
     Compared are outputs, and the sum of the records' gradients in directions that are made up, each

@@ -33,7 +33,7 @@ from fairaudit.methods.defaults import PublicSizes, refuse_large_delta
 from fairaudit.methods.gradient import GradientMethod
 from fairaudit.opacus.accountant import Accountant
 from fairaudit.opacus.admitted import Looks, not_admitted, refuse_for_ghost, refuse_known
-from fairaudit.opacus.comparison import Comparison
+from fairaudit.opacus.comparison import FirstComparison
 from fairaudit.opacus.criterion import RecordCriterion, SingleLosses
 from fairaudit.opacus.optimizer import GhostOptimizer, PoissonBatches, RuleOptimizer, Streams
 from fairaudit.opacus.wrapped import wrap
@@ -184,7 +184,7 @@ def make_private(
     parts = list(not_admitted(model))
     for part in parts:
         accountant.rest_on(part)
-    comparison = Comparison(model, grad_sample_mode)
+    comparison = FirstComparison(model, grad_sample_mode)
     wrapped = wrap(model, grad_sample_mode)
     wrapped.forbid_grad_accumulation()
     kind = GhostOptimizer if grad_sample_mode == "ghost" else RuleOptimizer

@@ -27,7 +27,7 @@ from fairaudit.planning.effort import Effort, amount_read, effort
 from fairaudit.planning.settings import Place, SettingsResolver, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
-from fairaudit.report.facts import EDGES, Training
+from fairaudit.report.facts import EDGES, TrainingFacts
 from fairaudit.results.estimates import key_of
 from fairaudit.results.jobs import job_id
 
@@ -94,7 +94,7 @@ class Plan:
 
     config: AuditConfig
     digest: str
-    training: Training
+    training: TrainingFacts
     arms: tuple[Arm, ...]
     jobs: tuple[Job, ...]
     notices: tuple[Notice, ...] = ()
@@ -279,7 +279,7 @@ def plan_trainings(
     plan = Plan(
         config=config,
         digest=dataset.digest,
-        training=Training(
+        training=TrainingFacts(
             **dict(schedule),
             model=sizes.model,
             parameters=facts.parameters,

@@ -19,14 +19,14 @@ from fairaudit.results.jobs import Array, JobContent, StepTwin
 
 if TYPE_CHECKING:
     from fairaudit.execution.seed_data import SeedData
-    from fairaudit.execution.trained import Kept
+    from fairaudit.execution.trained import KeptTraining
     from fairaudit.methods.base import Method, Task
     from fairaudit.planning.arms import Arm
 
 Places = NDArray[np.int64]
 
 
-class Ends(Protocol):
+class DeclaredRange(Protocol):
     """A range of a setting as code of the user's own declares it.
 
     ``log``: values are drawn evenly on a log scale.
@@ -52,7 +52,7 @@ class PredictsTest(Protocol):
 TrainAt = Callable[[int, Mapping[str, float], Places, Places], PredictsTest]
 
 
-class Search(ABC):
+class SettingsSearch(ABC):
     """How one arm's settings are sought, and how its candidates are trained.
 
     Args:
@@ -108,7 +108,7 @@ class Search(ABC):
 
     def train_for_release(
         self, arm: Arm, method: Method, task: Task, prepared: SeedData, *, n_fit: int
-    ) -> Kept:
+    ) -> KeptTraining:
         """Search once with fresh draws, inside ``privacy.streams.from_operating_system``.
 
         Args:

@@ -56,12 +56,12 @@ def train(
     from fairaudit.cli.console import Screen
     from fairaudit.release.lines import held_out_lines, plan_lines
     from fairaudit.release.model_folder import refuse_taken
-    from fairaudit.release.planned import Request, plan_release
+    from fairaudit.release.planned import ReleaseRequest, plan_release
     from fairaudit.report.safe_names import plain
 
     screen = Screen(quiet=quiet)
     refuse_taken(out)
-    request = Request(
+    request = ReleaseRequest(
         report,
         method,
         variant,

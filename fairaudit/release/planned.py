@@ -24,7 +24,7 @@ from fairaudit.planning.chosen import unmet
 from fairaudit.planning.draft import ArmDraft, refuse_noisy_counts
 from fairaudit.planning.settings import SettingsResolver
 from fairaudit.release.next_command import gates_pass, outcomes_of
-from fairaudit.report.facts import ArmFacts, Training
+from fairaudit.report.facts import ArmFacts, TrainingFacts
 from fairaudit.report.load import parsed, report_bytes
 from fairaudit.report.model import Report
 
@@ -33,7 +33,7 @@ _GUARANTEED = {"guarantee", "event", "epsilon", "delta"}
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ReleaseRequest:
     """The options of ``fairaudit train``.
 
     Args:
@@ -84,7 +84,7 @@ class ReleasePlan:
     config: AuditConfig
     dataset: Dataset
     arm: Arm
-    training: Training
+    training: TrainingFacts
     report: Report
     report_sha256: str
     overrides: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ class ReleasePlan:
         return self.by_pool and self.config.public_data is None
 
 
-def plan_release(request: Request) -> ReleasePlan:
+def plan_release(request: ReleaseRequest) -> ReleasePlan:
     """Read report and data, and say what the one training is, or refuse.
 
     Raises:
@@ -266,7 +266,9 @@ def refuse_other_factory(model: str, named: str | None) -> None:
         raise ConfigError(f"the model is of {quoted(model)}, not of {quoted(named)}")
 
 
-def _is_other_data(report: Report, request: Request, dataset: Dataset, pool: str | None) -> bool:
+def _is_other_data(
+    report: Report, request: ReleaseRequest, dataset: Dataset, pool: str | None
+) -> bool:
     """Whether the data are other than the audited ones, which the request must allow.
 
     Args:
@@ -295,7 +297,7 @@ def _is_other_data(report: Report, request: Request, dataset: Dataset, pool: str
     return True
 
 
-def _audited(report: Report, request: Request) -> ArmFacts:
+def _audited(report: Report, request: ReleaseRequest) -> ArmFacts:
     """The one arm of the report that has the requested method, variant and epsilon.
 
     Raises:
@@ -328,7 +330,7 @@ def _audited(report: Report, request: Request) -> ArmFacts:
     )
 
 
-def _config(report: Report, arm: ArmFacts, request: Request) -> AuditConfig:
+def _config(report: Report, arm: ArmFacts, request: ReleaseRequest) -> AuditConfig:
     """The options to train one arm: the audit's, with the report's numbers and the request's paths.
 
     Raises:

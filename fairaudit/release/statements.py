@@ -9,7 +9,7 @@ from fairaudit import __version__
 from fairaudit.analysis.build_facts import attack_facts
 from fairaudit.config.model_names import is_factory
 from fairaudit.errors import numbered
-from fairaudit.execution.trained import Kept
+from fairaudit.execution.trained import KeptTraining
 from fairaudit.methods.catalog import find
 from fairaudit.planning.guarantees import OWN_MODULE
 from fairaudit.privacy.events import PrivacyEvent, event_to_json, shown_up
@@ -44,7 +44,7 @@ _ARITHMETIC = (
 
 
 def privacy_statement(
-    plan: ReleasePlan, recipe: ReleaseRecipe, kept: Kept | None = None
+    plan: ReleasePlan, recipe: ReleaseRecipe, kept: KeptTraining | None = None
 ) -> dict[str, JsonValue]:
     """``privacy.json``: what is guaranteed, for which record, and what is not covered.
 

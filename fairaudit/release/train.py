@@ -28,7 +28,7 @@ from fairaudit.errors import TrainingError
 from fairaudit.execution.model_setup import start_model
 from fairaudit.execution.outcomes import on_test
 from fairaudit.execution.seed_data import SeedData, prepare_rows
-from fairaudit.execution.trained import Kept, Sanitised, method_of
+from fairaudit.execution.trained import KeptTraining, Sanitised, method_of
 from fairaudit.io.atomic import write_atomically
 from fairaudit.io.code_digest import code_digest
 from fairaudit.methods.base import Task, TrainedReplicates
@@ -52,7 +52,7 @@ WEIGHTS = "weights"  # of a linear model
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedRelease:
     """A model to be released, and how it did on the rows that it did not see.
 
     Args:
@@ -67,10 +67,10 @@ class Trained:
     recipe: ReleaseRecipe
     test: Int64
     probabilities: NDArray[np.float32]
-    kept: Kept | None = None
+    kept: KeptTraining | None = None
 
 
-def train_for_release(plan: ReleasePlan) -> Trained:
+def train_for_release(plan: ReleasePlan) -> TrainedRelease:
     """Train the planned arm once, or run its search, and predict the held-out rows.
 
     A training that diverged is refused, but not one that a search kept: it becomes a model that
@@ -97,7 +97,7 @@ def train_for_release(plan: ReleasePlan) -> Trained:
             )
         task = _task(plan, prepared, device)
         method = method_of(arm)
-        kept: Kept | None = None
+        kept: KeptTraining | None = None
         try:
             if arm.search is None:
                 model = Sanitised(method.fit(task, []), len(prepared.dataset.classes))
@@ -145,7 +145,7 @@ def train_for_release(plan: ReleasePlan) -> Trained:
         fitted=tuple(line for column in columns for line in column.learned),
     )
     probabilities = on_test(model, prepared, 1)[0]
-    return Trained(tensors, recipe, prepared.encoded.split.test, probabilities, kept)
+    return TrainedRelease(tensors, recipe, prepared.encoded.split.test, probabilities, kept)
 
 
 def coin_split(dataset: Dataset, options: SplitOptions) -> Split:
@@ -271,7 +271,7 @@ def release(plan: ReleasePlan, out: Path) -> list[HeldOut]:
     return held_out(plan.report, plan.arm.key, plan.dataset, trained.test, trained.probabilities)
 
 
-def write_model(plan: ReleasePlan, trained: Trained, out: Path) -> None:
+def write_model(plan: ReleasePlan, trained: TrainedRelease, out: Path) -> None:
     """Write the folder of a trained model. Raises: OutputError, as :func:`release`."""
     recipe = trained.recipe
     files = {

@@ -173,7 +173,7 @@ class Schedule(Part):
         return self.n_public / self.steps_per_epoch
 
 
-class Training(Schedule):
+class TrainingFacts(Schedule):
     """What every arm shares, as it was planned.
 
     Args:

@@ -24,7 +24,7 @@ from fairaudit.report.facts import (
     OptionValue,
     ReportWarning,
     Tool,
-    Training,
+    TrainingFacts,
     Way,
 )
 from fairaudit.report.findings import Finding, Knob, Phrase
@@ -146,7 +146,7 @@ class Report(Part):
     environment: dict[str, str]
     execution: ExecutionFacts
     data: DataFacts
-    training: Training | None  # None: predictions were given, nothing was trained
+    training: TrainingFacts | None  # None: predictions were given, nothing was trained
     arms: tuple[ArmFacts, ...]
     sklearn_baseline: SklearnBaseline
     comparisons: tuple[Comparison, ...]

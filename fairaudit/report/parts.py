@@ -36,7 +36,7 @@ class SplitPart:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SplitCost:
     """A cost over some rows, or a gap between two groups, in parts that sum to it.
 
     Args:
@@ -83,7 +83,7 @@ def part_names(comparison: Comparison) -> list[str]:
     return [part for part in PARTS if f"privacy_cost.{part}" in estimates]
 
 
-def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> Split | None:
+def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> SplitCost | None:
     """A group's cost of this metric in its parts; None where it was not measured or not split."""
     names, estimates = part_names(comparison), group.estimates
     if not names or metric not in estimates:
@@ -92,10 +92,10 @@ def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> Spli
     for name in names:
         estimate = estimates[f"{metric}.{name}"]
         parts.append(SplitPart(name, interval_of(estimate), _is_above(estimate)))
-    return Split(metric, "", "", interval_of(estimates[metric]), tuple(parts))
+    return SplitCost(metric, "", "", interval_of(estimates[metric]), tuple(parts))
 
 
-def split_gap(comparison: Comparison, metric: str, pair: Gap) -> Split | None:
+def split_gap(comparison: Comparison, metric: str, pair: Gap) -> SplitCost | None:
     """A cost's gap between the two groups of ``pair`` in its parts; the total is positive.
 
     Intervals hold for all pairs of groups together, because this pair was chosen by its gap. None
@@ -121,7 +121,7 @@ def split_gap(comparison: Comparison, metric: str, pair: Gap) -> Split | None:
     if is_negative:
         worse_off, better_off = better_off, worse_off
     total = interval_of(_with_shared_interval(whole_gap, is_negative=is_negative))
-    return Split(metric, worse_off, better_off, total, tuple(parts))
+    return SplitCost(metric, worse_off, better_off, total, tuple(parts))
 
 
 def _with_shared_interval(gap: Gap, *, is_negative: bool) -> Estimate:
@@ -149,7 +149,7 @@ def _is_above(estimate: Estimate) -> bool:
     return estimate.low is not None and estimate.low > 0
 
 
-def detected_split(comparison: Comparison) -> Split | None:
+def detected_split(comparison: Comparison) -> SplitCost | None:
     """The parts of the first detected gap among the measures, else of the first detected cost.
 
     None where neither is detected, or costs were not split.

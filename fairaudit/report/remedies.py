@@ -15,7 +15,7 @@ from fairaudit.report.facts import ArmFacts
 from fairaudit.report.findings import Advice, Knob
 from fairaudit.report.group_rows import gap_between
 from fairaudit.report.model import Report
-from fairaudit.report.parts import Split, detected_split, split_cost
+from fairaudit.report.parts import SplitCost, detected_split, split_cost
 from fairaudit.report.phrases import advice
 from fairaudit.report.verdicts import GateRecord, GateTarget
 from fairaudit.results.estimates import Estimate
@@ -190,7 +190,7 @@ def _knob_against_undertraining(report: Report, arm: ArmFacts) -> Knob | None:
     return "step down" if is_given else None
 
 
-def _knob_for_part(report: Report, arm: ArmFacts, part: str, split: Split) -> Knob | None:
+def _knob_for_part(report: Report, arm: ArmFacts, part: str, split: SplitCost) -> Knob | None:
     """What to change so that this part of a cost becomes smaller; None where nothing would do it.
 
     Where a rule set the learning rate, or a search that and the clipping bound, the value already

@@ -27,7 +27,7 @@ _LONGEST_LINE = 2**20  # bytes of the JSON
 _TEXTS = ("message", "hint", "log", "detail")  # of an error, in the order of its arguments
 
 
-class Trained(NamedTuple):
+class TrainerAnswer(NamedTuple):
     """What a training predicts of the test rows, [n, Y], and what is claimed of it."""
 
     test: NDArray[np.float32]
@@ -59,7 +59,7 @@ class Synthesised(NamedTuple):
     claimed: Claimed
 
     def content(self) -> tuple[dict[str, object], bytes | pa.Buffer]:
-        """As of :class:`Trained`; the bytes are a stream of Arrow's."""
+        """As of :class:`TrainerAnswer`; the bytes are a stream of Arrow's."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self.table.schema) as stream:
             stream.write_table(self.table)
@@ -67,7 +67,7 @@ class Synthesised(NamedTuple):
 
     @classmethod
     def of(cls, head: Mapping[str, Any], body: bytes, shape: Sequence[int]) -> Self:
-        """The answer of that content, as of :class:`Trained`; the shape is not read."""
+        """The answer of that content, as of :class:`TrainerAnswer`; the shape is not read."""
         with pa.ipc.open_stream(body) as stream:
             table = stream.read_all()
         table.validate(full=True)
@@ -86,19 +86,19 @@ class Declared(NamedTuple):
     supports_no_noise: bool
 
     def content(self) -> tuple[dict[str, object], bytes | pa.Buffer]:
-        """As of :class:`Trained`; there are no bytes."""
+        """As of :class:`TrainerAnswer`; there are no bytes."""
         ranges = {name: asdict(ends) for name, ends in self.settings.items()}
         return {"settings": ranges, "supports_no_noise": self.supports_no_noise}, b""
 
     @classmethod
     def of(cls, head: Mapping[str, Any], body: bytes, shape: Sequence[int]) -> Self:
-        """The answer of that content, as of :class:`Trained`; bytes and shape are not read."""
+        """The answer of that content, as of :class:`TrainerAnswer`; its bytes are not read."""
         ranges = {name: Range(**ends) for name, ends in head["settings"].items()}
         return cls(ranges, head["supports_no_noise"] is True)
 
 
-Answer = Trained | Synthesised | Declared
-AnswerOf = TypeVar("AnswerOf", Trained, Synthesised, Declared)
+Answer = TrainerAnswer | Synthesised | Declared
+AnswerOf = TypeVar("AnswerOf", TrainerAnswer, Synthesised, Declared)
 
 
 def write(answer: Answer | OwnCodeError, file: BinaryIO) -> None:

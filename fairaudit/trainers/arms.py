@@ -22,7 +22,7 @@ from fairaudit.methods.spec import Guarantee, MethodSpec
 from fairaudit.planning.arms import Arm, self_check
 from fairaudit.report.facts import ArmPrivacy
 from fairaudit.trainers.answers import Declared
-from fairaudit.trainers.child import Request
+from fairaudit.trainers.child import TrainerRequest
 from fairaudit.trainers.process import answer_of
 from fairaudit.trainers.study import NAME
 
@@ -177,7 +177,7 @@ def _declared(name: str) -> Declared:
 @lru_cache
 def _ask_declared(name: str, digest: str) -> Declared:
     """Ask a function in its own process what it declares; kept while its code's digest is equal."""
-    return answer_of(Request(name), Declared)
+    return answer_of(TrainerRequest(name), Declared)
 
 
 def identity(config: AuditConfig, arm: Arm, delta: float) -> dict[str, object]:

@@ -33,7 +33,7 @@ from fairaudit.trainers.answers import (
     Claimed,
     Declared,
     Synthesised,
-    Trained,
+    TrainerAnswer,
     claim_of,
     refuse_strange,
     write,
@@ -52,7 +52,7 @@ _TABLE = "a synthesizer returns a DataFrame with the columns of the table that i
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TrainerRequest:
     """What one training is handed.
 
     Args:
@@ -92,8 +92,10 @@ def main(parent: int, descriptor: int, folder: str) -> NoReturn:
     put_on_path(folder)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     content = sys.stdin.buffer.read()
-    request: Request = pickle.loads(content)
-    untouched: Request = pickle.loads(content)  # the user's code may change what it is handed
+    request: TrainerRequest = pickle.loads(content)
+    untouched: TrainerRequest = pickle.loads(
+        content
+    )  # the user's code may change what it is handed
     if request.memory is not None:
         # What is private and written; address space, which some libraries reserve, elsewhere.
         kind = resource.RLIMIT_DATA if sys.platform.startswith("linux") else resource.RLIMIT_AS
@@ -118,7 +120,7 @@ def main(parent: int, descriptor: int, folder: str) -> NoReturn:
     os._exit(0)  # threads and processes of the user's do not keep it
 
 
-def _answered(request: Request, untouched: Request) -> Answer:
+def _answered(request: TrainerRequest, untouched: TrainerRequest) -> Answer:
     """Have the user's function do what a request asks for.
 
     Args:
@@ -137,7 +139,7 @@ def _answered(request: Request, untouched: Request) -> Answer:
     return _synthesised(_called(function, request.trainer, request, *arguments), request)
 
 
-def _function(request: Request) -> Callable[..., object]:
+def _function(request: TrainerRequest) -> Callable[..., object]:
     """Import the user's function that the request names as ``module:function``.
 
     Raises:
@@ -177,8 +179,11 @@ def _declared(function: Callable[..., object], name: str) -> Declared:
 
 
 def _trained(
-    function: Callable[..., object], request: Request, data: TrainingData, untouched: Request
-) -> Trained:
+    function: Callable[..., object],
+    request: TrainerRequest,
+    data: TrainingData,
+    untouched: TrainerRequest,
+) -> TrainerAnswer:
     """Train by the user's function, and predict the rows of ``request.test``.
 
     Args:
@@ -208,10 +213,10 @@ def _trained(
         message = f"its classes_ are {', '.join(order[:6])[:100]}; expected are {expected}"
         raise OwnCodeError(message, IN_ORDER)
     test = _predicted(predict, untouched.test, request, len(classes))
-    return Trained(test, _claim(getattr(predictor, "claimed", None)))
+    return TrainerAnswer(test, _claim(getattr(predictor, "claimed", None)))
 
 
-def _synthesised(made: object, request: Request) -> Synthesised:
+def _synthesised(made: object, request: TrainerRequest) -> Synthesised:
     """What a synthesizer returned as a table, with the privacy that it claims for it.
 
     Args:
@@ -235,7 +240,7 @@ def _synthesised(made: object, request: Request) -> Synthesised:
 
 
 def _called(
-    function: Callable[..., object], name: str, request: Request, *arguments: object
+    function: Callable[..., object], name: str, request: TrainerRequest, *arguments: object
 ) -> object:
     """Call the user's code and return what it returns.
 
@@ -263,7 +268,7 @@ def _called(
         raise OwnCodeError(message, hint, trace, detail) from error
 
 
-def _told(name: str, error: BaseException, request: Request) -> tuple[str, str]:
+def _told(name: str, error: BaseException, request: TrainerRequest) -> tuple[str, str]:
     """That something raised an error, with where, and beside it the error's own text, of one line.
 
     The text stands in the message where no record was handed over, and where it names a module.
@@ -287,7 +292,10 @@ def _is_of_a_library(frame: traceback.FrameSummary) -> bool:
 
 
 def _predicted(
-    predict: Callable[..., object], features: "Features | None", request: Request, classes: int
+    predict: Callable[..., object],
+    features: "Features | None",
+    request: TrainerRequest,
+    classes: int,
 ) -> NDArray[np.float32]:
     """The user's probabilities ``[n, Y]`` of some rows, checked and as float32.
 

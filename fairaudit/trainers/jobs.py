@@ -13,8 +13,8 @@ from fairaudit.execution.twins import named
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan
 from fairaudit.results.jobs import STEP_FACT, WITHOUT_NOISE, JobContent, StepTwin
-from fairaudit.trainers.answers import Trained
-from fairaudit.trainers.child import Request
+from fairaudit.trainers.answers import TrainerAnswer
+from fairaudit.trainers.child import TrainerRequest
 from fairaudit.trainers.contract import TrainingData
 from fairaudit.trainers.handed import asked_of, run_seed, with_groups
 from fairaudit.trainers.process import answer_of
@@ -59,14 +59,14 @@ def _search(plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobContent:
 
     def train_at(
         number: int, settings: Mapping[str, float], fit: Int64, validation: Int64
-    ) -> Trained:
+    ) -> TrainerAnswer:
         """Train candidate ``number`` (the default is 0) on the training rows at ``fit [n]``.
 
         It predicts the test rows, then the training rows at ``validation [m]``.
         """
         request = _request(plan, job, arm, prepared, fit, validation)
         tried = replace(request, settings=settings, seed=run_seed(job, arm, number))
-        return answer_of(tried, Trained)
+        return answer_of(tried, TrainerAnswer)
 
     arrays, tried = arm.search.train_outside(arm, job.seed, prepared, train_at)
     return arrays, {"event": None, "claimed": [None], **tried}
@@ -85,19 +85,19 @@ def _train(plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobContent:
     runs = []
     for repeat in range(job.repeats):
         of_repeat = replace(request, seed=run_seed(job, arm, repeat))
-        runs.append(answer_of(of_repeat, Trained))
+        runs.append(answer_of(of_repeat, TrainerAnswer))
     arrays = {"probabilities": np.stack([run.test for run in runs]), **training_counts(prepared)}
     facts: dict[str, object] = {"event": None, "claimed": [run.claimed for run in runs]}
     # At the first seed the same is trained twice, to see whether the code is deterministic.
     if job.seed == plan.config.seed and not job.is_twins:
-        again = answer_of(replace(request, seed=run_seed(job, arm, 0)), Trained)
+        again = answer_of(replace(request, seed=run_seed(job, arm, 0)), TrainerAnswer)
         facts["differs_by"] = float(np.abs(again.test - runs[0].test).max(initial=0.0))
     return arrays, facts
 
 
 def _request(
     plan: Plan, job: Job, arm: Arm, prepared: SeedData, fit: Int64, beside: Int64
-) -> Request:
+) -> TrainerRequest:
     """What the user's trainer is handed for one training, at its default settings.
 
     Args:
@@ -128,7 +128,7 @@ def _request(
         group_names=tuple(grouping.names) if config.trainer_groups else (),
         names=() if config.raw else tuple(encoded.names),
     )
-    return Request(
+    return TrainerRequest(
         trainer=arm.trainer,
         data=data,
         privacy=asked_of(plan, job, arm),

@@ -13,8 +13,8 @@ from typing import BinaryIO, TypeVar
 from fairaudit.errors import OwnCodeError
 from fairaudit.io.named_code import folder
 from fairaudit.io.scratch import scratch
-from fairaudit.trainers.answers import Declared, Synthesised, Trained, read
-from fairaudit.trainers.child import Request
+from fairaudit.trainers.answers import Declared, Synthesised, TrainerAnswer, read
+from fairaudit.trainers.child import TrainerRequest
 from fairaudit.trainers.contract import TrainingData
 
 _KEPT = 2**16  # bytes of what a training prints, the last of them
@@ -24,10 +24,10 @@ _START = (
 )
 
 
-AnswerOf = TypeVar("AnswerOf", Trained, Synthesised, Declared)
+AnswerOf = TypeVar("AnswerOf", TrainerAnswer, Synthesised, Declared)
 
 
-def answer_of(request: Request, kind: type[AnswerOf]) -> AnswerOf:
+def answer_of(request: TrainerRequest, kind: type[AnswerOf]) -> AnswerOf:
     """Have a request answered by the user's own code, in a process of its own.
 
     Args:
@@ -77,7 +77,7 @@ def _not_started(error: OSError) -> OwnCodeError:
     return OwnCodeError(f"no process can be started: {error.strerror}", "use fewer --workers")
 
 
-def _run(request: Request, answer: int, printed: int) -> tuple[int, bool]:
+def _run(request: TrainerRequest, answer: int, printed: int) -> tuple[int, bool]:
     """Start the process that answers a request, and wait until it has ended or its time is up.
 
     Args:

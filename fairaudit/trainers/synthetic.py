@@ -23,7 +23,7 @@ from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan
 from fairaudit.results.jobs import JobContent
 from fairaudit.trainers.answers import Synthesised
-from fairaudit.trainers.child import Request
+from fairaudit.trainers.child import TrainerRequest
 from fairaudit.trainers.handed import asked_of, run_seed, with_groups
 from fairaudit.trainers.process import answer_of
 
@@ -112,7 +112,7 @@ def _table(plan: Plan, job: Job, arm: Arm, rows: pa.Table) -> Synthesised:
         alone |= {"split_column": None, "drop": (), "bin": {}, "contrast": {}, "columns": None}
         alone |= {"names": ()}
         return Synthesised(read_checked(config.model_copy(update=alone)).table, None)
-    request = Request(
+    request = TrainerRequest(
         trainer=arm.trainer,
         data=rows.to_pandas(),
         # A synthesizer's twin is made without privacy; an infinite epsilon is for trainers.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fairaudit.planning.draft import ArmDraft
     from fairaudit.planning.flow import Audit
     from fairaudit.planning.plan import Plan
-    from fairaudit.planning.search import Ends
+    from fairaudit.planning.search import DeclaredRange
     from fairaudit.tuning.search import Tuning
     from fairaudit.tuning.study import Tuned
 
@@ -50,7 +50,9 @@ class SettingsSearch(Capability):
 
         return search_of(draft, config, target)
 
-    def search_ranges(self, config: AuditConfig, ranges: Mapping[str, Ends]) -> Tuning | None:
+    def search_ranges(
+        self, config: AuditConfig, ranges: Mapping[str, DeclaredRange]
+    ) -> Tuning | None:
         """In the ranges that the code declares; not charged."""
         from fairaudit.tuning.ranges import search_ranges
 

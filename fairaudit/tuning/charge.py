@@ -25,7 +25,7 @@ from fairaudit.tuning.search import EPOCHS, Choice, Coordinate, Form, Goal, Tuni
 
 if TYPE_CHECKING:
     from fairaudit.execution.seed_data import SeedData
-    from fairaudit.execution.trained import Kept
+    from fairaudit.execution.trained import KeptTraining
     from fairaudit.methods.base import Method, Task
 
 # From the base epsilon to the search whose candidates each cost that; None: their noise is given.
@@ -57,7 +57,7 @@ class SettingsTuning(Tuning):
 
     def train_for_release(
         self, arm: Arm, method: Method, task: Task, prepared: SeedData, *, n_fit: int
-    ) -> Kept:
+    ) -> KeptTraining:
         """Train and score as many fresh candidates as the charge draws, and keep the best."""
         from fairaudit.tuning.release import best_of_tries
 

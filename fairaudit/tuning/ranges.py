@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING  # noqa: TID251 - a plan loads no PyTorch
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.planning.arms import Arm
-from fairaudit.planning.search import Ends, TrainAt
+from fairaudit.planning.search import DeclaredRange, TrainAt
 from fairaudit.privacy.streams import numpy_stream
 from fairaudit.results.jobs import JobContent
 from fairaudit.tuning.search import EDGE, Candidate, Coordinate, Form, Tuning
@@ -90,7 +90,7 @@ class RangeTuning(Tuning):
         return tuple(names)
 
 
-def search_ranges(config: AuditConfig, ranges: Mapping[str, Ends]) -> Tuning | None:
+def search_ranges(config: AuditConfig, ranges: Mapping[str, DeclaredRange]) -> Tuning | None:
     """The search over the settings that code declares, name -> range; None without ``--tune``.
 
     It is not charged.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairaudit.errors import TrainingError
 from fairaudit.execution.seed_data import SeedData
-from fairaudit.execution.trained import DIVERGED, Kept, Sanitised
+from fairaudit.execution.trained import DIVERGED, KeptTraining, Sanitised
 from fairaudit.methods.base import Method, Task
 from fairaudit.planning.arms import Arm
 from fairaudit.privacy.noise import noise_stream
@@ -22,7 +22,9 @@ from fairaudit.tuning.trials import Division, divided_at, fit_task, is_right, tr
 from fairaudit.tuning.validation import VALIDATION_SHARE, validation_size, with_validation
 
 
-def best_of_tries(arm: Arm, method: Method, task: Task, prepared: SeedData, *, n_fit: int) -> Kept:
+def best_of_tries(
+    arm: Arm, method: Method, task: Task, prepared: SeedData, *, n_fit: int
+) -> KeptTraining:
     """Train and score K candidates, one after the other, and keep the best.
 
     K is as large as it is drawn, and nobody is told how large: of a K that is known the best would
@@ -56,7 +58,7 @@ def best_of_tries(arm: Arm, method: Method, task: Task, prepared: SeedData, *, n
         missing=grouping.missing,
     )
     noise_std = charge.score.noise_multiplier * rule.sensitivity
-    kept: Kept | None = None
+    kept: KeptTraining | None = None
     best = -np.inf
     for _ in range(charge.selection.draw(numpy_stream(0, "candidates", "tries"))):
         # A seed and a number change nothing here: the draw is from the operating system.
@@ -66,7 +68,7 @@ def best_of_tries(arm: Arm, method: Method, task: Task, prepared: SeedData, *, n
         assert model.event in (candidate.form.event, DIVERGED), f"{arm.key} did {model.event}"
         score = released_score(rule, noise_std, model, prepared, divided)
         if kept is None or score > best:
-            kept, best = Kept(candidate.settings, candidate.form.epochs, model), score
+            kept, best = KeptTraining(candidate.settings, candidate.form.epochs, model), score
     assert kept is not None
     return kept
 

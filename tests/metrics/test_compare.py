@@ -11,7 +11,7 @@ from fairaudit.data.groups import NamedPair
 from fairaudit.metrics import tables
 from fairaudit.metrics.compare import SEVERAL_SPLITS, Evaluation, Twin, compare, measure_reference
 from fairaudit.metrics.intervals import MetricTable
-from fairaudit.metrics.within_model import LabelOutcome, Predictions
+from fairaudit.metrics.within_model import ArmPredictions, LabelOutcome
 
 METRICS = (
     *("accuracy", "loss", "selection_rate", "tpr", "fpr", "precision", "impact_ratio", "auc"),
@@ -46,8 +46,8 @@ def audit(
         beside = logits[rows].copy()
         for arm, moved in enumerate((hurt, beside)):
             moved[:, -1] += np.resize(lift[arm], k)[groups[rows]]
-        private.append(Predictions(s, rows, softmax(hurt[None]), train))
-        baseline.append(Predictions(s, rows, softmax(beside[None]), train))
+        private.append(ArmPredictions(s, rows, softmax(hurt[None]), train))
+        baseline.append(ArmPredictions(s, rows, softmax(beside[None]), train))
     names = tuple("MFXYZ"[:k])
     return private, baseline, labels, Grouping("sex", groups, names)
 
@@ -216,7 +216,7 @@ def test_whether_a_group_gets_one_answer_is_open_where_rows_are_few(size, of_eac
     rows = np.arange(2 * size)
     guess = np.where(rows < size, rows % 20 == 0, labels)  # of F one in twenty is given class 1
     p = np.stack([1 - guess, guess], -1).astype(np.float32)[None]
-    private = [Predictions(seed, rows, p, np.array([50, 50])) for seed in range(5)]
+    private = [ArmPredictions(seed, rows, p, np.array([50, 50])) for seed in range(5)]
     c = compared((private, private, labels, grouping))
     assert [one.is_certain for one in c.constant if one.group == "F"] == found
     assert "M" not in [one.group for one in c.constant]
@@ -530,8 +530,8 @@ def test_the_floor_counts_by_what_seeds_have_in_common(at):
     for seed in range(seeds):
         wrong = right.copy()
         wrong[at[seed]] = 0.9, 0.1
-        private.append(Predictions(seed, np.arange(2 * n), wrong[None], nothing))
-        baseline.append(Predictions(seed, np.arange(2 * n), right[None], nothing))
+        private.append(ArmPredictions(seed, np.arange(2 * n), wrong[None], nothing))
+        baseline.append(ArmPredictions(seed, np.arange(2 * n), right[None], nothing))
     found = compared((private, baseline, labels, Grouping("sex", groups, ("F", "M"))))
     cost = gap_of(found, "privacy_cost").signed
     lost = np.zeros((seeds, n))

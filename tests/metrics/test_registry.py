@@ -24,7 +24,7 @@ from fairaudit.metrics.registry import (
     of_study,
     within_model,
 )
-from fairaudit.metrics.within_model import LabelOutcome, Predictions
+from fairaudit.metrics.within_model import ArmPredictions, LabelOutcome
 from fairaudit.report.load import load_report
 from fairaudit.score import ScoreConfig, score
 
@@ -283,7 +283,7 @@ def test_a_cost_that_is_added_comes_in_parts_and_against_a_constant(third):
         logit = (2.0 * labels - 1.0) * 1.5 + noise * (1 + groups) * draw.normal(size=1200)
         p = (1 / (1 + np.exp(-logit))).astype(np.float32)
         return [
-            Predictions(
+            ArmPredictions(
                 seed=seed,
                 rows=np.arange(1200),
                 probabilities=np.stack([1 - p, p], -1)[None],

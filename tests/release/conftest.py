@@ -6,7 +6,7 @@ import pytest
 from audits import audit_here
 from people import OWN, RECIPE, TOLD, people
 
-from fairaudit.release.planned import Request, plan_release
+from fairaudit.release.planned import ReleaseRequest, plan_release
 from fairaudit.release.train import release
 
 
@@ -35,7 +35,7 @@ def trained(audited, tmp_path):
 
     def _trained(method="dpsgd", wish=None, name="model", **options):
         options = {"method": [method], **options}
-        choice = plan_release(Request(audited(**options), method, **(wish or {})))
+        choice = plan_release(ReleaseRequest(audited(**options), method, **(wish or {})))
         found = release(choice, tmp_path / name)
         return SimpleNamespace(
             folder=tmp_path / name, choice=choice, held_out=found, report=audited(**options)

@@ -19,7 +19,7 @@ from fairaudit.cli.app import main
 from fairaudit.cli.lines import next_lines
 from fairaudit.errors import FairauditError
 from fairaudit.release.next_command import next_command
-from fairaudit.release.planned import Request, plan_release
+from fairaudit.release.planned import ReleaseRequest, plan_release
 from fairaudit.release.train import train_for_release
 from fairaudit.report.load import load_report
 from fairaudit.report.render.markdown import to_markdown
@@ -137,7 +137,7 @@ def test_the_device_of_the_option_is_that_of_the_training(audited, monkeypatch, 
 
     monkeypatch.setattr("fairaudit.methods.gradient.GradientMethod.fit", fit)
     with pytest.raises(Stopped):
-        train_for_release(plan_release(Request(audited(), "dpsgd", device=device)))
+        train_for_release(plan_release(ReleaseRequest(audited(), "dpsgd", device=device)))
     assert given == [wanted]
 
 
@@ -234,9 +234,9 @@ def test_data_that_are_not_to_be_found_are_asked_for(audited, tmp_path, monkeypa
     moved = report.model_copy(update={"config": {**report.config, "data": framed}})
     monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, **__: moved)
     with pytest.raises(FairauditError, match="a DataFrame was audited"):
-        plan_release(Request(audited(), "dpsgd"))
+        plan_release(ReleaseRequest(audited(), "dpsgd"))
     data = Path(str(report.config["data"].value))
-    assert plan_release(Request(audited(), "dpsgd", data=data)).overrides == ()
+    assert plan_release(ReleaseRequest(audited(), "dpsgd", data=data)).overrides == ()
 
 
 _SLOW_LOOP = """

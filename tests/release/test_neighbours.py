@@ -26,7 +26,7 @@ from pictures import metadata_folder
 from fairaudit.data.codebook import read_by
 from fairaudit.data.dataset import Split
 from fairaudit.data.inputs.shared import share_inputs
-from fairaudit.release.planned import Request, codebook_of, plan_release
+from fairaudit.release.planned import ReleaseRequest, codebook_of, plan_release
 from fairaudit.release.train import release
 
 OPTIONS = {
@@ -108,7 +108,7 @@ def reports(tmp_path_factory):
 
 
 def planned(method, report, path):
-    return plan_release(Request(report, method, data=path, despite_change=True))
+    return plan_release(ReleaseRequest(report, method, data=path, despite_change=True))
 
 
 def entering(plan):

@@ -21,7 +21,7 @@ from fairaudit.errors import ConfigError, DataError, OutputError
 from fairaudit.methods.catalog import Guarantee, catalog
 from fairaudit.release.loaded import load_model, write_predictions
 from fairaudit.release.model_folder import MOST_BYTES
-from fairaudit.release.planned import Request, plan_release
+from fairaudit.release.planned import ReleaseRequest, plan_release
 from fairaudit.release.train import train_for_release, write_model
 
 
@@ -31,7 +31,9 @@ def made(audited, tmp_path):
 
     def _made(method="dpsgd", **options):
         wish = {"fitted": True, **options.pop("wish", {})}
-        choice = plan_release(Request(audited(**{"method": [method], **options}), method, **wish))
+        choice = plan_release(
+            ReleaseRequest(audited(**{"method": [method], **options}), method, **wish)
+        )
         trained = train_for_release(choice)
         write_model(choice, trained, tmp_path / "model")
         return tmp_path / "model", choice, trained

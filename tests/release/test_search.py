@@ -17,7 +17,7 @@ from fairaudit.execution.trained import Sanitised, method_of
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.selection import Selection
 from fairaudit.privacy.streams import from_operating_system
-from fairaudit.release.planned import Request, plan_release
+from fairaudit.release.planned import ReleaseRequest, plan_release
 from fairaudit.release.train import _task, coin_split, train_for_release
 from fairaudit.report.load import load_report
 from fairaudit.tuning import release as search
@@ -47,7 +47,7 @@ class Says:
 
 @pytest.fixture
 def choice(audited):
-    return plan_release(Request(audited(tune=N), "dpsgd"))
+    return plan_release(ReleaseRequest(audited(tune=N), "dpsgd"))
 
 
 @pytest.fixture
@@ -233,7 +233,7 @@ def test_a_search_that_keeps_a_diverged_training_says_the_same_of_everybody(trai
 
 def test_a_search_that_is_not_charged_is_refused_with_the_way_out(audited):
     with pytest.raises(PrivacyError, match="the search over 4 settings is not charged") as caught:
-        plan_release(Request(audited(tune=N, tune_privacy="uncharged"), "dpsgd"))
+        plan_release(ReleaseRequest(audited(tune=N, tune_privacy="uncharged"), "dpsgd"))
     assert caught.value.exit_code == 5
     assert "--tune-privacy charged" in caught.value.hint
 
@@ -252,7 +252,7 @@ def test_a_report_that_claims_another_search_or_other_numbers_is_refused(audited
         lying = report.model_copy(update=update)
         monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, lying=lying, **__: lying)
         with pytest.raises(ConfigError, match="another guarantee"):
-            plan_release(Request(path, "dpsgd"))
+            plan_release(ReleaseRequest(path, "dpsgd"))
 
 
 def test_a_search_of_other_tries_or_other_trainings_than_charged_does_not_run(choice):

@@ -29,7 +29,7 @@ from fairaudit.release.held_out import accuracies, prediction_interval
 from fairaudit.release.lines import plan_lines
 from fairaudit.release.model_folder import write_folder
 from fairaudit.release.next_command import next_command
-from fairaudit.release.planned import Request, plan_release
+from fairaudit.release.planned import ReleaseRequest, plan_release
 from fairaudit.release.train import coin_split, release, train_for_release, write_model
 from fairaudit.report.load import load_report
 
@@ -57,7 +57,7 @@ def test_every_draw_comes_of_the_operating_system_and_leaves_no_trace(
 
     As bytes and as digits.
     """
-    choice = plan_release(Request(audited(), "dpsgd"))
+    choice = plan_release(ReleaseRequest(audited(), "dpsgd"))
     given, numbers = [], []
     urandom, randbits = os.urandom, secrets.randbits
     monkeypatch.setattr(os, "urandom", lambda size: given.append(urandom(size)) or given[-1])
@@ -145,9 +145,9 @@ def test_changed_data_stop_it_unless_the_evidence_may_say_so(audited, tmp_path):
     changed.to_parquet(tmp_path / "changed.parquet", index=False)
     wish = {"report": audited(), "method": "dpsgd", "data": tmp_path / "changed.parquet"}
     with pytest.raises(ConfigError, match="is not what was audited") as caught:
-        plan_release(Request(**wish))
+        plan_release(ReleaseRequest(**wish))
     assert caught.value.exit_code == 2
-    release(plan_release(Request(**wish, despite_change=True)), tmp_path / "model")
+    release(plan_release(ReleaseRequest(**wish, despite_change=True)), tmp_path / "model")
     _, before, now = read(tmp_path / "model", "evidence.json")["predicate"]["configuration"]
     assert before["digest"] != now["digest"]
     assert now["annotations"]["overrides"] == ["--despite-change"]
@@ -160,7 +160,7 @@ def test_rows_that_cannot_be_read_are_left_out_and_told(audited, tmp_path):
     changed.loc[3, "sex"] = "X"
     changed.to_parquet(tmp_path / "changed.parquet", index=False)
     wish = {"data": tmp_path / "changed.parquet", "despite_change": True}
-    plan = plan_release(Request(audited(), "dpsgd", **wish))
+    plan = plan_release(ReleaseRequest(audited(), "dpsgd", **wish))
     assert "  rows    297 of 300 (audit: 300 of 300);" in "\n".join(plan_lines(plan))
     release(plan, tmp_path / "model")
     told = read(tmp_path / "model", "privacy.json")
@@ -169,7 +169,7 @@ def test_rows_that_cannot_be_read_are_left_out_and_told(audited, tmp_path):
     assert "perhaps" not in "".join(
         path.read_text() for path in (tmp_path / "model").glob("*.json")
     )
-    assert "  rows " not in "\n".join(plan_lines(plan_release(Request(audited(), "dpsgd"))))
+    assert "  rows " not in "\n".join(plan_lines(plan_release(ReleaseRequest(audited(), "dpsgd"))))
 
 
 def test_a_report_whose_guarantee_is_not_that_of_its_numbers_is_refused(audited, monkeypatch):
@@ -194,12 +194,12 @@ def test_a_report_whose_guarantee_is_not_that_of_its_numbers_is_refused(audited,
     for name in ("steps_per_epoch", "epochs"):
         number = getattr(report.training, name) + 1
         lies.append({"training": report.training.model_copy(update={name: number})})
-    assert plan_release(Request(path, "dpsgd")).arm.settings == settings
+    assert plan_release(ReleaseRequest(path, "dpsgd")).arm.settings == settings
     for update in lies:
         lying = report.model_copy(update=update)
         monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, lying=lying, **__: lying)
         with pytest.raises((ConfigError, PrivacyError)):
-            plan_release(Request(path, "dpsgd"))
+            plan_release(ReleaseRequest(path, "dpsgd"))
 
 
 def test_undeclared_columns_stop_it_unless_the_card_may_say_so(trained):
@@ -219,20 +219,20 @@ def test_undeclared_columns_stop_it_unless_the_card_may_say_so(trained):
 def test_what_has_no_established_guarantee_is_refused(audited):
     path = audited(method=["global-adapt", "dpsgd-matched"], variant=["as-published"])
     for wish, said in (
-        (Request(path, "global-adapt", "as-published"), "no established guarantee"),
-        (Request(path, "sgd"), "no established guarantee"),
-        (Request(path, "dpsgd-matched"), "reads what global-adapt released"),
+        (ReleaseRequest(path, "global-adapt", "as-published"), "no established guarantee"),
+        (ReleaseRequest(path, "sgd"), "no established guarantee"),
+        (ReleaseRequest(path, "dpsgd-matched"), "reads what global-adapt released"),
     ):
         with pytest.raises(PrivacyError, match=said):
             plan_release(wish)
     with pytest.raises(ConfigError, match="dpsgd was not audited"):
-        plan_release(Request(path, "dpsgd"))
+        plan_release(ReleaseRequest(path, "dpsgd"))
 
 
 def test_a_feature_that_was_contrasted_is_refused(audited):
     path = audited(contrast={"job": "cook"}, columns=None)
     with pytest.raises(ConfigError, match="--contrast"):
-        plan_release(Request(path, "dpsgd", fitted=True))
+        plan_release(ReleaseRequest(path, "dpsgd", fitted=True))
     declared = {"job": {"kind": "category", "categories": ["cook", "not cook"]}}
     path = audited(contrast={"job": "cook"}, columns={"columns": {**TOLD, **declared}})
     assert not next_command(load_report(path), "r.json")
@@ -240,7 +240,7 @@ def test_a_feature_that_was_contrasted_is_refused(audited):
 
 def test_a_model_of_ones_own_that_changed_since_is_refused(audited, own_model):
     given = {"model": "own_release_toy:make"}
-    request = Request(audited(**given), "dpsgd", **given)
+    request = ReleaseRequest(audited(**given), "dpsgd", **given)
     assert plan_release(request).overrides == ()
     own_model.write_text(own_model.read_text() + "# changed")
     with pytest.raises(ConfigError, match="not what was audited"):
@@ -255,18 +255,18 @@ def test_groups_cut_at_quantiles_of_the_rows_are_told_and_refused(audited):
     assert not load_report(path).data.fitted
     assert not next_command(load_report(path), "r.json")
     with pytest.raises(PrivacyError, match="quantiles") as caught:
-        plan_release(Request(path, "dpsgd", fitted=True))
+        plan_release(ReleaseRequest(path, "dpsgd", fitted=True))
     assert "--bin age=" in caught.value.hint
-    plan_release(Request(audited(group=["age"], bin={"age": "30,50"}), "dpsgd", fitted=True))
+    plan_release(ReleaseRequest(audited(group=["age"], bin={"age": "30,50"}), "dpsgd", fitted=True))
 
 
 def test_one_epsilon_of_a_sweep_is_named(audited):
     path = audited(epsilon=[2.0, 4.0], noise_multiplier=None)
     with pytest.raises(ConfigError, match="several epsilons"):
-        plan_release(Request(path, "dpsgd"))
+        plan_release(ReleaseRequest(path, "dpsgd"))
     with pytest.raises(ConfigError, match="not in this form and at this epsilon"):
-        plan_release(Request(path, "dpsgd", epsilon=3.0))
-    choice = plan_release(Request(path, "dpsgd", epsilon=4.0))
+        plan_release(ReleaseRequest(path, "dpsgd", epsilon=3.0))
+    choice = plan_release(ReleaseRequest(path, "dpsgd", epsilon=4.0))
     assert choice.arm.key == "dpsgd@4"
     assert 3.99 < choice.arm.privacy.epsilon.pld <= 4.0
 
@@ -275,8 +275,8 @@ def test_an_audit_with_a_failed_seed_is_no_word_for_a_model(audited, monkeypatch
     partial = load_report(audited()).model_copy(update={"status": "partial"})
     monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, **__: partial)
     with pytest.raises(Undecided, match="not complete"):
-        plan_release(Request(audited(), "dpsgd"))
-    assert plan_release(Request(audited(), "dpsgd", despite_gates=True)).overrides == (
+        plan_release(ReleaseRequest(audited(), "dpsgd"))
+    assert plan_release(ReleaseRequest(audited(), "dpsgd", despite_gates=True)).overrides == (
         "--despite-gates",
     )
 
@@ -303,7 +303,7 @@ def test_a_write_that_is_cut_short_leaves_nothing(tmp_path, monkeypatch, stop):
 def test_a_diverged_training_is_told_without_its_seed_and_writes_nothing(
     audited, tmp_path, monkeypatch
 ):
-    choice = plan_release(Request(audited(), "dpsgd"))
+    choice = plan_release(ReleaseRequest(audited(), "dpsgd"))
     monkeypatch.setattr("fairaudit.methods.gradient.LARGEST_PARAMETER", 0.0)
     with pytest.raises(TrainingError, match="diverged") as caught:
         release(choice, tmp_path / "model")
@@ -339,7 +339,7 @@ def test_seeds_that_agree_by_luck_have_the_spread_of_the_arms(trained):
 
 
 def test_each_row_is_split_by_a_coin_of_its_own(audited):
-    choice = plan_release(Request(audited(), "dpsgd"))
+    choice = plan_release(ReleaseRequest(audited(), "dpsgd"))
     draws, rows = 400, choice.dataset.n_rows
     member = np.zeros((draws, rows), bool)
     with from_operating_system():
@@ -359,7 +359,7 @@ def test_each_row_is_split_by_a_coin_of_its_own(audited):
 
 
 def test_kept_and_balanced_rows_are_coins_with_the_rates_that_were_asked_for(audited):
-    kept = plan_release(Request(audited(keep={"F": 0.25}), "dpsgd"))
+    kept = plan_release(ReleaseRequest(audited(keep={"F": 0.25}), "dpsgd"))
     with from_operating_system():
         splits = [coin_split(kept.dataset, kept.config.split) for _ in range(200)]
     groups = kept.dataset.groupings[0].groups
@@ -387,7 +387,7 @@ def test_a_split_that_the_data_bring_stays(audited, tmp_path):
     frame["part"] = np.where(np.arange(len(frame)) % 3, "train", "test")
     frame.to_parquet(tmp_path / "t.parquet", index=False)
     path = audited(data=tmp_path / "t.parquet", split_column="part", columns=None)
-    choice = plan_release(Request(path, "dpsgd", fitted=True))
+    choice = plan_release(ReleaseRequest(path, "dpsgd", fitted=True))
     trained = train_for_release(choice)
     assert trained.test.tolist() == list(range(0, 300, 3))
 
@@ -395,8 +395,8 @@ def test_a_split_that_the_data_bring_stays(audited, tmp_path):
 def test_scales_of_a_pool_of_test_rows_are_accepted_by_name_and_stated(audited, tmp_path):
     path = audited(method=["pate-hard"], noise_multiplier=None, epsilon=[8.0], columns=None)
     with pytest.raises(PrivacyError, match="not declared"):
-        plan_release(Request(path, "pate-hard"))
-    choice = plan_release(Request(path, "pate-hard", fitted=True))
+        plan_release(ReleaseRequest(path, "pate-hard"))
+    choice = plan_release(ReleaseRequest(path, "pate-hard", fitted=True))
     write_model(choice, train_for_release(choice), tmp_path / "model")
     stated = json.loads((tmp_path / "model" / "privacy.json").read_text())
     assert len(stated["fitted_without_privacy"]) >= len(choice.dataset.features.column_names)
@@ -411,7 +411,7 @@ def test_a_student_gets_the_records_that_were_planned_whatever_the_coins_say(aud
     The event is the audit's.
     """
     path = audited(method=["pate-hard"], noise_multiplier=None, epsilon=[8.0])
-    choice = plan_release(Request(path, "pate-hard", fitted=True))
+    choice = plan_release(ReleaseRequest(path, "pate-hard", fitted=True))
     queries = int(choice.arm.settings["queries"])
     assert len({len(train_for_release(choice).test) for _ in range(6)}) > 1
 

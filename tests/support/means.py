@@ -6,7 +6,7 @@ What intervals are tested with.
 import numpy as np
 
 from fairaudit.metrics.intervals import Influences, MetricTable, floor_variance, steadiness
-from fairaudit.metrics.within_model import EvaluatedSeed, Predictions, SeedScores
+from fairaudit.metrics.within_model import ArmPredictions, EvaluatedSeed, SeedScores
 
 
 def record_means(name, values, records, *, unit="fraction"):
@@ -37,7 +37,7 @@ def record_means(name, values, records, *, unit="fraction"):
 
 def seed_scores(probabilities, labels, groups, n_groups, outcome, weights=None):
     """Every metric of one arm at one seed, by name."""
-    given = Predictions(
+    given = ArmPredictions(
         0, np.arange(len(labels)), probabilities, np.zeros(n_groups), weights=weights
     )
     seed = EvaluatedSeed.of(given, labels, groups, n_groups, outcome)

@@ -18,7 +18,7 @@ from fairaudit.execution.progress import silent
 from fairaudit.execution.run_directory import open_rundir
 from fairaudit.execution.scheduler import Execution, execute
 from fairaudit.planning.plan import Job, Plan
-from fairaudit.report.facts import Training
+from fairaudit.report.facts import TrainingFacts
 from fairaudit.results.jobs import job_id
 
 LIGHT = ("numpy", "safetensors.numpy", "fairaudit.execution.scheduler")
@@ -27,7 +27,7 @@ RUN = "toy_training:run"
 
 def training():
     """A schedule that no toy reads."""
-    return Training(
+    return TrainingFacts(
         n_public=100,
         steps_per_epoch=10,
         epochs=1,

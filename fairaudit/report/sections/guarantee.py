@@ -3,7 +3,7 @@
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.privacy.events import Gaussian, shown_up
 from fairaudit.report.document import Block, Cell, Section, Text, table
-from fairaudit.report.facts import ArmPrivacy, Training
+from fairaudit.report.facts import ArmPrivacy, TrainingFacts
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import UNKNOWN, attack_sentence
 from fairaudit.report.safe_names import plain
@@ -66,7 +66,7 @@ def _joined(items: list[str]) -> str:
     return "; ".join(plain(item, 400) for item in items if item)
 
 
-def _of_all(facts: ArmPrivacy, training: Training) -> str:
+def _of_all(facts: ArmPrivacy, training: TrainingFacts) -> str:
     """What holds of every guarantee: unit, neighbours, sampling and accountants.
 
     ``facts`` are those of one arm that has a guarantee, for all of the others.

@@ -11,7 +11,7 @@ from fairaudit.report.cost_charts import parts_chart
 from fairaudit.report.document import Block, Cell, Quantity, Section, Text, figures, table
 from fairaudit.report.main_gap import detected_gap, main_gap, measure_text, scale_of
 from fairaudit.report.model import Report
-from fairaudit.report.parts import Split, split_cost, split_gap
+from fairaudit.report.parts import SplitCost, split_cost, split_gap
 from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import NOTHING, Comparison
 
@@ -72,7 +72,7 @@ def _rows(report: Report, comparison: Comparison) -> Iterator[tuple[Cell, ...]]:
                 yield (arm, name, *_cells(report, split))
 
 
-def _cells(report: Report, split: Split) -> tuple[Cell, ...]:
+def _cells(report: Report, split: SplitCost) -> tuple[Cell, ...]:
     """The cells of one cost or gap: what it is, with its unit; step, clipping and noise.
 
     Under clipping stands whichever part is neither step nor noise. Where it includes the step, or
