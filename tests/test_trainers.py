@@ -322,7 +322,7 @@ BY_HAND = """
 import json, struct
 HALVES = struct.pack("<18f", *[0.5] * 18)
 def answer(**changed):
-    head = {"kind": "Trained", "shape": [9, 2], "claimed": None} | changed
+    head = {"kind": "TrainerAnswer", "shape": [9, 2], "claimed": None} | changed
     return json.dumps(head).encode() + b"\\n"
 def written(content):
     for name in os.listdir("/proc/self/fd"):

@@ -79,7 +79,7 @@ class TrainerRequest:
 def main(parent: int, descriptor: int, folder: str) -> NoReturn:
     """Read a pickled request from standard input, write the answer to a file, and exit at once.
 
-    The answer is a ``Trained``, ``Synthesised`` or ``Declared``, or the ``OwnCodeError`` that says
+    The answer is a ``TrainerAnswer``, ``Synthesised`` or ``Declared``, or the ``OwnCodeError`` that says
     why there is none.
 
     Args:
