@@ -79,8 +79,8 @@ class TrainerRequest:
 def main(parent: int, descriptor: int, folder: str) -> NoReturn:
     """Read a pickled request from standard input, write the answer to a file, and exit at once.
 
-    The answer is a ``TrainerAnswer``, ``Synthesised`` or ``Declared``, or the ``OwnCodeError`` that says
-    why there is none.
+    The answer is a ``TrainerAnswer``, ``Synthesised`` or ``Declared``, or the ``OwnCodeError`` that
+    says why there is none.
 
     Args:
         parent: Id of the process that asks; this one ends when it does.
