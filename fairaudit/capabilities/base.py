@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fairaudit.planning.draft import ArmDraft
     from fairaudit.planning.flow import Audit
     from fairaudit.planning.plan import Job, Plan
-    from fairaudit.planning.search import ArmSearch, DeclaredRange
+    from fairaudit.planning.search import CandidateSearch, DeclaredRange
     from fairaudit.report.facts import ArmPrivacy
     from fairaudit.report.model import Report, Study
     from fairaudit.results.estimates import Measured
@@ -140,7 +140,7 @@ class Capability(ABC):
 
     def search(
         self, draft: ArmDraft, config: AuditConfig, target: float | None
-    ) -> ArmSearch | None:
+    ) -> CandidateSearch | None:
         """How one arm's settings are sought; None where they are fixed.
 
         Args:
@@ -156,7 +156,7 @@ class Capability(ABC):
 
     def search_ranges(
         self, config: AuditConfig, ranges: Mapping[str, DeclaredRange]
-    ) -> ArmSearch | None:
+    ) -> CandidateSearch | None:
         """How settings of code that options name are sought; None where they are fixed.
 
         Args:

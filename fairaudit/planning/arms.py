@@ -23,7 +23,7 @@ from fairaudit.methods.catalog import (
 from fairaudit.planning.chosen import chosen_methods
 from fairaudit.planning.draft import ArmDraft
 from fairaudit.planning.guarantees import not_covered, of_one_training
-from fairaudit.planning.search import ArmSearch
+from fairaudit.planning.search import CandidateSearch
 from fairaudit.planning.settings import SettingsResolver, check_settings
 from fairaudit.privacy.selection import SelectionEvent
 from fairaudit.report.facts import ArmPlan, ArmPrivacy, Schedule
@@ -41,7 +41,7 @@ class Arm(ArmPlan):
             train without its noise.
     """
 
-    search: ArmSearch | None = None
+    search: CandidateSearch | None = None
     also_beside: tuple[str, ...] = ()
     supports_no_noise: bool = False
 
@@ -183,7 +183,9 @@ def arm_of(draft: ArmDraft, target: float | None, *, own_module: bool) -> Arm:
         target = config.epsilon[0]
     if "noise_multiplier" in draft.numbers.own(spec):
         target = None  # noise that --settings gives this method replaces the audit's target
-    search: ArmSearch | None = None  # None where the settings are those of the options and rules
+    search: CandidateSearch | None = (
+        None  # None where the settings are those of the options and rules
+    )
     for capability in CAPABILITIES:
         search = search or capability.search(draft, config, target)
     settings = draft.settings(target) if search is None else dict(search.settings)

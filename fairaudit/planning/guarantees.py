@@ -11,7 +11,7 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.methods.catalog import home_of
 from fairaudit.methods.checks import as_checked
 from fairaudit.methods.spec import Guarantee, MethodSpec
-from fairaudit.planning.search import ArmSearch
+from fairaudit.planning.search import CandidateSearch
 from fairaudit.privacy.accounting import epsilon
 from fairaudit.privacy.events import PrivacyEvent
 from fairaudit.report.facts import ArmPrivacy, Epsilon
@@ -60,7 +60,7 @@ def not_covered(
     spec: MethodSpec,
     config: AuditConfig,
     source: str | None,
-    search: ArmSearch | None,
+    search: CandidateSearch | None,
     *,
     own_module: bool,
 ) -> Iterator[str]:

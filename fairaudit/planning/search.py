@@ -52,7 +52,7 @@ class PredictsTest(Protocol):
 TrainAt = Callable[[int, Mapping[str, float], Places, Places], PredictsTest]
 
 
-class ArmSearch(ABC):
+class CandidateSearch(ABC):
     """How one arm's settings are sought, and how its candidates are trained.
 
     Args:

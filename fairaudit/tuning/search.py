@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fairaudit.methods.spec import Guarantee
 from fairaudit.planning.arms import Arm
-from fairaudit.planning.search import ArmSearch
+from fairaudit.planning.search import CandidateSearch
 from fairaudit.privacy.accounting import epsilon
 from fairaudit.privacy.events import PrivacyEvent, shown_up
 from fairaudit.privacy.selection import Selection, SelectionEvent
@@ -125,7 +125,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Tuning(ArmSearch):
+class Tuning(CandidateSearch):
     """How one arm's settings are sought.
 
     Args:
@@ -136,7 +136,7 @@ class Tuning(ArmSearch):
         forms: Every combination of choices -> what it decides.
         score_noise: Standard deviation of the noise on each count of a score, in records; 0: exact.
         selection: The random number of tries of which the best is released; None: exactly all n.
-        charge: What it releases, see :class:`fairaudit.planning.search.ArmSearch`.
+        charge: What it releases, see :class:`fairaudit.planning.search.CandidateSearch`.
         scales_by_threshold: Whether the method scales gradients by C/Z, Z its threshold: a larger
             threshold then takes a longer step, as the method's defaults do.
     """
