@@ -13,6 +13,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from fairaudit.config.addresses import located
 from fairaudit.config.declared import Declaration, DeclaredColumn, read_declaration
 from fairaudit.config.named_columns import read_names
 from fairaudit.config.presets import presets
@@ -103,7 +104,7 @@ class AuditConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     # data
-    data: Annotated[Path, PLANNED]
+    data: Annotated[Path, BeforeValidator(located), PLANNED]
     group: tuple[str, ...] = ()
     intersect: bool = False
     label: str | None = None
@@ -129,7 +130,7 @@ class AuditConfig(BaseModel):
     pixel_range: Literal["symmetric", "unit"] = "symmetric"  # -1 to 1, or 0 to 1
     n_public: Annotated[Count | None, PLANNED] = None
     # Unlabelled records that PATE's student learns from
-    public_data: Annotated[Path | None, PLANNED] = None
+    public_data: Annotated[Path | None, BeforeValidator(located), PLANNED] = None
     # split
     split_column: str | None = None
     test_size: Fraction = 0.2
@@ -148,7 +149,7 @@ class AuditConfig(BaseModel):
     trainer: Annotated[tuple[str, ...], PLANNED] = ()
     synthesizer: Annotated[tuple[str, ...], PLANNED] = ()
     # A table that was made, in place of code that makes one
-    synthetic: Annotated[Path | None, PLANNED] = None
+    synthetic: Annotated[Path | None, BeforeValidator(located), PLANNED] = None
     method: Annotated[tuple[str, ...], PLANNED] = ("global-adapt",)
     variant: Annotated[tuple[str, ...], PLANNED] = ()
     epsilon: Annotated[tuple[Epsilon, ...], PLANNED] = (3.0,)
@@ -318,7 +319,11 @@ class Option:
 # Panel of the help -> its options: a row for each field, which says what AuditConfig does not.
 PANELS: Mapping[str, tuple[Option, ...]] = {
     "Data": (
-        Option("data", "Table, or images (a folder or npz); a file or a folder of files.", "PATH"),
+        Option(
+            "data",
+            "Table, or images (a folder or npz): a file, a folder, s3://.., gs://.., - for a pipe.",
+            "PATH",
+        ),
         Option("label", "Column to predict, unless the data declare it.", "COL"),
         Option("positive", "The label that rates are about; else the later of two.", "VALUE"),
         Option(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from fairaudit.config.addresses import Address
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.option_words import option_name
 from fairaudit.config.options import AuditConfig
@@ -262,6 +263,9 @@ def _refuse_untrusted(resolved: ResolvedConfig, folder: Path) -> None:
         ("synthesizer", config.synthesizer, "runs code"),
         ("trust_module", config.trust_module, "vouches for code"),
         ("out", not Path(out).is_relative_to(home), "lies outside of it"),
+        ("data", isinstance(config.data, Address), "is read from elsewhere"),
+        ("public_data", isinstance(config.public_data, Address), "is read from elsewhere"),
+        ("synthetic", isinstance(config.synthetic, Address), "is read from elsewhere"),
         ("ray_address", config.ray_address, "is sent the data"),
         ("inconclusive", config.inconclusive == "pass", "lets rules pass"),
         ("trust_claimed_epsilon", config.trust_claimed_epsilon, "vouches for a claim"),

@@ -14,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, packages_distributions, ver
 
 from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.reading.elsewhere import at_hand
 from fairaudit.errors import ConfigError, OwnCodeError
 from fairaudit.io.code_digest import code_digest, has_file, imported_libraries
 from fairaudit.io.named_code import advice, hidden, make_findable
@@ -189,7 +190,7 @@ def identity(config: AuditConfig, arm: Arm, delta: float) -> dict[str, object]:
     target = arm.privacy.target_epsilon
     table = None
     if config.synthetic is not None:
-        table = sha256(config.synthetic.read_bytes()).hexdigest()
+        table = sha256(at_hand(config.synthetic).read_bytes()).hexdigest()
     return {
         "libraries": _libraries(arm.trainer.partition(":")[0]),
         "asked": None if target is None else [target, delta],

@@ -14,10 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from fairaudit.config.addresses import located
 from fairaudit.config.options import NO_TEXT_OPTIONS, TextOptions
 from fairaudit.data.dataset import Notice, image_column
 from fairaudit.data.naming import listed, quoted, typed
 from fairaudit.data.reading.archive import NPZ, open_archive
+from fairaudit.data.reading.elsewhere import at_hand, is_pattern
 from fairaudit.data.reading.folder import METADATA, open_folder
 from fairaudit.data.reading.images import ImageOptions, decode_files, fitted, refuse_too_large
 from fairaudit.data.reading.packed import ending_of
@@ -193,6 +195,7 @@ def open_data(
     Raises:
         DataError: Missing, unreadable, or neither a table nor images.
     """
+    path = at_hand(_located(path))
     paths = _paths_of_tables(path)
     if paths is None:
         return _images_at(path, options)
@@ -224,6 +227,7 @@ def open_alone(
     Raises:
         DataError: As :func:`open_data`.
     """
+    path = at_hand(_located(path))
     paths = _paths_of_tables(path)
     if paths is None:
         return _images_at(path, options)
@@ -233,6 +237,13 @@ def open_alone(
     if options.pixels is not None:
         return _tables(files, options, image, pixels=pixel_columns(schema, options.pixels, ()))
     return _tables(files, options, image, lengths_named(columns, schema))
+
+
+def _located(path: Path) -> Path:
+    """The path, or the address that its text is (a :class:`Path` loses a slash of it)."""
+    where = located(path)
+    assert isinstance(where, Path)
+    return where
 
 
 def _paths_of_tables(path: Path) -> list[Path] | None:
@@ -246,6 +257,11 @@ def _paths_of_tables(path: Path) -> list[Path] | None:
     except OSError as error:  # a name that no file can have
         why = error.strerror or "not a path"
         raise DataError(f"{quoted(str(path))}: {why}") from None
+    if not is_folder and is_pattern(path):
+        fitting = [p for p in sorted(path.parent.glob(path.name)) if p.is_file()]
+        if not fitting:
+            raise DataError(f"no file fits {quoted(str(path))}")
+        return _of_one_kind(path, fitting)
     if not is_folder:
         is_archive = path.suffix.lower() == NPZ and path.is_file()
         return None if is_archive else [path]
@@ -257,6 +273,11 @@ def _paths_of_tables(path: Path) -> list[Path] | None:
             f"{path.name or path} is a folder without tables and without images",
             "give a table file, or images with metadata.csv",
         )
+    return _of_one_kind(path, paths)
+
+
+def _of_one_kind(path: Path, paths: list[Path]) -> list[Path]:
+    """The files at a path; DataError where they are tables of several kinds."""
     if len({ending_of(p) for p in paths}) > 1:
         raise DataError(
             f"{path.name or path} holds tables of several kinds: {listed(p.name for p in paths)}",

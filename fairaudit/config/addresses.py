@@ -1,0 +1,102 @@
+"""Addresses of data: ``s3://bucket/loans.parquet`` and others, and ``-``, the standard input.
+
+An address is a path whose text keeps its two slashes. It holds no credentials: these lie in the
+environment, where the libraries of each store look for them, and so no report can show them.
+"""
+
+import re
+from pathlib import Path, PosixPath, WindowsPath
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from fairaudit.errors import ConfigError
+
+STDIN: Final = "-"
+STORES: Final = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}(?=[^/])|(file):/{1,3}(?=[^/])")
+# Words in the name of a parameter that holds a credential.
+_SECRETS: Final = re.compile(r"key|secret|token|passw|sig|cred", re.IGNORECASE)
+_WEB: Final = ("http", "https", "ftp")
+
+
+class Address(WindowsPath if Path is WindowsPath else PosixPath):  # type: ignore[misc]
+    """Where data lie that are no file of this machine; as text it is what was typed."""
+
+    def __str__(self) -> str:
+        """The address with both slashes behind its scheme."""
+        return _SCHEME.sub(lambda found: f"{found[1]}://", super().__str__(), count=1)
+
+    @property
+    def name(self) -> str:
+        """The last part, without parameters; ``stdin`` of the standard input."""
+        if super().__str__() == STDIN:
+            return "stdin"
+        name: str = super().name
+        return name.partition("?")[0]
+
+
+def located(value: object) -> object:
+    """Run by pydantic before validation: an address becomes an :class:`Address`.
+
+    A path, or what is neither path nor text, is returned as it is; ``file://`` leads to a path.
+
+    Raises:
+        ConfigError: The address is of a kind that is not read, with how to download it; or it
+            holds credentials.
+
+    Example:
+        >>> str(located("s3://bucket/loans.parquet")), located("s3://bucket/loans.parquet").name
+        ('s3://bucket/loans.parquet', 'loans.parquet')
+    """
+    if not isinstance(value, str | Path) or isinstance(value, Address):
+        return value
+    text = str(value)
+    if text == STDIN:
+        return Address(STDIN)
+    scheme = scheme_of(text)
+    if not scheme:
+        return value
+    if scheme == "file":
+        rest = text.partition(":")[2]
+        return Path("/" + unquote(rest).lstrip("/"))
+    rest = _SCHEME.sub("", text, count=1)
+    if scheme in _WEB:
+        shown = _shown(f"{scheme}://{rest}")
+        raise ConfigError(
+            f"{scheme} addresses are not read", hint=f"download the file first: curl -LO {shown!r}"
+        )
+    if scheme == "hf":
+        parts = rest.partition("?")[0].removeprefix("datasets/").split("/")
+        raise ConfigError(
+            "hf addresses are not read",
+            hint=f"download it first: hf download {'/'.join(parts[:2])} --repo-type dataset "
+            f"--local-dir {parts[1] if len(parts) > 1 else parts[0]}",
+        )
+    if scheme not in STORES:
+        raise ConfigError(
+            f"{scheme} addresses are not read",
+            hint=f"copy the data here; read are files, folders, {', '.join(STORES[:1])}://, gs://, "
+            "abfs://, hdfs:// and -",
+        )
+    address = urlsplit(f"{scheme}://{rest}")
+    parameters = [pair.partition("=")[0] for pair in address.query.split("&")]
+    login = address.netloc.rpartition("@")[0]
+    is_secret = ":" in login or (login and scheme in ("s3", "gs", "gcs"))
+    if is_secret or any(map(_SECRETS.search, parameters)):
+        raise ConfigError(
+            f"the {scheme} address holds credentials, which a report would repeat",
+            hint="leave them to the environment, as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+        )
+    return Address(f"{scheme}://{rest}")
+
+
+def scheme_of(text: str) -> str:
+    """The scheme of an address in lower case; "" of a path."""
+    found = _SCHEME.match(text)
+    return (found[1] or found[2]).lower() if found else ""
+
+
+def _shown(address: str) -> str:
+    """A web address without what may be a credential in it: login and parameters."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

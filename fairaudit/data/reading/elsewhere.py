@@ -1,0 +1,210 @@
+"""Data of other machines and of pipes, read once into a file of this process.
+
+A store is read as pyarrow reads it (``pyarrow.fs``), with the credentials and the endpoint that
+its libraries find in the environment. The copy lies in a folder for this user alone, which goes
+with the process, so that everything that an audit reads is one file and has one digest. Workers
+are handed what was read of it.
+"""
+
+import errno
+import fnmatch
+import re
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+import pyarrow.fs as fs
+
+from fairaudit.config.addresses import STDIN, Address
+from fairaudit.data.naming import quoted
+from fairaudit.errors import DataError, OutputError
+from fairaudit.io.scratch import scratch
+
+_PIECE: Final = 1 << 22  # bytes that are copied at once
+_PATIENCE: Final = (
+    30  # seconds that Google's library may try again; it would be a quarter of an hour
+)
+_PATTERN: Final = re.compile(r"[*?\[]")
+_TEXT: Final = "stdin.csv"  # a pipe has no ending, so what is no other format is taken for CSV
+
+
+def at_hand(path: Path) -> Path:
+    """A path of this machine that holds the data: the path itself, or that of a copy made once.
+
+    Args:
+        path: A path, an address, or ``-``.
+
+    Raises:
+        DataError: The store cannot be read, or nothing lies there.
+        OutputError: The copy finds no room.
+    """
+    if isinstance(path, Address):
+        return _copy_of(str(path))
+    try:
+        is_pipe = not stat.S_ISREG(mode := path.stat().st_mode) and not stat.S_ISDIR(mode)
+    except (OSError, ValueError):  # whoever reads it says that it is missing
+        return path
+    return _copy_of(str(path)) if is_pipe else path
+
+
+def is_pattern(path: Path) -> bool:
+    """Whether a path stands for several files, as ``parts/*.parquet``, and for none of its own."""
+    return bool(_PATTERN.search(path.name)) and not path.exists()
+
+
+@cache
+def _copy_of(address: str) -> Path:
+    """The copy of what lies at an address; made once in a process, as a pipe is read once."""
+    with _room():
+        folder = Path(tempfile.mkdtemp(dir=scratch()))
+    try:
+        if address == STDIN:
+            return _of_stream(sys.stdin.buffer, folder)
+        if "://" not in address:
+            with open(address, "rb") as pipe:
+                return _of_stream(pipe, folder)
+        return _of_store(address, folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def _of_stream(stream: BinaryIO, folder: Path) -> Path:
+    """What a pipe holds, as a file.
+
+    Raises:
+        DataError: Nothing comes, since a terminal is no pipe.
+    """
+    if stream.isatty():
+        raise DataError("nothing is piped in", "for example: cat loans.csv | fairaudit inspect -")
+    copy = folder / _TEXT
+    with _room(), copy.open("wb") as file:
+        shutil.copyfileobj(stream, file, _PIECE)
+    return copy
+
+
+def _of_store(address: str, folder: Path) -> Path:
+    """The files at an address: one, those of a folder, or those that a pattern fits.
+
+    Raises:
+        DataError: As :func:`at_hand`.
+    """
+    scheme, _, rest = address.partition("://")
+    pattern = ""
+    if _PATTERN.search(rest.partition("?")[0].rpartition("/")[2]):
+        address, _, pattern = address.rpartition("/")
+        pattern = pattern.partition("?")[0]
+    if scheme in ("gs", "gcs") and "retry_limit_seconds" not in address:
+        address += f"{'&' if '?' in address else '?'}retry_limit_seconds={_PATIENCE}"
+    with _explained(address):
+        store, path = fs.FileSystem.from_uri(address)
+        found = store.get_file_info(path)
+        if found.type == fs.FileType.NotFound:
+            raise DataError(f"there is nothing at {_named(address)}")
+        if found.type == fs.FileType.File:
+            return _file(store, found, folder / Path(path).name)
+        inside = store.get_file_info(fs.FileSelector(path, recursive=True))
+    base = path.rstrip("/")
+    root = folder / Path(base).name
+    copied = 0
+    for info in sorted(inside, key=lambda info: info.path):
+        within = info.path[len(base) :].lstrip("/")
+        is_part = info.type == fs.FileType.File and not _leads_out(within)
+        fits = not pattern or ("/" not in within and fnmatch.fnmatch(within, pattern))
+        if is_part and fits:
+            with _explained(address):
+                _file(store, info, root / within)
+            copied += 1
+    if not copied:
+        raise DataError(f"there are no files at {_named(address)}{'/' * bool(pattern)}{pattern}")
+    return root
+
+
+def _leads_out(within: str) -> bool:
+    """Whether a name of a store would lead out of the folder that it is copied to."""
+    return ".." in Path(within).parts or within.startswith("/")
+
+
+def _file(store: fs.FileSystem, info: fs.FileInfo, copy: Path) -> Path:
+    """Copy a file of a store.
+
+    Raises:
+        _BrokenOff: Reading failed, or gave fewer bytes than the store says there are.
+    """
+    with store.open_input_stream(info.path, compression=None) as stream:
+        with _room():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            file = copy.open("wb")
+        with file:
+            while piece := _next(stream):
+                with _room():
+                    file.write(piece)
+    if info.size is not None and copy.stat().st_size != info.size:
+        raise _BrokenOff
+    return copy
+
+
+class _BrokenOff(Exception):
+    """Reading a store failed, which is no failure of the disk that is written to."""
+
+
+def _next(stream: pa.NativeFile) -> bytes:
+    """The next bytes of a stream, none at its end; _BrokenOff where it fails."""
+    try:
+        return bytes(stream.read(_PIECE))
+    except (OSError, pa.ArrowException) as error:
+        raise _BrokenOff from error
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    """Turn the failure of writing a copy within the block into an OutputError."""
+    try:
+        yield
+    except OSError as error:
+        why = "the disk is full" if error.errno == errno.ENOSPC else (error.strerror or "failed")
+        raise OutputError(
+            f"the data cannot be copied to {scratch()}: {why}",
+            "set TMPDIR to a folder with more room",
+        ) from None
+
+
+@contextmanager
+def _explained(address: str) -> Iterator[None]:
+    """Turn what a store raises within the block into one line, for its own may hold credentials."""
+    named = _named(address)
+    scheme = address.partition("://")[0]
+    try:
+        yield
+    except FileNotFoundError:
+        raise DataError(f"there is nothing at {named}") from None
+    except _BrokenOff:
+        raise DataError(f"reading {named} broke off", "try again") from None
+    except (pa.ArrowNotImplementedError, ImportError):
+        raise DataError(f"this pyarrow cannot read {scheme} addresses") from None
+    except (OSError, pa.ArrowException, ValueError) as error:
+        text = str(error).upper()
+        denied = ("ACCESS_DENIED", "ACCESS DENIED", "FORBIDDEN", "403", "401", "CREDENTIAL")
+        if isinstance(error, PermissionError) or any(word in text for word in denied):
+            raise DataError(
+                f"{named} may not be read", "credentials are those of the environment"
+            ) from None
+        if scheme in ("hdfs", "viewfs") and ("JVM" in text or "LIBHDFS" in text):
+            raise DataError(
+                f"{scheme} addresses need Java and libhdfs here", "copy the data: hdfs dfs -get"
+            ) from None
+        raise DataError(
+            f"{named} cannot be read", "is the address right, and the store to be reached?"
+        ) from None
+
+
+def _named(address: str) -> str:
+    """An address in quotes, without its parameters."""
+    return quoted(address.partition("?")[0])
