@@ -180,7 +180,13 @@ ESIPOVA_MNIST = _esipova_image_preset(
     "esipova-mnist",
     "MNIST digits, the classes as groups: convolutional network, 9 % of the 8s are trained on",
     "a clipping bound of 20 and a learning rate of 0.01 for global",
-    fields={"group_by_label": True, "keep": {"8": 0.09}, "compare": ("2,8",), "epochs": 60},
+    fields={
+        "pixels": "28x28",
+        "group_by_label": True,
+        "keep": {"8": 0.09},
+        "compare": ("2,8",),
+        "epochs": 60,
+    },
     steps={
         "global": {"learning_rate": 0.2, "threshold": 100.0},
         "adapt": {"learning_rate": 0.1, "threshold": 50.0},
@@ -205,10 +211,10 @@ ESIPOVA_CELEBA = _esipova_image_preset(
         "adapt": {"learning_rate": 0.1, "threshold": 100.0},
     },
     notes=(
-        "Give a folder with the 202,599 images and a metadata.csv of columns file_name, Male, "
-        "Eyeglasses and split; train for the 162,770 images of the official training part, test "
-        "for the official test part. Images of the validation part must be left out. The network "
-        "has the paper's 120,722 parameters.",
+        "Give the folder with img_align_celeba, list_attr_celeba and list_eval_partition (CSV or "
+        "text): the 162,770 images of the official training part train, those of the test part "
+        "test, those of the validation part are left out. The network has the paper's 120,722 "
+        "parameters.",
     ),
 )
 

@@ -34,6 +34,7 @@ class ImageFolder(DataSource):
         metadata: What is known beside the images, one row for each image.
         options: How images are read.
         notices: What listing the files showed.
+        described: The files below the root that the metadata were read from.
     """
 
     root: Path
@@ -41,6 +42,7 @@ class ImageFolder(DataSource):
     metadata: StoredColumns
     options: ImageOptions
     notices: tuple[Notice, ...]
+    described: tuple[str, ...] = (METADATA,)
 
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
         """The named columns in that order, and notices; images are decoded where asked for.
@@ -66,7 +68,7 @@ class ImageFolder(DataSource):
     def digest(self) -> str:
         """The sha256 over names and contents of all files that are read, sorted by name."""
         whole = hashlib.sha256()
-        for name in sorted({*self.files, METADATA} - {""}):
+        for name in sorted({*self.files, *self.described} - {""}):
             content = hashlib.sha256(self._content(name)).hexdigest()
             whole.update(f"{len(name)} {name} {content}\n".encode("utf8", "surrogateescape"))
         return whole.hexdigest()
@@ -108,7 +110,7 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
             "it names each row's image, relative to the metadata file",
         )
     files = [PurePosixPath(str(name)).as_posix() for name in table.column(FILE_NAME).to_pylist()]
-    known = _images_below(root)
+    known = images_below(root)
     missing = sorted(set(files) - known)
     if source.is_alone:
         files = [name if name in known else "" for name in files]
@@ -139,7 +141,7 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
     )
 
 
-def _images_below(root: Path) -> set[str]:
+def images_below(root: Path) -> set[str]:
     """Paths of all images below the root, none hidden.
 
     A link to a folder is not entered; a link to a file counts as the file, wherever that is.

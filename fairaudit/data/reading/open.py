@@ -23,9 +23,10 @@ from fairaudit.data.reading.elsewhere import at_hand, is_pattern
 from fairaudit.data.reading.folder import METADATA, open_folder
 from fairaudit.data.reading.images import ImageOptions, decode_files, fitted, refuse_too_large
 from fairaudit.data.reading.packed import ending_of
-from fairaudit.data.reading.parts import parts_below, with_folders
+from fairaudit.data.reading.parts import parts_below, with_folders, with_sides
 from fairaudit.data.reading.pixels import IMAGE as PIXELS
 from fairaudit.data.reading.pixels import pixel_columns, read_pixels
+from fairaudit.data.reading.published import is_published, open_published
 from fairaudit.data.reading.source import DataSource
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.tables import (
@@ -202,7 +203,9 @@ def open_data(
     files = _of_one_schema(
         _in_folders(path, [open_source(path, names=text.names) for path in paths])
     )
-    if options.pixels is not None:
+    if options.pixels is not None or _has_images(files[0].schema):
+        files = with_sides(files)
+    if options.pixels is not None and not _has_images(files[0].schema):
         columns = pixel_columns(files[0].schema, options.pixels, dropped)
         return _tables(files, options, _name_of(columns, files[0].schema), pixels=columns)
     return _tables(files, options, _image_column(files[0], dropped), _lists(files, dropped))
@@ -233,8 +236,10 @@ def open_alone(
         return _images_at(path, options)
     opened = [open_source(p, is_alone=True, names=text.names) for p in paths]
     files = _of_one_schema(_in_folders(path, opened, as_text=True))
+    if options.pixels is not None or _has_images(files[0].schema):
+        files = with_sides(files)
     schema = files[0].schema
-    if options.pixels is not None:
+    if options.pixels is not None and not _has_images(schema):
         return _tables(files, options, image, pixels=pixel_columns(schema, options.pixels, ()))
     return _tables(files, options, image, lengths_named(columns, schema))
 
@@ -265,7 +270,7 @@ def _paths_of_tables(path: Path) -> list[Path] | None:
     if not is_folder:
         is_archive = path.suffix.lower() == NPZ and path.is_file()
         return None if is_archive else [path]
-    if (path / METADATA).is_file():
+    if (path / METADATA).is_file() or is_published(path):
         return None
     paths = parts_below(path)
     if not paths:
@@ -287,8 +292,12 @@ def _of_one_kind(path: Path, paths: list[Path]) -> list[Path]:
 
 
 def _images_at(path: Path, options: ImageOptions) -> DataSource:
-    """The images at a path: a folder with metadata, or an archive."""
-    return open_folder(path, options) if path.is_dir() else open_archive(path, options)
+    """The images at a path: a folder with metadata or as published, or an archive."""
+    if not path.is_dir():
+        return open_archive(path, options)
+    if (path / METADATA).is_file():
+        return open_folder(path, options)
+    return open_published(path, options)
 
 
 def _in_folders(
@@ -363,6 +372,16 @@ def _lists(files: Sequence[TableFile], dropped: Sequence[str]) -> dict[str, int]
         if length is not None and length >= SHORTEST and not names & {*names_of(one.name, length)}:
             lengths[one.name] = length
     return lengths
+
+
+def _has_images(schema: pa.Schema) -> bool:
+    """Whether a column holds image files by its type, a struct with a field ``bytes``.
+
+    Then they are the images, and ``--pixels`` has nothing to say of them.
+    """
+    return any(
+        pa.types.is_struct(one.type) and one.type.get_field_index(_BYTES) >= 0 for one in schema
+    )
 
 
 def _image_column(source: TableFile, dropped: Sequence[str]) -> str | None:

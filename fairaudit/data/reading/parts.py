@@ -3,6 +3,7 @@
 ``sex=F/part-0.parquet`` holds rows of which ``sex`` is F, as Spark, Hive and pyarrow write them.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +13,13 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fairaudit.data.dataset import SPLIT
 from fairaudit.data.naming import listed
 from fairaudit.data.reading.tables import TableFile, is_table_name
 from fairaudit.errors import DataError
 
 _NONE: Final = "__HIVE_DEFAULT_PARTITION__"  # how a folder says that the value is missing
+_SIDE: Final = re.compile(r"(train|test)(?![a-zA-Z])", re.IGNORECASE)  # begins a file's name
 _HIDDEN: Final = (".", "_")  # first signs of names that are no parts, as _SUCCESS
 
 
@@ -83,6 +86,29 @@ def with_folders(
         }
         laid.append(_with(file, parts, file.path.relative_to(folder).as_posix()))
     return laid
+
+
+def with_sides(files: Sequence[TableFile]) -> tuple[TableFile, ...]:
+    """The files with a column ``split`` where their names tell training rows from test rows.
+
+    ``train-00000-of-00001.parquet`` and ``test-00000-of-00001.parquet``, as Hugging Face lays data
+    sets out. Files of which one has another name, or a column ``split``, are left as they are.
+
+    Args:
+        files: Of one table.
+    """
+    sides = [_SIDE.match(file.path.name) for file in files]
+    words = [side[1].lower() for side in sides if side is not None]
+    if len(words) < len(files) or {"train", "test"} - set(words):
+        return tuple(files)
+    if any(SPLIT in file.schema.names for file in files):
+        return tuple(files)
+    laid = []
+    for file, word in zip(files, words, strict=True):
+        parts = {**file.parts, SPLIT: pa.scalar(word, pa.string())}
+        schema = file.schema.append(pa.field(SPLIT, pa.string()))
+        laid.append(replace(file, schema=schema, parts=parts))
+    return tuple(laid)
 
 
 def _scalar(text: str | None, of_type: pa.DataType) -> pa.Scalar:
