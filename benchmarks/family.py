@@ -8,17 +8,18 @@
 
 Models are trained as in ``benchmarks/trainings.py``; each audit has its own file. ``flips``: two
 private arms, groups drawn by coin flips, of two or three levels; how often `family` tells of any
-difference (a gap in a cost, a lost class, a changed gap). Then again, each arm beside a second
-training of its own in place of the reference: there nobody loses anything either, and a cost
-over all rows counts, too; how often one would be told by its own interval stands beside.
+difference (a gap in a cost, a lost class, a changed gap), each arm counted. Then again, each
+arm beside a second training of its own in place of the reference: there nobody loses anything
+either, and a cost over all rows counts, too; how often one would be told by its own interval
+stands beside.
 ``deals``: two groups of different laws in which privacy truly costs them differently; the four
 costs of one arm are judged together. How often all four intervals hold what is true of the
 file, how wide they are beside Bonferroni's, and how many of the four are told from zero: with
 the 5 % divided among the four (``bonferroni``), or with the largest of four studentised
 contrasts held against its own distribution, whose correlations are estimated from the audit's
 seeds (``max-t``) or known (``oracle``). ``words``: three private arms that truly differ, by the
-same groups; how often everything that the family says of gaps in the four costs is true of the
-file: of the sign of those that are detected, of what the others are at most. ``whole``:
+same groups; how often the sign of every gap in the four costs that is detected is true of the
+file. ``whole``:
 `run_audit` on tables of 600 rows whose two or three groups coins decided, ``dpsgd`` and
 ``global-adapt``, with the defaults, a bound of 1, and full diagnostics in turn: how many
 reports assert a difference, and how many have disjoint intervals of two groups. ``planted``:
@@ -49,7 +50,7 @@ from fairaudit.analysis.family import family
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.compare import SEVERAL_SPLITS, Evaluation, compare
 from fairaudit.metrics.within_model import LabelOutcome
-from fairaudit.results.estimates import Measured
+from fairaudit.results.estimates import Comparison, Gap, Measured
 
 Array = NDArray[np.float64]
 COSTS = {"privacy_cost": 1, "excess_risk": 1, "tpr_cost": -1, "selection_cost": -1}
@@ -95,9 +96,9 @@ class Audit:
 
 
 def flips(audits: int, seeds: int, *, given: bool, alike: bool) -> tuple[int, int]:
-    """Audits that assert what is not so of groups drawn by coin flips.
+    """Methods of which an audit asserts what is not so, of groups drawn by coin flips.
 
-    And those of which a cost over all rows would be told by its own interval; of 0 where it is
+    And audits of which a cost over all rows would be told by its own interval; of 0 where it is
     true, for the arms are not ``alike``.
     """
     telling = by_itself = 0
@@ -113,15 +114,23 @@ def flips(audits: int, seeds: int, *, given: bool, alike: bool) -> tuple[int, in
             beside = audit.models(arm).private if alike else reference
             measured.append(disclosed(audit.compared(name, private, beside, seeds), least=0))
         found = family(measured)
-        is_told = bool(found.changed)
+        told = {changed.arm for changed in found.changed}
         for comparison in found.comparisons:
-            is_told |= any(gap.detected for gap in comparison.gaps)
+            is_told = any(gap.reading == "detected" for gap in costs_of(comparison))
             is_told |= any(share.is_lost for share in comparison.doubtful)
-            is_told |= alike and bool(comparison.paid)
-        telling += is_told
+            if is_told or (alike and comparison.paid):
+                told.add(comparison.arm)
+        telling += len(told)
         lows = [one.overall.estimates[cost].low for one in measured for cost in COSTS]
         by_itself += alike and any(low > 0 for low in lows)
     return telling, by_itself
+
+
+def costs_of(comparison: Comparison) -> Iterator[Gap]:
+    """The gaps of pairs in the primary measures."""
+    for gap in comparison.gaps:
+        if gap.kind == "pair" and gap.metric in COSTS:
+            yield gap
 
 
 def four(world: World, audits: int, seed: int) -> Iterator[tuple[Array, Array, Array]]:
@@ -145,7 +154,7 @@ def four(world: World, audits: int, seed: int) -> Iterator[tuple[Array, Array, A
 
 
 def words(world: World, audits: int, seeds: int, seed: int) -> tuple[int, int, int]:
-    """Audits of three arms in which a word is wrong; gaps said to be detected; gaps judged."""
+    """Arms, three an audit, of which a word is wrong; gaps said to be detected; gaps judged."""
     wrong, detected, judged = 0, 0, 0
     settings = {"dpsgd": {}, "clipped": {"clip": 0.3}, "noisy": {"noise": 4.0}}
     for number in range(audits):
@@ -159,21 +168,18 @@ def words(world: World, audits: int, seeds: int, seed: int) -> tuple[int, int, i
             truth[name] = truths(setting, later)
             compared = audit.compared(name, models.private, models.reference, seeds)
             measured.append(disclosed(compared, least=0))
-        mistakes = 0
         for comparison in family(measured).comparisons:
-            for gap in comparison.gaps:
-                is_judged = gap.detected or gap.joint_high is not None
-                if gap.kind != "pair" or gap.metric not in COSTS or not is_judged:
+            mistakes = 0
+            for gap in costs_of(comparison):
+                if gap.reading == "cannot tell":
                     continue
                 first, second = truth[comparison.arm][TRUE_OF.get(gap.metric, gap.metric)]
                 true = COSTS[gap.metric] * (first - second)
                 judged += 1
-                detected += gap.detected
-                if gap.detected:
+                if gap.reading == "detected":
+                    detected += 1
                     mistakes += true * gap.signed.value <= 0
-                else:
-                    mistakes += abs(true) > gap.joint_high
-        wrong += mistakes > 0
+            wrong += mistakes > 0
     return wrong, detected, judged
 
 
@@ -322,7 +328,7 @@ def main() -> None:
             telling, alone = flips(options.audits, seeds, given=given, alike=alike)
             arms = "beside itself" if alike else "beside sgd"
             split = "given split" if given else "a split per seed"
-            told = f"{telling} of {options.audits} assert, a cost by its own interval {alone}"
+            told = f"{telling} of {2 * options.audits} assert, a cost by its own interval {alone}"
             print(f"{arms}, {split}, {seeds} seeds: {told}", flush=True)
         return
     if options.what == "whole":
@@ -344,8 +350,9 @@ def main() -> None:
                 for seeds in (5, 10):
                     wrong, detected, judged = words(world, options.audits, seeds, number)
                     print(
-                        f"world {number}, {split} split, {seeds} seeds: {wrong} of {options.audits}"
-                        f" say something wrong; {detected} of {judged} gaps detected",
+                        f"world {number}, {split} split, {seeds} seeds: {wrong} of"
+                        f" {3 * options.audits} say something wrong; {detected} of {judged} gaps"
+                        " detected",
                         flush=True,
                     )
         return

@@ -87,7 +87,7 @@ def told(audit) -> tuple[list[str], float]:
     for comparison in compared:
         for gap in comparison.gaps:
             if gap.metric == TOLD and gap.kind == "pair":
-                if gap.detected:
+                if gap.reading == "detected":
                     words.append(comparison.grouping)
                 if math.isnan(difference) and gap.signed.value is not None:
                     difference = gap.signed.value

@@ -81,7 +81,7 @@ def test_the_intervals_are_those_of_the_audit_that_predicted(tmp_path, audited, 
         widest = [
             g for c in (found, expected) for g in c.gaps if (g.metric, g.kind) == (metric, "max")
         ]
-        pairs.append([gap.absolute for gap in widest])
+        pairs.append([gap.signed for gap in widest])
     for a, b in pairs:
         # The audit keeps float32, its report six digits.
         assert [a.value, a.low, a.high] == pytest.approx([b.value, b.low, b.high], abs=2e-5)

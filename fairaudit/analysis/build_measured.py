@@ -13,7 +13,7 @@ from fairaudit.config.model_names import has_linear_yardstick
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.data.groups import NamedPair
 from fairaudit.errors import numbered
-from fairaudit.metrics.gaps import direction
+from fairaudit.metrics.gaps import judged
 from fairaudit.metrics.registry import UNDERTRAINED_BY
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.decomposition import Curve
@@ -81,11 +81,8 @@ def disclosed(
         is_one_of_many = gap.metric.endswith("]") and gap.kind in ("pair", "population")
         if is_one_of_many and len(measured.by_group) > MOST_GROUPS_OF_CLASS and pair not in pairs:
             continue
-        if gap.kind == "pair" and pair in pairs:  # its own interval resolves its sign
-            sign = ""
-            if gap.signed.value is not None and gap.signed.excludes_zero:
-                sign = direction(gap.metric, gap.a, gap.b, gap.signed.value)
-            gap = gap.revised(named=True, direction=sign)
+        if gap.kind == "pair" and pair in pairs:  # its own interval decides
+            gap = judged(gap.model_copy(update={"named": True}), is_detected=True)
         gaps.append(gap)
     all_lacking = visible(sum(unpredicted.values()), least)
     return Comparison(
@@ -189,7 +186,7 @@ def sweeps(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Sweep, ...]:
             target_epsilon=target,
             epsilon=arm.privacy.headline,
             cost={g.group: interval_of(g.estimates.get(COST)) for g in comparison.by_group},
-            gap=None if gap is None else interval_of(gap.absolute),
+            gap=None if gap is None else interval_of(gap.signed),
         )
         families.setdefault((method, comparison.reference, comparison.grouping), []).append(point)
     curves = []

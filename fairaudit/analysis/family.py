@@ -1,12 +1,14 @@
-"""Which differences a report's sentences may assert: those detected beside all others.
+"""Which differences a report's sentences may assert: those detected beside all others of the arm.
 
-A *claim* is a difference that a sentence could assert. All claims of a report share one 5 %, and
-one is *detected* where the intervals of its numbers exclude zero at its part of it. The 5 % is
-shared equally among *measures*: of each comparison every cost, the costs over all rows, lost
-classes, and what privacy changes in other metrics. A measure's claims (pairs of groups, classes)
-are *rivals* and divide its share. What is detected leaves its part to the others, so ``measures``,
-how many measures share the 5 %, counts only what is not detected, and need not be whole.
-``number`` is the place of a comparison among those that are judged. Source: docs/methods.md 6.5.
+A *claim* is a difference that a sentence could assert. All claims of one arm, by all groupings and
+beside all references, share one 5 %: another arm in the report changes nothing. A claim is
+*detected* where the intervals of its numbers exclude zero at its part of the 5 %. That is shared
+equally among *measures*: of each comparison every cost, the costs over all rows, lost classes, and
+what privacy changes in other metrics. A measure's claims (pairs of groups, classes) are *rivals*
+and divide its share. What is detected leaves its part to the others, so ``measures``, how many
+measures share the 5 %, counts only what is not detected, and need not be whole. ``number`` is the
+place of a comparison among those of its arm. The test leaves every printed interval as it is.
+Source: docs/methods.md 6.5.
 """
 
 import math
@@ -15,8 +17,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
-from fairaudit.metrics.intervals import among
-from fairaudit.metrics.quantiles import half_width
+from fairaudit.metrics.gaps import judged
+from fairaudit.metrics.quantiles import among, half_width
 from fairaudit.metrics.registry import METRICS, MISALIGNMENT, base_metric, costs, part_of
 from fairaudit.report.main_gap import cost_names
 from fairaudit.report.measured import ChangedGap
@@ -64,8 +66,8 @@ class Family(NamedTuple):
     """What sentences may assert.
 
     Args:
-        comparisons: Those that were judged, with what is detected written into them.
-        changed: Gaps within a model that privacy is detected to change.
+        comparisons: Those that were judged, in their order, with what is detected in them.
+        changed: Gaps within a model that privacy is detected to change, by arm.
     """
 
     comparisons: tuple[Comparison, ...]
@@ -73,12 +75,12 @@ class Family(NamedTuple):
 
 
 def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Family:
-    """Judge together everything that sentences choose from.
+    """Judge together, for each arm, everything that sentences choose from.
 
-    Each measure of each comparison has an equal share of the 5 %, divided among its pairs of groups
-    and classes; a pair that was named beforehand counts as a measure. What is detected leaves its
-    share to the others (Holm 1979, with weights). So where nothing differs, 95 % of audits assert
-    no difference at all. A gap that gates may not read is never detected.
+    Each measure of each comparison of an arm has an equal share of the 5 %, divided among its pairs
+    of groups and classes; a pair that was named beforehand counts as a measure. What is detected
+    leaves its share to the others (Holm 1979, with weights). So of a method without any difference
+    95 % of audits assert none at all. A gap that gates may not read is never detected.
 
     Args:
         compared: The comparisons of all methods.
@@ -86,11 +88,24 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
             an audit's report, which is gaps in costs, costs over all rows, lost classes and what
             privacy changes in other metrics.
     """
+    judged_arms = {}
+    for arm in dict.fromkeys(comparison.arm for comparison in compared):
+        of_arm = [comparison for comparison in compared if comparison.arm == arm]
+        judged_arms[arm] = _judged_arm(of_arm, metrics)
+    parts = {arm: iter(judged_arm.comparisons) for arm, judged_arm in judged_arms.items()}
+    return Family(
+        comparisons=tuple(next(parts[comparison.arm]) for comparison in compared),
+        changed=tuple(gap for judged_arm in judged_arms.values() for gap in judged_arm.changed),
+    )
+
+
+def _judged_arm(compared: Sequence[Comparison], metrics: Sequence[str]) -> Family:
+    """What sentences may assert of one arm; arguments as of :func:`family`."""
     claims: dict[_Place, _Claim] = {}
     silent = 0.0  # measures without a claim, in parts of one: their share goes to no other
-    judged = tuple(metrics) or (*costs(), MISALIGNMENT)
+    metrics_judged = tuple(metrics) or (*costs(), MISALIGNMENT)
     for number, comparison in enumerate(compared):
-        for metric in judged:
+        for metric in metrics_judged:
             claims |= _gap_claims(number, comparison, metric)
         if comparison.reference and not metrics:
             lost = _class_claims(number, comparison)
@@ -100,21 +115,24 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
                 lost | _change_claims(number, comparison) | _overall_claims(number, comparison)
             )
     detected, measures = _detected(claims, silent)
+    # Among how many pairs a measure's share is divided; the largest gap was chosen from them.
+    chosen_from: dict[tuple[int, str], float] = {}
+    for (number, metric, _), claim in claims.items():
+        chosen_from[number, metric] = max(claim.rivals, chosen_from.get((number, metric), 0.0))
     revised, changed = [], []
     for number, comparison in enumerate(compared):
         gaps = []
-        pairs: dict[str, list[Gap]] = {}  # by metric: of K groups there are K (K - 1) / 2
         for gap in comparison.gaps:
-            if gap.kind == "pair":
-                pairs.setdefault(gap.metric, []).append(gap)
-        for gap in comparison.gaps:
-            if gap.a and gap.b and _without_class(gap.metric) in judged:
-                bases = [gap] if gap.kind != "max" else [gap, *pairs.get(gap.metric, ())]
-                gap = _judged_gap(number, bases, claims, detected, measures)
-            gaps.append(gap)
             place = _place(number, gap)
+            if gap.a and gap.b and _without_class(gap.metric) in metrics_judged:
+                rivals = chosen_from.get((number, gap.metric)) if gap.kind == "max" else None
+                if gap.kind == "pair" and place in claims:
+                    rivals = claims[place].rivals
+                least = _least_detected(gap, rivals, measures)
+                gap = judged(gap, is_detected=place in detected)
+                gap = gap.model_copy(update={"minimum_detectable": least})
+            gaps.append(gap)
             if gap.kind == "pair" and place in detected and gap.metric.startswith(_CHANGE):
-                n_joint = measures * claims[place].rivals
                 changed.append(
                     ChangedGap(
                         arm=comparison.arm,
@@ -123,7 +141,7 @@ def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Famil
                         metric=gap.metric.removeprefix(_CHANGE),
                         a=gap.a,
                         b=gap.b,
-                        change=among(gap.signed, n_joint),
+                        change=gap.signed,
                     )
                 )
         update: dict[str, object] = {"gaps": tuple(gaps)}
@@ -168,9 +186,7 @@ def _gap_claims(number: int, comparison: Comparison, metric: str) -> dict[_Place
     Where the comparison holds no pairs (of one class's rates among many groups), the largest gap is
     the claim, and its rivals are the pairs that it was chosen from.
     """
-    gaps = [
-        gap for gap in comparison.gaps if _without_class(gap.metric) == metric and gap.size.ends
-    ]
+    gaps = [gap for gap in comparison.gaps if _without_class(gap.metric) == metric and gap.gated]
     pairs = [gap for gap in gaps if gap.kind == "pair"]
     rivals = len(pairs)
     if all(gap.named for gap in pairs):  # none, or none but the named: the largest is the others'
@@ -180,9 +196,9 @@ def _gap_claims(number: int, comparison: Comparison, metric: str) -> dict[_Place
         pairs = [*largest, *pairs]  # where the largest is a named pair, that has its own share
     claims = {}
     for gap in pairs:
-        # A pair that gates may not read claims nothing, but counts among the rivals; so does one
-        # whose groups are turned away from by almost the same angle.
-        if gap.gated and not _is_slight(gap):
+        # One whose groups are turned away from by almost the same angle claims nothing, but counts
+        # among the rivals.
+        if not _is_slight(gap):
             claims[_place(number, gap)] = _Claim(_decides(gap), 1 if gap.named else rivals)
     return claims
 
@@ -254,73 +270,42 @@ def _class_claims(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
     return claims
 
 
-def _judged_gap(
-    number: int,
-    bases: Sequence[Gap],
-    claims: Mapping[_Place, _Claim],
-    detected: set[_Place],
-    measures: float,
-) -> Gap:
-    """The gap with whether it is detected and how large it may be beside all other claims.
+def _least_detected(gap: Gap, rivals: float | None, measures: float) -> float | None:
+    """The gap that the test would detect with power .80.
 
-    That is the upper end of its interval at its share of the 5 % (``joint_high``); the gap that the
-    audit would find is made larger likewise. The largest gap ("max") takes the highest upper end of
-    all pairs of its metric. A gap without a claim is only marked as not detected.
-
-    Args:
-        number: The place of its comparison.
-        bases: The gap, between two groups; and of the largest gap all pairs of its metric.
-        claims: All claims.
-        detected: The places of those that are detected.
-        measures: How many measures share the 5 %.
+    The gap's own was made with half of its interval (of the largest with that of all pairs); what
+    the test needs beside all other claims takes its place.
     """
-    gap = bases[0]
-    is_detected = _place(number, gap) in detected
-    bounds = []
-    rivals = 0.0
-    for candidate in bases:
-        claim = claims.get(_place(number, candidate))
-        if claim is not None:
-            rivals = claim.rivals
-            joint = among(candidate.signed, measures * rivals)
-            bounds.append(max(abs(joint.low or 0.0), abs(joint.high or 0.0)))
-    if not bounds:
-        return gap.revised(detected=is_detected)
     least = gap.minimum_detectable
-    # It was made with the half-width of the gap's own interval (of the largest gap with that of all
-    # pairs): the joint interval's takes its place.
-    if least is not None:
-        training, records = gap.signed.training_sd or 0.0, gap.signed.records_sd or 0.0
-        used = rivals if gap.kind == "max" else 1
-        for sign, n_joint in ((1, measures * rivals), (-1, used)):
-            least += sign * half_width(training**2, records**2, gap.signed.n_seeds, n_joint)
-    return gap.revised(detected=is_detected, joint_high=max(bounds), minimum_detectable=least)
+    if least is None or rivals is None:
+        return least
+    training, records = gap.signed.training_sd or 0.0, gap.signed.records_sd or 0.0
+    used = rivals if gap.kind == "max" else 1
+    for sign, n_joint in ((1, measures * rivals), (-1, used)):
+        least += sign * half_width(training**2, records**2, gap.signed.n_seeds, n_joint)
+    return least
 
 
 def _judged_class(
     number: int, share: ClassShare, detected: set[_Place], measures: float
 ) -> ClassShare:
-    """The doubtful class with whether it is lost and with intervals at its share of the 5 %.
+    """The doubtful class with whether it is lost.
 
     If it is not shown to be lost, ``rows_needed`` is about how many test rows of the group it would
     take to show that.
     """
     is_lost = _place_of_class(number, share) in detected
-    n_joint = measures * share.looked_at
-    numbers = {
-        name: among(getattr(share, name), n_joint) for name in ("private", "reference", "kept")
-    }
     rows = None
     if not is_lost and share.kept.ends and share.reference.ends:
         widths = []
-        for estimate in (numbers["kept"], numbers["reference"]):
-            half = (estimate.high or 0.0) - (estimate.value or 0.0)
-            widths.append(half / abs(estimate.value or 1.0))
+        for estimate in (share.kept, share.reference):
+            joint = among(estimate, measures * share.looked_at)
+            half = (joint.high or 0.0) - (joint.value or 0.0)
+            widths.append(half / abs(joint.value or 1.0))
         # An interval excludes 0 where half of it is below the value; it shrinks with the root of
         # the rows, so they must grow by the square of the ratio.
         rows = ceil((share.kept.n_test or 0) * max(1.0, *widths) ** 2)
-    update = {**numbers, "is_lost": is_lost, "rows_needed": rows}
-    return share.model_copy(update=update)
+    return share.model_copy(update={"is_lost": is_lost, "rows_needed": rows})
 
 
 def _with_one_answer(group: GroupMeasure, doubtful: Sequence[ClassShare]) -> GroupMeasure:

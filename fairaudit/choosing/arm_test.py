@@ -142,7 +142,7 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
     Both are None where the number has no interval: then it is undecided, and ``reason`` says why.
     """
     reading, estimate = target.reading, target.reading.number
-    value, bound, futility, reason = estimate.value, None, None, reading.reason
+    value, bound, futility, reason = reading.judged.value, None, None, reading.reason
     outcome: Outcome = "undecided"
     if not reason and estimate.is_exact and value is not None:  # as an epsilon is
         bound = futility = value
@@ -182,7 +182,7 @@ def _number(target: Target) -> Number | None:
     if estimate.training_sd is None or estimate.conservative_sd is None or estimate.n_seeds < 2:
         return None
     return Number(
-        estimate.value,
+        abs(estimate.value) if target.reading.is_size else estimate.value,
         estimate.training_sd**2,
         (estimate.own_records_sd or 0.0) ** 2,
         estimate.conservative_sd**2,

@@ -90,7 +90,7 @@ class Candidates:
             outcome=outcome_of(numbers),
             numbers=numbers,
             left_out=left_out(prepared.rules, report, key),
-            gap=interval_of(None if gap is None else gap.absolute),
+            gap=interval_of(None if gap is None else gap.larger_first.signed),
             cost=interval_of(cost),
             cost_group=cost_group,
             accuracy=interval_of(first.overall.estimates.get("accuracy")),

@@ -13,7 +13,7 @@ from typing import Literal
 from fairaudit.errors import EXIT_GATE_FAILED, EXIT_INCONCLUSIVE, EXIT_OK, ConfigError
 from fairaudit.gate.grammar import GateRule
 from fairaudit.gate.judge import change, judge, refuse_other_label
-from fairaudit.gate.targets import Target, Targets, find_targets, limits, vocabulary_of
+from fairaudit.gate.targets import Target, Targets, find_targets, vocabulary_of
 from fairaudit.report.conditions import with_rules
 from fairaudit.report.model import Report
 from fairaudit.report.render.junit import described
@@ -127,21 +127,10 @@ def judged(
 def with_verdict(report: Report, verdict: Verdict) -> Report:
     """The report with the verdict in it, for its pages and its file.
 
-    Each gap gets the limit that a rule sets on it, and findings say what the rules say of each arm.
+    Findings say what the rules say of each arm.
     """
-    studies = {}
-    for name, study in report.studies.items():
-        compared = limits(report, verdict.rules, study.comparisons)
-        studies[name] = study.model_copy(update={"comparisons": compared})
     return with_rules(
-        report.model_copy(
-            update={
-                "gates": verdict.gates,
-                "verdict": verdict.outcome,
-                "comparisons": limits(report, verdict.rules, report.comparisons),
-                "studies": studies,
-            }
-        )
+        report.model_copy(update={"gates": verdict.gates, "verdict": verdict.outcome})
     )
 
 

@@ -17,6 +17,7 @@ from fairaudit.results.estimates import (
     Comparison,
     Estimate,
     Figure,
+    Gap,
     HighEnd,
     Interval,
     LowEnd,
@@ -203,9 +204,20 @@ def _changes(
                     yield _change(metric, comparison, now.group, estimates, same)
             gap_before, gap = main_gap(earlier, metric), main_gap(comparison, metric)
             if gap_before is not None and gap is not None:
+                gap = gap.larger_first
                 between = f"{gap.a}, {gap.b}" if gap.a else ""
-                sizes = gap_before.absolute, gap.absolute
-                yield _change(f"{metric}_gap", comparison, between, sizes, same, is_size=True)
+                differences = _differences(gap_before, gap)
+                yield _change(f"{metric}_gap", comparison, between, differences, same)
+
+
+def _differences(before: Gap, after: Gap) -> tuple[Estimate, Estimate]:
+    """A gap in both reports: of the same pair in the later one's order, else both as they are.
+
+    A largest gap is nowhere below 0, and may lie between other groups than before.
+    """
+    if (before.a, before.b) == (after.b, after.a) and before.kind == "pair":
+        before = before.reversed
+    return before.signed, after.signed
 
 
 def _change(
@@ -214,8 +226,6 @@ def _change(
     group: str,
     estimates: tuple[Estimate | None, Estimate | None],
     same: bool,
-    *,
-    is_size: bool = False,
 ) -> Change:
     """One number's change, later minus earlier, with an interval where both numbers have one.
 
@@ -227,10 +237,9 @@ def _change(
         group: Its group or groups in words, "" for all test rows.
         estimates: The number before and after; None where that report lacks it.
         same: Whether both are of the very same trainings.
-        is_size: Whether it is an absolute value (a gap).
     """
-    before = read_estimate(estimates[0], "", is_size=is_size, own_variances=False)
-    after = read_estimate(estimates[1], "", is_size=is_size, own_variances=False)
+    before = read_estimate(estimates[0], "", is_size=False, own_variances=False)
+    after = read_estimate(estimates[1], "", is_size=False, own_variances=False)
     difference = change(after, before, same_trainings=same)
     moved = difference.number
     exceeds, reason = None, difference.reason or "it has no interval"

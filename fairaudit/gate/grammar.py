@@ -114,11 +114,6 @@ class GateRule:
         """The groups that it names; empty where it is about all."""
         return self.group.names if self.group else ()
 
-    @property
-    def limits_gaps(self) -> bool:
-        """Whether it says how large a gap may be, so that a page can show this limit beside it."""
-        return self.metric.kind == "gap" and self.fails_above and not self.is_change
-
     def words(self, every: str = "any private method") -> str:
         """The condition in words, as ``fails if the accuracy of any group ... is below 0.7``.
 

@@ -53,16 +53,15 @@ def widened(value: float, ends: Ends, factor: float) -> Ends:
     return Ends(value - factor * (value - ends.low), value + factor * (ends.high - value))
 
 
-def widened_size(value: float, ends: Ends, factor: float, *, is_largest: bool) -> Ends:
-    """The interval of an absolute value with both halves multiplied by the factor, cut at 0.
+def widened_largest(value: float, ends: Ends, factor: float) -> Ends:
+    """The interval of the largest of several sizes with both halves multiplied by the factor.
+
+    Its upper end may be that of another size, max(|D| + h), whose h is not known: the whole end is
+    multiplied, which is at least max(|D| + factor h).
 
     Args:
         value: The estimate.
         ends: Its own interval, which may be cut at 0 and at the largest size that there can be.
         factor: At least 1.
-        is_largest: Whether the value is the largest of several sizes. The upper end may then be
-            that of another one, max(|D| + h), whose h is not known: the whole end is multiplied,
-            which is at least max(|D| + factor h).
     """
-    upper = factor * ends.high if is_largest else value + factor * (ends.high - value)
-    return Ends(max(0.0, value - factor * (value - ends.low)), upper)
+    return Ends(max(0.0, value - factor * (value - ends.low)), factor * ends.high)

@@ -9,42 +9,37 @@ from decimal import Decimal
 
 from fairaudit.errors import ConfigError
 from fairaudit.gate.grammar import GateRule
-from fairaudit.gate.joint_interval import growth, widened, widened_size
+from fairaudit.gate.joint_interval import growth, widened, widened_largest
 from fairaudit.gate.targets import Target, TargetReading
 from fairaudit.report.model import Report
+from fairaudit.report.numbers import gated, interval_alone
 from fairaudit.report.verdicts import GateTarget, Outcome
-from fairaudit.results.estimates import NOTHING, Ends, Interval
+from fairaudit.results.estimates import NOTHING, Interval, interval_of
 
 STRADDLES = "the 95 % interval includes the threshold"
-ONLY_ALONE = (
-    "beyond the limit by itself, but not once the interval is shared by all numbers of the rule "
-    "for this method"
-)
+ONLY_ALONE = "beyond the limit by itself, but not by {shared}"
+SHARED = "the interval {ends} that all {among} numbers of the rule share for this method"
 
 
 def judge(rule: GateRule, target: Target, *, among: int) -> GateTarget:
     """The outcome of a rule for one target: pass, fail or inconclusive.
 
     A rule about an interval fails where all of it meets the failing condition and passes where none
-    of it does. A failure is decided by the wider interval that holds for all numbers of the rule
-    about that arm together, since one of many lies beyond a threshold by chance. A pass needs every
-    number, so for it each number's own interval suffices.
+    of it does; a rule about a gap is about its size, whichever sign it has. A failure is decided by
+    the wider interval that holds for all numbers of the rule about that arm together, since one of
+    many lies beyond a threshold by chance. A pass needs every number, so for it each number's own
+    interval suffices.
 
     Args:
         rule: The condition.
         target: The number.
         among: How many uncertain numbers of that arm the rule is held against.
     """
-    reading, number = target.reading, target.reading.number
-    shared = number.ends
-    if shared is not None and number.value is not None and not number.is_exact and among > 1:
-        factor = growth(reading.variances, seeds=reading.n_seeds, among=among)
-        if reading.is_size:
-            is_largest = reading.variances is None  # then other gaps may have set its ends
-            shared = widened_size(number.value, shared, factor, is_largest=is_largest)
-        else:
-            shared = widened(number.value, shared, factor)
-    outcome, reason = _outcome(rule, reading, shared)
+    number, joint, shared = target.reading.number, shared_interval(target.reading, among), ""
+    if joint.ends != number.ends:
+        ends = interval_alone(joint, gated(rule.metric.unit))
+        shared = SHARED.format(ends=ends, among=among)
+    outcome, reason = _outcome(rule, target.reading, joint, shared)
     return GateTarget(
         arm=target.arm,
         reference=target.reference,
@@ -54,10 +49,20 @@ def judge(rule: GateRule, target: Target, *, among: int) -> GateTarget:
         value=number.value,
         low=number.low,
         high=number.high,
-        shared_low=None if shared is None else shared.low,
-        shared_high=None if shared is None else shared.high,
         reason=reason,
     )
+
+
+def shared_interval(reading: TargetReading, among: int) -> Interval:
+    """The number with the interval that holds for ``among`` numbers at once; no report holds it."""
+    number = reading.number
+    if number.ends is None or number.value is None or number.is_exact or among < 2:
+        return interval_of(number)
+    factor = growth(reading.variances, seeds=reading.n_seeds, among=among)
+    # The ends of a largest gap may be those of other pairs: it has no variances of its own.
+    is_largest = reading.is_size and reading.variances is None
+    low, high = (widened_largest if is_largest else widened)(number.value, number.ends, factor)
+    return Interval(value=number.value, low=low, high=high)
 
 
 def change(
@@ -65,15 +70,11 @@ def change(
 ) -> TargetReading:
     """The change of a number between two reports, as a number that a rule can be held against.
 
-    Its interval runs from the least to the largest difference between points of the two intervals.
-    That holds whatever the reports share (rows, seeds, or nothing), since the standard deviation of
-    a difference is at most the sum of both. It is exactly 0 only where equal numbers are of the
-    same trainings: those of others may be equal by chance.
-
-    Args:
-        now: Of the report.
-        before: Of the baseline, None where it has no such number.
-        same_trainings: Whether both numbers are of the very same trainings.
+    Of a gap that is the change of its size. Its interval runs from the least to the largest
+    difference between points of the two intervals. That holds whatever the reports share (rows,
+    seeds, or nothing), since the standard deviation of a difference is at most the sum of both. It
+    is exactly 0 only where equal numbers are of the same trainings: those of others may be equal by
+    chance.
 
     Returns:
         Without a value, and with the reason, where one of both numbers has none.
@@ -83,7 +84,7 @@ def change(
     reason = now.reason
     if not reason and before.reason:
         reason = f"in the baseline: {before.reason}"
-    current, earlier = now.number, before.number
+    current, earlier = now.judged, before.judged
     if current.value is None or earlier.value is None:
         return replace(now, number=NOTHING, reason=reason)
     is_unmoved = current.ends is not None and current.ends == earlier.ends
@@ -135,30 +136,34 @@ def _difference(a: float | None, b: float | None) -> float | None:
     return float(Decimal(repr(float(a))) - Decimal(repr(float(b))))
 
 
-def _outcome(rule: GateRule, reading: TargetReading, shared: Ends | None) -> tuple[Outcome, str]:
-    """The outcome for one number, and the reason where it is inconclusive, else "".
+def _outcome(
+    rule: GateRule, reading: TargetReading, joint: Interval, shared: str
+) -> tuple[Outcome, str]:
+    """The outcome for one number, and why it is not a pass, where that is not plain; else "".
 
     Args:
         rule: The failing condition.
         reading: The number with its own interval, by which the rule passes.
-        shared: The interval that holds for all numbers of the rule together, by which it fails;
-            None where there is none.
+        joint: The number with the interval that holds for all numbers of the rule together, by
+            which it fails.
+        shared: That interval in words; "" where it is the number's own.
     """
-    number = reading.number
+    number = reading.judged
+    joint = joint.size if reading.is_size else joint
     if reading.reason or number.value is None:
         return "inconclusive", reading.reason
-    ends = number.ends
     if rule.statistic == "interval":
-        if ends is None or shared is None:
+        if number.ends is None or joint.ends is None:
             return "inconclusive", "it has no interval"
-        if all(map(rule.fails, shared)):
-            return "fail", ""
-        failing = sum(map(rule.fails, ends))
-        if failing:  # one end, or both but for the shared interval
-            return "inconclusive", ONLY_ALONE if failing == len(ends) else STRADDLES
+        if all(map(rule.fails, joint.ends)):
+            return "fail", f"by {shared}, too" if shared else ""
+        failing = sum(map(rule.fails, number.ends))
+        if failing == len(number.ends):
+            return "inconclusive", ONLY_ALONE.format(shared=shared)
+        if failing:
+            return "inconclusive", STRADDLES
     else:
-        estimate = reading.number
-        values = {"mean": estimate.value, "ci_low": estimate.low, "ci_high": estimate.high}
+        values = {"mean": number.value, "ci_low": number.low, "ci_high": number.high}
         plain = values[rule.statistic]
         if plain is None:
             return "inconclusive", f"it has no {rule.statistic}"

@@ -40,7 +40,7 @@ class TargetReading:
         n_seeds: How many seeds it rests on.
         variances: Those that its interval is made of; None where there are no such two numbers, as
             for the largest of several gaps, a change, or a guarantee.
-        is_size: Whether it is an absolute value, so that its interval ends at 0.
+        is_size: Whether rules are about its size, whichever sign it has: it is a gap.
         reason: Why no gate may read it, or "".
         unjudged: Why the rule cannot pass even if this number does: rows that no number judges; or
             "".
@@ -52,6 +52,11 @@ class TargetReading:
     is_size: bool = False
     reason: str = ""
     unjudged: str = ""
+
+    @property
+    def judged(self) -> Interval:
+        """What a rule is held against: the number, or its size."""
+        return self.number.size if self.is_size else self.number
 
     @classmethod
     def unknown(cls, reason: str) -> Self:
@@ -221,35 +226,6 @@ def _why_assumed(metric: Metric, label: LabelFacts) -> str:
     # Of two classes, a difference of rates is the same for either outcome; a ratio is not.
     is_difference = metric.unit != "ratio" and metric.kind != "group"
     return "" if is_difference and len(label.classes) <= 2 else NOT_SAID
-
-
-def limits(
-    report: Report, rules: Sequence[GateRule], compared: Sequence[Comparison]
-) -> tuple[Comparison, ...]:
-    """Comparisons with the limit in each gap that the rules set on it, so that pages can show it.
-
-    The limit is the largest size that is allowed; where several rules set one, the smallest counts,
-    and None where no rule does. A rule on the largest gap limits every pair of groups.
-
-    Args:
-        report: Says which arms a rule is about.
-        rules: All rules.
-        compared: The comparisons to revise, of the report or of a study in it.
-    """
-    about = [(rule, _arms(rule, report)) for rule in rules if rule.limits_gaps]
-    revised = []
-    for comparison in compared:
-        gaps = []
-        for gap in comparison.gaps:
-            numbers = []
-            for rule, arms in about:
-                is_of_arm = comparison.arm in arms and _fits(rule.group, comparison)
-                if is_of_arm and _is_about(rule, comparison, gap):
-                    numbers.append(rule.number)
-            limit = min(numbers, default=None)
-            gaps.append(gap if gap.limit == limit else gap.revised(limit=limit))
-        revised.append(comparison.model_copy(update={"gaps": tuple(gaps)}))
-    return tuple(revised)
 
 
 def _is_about(rule: GateRule, comparison: Comparison, gap: Gap) -> bool:
@@ -449,14 +425,16 @@ def _gap_target(rule: GateRule, comparison: Comparison) -> Target:
         if number is not None and number.value is None and number.reason:  # it was not measured
             why = number.reason
         return Target(*place, (), TargetReading.unknown(why))
-    gap = gaps[0]
+    gap = gaps[0].larger_first
+    if rule.groups == (gap.b, gap.a):  # a named pair in its order
+        gap = gap.reversed
     between = tuple(name for name in (gap.a, gap.b) if name)
     among = list(comparison.by_group)
     if gap.kind == "pair":
         among = [group for group in among if group.group in between]
     reason = _unpredicted(among) or ("" if gap.gated else gap.reason)
     is_pair = gap.kind in ("pair", "population")
-    reading = read_estimate(gap.absolute, reason, is_size=True, own_variances=is_pair)
+    reading = read_estimate(gap.signed, reason, is_size=True, own_variances=is_pair)
     return Target(*place, between, reading)
 
 
@@ -478,7 +456,7 @@ def read_estimate(
     Args:
         estimate: None where the report holds none; then the reading has no value.
         reason: Why gates may not read it, or "".
-        is_size: Whether it is an absolute value.
+        is_size: Whether rules are about its size.
         own_variances: Whether its interval is made of its two variances; that of the largest of
             several gaps is not.
     """

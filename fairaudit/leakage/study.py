@@ -28,7 +28,7 @@ from fairaudit.report.document import (
 )
 from fairaudit.report.facts import AttackFacts, FailedSeed, ReportWarning
 from fairaudit.report.findings import Finding, Phrase
-from fairaudit.report.main_gap import is_detected, main_gap, with_unit
+from fairaudit.report.main_gap import main_gap, with_unit
 from fairaudit.report.model import Report, Study
 from fairaudit.report.numbers import OWN_UNIT, POINTS, UNKNOWN, Scale, listed, number, written
 from fairaudit.report.safe_names import plain
@@ -254,16 +254,23 @@ def _gaps(leakage: Leakage) -> Table:
             gap = main_gap(comparison, metric)
             if gap is None:
                 continue
-            read = "none detected"
-            if gap.absolute.ends is None:
-                read = plain(gap.reason, 90)
-            elif is_detected(gap):
-                read = "difference detected"
-                if gap.direction:
-                    read += f", {plain(gap.direction, 60)}"
+            gap = gap.larger_first
+            read: str = gap.reading
+            if read == "cannot tell":
+                read = f"{read}: {plain(gap.signed.reason or gap.reason, 90)}"
+            elif gap.direction:
+                read += f", {plain(gap.direction, 60)}"
             detectable = with_unit(gap.minimum_detectable, "fraction")
-            rows.append((arm, grouping, words, Quantity(gap.size, POINTS), detectable, read))
-    head = ("method", "grouping", "of", "#gap (points)", "#would be found from", "reading")
+            between = " less ".join(plain(name) for name in (gap.a, gap.b) if name) or grouping
+            rows.append((arm, between, words, Quantity(gap.signed, POINTS), detectable, read))
+    head = (
+        "method",
+        "between",
+        "of",
+        "#gap (points)",
+        "#smallest gap this audit would detect (80 % power)",
+        "reading",
+    )
     return table(head, rows, most=_MOST_ROWS)
 
 

@@ -13,10 +13,10 @@ from itertools import combinations
 import numpy as np
 
 from fairaudit.errors import numbered
-from fairaudit.metrics.intervals import MetricTable, Spread, absolute, contrast, estimate, largest
+from fairaudit.metrics.intervals import MetricTable, Spread, contrast, estimate, largest
 from fairaudit.metrics.registry import spec_of
 from fairaudit.metrics.within_model import Int64
-from fairaudit.results.estimates import Gap, finite, undefined
+from fairaudit.results.estimates import Gap, Reading, finite, undefined
 
 
 def minimum_detectable(spread: Spread, pairs: int = 1) -> float | None:
@@ -190,9 +190,9 @@ def _too_thin(table: MetricTable, cut: GroupSelection, k: int) -> str:
 def gaps_of(table: MetricTable, cut: GroupSelection) -> list[Gap]:
     """Every gap of one metric: pairs, each group against all rows, and the largest.
 
-    A group without test records has no gap. ``simultaneous``, an interval of a gap's size, shares
-    the 5 % among the pairs of groups that are large enough; ``absolute`` is the gap's own. With two
-    groups they are equal.
+    A group without test records has no gap. A gap's interval is its own. That of the largest shares
+    the 5 % among the pairs of groups that are large enough, and so does the test that decides which
+    gaps are detected.
 
     Example:
         >>> import numpy as np
@@ -213,36 +213,40 @@ def gaps_of(table: MetricTable, cut: GroupSelection) -> list[Gap]:
 
 
 def _gap(table: MetricTable, cut: GroupSelection, a: int, b: int) -> Gap:
-    """The gap between groups ``a`` and ``b``, or between ``a`` and all rows where b is K.
-
-    A group that is too small takes no part in the family of pairs, so it has no simultaneous
-    interval; the gap's own interval remains.
-    """
-    spread, pairs = reading(table, cut, a, b), cut.pairs
+    """The gap between groups ``a`` and ``b``, or between ``a`` and all rows where b is K."""
+    spread = reading(table, cut, a, b)
     small = cut.too_few(a) or cut.too_few(b)
     reason = small or spread.reason or cut.too_few_seeds or too_few_for_gates(table, cut, (a, b))
-    shared = absolute(spread, pairs)
-    if small:
-        shared = shared.model_copy(update={"low": None, "high": None, "reason": small})
-    first, second = cut.names[a], None if b == len(cut.names) else cut.names[b]
-    sign = ""
-    if not small and abs(spread.value) > spread.half_width(
-        pairs
-    ):  # a width that is not known is NaN
-        sign = direction(table.name, first, second, spread.value)
-    return Gap(
+    gap = Gap(
         metric=table.name,
-        kind="population" if second is None else "pair",
-        a=first,
-        b=second or "",
+        kind="population" if b == len(cut.names) else "pair",
+        a=cut.names[a],
+        b="" if b == len(cut.names) else cut.names[b],
         signed=estimate(spread),
-        absolute=absolute(spread),
-        simultaneous=shared,
-        direction=sign,
+        direction="",
         minimum_detectable=finite(minimum_detectable(spread)),
         gated=not reason,
         reason=reason,
     )
+    # A width that is not known is NaN.
+    return judged(gap, is_detected=abs(spread.value) > spread.half_width(cut.pairs))
+
+
+def judged(gap: Gap, *, is_detected: bool) -> Gap:
+    """The gap with what a test says of it, in one word, and whom it disfavours if it is detected.
+
+    It is detected only where its own interval excludes zero, too, and gates may read it.
+    """
+    value, is_apart = gap.signed.value, gap.signed.excludes_zero
+    word: Reading = "cannot tell"
+    if gap.gated and gap.signed.ends is not None:
+        word = "not detected"
+        if is_apart:
+            word = "detected" if is_detected else "not certain"
+    sign = ""
+    if word == "detected" and value is not None:
+        sign = direction(gap.metric, gap.a, gap.b or None, value)
+    return gap.model_copy(update={"reading": word, "direction": sign})
 
 
 def _largest(table: MetricTable, cut: GroupSelection) -> Gap:
@@ -257,19 +261,17 @@ def _largest(table: MetricTable, cut: GroupSelection) -> Gap:
     if len(usable) < 2:
         why = reading(table, cut, left_out[0]).reason if left_out else ""
         why = why or "fewer than two groups are large enough"
-        nothing = undefined(why, table.unit)
         return Gap(
             metric=table.name,
             kind="max",
             a="",
             b="",
-            signed=nothing,
-            absolute=nothing,
-            simultaneous=nothing,
+            signed=undefined(why, table.unit),
             direction="",
             minimum_detectable=None,
             gated=False,
             reason=why,
+            reading="cannot tell",
         )
     spreads = {pair: reading(table, cut, *pair) for pair in combinations(usable, 2)}
     a, b = max(spreads, key=lambda pair: abs(spreads[pair].value))
@@ -281,23 +283,19 @@ def _largest(table: MetricTable, cut: GroupSelection) -> Gap:
         unread = f"{table.name} is undefined for group {cut.names[left_out[0]]!r}"
     if unread:
         size = size.model_copy(update={"low": None, "high": None, "reason": unread})
-    sign = ""
-    if not unread and top.value > top.half_width(pairs):
-        sign = direction(table.name, cut.names[a], cut.names[b], top.value)
     reason = unread or cut.too_few_seeds or too_few_for_gates(table, cut, usable)
-    return Gap(
+    gap = Gap(
         metric=table.name,
         kind="max",
         a=cut.names[a],
         b=cut.names[b],
-        signed=estimate(top, pairs),
-        absolute=size,
-        simultaneous=size,
-        direction=sign,
+        signed=size,
+        direction="",
         minimum_detectable=finite(minimum_detectable(top, pairs)),
         gated=not reason,
         reason=reason,
     )
+    return judged(gap, is_detected=top.value > top.half_width(pairs))
 
 
 def too_few_for_gates(table: MetricTable, cut: GroupSelection, groups: Sequence[int]) -> str:

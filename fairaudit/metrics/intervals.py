@@ -376,24 +376,11 @@ def estimate(spread: Spread, pairs: int = 1) -> Estimate:
     return _around(spread, spread.value, spread.half_width(pairs), signed=True)
 
 
-def absolute(spread: Spread, pairs: int = 1) -> Estimate:
-    """The size |D| of a contrast, taken after averaging over seeds, with its interval.
-
-    With h half of the signed interval, it runs from |D| - h, or 0 if that is below, to |D| + h.
-    ``pairs``: how many contrasts share the 5 %. Source: docs/methods.md 6.5.
-
-    Example:
-        >>> import numpy as np
-        >>> lower = Spread(np.full(5, -0.05), -0.05, 0.0, 1e-4, 1e-4, 100, 40, "fraction")
-        >>> size = absolute(lower)
-        >>> round(size.low, 4), size.value, round(size.high, 4)
-        (0.0304, 0.05, 0.0696)
-    """
-    return _around(spread, abs(spread.value), spread.half_width(pairs), signed=False)
-
-
 def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
     """The largest |D| of several pairs, with an interval that allows for the choice among them.
+
+    With h half of a pair's signed interval, it runs from the highest |D| - h, or 0 if that is
+    below, to the highest |D| + h. Source: docs/methods.md 6.5.
 
     If any pair has no interval, the result is the pair with the largest |D| by itself; the caller
     then takes its interval away.
@@ -411,7 +398,8 @@ def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
     """
     values = np.array([abs(s.value) for s in spreads])
     halves = np.array([s.half_width(pairs) for s in spreads])
-    top = absolute(spreads[int(values.argmax())], pairs)
+    first = spreads[int(values.argmax())]
+    top = _around(first, abs(first.value), first.half_width(pairs), signed=False)
     if np.isnan(halves).any():
         return top
     sizes = 0.0, max(map(abs, spreads[0].bounds))
@@ -460,28 +448,3 @@ def _within(
     return their first argument when it compares with nothing.
     """
     return max(float(low), min(bounds[0], value)), min(float(high), max(bounds[1], value))
-
-
-def among(one: Estimate, n_joint: float) -> Estimate:
-    """The estimate with its interval widened to hold for ``n_joint`` numbers at once (Bonferroni).
-
-    At most 5 % of audits have any of the many whose interval misses the truth, so whichever a
-    sentence picks, it is wrong in at most 5 %. An estimate without an interval comes back
-    unchanged. Source: docs/methods.md 6.5.
-
-    Example:
-        >>> import numpy as np
-        >>> still = Spread(np.full(5, 0.05), 0.05, 0.0, 1e-4, 1e-4, 100, 40, "fraction")
-        >>> alone, one_of_ten = estimate(still), among(estimate(still), 10)
-        >>> one_of_ten.low < alone.low < alone.high < one_of_ten.high
-        True
-    """
-    if one.value is None or one.low is None or one.high is None:
-        return one
-    # Never narrower than it was: the interval of a largest gap already allows for all its pairs.
-    half = half_width(
-        (one.training_sd or 0.0) ** 2, (one.records_sd or 0.0) ** 2, one.n_seeds, n_joint
-    )
-    return one.model_copy(
-        update={"low": min(one.low, one.value - half), "high": max(one.high, one.value + half)}
-    )

@@ -2,7 +2,7 @@
 
 A finding has a code, as ``gap``, for which ``phrases`` has the sentence. An arm is one trained
 configuration, a comparison is one arm against its reference, cut by one grouping. A number is
-detected if its interval excludes zero beside all others that the report tells of;
+detected if a test finds it beside everything that is judged of its arm;
 ``comparison.paid`` names the costs over all rows that are detected. A measure is a cost that
 findings are about. A knob is what an advice is about, as "bound up" for a larger clipping bound.
 
@@ -15,8 +15,8 @@ from statistics import fmean
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.metrics.registry import CONSTANT, MISALIGNMENT, beside_constant, spec_of
 from fairaudit.report.facts import ArmFacts, LabelFacts
-from fairaudit.report.findings import Advice, Finding, Knob
-from fairaudit.report.group_rows import comparison_of, gap_reading, rule_number
+from fairaudit.report.findings import Advice, Finding
+from fairaudit.report.group_rows import comparison_of, rule_number
 from fairaudit.report.main_gap import (
     COST,
     change_words,
@@ -30,7 +30,6 @@ from fairaudit.report.main_gap import (
     measure_text,
     measures,
     named_gaps,
-    shown_gap,
 )
 from fairaudit.report.model import Report
 from fairaudit.report.parts import detected_split
@@ -42,8 +41,6 @@ from fairaudit.results.estimates import Comparison, ConstantAnswer, Gap, Interva
 
 RISES_BY = 0.01  # of the training loss, relative: a smaller rise is the noise of batches
 MOST = 0.5  # share of a cost from which a part is most of it
-# A knob -> the knob for another arm that contradicts it: then only the latter is advised.
-GIVES_WAY: Mapping[Knob, Knob] = {"bound up": "bound by rule", "step down": "step by rule"}
 # The arms of the ablation of clipping, methods of ``papers``.
 CLIPPED, SHORTER, TURNED = "clipped", "magnitude-only", "direction-only"
 RULE_CODES = ("rule_failed", "rule_open", "rule_met")
@@ -67,20 +64,8 @@ def with_findings(report: Report) -> Report:
     findings_so_far += _ablation_findings(report)
     for study in report.studies.values():
         findings_so_far += study.findings(report)
-    findings = tuple(map(said, _without_opposed_advice(findings_so_far)))
+    findings = tuple(map(said, findings_so_far))
     return with_rules(report.model_copy(update={"findings": findings}))
-
-
-def _without_opposed_advice(findings: list[Finding]) -> Iterator[Finding]:
-    """The findings, some without their advice: where the advice for another arm contradicts it.
-
-    An option is set for all arms at once, so both cannot be followed.
-    """
-    knobs = {finding.advice.knob for finding in findings if finding.advice}
-    for finding in findings:
-        if finding.advice and GIVES_WAY.get(finding.advice.knob) in knobs:
-            finding = finding.model_copy(update={"advice": None})
-        yield finding
 
 
 def asking_why(report: Report) -> set[str]:
@@ -295,9 +280,9 @@ def _undetected(report: Report, comparison: Comparison) -> Iterator[Finding]:
         gap = main_gap(comparison, metric)
         if gap is None:
             continue
-        shown, reading = shown_gap(gap), gap_reading(gap)
+        shown, reading = interval_of(gap.larger_first.signed), gap.reading
         if reading == "cannot tell":
-            reason = gap.size.reason or gap.reason
+            reason = gap.signed.reason or gap.reason
             yield _finding("gap_unknown", comparison, metric, (), {}, report=report, reason=reason)
             continue
         most = max(map(abs, shown.ends or (0.0,)))
@@ -305,14 +290,12 @@ def _undetected(report: Report, comparison: Comparison) -> Iterator[Finding]:
         between = _compared_groups(comparison, gap)
         yield _finding("no_gap", comparison, metric, (), numbers, report=report, reason=between)
         if reading == "not certain":
-            size = {"size": shown if (shown.value or 0.0) > 0 else shown.scaled(-1)}
-            _, *groups = code_of_gap(comparison, gap)
             yield _finding(
                 "not_certain",
                 comparison,
                 metric,
-                tuple(groups),
-                size,
+                (gap.larger_first.a, gap.larger_first.b),
+                {"size": shown},
                 report=report,
                 reason=f"{tests:,}",
             )
@@ -337,8 +320,7 @@ def _gap_finding(report: Report, comparison: Comparison, gap: Gap) -> Finding:
     """The finding on two groups that are detected to differ, the one that pays more first."""
     code, *groups = code_of_gap(comparison, gap)
     cost_a, cost_b = (cost_of(comparison, group, gap.metric) for group in groups)
-    size = shown_gap(gap)
-    size = size if (size.value or 0.0) >= 0 else size.scaled(-1)
+    size = interval_of(gap.larger_first.signed)
     numbers = {"size": size, "cost_a": cost_a, "cost_b": cost_b}
     if code in ("gap_gained", "rate_gap_risen"):  # of those sentences write what is gained
         del numbers["cost_a"], numbers["cost_b"]
@@ -383,9 +365,7 @@ def _turn_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
     gap = detected_gap(comparison, MISALIGNMENT)
     if gap is None:
         return
-    first, second = gap.a, gap.b
-    if (gap.signed.value or 0.0) < 0:
-        first, second = second, first
+    first, second = gap.larger_first.a, gap.larger_first.b
     turn_a, turn_b = (cost_of(comparison, group, MISALIGNMENT) for group in (first, second))
     if (turn_a.low or 0.0) <= 0 or turn_b.value is None:
         return
@@ -414,7 +394,10 @@ def _control_findings(report: Report) -> Iterator[Finding]:
         gap, matched_gap = main_gap(copied), main_gap(matched)
         if gap is None or matched_gap is None:
             continue
-        ends, matched_ends = gap.absolute.ends, matched_gap.absolute.ends
+        gap = gap.larger_first
+        if (matched_gap.a, matched_gap.b) == (gap.b, gap.a):
+            matched_gap = matched_gap.reversed
+        ends, matched_ends = gap.signed.size.ends, matched_gap.signed.size.ends
         if ends is None or matched_ends is None:
             continue
         if not is_detected(gap) and not is_detected(matched_gap):
@@ -424,7 +407,7 @@ def _control_findings(report: Report) -> Iterator[Finding]:
             code = "matched_worse"
         elif matched_ends.high < ends.low:
             code = "matched_better"
-        numbers = {"size": interval_of(gap.absolute), "matched": interval_of(matched_gap.absolute)}
+        numbers = {"size": interval_of(gap.signed), "matched": interval_of(matched_gap.signed)}
         finding = _finding(code, copied, COST, (), numbers, report=report)
         yield finding.model_copy(update={"reference": control.key})
 
@@ -447,7 +430,10 @@ def _ablation_findings(report: Report) -> Iterator[Finding]:
             gaps[methods[comparison.arm]] = gap
     if not gaps.keys() >= {CLIPPED, SHORTER, TURNED} or not is_detected(gaps[CLIPPED]):
         return
-    whole = gaps[CLIPPED]
+    whole = gaps[CLIPPED].larger_first
+    for half in (SHORTER, TURNED):  # in the order of the whole
+        if (gaps[half].a, gaps[half].b) == (whole.b, whole.a):
+            gaps[half] = gaps[half].reversed
     halves = []
     for half in (SHORTER, TURNED):
         if is_detected(gaps[half]) and gaps[half].direction == whole.direction:
@@ -460,9 +446,9 @@ def _ablation_findings(report: Report) -> Iterator[Finding]:
         measure=COST,
         unit="fraction",
         numbers={
-            "whole": interval_of(whole.size),
-            "shorter": interval_of(gaps[SHORTER].size),
-            "turned": interval_of(gaps[TURNED].size),
+            "whole": interval_of(whole.signed),
+            "shorter": interval_of(gaps[SHORTER].signed),
+            "turned": interval_of(gaps[TURNED].signed),
         },
         reason=" and ".join(halves) or "neither half by itself",
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from fairaudit.methods.catalog import REFERENCE
+from fairaudit.metrics.quantiles import among
 from fairaudit.metrics.registry import NOISE, STEP, beside_constant, spec_of
 from fairaudit.report.main_gap import COST, cost_title, scale_of, shown_costs
 from fairaudit.report.model import Report
@@ -161,13 +162,14 @@ def _series_name(arm: str, reference: str) -> str:
 def _largest_cost(comparison: Comparison) -> Interval:
     """The accuracy lost by the group that loses most, of groups that are large enough for gates.
 
-    Its value is None where there is none.
+    Its interval holds for all of these groups together, since it was chosen among them. Its value
+    is None where there is none.
     """
-    largest = NOTHING
+    costs = []
     for group in comparison.by_group:
         cost = group.estimates.get(COST)
-        if cost is None or cost.value is None or comparison.note_on(group):
-            continue
-        if largest.value is None or cost.value > largest.value:
-            largest = cost
-    return largest
+        if cost is not None and cost.value is not None and not comparison.note_on(group):
+            costs.append(cost)
+    if not costs:
+        return NOTHING
+    return interval_of(among(max(costs, key=lambda cost: cost.value or 0.0), len(costs)))

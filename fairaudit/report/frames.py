@@ -102,13 +102,7 @@ def gap_frame(report: Report) -> pd.DataFrame:
             row = _names_of(comparison)
             row |= {"metric": gap.metric, "kind": gap.kind, "a": gap.a, "b": gap.b}
             row |= _columns_of(gap.signed)
-            row |= {
-                "size": gap.absolute.value,
-                "size_low": gap.simultaneous.low,
-                "size_high": gap.simultaneous.high,
-                "direction": gap.direction,
-                "gated": gap.gated,
-            }
+            row |= {"reading": gap.reading, "direction": gap.direction, "gated": gap.gated}
             rows.append(row)
     return pd.DataFrame(rows)
 

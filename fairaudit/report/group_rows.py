@@ -5,14 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.metrics.registry import METRICS, MISALIGNMENT, spec_of
 from fairaudit.report.facts import ArmFacts
-from fairaudit.report.group_table import (
-    Bound,
-    GroupTable,
-    MeasureColumn,
-    Reading,
-    TableCell,
-    TableRow,
-)
+from fairaudit.report.group_table import Bound, GroupTable, MeasureColumn, TableCell, TableRow
 from fairaudit.report.main_gap import (
     COST,
     compared_pairs,
@@ -22,7 +15,6 @@ from fairaudit.report.main_gap import (
     measure_title,
     named_gaps,
     shown_costs,
-    shown_gap,
 )
 from fairaudit.report.model import Report
 from fairaudit.report.verdicts import GateRecord, severity
@@ -33,6 +25,7 @@ from fairaudit.results.estimates import (
     Gap,
     GroupMeasure,
     Interval,
+    Reading,
     interval_of,
 )
 
@@ -196,9 +189,7 @@ def _ordered(comparison: Comparison, gap: Gap) -> tuple[str, str]:
 
     So a row has one order for all of its measures.
     """
-    leading = _pair(comparison, COST, gap.a, gap.b) or gap
-    if (leading.signed.value or 0.0) < 0:
-        return leading.b, leading.a
+    leading = (_pair(comparison, COST, gap.a, gap.b) or gap).larger_first
     return leading.a, leading.b
 
 
@@ -228,23 +219,12 @@ def _gap_cell(
         reason = "" if gap is None else gap.signed.reason or gap.reason
         return TableCell(NOTHING, "cannot tell" if gap else "", reason)
     between: tuple[str, ...] = (gap.a, gap.b) if order is None else ()
-    shown = shown_gap(gap)
     if order == (gap.b, gap.a):
-        shown = shown.scaled(-1)
+        gap = gap.reversed
+    shown = interval_of(gap.signed)
     bound = _bound_on(report, comparison, metric, "gap", {gap.a, gap.b})
-    if shown.ends is None or not gap.gated:
-        return TableCell(shown, "cannot tell", gap.reason or gap.signed.reason, between, bound)
-    return TableCell(shown, gap_reading(gap), "", between, bound)
-
-
-def gap_reading(gap: Gap) -> Reading:
-    """What is said of a gap, by its test and by its own interval."""
-    shown = shown_gap(gap)
-    if shown.ends is None or not gap.gated:
-        return "cannot tell"
-    if is_detected(gap):
-        return "detected"
-    return "not certain" if shown.excludes_zero else "not detected"
+    reason = (gap.reason or gap.signed.reason) if gap.reading == "cannot tell" else ""
+    return TableCell(shown, gap.reading, reason, between, bound)
 
 
 def gap_between(comparison: Comparison, metric: str, groups: Sequence[str]) -> Gap | None:
@@ -265,10 +245,9 @@ def rule_number(comparison: Comparison, metric: str, groups: Sequence[str]) -> I
     gap = gap_between(comparison, metric, groups)
     if gap is None or gap.signed.value is None:
         return None
-    shown = shown_gap(gap)
     if gap.kind == "pair" and _ordered(comparison, gap) == (gap.b, gap.a):
-        return shown.scaled(-1)
-    return shown
+        gap = gap.reversed
+    return interval_of(gap.signed)
 
 
 def _bound_on(

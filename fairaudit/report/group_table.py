@@ -9,11 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from fairaudit.report.verdicts import Outcome
-from fairaudit.results.estimates import Interval
+from fairaudit.results.estimates import Interval, Reading
 
-# What a test says of a gap beside all others of its method. "not certain": its own interval
-# excludes zero, and the test, which allows for all comparisons, does not reject.
-Reading = Literal["detected", "not certain", "not detected", "cannot tell", ""]
 RowKind = Literal["group", "gap", "all"]
 
 MOST_GROUPS = 8  # that are read at once; of more the worst, the best and a count are shown

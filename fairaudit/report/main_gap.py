@@ -2,8 +2,8 @@
 
 A comparison is one arm against its reference, cut by one grouping. It holds gaps of every metric:
 one of kind ``pair`` for every two groups, a against b, and one of kind ``max``, the largest of
-them. A gap is detected if its interval excludes zero beside all others that the report tells of. A
-measure is a cost, or of several classes the cost for one of them, as ``tpr_cost[2]``.
+them. A gap is detected if a test finds it beside everything that is judged of its arm. A measure is
+a cost, or of several classes the cost for one of them, as ``tpr_cost[2]``.
 """
 
 import math
@@ -74,11 +74,9 @@ def detected_pair(comparison: Comparison) -> tuple[str, str] | None:
     gap = detected_gap(comparison, "excess_risk")
     if gap is None:
         return None
-    first, second = gap.a, gap.b
-    if (gap.signed.value or 0.0) <= 0:
-        first, second = second, first
-    if (cost_of(comparison, first, "excess_risk").low or 0.0) > 0:
-        return first, second
+    gap = gap.larger_first
+    if (cost_of(comparison, gap.a, "excess_risk").low or 0.0) > 0:
+        return gap.a, gap.b
     return None
 
 
@@ -96,9 +94,7 @@ def code_of_gap(comparison: Comparison, gap: Gap) -> tuple[str, str, str]:
     The code is ``gap`` for a cost and ``rate_gap`` for the fall of a rate; where even the worse off
     group gains, so that nobody pays, it is ``gap_gained`` or ``rate_gap_risen``.
     """
-    first, second = gap.a, gap.b
-    if (gap.signed.value or 0.0) < 0:
-        first, second = second, first
+    first, second = gap.larger_first.a, gap.larger_first.b
     code = "gap"
     if is_rate(gap.metric):
         code = "rate_gap"
@@ -116,25 +112,6 @@ def is_rate(metric: str) -> bool:
     Then a sentence says that the rate falls, not that rows pay.
     """
     return bool(spec_of(metric).needs & {"positive", "favourable"})
-
-
-def reading(gap: Gap, direction: str) -> str:
-    """What the gap's interval says, in words; "" where the gap was not measured.
-
-    Args:
-        gap: Between two groups.
-        direction: The words where a difference is detected, as ``F pays more than M``.
-    """
-    if gap.absolute.value is None:
-        return ""
-    words: str = gap.reading
-    if gap.direction and is_detected(gap):
-        words = direction
-    elif words == "at most":
-        words = f"none detected, at most {with_unit(gap.size.high, spec_of(gap.metric).unit)}"
-    if gap.limit is not None:
-        words += f" (limit {with_unit(gap.limit, spec_of(gap.metric).unit)})"
-    return words
 
 
 def with_unit(value: float | None, unit: str) -> str:
@@ -157,14 +134,8 @@ def with_unit(value: float | None, unit: str) -> str:
 
 
 def is_detected(gap: Gap) -> bool:
-    """Whether a sentence may say that the two groups of a gap differ.
-
-    Only gaps of costs are judged beside all others of the report; of another metric the gap's own
-    interval decides, whose ``direction`` is "" where it includes zero.
-    """
-    if gap.detected is None:
-        return bool(gap.direction)
-    return gap.detected
+    """Whether a sentence may say that the two groups of a gap differ."""
+    return gap.reading == "detected"
 
 
 def cost_names(comparison: Comparison) -> list[str]:
@@ -189,7 +160,7 @@ def measures(comparison: Comparison) -> list[str]:
         detected = [gap.metric for gap in defined if detected_gap(comparison, gap.metric)]
         widest = max(
             defined,
-            key=lambda gap: math.inf if gap.size.high is None else gap.size.high,
+            key=lambda gap: math.inf if gap.signed.ends is None else max(map(abs, gap.signed.ends)),
             default=None,
         )
         if not detected and widest is not None:
@@ -254,15 +225,6 @@ def compared_pairs(report: Report, arm: str, metrics: Collection[str]) -> int:
                 if gap.kind == "pair" and gap.metric in metrics and gap.gated:
                     found.add((comparison.grouping, gap.metric, gap.a, gap.b))
     return len(found)
-
-
-def shown_gap(gap: Gap) -> Interval:
-    """A gap as it is shown: signed, of a pair; of the largest of several its size.
-
-    The interval is the number's own; that of the largest holds for the pairs that it was chosen
-    from.
-    """
-    return interval_of(gap.simultaneous if gap.kind == "max" else gap.signed)
 
 
 def measure_text(metric: str, label: LabelFacts) -> str:

@@ -33,7 +33,7 @@ from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.verdicts import GateRecord, Outcome
 from fairaudit.results.estimates import Comparison, Figure, Part
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 # Two runs of one command differ in these and in nothing else.
 VOLATILE = ("artifacts", "command", "created_utc", "environment", "execution", "timing")
 
@@ -133,7 +133,7 @@ class Report(Part):
     differentially private itself.
     """
 
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     content_sha256: str = ""  # of everything but the volatile fields; set where the file is written
     numerics_version: str
     report_is_dp: Literal[False] = False
@@ -307,9 +307,9 @@ class Report(Part):
 
         Returns:
             Columns ``arm, reference, grouping, metric, kind, a, b``; ``value, low, high``: of a
-            minus b; ``unit, n_test, n_seeds, reason``; ``size, size_low, size_high``: without its
-            sign, with an interval that holds for all pairs together; ``direction`` (in words, ""
-            where the sign is not told), ``gated``.
+            minus b; ``unit, n_test, n_seeds, reason``; ``reading`` (``detected``, ``not certain``,
+            ``not detected``, ``cannot tell``), ``direction`` (in words, "" where no difference is
+            detected), ``gated``.
         """
         from fairaudit.report.frames import gap_frame
 

@@ -108,12 +108,13 @@ def split_gap(comparison: Comparison, metric: str, pair: Gap) -> SplitCost | Non
     whole_gap, names = pairs.get(metric), part_names(comparison)
     if not names or whole_gap is None or whole_gap.signed.value is None:
         return None
-    is_negative = whole_gap.signed.value < 0
+    whole_gap = whole_gap.larger_first
     parts = []
     for name in names:
         of_part = pairs.get(f"{metric}.{name}")
         if of_part is None:
             return None
+<<<<<<< HEAD
         estimate = _with_shared_interval(of_part, is_negative=is_negative)
         is_above = bool(of_part.direction) and _is_above(estimate)
         parts.append(SplitPart(name, interval_of(estimate), is_above))
@@ -142,6 +143,14 @@ def _with_shared_interval(gap: Gap, *, is_negative: bool) -> Estimate:
         value = -value
         low, high = (None if end is None else -end for end in (high, low))
     return estimate.model_copy(update={"value": value, "low": low, "high": high})
+=======
+        if of_part.a != whole_gap.a:
+            of_part = of_part.reversed
+        is_above = bool(of_part.direction) and _is_above(of_part.signed)
+        parts.append(SplitPart(name, interval_of(of_part.signed), is_above))
+    total = interval_of(whole_gap.signed)
+    return Split(metric, whole_gap.a, whole_gap.b, total, tuple(parts))
+>>>>>>> 5b58fd90 (statistics: a number has one interval, its own; whether a gap is detected is a test, one family for each method)
 
 
 def _is_above(estimate: Estimate) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from fairaudit.results.estimates import Figure, HighEnd, Interval, LowEnd, Part
+from fairaudit.results.estimates import Figure, Interval, Part
 
 Outcome = Literal["pass", "fail", "inconclusive"]
 Unit = Literal["fraction", "ratio", "nats", "degrees", "nats a step", ""]
@@ -23,11 +23,11 @@ def worst(outcomes: Iterable[Outcome]) -> Outcome:
 class GateTarget(Interval):
     """One number that a rule was held against.
 
-    ``low`` and ``high`` are the ends of the 95 % interval, ``shared_low`` and ``shared_high`` those
-    of the wider one that holds for all numbers of the rule about that arm together; None where
-    there is none. ``groups`` is a group, or the two of a gap; () for all rows and for a number of a
-    guarantee.
-    ``reason`` says why the target is inconclusive.
+    ``low`` and ``high`` are the ends of its own 95 % interval, None where there is none. ``groups``
+    is a group, or the two of a gap, whose value is the first less the second; () for all rows and
+    for a number of a guarantee.
+    ``reason`` says why the target does not pass, with the interval that all numbers of the rule
+    share where that decided.
     """
 
     arm: str
@@ -35,19 +35,12 @@ class GateTarget(Interval):
     grouping: str
     groups: tuple[str, ...]
     outcome: Outcome
-    shared_low: LowEnd | None
-    shared_high: HighEnd | None
     reason: str
 
     @property
     def group(self) -> str:
         """The groups' names as one text, "" for none."""
         return ", ".join(self.groups)
-
-    @property
-    def shared(self) -> Interval:
-        """The number with the interval that holds for all numbers of the rule together."""
-        return Interval(value=self.value, low=self.shared_low, high=self.shared_high)
 
 
 class GateRecord(Part):

@@ -3,9 +3,9 @@
 They are stored at six significant digits, and intervals are never narrower than before rounding.
 
 A comparison is one arm against its reference, cut by one grouping. A number of it is gated where
-gates, which judge a report by rules, may read it: a group must be large enough for that. A gap is
-detected where its interval excludes zero when all gaps that the report judges share the 5 %; that
-interval is called joint here, and a gap's own interval is for that gap alone.
+gates, which judge a report by rules, may read it: a group must be large enough for that. A number
+has one interval, its own at 95 %. Whether a difference is detected is a test beside all others of
+its arm, so a gap whose interval excludes zero need not be detected.
 """
 
 import math
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from typing import Annotated, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 DIGITS = 6  # significant decimal digits of every stored number
 
@@ -57,32 +57,9 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-# What the interval of a gap's size says, see read_size.
-Reading = Literal["difference detected", "within tolerance", "at most", "cannot tell"]
-
-
-def read_size(low: LowEnd | None, high: HighEnd | None, limit: float | None = None) -> Reading:
-    """Say in words what the 95 % interval of a gap's size shows; a size is nowhere below 0.
-
-    Args:
-        low, high: The ends; None where there is no honest interval.
-        limit: The largest size that a rule tolerates; None where no rule limits it.
-
-    Returns:
-        ``difference detected`` where the interval excludes 0, whatever the limit;
-        ``within tolerance`` where it includes 0 and lies inside the limit;
-        ``at most`` where it includes 0 and there is no limit: the size is at most the upper end;
-        else ``cannot tell``.
-    """
-    if low is None or high is None:
-        return "cannot tell"
-    if low > 0:
-        return "difference detected"
-    if limit is None:
-        return "at most"
-    if high <= limit:
-        return "within tolerance"
-    return "cannot tell"
+# What a test says of a gap beside all others of its arm. "not certain": its own interval excludes
+# zero, and the test, which allows for all comparisons, does not reject.
+Reading = Literal["detected", "not certain", "not detected", "cannot tell", ""]
 
 
 # A way is another training of an arm beside the audit's own: where settings are searched for, the
@@ -143,6 +120,24 @@ class Interval(Part):
     def excludes_zero(self) -> bool:
         """Whether there is an interval, and zero lies outside it."""
         return self.ends is not None and not self.ends[0] <= 0.0 <= self.ends[1]
+
+    @property
+    def size(self) -> "Interval":
+        """Its absolute value; the interval reaches to the farther end, and to 0 where it holds 0.
+
+        Example:
+            >>> Interval(value=-0.05, low=-0.09, high=-0.01).size.ends
+            Ends(low=0.01, high=0.09)
+            >>> Interval(value=-0.05, low=-0.12, high=0.02).size.ends
+            Ends(low=0.0, high=0.12)
+        """
+        if self.value is None:
+            return NOTHING
+        if self.ends is None:
+            return Interval(value=abs(self.value), low=None, high=None)
+        nearer, farther = sorted(map(abs, self.ends))
+        low = nearer if self.excludes_zero else 0.0
+        return Interval(value=abs(self.value), low=low, high=farther)
 
     def scaled(self, factor: float) -> "Interval":
         """The number and its interval in another unit, ``factor`` times as large.
@@ -205,6 +200,13 @@ class Estimate(Interval):
     by_seed: tuple[Figure | None, ...]
     conservative_sd: Figure | None = Field(default=None, exclude=True)
     own_records_sd: Figure | None = Field(default=None, exclude=True)
+
+    @property
+    def negated(self) -> "Estimate":
+        """The same difference taken the other way round."""
+        seeds = tuple(None if value is None else -value for value in self.by_seed)
+        ends = {name: getattr(self.scaled(-1), name) for name in ("value", "low", "high")}
+        return self.model_copy(update={**ends, "by_seed": seeds})
 
 
 def estimated(
@@ -326,9 +328,8 @@ class ClassShare(Part):
         kept: ``private - reference / 5``, below 0.
         given: How many classes at least one of the models predicts for somebody of the group.
         looked_at: How many pairs of group and class were looked at.
-        is_lost: Whether the joint intervals of all that the report judges show both that ``kept``
-            is below 0 and that ``reference`` is above 0; None where that was not judged. Once it
-            was, the estimates here have these intervals.
+        is_lost: Whether it is detected, beside all that is judged of the arm, both that ``kept``
+            is below 0 and that ``reference`` is above 0; None where that was not judged.
         rows_needed: About how many test rows of the group would show it; None where it is shown,
             or where there is no interval.
     """
@@ -377,25 +378,19 @@ class Gap(Part):
             ``max`` (largest minus smallest).
         a, b: Group names; for ``max`` the pair that attains it, the larger value first; b is ""
             for ``population``.
-        signed: value_a - value_b.
-        absolute: |signed| after averaging, with its interval.
-        simultaneous: absolute with Bonferroni quantiles over the K(K-1)/2 pairs; equals
-            absolute for two groups.
-        direction: ``worse for F`` in words, or "" where the sign is not resolved: among all pairs,
-            or by the gap's own interval where the pair was named beforehand.
+        signed: value_a - value_b with its own interval. That of ``max``, nowhere below 0, allows
+            for the K(K-1)/2 pairs that it was chosen from.
+        direction: ``worse for F`` in words, or "" where no difference is detected.
         minimum_detectable: Gap this audit would find with power .80, same unit; None if S = 1.
         gated, reason: As for a group.
         named: Whether the pair was named before training (``compare``), so that it was not picked
-            among others and its own interval holds.
-        detected: Whether a sentence may say that a and b differ, by the joint interval of all that
-            the report judges; None where that was not judged.
-        joint_high: Upper end of the size by the joint interval; None where that was not judged.
-        limit: The largest size that a rule allows, same unit; None where no rule says.
+            among others.
+        reading: Whether a and b are detected to differ; of costs beside everything that is judged
+            of the arm, of another metric beside its own pairs. "cannot tell" where gates may not
+            read it or it has no interval.
         tested: The number by which it is decided whether the difference is detected, where that is
             not ``signed`` itself: of a difference in degrees the one in what clipping takes from
             the groups. It is not stored with a report.
-        reading: What the interval of its size says, see :func:`read_size`. It is computed from the
-            other fields, also where a file holds one.
     """
 
     metric: str
@@ -403,60 +398,27 @@ class Gap(Part):
     a: str
     b: str
     signed: Estimate
-    absolute: Estimate
-    simultaneous: Estimate
     direction: str
     minimum_detectable: Figure | None
     gated: bool
     reason: str
     named: bool = False
-    detected: bool | None = None
-    joint_high: HighEnd | None = None
-    limit: Figure | None = None
+    reading: Reading = ""
     tested: Estimate | None = Field(default=None, exclude=True)
-    reading: Reading = "cannot tell"
 
     @property
-    def size(self) -> Estimate:
-        """The gap's size with the interval that its ``reading`` rests on.
+    def reversed(self) -> "Gap":
+        """The same gap, b less a."""
+        tested = None if self.tested is None else self.tested.negated
+        return self.model_copy(
+            update={"a": self.b, "b": self.a, "signed": self.signed.negated, "tested": tested}
+        )
 
-        Where it is judged not detected and no rule limits it, that is the joint interval, from 0 to
-        ``joint_high``. Else it is that of ``simultaneous``, for all pairs of groups, or the gap's
-        own where the pair was named beforehand.
-        """
-        number = self.absolute if self.named else self.simultaneous
-        if self.detected is False and self.joint_high is not None and self.limit is None:
-            return number.model_copy(update={"low": 0.0, "high": self.joint_high})
-        return number
-
-    def revised(self, **changed: object) -> "Gap":
-        """A copy of the gap with these fields changed and its ``reading`` computed anew."""
-        gap = self.model_copy(update=changed)
-        return gap.model_copy(update={"reading": gap._computed_reading()})
-
-    @model_validator(mode="after")
-    def _set_reading(self) -> "Gap":
-        """Compute ``reading`` whenever a gap is made or read from a file."""
-        # The model is frozen, and a reading that a file holds is not believed: it is made anew.
-        object.__setattr__(self, "reading", self._computed_reading())
-        return self
-
-    def _computed_reading(self) -> Reading:
-        """What the interval of the gap's size says about the limit, if there is one.
-
-        Of a gap that gates may not read, for instance because it rests on too few records, nothing
-        is said but ``difference detected`` or ``cannot tell``.
-        """
-        size = self.size
-        low = size.low
-        if self.detected is False and low is not None:
-            # The gap's own interval may exclude 0 where the joint one of all gaps does not: then no
-            # difference is detected.
-            low = 0.0
-        reading = read_size(low, size.high, self.limit)
-        if self.gated or reading == "difference detected":
-            return reading
-        return "cannot tell"
+    @property
+    def larger_first(self) -> "Gap":
+        """The same gap, the group of the larger value less the other: of a cost, who pays more."""
+        is_negative = self.kind == "pair" and (self.signed.value or 0.0) < 0
+        return self.reversed if is_negative else self
 
 
 class Comparison(Part):
@@ -472,8 +434,8 @@ class Comparison(Part):
         gaps: The pair, population and max gaps of every metric.
         doubtful: Classes that the arm may hardly predict for a group any more.
         constant: Groups that the arm itself gives one answer, whatever the reference does.
-        paid: The costs (metrics) that are above 0 over all rows, by the joint interval of all that
-            the report judges.
+        paid: The costs (metrics) that are detected over all rows, beside all that is judged of the
+            arm, and above 0.
     """
 
     arm: str

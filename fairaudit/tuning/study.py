@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
 from fairaudit.errors import numbered
+from fairaudit.metrics.quantiles import among
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.document import (
     Block,
@@ -99,8 +100,6 @@ def raised_losses(tuned: Tuned) -> Iterator[Finding]:
 
     A search is scored by accuracy, and a higher loss may not show there. The arms share one 5 %.
     """
-    from fairaudit.metrics.intervals import among  # imports numpy, which reading a report does not
-
     raised = set()  # arms that have a finding already, by another grouping's comparison
     n_arms = len({gain.reference for gain in tuned.gains})
     for gain in tuned.gains:
@@ -214,7 +213,7 @@ def _costs(report: Report) -> Table:
                     bare(overall.value("reference.accuracy")),
                     bare(overall.value("accuracy")),
                     Quantity(overall.estimates.get(COST), POINTS, UNKNOWN),
-                    Quantity(None if gap is None else gap.size, POINTS, UNKNOWN),
+                    Quantity(None if gap is None else gap.larger_first.signed, POINTS, UNKNOWN),
                 )
             )
     accuracies = ("#non-private accuracy", "#private accuracy")

@@ -1,4 +1,4 @@
-"""What a report asserts, among all methods, groups, pairs and measures together."""
+"""What a report asserts of a method, among all groupings, groups, pairs and measures."""
 
 from functools import partial
 
@@ -9,7 +9,7 @@ from scipy import stats
 
 from fairaudit.analysis.build_measured import disclosed
 from fairaudit.analysis.family import family
-from fairaudit.metrics.intervals import among
+from fairaudit.metrics.quantiles import among
 from fairaudit.report.main_gap import main_gap
 from fairaudit.results.estimates import ClassShare
 
@@ -47,7 +47,7 @@ def told(result):
     found = set()
     for one in result.comparisons:
         for each in one.gaps:
-            if each.detected:
+            if each.reading == "detected":
                 found.add((one.arm, each.metric, each.a + each.b))
     return found
 
@@ -73,14 +73,30 @@ def test_an_interval_that_several_share_is_that_of_bonferroni(many):
 
 
 @pytest.mark.parametrize("metric", COSTS)
-def test_methods_measures_and_pairs_share_the_five_per_cent(metric):
-    """Two methods of five measures of three pairs: one of thirty."""
+def test_measures_and_pairs_of_a_method_share_the_five_per_cent(metric):
+    """Five measures of three pairs: one of fifteen."""
     place = (metric, ("M", "X"))
-    for factor, expected in ((1.01, {("second", metric, "MX")}), (0.99, set())):
-        arms = [arm("first", {}), arm("second", {place: factor * half_of(30)})]
-        assert told(family(arms)) == expected
-    alone = family([arm("second", {place: 0.99 * half_of(30)})])
-    assert told(alone) == {("second", metric, "MX")}  # of fifteen
+    for factor, expected in ((1.01, {("one", metric, "MX")}), (0.99, set())):
+        assert told(family([arm("one", {place: factor * half_of(15)})])) == expected
+
+
+def test_groupings_of_a_method_are_of_one_family_and_other_methods_change_nothing():
+    """By two groupings one of thirty; whatever stands beside, at whatever place."""
+    size = {("tpr_cost", ("M", "X")): 1.01 * half_of(15)}
+    large = {("tpr_cost", pair): 1.0 for pair in PAIRS}
+    alone = family([arm("one", size)]).comparisons[0]
+    for others in ([{}], [large], [{}, large, {}] * 3):
+        beside = [arm(f"other{k}", sizes) for k, sizes in enumerate(others)]
+        for compared in ([arm("one", size), *beside], [*beside, arm("one", size)]):
+            found = family(compared).comparisons
+            assert [one.arm for one in found] == [one.arm for one in compared]
+            assert [one for one in found if one.arm == "one"] == [alone]
+    by_race = replace(arm("one", {}), grouping="race")
+    both = family([arm("one", size), arm("other", large), by_race])
+    assert [(one.arm, one.grouping) for one in both.comparisons][2] == ("one", "race")
+    assert "one" not in {who for who, *_ in told(both)}
+    larger = {("tpr_cost", ("M", "X")): 1.01 * half_of(30)}
+    assert ("one", "tpr_cost", "MX") in told(family([arm("one", larger), by_race]))
 
 
 def test_what_is_detected_leaves_its_share_to_the_others():
@@ -92,28 +108,34 @@ def test_what_is_detected_leaves_its_share_to_the_others():
     assert ("one", "tpr_cost", "FX") in told(family([arm("one", {**loss, **tpr})]))
 
 
-def test_where_everything_is_told_each_has_its_own_interval():
-    """Nothing is left to share the 5 % with: a study has none of the measures that stay silent."""
-    sizes = {("leakage_auc", pair): 1.0 for pair in PAIRS}
-    (one,) = family([arm("one", sizes)], ("leakage_auc",)).comparisons
-    attacked = [of_pair for of_pair in one.gaps if of_pair.metric == "leakage_auc"]
-    assert [of_pair.detected for of_pair in attacked] == [True] * 3
-    for of_pair in attacked:
-        assert of_pair.joint_high == pytest.approx(1 + half_of(1))
-
-
-def test_where_none_is_detected_the_printed_interval_is_that_of_all_together():
-    """Its own interval leaves 0 out, which would contradict the word beside it."""
+def test_the_test_leaves_every_interval_as_it_is_and_says_in_a_word_what_it_found():
+    """The gap of F and M excludes 0 by itself, and fifteen tests together do not reject."""
     size = (half_of(3) + half_of(15)) / 2
-    (one,) = family([arm("one", {("tpr_cost", ("F", "M")): size})]).comparisons
-    of_pair = next(g for g in one.gaps if (g.metric, g.a, g.b) == ("tpr_cost", "F", "M"))
-    assert of_pair.signed.low > 0
-    assert of_pair.detected is False
-    assert (of_pair.size.low, of_pair.reading) == (0.0, "at most")
-    assert of_pair.size.high == pytest.approx(size + half_of(15))
-    assert of_pair.minimum_detectable == pytest.approx(0.0251 - half_of(1) + half_of(15))
-    # Beside a rule's limit stands what the rule was held against.
-    assert of_pair.revised(limit=0.5).size == of_pair.simultaneous
+    sizes = {("tpr_cost", ("F", "M")): size, ("privacy_cost", ("M", "X")): -1.0}
+    made = arm("one", sizes)
+    (one,) = family([made]).comparisons
+    assert [g.signed for g in one.gaps] == [g.signed for g in made.gaps]
+    of = {(g.metric, g.a, g.b): g for g in one.gaps}
+    assert of["tpr_cost", "F", "M"].reading == "not certain"
+    assert of["tpr_cost", "F", "M"].direction == ""
+    assert of["tpr_cost", "F", "X"].reading == "not detected"
+    paid = of["privacy_cost", "M", "X"]
+    assert (paid.reading, paid.direction) == ("detected", "worse for X")
+    # The least gap is that of the test: once the detected one has left, fourteen share.
+    least = of["tpr_cost", "F", "M"].minimum_detectable
+    assert least == pytest.approx(0.0251 - half_of(1) + half_of(14), rel=1e-3)
+
+
+def test_the_largest_gap_is_detected_only_where_its_interval_excludes_zero():
+    """A pair that was named has a share of its own, and the largest is chosen among three."""
+    size = (half_of(1) + half_of(3)) / 2
+    named = gap("F", "M", size, half_of(1), metric="leakage_auc", named=True)
+    others = [gap(a, b, 0.0, half_of(1), metric="leakage_auc") for a, b in PAIRS[1:]]
+    largest = gap("F", "M", size, half_of(3), metric="leakage_auc", kind="max")
+    made = replace(arm("one", {}), gaps=(named, *others, largest))
+    (one,) = family([made], ("leakage_auc",)).comparisons
+    assert one.gaps[-1].signed.low < 0
+    assert [one.gaps[0].reading, one.gaps[-1].reading] == ["detected", "not detected"]
 
 
 def test_a_named_pair_counts_as_a_measure():
@@ -128,7 +150,7 @@ def test_a_named_pair_counts_as_a_measure():
 
 
 def test_what_gates_may_not_read_decides_nothing():
-    """As a loss of few rows; its place in the measure stays."""
+    """As a loss of few rows."""
     made = arm("one", {("excess_risk", ("F", "M")): 1.0, ("tpr_cost", ("F", "M")): 1.0})
     few = [
         replace(g, gated=False, reason="few rows") if g.metric == "excess_risk" else g
@@ -147,8 +169,7 @@ def test_changes_within_a_model_are_of_the_family_and_costs_are_told_once():
         ("one", metric, "F", "M") for metric in CHANGED
     }
     assert found.changed[0].change.low > 0
-    both = family([arm("one", sizes), arm("two", {})])
-    assert both.changed == ()
+    assert family([arm("one", sizes), replace(arm("one", {}), grouping="race")]).changed == ()
 
 
 def test_a_change_of_one_seed_or_one_that_gates_may_not_read_is_not_told():
@@ -160,7 +181,7 @@ def test_a_change_of_one_seed_or_one_that_gates_may_not_read_is_not_told():
         assert family([replace(made, gaps=tuple(gaps))]).changed == ()
 
 
-def test_a_class_is_lost_by_the_interval_that_holds_for_all_together():
+def test_a_class_is_lost_by_the_test_of_all_together_and_keeps_its_interval():
     """Five measures of six groups and classes; both the contrast and the reference must be told."""
     limit = half_of(30)
     lost = share("F", 1, -1.01 * limit)
@@ -168,6 +189,7 @@ def test_a_class_is_lost_by_the_interval_that_holds_for_all_together():
     unsure = share("X", 1, -1.01 * limit, reference=0.99 * limit)
     (one,) = family([arm("one", {}, (lost, open_one, unsure))]).comparisons
     assert [s.is_lost for s in one.doubtful] == [True, False, False]
+    assert [s.kept for s in one.doubtful] == [lost.kept, open_one.kept, unsure.kept]
     assert [s.rows_needed is None for s in one.doubtful] == [True, False, False]
     answers = {group.group: group.estimates["one_answer"] for group in one.by_group}
     assert (answers["F"].value, answers["F"].low, answers["F"].high) == (1.0, 1.0, 1.0)
@@ -192,7 +214,7 @@ def test_a_named_pair_does_not_hide_the_largest_gap():
     gaps = (of_class("F", "M", 0.0, named=True), of_class("X", "F", 1.0, kind="max"))
     (one,) = family([replace(arm("one", {}), gaps=gaps)]).comparisons
     largest = main_gap(one, "tpr_cost[2]")
-    assert (largest.a, largest.detected, largest.size.low > 0.9) == ("X", True, True)
+    assert (largest.a, largest.reading, largest.signed.low > 0.9) == ("X", "detected", True)
 
 
 def paying(key, **costs):
@@ -205,8 +227,8 @@ def paying(key, **costs):
 
 
 def test_what_all_rows_lose_is_one_more_measure_of_a_method():
-    """Of two methods twelve measures; the loss is looked at first, then accuracy, then rates."""
-    over, under = 1.01 * half_of(12), 0.99 * half_of(12)
+    """Six measures; the loss is looked at first, then accuracy, then rates."""
+    over, under = 1.01 * half_of(6), 0.99 * half_of(6)
     for costs, expected in (
         ({"privacy_cost": 1.0, "excess_risk": under}, ()),
         ({"privacy_cost": under, "excess_risk": over, "tpr_cost": 1.0}, ("excess_risk",)),

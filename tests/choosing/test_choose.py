@@ -406,8 +406,8 @@ def test_a_choice_is_undecided_where_one_method_of_two_is(table):
 
 def bounded(gap):
     """As it comes from measuring: with the conservative variance, which no file holds."""
-    sized = changed.replace(gap.absolute, training_sd=0.01, records_sd=0.005, conservative_sd=0.006)
-    return changed.replace(gap, absolute=sized)
+    sized = changed.replace(gap.signed, training_sd=0.01, records_sd=0.005, conservative_sd=0.006)
+    return changed.replace(gap, signed=sized)
 
 
 def test_of_three_groups_every_pair_must_pass_by_its_own_interval():

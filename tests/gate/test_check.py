@@ -11,8 +11,8 @@ from fairaudit.errors import ConfigError
 from fairaudit.gate.check import check, exit_code, judged, with_verdict
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.gate.joint_interval import Variances
-from fairaudit.gate.judge import judge
-from fairaudit.gate.targets import Target, TargetReading
+from fairaudit.gate.judge import shared_interval
+from fairaudit.gate.targets import TargetReading
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.report.facts import ClaimFacts
 from fairaudit.report.verdicts import verdicts
@@ -120,13 +120,14 @@ def test_to_fail_one_of_several_takes_the_interval_that_holds_for_all_of_them():
     assert alone.outcome == "fail"  # [0.0269, ...] alone
     of = {target.group: target for target in gates(report_of(), "privacy_cost > 0.026")[0].targets}
     assert of["F"].outcome == "inconclusive"
-    assert "shared" in of["F"].reason
-    assert of["F"].shared_low < 0.026 < of["F"].low
+    assert of["F"].low > 0.026
     # Its standard deviations are 0.004 over seeds and 0.006 over records, at five seeds.
     t, z = (law.ppf([0.975, 1 - 0.025 / 2]) for law in (stats.t(4), stats.norm))
     before, after = (0.004 * t) ** 2 + (0.006 * z) ** 2
     half = (after / before) ** 0.5 * (of["F"].high - of["F"].value)
-    assert of["F"].shared_low == pytest.approx(of["F"].value - half, abs=1e-9)
+    low, high = (f"{100 * (of['F'].value + sign * half):.2f}" for sign in (-1, 1))
+    assert f"the interval [{low}, {high}] that all 2 numbers of the rule share" in of["F"].reason
+    assert float(low) < 2.6
 
 
 def test_a_method_beside_another_changes_nothing_of_what_is_said_of_it():
@@ -155,33 +156,39 @@ def test_a_method_beside_another_changes_nothing_of_what_is_said_of_it():
     assert check(none_fails, parse_rules([rule])).exit_code() == 3
 
 
-def test_gaps_are_read_by_the_limits_that_rules_set():
-    def reads(report, *rules):
-        rules = parse_rules(rules)
-        found = with_verdict(report, check(report, rules))
-        return {
-            g.metric: (g.limit, g.reading)
-            for c in found.comparisons
-            for g in c.gaps
-            if g.kind == "pair"
-        }
-
-    wide = report_of(comparison("global-adapt", (0.02, 0.012)))  # 0.8 [0, 2.5] points
-    nothing = {"change.fpr": (None, "difference detected")}
-    for rules, read in (
-        (("accuracy < 0.1",), (None, "at most")),
-        (("privacy_cost_gap > 3 points",), (0.03, "within tolerance")),
-        (("privacy_cost_gap > 2 points", "privacy_cost_gap > 3 points"), (0.02, "cannot tell")),
-        (("privacy_cost_gap@sex=F,M > 2%",), (0.02, "cannot tell")),
-        (("privacy_cost_gap.ci_high > 3pt",), (0.03, "within tolerance")),
-        (("privacy_cost_gap < 2 points",), (None, "at most")),  # it says how large a gap must be
+@pytest.mark.parametrize("costs", [(0.041, 0.012), (0.012, 0.041)])
+def test_a_rule_on_a_gap_is_about_its_size_and_prints_the_signed_number(costs):
+    """2.9 points [1.2, 4.6], whichever of the two pays more; as it is named, with its sign."""
+    report = report_of(comparison(costs=costs))
+    less = 1 if costs[0] > costs[1] else -1
+    for limit, expected in ((1, "fail"), (3, "inconclusive"), (5, "pass")):
+        for place, groups, sign in (
+            ("", "F, M" if less > 0 else "M, F", 1),
+            ("@sex=F,M", "F, M", less),
+            ("@sex=M,F", "M, F", -less),
+        ):
+            (gate,) = gates(report, f"privacy_cost_gap{place} > {limit} points")
+            (target,) = gate.targets
+            assert (gate.outcome, target.group) == (expected, groups)
+            assert target.value == pytest.approx(sign * 0.029)
+            assert sorted(map(abs, target.ends)) == pytest.approx([0.0119, 0.0461], abs=1e-4)
+    for rule, expected in (
+        ("privacy_cost_gap.ci_high > 4.7 points", "pass"),
+        ("privacy_cost_gap.ci_high > 4.5 points", "fail"),
+        ("privacy_cost_gap.ci_low > 1.1 points", "fail"),
+        ("privacy_cost_gap.mean@sex=M,F > 2.8 points", "fail"),
+        ("privacy_cost_gap < 1 points", "pass"),
     ):
-        assert reads(wide, *rules) == {"privacy_cost": read, **nothing}, rules
-    arms = (arm("sgd", reference=None), arm("dpsgd"), arm("global-adapt"))
-    two = report_of(comparison("dpsgd"), comparison("global-adapt"), arms=arms)
-    rules = parse_rules(["privacy_cost_gap:dpsgd > 9 points"])
-    found = with_verdict(two, check(two, rules)).comparisons
-    assert [c.gaps[0].limit for c in found] == [0.09, None]
+        assert outcome(report, rule) == expected, rule
+
+
+def test_the_size_of_a_gap_that_may_be_0_reaches_to_the_farther_end():
+    """-0.8 points [-2.5, 0.9]."""
+    report = report_of(comparison(costs=(0.012, 0.02)))
+    for limit, expected in ((2.4, "inconclusive"), (2.6, "pass")):
+        assert outcome(report, f"privacy_cost_gap@sex=F,M > {limit} points") == expected
+    assert outcome(report, "privacy_cost_gap.ci_low@sex=F,M >= 0") == "fail"  # of the size it is 0
+    assert outcome(report, "privacy_cost_gap.ci_low@sex=F,M < 0.001 points") == "fail"
 
 
 def test_a_method_names_all_its_arms_and_a_key_only_one():
@@ -387,8 +394,9 @@ def three_groups(unpredicted=0):
     [
         ("privacy_cost_gap > 0.9", 0.03, "a, b"),
         ("privacy_cost_gap@sex > 0.9", 0.03, "a, b"),
-        ("privacy_cost_gap@sex=c,b > 0.9", 0.02, "b, c"),
-        ("privacy_cost_gap@sex=c > 0.9", 0.25, "c"),
+        ("privacy_cost_gap@sex=c,b > 0.9", 0.02, "c, b"),
+        ("privacy_cost_gap@sex=b,c > 0.9", -0.02, "b, c"),
+        ("privacy_cost_gap@sex=c > 0.9", -0.25, "c"),
         ("privacy_cost@overall > 0.9", 0.0266667, ""),  # of equally large groups
     ],
 )
@@ -396,7 +404,7 @@ def test_a_gap_is_the_largest_or_the_one_between_the_groups_named(rule, value, g
     target = gates(three_groups(), rule)[0].targets[0]
     assert (target.value, target.group) == (value, group)
     # A row of group a without a prediction leaves open what a may have part in.
-    is_open = group not in ("b, c", "")
+    is_open = group not in ("b, c", "c, b", "")
     assert outcome(three_groups(unpredicted=1), rule) == ("inconclusive" if is_open else "pass")
 
 
@@ -541,18 +549,17 @@ def test_several_numbers_of_a_rule_share_its_interval(variances):
     """With variances of its own by the formula, else by the growth of t alone."""
     number = Interval(value=0.3, low=0.2, high=0.4)
     reading = TargetReading(number, 5, variances, is_size=True, reason="")
-    rule = parse_rules(["privacy_cost_gap > 0.9"])[0]
-    target = judge(rule, Target("dpsgd", "sgd", "sex", ("F", "M"), reading), among=3)
+    joint = shared_interval(reading, among=3)
     t = stats.t.ppf([0.975, 1 - 0.025 / 3], 4)
     if variances is None:
         factor = t[1] / t[0]
-        assert target.shared_high == pytest.approx(0.4 * factor)
+        assert joint.high == pytest.approx(0.4 * factor)
     else:
         z = stats.norm.ppf([0.975, 1 - 0.025 / 3])
         before, after = t**2 * 4e-4 + z**2 * 9e-4
         factor = (after / before) ** 0.5
-        assert target.shared_high == pytest.approx(0.3 + 0.1 * factor)
-    assert target.shared_low == pytest.approx(0.3 - 0.1 * factor)
+        assert joint.high == pytest.approx(0.3 + 0.1 * factor)
+    assert joint.low == pytest.approx(0.3 - 0.1 * factor)
 
 
 def test_a_fresh_report_and_its_file_get_the_same_verdict():

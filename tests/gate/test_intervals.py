@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm, t
 
-from fairaudit.gate.joint_interval import Variances, growth, widened, widened_size
+from fairaudit.gate.joint_interval import Variances, growth, widened, widened_largest
 from fairaudit.results.estimates import Ends
 
 FAMILY = st.integers(1, 300)
@@ -48,15 +48,10 @@ def test_the_largest_of_several_is_never_given_too_narrow_an_interval(
     def largest(those):
         return Ends(max(0.0, *(d - h for d, h in those)), max(d + h for d, h in those))
 
-    wide = widened_size(max(sizes), largest(pairs), factor, is_largest=True)
+    wide = widened_largest(max(sizes), largest(pairs), factor)
     exact = largest(grown)
     assert wide.low <= exact.low + 1e-12
     assert wide.high >= exact.high - 1e-12
-
-
-def test_one_gap_grows_by_its_own_half_even_where_its_lower_end_was_cut_at_zero():
-    assert widened_size(0.1, Ends(0.0, 0.3), 2.0, is_largest=False) == (0.0, 0.5)
-    assert widened_size(0.3, Ends(0.2, 0.4), 2.0, is_largest=False) == pytest.approx((0.1, 0.5))
 
 
 def test_a_gap_whose_upper_end_was_cut_at_the_largest_that_can_be_grows_by_its_whole_half():
@@ -64,5 +59,5 @@ def test_a_gap_whose_upper_end_was_cut_at_the_largest_that_can_be_grows_by_its_w
 
     And fail a gate at that.
     """
-    assert widened_size(0.9, Ends(0.6, 1.0), 1.5, is_largest=False)[0] == pytest.approx(0.45)
+    assert widened(0.9, Ends(0.6, 1.0), 1.5)[0] == pytest.approx(0.45)
     assert widened(-0.3, Ends(-0.4, -0.2), 2.0) == pytest.approx((-0.5, -0.1))

@@ -45,7 +45,6 @@ def comparisons(draw, key):
         replace(
             gap("F", "M", 0.1, kind=kind, metric=metric),
             signed=draw(estimates()),
-            absolute=draw(estimates()),
             gated=not why,
             reason=why,
         )

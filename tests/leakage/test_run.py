@@ -312,7 +312,7 @@ def test_rules_judge_it(report, rule, outcome):
     assert check(report, [parse_rule(rule)]).outcome == outcome
 
 
-def test_a_second_run_trains_nothing_and_a_limit_gives_the_gap_its_third_reading(table, folder):
+def test_a_second_run_trains_nothing_and_is_judged_by_the_rule(table, folder):
     kept = list((folder / "jobs").glob("*.safetensors"))
     stamps = [path.stat().st_mtime_ns for path in kept]
     made = fairaudit.run_audit(
@@ -321,8 +321,8 @@ def test_a_second_run_trains_nothing_and_a_limit_gives_the_gap_its_third_reading
     assert [path.stat().st_mtime_ns for path in kept] == stamps
     private = next(c for c in made.studies["leakage"].comparisons if c.arm == "dpsgd")
     gap = next(g for g in private.gaps if g.metric == "leakage_tpr" and g.kind == "pair")
-    assert (gap.limit, made.verdict) == (0.6, "pass")
-    assert gap.reading in ("within tolerance", "difference detected")
+    assert made.verdict == "pass"
+    assert gap.reading in ("detected", "not certain", "not detected")
 
 
 def test_a_rule_about_it_without_it_is_refused(table, report, tmp_path):

@@ -237,7 +237,7 @@ def test_the_group_that_pays_is_named_and_the_gap_resolved(plain):
         for kind in ("pair", "max"):
             gap = gap_of(c, metric, kind)
             assert gap.direction == "worse for F"
-            assert gap.absolute.low > 0
+            assert gap.larger_first.signed.low > 0
             assert gap.gated
     assert gap_of(c, "accuracy").direction == "worse for F"
     assert gap_of(c, "privacy_cost", "population", "M", "").direction == "better for M"
@@ -264,35 +264,39 @@ def test_the_largest_gap_is_taken_after_averaging_over_seeds():
     data = audit(cost=(0.3, 0.3), seed=3)
     gap = gap_of(compared(data), "privacy_cost", "max")
     per_seed = np.abs(gap.signed.by_seed).mean()
-    assert gap.absolute.value == pytest.approx(abs(np.mean(gap.signed.by_seed)))
-    assert gap.absolute.value < 0.9 * per_seed
+    assert gap.signed.value == pytest.approx(abs(np.mean(gap.signed.by_seed)))
+    assert gap.signed.value < 0.9 * per_seed
 
 
-def test_two_groups_have_equal_absolute_simultaneous_and_maximum(plain):
+def test_of_two_groups_the_largest_gap_is_the_pair_in_the_order_of_who_pays_more(plain):
     c = compared(plain)
     pair, top = gap_of(c, "privacy_cost"), gap_of(c, "privacy_cost", "max")
-    assert pair.absolute == pair.simultaneous
-    assert (top.absolute.low, top.absolute.high) == (pair.absolute.low, pair.absolute.high)
-    assert {top.a, top.b} == {"M", "F"}
-    assert top.signed.value >= 0
+    assert (pair.a, pair.b, top.a, top.b) == ("M", "F", "F", "M")
+    assert (top.signed.low, top.signed.high) == (-pair.signed.high, -pair.signed.low)
+    turned = pair.larger_first
+    assert (turned.a, turned.b, turned.direction) == ("F", "M", top.direction)
+    assert turned.signed.value == top.signed.value == -pair.signed.value
+    assert turned.signed.by_seed == tuple(-value for value in pair.signed.by_seed)
+    assert turned.reversed == pair
 
 
 def test_three_groups_are_judged_together():
     c = compared(audit((500, 400, 300), cost=(0.0, 0.2, 0.5)))
     pairs = [gap_of(c, "privacy_cost", "pair", a, b) for a, b in combinations("MFX", 2)]
-    level = 1 - 0.025 / 3
+    level, ends = 1 - 0.025 / 3, []
     for pair in pairs:
         s = pair.signed
         v = (
             stats.t.ppf(level, 4) ** 2 * s.training_sd**2
             + stats.norm.ppf(level) ** 2 * s.records_sd**2
         )
-        assert pair.simultaneous.high == pytest.approx(abs(s.value) + v**0.5)
-        assert pair.simultaneous.high > pair.absolute.high
+        ends.append((abs(s.value) - v**0.5, abs(s.value) + v**0.5))
+        assert s.high - s.value < v**0.5, "a pair has its own interval"
+        assert bool(pair.direction) == (ends[-1][0] > 0)
     top = gap_of(c, "privacy_cost", "max")
     assert (top.a, top.b) == ("X", "M")
-    assert top.absolute.high == max(p.simultaneous.high for p in pairs)
-    assert top.absolute.low == max(p.simultaneous.low for p in pairs)
+    assert top.signed.high == pytest.approx(max(high for _, high in ends))
+    assert top.signed.low == pytest.approx(max(low for low, _ in ends))
 
 
 def test_a_pair_is_resolved_among_all_pairs_or_by_its_own_interval():
@@ -308,9 +312,14 @@ def test_a_pair_is_resolved_among_all_pairs_or_by_its_own_interval():
         alone = read[gap.metric, gap.a, gap.b]
         assert alone.named
         assert not gap.named
-        assert bool(alone.direction) == (gap.signed.low > 0 or gap.signed.high < 0)
-        assert bool(gap.direction) == (gap.simultaneous.low > 0)
-        assert gap.direction in ("", alone.direction)
+        assert alone.gated == gap.gated
+        is_apart = gap.gated and (gap.signed.low > 0 or gap.signed.high < 0)
+        assert bool(alone.direction) == is_apart
+        assert alone.reading == (
+            ("not detected", "detected")[is_apart] if gap.gated else "cannot tell"
+        )
+        assert gap.reading == alone.reading or (gap.reading, is_apart) == ("not certain", True)
+        assert gap.direction == (alone.direction if gap.reading == "detected" else "")
     assert any(read[gap.metric, gap.a, gap.b].direction and not gap.direction for gap in pairs)
     assert any(gap.direction for gap in pairs)
 
@@ -335,11 +344,11 @@ def test_a_small_group_is_shown_and_neither_gated_nor_the_maximum():
     assert gap_of(c, "privacy_cost", "max").a == "F"
     pair = gap_of(c, "privacy_cost", "pair", "M", "X")
     assert not pair.gated
-    assert pair.simultaneous.low is None
+    assert (pair.reading, pair.direction) == ("cannot tell", "")
     assert small.estimates["loss"].low is None  # no floor, so no interval on so few
     # two large groups remain: their pair needs no Bonferroni
     pair = gap_of(c, "privacy_cost", "pair", "M", "F")
-    assert pair.simultaneous == pair.absolute
+    assert pair.signed.excludes_zero == (pair.reading == "detected")
 
 
 def test_rows_without_a_group_are_shown_and_never_in_a_maximum():
@@ -393,7 +402,8 @@ def test_a_loss_is_gated_from_two_hundred_records_only():
     gap = gap_of(c, "excess_risk")
     assert not gap.gated
     assert "200" in gap.reason
-    assert gap.absolute.high is not None
+    assert gap.signed.high is not None
+    assert (gap.reading, gap.direction) == ("cannot tell", "")
     assert gap_of(c, "privacy_cost").gated
 
 
@@ -406,7 +416,7 @@ def test_nobody_selected_is_undefined_and_bars_the_gate():
         assert c.by_group[0].estimates[metric].value is None
         assert c.by_group[0].estimates[metric].reason
         top = gap_of(c, metric, "max")
-        assert top.absolute.value is None
+        assert top.signed.value is None
         assert not top.gated
         assert top.reason
     assert c.by_group[0].estimates["selection_rate"].value == 0.0
@@ -424,7 +434,7 @@ def test_a_diverged_seed_is_left_out_and_counted():
 def test_fewer_than_five_seeds_are_shown_and_not_gated():
     c = compared(audit(seeds=4))
     gap = gap_of(c, "privacy_cost", "max")
-    assert gap.absolute.low is not None
+    assert gap.signed.low is not None
     assert not gap.gated
     assert "too few; use 5" in gap.reason
     assert not c.by_group[0].gated
@@ -433,8 +443,8 @@ def test_fewer_than_five_seeds_are_shown_and_not_gated():
 def test_one_seed_has_values_and_no_interval():
     c = compared(audit(seeds=1))
     gap = gap_of(c, "privacy_cost", "max")
-    assert gap.absolute.value is not None
-    assert gap.absolute.low is None
+    assert gap.signed.value is not None
+    assert gap.signed.low is None
     assert gap.minimum_detectable is None
     assert not gap.gated
 
@@ -466,7 +476,7 @@ def test_renaming_groups_renames_the_result(plain):
     for metric in ("privacy_cost", "tpr", "impact_ratio", "change.auc"):
         x, y = gap_of(a, metric, "max"), gap_of(b, metric, "max")
         assert (x.a, x.b, x.direction) == (y.a, y.b, y.direction)
-        assert x.absolute.high == pytest.approx(y.absolute.high, abs=1e-12)
+        assert x.signed.high == pytest.approx(y.signed.high, abs=1e-12)
         x, y = gap_of(a, metric), gap_of(b, metric)
         assert x.signed.value == pytest.approx(-y.signed.value, abs=1e-12)
 
@@ -513,8 +523,8 @@ def test_the_impact_ratio_is_of_the_most_selected_group_and_matches_a_jackknife(
 
 def test_calibration_has_values_and_gaps_but_no_interval(plain):
     gap = gap_of(compared(plain), "calibration_error", "max")
-    assert gap.absolute.value is not None
-    assert gap.absolute.low is None
+    assert gap.signed.value is not None
+    assert gap.signed.low is None
     assert not gap.gated
     assert "biased" in gap.reason
 

@@ -5,7 +5,7 @@ import pytest
 from means import record_means
 from scipy import stats
 
-from fairaudit.metrics.intervals import EvaluatedRecords, absolute, contrast, estimate, largest
+from fairaudit.metrics.intervals import EvaluatedRecords, contrast, estimate, largest
 
 # Six records, groups 0 0 0 1 1 1; two seeds that share records 0, 1 and 3.
 GROUPS = np.array([0, 0, 0, 1, 1, 1])
@@ -142,7 +142,8 @@ def spread_with(value, v_seed=1e-4, v_shared=1e-4, seeds=5):
 
 @pytest.mark.parametrize("value", [-0.2, -0.01, 0.0, 0.01, 0.2])
 def test_the_absolute_interval_is_the_signed_one_folded(value):
-    signed, folded = estimate(spread_with(value)), absolute(spread_with(value))
+    signed = estimate(spread_with(value))
+    folded = signed.size
     ends = sorted([abs(signed.low), abs(signed.high)])
     crosses = signed.low <= 0 <= signed.high
     assert (folded.low, folded.high) == pytest.approx((0.0 if crosses else ends[0], ends[1]))
@@ -156,8 +157,8 @@ def test_the_largest_gap_is_bounded_by_every_pair():
     assert e.low == pytest.approx(max(0.0, 0.10 - h[0], 0.11 - h[1]))
     assert e.high == pytest.approx(max(0.10 + h[0], 0.11 + h[1]))
     # the pointwise interval of the winner, which covers .38 with ten gaps, is strictly inside
-    assert e.high > absolute(far).high
-    assert e.low < absolute(far).low
+    assert e.high > estimate(far).size.high
+    assert e.low < estimate(far).size.low
 
 
 def test_a_group_absent_at_one_seed_has_a_value_and_no_interval():
@@ -183,7 +184,7 @@ def test_an_interval_ends_where_the_number_does_and_holds_what_it_held(seed):
     for groups_of, least in (((0,), 0.0), ((1,), 0.0), ((2,), 0.0), ((0, 1), -1.0), ((1, 2), -1.0)):
         plain, cut = estimate(contrast(free, *groups_of)), estimate(contrast(held, *groups_of))
         assert (cut.low, cut.high) == (max(plain.low, least), min(plain.high, 1.0))
-        size = absolute(contrast(held, *groups_of))
+        size = cut.size
         assert 0.0 <= size.low <= size.value <= size.high <= 1.0
     apart = largest([contrast(held, 0, 1), contrast(held, 0, 2), contrast(held, 1, 2)], 3)
     assert 0.0 <= apart.low <= apart.value <= apart.high <= 1.0
@@ -194,4 +195,4 @@ def test_a_gap_between_two_costs_may_be_as_large_as_two():
     found = estimate(contrast(costs, 0, 1))
     assert (found.value, found.high) == (2.0, 2.0)
     assert estimate(contrast(costs, 0)).high == 1.0
-    assert 1.0 < absolute(contrast(costs, 0, 1)).low < 2.0
+    assert 1.0 < estimate(contrast(costs, 0, 1)).size.low < 2.0

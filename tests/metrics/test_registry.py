@@ -262,7 +262,7 @@ def test_a_cost_that_is_added_is_in_every_output(tmp_path, third):
     (comparison,) = report.costs
     gaps = {(gap.metric, gap.kind): gap for gap in comparison.gaps}
     assert gaps["brier_cost", "pair"].direction == "worse for F"
-    assert gaps["brier_cost", "pair"].detected
+    assert gaps["brier_cost", "pair"].reading == "detected"
     for file in ("report.md", "report.html"):
         page = shown((tmp_path / "private" / file).read_text("utf-8"))
         for cost in ("brier_cost", "auc_cost"):

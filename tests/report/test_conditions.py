@@ -67,8 +67,7 @@ def audited(*compared, arms=None, losses=None, baseline=1.0, **settings):
 
 def risk(value, half=0.02):
     made = gap("F", "M", value, half, metric="excess_risk")
-    names = ("signed", "absolute", "simultaneous")
-    return replace(made, **{name: replace(getattr(made, name), unit="nats") for name in names})
+    return replace(made, signed=replace(made.signed, unit="nats"))
 
 
 def laid(compared, **overall):
@@ -195,8 +194,7 @@ def test_a_gap_by_its_own_interval_alone_is_not_certain():
 def test_without_an_interval_no_gap_is_told_and_none_excluded():
     made = comparison("dpsgd")
     one = estimate(0.029, reason="one seed")
-    sizes = dict.fromkeys(("signed", "absolute", "simultaneous"), one)
-    bare = replace(made.gaps[0], **sizes, direction="", gated=False, reason="x")
+    bare = replace(made.gaps[0], signed=one, direction="", gated=False, reason="x")
     finding = only(audited(replace(made, gaps=(bare,))), "gap_unknown")
     assert finding.reason == "one seed"
 
@@ -296,17 +294,17 @@ def test_arms_of_which_harm_is_told_are_those_whose_cost_is_split():
     assert asking_why(audited(nothing[0], gap_told, cost_told, ill)) == set(keys[1:])
 
 
-def test_of_three_groups_parts_have_the_intervals_that_hold_for_all_pairs():
-    found = []
-    for name, value in (("", 0.06), (".clipping", 0.05), (".noise", 0.015)):
-        pair = gap("F", "M", value, 0.01, metric=f"privacy_cost{name}")
-        shared = replace(pair.simultaneous, low=max(0.0, value - 0.03), high=value + 0.03)
-        direction = "" if name == ".noise" else pair.direction
-        found.append(replace(pair, simultaneous=shared, direction=direction))
+def test_parts_of_a_gap_have_their_own_intervals_in_the_order_of_the_gap():
+    """The gap is held as M less F, its part of noise as F less M; that one is not told apart."""
+    found = [gap("M", "F", -0.06, 0.01)]
+    found.append(gap("M", "F", -0.05, 0.01, metric="privacy_cost.clipping"))
+    found.append(gap("F", "M", 0.015, 0.01, metric="privacy_cost.noise", direction=""))
     compared = replace(in_parts(clipping=0.05, noise=0.01), gaps=tuple(found))
-    clipping, noise = split_gap(compared, "privacy_cost", found[0]).parts
-    assert (clipping.number.low, clipping.number.high) == pytest.approx((0.02, 0.08))
-    assert (noise.number.low, noise.number.high) == pytest.approx((-0.015, 0.045))
+    split = split_gap(compared, "privacy_cost", found[0])
+    clipping, noise = split.parts
+    assert (split.a, split.b, split.total.value) == ("F", "M", 0.06)
+    assert (clipping.number.low, clipping.number.high) == pytest.approx((0.04, 0.06))
+    assert (noise.number.low, noise.number.high) == pytest.approx((0.005, 0.025))
     assert (clipping.is_above, noise.is_above) == (True, False)
 
 

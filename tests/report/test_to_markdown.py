@@ -28,10 +28,13 @@ def test_every_table_is_whole():
 def test_where_no_two_groups_can_be_compared_no_pair_and_no_sign_is_named():
     """As three groups of one test row each leave it."""
     nothing = estimate(None, reason="fewer than two groups are large enough")
-    kept = {"direction": "", "minimum_detectable": None, "reason": nothing.reason}
-    none = gap(
-        "", "", 0.0, kind="max", signed=nothing, absolute=nothing, simultaneous=nothing, **kept
-    )
+    kept = {
+        "reading": "cannot tell",
+        "direction": "",
+        "minimum_detectable": None,
+        "reason": nothing.reason,
+    }
+    none = gap("", "", 0.0, kind="max", signed=nothing, **kept)
     none = replace(none, gated=False)
     found = replace(findings(), comparisons=(replace(comparison(), gaps=(none,)),))
     report = built(found)
@@ -43,4 +46,4 @@ def test_where_no_two_groups_can_be_compared_no_pair_and_no_sign_is_named():
         for line in to_markdown(built(found)).splitlines()
         if small.reason in line and line.startswith("|")
     ]
-    assert f"| {100 * small.size.value:.1f} |" in row, "no interval beside what cannot be told"
+    assert f"| {100 * small.signed.value:.1f} |" in row, "no interval beside what cannot be told"

@@ -204,21 +204,19 @@ def measure(group, cost, *, n_test=382, gated=True, reason=""):
 
 def gap(a, b, value, half=0.017123456, *, metric="privacy_cost", **kept):
     signed = estimate(value, half)
-    low, high = abs(value) - half, abs(value) + half
-    size = replace(estimate(abs(value), half), low=max(low, 0.0), high=high)
-    direction = f"worse for {a if value > 0 else b}" if low > 0 else ""
+    is_apart = abs(value) > half
+    direction = f"worse for {a if value > 0 else b}" if is_apart else ""
     made = Gap(
         metric=metric,
         kind="pair",
         a=a,
         b=b,
         signed=signed,
-        absolute=size,
-        simultaneous=size,
         direction=direction,
         minimum_detectable=0.0251,
         gated=True,
         reason="",
+        reading="detected" if is_apart else "not detected",
     )
     return replace(made, **kept)
 

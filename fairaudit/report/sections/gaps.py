@@ -1,15 +1,7 @@
 """The gaps between groups in every cost, and the smallest that this audit would detect."""
 
 from fairaudit.report.document import Cell, Quantity, Section, bare, table
-from fairaudit.report.group_rows import gap_reading
-from fairaudit.report.main_gap import (
-    all_costs,
-    cost_title,
-    main_gap,
-    named_gaps,
-    scale_of,
-    shown_gap,
-)
+from fairaudit.report.main_gap import all_costs, cost_title, main_gap, named_gaps, scale_of
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import versus
 from fairaudit.report.safe_names import plain
@@ -47,16 +39,15 @@ def section(report: Report) -> Section | None:
 def _row(report: Report, comparison: Comparison, gap: Gap) -> tuple[Cell, ...]:
     """A row of the table of gaps: method, measure, groups, gap, what is detectable, reading."""
     scale = scale_of(gap.metric)
-    reading: str = gap_reading(gap)
-    first, second, number = gap.a, gap.b, shown_gap(gap)
-    if not gap.named and (number.value or 0.0) < 0:  # the group that pays more less the other
-        first, second, number = second, first, number.scaled(-1)
-    size = Quantity(number, scale)
+    reading: str = gap.reading
+    if not gap.named:
+        gap = gap.larger_first
+    size = Quantity(gap.signed, scale)
     if reading == "cannot tell":
         reading = f"{reading}: {plain(gap.signed.reason or gap.reason, 200)}"
         # Without its interval, which would say more than the words beside it.
-        size = bare(number.value, scale)
-    names = [report.name_of(comparison.grouping, name) for name in (first, second) if name]
+        size = bare(gap.signed.value, scale)
+    names = [report.name_of(comparison.grouping, name) for name in (gap.a, gap.b) if name]
     return (
         versus(comparison),
         cost_title(gap.metric, report.data.label),

@@ -40,7 +40,6 @@ def section(report: Report) -> Section | None:
                     where or UNKNOWN,
                     value_alone(target, scale),
                     interval_alone(target, scale),
-                    interval_alone(target.shared, scale),
                     plain(target.reason, 200) or UNKNOWN,
                 )
             )
@@ -52,19 +51,10 @@ def section(report: Report) -> Section | None:
     blocks += [table(("outcome", "rule", "in words", "found"), rules, most=20)]
     if open_targets:
         note = (
-            "Failed or undecided. A failure is decided by the wider interval, which holds for all "
-            "numbers of a rule together."
+            "Failed or undecided. A rule about several numbers of a method fails only by the wider "
+            "interval that holds for all of them together."
         )
-        head = (
-            "rule",
-            "outcome",
-            "method",
-            "group",
-            "#value",
-            "#interval",
-            "#wider interval",
-            "reason",
-        )
+        head = ("rule", "outcome", "method", "group", "#value", "#interval", "reason")
         blocks += [Text(note), table(head, open_targets, most=_MOST_TARGETS)]
     if left_out:
         names = plain("; ".join(left_out), 600)

@@ -14,7 +14,7 @@ from fairaudit.report.document import (
     Text,
     table,
 )
-from fairaudit.report.main_gap import main_gap, metric_text, reading
+from fairaudit.report.main_gap import main_gap, metric_text
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import UNKNOWN, change_text, versus
 from fairaudit.report.safe_names import plain
@@ -66,17 +66,18 @@ def _largest_gaps(report: Report, metrics: list[str]) -> Table:
         for metric in metrics:
             gap = main_gap(comparison, metric)
             if gap is not None:
+                gap = gap.larger_first
                 rows.append(
                     (
                         plain(comparison.arm),
                         plain(comparison.grouping),
                         METRICS[metric].title,
-                        ", ".join(plain(name) for name in (gap.a, gap.b) if name) or UNKNOWN,
-                        Quantity(gap.absolute),
-                        plain(reading(gap, gap.direction), 80) or UNKNOWN,
+                        " less ".join(plain(name) for name in (gap.a, gap.b) if name) or UNKNOWN,
+                        Quantity(gap.signed),
+                        plain(gap.direction or gap.reading, 80) or UNKNOWN,
                     )
                 )
-    head = ("method", "grouping", "metric", "largest gap between", "#gap", "reading")
+    head = ("method", "grouping", "metric", "largest gap, of", "#gap", "reading")
     return table(head, rows, most=_MOST_ROWS)
 
 
@@ -107,10 +108,7 @@ def within(report: Report) -> Section | None:
             names = [report.name_of(gap.grouping, name) for name in (gap.a, gap.b)]
             changes.append((plain(gap.arm), metric, ", ".join(names), Quantity(gap.change)))
         blocks += [
-            Text(
-                "Gaps that are detected to change with privacy (first group minus second; "
-                "intervals hold for all together):"
-            ),
+            Text("Gaps that are detected to change with privacy (first group minus second):"),
             table(("method", "metric", "between", "#change of the gap"), changes, most=8),
         ]
     return Section("within", "Within each model", tuple(blocks))
