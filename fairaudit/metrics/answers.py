@@ -49,6 +49,21 @@ def constant_answers(
         records: The index of the test rows.
         outcome: Which classes there are.
         cut: The groups in these rows.
+
+    Example:
+        >>> import numpy as np
+        >>> from fairaudit.metrics.tables import evaluated
+        >>> from fairaudit.metrics.within_model import Predictions
+        >>> labels, sex = np.tile([0, 1], 100), np.repeat([0, 1], 100)
+        >>> rows, outcome = np.arange(200), LabelOutcome(2, positive=1)
+        >>> right = np.eye(2, dtype=np.float32)[labels]
+        >>> same = np.where((sex == 0)[:, None], np.float32([0.9, 0.1]), right)  # says 0 of every F
+        >>> records = EvaluatedRecords.of([rows], sex, 2)
+        >>> model = Predictions(0, rows, same[None], np.array([9, 9]))
+        >>> seeds = evaluated([model], labels, records, outcome)
+        >>> cut = GroupSelection(("F", "M"), None, records.count(), n_seeds=1, one_model=True)
+        >>> [(one.group, one.answer) for one in constant_answers(seeds, records, outcome, cut)]
+        [('F', 0)]
     """
     predicted: list[MetricTable] = []  # of each class
     true: list[MetricTable] = []

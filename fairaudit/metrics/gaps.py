@@ -236,6 +236,16 @@ def judged(gap: Gap, *, is_detected: bool) -> Gap:
     """The gap with what a test says of it, in one word, and whom it disfavours if it is detected.
 
     It is detected only where its own interval excludes zero, too, and gates may read it.
+
+    Example:
+        >>> import numpy as np
+        >>> by_seed = np.tile([0.9, 0.8, 0.84], (5, 1))  # five seeds, two groups, all rows
+        >>> covariance = np.array([np.diag([1e-4, 1e-4, 5e-5])] * 2)
+        >>> counts = np.array([40, 60, 100])
+        >>> accuracy = MetricTable("accuracy", "fraction", by_seed, covariance, counts)
+        >>> pair = gaps_of(accuracy, GroupSelection(("F", "M"), None, counts, n_seeds=5))[0]
+        >>> [judged(pair, is_detected=told).reading for told in (True, False)]
+        ['detected', 'not certain']
     """
     value, is_apart = gap.signed.value, gap.signed.excludes_zero
     word: Reading = "cannot tell"

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
 from fairaudit.errors import numbered
-from fairaudit.metrics.quantiles import among
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.document import (
     Block,
@@ -98,15 +97,14 @@ class Tuned(Study):
 def raised_losses(tuned: Tuned) -> Iterator[Finding]:
     """A finding for each arm whose tuned loss over all rows is higher than at the default setting.
 
-    A search is scored by accuracy, and a higher loss may not show there. The arms share one 5 %.
+    A search is scored by accuracy, and a higher loss may not show there.
     """
     raised = set()  # arms that have a finding already, by another grouping's comparison
-    n_arms = len({gain.reference for gain in tuned.gains})
     for gain in tuned.gains:
         by_loss = gain.overall.estimates.get(RISK)
         if by_loss is None or by_loss.value is None or by_loss.ends is None:
             continue
-        least, most = among(by_loss, n_arms).ends or by_loss.ends
+        least, most = by_loss.ends
         # What searching gained in loss is below 0, with its whole interval, on enough test rows.
         if most < 0 and RISK not in gain.overall.ungated and gain.reference not in raised:
             raised.add(gain.reference)

@@ -678,8 +678,7 @@ def contradictions(report):
     for finding in report.findings:
         if finding.advice is not None and finding.advice.knob not in BESIDE:
             advised[finding.arm].add(finding.advice.knob)
-    every = set().union(*advised.values())
-    broken = [pair for pair in OPPOSED if every.issuperset(pair)]
+    broken = [(key, pair) for key in advised for pair in OPPOSED if advised[key].issuperset(pair)]
     for one in report.arms:
         options = {knob.partition(" ")[0] for knob in advised[one.key]}
         if len(advised[one.key]) > 1:
@@ -691,7 +690,7 @@ def contradictions(report):
     return broken
 
 
-def test_no_advice_contradicts_another_in_one_report(worlds, monkeypatch):
+def test_no_advice_contradicts_another_for_one_method(worlds, monkeypatch):
     known = catalog()
     normalised = replace(known[NORMALISED], is_normalised=True)
     monkeypatch.setitem(known, NORMALISED, normalised)
