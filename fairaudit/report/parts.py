@@ -98,8 +98,7 @@ def split_cost(comparison: Comparison, group: GroupMeasure, metric: str) -> Spli
 def split_gap(comparison: Comparison, metric: str, pair: Gap) -> SplitCost | None:
     """A cost's gap between the two groups of ``pair`` in its parts; the total is positive.
 
-    Intervals hold for all pairs of groups together, because this pair was chosen by its gap. None
-    where the gap of this metric, or one of its parts, was not measured.
+    None where the gap of this metric, or one of its parts, was not measured.
     """
     pairs = {}
     for gap in comparison.gaps:  # the metrics have the groups in whichever order
@@ -114,43 +113,12 @@ def split_gap(comparison: Comparison, metric: str, pair: Gap) -> SplitCost | Non
         of_part = pairs.get(f"{metric}.{name}")
         if of_part is None:
             return None
-<<<<<<< HEAD
-        estimate = _with_shared_interval(of_part, is_negative=is_negative)
-        is_above = bool(of_part.direction) and _is_above(estimate)
-        parts.append(SplitPart(name, interval_of(estimate), is_above))
-    worse_off, better_off = whole_gap.a, whole_gap.b
-    if is_negative:
-        worse_off, better_off = better_off, worse_off
-    total = interval_of(_with_shared_interval(whole_gap, is_negative=is_negative))
-    return SplitCost(metric, worse_off, better_off, total, tuple(parts))
-
-
-def _with_shared_interval(gap: Gap, *, is_negative: bool) -> Estimate:
-    """The signed gap, or its negative, with the interval that holds for all pairs of groups.
-
-    ``gap.simultaneous`` has that interval for the gap's size, where its lower end is cut at 0.
-    """
-    estimate, shared = gap.signed, gap.simultaneous
-    value, low, high = estimate.value, estimate.low, estimate.high
-    if value is None:
-        return estimate
-    if shared.value is not None and shared.low is not None and shared.high is not None:
-        half = shared.high - shared.value
-        low, high = value - half, value + half
-        if shared.low == 0:  # it includes 0, however short bounds have cut the upper half
-            low, high = min(low, 0.0), max(high, 0.0)
-    if is_negative:
-        value = -value
-        low, high = (None if end is None else -end for end in (high, low))
-    return estimate.model_copy(update={"value": value, "low": low, "high": high})
-=======
         if of_part.a != whole_gap.a:
             of_part = of_part.reversed
         is_above = bool(of_part.direction) and _is_above(of_part.signed)
         parts.append(SplitPart(name, interval_of(of_part.signed), is_above))
     total = interval_of(whole_gap.signed)
-    return Split(metric, whole_gap.a, whole_gap.b, total, tuple(parts))
->>>>>>> 5b58fd90 (statistics: a number has one interval, its own; whether a gap is detected is a test, one family for each method)
+    return SplitCost(metric, whole_gap.a, whole_gap.b, total, tuple(parts))
 
 
 def _is_above(estimate: Estimate) -> bool:
