@@ -18,7 +18,7 @@ from fairaudit.disagreement.plan import AGAIN, NAME, OWN_ROWS, TO_MEASURE, why_n
 from fairaudit.disagreement.study import Disagreement, RetrainedArm
 from fairaudit.errors import numbered
 from fairaudit.metrics.disagreement import LEAST_TRAININGS, NOT_TESTED, disagreement_tables
-from fairaudit.metrics.gaps import GroupSelection, gaps_of, reading, too_few_for_gates
+from fairaudit.metrics.gaps import GroupSelection, gaps_of, judged, reading, too_few_for_gates
 from fairaudit.metrics.intervals import EvaluatedRecords, MetricTable, estimate
 from fairaudit.metrics.registry import DISAGREEMENT, DISAGREEMENT_COST, spec_of
 from fairaudit.metrics.within_model import predicted_class
@@ -197,7 +197,8 @@ def with_disagreement(
     for table in tables.values():
         for gap in gaps_of(table, cut):
             if lacking and gap.gated:
-                gap = gap.model_copy(update={"gated": False, "reason": lacking}).revised()
+                open_gap = gap.model_copy(update={"gated": False, "reason": lacking})
+                gap = judged(open_gap, is_detected=False)
             gaps.append(gap)
     update = {"by_group": tuple(revised[:-1]), "overall": revised[-1], "gaps": tuple(gaps)}
     return measured.model_copy(update=update)
