@@ -43,11 +43,19 @@ def _esipova_table_settings(
     }
 
 
+# The columns of UCI's adult.data, which has no line that names them.
+_ADULT_NAMES = (
+    *("age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation"),
+    *("relationship", "race", "sex", "capital_gain", "capital_loss", "hours_per_week"),
+    *("native_country", "income"),
+)
+
 ESIPOVA_ADULT = Preset(
     name="esipova-adult",
     summary="Adult census table: two-layer tanh network, men and women balanced before the split",
     source="Esipova et al. 2023, appendix B.2",
     fields={
+        "names": _ADULT_NAMES,
         "label": "income",
         "missing": "drop",
         "drop": ("fnlwgt",),
@@ -243,6 +251,7 @@ def _xu_preset(
     bound: float,
     missing: str,
     drop: tuple[str, ...],
+    names: tuple[str, ...] = (),
 ) -> Preset:
     """The preset of an experiment of Xu et al., with what all of them share.
 
@@ -253,12 +262,14 @@ def _xu_preset(
         bound: Clipping bound.
         missing: What is done about missing values, as the option of that name.
         drop: Columns that are left out.
+        names: Of the columns of its file as it is published, which has no line of them.
     """
     return Preset(
         name=name,
         summary=summary,
         source="Xu et al. 2021, sec. 6.1",
         fields={
+            **({"names": names} if names else {}),
             "label": label,
             "missing": missing,
             "drop": drop,
@@ -289,6 +300,7 @@ XU_ADULT = _xu_preset(
     bound=0.5,
     missing="drop",
     drop=("fnlwgt",),
+    names=_ADULT_NAMES,
 )
 XU_DUTCH = _xu_preset(
     "xu-dutch",

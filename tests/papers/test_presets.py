@@ -5,6 +5,7 @@ import math
 import pytest
 
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.tabular import load_dataset
 from fairaudit.methods.catalog import find
 from fairaudit.papers.presets import PRESETS
 
@@ -84,3 +85,31 @@ def test_the_presets_of_xu_step_by_one_over_the_root_of_the_steps(name, rows):
     (preset,) = (preset for preset in PRESETS if preset.name == name)
     step = (20 * math.ceil(rows / 256)) ** -0.5
     assert preset.fields["learning_rate"] == pytest.approx(step, rel=5e-3)
+
+
+UCI = (
+    "39, State-gov, 77516, Bachelors, 13, Never-married, {}, Not-in-family, White, {}, 2174, 0, "
+    "40, Cuba, {}"
+)
+
+
+@pytest.mark.parametrize("header", ["", "names", "other spelling"])
+@pytest.mark.parametrize("name", ["esipova-adult", "xu-adult"])
+def test_the_adult_presets_name_the_columns_of_the_file_as_it_is_published(name, header, tmp_path):
+    preset = next(one for one in PRESETS if one.name == name)
+    jobs, sexes, incomes = ("Sales", "Tech"), ("Male", "Female"), (">50K", "<=50K")
+    lines = [UCI.format(jobs[k % 2], sexes[k // 2 % 2], incomes[k // 4 % 2]) for k in range(80)]
+    lines = [line.replace("39", str(20 + k), 1) for k, line in enumerate(lines)]
+    names = list(preset.fields["names"])
+    if header:
+        shown = names if header == "names" else [one.replace("_", "-").title() for one in names]
+        lines = [",".join(shown), *(line.replace(", ", ",") for line in lines)]
+    path = tmp_path / "adult.data"
+    path.write_text("\n".join(lines) + "\n\n")
+    fields = {**preset.fields, "drop": (), "contrast": {}}
+    fields |= {"label": "Income"} if header == "other spelling" else {}
+    group = "Sex" if header == "other spelling" else "sex"
+    found = load_dataset(AuditConfig.model_validate({"data": path, **fields, "group": (group,)}))
+    assert len(found.labels) == 80
+    assert found.classes == ("<=50K", ">50K")
+    assert found.groupings[0].names == ("Female", "Male")

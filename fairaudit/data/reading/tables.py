@@ -150,6 +150,22 @@ def open_source(path: Path, *, is_alone: bool = False, names: Sequence[str] = ()
     return TableFile(path, kind, schema, declared, by, form, is_alone)
 
 
+def _names_itself(line: str, names: Sequence[str]) -> bool:
+    """Whether a file's first line names its columns, so that ``--names`` is not needed.
+
+    At least half of its fields are among the names, whatever their case and signs: a preset may
+    bring names for a file that has none.
+    """
+    fields = [_bare(field) for field in fields_of(line, TextForm.of(line))]
+    known = {_bare(name) for name in names}
+    return 2 * sum(field in known for field in fields) >= len(fields)
+
+
+def _bare(name: str) -> str:
+    """A name's letters and digits, in lower case."""
+    return "".join(sign for sign in name.casefold() if sign.isalnum())
+
+
 def _form(path: Path, head: bytes, names: Sequence[str], *, is_alone: bool) -> TextForm:
     """How a text file is laid out, by its first line.
 
@@ -157,7 +173,7 @@ def _form(path: Path, head: bytes, names: Sequence[str], *, is_alone: bool) -> T
         DataError: The line is no header, or not as the names say.
     """
     lines = head.decode(errors="replace").splitlines()
-    if not names:
+    if not names or _names_itself(next(filter(None, lines), ""), names):
         first, second = [*filter(None, lines), "", ""][:2]
         form = TextForm.of(first)
         if not is_alone:
@@ -174,8 +190,6 @@ def _form(path: Path, head: bytes, names: Sequence[str], *, is_alone: bool) -> T
     first = next((line for line in lines if line.strip() and not line.startswith("|")), "")
     form = TextForm.of(first, names)
     fields = fields_of(first, form)
-    if fields == list(names):
-        raise DataError(f"{path.name} names its columns in its first line", "leave --names out")
     if len(fields) != len(names):
         raise DataError(
             f"--names gives {numbered(len(names), 'name')} and the first line of {path.name} has "
