@@ -38,7 +38,7 @@ _LIBRARIES = ("numpy", "pyarrow", "scipy")
 # What an audit and a scoring share; the report repeats these options.
 _SHARED = (
     *("positive", "favourable", "group", "intersect", "bin", "contrast", "compare"),
-    "suppress_below",
+    *("missing_values", "number_format", "suppress_below"),
     *("fail_on", "baseline", "inconclusive", "note"),
 )
 
@@ -49,8 +49,8 @@ class ScoreConfig:
 
     Args:
         shared: The options of an audit that apply: data, label (what was true), group, positive,
-            favourable, intersect, bin, contrast, compare, suppress_below, out, format and the
-            gates.
+            favourable, intersect, bin, contrast, compare, missing_values, number_format,
+            suppress_below, out, format and the gates.
         y_pred: Column of predictions, or one per class, separated by commas.
         baseline_pred: The same of the predictions that they are compared with; None: with nothing.
         seed_column: Column of seeds, where rows of several trainings follow each other; None:

@@ -42,6 +42,8 @@ OTHER = {
     "bin": {"debt": "q2"},
     "contrast": {"sex": "F"},
     "missing": "drop",
+    "missing_values": ("c",),
+    "number_format": ("age=text",),
     "merge_rare": 0.3,
     "favourable": "no",
     "group_by_label": True,

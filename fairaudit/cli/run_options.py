@@ -36,6 +36,18 @@ Positive = Annotated[
 Favourable = Annotated[
     str | None, typer.Option(help="The label that people want.", metavar="VALUE")
 ]
+MissingValues = Annotated[
+    list[str] | None,
+    typer.Option(help="A text that stands for a missing value; repeat.", metavar="TEXT|COL=TEXT"),
+]
+NumberFormats = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--number-format",
+        help="How numbers are written, as of `run`; repeat.",
+        metavar="FORMAT|COL=FORMAT",
+    ),
+]
 Formats = Annotated[
     list[str] | None,
     typer.Option("--format", help="Kind of file, as of `run`; repeat.", metavar="KIND,..."),

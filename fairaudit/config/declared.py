@@ -33,6 +33,7 @@ class DeclaredNumber(_Declared):
         outside: What becomes of a value beyond them: the nearer end, or missing.
         missing: What stands in for a missing value, with an input beside it that says so; without
             it, a missing value is the centre, and no input says so.
+        missing_values: Texts that stand for a missing value.
         centre, spread: The input is (value - centre) / spread; by default the middle of the range
             and the standard deviation of an even distribution over it.
     """
@@ -41,8 +42,15 @@ class DeclaredNumber(_Declared):
     range: tuple[float, float]
     outside: Literal["clip", "missing"] = "clip"
     missing: float | None = None
+    missing_values: tuple[str, ...] = ()
     centre: float | None = None
     spread: Annotated[float, Field(gt=0)] | None = None
+
+    @field_validator("missing_values", mode="before")
+    @classmethod
+    def _as_text(cls, value: object) -> object:
+        """Run by pydantic before validation: numbers as the text of a table."""
+        return [_csv_text(item) for item in value] if isinstance(value, list | tuple) else value
 
     @model_validator(mode="after")
     def _check_range(self) -> "DeclaredNumber":
@@ -84,13 +92,15 @@ class DeclaredCategory(_Declared):
         categories: The values as text, in the order of the inputs: 1.0 is ``1``, true is ``true``.
         missing: The one that stands for a missing value and for a value that is not listed; without
             it, these have an input of their own.
+        missing_values: Texts that stand for a missing value.
     """
 
     kind: Literal["category"]
     categories: Annotated[tuple[str, ...], Field(min_length=1, max_length=MOST_CATEGORIES)]
     missing: str | None = None
+    missing_values: tuple[str, ...] = ()
 
-    @field_validator("categories", "missing", mode="before")
+    @field_validator("categories", "missing", "missing_values", mode="before")
     @classmethod
     def _as_text(cls, value: object) -> object:
         """Run by pydantic before validation: numbers and truth values as the text of a table."""

@@ -121,6 +121,9 @@ class AuditConfig(BaseModel):
     group_as_feature: bool = False
     bin: dict[str, str] = {}  # column -> "18,30,60" (edges) or "q4" (quantiles)
     contrast: dict[str, str] = {}  # column -> value: the column becomes value / not value
+    # Texts that stand for a missing value; "COL=TEXT" in one column
+    missing_values: tuple[str, ...] = ()
+    number_format: tuple[str, ...] = ()  # "point", "comma", or "COL=" and one of these or "text"
     missing: Literal["impute", "drop", "error"] = "impute"
     merge_rare: Annotated[float, Field(ge=0, lt=1)] = 0.002  # levels below this share are merged
     group_by_label: bool = False  # the classes are groups too
@@ -337,6 +340,16 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
         ),
         Option(
             "columns", "What is publicly known of the columns; nothing is learned of them.", "FILE"
+        ),
+        Option(
+            "missing_values",
+            "A text that stands for a missing value, beside the empty field; repeat.",
+            "TEXT|COL=TEXT",
+        ),
+        Option(
+            "number_format",
+            "How numbers are written: point (1,234.5) or comma (1.234,5); COL=text: none; repeat.",
+            "FORMAT|COL=FORMAT",
         ),
         Option(
             "missing",

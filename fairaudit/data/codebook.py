@@ -23,7 +23,7 @@ from fairaudit.data.reading.images import ImageOptions
 from fairaudit.data.reading.open import open_alone
 from fairaudit.data.reading.source import DataSource
 from fairaudit.data.reading.stored import StoredColumns
-from fairaudit.data.tabular import TEST_WORDS, TRAIN_WORDS
+from fairaudit.data.tabular import TEST_WORDS, TRAIN_WORDS, value_rules
 from fairaudit.errors import DataError
 
 LEFT_OUT = -1  # the place of a row that has none
@@ -163,7 +163,8 @@ def _open(codebook: Codebook, config: AuditConfig) -> tuple[StoredColumns, DataS
     lacking = [column for column in needed if column not in source.schema.names]
     if lacking:
         raise DataError(f"{name} lacks columns of the audit: {listed(lacking)}")
-    stored = source.stored(list(needed))
+    rules = value_rules(config, source.schema.names)
+    stored = replace(source.stored(list(needed)), rules=rules)
     for column in needed:
         arrow_type = stored.table.schema.field(column).type
         if column == image:

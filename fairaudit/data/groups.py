@@ -209,9 +209,10 @@ def _grouping_of_column(
         count = int((grouping.groups == grouping.missing).sum())
         message = (
             f"{numbered(count, 'row has', 'rows have')} no {quoted(name)}: shown as "
-            f"{MISSING} and never gated"
+            f"{MISSING}; no rule about groups passes while they are there"
         )
-        notices.append(Notice("group_missing", message, level="notice"))
+        fix = "name their group in the file, or leave these rows out of it"
+        notices.append(Notice("group_missing", message, fix))
     return grouping, notices
 
 

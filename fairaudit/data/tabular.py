@@ -4,7 +4,7 @@ Columns checked, groups and label coded, unusable rows counted and gone.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,8 @@ from fairaudit.data.reading.images import ImageOptions
 from fairaudit.data.reading.open import open_data
 from fairaudit.data.reading.source import DataSource
 from fairaudit.data.reading.stored import StoredColumns
+from fairaudit.data.reading.text_columns import OddColumn, find_types
+from fairaudit.data.reading.values import ValueRules
 from fairaudit.data.reading.vectors import SHORTEST, holds_numbers
 from fairaudit.data.usable import Chosen, choose_rows, leaks, sampled
 from fairaudit.errors import ConfigError, DataError, numbered
@@ -52,6 +54,7 @@ class CheckedTable:
         unlike: Declared column -> indices of the rows whose value was not a declared one.
         dropped: column -> reason.
         notices: What reading it showed.
+        odd: Columns that no model should be given as they are.
     """
 
     source: DataSource
@@ -61,6 +64,7 @@ class CheckedTable:
     unlike: dict[str, Int64]
     dropped: dict[str, str]
     notices: tuple[Notice, ...]
+    odd: tuple[OddColumn, ...] = ()
 
 
 def load_dataset(config: AuditConfig) -> Dataset:
@@ -103,10 +107,17 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     columns = [n for n in names if n not in dropped]
     if not columns:
         raise DataError(f"no column of {config.data.name} can be used")
+    rules = value_rules(config, names)
     by_rows = [n for n in columns if n not in own]
-    read, notices = source.read(by_rows) if by_rows else (pa.table({}), ())
-    table, unreadable, notes = plain_table(read)
-    notices += notes
+    read, notices = _read(source, by_rows, rules, named)
+    found = find_types(read, rules, is_untyped=source.is_untyped, by_name=named)
+    table, unreadable, notes = plain_table(found.table)
+    # Types that values have decided: dates, of which some rows are marked as missing.
+    dated = [n for n in table.column_names if kind_of(table.column(n).type) == "unsupported"]
+    table = table.drop_columns(dated)
+    dropped |= dict.fromkeys(dated, UNSUPPORTED)
+    odd += dated
+    notices += (*found.notices, *notes)
     odd += unreadable
     if odd:
         types = {field.name: field.type for field in source.schema}
@@ -120,12 +131,12 @@ def read_checked(config: AuditConfig) -> CheckedTable:
             raise DataError(f"column {quoted(name)} holds neither numbers nor text")
     table = _contrasted(table, config.contrast)
     declared = {n: column for n, column in config.declared.items() if n in columns}
-    laid, unlike = _declared_values(source, table, declared, config.contrast)
+    laid, unlike = _declared_values(source, table, declared, config.contrast, rules)
     in_order = {}
     for name in columns:
         if name in own:
             in_order[name] = laid[name]
-        elif name not in unreadable:
+        elif name in table.column_names:
             in_order[name] = table.column(name)
     return CheckedTable(
         source=source,
@@ -135,7 +146,43 @@ def read_checked(config: AuditConfig) -> CheckedTable:
         unlike=unlike,
         dropped=dropped | unreadable,
         notices=notices,
+        odd=found.odd,
     )
+
+
+def value_rules(config: AuditConfig, names: Sequence[str]) -> ValueRules:
+    """What the options say of values, of data with columns of these names.
+
+    Raises:
+        ConfigError: As :meth:`ValueRules.of`.
+    """
+    declared = {name: column.missing_values for name, column in config.declared.items()}
+    return ValueRules.of(config.missing_values, config.number_format, names, declared)
+
+
+def _read(
+    source: DataSource, columns: Sequence[str], rules: ValueRules, by_name: Sequence[str]
+) -> tuple[pa.Table, tuple[Notice, ...]]:
+    """The columns in that order; as text those of which a rule, not their values, says what is one.
+
+    Args:
+        source: The data.
+        columns: Their names.
+        rules: What options say of values.
+        by_name: Columns of groups and labels, which only a rule of their own is about.
+    """
+    texts = []
+    for name in columns if source.is_untyped else ():
+        written = rules.formats.get(name) if name in by_name else rules.format_of(name)
+        if written in ("comma", "text") and name != source.image:
+            texts.append(name)
+    typed = [name for name in columns if name not in texts]
+    read, notices = source.read(typed) if typed else (pa.table({}), ())
+    if not texts:
+        return read, notices
+    stored = source.stored(texts).table
+    parts = {name: (stored if name in texts else read).column(name) for name in columns}
+    return pa.table(parts), notices
 
 
 def _contrasted(table: pa.Table, contrast: Mapping[str, str]) -> pa.Table:
@@ -163,6 +210,7 @@ def _declared_values(
     contrasted: pa.Table,
     declared: Mapping[str, DeclaredColumn],
     contrast: Collection[str],
+    rules: ValueRules,
 ) -> tuple[dict[str, pa.ChunkedArray], dict[str, Int64]]:
     """What the declared columns hold, as of :func:`lay_over`.
 
@@ -171,6 +219,7 @@ def _declared_values(
         contrasted: Holds the columns of ``contrast`` as it makes them.
         declared: Column -> its declaration.
         contrast: Names of the columns that ``contrast`` changed.
+        rules: What options say of values.
 
     Raises:
         DataError: A column that is declared a number holds none.
@@ -180,7 +229,10 @@ def _declared_values(
     changed = {n: column for n, column in declared.items() if n in contrast}
     others = {n: column for n, column in declared.items() if n not in contrast}
     for columns in filter(None, (changed, others)):
-        stored = StoredColumns(contrasted) if columns is changed else source.stored(list(others))
+        if columns is changed:
+            stored = StoredColumns(contrasted)
+        else:
+            stored = replace(source.stored(list(others)), rules=rules)
         values, rows = lay_over(stored, columns)
         refuse_no_numbers(stored, values)
         laid |= values
@@ -207,7 +259,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
             beside.append(name)
     declared = {name: column for name, column in config.declared.items() if name in features}
     laid = pa.table({name: checked.laid.get(name, table.column(name)) for name in features})
-    rows = choose_rows(laid, label, all_groupings, config, table.select(beside))
+    rows = choose_rows(laid, label, all_groupings, config, table.select(beside), checked.odd)
     used = rows.used
     reasons = {**checked.dropped, **reasons, **rows.reasons}
     groupings = tuple(restrict(grouping, used) for grouping in all_groupings)

@@ -5,7 +5,7 @@ The columns are looked at one after the other, twice: for what is missing, then,
 stay, for what the values are worth. So a table needs the memory of one column, however many it has.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from fairaudit.data.dataset import Grouping, Int64, Notice, first_grouping
 from fairaudit.data.ids import looks_like_id
 from fairaudit.data.infer import LabelColumn
 from fairaudit.data.naming import listed, quoted, typed
+from fairaudit.data.reading.text_columns import OddColumn, options_for
 from fairaudit.errors import DataError, numbered
 
 MAX_LEVELS = 1_000  # of a category that is a feature: each is an input
@@ -156,6 +157,7 @@ def choose_rows(
     groupings: Sequence[Grouping],
     config: AuditConfig,
     group_columns: pa.Table,
+    odd: Sequence[OddColumn] = (),
 ) -> Chosen:
     """Choose the rows that have a label and, with ``--missing drop``, no gap, and their features.
 
@@ -167,10 +169,11 @@ def choose_rows(
         groupings: Of all rows.
         config: What to do with missing values, and which columns are declared.
         group_columns: Group columns that are no features, all rows: duplicates agree in them, too.
+        odd: Columns that are neither numbers nor categories as they stand.
 
     Raises:
-        DataError: Nothing is left; missing values where they are an error; a category of more than
-            a thousand levels.
+        DataError: Nothing is left; missing values where they are an error. UnusableColumns: Columns
+            are odd, or categories of more than a thousand levels.
     """
     counted = first_grouping(groupings, table.num_rows)
     is_labelled = label.codes >= 0
@@ -194,9 +197,11 @@ def choose_rows(
         raise DataError("every row has a missing value")
     hashes = np.zeros(len(used), np.uint64)
     columns = []
+    odd = [column for column in odd if column.name in table.column_names]
+    odd_names = {column.name for column in odd}
     too_many = {}  # column -> its different texts
     for name in table.column_names:
-        if name in reasons:
+        if name in reasons or name in odd_names:
             continue
         codes = encode_codes(table.column(name)).take(used)
         levels = int((codes.counts() > 0).sum())
@@ -209,13 +214,8 @@ def choose_rows(
                 continue
         hashes = mixed_in(hashes, codes.codes)
         columns.append(name)
-    if too_many:
-        told = [f"{quoted(name)} has {n:,} different texts" for name, n in too_many.items()]
-        options = " ".join(f"--drop {typed(name)}" for name in too_many)
-        raise DataError(
-            f"columns of more than {MAX_LEVELS:,} levels: {', '.join(told)}",
-            f"leave them out with {options}, or merge their values",
-        )
+    if odd or too_many:
+        raise _unusable(odd, too_many)
     if not columns:
         raise DataError(
             f"no feature column is left in {config.data.name}", "see `fairaudit inspect`"
@@ -224,6 +224,46 @@ def choose_rows(
     for column in group_columns.columns:
         hashes = mixed_in(hashes, encode_codes(column).codes[used])
     return Chosen(used, tuple(columns), dropped, missing, reasons, first_alike(hashes))
+
+
+class UnusableColumns(DataError):
+    """Columns that no model can be given as they stand.
+
+    Args:
+        message, hint: As of every error.
+        options: Options, (flag, value), with which the others can be used.
+    """
+
+    def __init__(self, message: str, hint: str, options: Sequence[tuple[str, str]]) -> None:
+        super().__init__(message, hint)
+        self.options = tuple(options)
+
+
+def _unusable(odd: Sequence[OddColumn], too_many: Mapping[str, int]) -> UnusableColumns:
+    """The refusal of all columns that cannot be used, with the options that mend it.
+
+    Args:
+        odd: Neither numbers nor categories.
+        too_many: Column -> how many different texts it has.
+    """
+    told, fixes = [], []
+    options = options_for(odd)
+    if odd:
+        told.append("; ".join(column.what for column in odd))
+        one = next((column.name for column in odd), "")
+        as_text = f"--number-format {typed(f'{one}=text')}"
+        fixes.append(f"a column that is no number is kept as text by {as_text}")
+        if any(column.lone for column in odd):
+            fixes.append("correct a text of one row in the file, or name it by --missing-values")
+    if too_many:
+        each = [f"{quoted(name)} has {n:,} different texts" for name, n in too_many.items()]
+        told.append(f"columns of more than {MAX_LEVELS:,} levels: {', '.join(each)}")
+        options += [("--drop", name) for name in too_many]
+        fixes.append("values may also be merged in the file")
+    words = " ".join(f"{flag} {typed(value)}" for flag, value in options)
+    if words:
+        fixes.insert(0, f"give {words}")
+    return UnusableColumns("; ".join(told), "; ".join(fixes), options)
 
 
 def _find_gaps(

@@ -1,4 +1,4 @@
-"""Rows of given predictions that no rule judges, and that therefore keep a rule from passing."""
+"""Rows that no rule judges, and that therefore keep a rule from passing."""
 
 from collections.abc import Iterable
 
@@ -13,19 +13,19 @@ LABEL_MISSING = "label missing"  # a report's name for rows without the truth
 def unjudged(rule: GateRule, report: Report, comparison: Comparison) -> str:
     """Why the rule cannot pass by a comparison: rows that it does not judge; "" if there are none.
 
-    Whoever gives predictions also gives the table: rows without truth or group, or in groups too
-    small to be judged, may be those on which the model is wrong. It is "" for an audit that trains.
+    Rows without a group may be those on which the model is wrong. Whoever gives predictions also
+    gives the table: so may be rows without the truth, or in groups too small to be judged. An audit
+    that trains leaves out the former, and tells of the latter itself.
     """
-    if report.training is not None:
-        return ""
-    counts: dict[str, Iterable[int | None]] = {
-        "without the true label": report.data.dropped_rows.get(LABEL_MISSING, {}).values()
-    }
+    is_given = report.training is None
+    counts: dict[str, Iterable[int | None]] = {}
+    if is_given:
+        counts["without the true label"] = report.data.dropped_rows.get(LABEL_MISSING, {}).values()
     if not rule.is_overall:
         facts = next(g for g in report.data.groupings if g.name == comparison.grouping)
         ungrouped = {group.name: group.rows for group in facts.groups if group.is_missing}
         counts["without a group"] = ungrouped.values()
-        if not rule.groups:
+        if is_given and not rule.groups:
             small = [m for m in comparison.by_group if comparison.note_on(m)]
             of_small = [m.n_test for m in small if m.group not in ungrouped]
             counts["in groups too small to be judged"] = of_small

@@ -69,8 +69,11 @@ BAD = {
         "b.csv has other columns than a.csv",
     ),
     "other types": (
-        lambda f: (put(f, "a.csv", "sex,income\n1,2\n"), put(f, "b.csv", "sex,income\nx,2\n")),
-        "a.csv to b.csv do not join",
+        lambda f: (
+            pq.write_table(pa.table({"sex": [1], "income": [2]}), f / "a.parquet"),
+            pq.write_table(pa.table({"sex": ["x"], "income": [2]}), f / "b.parquet"),
+        ),
+        "a.parquet to b.parquet do not join",
     ),
 }
 

@@ -2,6 +2,7 @@
 
 import decimal
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from fairaudit.data.column_types import encode_levels, numeric_values, plain_table
 from fairaudit.data.reading.stored import NUMBER, StoredColumns, spelled, type_of_names
+from fairaudit.data.reading.values import ValueRules
 
 MARKS = frozenset({"", "NA", "nan"})
 NAMES = ("1", "2", "true", "Private", "2.5", "NA")
@@ -99,8 +101,8 @@ def test_a_value_is_the_same_in_every_dress(dress):
 
 def test_truth_values_are_no_numbers_and_ones_and_zeros_spell_them_where_nothing_else_does():
     texts = ["True", "false", "TRUE", "1", "0.0", "x", "NA"]
-    assert stored(texts).codes("x", ("false", "true")).tolist() == [1, 0, 1, 1, 0, 2, 3]
-    assert stored(texts).codes("x", ("true", "1")).tolist() == [0, 2, 0, 1, 2, 2, 3]
+    assert stored(texts).codes("x", ("false", "true")).tolist() == [1, 0, 1, 1, 0, 2, 2]
+    assert stored(texts).codes("x", ("true", "1")).tolist() == [0, 2, 0, 1, 2, 2, 2]
     truth = stored([True, False, None], pa.bool_())
     assert truth.codes("x", ("false", "true")).tolist() == [1, 0, 3]
     assert np.isnan(truth.numbers("x")).all()
@@ -109,9 +111,16 @@ def test_truth_values_are_no_numbers_and_ones_and_zeros_spell_them_where_nothing
 
 def test_a_name_is_itself_before_it_is_a_number_or_a_missing_value():
     texts = ["1.0", "1", "01", "NA", "nan", " A ", "A"]
-    assert stored(texts).codes("x", ("1", "1.0", "NA", "A")).tolist() == [1, 0, 0, 2, 5, 3, 3]
-    assert stored(texts).texts("x").to_pylist() == ["1.0", "1", "01", None, None, " A ", "A"]
-    assert stored(texts, marks=frozenset()).texts("x").to_pylist() == texts
+    names = ("1", "1.0", "NA", "A")
+    assert stored(texts).codes("x", names).tolist() == [1, 0, 0, 2, 4, 3, 3]
+    assert stored(texts).texts("x").to_pylist() == texts
+    said = replace(stored(texts), rules=ValueRules({None: frozenset({"nan"}), "x": frozenset("A")}))
+    assert said.codes("x", names).tolist() == [1, 0, 0, 2, 5, 3, 3]
+    assert said.texts("x").to_pylist() == ["1.0", "1", "01", "NA", None, None, None]
+    assert said.texts("x", ("A",)).to_pylist()[5:] == ["A", "A"]
+    assert replace(said, rules=ValueRules({"y": frozenset({"nan"})})).texts("x").null_count == 0
+    # Among numbers alone the usual marks stand for a missing one, whatever options say.
+    assert stored(texts).codes("x", ("1", "2")).tolist() == [0, 0, 0, 3, 3, 2, 2]
 
 
 def test_integers_keep_all_their_digits_as_codes():

@@ -14,6 +14,8 @@ from fairaudit.cli.run_options import (
     Favourable,
     Formats,
     Groups,
+    MissingValues,
+    NumberFormats,
     Positive,
     Quiet,
     Rules,
@@ -63,6 +65,8 @@ def score(
         list[str] | None,
         typer.Option("--bin", help="Cut a numeric group; repeat.", metavar="COL=EDGES|qN"),
     ] = None,
+    missing_values: MissingValues = None,
+    number_format: NumberFormats = None,
     seed_column: Annotated[
         str | None, typer.Option(help="Column of seeds (default: seed).", metavar="COL")
     ] = None,
@@ -114,6 +118,8 @@ def score(
         "favourable": favourable,
         "intersect": intersect,
         "bin": parse_pairs(bins or [], "bin"),
+        "missing_values": missing_values,
+        "number_format": number_format,
         "suppress_below": suppress_below,
         "out": Path(HOME, data_name(Path(table))) if out is None else out,
         "format": form,

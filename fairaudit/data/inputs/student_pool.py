@@ -93,15 +93,19 @@ def read_public(config: AuditConfig, features: Sequence[str]) -> pa.Table:
     assert config.public_data is not None
     name = config.public_data.name
     declared = {n: column for n, column in config.declared.items() if n in features}
+    images = ImageOptions.of(config.resize, config.channels, config.pixels)
+    present = open_data(config.public_data, images).schema.names
+    # A format of a column that is no feature need not be there.
+    formats = [text for text in config.number_format if text.rpartition("=")[0] in ("", *present)]
     alone = AuditConfig(
         data=config.public_data,
         contrast=config.contrast,
+        missing_values=config.missing_values,
+        number_format=tuple(formats),
         resize=config.resize,
         channels=config.channels,
         pixels=config.pixels,
     )
-    images = ImageOptions.of(config.resize, config.channels, config.pixels)
-    present = open_data(config.public_data, images).schema.names
     lacking = [feature for feature in features if feature not in present]
     if lacking:
         raise DataError(f"public data {name} lacks {len(lacking)} features: {listed(lacking)}")

@@ -102,7 +102,7 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
     if source.is_alone:
         metadata = read_stored(source, source.schema.names)
     else:
-        metadata = StoredColumns(read_columns(source, source.schema.names)[0], source.marks)
+        metadata = StoredColumns(read_columns(source, source.schema.names), source.marks)
     table = metadata.table
     if FILE_NAME not in table.column_names:
         raise DataError(

@@ -78,20 +78,23 @@ class TableFiles(DataSource):
         Raises:
             DataError: Damaged content, no rows, types that do not join, an unreadable image.
         """
-        tables: list[pa.Table] = []
-        notices: list[Notice] = []
         needed = self._stored_in(columns)
-        for file in self.files:
-            table, notes = read_columns(file, needed)
-            tables.append(table)
-            notices += notes
+        tables = [read_columns(file, needed) for file in self.files]
+        # What is text in one file is text in all, so that its values decide together.
+        texts = [name for name in needed if self.is_untyped and _is_text_somewhere(tables, name)]
+        for place, file in enumerate(self.files):
+            lacking = [n for n in texts if not pa.types.is_string(tables[place].column(n).type)]
+            as_text = read_columns(file, lacking, as_text=True) if lacking else tables[place]
+            for name in lacking:
+                at = tables[place].column_names.index(name)
+                tables[place] = tables[place].set_column(at, name, as_text.column(name))
         try:
             whole = pa.concat_tables(tables, promote_options="permissive")
         except pa.ArrowException as error:
             names = f"{self.files[0].path.name} to {self.files[-1].path.name}"
             raise DataError(f"the tables {names} do not join: {error}") from None
         table = self._as_asked(StoredColumns(whole, self.files[0].marks), columns).table
-        return table, tuple(dict.fromkeys(notices))
+        return table, ()
 
     def stored(self, columns: Sequence[str]) -> StoredColumns:
         """The named columns of all files as they store them.
@@ -251,6 +254,12 @@ def _located(path: Path) -> Path:
     return where
 
 
+def _is_text_somewhere(tables: Sequence[pa.Table], name: str) -> bool:
+    """Whether a column is text in some of the tables and of another type in others."""
+    types = {table.column(name).type for table in tables}
+    return len(types) > 1 and any(map(pa.types.is_string, types))
+
+
 def _paths_of_tables(path: Path) -> list[Path] | None:
     """The table files at a path, in the order of their names; None where images lie there.
 
@@ -367,7 +376,7 @@ def _lists(files: Sequence[TableFile], dropped: Sequence[str]) -> dict[str, int]
         if length is None:
             found: set[int] = set()
             for file in files:
-                found |= lengths_in(read_columns(file, [one.name])[0].column(one.name))
+                found |= lengths_in(read_columns(file, [one.name]).column(one.name))
             length = found.pop() if len(found) == 1 else None
         if length is not None and length >= SHORTEST and not names & {*names_of(one.name, length)}:
             lengths[one.name] = length

@@ -29,6 +29,11 @@ class DataSource(ABC):
     declared_by: str
     image: str | None
 
+    @property
+    def is_untyped(self) -> bool:
+        """Whether the data give no types, so that the values of a column decide which it has."""
+        return self.format in ("csv", "image folder")
+
     @abstractmethod
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
         """The named columns in that order, images decoded, and notices about them.

@@ -27,6 +27,7 @@ from fairaudit.data.column_types import (
     plain_column,
 )
 from fairaudit.data.dataset import Int64
+from fairaudit.data.reading.values import NO_RULES, ValueRules, numbers_of
 
 NUMBER: Final = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"  # a number as text
 _WHOLE_NUMBER = re.compile(NUMBER)
@@ -40,29 +41,34 @@ class StoredColumns:
 
     Args:
         table: N rows. A CSV's columns are text; in other formats types are the file's.
-        marks: Texts that stand for a missing value wherever they are not a listed one.
+        marks: Texts that stand for a missing number. In a column of text they are values.
         lost: Lines of the file that were no record, so that they are not among the rows.
+        rules: What options say of values, texts that stand for a missing one wherever they are not
+            a listed one among them.
     """
 
     table: pa.Table
     marks: frozenset[str] = frozenset()
     lost: int = 0
+    rules: ValueRules = NO_RULES
 
     def numbers(self, name: str) -> Float64:
         """The numbers of a column, ``[N]``; NaN where a value is missing, infinite or no number."""
+        return self.rules.without_marks(name, self._numbers(name))
+
+    def _numbers(self, name: str) -> Float64:
+        """The numbers of a column, ``[N]``, those that stand for a missing value among them."""
         column = self._plain(name)
         kind = kind_of(column.type)
         if kind == "number":
             return numeric_values(column)
         if not pa.types.is_large_string(column.type):
             return np.full(len(column), np.nan)
+        written = self.rules.format_of(name)
         try:
-            numbers = column.cast(pa.float64())
+            numbers = column.cast(pa.float64()) if written is None else numbers_of(column, written)
         except pa.ArrowInvalid:  # some are none, or have blanks around them
-            texts = pc.utf8_trim_whitespace(column)
-            is_number = pc.match_substring_regex(texts, f"^{NUMBER}$")
-            blanked = pc.if_else(is_number, texts, pa.scalar(None, texts.type))
-            numbers = blanked.cast(pa.float64())
+            numbers = numbers_of(column, None)
         # A number that no float64 holds becomes infinite, and with that missing.
         finite = plain_column(numbers)
         assert finite is not None
@@ -77,12 +83,15 @@ class StoredColumns:
         """
         place = _places(names)
         unlisted, missing = len(names), len(names) + 1
+        marks = self.rules.marks_of(name)
+        if all(map(_WHOLE_NUMBER.fullmatch, names)):
+            marks |= self.marks
         codes = encode_codes(self._plain(name))
         of_values = []
         for text in level_names(codes.values):
-            code = place.get(text)
+            code = place.get(text, place.get(spelled(text)))
             if code is None:
-                code = missing if text in self.marks else place.get(spelled(text), unlisted)
+                code = missing if text.strip() in marks else unlisted
             of_values.append(code)
         return np.array([*of_values, missing], np.int64)[codes.codes]
 
@@ -96,7 +105,7 @@ class StoredColumns:
             codes = encode_codes(column)
             spellings = pa.array(level_names(codes.values), pa.large_string())
             column = _chosen(spellings, codes.codes, codes.missing())
-        is_mark = pc.is_in(column, pa.array(sorted(self.marks), column.type))
+        is_mark = self.rules.is_missing(name, column)
         unnamed = pc.if_else(is_mark, pa.scalar(None, column.type), column)
         if not names:
             return unnamed
@@ -106,11 +115,16 @@ class StoredColumns:
         return pc.if_else(pa.chunked_array([pa.array(is_named)]), named, unnamed)
 
     def present(self, name: str) -> NDArray[np.bool_]:
-        """Which rows have a value in a column, readable or not, ``[N]``."""
+        """Which rows have something else in a column of numbers than a missing one, ``[N]``."""
         column = self._plain(name)
+        present = column.is_valid().to_numpy()
         if pa.types.is_large_string(column.type):
-            column = self.texts(name)
-        return np.asarray(column.is_valid().to_numpy(), dtype=np.bool_)
+            is_mark = pc.is_in(column, pa.array(sorted(self.marks), column.type))
+            is_mark = pc.or_(is_mark, self.rules.is_missing(name, column))
+            present &= ~is_mark.to_numpy()
+        numbers = self._numbers(name)
+        present &= np.isnan(numbers) | ~np.isnan(self.rules.without_marks(name, numbers))
+        return np.asarray(present, dtype=np.bool_)
 
     def _plain(self, name: str) -> pa.ChunkedArray:
         """The column in a plain type; bytes that are not UTF-8 are a missing value."""

@@ -17,21 +17,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from fairaudit.data.dataset import Notice
 from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.data.reading.formats import FORMATS
 from fairaudit.data.reading.header import fields_of, refuse_footer, refuse_odd_header, refuse_title
 from fairaudit.data.reading.lines import MOST_BYTES, header_of, is_closed, lone_lines
 from fairaudit.data.reading.packed import ending_of, packing_of, unpacked
 from fairaudit.data.reading.refused import other_kind
-from fairaudit.data.reading.stored import NUMBER, StoredColumns
+from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.text_form import BLANK, TextForm
+from fairaudit.data.reading.values import USUAL_MARKS
 from fairaudit.errors import DataError, numbered
 
 _TEXTS = frozenset({".csv", ".tsv", ".tab", ".txt", ".psv", ".data", ".dat", ".test"})
 _ENDINGS = _TEXTS.union(*(one.endings for one in FORMATS))
-# Texts of a CSV that mean a missing value. "?" does so in some files only, so it is a value.
-_NULLS = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL"]
 # What a file's schema may declare, under ``fairaudit.label`` and so on.
 _DECLARABLE = ("label", "positive", "favourable")
 _HEADER_BYTES = 1 << 16  # enough to tell a format and a first line
@@ -67,8 +65,8 @@ class TableFile:
 
     @property
     def marks(self) -> frozenset[str]:
-        """Texts that stand for a missing value in a column that does not list them."""
-        return frozenset(_NULLS if self.format == "csv" else ())
+        """Texts that stand for a missing value in a column of numbers."""
+        return USUAL_MARKS if self.format == "csv" else frozenset()
 
     def stored(self, columns: Sequence[str]) -> list[str]:
         """Those of the columns that the file itself holds; its first one where it holds none."""
@@ -199,8 +197,11 @@ def _form(path: Path, head: bytes, names: Sequence[str], *, is_alone: bool) -> T
     return form
 
 
-def read_columns(source: TableFile, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
-    """Read the named columns of a file, in that order; and notices of how they were read.
+def read_columns(source: TableFile, columns: Sequence[str], *, as_text: bool = False) -> pa.Table:
+    """Read the named columns of a file, in that order.
+
+    In a CSV the empty field alone is null, so a column is of numbers if all of its fields are;
+    ``as_text`` keeps its columns as text.
 
     Raises:
         DataError: Damaged content, or no rows.
@@ -211,7 +212,10 @@ def read_columns(source: TableFile, columns: Sequence[str]) -> tuple[pa.Table, t
             table = _typed_columns(source, stored)
         else:
             convert = pacsv.ConvertOptions(
-                include_columns=stored, null_values=_NULLS, strings_can_be_null=True
+                include_columns=stored,
+                column_types=dict.fromkeys(stored, pa.string()) if as_text else None,
+                null_values=[""],
+                strings_can_be_null=True,
             )
             table = _read_csv(source, convert)
         # Arrow trusts offsets, codes and text of a file, and would follow them.
@@ -220,8 +224,7 @@ def read_columns(source: TableFile, columns: Sequence[str]) -> tuple[pa.Table, t
             raise UnicodeError("not UTF-8")
     if not table.num_rows:
         raise DataError(f"{source.path.name} has columns but no rows")
-    notices = _mixed_types(table) if source.format == "csv" else ()
-    return source.with_parts(table, columns), notices
+    return source.with_parts(table, columns)
 
 
 def read_stored(source: TableFile, columns: Sequence[str]) -> StoredColumns:
@@ -365,31 +368,6 @@ def _first_bytes(path: Path) -> bytes:
     if not head.strip():
         raise DataError(f"{path.name} is empty")
     return head
-
-
-def _mixed_types(table: pa.Table) -> tuple[Notice, ...]:
-    """A notice of text columns of which at least half of the distinct values are numbers, or ().
-
-    A few words among numbers, such as ``unknown``, are what usually makes a column text.
-    """
-    mixed = []
-    for name in table.column_names:
-        column = table.column(name)
-        if not pa.types.is_string(column.type):
-            continue
-        values = pc.drop_null(pc.unique(column))
-        numbers = pc.sum(pc.match_substring_regex(values, rf"^\s*{NUMBER}\s*$")).as_py() or 0
-        if len(values) / 2 <= numbers < len(values):
-            mixed.append(name)
-    if not mixed:
-        return ()
-    return (
-        Notice(
-            "mixed_types",
-            f"{listed(mixed)} mixes numbers and other text and is read as text",
-            "write missing values as an empty field if the column is meant to be numeric",
-        ),
-    )
 
 
 @contextmanager
