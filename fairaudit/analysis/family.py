@@ -3,12 +3,12 @@
 A *claim* is a difference that a sentence could assert. All claims of one arm, by all groupings and
 beside all references, share one 5 %: another arm in the report changes nothing. A claim is
 *detected* where the intervals of its numbers exclude zero at its part of the 5 %. That is shared
-equally among *measures*: of each comparison every cost, the costs over all rows, lost classes, and
-what privacy changes in other metrics. A measure's claims (pairs of groups, classes) are *rivals*
-and divide its share. What is detected leaves its part to the others, so ``measures``, how many
-measures share the 5 %, counts only what is not detected, and need not be whole. ``number`` is the
-place of a comparison among those of its arm. The test leaves every printed interval as it is.
-Source: docs/methods.md 6.5.
+equally among *measures*: of each comparison every cost, the costs over all rows, what is decided by
+chance, lost classes, and what privacy changes in other metrics. A measure's claims (pairs of
+groups, classes) are *rivals* and divide its share. What is detected leaves its part to the others,
+so ``measures``, how many measures share the 5 %, counts only what is not detected, and need not be
+whole. ``number`` is the place of a comparison among those of its arm. The test leaves every printed
+interval as it is. Source: docs/methods.md 6.5.
 """
 
 import math
@@ -19,7 +19,15 @@ from typing import NamedTuple
 
 from fairaudit.metrics.gaps import judged
 from fairaudit.metrics.quantiles import among, half_width
-from fairaudit.metrics.registry import METRICS, MISALIGNMENT, base_metric, costs, part_of
+from fairaudit.metrics.registry import (
+    DISAGREEMENT,
+    DISAGREEMENT_COST,
+    METRICS,
+    MISALIGNMENT,
+    base_metric,
+    costs,
+    part_of,
+)
 from fairaudit.report.main_gap import cost_names
 from fairaudit.report.measured import ChangedGap
 from fairaudit.results.estimates import (
@@ -103,11 +111,13 @@ def _judged_arm(compared: Sequence[Comparison], metrics: Sequence[str]) -> Famil
     """What sentences may assert of one arm; arguments as of :func:`family`."""
     claims: dict[_Place, _Claim] = {}
     silent = 0.0  # measures without a claim, in parts of one: their share goes to no other
-    metrics_judged = tuple(metrics) or (*costs(), MISALIGNMENT)
+    of_gaps = tuple(metrics) or (*costs(), MISALIGNMENT)
+    metrics_judged = of_gaps if metrics else (*of_gaps, DISAGREEMENT)
     for number, comparison in enumerate(compared):
-        for metric in metrics_judged:
+        for metric in of_gaps:
             claims |= _gap_claims(number, comparison, metric)
         if comparison.reference and not metrics:
+            claims |= _retraining_claims(number, comparison)
             lost = _class_claims(number, comparison)
             # Lost classes are one measure; what its claims leave of the share goes to nobody.
             silent += 1 - sum(1 / claim.rivals for claim in lost.values())
@@ -180,19 +190,23 @@ def _detected(claims: Mapping[_Place, _Claim], silent: float) -> tuple[set[_Plac
         detected.update(more)
 
 
-def _gap_claims(number: int, comparison: Comparison, metric: str) -> dict[_Place, _Claim]:
+def _gap_claims(
+    number: int, comparison: Comparison, metric: str, beside: int = 0
+) -> dict[_Place, _Claim]:
     """The claims that two groups differ in ``metric``, one for each pair that gates may read.
+
+    ``beside``: how many claims of another kind share the measure with them.
 
     Where the comparison holds no pairs (of one class's rates among many groups), the largest gap is
     the claim, and its rivals are the pairs that it was chosen from.
     """
     gaps = [gap for gap in comparison.gaps if _without_class(gap.metric) == metric and gap.gated]
     pairs = [gap for gap in gaps if gap.kind == "pair"]
-    rivals = len(pairs)
+    rivals = len(pairs) + beside
     if all(gap.named for gap in pairs):  # none, or none but the named: the largest is the others'
         largest = [gap for gap in gaps if gap.kind == "max"]
         groups = len([group for group in comparison.by_group if group.n_test])
-        rivals = len(largest) * groups * (groups - 1) // 2
+        rivals = len(largest) * groups * (groups - 1) // 2 + beside
         pairs = [*largest, *pairs]  # where the largest is a named pair, that has its own share
     claims = {}
     for gap in pairs:
@@ -200,6 +214,20 @@ def _gap_claims(number: int, comparison: Comparison, metric: str) -> dict[_Place
         # among the rivals.
         if not _is_slight(gap):
             claims[_place(number, gap)] = _Claim(_decides(gap), 1 if gap.named else rivals)
+    return claims
+
+
+def _retraining_claims(number: int, comparison: Comparison) -> dict[_Place, _Claim]:
+    """The claims that chance decides more of one group, and that privacy adds to it over all rows.
+
+    They are one measure; without trainings on the same rows there are none.
+    """
+    cost = comparison.overall.estimates.get(DISAGREEMENT_COST)
+    if cost is None or cost.ends is None or DISAGREEMENT_COST in comparison.overall.ungated:
+        return _gap_claims(number, comparison, DISAGREEMENT)
+    claims = _gap_claims(number, comparison, DISAGREEMENT, beside=1)
+    rivals = max((claim.rivals for claim in claims.values()), default=1)
+    claims[number, DISAGREEMENT_COST, _ALL_ROWS] = _Claim((cost,), rivals)
     return claims
 
 

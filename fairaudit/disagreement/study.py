@@ -1,12 +1,18 @@
 """From which trainings a report's disagreement is, and how it is told."""
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Literal
 
+from fairaudit.disagreement.section import said_source, section, unmeasured
 from fairaudit.errors import numbered
+from fairaudit.metrics.registry import DISAGREEMENT, DISAGREEMENT_COST
+from fairaudit.report.conditions import shipped
+from fairaudit.report.document import Section
 from fairaudit.report.facts import FailedSeed, ReportWarning
-from fairaudit.report.model import Study
-from fairaudit.results.estimates import Part
+from fairaudit.report.findings import Finding, Phrase
+from fairaudit.report.main_gap import is_detected, main_gap
+from fairaudit.report.model import Report, Study
+from fairaudit.results.estimates import Comparison, GroupMeasure, Interval, Part, interval_of
 
 
 class RetrainedArm(Part):
@@ -39,6 +45,22 @@ class Disagreement(Study):
         planned: How many trainings of each arm were planned.
         arms: The arms that were trained.
     """
+
+    phrases: ClassVar[Mapping[str, Phrase]] = {
+        "chance_gap": Phrase(
+            "another training would decide more of one group differently than of another, beside "
+            "all other comparisons of the method",
+            "Trained again, {reason} would decide {first:rate} {first:ends} of {a} and "
+            "{second:rate} {second:ends} of {b} differently; without privacy {first_before:rate} "
+            "and {second_before:rate}",
+        ),
+        "chance_added": Phrase(
+            "private training adds to the share of all people whom another training would decide "
+            "differently, and no gap between groups in it is detected",
+            "Trained again, {reason} would decide {now:rate} {now:ends} of all people differently; "
+            "without privacy {before:rate}",
+        ),
+    }
 
     source: Literal["seeds", "again", "given"]
     reason: str = ""
@@ -76,3 +98,77 @@ class Disagreement(Study):
                     message=f"{lacking[arm.arm]}: {arm.failed[0].message}",
                     fix="finished trainings are kept; the same command tries the others again",
                 )
+
+    def findings(self, report: Report) -> Iterator[Finding]:
+        """A finding where chance is detected to decide more of one group, or privacy adds to it.
+
+        Of what is detected over all rows it is made once, by the first grouping.
+        """
+        first = report.data.groupings[0].name
+        for _, comparison in shipped(report):
+            found = _gap_finding(comparison)
+            if found is None and comparison.grouping == first:
+                found = _added_finding(comparison)
+            if found is not None:
+                yield found
+
+    def sections(self, report: Report) -> dict[str, Section]:
+        """Who is decided by chance, by group, or why that was not measured; before the rules."""
+        made = unmeasured(self.reason, self.advice) if self.reason else None
+        if not self.reason:
+            trainings = max((arm.finished for arm in self.arms), default=self.planned)
+            made = section(report, said_source(self.source, trainings))
+        return {} if made is None else {"metrics.within": made}
+
+
+def _gap_finding(comparison: Comparison) -> Finding | None:
+    """The finding that chance decides more of one group than of another; None where none is."""
+    gap = main_gap(comparison, DISAGREEMENT)
+    if gap is None or not gap.b or not is_detected(gap):
+        return None
+    a, b = gap.a, gap.b
+    if (gap.signed.value or 0.0) < 0:  # more is decided by chance of the first
+        a, b = b, a
+    of_group = {group.group: group for group in comparison.by_group}
+    numbers = {}
+    for name, group in (("first", of_group[a]), ("second", of_group[b])):
+        numbers[name] = interval_of(group.estimates.get(DISAGREEMENT))
+        numbers[f"{name}_before"] = _before(group)
+    return _finding("chance_gap", comparison, (a, b), DISAGREEMENT, numbers)
+
+
+def _added_finding(comparison: Comparison) -> Finding | None:
+    """The finding that privacy adds to what chance decides of all people; None where it is not."""
+    if DISAGREEMENT_COST not in comparison.paid:
+        return None
+    everybody = comparison.overall
+    numbers = {
+        "now": interval_of(everybody.estimates.get(DISAGREEMENT)),
+        "before": _before(everybody),
+    }
+    return _finding("chance_added", comparison, (), DISAGREEMENT_COST, numbers)
+
+
+def _before(group: GroupMeasure) -> Interval:
+    """The share of the group without privacy."""
+    return interval_of(group.estimates.get(f"reference.{DISAGREEMENT}"))
+
+
+def _finding(
+    code: str,
+    comparison: Comparison,
+    groups: tuple[str, ...],
+    measure: str,
+    numbers: dict[str, Interval],
+) -> Finding:
+    """A finding of one comparison; its sentence names the arm."""
+    return Finding(
+        code=code,
+        arm=comparison.arm,
+        grouping=comparison.grouping,
+        groups=groups,
+        measure=measure,
+        unit="fraction",
+        numbers=numbers,
+        reason=comparison.arm,
+    )

@@ -22,6 +22,7 @@ from fairaudit.report.main_gap import (
     change_words,
     code_of_gap,
     compared_pairs,
+    cost_names,
     cost_of,
     detected_gap,
     is_detected,
@@ -75,7 +76,9 @@ def asking_why(report: Report) -> set[str]:
     """
     codes = {code for code, phrase in phrases().items() if phrase.asks_why}
     arms = {finding.arm for finding in report.findings if finding.code in codes}
-    return arms | {comparison.arm for comparison in report.costs if comparison.paid}
+    # What is decided by chance is a cost that twins do not split.
+    paying = {one.arm for one in report.costs if set(one.paid) & set(cost_names(one))}
+    return arms | paying
 
 
 def with_rules(report: Report) -> Report:

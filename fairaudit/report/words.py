@@ -18,6 +18,8 @@ TERMS: Mapping[str, str] = {
     "selection rate": "The share of a group's rows that is predicted as the favourable class.",
     "impact ratio": "A group's selection rate divided by that of the most selected group. Below "
     "0.8 it crosses the four-fifths rule of thumb.",
+    "decided by chance": "How many people of a group would be decided differently by another "
+    "training on the same rows, which differs in nothing but its draws. It is no error rate.",
     "epsilon": "How much one training record can change what training puts out: the chance of any "
     "outcome changes at most by a factor of e to the epsilon, but for delta. Smaller is more "
     "private.",

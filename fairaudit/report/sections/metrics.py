@@ -1,6 +1,6 @@
 """Metrics of each model by group: where no model has a reference, and before and after privacy."""
 
-from fairaudit.metrics.registry import METRICS, within_model
+from fairaudit.metrics.registry import METRICS, spec_of, within_model
 from fairaudit.report.cost_charts import every_group
 from fairaudit.report.document import (
     Block,
@@ -85,7 +85,12 @@ def within(report: Report) -> Section | None:
     """The section on metrics of arms and their references; None where nothing is compared."""
     if not report.costs:
         return None
-    measured = {name for _, group in every_group(report.costs) for name in group.estimates}
+    measured: set[str] = set()
+    for _, group in every_group(report.costs):
+        for name, number in group.estimates.items():
+            # What several trainings say is told where they were made.
+            if number.value is not None or "retrained" not in spec_of(name).needs:
+                measured.add(name)
     metrics = []
     for spec in within_model():
         if spec.name in measured and spec.name not in ("accuracy", "loss"):
