@@ -1,4 +1,4 @@
-"""The section on who is decided by chance: a chart, the share of each group, gaps, what it means."""
+"""The section on who is decided by chance: a chart, the share of each group, the gaps."""
 
 from collections.abc import Iterator, Sequence
 
