@@ -44,7 +44,7 @@ from fairaudit.metrics.disagreement import disagreement_tables, pairs
 from fairaudit.metrics.intervals import EvaluatedRecords, contrast
 from fairaudit.metrics.within_model import LabelOutcome, Predictions, predicted_class
 from fairaudit.planning.plan import make_plan
-from fairaudit.report.main_gap import main_gap
+from fairaudit.report.main_gap import is_detected, main_gap
 from fairaudit.results.estimates import Comparison
 from fairaudit.results.jobs import JOBS, read_result
 
@@ -301,7 +301,7 @@ def judged(law: Law, rng: np.random.Generator) -> tuple[Comparison, Comparison]:
 def told(comparison: Comparison) -> tuple[bool, bool]:
     """Whether a gap is detected in what is decided by chance, and whether privacy adds to it."""
     gap = main_gap(comparison, OWN)
-    return gap is not None and bool(gap.detected), COST in comparison.paid
+    return gap is not None and is_detected(gap), COST in comparison.paid
 
 
 def counted(laws: tuple[Law, ...], audits: int, show: Callable[[int], str]) -> None:

@@ -16,7 +16,7 @@ from fairaudit.report.document import (
     figures,
     table,
 )
-from fairaudit.report.main_gap import main_gap, reading
+from fairaudit.report.main_gap import main_gap, with_unit
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import PERCENT_DIGITS, POINTS, UNKNOWN, versus
 from fairaudit.report.panels import MOST_SERIES, Bar, Chart, Panel, labels
@@ -109,13 +109,24 @@ def _gaps(report: Report, compared: Sequence[Comparison]) -> Table:
             gap = main_gap(comparison, metric)
             if gap is None:
                 continue
-            read = plain(gap.reason, 90) or UNKNOWN
-            if metric == DISAGREEMENT:  # of the other gap no sentence is made, so none is judged
-                read = plain(reading(gap, gap.direction), 90) or UNKNOWN
+            gap = gap.larger_first
+            read: str = gap.reading or UNKNOWN  # of what privacy adds no gap is said in words
+            if read == "cannot tell":
+                read = f"{read}: {plain(gap.signed.reason or gap.reason, 90)}"
+            elif gap.direction:
+                read += f", {plain(gap.direction, 60)}"
             between = " less ".join(group_text(comparison.grouping, g) for g in (gap.a, gap.b) if g)
-            row = (versus(comparison), words, between, Quantity(gap.signed, POINTS), read)
-            rows.append(row)
-    head = ("method", "gap in", "between", "#points", "reading")
+            detectable = with_unit(gap.minimum_detectable, "fraction")
+            row = (versus(comparison), words, between, Quantity(gap.signed, POINTS), detectable)
+            rows.append((*row, read))
+    head = (
+        "method",
+        "gap in",
+        "between",
+        "#points",
+        "#smallest gap this audit would detect (80 % power)",
+        "reading",
+    )
     return table(head, rows, most=24)
 
 

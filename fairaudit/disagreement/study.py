@@ -126,15 +126,13 @@ def _gap_finding(comparison: Comparison) -> Finding | None:
     gap = main_gap(comparison, DISAGREEMENT)
     if gap is None or not gap.b or not is_detected(gap):
         return None
-    a, b = gap.a, gap.b
-    if (gap.signed.value or 0.0) < 0:  # more is decided by chance of the first
-        a, b = b, a
+    gap = gap.larger_first
     of_group = {group.group: group for group in comparison.by_group}
     numbers = {}
-    for name, group in (("first", of_group[a]), ("second", of_group[b])):
+    for name, group in (("first", of_group[gap.a]), ("second", of_group[gap.b])):
         numbers[name] = interval_of(group.estimates.get(DISAGREEMENT))
         numbers[f"{name}_before"] = _before(group)
-    return _finding("chance_gap", comparison, (a, b), DISAGREEMENT, numbers)
+    return _finding("chance_gap", comparison, (gap.a, gap.b), DISAGREEMENT, numbers)
 
 
 def _added_finding(comparison: Comparison) -> Finding | None:
