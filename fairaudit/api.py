@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pandas as pd
 
@@ -18,8 +19,10 @@ from fairaudit.config.value_sources import ResolvedConfig, resolve_config
 from fairaudit.data.reading.frames import (
     ArrowStream,
     Frame,
+    holds_values,
     sorted_classes,
     table_of,
+    with_columns,
     with_predictions,
     write_frame,
 )
@@ -40,13 +43,14 @@ Model = str | Callable[[tuple[int, ...], int], object]
 Methods = str | MethodSpec | Sequence[str | MethodSpec]
 Data = Frame | str | Path
 Names = str | Sequence[str]
+Values = object  # one for each row: a Series, an array, a list
 
 
 def run_audit(
     data: Data | AuditConfig,
     *,
-    group: Names = (),
-    label: str | None = None,
+    group: Names | Values = (),
+    label: str | Values | None = None,
     method: Methods | None = None,
     trainer: Trainers | None = None,
     model: Model = "auto",
@@ -62,8 +66,9 @@ def run_audit(
         data: A frame (of pandas, or whatever has ``__arrow_c_stream__``, as tables of polars and
             relations of DuckDB), the path of a table or of images, or all options as one
             AuditConfig.
-        group: Column whose groups are compared, or several; the first steers the splits.
-        label: Column to predict; inferred when None and unambiguous.
+        group: Column whose groups are compared, or several; the first steers the splits. Beside a
+            frame also the groups themselves, as scikit-learn takes them: one value for each row.
+        label: Column to predict, or its values likewise; inferred when None and unambiguous.
         method: One method or several: names, or MethodSpecs of your own that modules hold. None:
             global-adapt, or none beside a trainer.
         trainer: A function that trains a model by your own code (``docs/trainers.md``), or several:
@@ -87,6 +92,7 @@ def run_audit(
         >>> report.privacy["dpsgd"].epsilon.pld <= 3
         True
     """
+    data, group, label = _by_columns(data, group, label)
     named = {"group": group, "label": label, "method": method, "trainer": trainer}
     with settled_options(data, model, {**options, **named}) as resolved:
         return audit(resolved, listener or usual())
@@ -108,15 +114,17 @@ def plan_audit(data: Data | AuditConfig, *, model: Model = "auto", **options: ob
         >>> [arm.key for arm in plan.arms], len(plan.jobs)
         (['sgd', 'dpsgd'], 6)
     """
-    with settled_options(data, model, options) as resolved:
+    data, group, label = _by_columns(data, options.get("group", ()), options.get("label"))
+    named = {"group": group, "label": label}
+    with settled_options(data, model, {**options, **named}) as resolved:
         return prepare(resolved).plan
 
 
 def score_predictions(
     data: Data,
     *,
-    group: Names,
-    label: str,
+    group: Names | Values,
+    label: str | Values,
     predictions: object,
     baseline: object = None,
     seed_column: str | None = None,
@@ -129,7 +137,7 @@ def score_predictions(
     Args:
         data: A frame, as of :func:`run_audit`, or the path of a table.
         group: As of :func:`run_audit`.
-        label: Column of what was true.
+        label: Column of what was true; beside a frame also its values, one for each row.
         predictions: Column of a model's predictions, or one per class, separated by commas. Beside
             a frame also the predictions themselves, in the order of its rows, as scikit-learn's
             metrics take them: classes or probabilities ``[n]``, or probabilities ``[n, Y]`` of the
@@ -155,8 +163,16 @@ def score_predictions(
         >>> [(group.group, group.value("accuracy")) for group in report.comparisons[0].by_group]
         [('F', 0.5), ('M', 1.0)]
     """
+    if not isinstance(data, pd.DataFrame | ArrowStream | str | Path):
+        raise _no_data(data)
     models = {"predictions": predictions, "baseline": baseline}
     index = data.index if isinstance(data, pd.DataFrame) else None
+    placed, group, true = _by_columns(data, group, label)
+    assert not isinstance(placed, AuditConfig)
+    data = placed
+    if true is None:
+        raise ConfigError("label is not given", hint="name the column of what was true")
+    label = true
     for argument, values in models.items():
         if values is None or isinstance(values, str):
             continue
@@ -268,10 +284,47 @@ def settled_options(
     elif isinstance(data, str | Path):
         yield resolve_config({**options, "data": data})
     else:
-        raise ConfigError(
-            f"data is of type {type(data).__name__}",
-            hint="give a frame, as one of pandas or polars (collected), or the path of a file",
-        )
+        raise _no_data(data)
+
+
+def _no_data(data: object) -> ConfigError:
+    """The error that an argument holds no data, for the caller to raise."""
+    return ConfigError(
+        f"data is of type {type(data).__name__}",
+        hint="give a frame, as one of pandas or polars (collected), or the path of a file",
+    )
+
+
+def _by_columns(
+    data: Data | AuditConfig, group: object, label: object
+) -> tuple[Data | AuditConfig, Names, str | None]:
+    """The data with groups and label as columns, and the names of these.
+
+    Beside a frame they may be given as values in the order of its rows, as scikit-learn's metrics
+    take them: a Series, an array or a list; several groups as a DataFrame.
+
+    Raises:
+        ConfigError: They are neither names nor values of the rows.
+    """
+    given = {"label": label, "group": group}
+    table: Data | AuditConfig = data
+    if isinstance(data, pd.DataFrame | ArrowStream):
+        index = data.index if isinstance(data, pd.DataFrame) else None
+        if not all(values is None or isinstance(values, str) for values in given.values()):
+            table = whole = table_of(data)
+            for argument, values in given.items():
+                if holds_values(values, whole):
+                    whole, names = with_columns(whole, values, argument, index)
+                    given[argument] = names if argument == "group" else names[0]
+                    table = whole
+    else:
+        for argument, values in given.items():
+            if not isinstance(values, str | list | tuple | None):
+                raise ConfigError(
+                    f"{argument} is of type {type(values).__name__} beside a file",
+                    hint="name a column of the file, or give a frame in its place",
+                )
+    return table, cast(Names, given["group"]), cast(str | None, given["label"])
 
 
 def _import_name(value: object, option: str) -> object:

@@ -155,3 +155,36 @@ def test_a_table_of_another_library_and_predictions_as_an_array_are_scored(tmp_p
         with refused_in_one_line(ConfigError):
             options = {"data": frame, "predictions": "guess", **wrong}
             fairaudit.score_predictions(group="sex", label="y", **options)
+
+
+def test_labels_and_groups_may_be_given_as_their_values(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people = few_people(400)
+    predicted = people["y"].iloc[::-1].to_numpy()
+    named = fairaudit.score_predictions(people, group="sex", label="y", predictions=predicted)
+    given = fairaudit.score_predictions(
+        people.drop(columns=["sex", "y"]),
+        group=people["sex"],
+        label=people["y"].to_numpy(),
+        predictions=predicted == 1,
+    )
+    for one, other in zip(named.comparisons, given.comparisons, strict=True):
+        assert [g.group for g in one.by_group] == [g.group for g in other.by_group]
+        for mine, theirs in zip(one.by_group, other.by_group, strict=True):
+            assert mine.value("accuracy") == theirs.value("accuracy")
+
+
+def test_a_series_of_the_frame_as_label_is_no_feature(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    people = few_people(400)
+    plan = fairaudit.plan_audit(people, group=people["sex"], label=people["y"], method="dpsgd")
+    named = fairaudit.plan_audit(people, group="sex", label="y", method="dpsgd")
+    assert [job.id for job in plan.jobs] == [job.id for job in named.jobs]
+
+
+@pytest.mark.parametrize("data", [[1, 2], {"a": [1]}, np.zeros((3, 2)), None])
+def test_what_is_no_data_is_named(data):
+    with refused_in_one_line(ConfigError, "data is of type"):
+        fairaudit.score_predictions(data, group="sex", label="y", predictions=[1, 2])
+    with refused_in_one_line(ConfigError, "data is of type"):
+        fairaudit.plan_audit(data, group="sex", label="y")

@@ -1,6 +1,7 @@
 """Which column is the label, which of its values is positive, and which outcome people want.
 
-The label is given, or declared, or the one column that is called label, target, y or class.
+The label is given, or declared, or the one column that is called label, target, y or class (or
+labels, targets).
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,9 +16,10 @@ from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.errors import ConfigError, DataError
 
 BY_NAME = "by its name"
-LABEL_NAMES = ("label", "target", "y", "class")
+LABEL_NAMES = ("label", "labels", "target", "targets", "y", "class")
 MAX_NUMERIC_CLASSES = 20  # more numbers are taken for a measurement, not for classes
 MAX_CLASSES = 100
+_TRUTH = {"true": "1", "false": "0"}
 _NAME_IT = "name the column to predict with --label"
 
 
@@ -179,8 +181,11 @@ def _class_of(wanted: str, option: str, classes: tuple[str, ...], choice: LabelC
 
 
 def _normalised(value: str) -> str:
-    """The common form of one class's spellings: no case, no outer blanks, ``1`` for ``1.0``."""
-    plain = value.strip().casefold()
+    """The common form of one class's spellings: no case, no outer blanks, ``1`` for ``1.0``.
+
+    Truth values are the numbers that they are written as: ``1`` for ``true``.
+    """
+    plain = _TRUTH.get(value.strip().casefold(), value.strip().casefold())
     if plain.removesuffix(".0").lstrip("-").isdigit():
         return plain.removesuffix(".0")
     return plain

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fairaudit.data.reading.frames import table_of, with_predictions, write_frame
+from fairaudit.data.reading.frames import table_of, with_columns, with_predictions, write_frame
 from fairaudit.errors import ConfigError, DataError
 
 
@@ -96,3 +96,46 @@ def test_predictions_that_do_not_fit_the_rows_are_refused():
         with pytest.raises(ConfigError, match=said):
             with_predictions(table_of(frame), wrong, "baseline", frame.index)
     assert with_predictions(table_of(frame), pd.Series([1, 0, 1, 0], index=frame.index), "b")
+
+
+@pytest.mark.parametrize("kind", [list, np.asarray, pd.Series, pa.array])
+def test_a_column_may_be_given_as_its_values(kind):
+    table, names = with_columns(table_of(people()), kind(["a", "b", "a", "b"]), "group")
+    assert names == ["group"]
+    assert table.column("group").to_pylist() == ["a", "b", "a", "b"]
+
+
+def test_a_series_of_the_frame_is_its_column_and_another_of_that_name_is_not():
+    frame, table = people(), table_of(people())
+    assert with_columns(table, frame.sex, "group") == (table, ["sex"])
+    other, names = with_columns(table, frame.sex.fillna("X"), "group")
+    assert (names, other.column("group").to_pylist()) == (["group"], ["F", "X", "M", "F"])
+    several, names = with_columns(table, frame[["sex"]].assign(of=["u", "v", "u", "v"]), "group")
+    assert names == ["sex", "of"]
+    assert several.column("of").to_pylist() == ["u", "v", "u", "v"]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ([1, 2, 3], "label has 3 values for 4 rows"),
+        (np.zeros((4, 2)), "label has several values"),
+        ([object(), 1, "a", 2], "label mixes values"),
+        (pd.Series([1, 2, 3, 4], index=[3, 2, 1, 0]), "label has the rows of the frame in another"),
+    ],
+)
+def test_an_error_names_the_argument(values, said):
+    with pytest.raises(ConfigError, match=said):
+        with_columns(table_of(people()), values, "label", people().index)
+
+
+def test_a_tensor_with_gradients_is_an_array():
+    torch = pytest.importorskip("torch")
+    given = torch.tensor([0.5, 1.5, 2.5, 3.5], requires_grad=True)
+    table, name = with_predictions(table_of(people()), given, "predictions")
+    assert table.column(name).to_pylist() == [0.5, 1.5, 2.5, 3.5]
+
+
+def test_sparse_columns_are_read():
+    frame = people().assign(zeros=pd.arrays.SparseArray([0, 0, 7, 0]))
+    assert table_of(frame).column("zeros").to_pylist() == [0, 0, 7, 0]

@@ -100,3 +100,9 @@ def test_the_outcome_is_declared_in_the_file_for_its_own_label_only(load, people
 def test_a_label_that_makes_no_classes_is_refused(load, people, values, said):
     with pytest.raises(DataError, match=said):
         load({**people, "z": values}, label="z")
+
+
+def test_an_array_of_labels_is_the_label(people, load):
+    people = dict(people)
+    people["labels"] = people.pop("income")
+    assert load(people).label == "labels"

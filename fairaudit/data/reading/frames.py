@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from fairaudit.data.naming import listed, quoted
 from fairaudit.errors import ConfigError, DataError
@@ -101,7 +102,7 @@ def with_predictions(
                 f"{argument} has the rows of the frame in another order",
                 f"give {argument}.loc[frame.index]",
             )
-    array = np.asarray(values)
+    array = _array_of(values, argument)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim not in (1, 2) or not len(array):
@@ -130,6 +131,67 @@ def with_predictions(
         table = table.append_column(name, stored)
         names.append(name)
     return table, ",".join(names)
+
+
+def with_columns(
+    table: pa.Table, values: object, argument: str, index: pd.Index | None = None
+) -> tuple[pa.Table, list[str]]:
+    """The table with columns that an argument gives as values, and the names of these.
+
+    A Series whose name and values are those of a column of the table is that column.
+
+    Args:
+        table: n rows.
+        values: One for each row, as a Series, an array or a list; several columns as a DataFrame.
+        argument: It is the argument's name, and the column's where the values bring none.
+        index: As of :func:`with_predictions`.
+
+    Raises:
+        ConfigError: They are not one number or text for each row.
+    """
+    if isinstance(values, pd.DataFrame):
+        names = []
+        for column in values.columns:
+            table, (name,) = with_columns(table, values[column], argument, index)
+            names.append(name)
+        return table, names
+    extended, name = with_predictions(table, values, argument, index)
+    if name not in extended.column_names:
+        raise ConfigError(f"{argument} has several values for a row", "give one for each")
+    own = str(getattr(values, "name", None) or argument)
+    if own not in table.column_names:
+        return extended.rename_columns([*table.column_names, own]), [own]
+    if table.column(own).to_pylist() == extended.column(name).to_pylist():
+        return table, [own]
+    return extended, [name]
+
+
+def holds_values(given: object, table: pa.Table) -> bool:
+    """Whether an argument that names columns gives values of the rows in their place."""
+    if given is None or isinstance(given, str):
+        return False
+    if not isinstance(given, list | tuple):
+        return True
+    names = set(table.column_names)
+    return len(given) == table.num_rows and not all(name in names for name in given)
+
+
+def _array_of(values: object, argument: str) -> NDArray[np.generic]:
+    """Given values as an array of numpy.
+
+    Raises:
+        ConfigError: They cannot be one.
+    """
+    detached = getattr(values, "detach", None)  # a tensor that gradients flow through
+    try:
+        array: NDArray[np.generic] = np.asarray(detached() if callable(detached) else values)
+    except Exception as error:  # of whatever library the values are
+        raise ConfigError(
+            f"{argument} of type {type(values).__name__} cannot be made an array "
+            f"({type(error).__name__})",
+            "give an array of numpy, as .detach().cpu().numpy() of a tensor",
+        ) from None
+    return array
 
 
 def sorted_classes(table: pa.Table, column: str) -> tuple[str, ...]:
@@ -172,6 +234,8 @@ def _of_pandas(frame: pd.DataFrame) -> pa.Table:
 def _as_text(column: pd.Series) -> pd.Series:
     """The column; intervals, periods and categories of these as their text, missing values kept."""
     of = column.dtype
+    if isinstance(of, pd.SparseDtype):
+        return pd.Series(np.asarray(column))
     if isinstance(of, pd.CategoricalDtype):
         of = of.categories.dtype
     is_odd = isinstance(of, pd.IntervalDtype | pd.PeriodDtype)
