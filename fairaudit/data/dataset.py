@@ -165,6 +165,8 @@ class Dataset:
         duplicate_rows: Rows that repeat an earlier row in all features, group columns and the
             label.
         duplicate_of: For each row the index of its first identical row, ``[N]``.
+        records: For each row the index of the first row of its record, ``[N]``, where equal rows
+            are copies of one; None: every row is a record of its own.
         notices: What the reader must be told.
         favourable: Index of the outcome that people want; the positive class where that is assumed.
         favourable_origin: Who said so; see :class:`fairaudit.data.infer.LabelColumn`.
@@ -192,6 +194,7 @@ class Dataset:
     dropped_columns: dict[str, str] = field(default_factory=dict)
     duplicate_rows: int = 0
     duplicate_of: Int64 | None = None
+    records: Int64 | None = None
     notices: tuple[Notice, ...] = ()
     favourable: int | None = None
     favourable_origin: str = ""

@@ -12,6 +12,7 @@ from fairaudit.data.column_types import Codes
 from fairaudit.data.naming import words
 
 _ID_WORDS = frozenset({"id", "ids", "uuid", "guid", "idx", "index", "rowid", "key"})
+_ROW_NAME = re.compile(r"__index_level_\d+__")  # pandas' number or name of each row
 _ID_SHARE = 0.95  # of rows with a value: a text column with so many distinct ones is a key
 _NAMED_ID_SHARE = 0.5  # the same where the column is named like a key
 _ID_MIN_VALUES = 20  # fewer distinct values may be groups
@@ -30,6 +31,13 @@ def is_id_name(name: str) -> bool:
     return parts[-1] in _ID_WORDS or parts[0] in {"id", "uuid", "unnamed"}
 
 
+def is_row_number(name: str) -> bool:
+    """Whether a column is named like the number of a row, which says nothing of who it is about."""
+    if _ROW_NAME.fullmatch(name) or not name.strip():
+        return True
+    return words(name)[:1] == ["unnamed"] or words(name)[-1:] in (["index"], ["idx"], ["rowid"])
+
+
 def looks_like_id(name: str, codes: Codes, rows: int) -> bool:
     """Whether a column only tells rows apart.
 
@@ -43,7 +51,7 @@ def looks_like_id(name: str, codes: Codes, rows: int) -> bool:
         codes: Its values.
         rows: How many rows there are.
     """
-    if re.fullmatch(r"__index_level_\d+__", name):  # pandas' number or name of each row
+    if _ROW_NAME.fullmatch(name):
         return True
     counts = codes.counts()
     present, distinct = int(counts.sum()), int((counts > 0).sum())

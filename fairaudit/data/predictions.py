@@ -4,7 +4,7 @@ A record is what was predicted; the table has a row for each record at each seed
 the model). A table without seeds has one row for each record.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -14,9 +14,19 @@ from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.class_columns import class_columns, named_class
-from fairaudit.data.column_types import Levels, encode_levels, kind_of, numeric_values
+from fairaudit.data.column_types import Levels, encode_codes, encode_levels, kind_of, numeric_values
+from fairaudit.data.copies import (
+    COPY,
+    EqualRows,
+    are_copies,
+    copies_notice,
+    first_alike,
+    has_many_values,
+    mixed_in,
+)
 from fairaudit.data.dataset import Dataset, Float32, Int64, Notice, first_grouping
 from fairaudit.data.groups import make_groupings, require_groups, restrict
+from fairaudit.data.ids import is_id_name, is_row_number
 from fairaudit.data.infer import LabelColumn, given_label, read_label, same_class
 from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.data.tabular import read_checked
@@ -149,14 +159,27 @@ def load_scored(
     present = np.bincount(layout.record, lacking, minlength=len(layout.first)) == 0
     known = label.codes >= 0
     labelled = np.flatnonzero(known)
-    used = labelled[present[labelled]]
+    is_default = SEED_COLUMN in table.column_names and SEED_COLUMN not in [*fixed, *used_names]
+    seeds = seed_column or (SEED_COLUMN if is_default else None)
+    equal, shared = _equal_records(table, layout, used_names, (seeds or "", row_column or ""))
+    counted = present.copy()
+    if equal.are_copies:
+        counted &= ~equal.repeated
+    used = labelled[counted[labelled]]
     if not len(used):
         raise DataError(f"no row of {config.data.name} has a label and every prediction")
     groupings, group_notices = make_groupings(records, config)
-    dropped, notices = {}, [*checked.notices, *label.notices, *group_notices]
-    for reason, rows in ((UNLABELLED, ~known), (UNPREDICTED, known & ~present)):
+    dropped, notices = (
+        {},
+        [*checked.notices, *label.notices, *group_notices, *_notices_of_equal(equal, shared)],
+    )
+    reasons = ((UNLABELLED, ~known), (UNPREDICTED, known & ~present), (COPY, present & ~counted))
+    for reason, rows in reasons:
+        rows &= known | (reason == UNLABELLED)
         if rows.any():
             dropped[reason] = first_grouping(groupings, len(rows)).counts(rows)
+            if reason == COPY:  # said with their share
+                continue
             message = f"{numbered(int(rows.sum()), 'row')} left out: {reason}"
             notices.append(Notice("rows_dropped", message, _LEFT_OUT[reason]))
     by_name = [] if classes else [_read_by_name(columns, label) for columns in predicted_in]
@@ -167,7 +190,7 @@ def load_scored(
     ]
     # A group of which nothing is predicted stays a group, so that rules about it are not lost.
     groupings = tuple(restrict(grouping, labelled) for grouping in groupings)
-    predicted = present[labelled]
+    predicted, is_used = present[labelled], counted[labelled]
     dataset = Dataset(
         name=config.data.name,
         format=checked.source.format,
@@ -180,7 +203,7 @@ def load_scored(
         positive=label.positive,
         favourable=label.favourable,
         favourable_origin=label.favourable_origin,
-        groupings=tuple(replace(g, groups=g.groups[predicted]) for g in groupings),
+        groupings=tuple(replace(g, groups=g.groups[is_used]) for g in groupings),
         split=None,
         rows_read=table.num_rows,
         columns_read=len(checked.source.schema.names),
@@ -209,6 +232,69 @@ def load_scored(
         are_labels=any(is_label for _, is_label in read),
         rows=tuple(np.searchsorted(used, layout.record[place]) for place in places),
     )
+
+
+def _equal_records(
+    table: pa.Table, layout: PredictionLayout, predicted: Sequence[str], beside: Sequence[str]
+) -> tuple[EqualRows, int]:
+    """Which records are equal in all that the table says of them, and whether these are copies.
+
+    They are as in an audit (:mod:`fairaudit.data.copies`), or where a column of ids says that they
+    are of one person. Those of different ids are different people.
+
+    Args:
+        table: Rows of all seeds.
+        layout: Which seed and record each row is.
+        predicted: Columns of predictions.
+        beside: What is no feature of a record: the column of seeds, and the one that names a record
+            in all of them, which is an id.
+
+    Returns:
+        The equal records, and how many share an id with an earlier one that is not equal.
+    """
+    seed_column, row_column = beside
+    hashes = np.zeros(len(layout.first), np.uint64)
+    seen: list[NDArray[np.integer]] = []
+    of_ids: list[Int64] = []
+    tells_apart = False
+    for name in table.column_names:
+        column = table.column(name)
+        is_id = name == row_column or is_id_name(name)
+        no_feature = name == seed_column or kind_of(column.type) == "image"
+        if no_feature or (is_id and name != row_column and is_row_number(name)):
+            continue
+        codes = encode_codes(column)
+        for seed in range(len(layout.names)) if name in predicted else ():
+            rows = np.flatnonzero(layout.seed == seed)
+            records = layout.record[rows]
+            hashes[records] = mixed_in(hashes[records], codes.codes[rows])
+        of_records = codes.take(layout.first)
+        seen.append(of_records.codes)
+        if name not in predicted:
+            hashes = mixed_in(hashes, of_records.codes)
+            tells_apart = tells_apart or (not is_id and has_many_values(of_records))
+        if is_id:
+            of_ids.append(first_alike(mixed_in(np.zeros_like(hashes), of_records.codes)))
+    first = first_alike(hashes)
+    one = bool(of_ids) or (tells_apart and are_copies(seen, first))
+    shared = 0
+    for of_id in of_ids[:1]:
+        shared = int(((of_id != np.arange(len(of_id))) & (first == np.arange(len(first)))).sum())
+    return EqualRows(first, one), shared
+
+
+def _notices_of_equal(equal: EqualRows, shared: int) -> Iterator[Notice]:
+    """What a reader is told of equal records, and of ``shared`` ones that share an id."""
+    told = copies_notice(equal, told="a record counts once")
+    if told is not None:
+        yield replace(told, fix="" if equal.are_copies else "say who is one person in a column id")
+    if shared:
+        yield Notice(
+            "shared_ids",
+            f"{numbered(shared, 'row has', 'rows have')} the id of an earlier row and says "
+            "something else: a person with several rows counts several times",
+            "intervals are too narrow where people repeat; keep one row of each",
+        )
 
 
 def _predicted_in(

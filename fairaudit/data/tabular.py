@@ -19,6 +19,7 @@ from fairaudit.data.column_types import (
     levels_in_use,
     plain_table,
 )
+from fairaudit.data.copies import copies_notice
 from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice, first_grouping, image_columns
 from fairaudit.data.declared_columns import declaration_notices, lay_over, refuse_no_numbers
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
@@ -260,6 +261,8 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
     declared = {name: column for name, column in config.declared.items() if name in features}
     laid = pa.table({name: checked.laid.get(name, table.column(name)) for name in features})
     rows = choose_rows(laid, label, all_groupings, config, table.select(beside), checked.odd)
+    if config.preset is not None or split is not None:  # as published, and as it was split
+        rows = replace(rows, equal=replace(rows.equal, are_copies=False))
     used = rows.used
     reasons = {**checked.dropped, **reasons, **rows.reasons}
     groupings = tuple(restrict(grouping, used) for grouping in all_groupings)
@@ -282,7 +285,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         *checked.notices,
         *label.notices,
         *group_notices,
-        *_row_notices(rows, reasons, len(labels)),
+        *_row_notices(rows, reasons),
         *leaks(sampled(laid, rows), choice.column, labels, groupings),
         *declaration_notices(rows.columns, declared, outside, asked=config.columns is not None),
     )
@@ -305,8 +308,9 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         dropped_rows=rows.dropped,
         missing=rows.missing,
         dropped_columns=reasons,
-        duplicate_rows=_count_duplicates(rows),
-        duplicate_of=rows.duplicate_of,
+        duplicate_rows=int(rows.equal.repeated.sum()),
+        duplicate_of=rows.equal.first,
+        records=rows.equal.first if rows.equal.are_copies else None,
         notices=notices,
         declared=declared,
         outside=outside,
@@ -405,12 +409,7 @@ def _index_in_use(classes: tuple[str, ...], label: LabelColumn, of_label: int | 
     return classes.index(label.classes[of_label])
 
 
-def _count_duplicates(rows: Chosen) -> int:
-    """How many used rows repeat an earlier one."""
-    return int((rows.duplicate_of != np.arange(len(rows.used))).sum())
-
-
-def _row_notices(rows: Chosen, reasons: dict[str, str], n_rows: int) -> Sequence[Notice]:
+def _row_notices(rows: Chosen, reasons: dict[str, str]) -> Sequence[Notice]:
     """Notices of rows and columns left out, with the reason, and of duplicate rows."""
     notices = []
     for reason, counts in rows.dropped.items():
@@ -425,9 +424,8 @@ def _row_notices(rows: Chosen, reasons: dict[str, str], n_rows: int) -> Sequence
         if why == BESIDE_IMAGES and SPLIT in names:
             fix = f"a split that the data bring is used with --split-column {SPLIT}"
         notices.append(Notice("columns_dropped", message, fix, "notice"))
-    doubled = _count_duplicates(rows)
-    if doubled:
-        message = f"duplicates of an earlier row: {doubled:,} of {numbered(n_rows, 'row')}"
-        fix = "epsilon protects a row, not a person who has several"
-        notices.append(Notice("duplicate_rows", message, fix, "notice"))
-    return notices
+    told = copies_notice(
+        rows.equal,
+        told="a record and its copies are trained on or tested, and a test record counts once",
+    )
+    return notices if told is None else [*notices, told]

@@ -7,6 +7,7 @@ stay, for what the values are worth. So a table needs the memory of one column, 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.column_types import Codes, encode_codes
+from fairaudit.data.copies import EqualRows, are_copies, first_alike, has_many_values, mixed_in
 from fairaudit.data.dataset import Grouping, Int64, Notice, first_grouping
 from fairaudit.data.ids import looks_like_id
 from fairaudit.data.infer import LabelColumn
@@ -29,7 +31,6 @@ LEAK_ACCURACY = 0.99  # from which a single column gives the label or a group aw
 LEAK_ERRORS_LEFT = 0.25
 _LEAK_ROWS = 100_000  # looked at, at most
 _LEAK_BINS = 256  # quantile bins of a number, at most
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def leak_sample(rows: int) -> Int64:
@@ -78,26 +79,6 @@ def leaks(
                 yield Notice("feature_determines_group", message, fix)
 
 
-def mixed_in(hashes: NDArray[np.uint64], codes: NDArray[np.integer]) -> NDArray[np.uint64]:
-    """Mix one more column's codes into a hash of 64 bits per row, ``[N]``, to find equal rows by.
-
-    So more columns need no more memory. Of ten million different rows some two are taken
-    for equal with a chance of 3 in a million.
-    """
-    mixed = codes.astype(np.uint64) * _MIX ^ hashes
-    # The finaliser of SplitMix64: every bit of the code moves every bit of the hash.
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        mixed ^= mixed >> np.uint64(shift)
-        mixed *= np.uint64(factor)
-    return (mixed ^ mixed >> np.uint64(31)) + _MIX
-
-
-def first_alike(hashes: NDArray[np.uint64]) -> Int64:
-    """For each row the index of the first row of the same hash, ``[N]``: its own if it is new."""
-    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
-    return first[inverse].astype(np.int64, copy=False)
-
-
 def _error_shares(level: Int64, target: Int64, codes: Codes) -> tuple[float, float]:
     """How wrong a column is about a target if each of its levels predicts its commonest class.
 
@@ -139,8 +120,7 @@ class Chosen:
         dropped: reason -> group -> count of rows left out, by the first grouping.
         missing: column -> group -> count of missing values, likewise.
         reasons: column -> why it is no feature.
-        duplicate_of: For each used row, the place in ``used`` of the first row with the same
-            features, groups and label.
+        equal: Which used rows have the same features, groups and label, as places in ``used``.
     """
 
     used: Int64
@@ -148,7 +128,7 @@ class Chosen:
     dropped: dict[str, dict[str, int]]
     missing: dict[str, dict[str, int]]
     reasons: dict[str, str]
-    duplicate_of: Int64
+    equal: EqualRows
 
 
 def choose_rows(
@@ -196,6 +176,7 @@ def choose_rows(
     if not len(used):
         raise DataError("every row has a missing value")
     hashes = np.zeros(len(used), np.uint64)
+    tells_apart = False  # whether some number has so many values that few people share one
     columns = []
     odd = [column for column in odd if column.name in table.column_names]
     odd_names = {column.name for column in odd}
@@ -213,6 +194,7 @@ def choose_rows(
                 reasons[name] = "constant"
                 continue
         hashes = mixed_in(hashes, codes.codes)
+        tells_apart = tells_apart or has_many_values(codes)
         columns.append(name)
     if odd or too_many:
         raise _unusable(odd, too_many)
@@ -220,10 +202,14 @@ def choose_rows(
         raise DataError(
             f"no feature column is left in {config.data.name}", "see `fairaudit inspect`"
         )
-    hashes = mixed_in(hashes, label.codes[used])
-    for column in group_columns.columns:
-        hashes = mixed_in(hashes, encode_codes(column).codes[used])
-    return Chosen(used, tuple(columns), dropped, missing, reasons, first_alike(hashes))
+    beside: list[NDArray[np.integer]] = [label.codes[used]]
+    beside += [encode_codes(column).codes[used] for column in group_columns.columns]
+    for codes_beside in beside:
+        hashes = mixed_in(hashes, codes_beside)
+    first = first_alike(hashes)
+    of_features = (encode_codes(table.column(name)).codes[used] for name in columns)
+    one = tells_apart and are_copies(chain(beside, of_features), first)
+    return Chosen(used, tuple(columns), dropped, missing, reasons, EqualRows(first, one))
 
 
 class UnusableColumns(DataError):

@@ -87,6 +87,7 @@ class Plan:
         twins: Jobs of the twins that are wanted so far, which split their arms' costs into parts.
         notices: Warnings of the plan itself.
         model_facts: What is known of the model.
+        copies_together: Whether a record and its copies lie on one side of each split.
         unread: Given settings that nothing trained reads, by method and setting, and why.
         study: Capability whose study this plan is (see the module); "": an ordinary audit.
         beside: Plans that capabilities train beside it, by name.
@@ -99,6 +100,7 @@ class Plan:
     jobs: tuple[Job, ...]
     notices: tuple[Notice, ...] = ()
     model_facts: ModelFacts = UNENCODED
+    copies_together: bool = False
     unread: Mapping[Place, str] = field(default_factory=dict)
     study: str = ""
     beside: "Mapping[str, Plan]" = field(default_factory=dict)
@@ -298,6 +300,7 @@ def plan_trainings(
         jobs=(),
         notices=tuple(_notices(numbers, arms, facts)),
         model_facts=facts,
+        copies_together=dataset.records is not None,
         unread=unread_settings(numbers, [(arm.method, arm.settings) for arm in arms]),
         study=study,
     )
@@ -356,6 +359,8 @@ def _jobs(plan: Plan) -> tuple[Job, ...]:
             }
             if Need.PUBLIC_POOL in spec.needs and training.public_data:
                 identity["pool"] = training.public_data
+            if plan.copies_together:
+                identity["copies"] = "together"
             if plan.study:
                 identity["study"] = plan.study
             if plan.model_facts.digest:

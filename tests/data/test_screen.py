@@ -3,8 +3,9 @@ import pyarrow as pa
 import pytest
 
 from fairaudit.data.column_types import encode_codes
+from fairaudit.data.copies import first_alike, mixed_in
 from fairaudit.data.dataset import Grouping
-from fairaudit.data.usable import first_alike, leaks, mixed_in
+from fairaudit.data.usable import leaks
 
 N = 2_000
 rng = np.random.default_rng(5)

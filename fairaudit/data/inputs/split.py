@@ -4,12 +4,16 @@ N, the number of training rows, enters the sampling rate and every divisor as a 
 it is allocated first (in all, per group, per class in the group, each by largest remainder) and
 only then does a seed decide which rows they are.
 
+Copies of a record, where the data have some, lie on one side: a record is drawn with all of its
+copies, and as a test row it stands once. Records are drawn from those with equally many copies, so
+that N stays what it is.
+
 Groups are those of the first grouping, K of them. ``balance`` draws all groups to one size before
 the split; ``keep`` thins the training rows of some groups after it; a given split, from a column of
 the file, takes the place of the drawn one.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +35,13 @@ class _Sizes:
         pool: Training and test rows together, after ``balance`` and before ``keep``, ``[K]``.
         test: Test rows, ``[K]``.
         kept: Training rows after ``keep``, ``[K]``.
+        cells: Test rows of each cell of :func:`_cells_of_copies`; None where no rows are copies.
     """
 
     pool: Int64
     test: Int64
     kept: Int64
+    cells: Int64 | None = None
 
 
 def training_size(dataset: Dataset, options: SplitOptions) -> int:
@@ -72,8 +78,13 @@ def draw_split(dataset: Dataset, options: SplitOptions, seed: int) -> Split:
     """
     sizes = _sizes(dataset, options)
     groups = dataset.first_grouping.groups
-    if dataset.split is None:
-        pool = np.arange(dataset.n_rows)
+    if sizes.cells is not None:
+        assert dataset.records is not None, "cells are of copies"
+        cells, records = _cells_of_copies(dataset)
+        test = _draw(records, cells, sizes.cells, numpy_stream(seed, "split", "test"))
+        train = np.flatnonzero(~np.isin(dataset.records, test))
+    elif dataset.split is None:
+        pool = _pool(dataset)
         if options.balance:
             pool = _draw(pool, groups, sizes.pool, numpy_stream(seed, "split", "balance"))
         test = draw_stratified(dataset, pool, sizes.test, numpy_stream(seed, "split", "test"))
@@ -97,6 +108,7 @@ def leakage_rows(dataset: Dataset, options: SplitOptions) -> Int64:
 
     Raises: as :func:`training_size`.
     """
+    dataset = replace(dataset, records=None)  # every row has a coin of its own
     rows, groups = np.arange(dataset.n_rows), dataset.first_grouping.groups
     if options.balance:
         counts = _sizes(dataset, options).pool
@@ -152,8 +164,10 @@ def group_counts(dataset: Dataset, rows: Int64 | NDArray[np.bool_]) -> Int64:
 
 def _sizes(dataset: Dataset, options: SplitOptions) -> _Sizes:
     """Allocate the pool, the test rows and the training rows to the groups, before any is drawn."""
+    if dataset.records is not None and dataset.split is None and not options.balance:
+        return _sizes_of_copies(dataset, options)
     if dataset.split is None:
-        pool = group_counts(dataset, np.arange(dataset.n_rows))
+        pool = group_counts(dataset, _pool(dataset))
         if options.balance:
             pool = _balanced_counts(dataset, pool)
         n = int(pool.sum())
@@ -170,6 +184,56 @@ def _sizes(dataset: Dataset, options: SplitOptions) -> _Sizes:
         side = "train" if not kept.sum() else "test"
         raise DataError(f"no row is left to {side} on ({int(pool.sum())} usable)")
     return _Sizes(pool, test, kept)
+
+
+def _pool(dataset: Dataset) -> Int64:
+    """The rows that ``balance`` and the split draw from: all, or each record's first."""
+    if dataset.records is None:
+        return np.arange(dataset.n_rows, dtype=np.int64)
+    return np.unique(dataset.records)
+
+
+def _cells_of_copies(dataset: Dataset) -> tuple[Int64, Int64]:
+    """The cell that each row's record is drawn in, and the records.
+
+    A cell holds the records of one group, class and number of copies.
+
+    Returns:
+        The cell of each row, ``[N]``, group by group; and the first row of each record, ascending.
+    """
+    assert dataset.records is not None
+    copies = np.bincount(dataset.records, minlength=dataset.n_rows)[dataset.records]
+    _, often = np.unique(copies, return_inverse=True)
+    n_often = int(often.max()) + 1
+    cells = dataset.first_grouping.groups * len(dataset.classes) + dataset.labels
+    return cells * n_often + often, np.unique(dataset.records)
+
+
+def _sizes_of_copies(dataset: Dataset, options: SplitOptions) -> _Sizes:
+    """As :func:`_sizes`, where a record and its copies lie on one side of the split."""
+    assert dataset.records is not None
+    cells, records = _cells_of_copies(dataset)
+    n_groups = len(dataset.first_grouping.names)
+    n_cells = int(cells.max()) + 1
+    of_groups = group_counts(dataset, records)
+    n = len(records)
+    test = largest_remainder(min(max(round(options.test_size * n), 1), n - 1), of_groups)
+    counts = np.bincount(cells[records], minlength=n_cells)
+    groups = dataset.first_grouping.groups[records]
+    wanted = np.zeros(n_cells, np.int64)
+    for group in range(n_groups):
+        own = np.unique(cells[records][groups == group])
+        wanted[own] = largest_remainder(int(test[group]), counts[own])
+    rows = np.bincount(cells, minlength=n_cells)
+    copies = np.divide(rows, counts, out=np.zeros(n_cells), where=counts > 0).astype(np.int64)
+    left = np.zeros(n_groups, np.int64)
+    of_cells, places = np.unique(cells[records], return_index=True)
+    np.add.at(left, groups[places], (counts - wanted)[of_cells] * copies[of_cells])
+    kept = _thinned_counts(dataset, options, left)
+    if not kept.sum() or not test.sum():
+        side = "train" if not kept.sum() else "test"
+        raise DataError(f"no row is left to {side} on ({dataset.n_rows} usable)")
+    return _Sizes(left + test, test, kept, wanted)
 
 
 def _balanced_counts(dataset: Dataset, counts: Int64) -> Int64:

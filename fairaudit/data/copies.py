@@ -1,0 +1,119 @@
+"""Rows that are equal in everything: different people, or copies of one record.
+
+Two people may well share an age, a job and an answer. They hardly share a measurement that has many
+values. So rows that are equal are copies where some numeric feature has more than N / 20 distinct
+values in N rows, unless more than half of what is equal could be so by chance.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairaudit.data.column_types import Codes
+from fairaudit.data.dataset import Int64, Notice
+from fairaudit.errors import numbered
+
+MANY_VALUES = 1 / 20  # of the rows: a number of more distinct values tells people apart
+_BY_CHANCE = 0.5  # of the equal rows, at most, for the others to be copies
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+COPY = "copy of an earlier row"  # why a row is left out
+
+
+@dataclass(frozen=True, slots=True)
+class EqualRows:
+    """Which rows are equal in all columns, and whether these are copies.
+
+    Args:
+        first: For each row the index of the first row that is equal to it, ``[N]``.
+        are_copies: Whether equal rows are one record.
+    """
+
+    first: Int64
+    are_copies: bool
+
+    @property
+    def repeated(self) -> NDArray[np.bool_]:
+        """Which rows are equal to an earlier one, ``[N]``."""
+        return np.not_equal(self.first, np.arange(len(self.first)))
+
+
+def mixed_in(hashes: NDArray[np.uint64], codes: NDArray[np.integer]) -> NDArray[np.uint64]:
+    """Mix one more column's codes into a hash of 64 bits per row, ``[N]``, to find equal rows by.
+
+    So more columns need no more memory. Of ten million different rows some two are taken
+    for equal with a chance of 3 in a million.
+    """
+    mixed = codes.astype(np.uint64) * _MIX ^ hashes
+    # The finaliser of SplitMix64: every bit of the code moves every bit of the hash.
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        mixed ^= mixed >> np.uint64(shift)
+        mixed *= np.uint64(factor)
+    return (mixed ^ mixed >> np.uint64(31)) + _MIX
+
+
+def first_alike(hashes: NDArray[np.uint64]) -> Int64:
+    """For each row the index of the first row of the same hash, ``[N]``: its own if it is new."""
+    _, first, inverse = np.unique(hashes, return_index=True, return_inverse=True)
+    return first[inverse].astype(np.int64, copy=False)
+
+
+def has_many_values(codes: Codes) -> bool:
+    """Whether a column is numeric and has so many values that hardly two people share one."""
+    values = int((codes.counts() > 0).sum())
+    return codes.kind == "number" and values > MANY_VALUES * len(codes.codes)
+
+
+def by_chance(columns: Iterable[NDArray[np.integer]], first: Int64) -> float:
+    """How many pairs of different people would be equal, if columns had nothing to do with another.
+
+    Args:
+        columns: Codes of each column, ``[N]`` each, a code for missing values included.
+        first: As of :class:`EqualRows`; a record counts once where it is counted how often people
+            share a value.
+    """
+    people = np.unique(first)
+    n = len(people)
+    if n < 2:
+        return 0.0
+    pairs = len(first) ** 2 / 2
+    for codes in columns:
+        counts = np.bincount(codes[people]).astype(np.float64)
+        pairs *= float((counts * (counts - 1)).sum()) / (n * (n - 1))
+    return pairs
+
+
+def are_copies(columns: Iterable[NDArray[np.integer]], first: Int64) -> bool:
+    """Whether equal rows are one record, given that a number of many values is among the columns.
+
+    Args:
+        columns, first: As of :func:`by_chance`.
+    """
+    repeated = int((first != np.arange(len(first))).sum())
+    return repeated > 0 and by_chance(columns, first) < _BY_CHANCE * repeated
+
+
+def copies_notice(rows: EqualRows, *, told: str) -> Notice | None:
+    """A warning of rows that are equal to an earlier one, with their share; None without any.
+
+    Args:
+        rows: All rows that are used.
+        told: What becomes of copies, in words.
+    """
+    repeated, n = int(rows.repeated.sum()), len(rows.first)
+    if not repeated:
+        return None
+    share = f"{100 * repeated / n:.2g}" if repeated < n else "100"
+    of_all = f"{repeated:,} of {numbered(n, 'row')} ({share} %)"
+    if rows.are_copies:
+        return Notice(
+            "copies",
+            f"copies of an earlier row, equal in features, groups and label: {of_all}; {told}",
+            "epsilon protects one row, and so a record with copies less",
+        )
+    return Notice(
+        "duplicate_rows",
+        f"duplicates of an earlier row: {of_all}; each counts as a person of its own",
+        "epsilon protects a row, not a person who has several",
+    )
