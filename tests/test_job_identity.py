@@ -88,6 +88,7 @@ OTHER = {
     "fail_on": ("privacy_cost_gap > 0.02",),
     "baseline": "report.json",
     "inconclusive": "pass",
+    "changed_answers": 0.1,
     "device": "cpu",
     "workers": 2,
     "executor": "ray",

@@ -1,11 +1,13 @@
 """About how long a plan takes (for people, never for a report), and the JSON of ``plan --json``."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from pydantic import JsonValue, TypeAdapter
 
 from fairaudit.analysis.build_facts import privacy_of
+from fairaudit.analysis.forecast import Forecast
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Plan
 from fairaudit.report.reproduce import EXECUTION_FIELDS
@@ -88,11 +90,13 @@ def _at_once(plan: Plan, cores: int) -> int:
 _JSON = TypeAdapter(dict[str, JsonValue])
 
 
-def plan_record(prepared: Audit, *, seconds: float) -> dict[str, JsonValue]:
+def plan_record(
+    prepared: Audit, *, seconds: float, foreseen: Sequence[Forecast] = ()
+) -> dict[str, JsonValue]:
     """The JSON-ready record that ``plan --json`` prints.
 
-    It holds the options with their origins, schedule, arms with epsilon, gates, the output folder
-    and ``seconds``, the estimated wall time.
+    It holds the options with their origins, schedule, arms with epsilon, gates, what they can be
+    expected to say, the output folder and ``seconds``, the estimated wall time.
     """
     plan, resolved = prepared.plan, prepared.resolved
     options = resolved.config.model_dump(mode="json", exclude=set(EXECUTION_FIELDS))
@@ -114,6 +118,7 @@ def plan_record(prepared: Audit, *, seconds: float) -> dict[str, JsonValue]:
             "training": plan.training.model_dump(mode="json"),
             "arms": arms,
             "gates": [{"rule": rule.text, "words": rule.words()} for rule in prepared.rules],
+            "forecasts": [{**asdict(one), "can_pass": one.can_pass} for one in foreseen],
             "out": str(resolved.config.out),
             "trainings": plan.trainings,
             "trainings_beside": {name: len(beside.jobs) for name, beside in plan.beside.items()},

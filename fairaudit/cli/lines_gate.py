@@ -33,6 +33,7 @@ def verdict_lines(report: Report, inconclusive: InconclusiveIs | None) -> Iterat
     for gate in report.gates:
         yield f"Gate {gate.outcome:<12} {plain(gate.rule, 200)}  ({plain(gate.words, 400)})"
         yield from (f"    {line}" for line in _reasons(gate))
+        yield from (f"    {line}" for line in _deciding(report, gate))
     if report.verdict is not None:
         # An inconclusive verdict that `--inconclusive` counts as another one.
         is_mapped = report.verdict == "inconclusive" and inconclusive is not None
@@ -79,6 +80,14 @@ def _reasons(gate: GateRecord) -> Iterator[str]:
         yield plain(gate.reason, 200)
     if gate.left_out:
         yield f"not judged: {plain('; '.join(gate.left_out), 300)}"
+
+
+def _deciding(report: Report, gate: GateRecord) -> Iterator[str]:
+    """What would decide an open rule, for each method of which that is known."""
+    for finding in report.findings:
+        is_open = finding.code == "rule_open" and finding.reason == (gate.promise or gate.rule)
+        if is_open and finding.advice is not None:
+            yield f"{plain(finding.arm)}: {plain(finding.advice.text, 200)}"
 
 
 def _escaped(text: str) -> str:

@@ -199,6 +199,7 @@ class AuditConfig(BaseModel):
     fail_on: Annotated[tuple[str, ...], JUDGED] = ()
     baseline: Annotated[Path | None, JUDGED] = None
     inconclusive: Annotated[Literal["fail", "pass"] | None, JUDGED] = None
+    changed_answers: Annotated[Fraction, JUDGED] = 0.05
     trust_claimed_epsilon: Annotated[bool, JUDGED] = False
     trust_module: Annotated[bool, JUDGED] = False
     # execution
@@ -516,6 +517,12 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
         Option("fail_on", "Failing condition, as 'privacy_cost_gap > 0.02'; repeat.", "RULE"),
         Option("baseline", "Earlier report, for rules with .delta.", "REPORT"),
         Option("inconclusive", "What an inconclusive rule counts as; else exit 3.", "fail|pass"),
+        Option(
+            "changed_answers",
+            "Share of answers that `plan` assumes privacy to change, where it forecasts whether a "
+            "rule can be decided (default: 0.05).",
+            "SHARE",
+        ),
         Option("trust_claimed_epsilon", "Judge the epsilon that a trainer claims, unchecked."),
         Option("trust_module", "Judge the epsilon of a module of your own as established."),
     ),

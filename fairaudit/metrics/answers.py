@@ -53,13 +53,13 @@ def constant_answers(
     Example:
         >>> import numpy as np
         >>> from fairaudit.metrics.tables import evaluated
-        >>> from fairaudit.metrics.within_model import Predictions
+        >>> from fairaudit.metrics.within_model import ArmPredictions
         >>> labels, sex = np.tile([0, 1], 100), np.repeat([0, 1], 100)
         >>> rows, outcome = np.arange(200), LabelOutcome(2, positive=1)
         >>> right = np.eye(2, dtype=np.float32)[labels]
         >>> same = np.where((sex == 0)[:, None], np.float32([0.9, 0.1]), right)  # says 0 of every F
         >>> records = EvaluatedRecords.of([rows], sex, 2)
-        >>> model = Predictions(0, rows, same[None], np.array([9, 9]))
+        >>> model = ArmPredictions(0, rows, same[None], np.array([9, 9]))
         >>> seeds = evaluated([model], labels, records, outcome)
         >>> cut = GroupSelection(("F", "M"), None, records.count(), n_seeds=1, one_model=True)
         >>> [(one.group, one.answer) for one in constant_answers(seeds, records, outcome, cut)]
@@ -125,14 +125,14 @@ def doubtful_classes(
     Example:
         >>> import numpy as np
         >>> from fairaudit.metrics.tables import evaluated
-        >>> from fairaudit.metrics.within_model import Predictions
+        >>> from fairaudit.metrics.within_model import ArmPredictions
         >>> labels, sex = np.tile([0, 1], 100), np.repeat([0, 1], 100)
         >>> rows, outcome = np.arange(200), LabelOutcome(2, positive=1)
         >>> right = np.eye(2, dtype=np.float32)[labels]
         >>> same = np.where((sex == 0)[:, None], np.float32([0.9, 0.1]), right)  # says 0 of every F
         >>> records = EvaluatedRecords.of([rows], sex, 2)
         >>> def of(model):
-        ...     one = Predictions(0, rows, model[None], np.array([9, 9]))
+        ...     one = ArmPredictions(0, rows, model[None], np.array([9, 9]))
         ...     return evaluated([one], labels, records, outcome)
         >>> cut = GroupSelection(("F", "M"), None, records.count(), n_seeds=1, one_model=True)
         >>> found = doubtful_classes(of(same), of(right), records, outcome, cut)
