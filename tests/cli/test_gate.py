@@ -40,7 +40,7 @@ def started(folder, *arguments, given=None, **environment):
         (["report.json"], 2, "--fail-on"),
         (["reprt.json", "--fail-on", PASS], 2, "did you mean 'report.json'?"),
         (["broken.json", "--fail-on", PASS], 2, "is not JSON"),
-        (["new.json", "--fail-on", PASS], 2, "newer than this tool's 1"),
+        (["new.json", "--fail-on", PASS], 2, "newer than this tool's 2"),
         (["report.json", "--fail-on", "epsilon.delta > 0"], 2, "--baseline"),
         (
             ["report.json", "--fail-on", "epsilon.delta > 0", "--baseline", "report.json"],

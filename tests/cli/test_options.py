@@ -37,6 +37,7 @@ def test_every_option_stands_in_one_panel_of_the_help_and_panels_stand_in_order(
             "--fail-on",
             "--baseline",
             "--inconclusive",
+            "--changed-answers",
             "--trust-claimed-epsilon",
             "--trust-module",
         }
