@@ -25,6 +25,8 @@ from fairaudit.data.dataset import Dataset
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.planning.plan import Plan
 from fairaudit.report.decomposition import (
+    BATCH_NORM,
+    CLIPPINGS,
     STEP_PARTS,
     Agreement,
     ArmCauses,
@@ -172,6 +174,7 @@ def arm_causes(
     for series, name in CURVES.items():
         by_seed = readings.values[series][..., shown]
         curves.append(curve(name, readings.steps, [names[place] for place in shown], by_seed))
+    curves.append(curve(BATCH_NORM, readings.steps, CLIPPINGS, readings.values[BATCH_NORM]))
     groups = []
     for place, name in enumerate(names):
         if name not in hidden:

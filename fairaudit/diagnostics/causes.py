@@ -192,6 +192,9 @@ class CauseReading:
             bound = float(checkpoint.sensitivity[r])
             terms |= lower_bounds(batches, means[r], samplings[r], self._spectra[r], bound)
             terms["noise_norm"] = self._noise_norm(samplings[r])
+            terms["batch_norm"] = torch.stack(
+                [each.norm(dim=1).mean() for each in (batches.plain, batches.clipped)]
+            )
             of_replicates.append(terms)
         return {
             **_stacked(of_replicates),

@@ -7,12 +7,15 @@ from pydantic import Field
 from fairaudit.results.estimates import Figure, Interval, Part
 
 STEP_PARTS = ("direction", "magnitude_effective", "noise")  # which sum to a step's loss increase
+# A curve of the mean length of a batch's gradient, and its columns.
+BATCH_NORM, CLIPPINGS = "batch_norm", ("before clipping", "after clipping")
 
 
 class Curve(Part):
     """One diagnostic over training: mean over seeds and repeats, ``values[observation][column]``.
 
-    ``columns`` are the groups of the first grouping, or one empty name for a whole-batch number.
+    ``columns`` are the groups of the first grouping, ``CLIPPINGS`` for a length of whole batches,
+    or one empty name for another whole-batch number.
     """
 
     name: str

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fairaudit.metrics.registry import METRICS, MISALIGNMENT
-from fairaudit.report.decomposition import BoundRecord, Curve
+from fairaudit.report.decomposition import BATCH_NORM, CLIPPINGS, BoundRecord, Curve
 from fairaudit.report.facts import GroupingFacts
 from fairaudit.report.misalignment import StepReadings
 from fairaudit.report.model import Report
@@ -138,6 +138,16 @@ def cause_charts(report: Report) -> Iterator[Chart]:
                 series=series,
                 panels=tuple(panels),
             )
+        lengths = _named_lines(causes.curves, BATCH_NORM)
+        if lengths:
+            yield Chart(
+                name=f"batches-{number}",
+                title=f"{plain(arm.key)}: length of the batch's gradient",
+                reading=f"{plain(arm.key)}: means over batches and seeds.",
+                alt=f"Length of the batch's gradient under {plain(arm.key)}.",
+                series=CLIPPINGS,
+                panels=(Trend("norm of the batch's gradient", "step", lengths),),
+            )
         panels = [_bound_trend(bound) for bound in causes.bounds if bound.steps]
         if panels:
             yield Chart(
@@ -149,6 +159,18 @@ def cause_charts(report: Report) -> Iterator[Chart]:
                 series=tuple(_OF_BOUND.values()),
                 panels=tuple(panels),
             )
+
+
+def _named_lines(curves: Iterable[Curve], name: str) -> tuple[Line, ...]:
+    """A line for each column of the curve of that name; () without it."""
+    for curve in curves:
+        if curve.name == name:
+            columns = zip(*curve.values, strict=True)
+            return tuple(
+                Line(title, tuple(zip(curve.steps, values, strict=True)))
+                for title, values in zip(curve.columns, columns, strict=True)
+            )
+    return ()
 
 
 def _bound_trend(bound: BoundRecord) -> Trend:

@@ -126,6 +126,8 @@ def test_readings_at_checkpoints_are_kept_as_curves():
     assert curves["eta_lambda"].columns == ("F", "M")
     assert curves["eta_lambda"].steps == STEPS
     assert curves["eta_lambda"].values[0] == pytest.approx((2.2, 0.22))
+    assert curves["batch_norm"].columns == ("before clipping", "after clipping")
+    assert curves["batch_norm"].values == ((3.0, 1.0),) * 3
     assert set(curves) >= {"excess_norm", "noise_norm", "direction_star", "magnitude_star"}
 
 

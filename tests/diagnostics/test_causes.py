@@ -46,6 +46,8 @@ def test_full_reads_eigenvalues_clipping_bias_and_noise():
         # sigma C sqrt(P) over the group's part of an expected batch.
         length = 2.0 * 0.5 * step.g.shape[1] ** 0.5 / (int(mine.sum()) / 2)
         assert found["noise_norm"][0, k].item() == pytest.approx(length)
+    assert found["batch_norm"].shape == (1, 2)
+    assert found["batch_norm"][0, 1] < found["batch_norm"][0, 0]
     later = reading.at(step.reader.checkpoint, is_thorough=False)
     assert later["eta_lambda"].isnan().all()  # not looked for here
     assert torch.equal(later["bound_clip_curved"], found["bound_clip_curved"])

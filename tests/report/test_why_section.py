@@ -64,6 +64,8 @@ def test_eigenvalues_bias_noise_and_bounds_are_drawn_over_training(report):
     readings = [panel.title for panel in drawn["causes-2"].panels]
     for words in ("largest eigenvalue", "clipping bias", "noise", "direction", "magnitude"):
         assert any(words in title for title in readings)
+    (lengths,) = drawn["batches-2"].panels
+    assert [line.points[-1] for line in lengths.lines] == [(1839, 3.0), (1839, 1.0)]
     (bound, *_) = drawn["bounds-2"].panels
     assert [line.series for line in bound.lines] == ["bound", "bound with eigenvalues", "truth"]
     assert bound.lines[0].points[0] == (0, pytest.approx(550))

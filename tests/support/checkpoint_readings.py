@@ -51,6 +51,7 @@ def arrays(scale=1.0):
     ranks[1] = np.nan  # not read at the second checkpoint
     ranks[:, :, 1] = np.nan  # of the second pair traces are not known
     whole["cause.correlations"] = ranks
+    whole["cause.batch_norm"] = np.tile([3.0, 1.0], (3, 1, 1))
     # Too long a step at the last of the three, convex wherever it is known.
     for name, flags in (("is_short_step", [1.0, 1.0, 0.0]), ("is_convex", [1.0, np.nan, 1.0])):
         whole[f"cause.{name}"] = np.array(flags)[:, None, None]
