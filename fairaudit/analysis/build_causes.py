@@ -60,6 +60,7 @@ CURVES: Mapping[str, str] = {
     "excess_norm": "excess_norm",
     "noise_norm": "noise_norm",
     "hessian_trace": "hessian_trace",
+    "r_clip": "clip",
     "r_direction_star": "direction_star",
     "r_magnitude_star": "magnitude_star",
 }

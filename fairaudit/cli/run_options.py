@@ -6,7 +6,7 @@ Here are those of an audit, one per field of ``AuditConfig``, and those that sev
 import inspect
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +23,8 @@ from fairaudit.config.value_sources import (
 )
 from fairaudit.errors import ConfigError
 
+# Options of one value that may be typed several times, to be swept over.
+SWEPT = ("max_grad_norm", "epochs")
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON on stdout.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 Groups = Annotated[
@@ -78,6 +80,8 @@ class Given:
         json: Print the answer alone, as JSON, on stdout.
         quiet, verbose: Whether to print less, or more, on stderr.
         beside: Values of the options that this command alone has, by name.
+        swept: Field -> its values, where one option was typed several times to be swept over; its
+            place in ``values`` holds the first.
     """
 
     values: Mapping[str, object]
@@ -87,6 +91,7 @@ class Given:
     quiet: bool
     verbose: bool
     beside: Mapping[str, Any]
+    swept: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def takes_audit_options(
@@ -95,6 +100,7 @@ def takes_audit_options(
     beside: Sequence[inspect.Parameter] = (),
     unlisted: Collection[str] = (),
     helps: Mapping[str, str] = MappingProxyType({}),
+    sweeps: bool = False,
 ) -> Callable[..., None]:
     """Decorator: a command that takes every option of an audit, as a signature for typer to read.
 
@@ -104,23 +110,32 @@ def takes_audit_options(
         unlisted: Fields that its help leaves out. It accepts them all the same, so that it can say
             why they do not apply.
         helps: Field -> its help, where that differs from ``run``'s.
+        sweeps: Whether an option of ``SWEPT`` may be typed several times.
     """
 
     @wraps(command)
     def parsed(**typed: Any) -> None:  # noqa: ANN401 (as typer has read them)
         """Called by typer: gather what was typed into a ``Given``, and run the command with it."""
         values: dict[str, object] = {}
+        several: dict[str, Sequence[str]] = {}
         for option in OPTIONS:
             value = typed.pop(option.field)
             if value is None or value == []:
                 continue
+            if option.field in SWEPT:
+                if len(value) > 1:
+                    several[option.field] = tuple(value)
+                value = value[0]
             if _default_type(option.field) is dict:
                 value = parse_pairs(value, option.field)
             if option.field == "settings":
                 value = nested_settings(value)
             values[option.field] = value
         extra = {option.name: typed.pop(option.name) for option in beside}
-        command(Given(values, **typed, beside=extra))
+        if several and not sweeps:
+            name = next(iter(several)).replace("_", "-")
+            raise ConfigError(f"--{name} has several values", hint="fairaudit run sweeps over them")
+        command(Given(values, **typed, beside=extra, swept=several))
 
     parameters = []
     for option in OPTIONS:
@@ -131,7 +146,7 @@ def takes_audit_options(
         if default is bool:
             kind = bool | None
             name += f"/--no-{name.removeprefix('--')}"
-        elif default in (tuple, dict):
+        elif default in (tuple, dict) or option.field in SWEPT:
             kind = list[str] | None
         text = helps.get(option.field, option.help)
         hidden = option.field in unlisted

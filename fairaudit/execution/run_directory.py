@@ -9,6 +9,7 @@ import contextlib
 import fcntl
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,6 +120,29 @@ def open_rundir(plan: Plan) -> Iterator[RunDir]:
         write_atomically(rundir.jobs / _MANIFEST, manifest, mode=0o600)
         refuse_unusable(rundir.out)  # where the reports go once all is trained
         yield rundir
+
+
+def share_trainings(source: Path, target: Path) -> None:
+    """Let a run find the finished trainings of another run on the same data; others it ignores.
+
+    Args:
+        source: The other run's output folder.
+        target: The run's own; the files are links where the disk has them.
+
+    Raises:
+        OutputError: ``target`` holds a folder of that name that is none of a run.
+    """
+    (target / JOBS).mkdir(parents=True, exist_ok=True)
+    _refuse_foreign(target / JOBS)
+    (target / JOBS / _LOCK).touch(mode=0o600)  # by which a run knows its own folder
+    for path in (source / JOBS).iterdir():
+        place = target / JOBS / path.name
+        if place.exists() or not (is_job_file(path) or path.name == _MANIFEST):
+            continue
+        try:
+            os.link(path, place)
+        except OSError:  # another disk, or one without links
+            shutil.copyfile(path, place)
 
 
 def refuse_unusable_rundir(out: Path) -> None:

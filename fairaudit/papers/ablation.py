@@ -4,7 +4,7 @@ Clipping shortens the batch's gradient and turns it. With g_B the plain and gbar
 of gradients of a batch, rho = ||gbar_B|| / ||g_B|| is the shrinkage. One arm shortens only, one
 turns only.
 
-Source: Esipova et al. 2023, sec. 6.1 and App. B.4, which describe the same two arms in different
+Source: Esipova et al. 2023, sec. 4 and App. B.4, which describe the same two arms in different
 words: M_B g_B is (||g_B|| / ||gbar_B||) gbar_B.
 """
 

@@ -115,7 +115,7 @@ def _ablation_arm(
         summary=summary,
         source="control of this project for the ablation"
         if control_of
-        else "Esipova et al. 2023, sec. 6.1 and App. B.4",
+        else "Esipova et al. 2023, sec. 4 and App. B.4",
         guarantee=Guarantee.NONE,
         trainer=f"fairaudit.papers.ablation:{trainer}",
         settings={"learning_rate": LEARNING_RATE, "max_grad_norm": MAX_GRAD_NORM},

@@ -18,12 +18,14 @@ _BY_EPOCH = {
     "loss": ("loss (nats)", 1.0),
     "gradient_norm": ("gradient norm", 1.0),
     "clipped": ("clipped (% of records)", 100.0),
+    "group_bound": ("clipping bound of the group", 1.0),
 }
 _BY_CHECKPOINT = {
     "eta_lambda": ("step times largest eigenvalue", 1.0),
     "excess_norm": ("clipping bias (gradient norm)", 1.0),
     "noise_norm": ("noise on the group's mean (norm)", 1.0),
     "hessian_trace": ("Hessian trace", 1.0),
+    "clip": ("clipping (thousandths of a nat)", _THOUSANDTHS),
     "direction_star": ("direction, turned first (thousandths of a nat)", _THOUSANDTHS),
     "magnitude_star": ("magnitude, turned first (thousandths of a nat)", _THOUSANDTHS),
 }

@@ -2,17 +2,31 @@
 
 import shlex
 import sys
+from dataclasses import replace
+from functools import partial
 
 import typer
 
 from fairaudit import __version__
 from fairaudit.cli.run_options import Given, settled, takes_audit_options
-from fairaudit.errors import EXIT_TRAINING
+from fairaudit.errors import EXIT_TRAINING, ConfigError
+
+_SEVERAL = " Typed several times, each value is audited and a chart made."
 
 
-@takes_audit_options
+@partial(
+    takes_audit_options,
+    sweeps=True,
+    helps={
+        "max_grad_norm": "Clipping bound C (default: by rule)." + _SEVERAL,
+        "epochs": "Passes over the training rows (default: by rule)." + _SEVERAL,
+    },
+)
 def run(given: Given) -> None:
     """Train with and without privacy: each group's privacy cost, excess risk, misalignment."""
+    if given.swept:
+        _sweep(given)
+        return
     resolved = settled(given)
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.audit import carry_out, get_ready, prepare
@@ -74,3 +88,54 @@ def run(given: Given) -> None:
     screen.lines(verdict_lines(report, counts_as))
     tell_github(report, counts_as)
     raise typer.Exit(EXIT_TRAINING if report.status == "partial" else exit_code(report, counts_as))
+
+
+def _sweep(given: Given) -> None:
+    """Audit at each value of one option, and print what it does to costs and gaps.
+
+    Raises:
+        ConfigError: Two options have several values, or rules are given.
+    """
+    from fairaudit.cli.console import Screen
+    from fairaudit.cli.lines import header_lines
+    from fairaudit.cli.printing import print_stdout
+    from fairaudit.planning.flow import Audit
+    from fairaudit.report.render.terminal import lines_of
+    from fairaudit.report.safe_names import plain
+    from fairaudit.report.to_json import part_json
+    from fairaudit.sweep import document, folder_of, sweep
+
+    if len(given.swept) > 1:
+        raise ConfigError("one option at a time can be swept over")
+    ((setting, texts),) = given.swept.items()
+    whole = settled(given)
+    if whole.config.fail_on:
+        raise ConfigError(
+            "a sweep judges nothing: its values are compared, and one of them stands out by chance",
+            hint="audit the value that you want to judge, with --fail-on",
+        )
+    out = whole.config.out
+    audits = []
+    for text in texts:
+        own = settled(replace(given, values={**given.values, setting: text}))
+        value = float(getattr(own.config, setting))
+        config = own.config.model_copy(update={"out": out / folder_of(setting, value)})
+        audits.append((value, replace(own, config=config)))
+    screen = Screen(quiet=given.quiet, verbose=given.verbose)
+
+    def begun(value: float, audit: Audit) -> None:
+        """Say which value is audited now; of the first also what the data are."""
+        if value == min(each for each, _ in audits):
+            screen.lines(header_lines(audit, __version__))
+        screen.lines([f"{setting} {value:g}"])
+
+    command = ["fairaudit", *sys.argv[1:]]
+    try:
+        found = sweep(setting, audits, out, screen.listen, command=command, begun=begun)
+    finally:
+        screen.stop()
+    (section,) = document(found).sections
+    screen.lines(lines_of(section.blocks, screen.width), is_result=True)
+    screen.lines([f"Sweep {plain(str(out / 'sweep.html'), 1000)} · sweep.md · sweep.json"])
+    if given.json:
+        print_stdout([part_json(found).rstrip("\n")])

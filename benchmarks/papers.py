@@ -1,0 +1,198 @@
+"""What the papers print beside what this program finds: writes docs/papers.md.
+
+    python benchmarks/papers.py [REPORTS]
+
+``papers.toml`` holds what the papers define and print. REPORTS is a folder of run folders, each
+with its ``report.json``, named as there; what they hold is kept in ``papers.json``, so that a table
+whose report is not given keeps its numbers. No cell of ours is written by hand.
+"""
+
+import json
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairaudit.report.load import load_report
+from fairaudit.report.model import Report
+from fairaudit.results.estimates import Comparison
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "papers.md"
+REFERENCE = "sgd"
+# Kind of a column -> its title, and whether its fractions are written in hundredths.
+TITLES = {
+    "accuracy": ("accuracy of {}", True),
+    "change": ("accuracy less that without privacy, {}", False),
+    "cost": ("privacy cost of {}", True),
+    "gap": ("gap of cost, {}", True),
+    "loss": ("training loss of {}", False),
+    "risk": ("excess risk of {} (training)", False),
+    "riskgap": ("gap of that, {}", False),
+    "norm": ("gradient norm of {}", False),
+}
+PARTS = {
+    "E23": "Esipova et al. 2023",
+    "X21": "Xu et al. 2021",
+    "T21": "Tran et al. 2021",
+    "T23": "Tran and Fioretto 2023",
+}
+
+
+def main(reports: str | None = None) -> None:
+    """Write the page, after reading the reports of a folder if one is given."""
+    source = tomllib.loads((HERE / "papers.toml").read_text())
+    kept = HERE / "papers.json"
+    ours = json.loads(kept.read_text()) if kept.exists() else {}
+    if reports is not None:
+        for table in source["table"]:
+            path = Path(reports) / table["report"] / "report.json"
+            if path.is_file():
+                ours[table["name"]] = found(load_report(path), table)
+        kept.write_text(json.dumps(ours, indent=1, sort_keys=True) + "\n")
+    PAGE.write_text(page(source, ours))
+
+
+def found(report: Report, table: Mapping[str, Any]) -> dict[str, Any]:
+    """Our numbers of a table, by method, with what they were made by."""
+    rows = {
+        arm: [number(report, arm, column) for column in table["columns"]] for arm in table["rows"]
+    }
+    return {
+        "rows": rows,
+        "seeds": report.training.seeds if report.training else 0,
+        "numerics": report.numerics_version,
+    }
+
+
+def number(report: Report, arm: str, column: str) -> float | None:
+    """Our number of one cell; None where it is not known, and of costs of the reference."""
+    kind, *groups = column.split(" ")
+    loss = {one: _last(report, one, "loss") for one in (arm, REFERENCE)}
+    if kind in ("loss", "norm"):
+        return _last(report, arm, "loss" if kind == "loss" else "gradient_norm").get(groups[0])
+    if kind in ("risk", "riskgap"):
+        if arm == REFERENCE:
+            return None
+        risks = [
+            loss[arm].get(g, float("nan")) - loss[REFERENCE].get(g, float("nan")) for g in groups
+        ]
+        return risks[0] if kind == "risk" else abs(risks[0] - risks[1])
+    is_reference = arm == REFERENCE
+    compared = [
+        c for c in report.costs if c.reference == REFERENCE and (is_reference or c.arm == arm)
+    ]
+    if not compared:
+        return None
+    comparison = compared[0]
+    if kind == "gap":
+        return None if is_reference else _gap(comparison, groups)
+    measure = comparison.overall
+    for group in comparison.by_group:
+        if groups and group.group == groups[0]:
+            measure = group
+    if is_reference or kind == "accuracy":
+        if is_reference and kind == "cost":
+            return None
+        return measure.value("reference.accuracy" if is_reference else "accuracy")
+    cost = measure.value("privacy_cost")
+    return cost if kind == "cost" or cost is None else -cost
+
+
+def _gap(comparison: Comparison, groups: Sequence[str]) -> float | None:
+    """How far the costs of two groups lie apart."""
+    for gap in comparison.gaps:
+        is_pair = gap.metric == "privacy_cost" and gap.kind == "pair"
+        if is_pair and {gap.a, gap.b} == set(groups):
+            return None if gap.signed.value is None else abs(gap.signed.value)
+    return None
+
+
+def _last(report: Report, arm: str, name: str) -> dict[str, float]:
+    """The last value of a curve by epoch, by group."""
+    for curve in report.diagnostics.arms.get(arm, ()):
+        if curve.name == name:
+            values = zip(curve.columns, curve.values[-1], strict=True)
+            return {group: value for group, value in values if value is not None}
+    return {}
+
+
+def page(source: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+    """The page's text."""
+    lines = [source["head"], _filled(source, ours), source["defined"]]
+    for paper, title in PARTS.items():
+        lines += [f"### {title} ({paper})", "", "| what | here |", "|---|---|"]
+        for row in source["defines"]:
+            if row["paper"] == paper:
+                lines.append(
+                    f"| {row['what']} | {'; '.join(map(_named, row['is']))} |".replace("||", "‖")
+                )
+        lines.append("")
+    lines.append(source["printed"])
+    for table in source["table"]:
+        lines += _printed(table, ours.get(table["name"]))
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _filled(source: Mapping[str, Any], ours: Mapping[str, Any]) -> str:
+    """How many of the printed tables have numbers of ours."""
+    count = sum(table["name"] in ours for table in source["table"])
+    return f"{count} of {len(source['table'])} printed tables have numbers of ours.\n"
+
+
+def _named(name: str) -> str:
+    """Where one thing stands, in words."""
+    kind, _, rest = name.partition(":")
+    if kind == "none":
+        return rest
+    if kind in ("variant", "method"):
+        method, _, variant = rest.partition(":")
+        return f"`--method {method}`" + (f" `--variant {variant}`" if variant else "")
+    if kind == "preset":
+        return f"`--preset {rest}`"
+    if kind == "option":
+        return f"`--{rest.replace('_', '-')}`"
+    return f"{kind} `{rest}`"
+
+
+def _printed(table: Mapping[str, Any], ours: Mapping[str, Any] | None) -> Iterator[str]:
+    """One printed table, ours beside it."""
+    yield f"### {table['name']}"
+    yield ""
+    yield f"`{table['command']}`" if table["command"] != "the same" else "By the command before."
+    yield ""
+    heads = []
+    for column in table["columns"]:
+        kind, *groups = column.split(" ")
+        heads.append(TITLES[kind][0].format(" and ".join(groups) or "all rows"))
+    yield f"| method | | {' | '.join(heads)} |"
+    yield f"|---|---|{'---:|' * len(heads)}"
+    for arm, printed in table["rows"].items():
+        name = f"{arm} (accuracy)" if arm == REFERENCE and table.get("without") else arm
+        yield f"| {name} | paper | {' | '.join(str(cell) for cell in printed)} |"
+        if ours is not None:
+            cells = [
+                _cell(value, column, table["digits"])
+                for value, column in zip(ours["rows"][arm], table["columns"], strict=True)
+            ]
+            yield f"| | ours | {' | '.join(cells)} |"
+    yield ""
+    if ours is None:
+        yield f"Ours: {table.get('missing', 'not run yet')}."
+    if table["why"]:
+        yield f"{table['why']}"
+    yield ""
+
+
+def _cell(value: float | None, column: str, digits: int) -> str:
+    """One number of ours, with the digits that the paper prints; nothing where there is none."""
+    if value is None:
+        return ""
+    if TITLES[column.split(" ")[0]][1]:
+        return f"{100 * value:.1f}"
+    return f"{value:.{digits}f}"
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

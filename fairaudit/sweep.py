@@ -1,0 +1,236 @@
+"""One setting at several values: an audit of each, then cost and gap against the setting."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from fairaudit.audit import carry_out, get_ready, prepare
+from fairaudit.config.value_sources import ResolvedConfig
+from fairaudit.errors import ConfigError
+from fairaudit.execution.progress import Listener, silent
+from fairaudit.execution.run_directory import share_trainings
+from fairaudit.io.atomic import write_atomically
+from fairaudit.metrics.registry import beside_constant, spec_of
+from fairaudit.planning.flow import Audit
+from fairaudit.report.document import Block, Cell, Document, Quantity, Section, Text, figures, table
+from fairaudit.report.group_rows import comparison_of
+from fairaudit.report.main_gap import main_gap, scale_of
+from fairaudit.report.model import Report
+from fairaudit.report.numbers import UNKNOWN
+from fairaudit.report.panels import MOST_SERIES, Bar, Chart, Panel, labels
+from fairaudit.report.render.html import page
+from fairaudit.report.render.markdown import to_text
+from fairaudit.report.safe_names import group_text, plain
+from fairaudit.report.to_json import part_json
+from fairaudit.results.estimates import Comparison, Interval, Part, interval_of
+
+_NAME = "sweep"  # of the files
+
+
+class SettingPoint(Part):
+    """One method at one value of the setting, cut by one grouping.
+
+    Args:
+        value: Of the setting.
+        arm: Key of the method.
+        reference: Of the model that it was compared with.
+        grouping: Name of the grouping.
+        report: Where the audit's report lies, below the folder of the sweep.
+        cost: Name of a cost -> group -> how much of it the group pays.
+        gap: Name of a cost -> its gap: of two groups the first less the second, of more the
+            largest.
+    """
+
+    value: float
+    arm: str
+    reference: str
+    grouping: str
+    report: str
+    cost: dict[str, dict[str, Interval]]
+    gap: dict[str, Interval]
+
+
+class SettingSweep(Part):
+    """What one setting does to costs and gaps; each value was audited by itself.
+
+    Args:
+        setting: Name of the option.
+        points: By rising value.
+    """
+
+    setting: str
+    points: tuple[SettingPoint, ...]
+
+
+def sweep(
+    setting: str,
+    audits: Sequence[tuple[float, ResolvedConfig]],
+    out: Path,
+    listener: Listener = silent,
+    *,
+    command: Sequence[str] = (),
+    begun: Callable[[float, Audit], None] = lambda value, audit: None,
+) -> SettingSweep:
+    """Audit at each value, and write what the setting does: ``sweep.json``, ``.md`` and ``.html``.
+
+    Trainings that do not turn on the setting, as those of the reference on the clipping bound, are
+    done once.
+
+    Args:
+        setting: Name of the option.
+        audits: Its values, each with the options of its audit.
+        out: Folder of the sweep; each audit has one below it (:func:`folder_of`).
+        listener: Called with every event of progress.
+        command: The words of the command as typed.
+        begun: Called with each value and what is to be trained, before it is.
+
+    Raises:
+        ConfigError: A value twice.
+        FairauditError: As of an audit.
+    """
+    values = [value for value, _ in audits]
+    if len(set(values)) < len(values):
+        raise ConfigError(f"--{setting.replace('_', '-')} names a value twice")
+    points: list[SettingPoint] = []
+    before: Path | None = None
+    for value, resolved in sorted(audits, key=lambda one: one[0]):
+        own = resolved.config.out
+        get_ready(resolved.config)
+        if before is not None:
+            share_trainings(before, own)
+        prepared = prepare(resolved, listener)
+        begun(value, prepared)
+        report = carry_out(prepared, listener, command=command)
+        points += _points(value, report, f"{own.name}/report.json")
+        before = own
+    found = SettingSweep(setting=setting, points=tuple(points))
+    write_atomically(out / f"{_NAME}.json", part_json(found).encode())
+    whole = document(found)
+    write_atomically(out / f"{_NAME}.md", to_text(whole).encode())
+    write_atomically(out / f"{_NAME}.html", page(whole).encode())
+    return found
+
+
+def folder_of(setting: str, value: float) -> str:
+    """The folder of one audit of a sweep.
+
+    Example:
+        >>> folder_of("max_grad_norm", 0.5)
+        'max-grad-norm-0.5'
+    """
+    return f"{setting.replace('_', '-')}-{value:g}"
+
+
+def _points(value: float, report: Report, name: str) -> Iterator[SettingPoint]:
+    """What an audit at one value says of each method and grouping."""
+    for arm in report.arms:
+        for grouping in report.data.groupings:
+            compared = comparison_of(report, arm, grouping.name)
+            if compared is None or not compared.reference:
+                continue
+            cost = {
+                metric: {
+                    group.group: interval_of(group.estimates.get(metric))
+                    for group in compared.by_group
+                }
+                for metric in beside_constant()
+            }
+            yield SettingPoint(
+                value=value,
+                arm=arm.key,
+                reference=compared.reference,
+                grouping=grouping.name,
+                report=name,
+                cost=cost,
+                gap=dict(_gaps(compared)),
+            )
+
+
+def _gaps(compared: Comparison) -> Iterator[tuple[str, Interval]]:
+    """The main gap of every cost: of two groups the first less the second, else the largest."""
+    for metric in beside_constant():
+        gap = main_gap(compared, metric)
+        if gap is not None:
+            is_turned = gap.kind == "pair" and gap.a != compared.by_group[0].group
+            yield metric, interval_of((gap.reversed if is_turned else gap).signed)
+
+
+def document(found: SettingSweep) -> Document:
+    """The sweep as a page: one chart of costs and gaps against the setting, then its table."""
+    title = f"Cost and gap against {found.setting}"
+    values = list(dict.fromkeys(point.value for point in found.points))
+    blocks: list[Block] = [
+        Text(
+            "Each value was audited by itself, with the same seeds; intervals are 95 %. Costs are "
+            "against the model without privacy. What looks best here was chosen among "
+            f"{len(values)}."
+        ),
+        *figures(*_charts(found)),
+    ]
+    for metric in beside_constant():
+        heads = [f"#{value:g}" for value in values]
+        rows = list(_rows(found, metric, values))
+        if rows:
+            spec = spec_of(metric)
+            blocks.append(Text(f"{spec.title.capitalize()}, {spec.counted}, by {found.setting}."))
+            blocks.append(table(("method", "of", *heads), rows, most=16))
+    return Document(title, (Section(_NAME, title, tuple(blocks)),))
+
+
+def _rows(found: SettingSweep, metric: str, values: Sequence[float]) -> Iterator[tuple[Cell, ...]]:
+    """The gap, then every group, of each method by each grouping: a column for each value."""
+    scale = scale_of(metric)
+    by_place: dict[tuple[str, str], dict[float, SettingPoint]] = {}
+    for point in found.points:
+        by_place.setdefault((point.arm, point.grouping), {})[point.value] = point
+    for (arm, grouping), points in by_place.items():
+        gaps = [points[v].gap.get(metric) if v in points else None for v in values]
+        groups = dict.fromkeys(g for point in points.values() for g in point.cost[metric])
+        names = [group_text(grouping, group) for group in groups]
+        of_gap = f"gap, {' less '.join(names)}" if len(names) == 2 else "largest gap"
+        yield (plain(arm), of_gap, *(Quantity(gap, scale, UNKNOWN) for gap in gaps))
+        for group in groups:
+            paid = [points[v].cost[metric].get(group) if v in points else None for v in values]
+            cells = (Quantity(number, scale, UNKNOWN) for number in paid)
+            yield (plain(arm), group_text(grouping, group), *cells)
+
+
+def _charts(found: SettingSweep) -> Iterator[Chart]:
+    """One chart of gaps and costs against the setting for each grouping."""
+    for number, grouping in enumerate(dict.fromkeys(point.grouping for point in found.points), 1):
+        points = [point for point in found.points if point.grouping == grouping]
+        series: dict[str, str] = {}
+        for point in points:
+            series.setdefault(point.arm, f"{point.arm}: gap")
+            for group in point.cost[beside_constant()[0]]:
+                series.setdefault(f"{point.arm}\0{group}", f"{point.arm}: {plain(group, 20)}")
+        shown = dict(list(labels(list(series.values()), 60).items())[:MOST_SERIES])
+        panels = []
+        for metric in beside_constant():
+            bars = []
+            for point in points:
+                numbers: Mapping[str, Interval | None] = {
+                    series[point.arm]: point.gap.get(metric),
+                    **{
+                        series[f"{point.arm}\0{group}"]: paid
+                        for group, paid in point.cost[metric].items()
+                    },
+                }
+                row = f"{found.setting} {point.value:g}"
+                for name, of_one in numbers.items():
+                    if of_one is not None and of_one.value is not None and name in shown:
+                        scaled = of_one.scaled(scale_of(metric).factor)
+                        bars.append(Bar(row, shown[name], scaled))
+            if bars:
+                spec = spec_of(metric)
+                panels.append(Panel(f"{spec.title} ({spec.counted})", spec.counted, tuple(bars)))
+        if panels:
+            left_out = len(series) - len(shown)
+            more = f" {left_out} more are in the table." if left_out > 0 else ""
+            yield Chart(
+                name=f"sweep-{number}",
+                title=f"Cost and gap against {found.setting}, by {plain(grouping)}",
+                reading=f"Whiskers are 95 % intervals.{more}",
+                alt=f"Costs and gaps against {found.setting}.",
+                series=tuple(shown.values()),
+                panels=tuple(panels),
+            )

@@ -1,0 +1,106 @@
+"""One option at several values: each audited, one chart against it."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from fairaudit.cli.app import app
+from fairaudit.errors import ConfigError
+from fairaudit.report.load import load_report
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    sex, x = rng.integers(0, 2, 900), rng.standard_normal((900, 3))
+    paid = (x[:, 0] + 0.8 * sex * x[:, 1] + 0.5 * rng.standard_normal(900)) > 0
+    table = pd.DataFrame(x, columns=list("abc")).assign(sex=np.where(sex, "F", "M"), paid=paid)
+    path = tmp_path_factory.mktemp("sweep") / "people.parquet"
+    table.to_parquet(path)
+    return path
+
+
+def run(data, out, *words):
+    common = ["--label", "paid", "--group", "sex", "--method", "dpsgd", "--epsilon", "2"]
+    common += ["--seeds", "2", "--twins", "off", "--diagnostics", "off", "--workers", "1"]
+    command = ["run", "--data", str(data), *common, "--out", str(out), *words]
+    return CliRunner().invoke(app, command, catch_exceptions=False)
+
+
+@pytest.fixture(scope="module")
+def swept(data, tmp_path_factory):
+    out = tmp_path_factory.mktemp("out")
+    values = ("--max-grad-norm", "4", "--max-grad-norm", "0.5")
+    return run(data, out, "--epochs", "3", *values), out
+
+
+def test_every_value_has_its_audit_and_its_point(swept, data, tmp_path):
+    said, out = swept
+    found = json.loads((out / "sweep.json").read_text())
+    assert found["setting"] == "max_grad_norm"
+    assert [point["value"] for point in found["points"]] == [0.5, 4]
+    for point in found["points"]:
+        report = load_report(out / point["report"])
+        assert report.config["max_grad_norm"].value == point["value"]
+        (compared,) = [c for c in report.costs if c.arm == "dpsgd"]
+        for group in compared.by_group:
+            cost = group.estimates["privacy_cost"]
+            shown = point["cost"]["privacy_cost"][group.group]
+            assert (shown["value"], shown["low"]) == pytest.approx((cost.value, cost.low), abs=1e-6)
+        costs = {g.group: g.value("excess_risk") for g in compared.by_group}
+        gap = point["gap"]["excess_risk"]
+        assert gap["value"] == pytest.approx(costs["F"] - costs["M"], abs=1e-6)
+    # The very numbers of an audit of that value alone.
+    run(data, tmp_path / "alone", "--epochs", "3", "--max-grad-norm", "4")
+    alone = load_report(tmp_path / "alone" / "report.json")
+    together = load_report(out / "max-grad-norm-4" / "report.json")
+    assert alone.comparisons == together.comparisons
+    assert "gap, sex = F less sex = M" in said.output or "gap, F less M" in said.output
+
+
+def test_the_reference_is_trained_once(swept):
+    said, _ = swept
+    assert "2 of 4 trainings were finished before" in said.output
+
+
+def test_one_chart_shows_costs_and_gap_against_the_setting(swept):
+    _, out = swept
+    page = (out / "sweep.html").read_text()
+    assert page.count("<svg") == 2  # accuracy and loss
+    assert "max_grad_norm 0.5" in page
+    text = (out / "sweep.md").read_text()
+    assert re.search(r"\| method \| of \| 0.5 \| 4 \|", text)
+
+
+def test_epochs_are_swept_alike(data, tmp_path):
+    said = run(data, tmp_path, "--epochs", "2", "--epochs", "4", "--json")
+    found = json.loads((tmp_path / "sweep.json").read_text())
+    assert [point["value"] for point in found["points"]] == [2, 4]
+    assert load_report(tmp_path / "epochs-4" / "report.json").training.epochs == 4
+    assert '"setting": "epochs"' in said.output
+
+
+def test_what_cannot_be_swept_is_refused(data, tmp_path):
+    twice = ("--epochs", "2", "--epochs", "2")
+    with pytest.raises(ConfigError, match="a value twice"):
+        run(data, tmp_path / "a", *twice)
+    with pytest.raises(ConfigError, match="one option at a time"):
+        run(data, tmp_path / "b", *twice, "--max-grad-norm", "1", "--max-grad-norm", "2")
+    with pytest.raises(ConfigError, match="judges nothing"):
+        run(
+            data,
+            tmp_path / "c",
+            "--epochs",
+            "1",
+            "--epochs",
+            "2",
+            "--fail-on",
+            "privacy_cost > 9pt",
+        )
+    words = ["plan", "--data", str(data), "--group", "sex", "--epochs", "1", "--epochs", "2"]
+    with pytest.raises(ConfigError, match="several values"):
+        CliRunner().invoke(app, words, catch_exceptions=False)
