@@ -58,6 +58,13 @@ StoredReport = Annotated[
     Path,
     typer.Argument(help="Report JSON written by `fairaudit run`; - reads stdin.", metavar="REPORT"),
 ]
+StoredReports = Annotated[
+    list[Path],
+    typer.Argument(
+        help="Report JSON written by `fairaudit run`, one or several; - reads stdin.",
+        metavar="REPORT...",
+    ),
+]
 Rules = typer.Option(
     help="Failing condition, as 'privacy_cost_gap > 0.02'; repeat.", metavar="RULE"
 )

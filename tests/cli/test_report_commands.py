@@ -2,13 +2,18 @@
 
 import json
 import os
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
-from handmade import built, comparison
+from handmade import arm, built, comparison
+from places import ROOT
 from reports import report_of, sealed
 
 from fairaudit.cli import app
+from fairaudit.gate.check import check, with_verdict
+from fairaudit.gate.grammar import parse_rules
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.to_json import read_report, to_json
 
@@ -91,3 +96,79 @@ def test_init_writes_columns_once(folder, capsys):
     told = capsys.readouterr().err
     assert "`fairaudit run --data 'my people.csv' --group age --columns columns.toml`" in told
     assert "[age]" not in (folder / "columns.toml").read_text("utf-8").replace('"', "")
+
+
+def test_several_reports_are_one_table_over_files_methods_and_groups(folder, capsys):
+    arms = (arm("sgd", reference=None), arm("dpsgd"), arm("global-adapt"))
+    two = report_of(comparison("dpsgd", (0.08, 0.01)), comparison("global-adapt"), arms=arms)
+    rules = parse_rules(["privacy_cost_gap > 5 points"])
+    two = with_verdict(two, check(two, rules))
+    (folder / "late").mkdir()
+    (folder / "late" / "report.json").write_text(to_json(two), "utf-8")
+    paths = ["a.json", "late/report.json", "b.json"]
+    assert app.main(["report", *paths]) == 0
+    head, _, *rows = capsys.readouterr().out.strip().splitlines()
+    titles = [cell.strip() for cell in head.strip("|").split("|")]
+    assert titles[:6] == ["report", "method", "ε", "verdict", "group", "test rows"]
+    assert titles[6].startswith("privacy cost (points")
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    found = [(of[0], of[1], of[3]) for of in cells if of[4] == "sex = F"]
+    assert found == [
+        ("a.json", "global-adapt", "–"),
+        ("late", "dpsgd", "FAIL"),
+        ("late", "global-adapt", "PASS"),
+        ("b.json", "global-adapt", "–"),
+    ]
+    groups = ["sex = F", "sex = M", "sex: gap, F less M", "sex: all rows"]
+    assert [of[4] for of in cells] == groups * 4
+    gap = next(of for of in cells if of[:2] == ["late", "dpsgd"] and "gap" in of[4])
+    assert gap[6].startswith("7.0 [5.3, 8.7] ")
+    assert "detected" in gap[6]
+    assert "limit 5: FAIL" in gap[6]
+    assert app.main(["report", *paths, "--format", "json"]) == 0
+    numbers = json.loads(capsys.readouterr().out)
+    (mine,) = (
+        row
+        for row in numbers
+        if (row["report"], row["arm"], row["groups"]) == ("late", "dpsgd", ["F", "M"])
+        and row["metric"] == "privacy_cost"
+    )
+    assert (mine["value"], mine["verdict"], mine["reading"]) == (0.07, "fail", "detected")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["a.json", "b.json", "--out", "x"], "stdout"),
+        (["a.json", "b.json", "--format", "html"], "md or json"),
+        (["a.json", "a.json"], "twice"),
+        (["a.json", "none.json"], "there is no report"),
+    ],
+)
+def test_a_table_of_several_reports_that_cannot_be_made_ends_in_2(folder, capsys, words, said):
+    assert app.main(["report", *words]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"),
+    [("0 0 0", 0), ("3 0 0", 3), ("0 3 1", 1), ("1 3 0", 1), ("3 1 4", 4), ("2 1 3", 2)],
+)
+def test_the_loop_over_files_ends_with_the_worst_outcome(tmp_path, codes, expected):
+    """The loop of docs/ci.md, under the shell options of a CI step, with a program in place."""
+    page = (ROOT / "docs" / "ci.md").read_text("utf-8")
+    loop = next(b for b in re.findall(r"```sh\n(.*?)```", page, flags=re.S) if "for file" in b)
+    (tmp_path / "data").mkdir()
+    for name in "abc":
+        (tmp_path / "data" / f"{name}.parquet").touch()
+    (tmp_path / "codes").write_text("".join(f"{code}\n" for code in codes.split()), "utf-8")
+    stub = tmp_path / "fairaudit"
+    stub.write_text(
+        "#!/bin/sh\n[ $1 = run ] || exit 0\ncode=$(head -n 1 codes); sed -i 1d codes; exit $code\n",
+        "utf-8",
+    )
+    stub.chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(["sh", "-e", "-c", loop], cwd=tmp_path, env={"PATH": path}, check=False)
+    assert done.returncode == expected
+    assert (tmp_path / "codes").read_text("utf-8") == "", "every file is audited"
