@@ -129,7 +129,7 @@ def test_json_puts_the_report_alone_on_stdout(finished, capsys):
     finished()
     assert app.main([*RUN, "--json"]) == 0
     out, err = capsys.readouterr()
-    assert json.loads(out)["schema_version"] == 1
+    assert json.loads(out)["schema_version"] == 2
     assert "points of accuracy lost" in err
 
 
