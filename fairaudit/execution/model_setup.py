@@ -19,6 +19,7 @@ from fairaudit.config.model_names import (
     resolve_model,
 )
 from fairaudit.config.options import AuditConfig
+from fairaudit.data.inputs.column import Column
 from fairaudit.data.inputs.shared import Inputs
 from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.inputs.spool import Shared
@@ -35,17 +36,35 @@ from fairaudit.privacy.streams import seed_of
 CHECKED_RECORDS = 8  # on which a user's own model is compared with autograd
 
 
-def start_model(config: AuditConfig, pool: TrainingPool, seed: int) -> nn.Module:
-    """The model of the options with its initial parameters at that seed, for the pool's records."""
+def start_model(
+    config: AuditConfig, pool: TrainingPool, seed: int, columns: Sequence[Column] = ()
+) -> nn.Module:
+    """The model of the options with its initial parameters at that seed, for the pool's records.
+
+    ``columns``: as of :func:`fresh_model`.
+    """
     shape = pool.shape
     name = resolve_model(config.model, shape if len(shape) == 3 else None)
     return fresh_model(
-        name, shape, pool.n_classes, config.hidden, config.activation, stream=seed_of(seed, "init")
+        name,
+        shape,
+        pool.n_classes,
+        config.hidden,
+        config.activation,
+        stream=seed_of(seed, "init"),
+        columns=columns,
     )
 
 
 def fresh_model(
-    name: str, shape: Shape, classes: int, hidden: Sequence[int], activation: str, *, stream: int
+    name: str,
+    shape: Shape,
+    classes: int,
+    hidden: Sequence[int],
+    activation: str,
+    *,
+    stream: int,
+    columns: Sequence[Column] = (),
 ) -> nn.Module:
     """A model with fresh parameters.
 
@@ -55,13 +74,14 @@ def fresh_model(
         classes: Number of outputs.
         hidden, activation: Of ``mlp``.
         stream: Number of the random stream that the parameters are drawn from.
+        columns: Constants of the columns that the inputs are made of, for a factory; () of images.
 
     Raises:
         ConfigError: A factory that cannot be used.
     """
     if is_factory(name):
         with global_stream(stream):
-            made: nn.Module = own_model(name, shape, classes).float()
+            made: nn.Module = own_model(name, shape, classes, columns).float()
     else:
         made = make_model(name, shape, classes, hidden=hidden, activation=activation, seed=stream)
     model = nn.Sequential(ChannelsFirst(shape), made) if len(shape) == 3 else made
@@ -81,8 +101,9 @@ def examine_model(config: AuditConfig, inputs: Shared[Inputs]) -> ModelFacts:
             reads.
     """
     split = draw_split(inputs.value.dataset, config.split, config.seed)
-    pool = prepare_rows(inputs.value, config, split, by_pool=False).pool
-    model = start_model(config, pool, config.seed)
+    prepared = prepare_rows(inputs.value, config, split, by_pool=False)
+    pool = prepared.pool
+    model = start_model(config, pool, config.seed, prepared.encoded.columns)
     few = pool.gather(torch.arange(min(CHECKED_RECORDS, pool.n_records)), None).inputs.contiguous()
     check_outputs(config.model, model, few, pool.n_classes)
     check_model(model, few, pool.n_classes)

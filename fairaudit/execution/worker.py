@@ -256,7 +256,7 @@ def task_of(plan: Plan, job: Job, arm: Arm, prepared: SeedData, source: JobResul
     """
     schedule, config = plan.training, plan.config
     try:
-        model = start_model(config, prepared.pool, job.seed)
+        model = start_model(config, prepared.pool, job.seed, prepared.encoded.columns)
         if is_factory(config.model):
             record = prepared.pool.gather(torch.zeros(1, dtype=torch.int64), None).inputs
             check_outputs(config.model, model, record, prepared.pool.n_classes)

@@ -6,20 +6,25 @@ and called with the shape of an input and the number of classes.
 """
 
 import hashlib
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from fairaudit.config.model_names import CNN_CHANNELS, CNN_KERNEL, MODELS, Shape
+from fairaudit.data.inputs.column import Column
 from fairaudit.errors import ConfigError, FairauditError, did_you_mean, said
 from fairaudit.io.code_digest import code_digest
 from fairaudit.io.named_code import advice, hidden, import_named
+from fairaudit.models.columns import model_columns
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"tanh": nn.Tanh, "relu": nn.ReLU}
+_COLUMNS = "columns"  # the argument by which a factory is told what its inputs mean
 _CALL = (  # the hint where a user's factory fails
-    "it is called as factory(input_shape, classes), with (d,) for tables and (C, H, W) for images"
+    "it is called as factory(input_shape, classes) or factory(input_shape, classes, columns), with "
+    "(d,) for tables and (C, H, W) for images"
 )
 
 
@@ -91,7 +96,7 @@ def start(model: nn.Module, generator: torch.Generator) -> None:
                 nn.init.uniform_(parameter, -bound, bound, generator=generator)
 
 
-def own_model(name: str, shape: Shape, classes: int) -> nn.Module:
+def own_model(name: str, shape: Shape, classes: int, columns: Sequence[Column] = ()) -> nn.Module:
     """Import the user's factory ``package.module:factory`` and make its module.
 
     Its start is drawn from the global generators, which the caller has seeded.
@@ -101,6 +106,8 @@ def own_model(name: str, shape: Shape, classes: int) -> nn.Module:
         shape: Of a record, (d,) or (H, W, C): images are channels last in this program and channels
             first for the factory.
         classes: Y, the number of classes.
+        columns: Constants of the columns that the inputs are made of; () of images. A factory with
+            a third argument is told of them (:func:`model_columns`).
 
     Raises:
         ConfigError: The factory cannot be found, or does not make a module.
@@ -123,14 +130,35 @@ def own_model(name: str, shape: Shape, classes: int) -> nn.Module:
         )
     input_shape = shape if len(shape) == 1 else (shape[2], *shape[:2])  # channels first
     try:
-        module = factory(input_shape, classes)
+        made = _called(factory, input_shape, classes, columns)
     except BaseException as error:
         raise _user_error(f"--model {name} raised", error, _CALL) from error
-    if not isinstance(module, nn.Module):
+    if not isinstance(made, nn.Module):
         raise ConfigError(
-            f"--model {name} returned a {type(module).__name__}, not a torch.nn.Module", hint=_CALL
+            f"--model {name} returned a {type(made).__name__}, not a torch.nn.Module", hint=_CALL
         )
-    return module
+    return made
+
+
+def _called(
+    factory: Callable[..., object], shape: Shape, classes: int, columns: Sequence[Column]
+) -> object:
+    """What a factory makes; its argument ``columns``, or a third one without a default, is told."""
+    try:
+        parameters = dict(inspect.signature(factory).parameters)
+    except (TypeError, ValueError):  # not every callable has one
+        parameters = {}
+    if _COLUMNS in parameters:
+        return factory(shape, classes, **{_COLUMNS: model_columns(columns)})
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    needed = [
+        one
+        for one in parameters.values()
+        if one.kind in positional and one.default is inspect.Parameter.empty
+    ]
+    if len(needed) == 3:
+        return factory(shape, classes, model_columns(columns))
+    return factory(shape, classes)
 
 
 def check_outputs(name: str, module: nn.Module, records: Tensor, classes: int) -> None:

@@ -248,6 +248,7 @@ def _network(
         make.hidden,
         make.activation,
         stream=0,  # any start will do: the stored values replace it
+        columns=recipe.columns,
     )
     named = named_tensors(module)
     if named.keys() != tensors.keys():

@@ -77,7 +77,8 @@ def train_on_table(plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobCon
         n_classes=len(dataset.classes),
         n_groups=len(first.names),
     )
-    synthetic = SeedData(dataset, replace(encoded, test=inputs.test[:]), pool)
+    of_table = replace(encoded, test=inputs.test[:], names=inputs.names, columns=inputs.columns)
+    synthetic = SeedData(dataset, of_table, pool)
     task = task_of(plan, job, arm, synthetic, None)
     trained = method_of(plan.arm(REFERENCE)).fit(task, [])
     counts = {}

@@ -1,0 +1,155 @@
+"""What the inputs of a model mean: the columns that a factory of the user's own is told of.
+
+A model reads rows of d numbers. Numbers of the table are scaled, categories are one input for each
+level; a column says which inputs are its own and gives back what the table held.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Final, Literal
+
+import torch
+from torch import Tensor
+
+from fairaudit.data.inputs.column import CategoryColumn, Column, NumberColumn
+
+_OF_LIST: Final = re.compile(r"(.+)\[([0-9]+)\]", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelColumn:
+    """One column of the table, as the inputs of a model hold it.
+
+    Args:
+        name: Its name.
+        kind: ``number``; ``list``, numbers of one length; or ``category``.
+        inputs: Which of the d inputs are its own, as a slice.
+        levels: Of a category, what each of its inputs stands for; () of others. Where one input
+            stands for two levels, which are 0 and 1 of it, both.
+        places: Of numbers, which of its inputs hold them, ``[k]``; others say that one is missing.
+        centre, spread: Of numbers: an input is (number - centre) / spread, ``[k]``.
+
+    Example:
+        >>> import torch
+        >>> job = ModelColumn("job", "category", slice(1, 4), ("clerk", "cook", "(missing)"))
+        >>> job.codes(torch.tensor([[0.7, 0.0, 1.0, 0.0], [0.1, 0.0, 0.0, 0.0]]))
+        tensor([1, 3])
+    """
+
+    name: str
+    kind: Literal["number", "list", "category"]
+    inputs: slice
+    levels: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
+    centre: tuple[float, ...] = ()
+    spread: tuple[float, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many codes a category has: its levels, and one for a value that is none of them."""
+        return len(self.levels) + 1
+
+    def codes(self, x: Tensor) -> Tensor:
+        """A category as whole numbers, which ``nn.Embedding(column.size, ..)`` reads.
+
+        Args:
+            x: Inputs of the model, ``[n, d]``.
+
+        Returns:
+            ``[n]``, int64: the place in ``levels`` of each value, or ``len(levels)`` for one that
+            is none of them.
+        """
+        own = x[..., self.inputs]
+        other = len(self.levels)
+        if other == 2 and own.shape[-1] == 1:  # 0 and 1; halfway is neither
+            value = own[..., 0]
+            codes = torch.where(value > 0.75, 1, other)
+            return torch.where(value < 0.25, 0, codes)
+        if not own.shape[-1]:
+            return torch.zeros_like(x[..., 0], dtype=torch.int64)
+        return torch.where(own.sum(-1) > 0.5, own.argmax(-1), other)
+
+    def values(self, x: Tensor) -> Tensor:
+        """The numbers of a number or a list as the table holds them, up to rounding to float32.
+
+        A missing one is its stand-in.
+
+        Args:
+            x: Inputs of the model, ``[n, d]``.
+
+        Returns:
+            ``[n, k]``, k being 1 of a number.
+        """
+        own = x[..., self.inputs][..., list(self.places)]
+        spread = torch.tensor(self.spread, dtype=x.dtype, device=x.device)
+        return own * spread + torch.tensor(self.centre, dtype=x.dtype, device=x.device)
+
+
+def model_columns(columns: Sequence[Column]) -> dict[str, ModelColumn]:
+    """Name -> what a factory is told of each column; lists are one, ``emb`` for ``emb[0]``, ...
+
+    ``columns``: the constants of all columns, in the order of their inputs; () of images.
+    """
+    starts = [0, *accumulate(len(column.inputs) for column in columns)]
+    told: dict[str, ModelColumn] = {}
+    for column, start in zip(columns, starts, strict=False):
+        stop = start + len(column.inputs)
+        if isinstance(column, CategoryColumn):
+            told[column.name] = ModelColumn(
+                column.name, "category", slice(start, stop), _levels(column)
+            )
+            continue
+        one = _number(column, slice(start, stop))
+        name, place = _list_of(column.name)
+        before = told.get(name)
+        if place == 0 and name not in told:
+            told[name] = replace(one, name=name, kind="list")
+        elif before is not None and before.kind == "list" and place == len(before.places):
+            told[name] = _longer(before, one)
+        else:
+            told[column.name] = one
+    for name, known in list(told.items()):
+        if known.kind == "list" and len(known.places) == 1:  # a column that is only named like one
+            told[f"{name}[0]"] = replace(told.pop(name), name=f"{name}[0]", kind="number")
+    return told
+
+
+def _levels(column: CategoryColumn) -> tuple[str, ...]:
+    """What each input of a category stands for."""
+    if len(column.inputs) == 1 and len(column.levels) >= 2:
+        by_value = {
+            value: level
+            for level, value in zip(column.levels, column.values, strict=False)
+            if value in (0.0, 1.0)
+        }
+        if set(by_value) == {0.0, 1.0}:
+            return by_value[0.0], by_value[1.0]
+    prefix = len(column.name) + 1  # inputs are called COLUMN=LEVEL
+    return tuple(name[prefix:] for name in column.inputs)
+
+
+def _number(column: NumberColumn, inputs: slice) -> ModelColumn:
+    """A column of numbers."""
+    return ModelColumn(
+        column.name, "number", inputs, (), (0,), (column.centre,), (column.spread or 0.0,)
+    )
+
+
+def _list_of(name: str) -> tuple[str, int]:
+    """The list that a column is a number of, and its place; the name and -1 where it is of none."""
+    found = _OF_LIST.fullmatch(name)
+    return (found[1], int(found[2])) if found else (name, -1)
+
+
+def _longer(before: ModelColumn, one: ModelColumn) -> ModelColumn:
+    """A list with one more number, whose inputs follow its own."""
+    first = one.inputs.start - before.inputs.start
+    return replace(
+        before,
+        inputs=slice(before.inputs.start, one.inputs.stop),
+        places=(*before.places, *(first + place for place in one.places)),
+        centre=before.centre + one.centre,
+        spread=before.spread + one.spread,
+    )
