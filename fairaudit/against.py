@@ -9,14 +9,14 @@ from pydantic import ValidationError
 from fairaudit.analysis.build_facts import digest_of
 from fairaudit.analysis.build_measured import disclosed
 from fairaudit.analysis.family import family
-from fairaudit.analysis.measure import evaluation, on_rows_of, predictions
+from fairaudit.analysis.measure import evaluation, of_one_table, on_rows_of, predictions
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import OF_OTHER_CODE, AuditConfig
 from fairaudit.data.groups import named_pairs
 from fairaudit.data.naming import listed, quoted
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError, did_you_mean
-from fairaudit.metrics.compare import ONE_MODEL, compare
+from fairaudit.metrics.compare import compare
 from fairaudit.planning.plan import Plan, make_plan
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import Comparison, Part
@@ -95,7 +95,7 @@ def compare_methods(report: Report, folder: Path, against: str, *, data: Path | 
                 private = on_rows_of(beside, private)
                 shared = evaluation(dataset, grouping, config.suppress_below)
                 if config.is_one_draw:
-                    shared = replace(shared, estimand=ONE_MODEL)
+                    shared = replace(shared, estimand=of_one_table(config))
                 made.append(compare(shared, first, second, private, beside))
             shown = [disclosed(one, least=config.suppress_below, named=named) for one in made]
             ways.append(family(shown).comparisons)

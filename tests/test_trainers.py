@@ -731,7 +731,7 @@ def test_a_table_that_cannot_be_used_is_named_in_one_line(home, change):
 
 
 @pytest.mark.slow
-def test_a_given_table_is_one_draw_and_its_intervals_are_over_test_rows(home):
+def test_a_given_table_is_trained_on_by_several_seeds_and_told_to_be_one_draw(home):
     real = pd.read_csv("people.csv")
     real.assign(more=1)[real.sex != "X"].to_csv("made.csv", index=False)
     words = "score --synthetic made.csv --data people.csv --group sex --y-true y --out scored"
@@ -742,9 +742,14 @@ def test_a_given_table_is_one_draw_and_its_intervals_are_over_test_rows(home):
     (cost,) = report.costs
     assert (cost.arm, cost.reference) == ("synthetic", "sgd")
     assert cost.overall.estimates["privacy_cost"].low is not None
+    assert cost.estimand.startswith("the expected gap of models trained on this synthetic table")
+    assert len(list(Path("scored/jobs").glob("*.safetensors"))) == 10
+    once = audited(synthetic="made.csv", seeds=1, out="once")
+    (alone,) = once.costs
+    assert "these models" in alone.estimand
     assert "one_model" in {limit.code for limit in report.limitations}
     missing = {g.group: g.missing_at for g in report.studies["trainers"].groups}
-    assert missing == {"F": 0, "M": 0, "X": 1}
+    assert missing == {"F": 0, "M": 0, "X": 5}
     real.drop(columns="age").to_csv("made.csv", index=False)
     with pytest.raises(DataError, match="lacks the column 'age'"):
         audited(synthetic="made.csv", seeds=1)

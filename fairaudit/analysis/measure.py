@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from fairaudit.analysis.arm_readings import finished
 from fairaudit.analysis.misalignment import with_step_readings
 from fairaudit.capabilities.installed import CAPABILITIES
+from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.methods.catalog import find
 from fairaudit.metrics.compare import (
     FIXED_SPLIT,
     ONE_MODEL,
+    ONE_TABLE,
     SEVERAL_SPLITS,
     Evaluation,
     Twin,
@@ -65,7 +67,7 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
         of_arm = {arm.key: predictions(plan, arm.key, number, results) for arm in plan.arms}
         shared = evaluation(dataset, grouping, plan.config.suppress_below)
         if plan.config.is_one_draw:  # synthetic training rows were drawn once: no other drawing
-            shared = replace(shared, estimand=ONE_MODEL)
+            shared = replace(shared, estimand=of_one_table(plan.config))
         for arm in plan.arms:
             private = of_arm[arm.key]
             if arm.reference is None:
@@ -91,6 +93,11 @@ def evaluation(dataset: Dataset, grouping: Grouping, suppressed_below: int) -> E
     outcome = LabelOutcome(len(dataset.classes), dataset.positive, dataset.favourable)
     estimand = SEVERAL_SPLITS if dataset.split is None else FIXED_SPLIT
     return Evaluation(dataset.labels, grouping, outcome, estimand, suppressed_below)
+
+
+def of_one_table(config: AuditConfig) -> str:
+    """What is measured of a given synthetic table: models trained on it, or one of them alone."""
+    return ONE_MODEL if config.seeds == 1 else ONE_TABLE
 
 
 def _twins(

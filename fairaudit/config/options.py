@@ -242,8 +242,8 @@ class AuditConfig(BaseModel):
     def is_one_draw(self) -> bool:
         """Whether one given synthetic table is audited.
 
-        It was drawn once, so no seeds tell how another draw would differ: intervals are over test
-        rows alone.
+        It was drawn once, so no seeds tell how another draw would differ: intervals hold the luck
+        of training on it and of the test rows alone.
         """
         return self.synthetic is not None
 
@@ -260,10 +260,8 @@ class AuditConfig(BaseModel):
         """Run by pydantic before validation: defaults that depend on another option.
 
         With code of the user's own or a synthetic table and no ``--method``, none of the program's
-        methods is trained. A synthetic table is one draw, so there is one seed.
+        methods is trained.
         """
-        if values.get("synthetic"):
-            values = {"seeds": 1, **values}
         brought = [name for name in ("trainer", "synthesizer", "synthetic") if values.get(name)]
         if brought and "method" not in values:
             return {**values, "method": ()}

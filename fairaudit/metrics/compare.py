@@ -49,6 +49,10 @@ FIXED_SPLIT = (
 SEVERAL_SPLITS = (
     "the expected gap of models trained on rows of this file, on new people of the same population"
 )
+ONE_TABLE = (
+    "the expected gap of models trained on this synthetic table, on new people of the same "
+    "population; another table of the same maker may differ"
+)
 ONE_MODEL = "these models' gap on new people of the same population; another training may differ"
 NO_SEED = "no seed finished in every method that is compared"
 NO_POSITIVE = "no positive or favourable class is known: rates are given per class"
@@ -76,9 +80,9 @@ class Evaluation:
         labels: Class of every record, ``[N]``.
         grouping: How to cut the records into groups.
         outcome: Which classes count.
-        estimand: :data:`FIXED_SPLIT`, :data:`SEVERAL_SPLITS`, or :data:`ONE_MODEL` where one model
-            is what is measured and not how such models are trained; then the intervals are over
-            test records alone.
+        estimand: :data:`FIXED_SPLIT`, :data:`SEVERAL_SPLITS`, :data:`ONE_TABLE`, or
+            :data:`ONE_MODEL` where one model is what is measured and not how such models are
+            trained; then the intervals are over test records alone.
         suppressed_below: A group of fewer test records is hidden, so compared with no other.
     """
 

@@ -453,7 +453,7 @@ def _notices(
             "use --epsilon to compare methods at one epsilon",
         )
     seeds = numbers.config.seeds
-    if seeds < 5 and not numbers.config.is_one_draw:
+    if seeds < 5 and not (numbers.config.is_one_draw and seeds == 1):
         effect = "intervals are wide and not gated"
         if seeds == 1:
             effect = "a single one leaves no interval, and no measurement is gated"

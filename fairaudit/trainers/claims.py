@@ -22,8 +22,8 @@ NO_READINGS = (
     "part called noise holds what else differs between a training and the same without noise."
 )
 ONE_TABLE = (
-    "One table was given: intervals cover the choice of test rows and nothing else, another table "
-    "of the same maker may give other figures. If test rows are among the rows that it was made "
+    "One table was given: intervals cover {luck} and nothing else, another table of the same maker "
+    "may give other figures. If test rows are among the rows that it was made "
     "of, figures look better than they are."
 )
 
@@ -35,7 +35,10 @@ def limitations(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "own_trainer", NOT_CHECKED.format(who=keys)
         yield "own_trainer_readings", NO_READINGS.format(who=keys)
     if plan.config.synthetic is not None:
-        yield "one_model", ONE_TABLE
+        luck = "the choice of test rows"
+        if plan.config.seeds > 1:
+            luck += " and the luck of training on it"
+        yield "one_model", ONE_TABLE.format(luck=luck)
 
 
 def privacy(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmPrivacy:
