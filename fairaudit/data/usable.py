@@ -8,6 +8,7 @@ stay, for what the values are worth. So a table needs the memory of one column, 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.column_types import Codes, encode_codes
+from fairaudit.data.column_types import Codes, encode_codes, level_names
 from fairaudit.data.copies import EqualRows, are_copies, first_alike, has_many_values, mixed_in
 from fairaudit.data.dataset import Grouping, Int64, Notice, first_grouping
 from fairaudit.data.ids import looks_like_id
@@ -50,6 +51,8 @@ def leaks(
     quantile bins). Levels with one row count as errors.
     It gives the label away if it leaves at most a quarter of the errors of always guessing the
     commonest class, and is right in 99 % of the rows or has no more levels than there are classes.
+    So it is asked of a column, and of every one of its values against all others: whether it is
+    filled, whether it is 0, whether it is one amount or one text.
 
     Args:
         columns: Names and codes, on the rows of :func:`leak_sample`.
@@ -67,16 +70,74 @@ def leaks(
         level = place[codes.codes]
         could_be_a_copy = codes.width - 1 <= int(target.max(initial=0)) + 1
         wrong, left = _error_shares(level, target, codes)
+        told = ""
         if left <= LEAK_ERRORS_LEFT and (could_be_a_copy or wrong < 1 - LEAK_ACCURACY):
-            message = f"column {quoted(name)} alone predicts the label {quoted(label)}"
+            told = f"column {quoted(name)} alone"
+        elif (found := _telling_value(codes, target)).left <= LEAK_ERRORS_LEFT:
+            told = f"whether column {quoted(name)} {found.what} alone"
+        if told:
             fix = f"if it is known only afterwards: --drop {typed(name)}"
-            yield Notice("feature_predicts_label", message, fix)
+            yield Notice(
+                "feature_predicts_label", f"{told} predicts the label {quoted(label)}", fix
+            )
         for grouping, group in groups.items():
             wrong, left = _error_shares(level, group, codes)
+            told = f"column {quoted(name)} alone"
+            if left > LEAK_ERRORS_LEFT or wrong >= 1 - LEAK_ACCURACY:
+                found = _telling_value(codes, group)
+                wrong, left = found.wrong, found.left
+                told = f"whether column {quoted(name)} {found.what} alone"
             if grouping != name and wrong < 1 - LEAK_ACCURACY and left <= LEAK_ERRORS_LEFT:
-                message = f"column {quoted(name)} alone determines the group {quoted(grouping)}"
                 fix = f"a model that must not see the group needs --drop {typed(name)}"
+                message = f"{told} determines the group {quoted(grouping)}"
                 yield Notice("feature_determines_group", message, fix)
+
+
+class _TellingValue(NamedTuple):
+    """The value of a column that, against all others, tells most of a target.
+
+    Args:
+        wrong, left: As of :func:`_error_shares`.
+        what: What a row with it does, as "has a value" or "is 0".
+    """
+
+    wrong: float
+    left: float
+    what: str
+
+
+def _telling_value(codes: Codes, target: Int64) -> _TellingValue:
+    """The value that tells most of a target if the column is known to be it, or not to be it.
+
+    A missing value is one of them. A value of one row proves nothing.
+
+    Args:
+        codes: The column.
+        target: Class or group of each row, ``[n]``.
+    """
+    n, n_classes = len(target), int(target.max(initial=0)) + 1
+    of_classes = np.bincount(target, minlength=n_classes)
+    guess_errors = n - int(of_classes.max(initial=0))
+    often = np.flatnonzero(np.bincount(codes.codes, minlength=codes.width) > 1)
+    if not guess_errors or not len(often):
+        return _TellingValue(0.0, 1.0, "")
+    place = np.full(codes.width, -1, np.int64)
+    place[often] = np.arange(len(often))
+    of_rows = place[codes.codes]
+    cells = np.bincount(
+        of_rows[of_rows >= 0] * n_classes + target[of_rows >= 0], minlength=len(often) * n_classes
+    ).reshape(len(often), n_classes)
+    wrong = n - cells.max(axis=1) - (of_classes - cells).max(axis=1)
+    best = int(wrong.argmin())
+    value = int(often[best])
+    if value == len(codes.values):
+        what = "has a value"
+    elif codes.kind == "image":
+        what = "is one certain image"
+    else:
+        (name,) = level_names(codes.values.slice(value, 1))
+        what = f"is {name}" if codes.kind == "number" else f"is {quoted(name)}"
+    return _TellingValue(int(wrong[best]) / n, int(wrong[best]) / guess_errors, what)
 
 
 def _error_shares(level: Int64, target: Int64, codes: Codes) -> tuple[float, float]:

@@ -37,6 +37,46 @@ HARMLESS = {
 }
 
 
+def told(values, labels=LABEL):
+    column = encode_codes(pa.chunked_array([pa.array(values)]))
+    grouping = Grouping("g", GROUP, ("a", "b", "c"))
+    return [n.message for n in leaks([("x", column)], "y", labels, (grouping,))]
+
+
+FLIPPED = np.where(np.arange(N) % 20 == 0, 1 - LABEL, LABEL)  # 5 % of errors
+AMOUNTS = (1000 * rng.random(N)).round(2)
+WORDS = rng.choice(list("abcdefgh"), N)
+DRESSES = {
+    "filled or not": (
+        [a if f else None for a, f in zip(AMOUNTS, FLIPPED, strict=True)],
+        "has a value",
+    ),
+    "empty where it happened": (
+        [None if f else w for w, f in zip(WORDS, FLIPPED, strict=True)],
+        "has a value",
+    ),
+    "zero or not": (np.where(FLIPPED, AMOUNTS + 1, 0.0), "is 0"),
+    "whole zero or not": (np.where(FLIPPED, 0, AMOUNTS.astype(int) + 1), "is 0"),
+    "one amount": (np.where(FLIPPED, 249.99, AMOUNTS + 300), "is 249.99"),
+    "one level": (np.where(FLIPPED, "Charged Off", WORDS), "is 'Charged Off'"),
+    "all levels but one": (np.where(FLIPPED, WORDS, "Current"), "is 'Current'"),
+}
+
+
+@pytest.mark.parametrize("dress", DRESSES)
+def test_one_value_against_all_others_is_seen_to_give_the_label_away(dress):
+    values, what = DRESSES[dress]
+    assert told(values) == [f"whether column 'x' {what} alone predicts the label 'y'"]
+
+
+@pytest.mark.parametrize("share", [0.15, 0.4])
+def test_one_value_that_leaves_most_errors_is_harmless(share):
+    flipped = np.where(rng.random(N) < share, 1 - LABEL, LABEL)
+    assert told(np.where(flipped, AMOUNTS + 1, 0.0)) == []
+    assert told([a if f else None for a, f in zip(AMOUNTS, flipped, strict=True)]) == []
+    assert told(np.where(flipped, "Charged Off", WORDS)) == []
+
+
 @pytest.mark.parametrize("name", LEAKS)
 def test_a_column_that_gives_the_label_away_is_flagged(name):
     assert flagged(LEAKS[name]) == {"feature_predicts_label"}
