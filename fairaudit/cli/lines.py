@@ -1,5 +1,6 @@
 """Data, plan and report as console lines: text only, no drawing."""
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from fairaudit.config.option_words import words_of
 from fairaudit.config.options import ASSUMED, AuditConfig
 from fairaudit.config.value_sources import DEFAULT, ResolvedConfig
 from fairaudit.data.dataset import Notice
-from fairaudit.data.inspection import Inspection
+from fairaudit.data.inspection import Inspection, RunSummary
 from fairaudit.data.naming import shape_text
 from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
@@ -316,6 +317,7 @@ def score_lines(report: Report, config: AuditConfig, width: int = WIDTH) -> Iter
 
 
 _MOST_COLUMNS = 60
+_MOST_SUSPECTS = 6
 
 
 def inspection_lines(facts: Inspection) -> Iterator[str]:
@@ -334,6 +336,11 @@ def inspection_lines(facts: Inspection) -> Iterator[str]:
     if facts.label is None or not facts.groupings:
         names = ", ".join(map(plain, facts.few_valued[:20]))
         yield f"2 to 20 values: {names or 'no column'}"
+    likely = {"label": facts.likely_labels if facts.label is None else ()}
+    likely["groups"] = () if facts.groupings else facts.likely_groups
+    if any(likely.values()):
+        words = [f"{what}: {', '.join(map(plain, of))}" for what, of in likely.items() if of]
+        yield f"likely   {'; '.join(words)}"
     for grouping in facts.groupings:
         yield f"group    {plain(grouping.name)}"
         rows = [("", "rows", "share", "positive")]
@@ -346,8 +353,19 @@ def inspection_lines(facts: Inspection) -> Iterator[str]:
     if run is None:
         hint = f" ({plain(facts.hint, 400)})" if facts.hint else ""
         yield f"run      would stop: {plain(facts.problem, 400)}{hint}"
-        return
-    yield (
+    else:
+        yield _would_run(run)
+    for suspect in facts.suspects[:_MOST_SUSPECTS]:
+        yield f"look at  {plain(suspect, 300)}"
+    if len(facts.suspects) > _MOST_SUSPECTS:
+        yield f"look at  {len(facts.suspects) - _MOST_SUSPECTS} more such values: --json shows them"
+    if facts.command:
+        yield f"to run   {plain(shlex.join(facts.command), 4000)}"
+
+
+def _would_run(run: RunSummary) -> str:
+    """What ``run`` would train on."""
+    return (
         f"run      {numbered(run.rows, 'usable row')}: {run.train:,} train, {run.test:,} test per "
         f"seed · {numbered(run.features, 'column')} as {numbered(run.inputs, 'input')} · "
         f"{numbered(run.duplicate_rows, 'duplicate row')}"
@@ -356,11 +374,12 @@ def inspection_lines(facts: Inspection) -> Iterator[str]:
 
 def _columns(facts: Inspection) -> Iterator[str]:
     """The table of columns: type, role, share of missing values, number of distinct values."""
-    rows = [("column", "type", "role", "missing", "distinct", "")]
+    rows = [("column", "type", "role", "missing", "distinct", "becomes")]
     for column in facts.schema[:_MOST_COLUMNS]:
         missing = "–" if column.missing is None else f"{100 * column.missing:.1f} %"
         distinct = "–" if column.distinct is None else f"{column.distinct:,}"
-        name, kind, note = plain(column.name), plain(column.type, 24), plain(column.note, 80)
+        name, kind = plain(column.name), plain(column.type, 24)
+        note = plain(column.becomes or column.note, 80)
         rows.append((name, kind, column.role, missing, distinct, note))
     yield from aligned(rows, left={0, 1, 2, 5})
     if len(facts.schema) > _MOST_COLUMNS:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fairaudit.config.options import OPTIONS, AuditConfig
+from fairaudit.config.options import OPTIONS, AuditConfig, Option
 from fairaudit.config.value_sources import (
     ResolvedConfig,
     nested_settings,
@@ -108,6 +108,7 @@ def takes_audit_options(
     unlisted: Collection[str] = (),
     helps: Mapping[str, str] = MappingProxyType({}),
     sweeps: bool = False,
+    options: Sequence[Option] = OPTIONS,
 ) -> Callable[..., None]:
     """Decorator: a command that takes every option of an audit, as a signature for typer to read.
 
@@ -118,6 +119,7 @@ def takes_audit_options(
             why they do not apply.
         helps: Field -> its help, where that differs from ``run``'s.
         sweeps: Whether an option of ``SWEPT`` may be typed several times.
+        options: Those that it takes; all of an audit.
     """
 
     @wraps(command)
@@ -125,7 +127,7 @@ def takes_audit_options(
         """Called by typer: gather what was typed into a ``Given``, and run the command with it."""
         values: dict[str, object] = {}
         several: dict[str, Sequence[str]] = {}
-        for option in OPTIONS:
+        for option in options:
             value = typed.pop(option.field)
             if value is None or value == []:
                 continue
@@ -138,14 +140,14 @@ def takes_audit_options(
             if option.field == "settings":
                 value = nested_settings(value)
             values[option.field] = value
-        extra = {option.name: typed.pop(option.name) for option in beside}
+        extra = {given.name: typed.pop(given.name) for given in beside}
         if several and not sweeps:
             name = next(iter(several)).replace("_", "-")
             raise ConfigError(f"--{name} has several values", hint="fairaudit run sweeps over them")
         command(Given(values, **typed, beside=extra, swept=several))
 
     parameters = []
-    for option in OPTIONS:
+    for option in options:
         name = "--" + option.field.replace("_", "-")
         # Numbers are read where their ranges are known, whichever place sets them.
         kind: object = str | None

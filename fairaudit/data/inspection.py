@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.column_types import encode_codes, few_valued
+from fairaudit.data.column_types import encode_codes, few_valued, kind_of
 from fairaudit.data.dataset import Dataset, Notice, shape_of
 from fairaudit.data.groups import make_groupings
 from fairaudit.data.inputs.encode import encode
 from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.naming import shape_text
+from fairaudit.data.proposal import Proposal, propose
 from fairaudit.data.tabular import CheckedTable, make_dataset, read_checked
 from fairaudit.errors import FairauditError
 
@@ -30,6 +31,7 @@ class ColumnSummary:
         missing: Fraction of rows without a value, None where the column is not read.
         distinct: Number of distinct values, None likewise.
         note: Why it is dropped, or "".
+        becomes: What it would be in an audit, as "category of 8 levels", or "".
     """
 
     name: str
@@ -38,6 +40,7 @@ class ColumnSummary:
     missing: float | None
     distinct: int | None
     note: str
+    becomes: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,11 @@ class Inspection:
         would_run: What ``run`` would do, or None where it would refuse.
         problem, hint: Why it would refuse and what to do, or "".
         notices: What the data show.
+        likely_labels, likely_groups: Columns that are likely the label or groups, likeliest first.
+        suspects: What a run would refuse, and what may be a missing value and is read as a value, a
+            line each.
+        command: Words of a command that would run, with all that it decides; () where none is
+            found.
     """
 
     name: str
@@ -114,6 +122,10 @@ class Inspection:
     problem: str
     hint: str
     notices: tuple[Notice, ...]
+    likely_labels: tuple[str, ...] = ()
+    likely_groups: tuple[str, ...] = ()
+    suspects: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
 
 
 def describe(
@@ -154,6 +166,7 @@ def describe(
         problem, hint, would_run = error.message, error.hint, None
     except ModuleNotFoundError as error:  # an install that only reads reports may lack some
         problem, would_run = f"{error.name} is not installed", None
+    proposal = propose(config, checked)
     label = dataset.label if dataset else config.label
     return Inspection(
         name=config.data.name,
@@ -161,7 +174,7 @@ def describe(
         digest=checked.digest,
         rows=checked.table.num_rows,
         columns=len(checked.source.schema.names),
-        schema=_column_summaries(checked, dataset, config),
+        schema=_column_summaries(checked, dataset, config, proposal),
         label=label,
         label_origin=dataset.label_origin if dataset else "given" if label else "",
         positive=dataset.positive_class if dataset else None,
@@ -172,17 +185,34 @@ def describe(
         would_run=would_run,
         problem=problem,
         hint=hint,
-        notices=dataset.notices if dataset else checked.notices,
+        notices=_notices(checked, dataset, proposal),
+        likely_labels=proposal.labels,
+        likely_groups=proposal.groups,
+        suspects=(*(why for why in proposal.refused if why != problem), *proposal.suspects),
+        command=proposal.command() if proposal.dataset and proposal.dataset.groupings else (),
     )
 
 
+def _notices(
+    checked: CheckedTable, dataset: Dataset | None, proposal: Proposal
+) -> tuple[Notice, ...]:
+    """What the data show: of the audit that was asked for, else of the one that is proposed."""
+    if dataset is not None:
+        return dataset.notices
+    if proposal.dataset is not None:
+        return tuple(dict.fromkeys((*checked.notices, *proposal.dataset.notices)))
+    return checked.notices
+
+
 def _column_summaries(
-    checked: CheckedTable, dataset: Dataset | None, config: AuditConfig
+    checked: CheckedTable, dataset: Dataset | None, config: AuditConfig, proposal: Proposal
 ) -> tuple[ColumnSummary, ...]:
     """One summary per column of the file, in its order.
 
-    Without a dataset (an audit would refuse the data) roles are only those that options give.
+    Without a dataset (an audit would refuse the data) roles are only those that options give; what
+    columns become is said of the audit that is proposed.
     """
+    shown_of = dataset or proposal.dataset
     reasons = dataset.dropped_columns if dataset else checked.dropped
     roles: dict[str | None, str] = dict.fromkeys(reasons, "dropped")
     if dataset:
@@ -203,8 +233,27 @@ def _column_summaries(
             if shape:
                 shown = f"image {shape_text(shape)}"
         role, note = roles.get(field.name, "unused"), reasons.get(field.name, "")
-        summaries.append(ColumnSummary(field.name, shown, role, missing, distinct, note))
+        becomes = "" if shown_of is None else _becomes(field.name, shown_of)
+        summaries.append(ColumnSummary(field.name, shown, role, missing, distinct, note, becomes))
     return tuple(summaries)
+
+
+def _becomes(name: str, dataset: Dataset) -> str:
+    """What a column is in an audit."""
+    if name == dataset.label:
+        return f"label of {len(dataset.classes)} classes"
+    parts = [f"{len(g.names):,} groups" for g in dataset.groupings if g.name == name]
+    if name in dataset.features.column_names:
+        column = dataset.features.column(name)
+        if kind_of(column.type) == "category":
+            parts.append(f"category of {len(encode_codes(column).values):,} levels")
+        elif kind_of(column.type) == "number":
+            parts.append("number" + (", gaps filled and flagged" if column.null_count else ""))
+    if parts:
+        return ", ".join(parts)
+    if name in dataset.dropped_columns:
+        return f"left out: {dataset.dropped_columns[name]}"
+    return ""
 
 
 def _grouping_summaries(

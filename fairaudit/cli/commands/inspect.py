@@ -1,43 +1,31 @@
 """``fairaudit inspect``."""
 
-from dataclasses import asdict
-from typing import Annotated
+from dataclasses import asdict, replace
+from functools import partial
+from inspect import Parameter
 
 import typer
 
-from fairaudit.cli.run_options import AsJson, Favourable, Groups, Label, Positive
-from fairaudit.config.value_sources import resolve_config
+from fairaudit.cli.run_options import Given, parameter, settled, takes_audit_options
+from fairaudit.config.options import PANELS
+
+_DATA = typer.Argument(help="Table or images to look at; a file or a folder.", metavar="DATA")
+# What options say of data; what is trained on them is for `plan`.
+_OPTIONS = [
+    option
+    for panel in ("Data", "Groups")
+    for option in PANELS[panel]
+    if option.field not in ("data", "compare", "suppress_below")
+]
 
 
-def inspect(
-    data: Annotated[
-        str, typer.Argument(help="Table or images to look at; a file or a folder.", metavar="DATA")
-    ],
-    group: Groups = None,
-    label: Label = None,
-    positive: Positive = None,
-    favourable: Favourable = None,
-    resize: Annotated[
-        str | None, typer.Option(help="Scale all images to one size.", metavar="HxW")
-    ] = None,
-    pixels: Annotated[
-        str | None,
-        typer.Option(help="Take a table's pixels as images of that shape.", metavar="HxW[xC]"),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show what is in a table or a folder of images and what `run` would do."""
-    outcomes = {"positive": positive, "favourable": favourable}
-    resolved = resolve_config(
-        {
-            "data": data,
-            "group": group,
-            "label": label,
-            **outcomes,
-            "resize": resize,
-            "pixels": pixels,
-        }
-    )
+@partial(
+    takes_audit_options, beside=[parameter("data", str, Parameter.empty, _DATA)], options=_OPTIONS
+)
+def inspect(given: Given) -> None:
+    """Show what is in a table or images, what looks wrong, and the command that would run."""
+    values = {**given.values, "data": given.beside["data"]}
+    resolved = settled(replace(given, values=values))
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.cli.console import Screen
     from fairaudit.cli.lines import inspection_lines, notice_lines
@@ -46,8 +34,8 @@ def inspect(
     from fairaudit.planning.plan import make_plan
 
     inspection = describe(resolved.config, make_plan)
-    if as_json:
+    if given.json:
         print_json(asdict(inspection))
         return
     print_stdout(inspection_lines(inspection))
-    Screen().lines(notice_lines(inspection.notices))
+    Screen(quiet=given.quiet).lines(notice_lines(inspection.notices))
