@@ -2,12 +2,27 @@
 
     python benchmarks/misalignment.py words FILE [--audits 600]
     python benchmarks/misalignment.py planted FILE [--audits 200]
+    python benchmarks/misalignment.py coverage FILE [--audits 500]
+    python benchmarks/misalignment.py own-steps FILE [--audits 500]
 
 Audits are small, of tables drawn anew for each: logistic regression with DP-SGD at a bound that
 clips half of the records, five seeds. Each leaves one line of JSON in FILE; a second call goes on
-after the last. `words`: three groupings by coin flips of shares .5, .1 and .02; an audit counts
-where any sentence tells two groups' misalignments apart. `planted`: two groups of 1,000 training
-rows whose misalignments differ by about ten degrees.
+after the last.
+
+`words`: three groupings by coin flips of shares .5, .1 and .02; an audit counts where any sentence
+tells two groups' misalignments apart.
+
+`planted`: two groups of 1,000 training rows whose misalignments differ by about ten degrees.
+
+`coverage`: how often intervals hold what they are about. Files are drawn from a population whose
+group gradients are known; five seeds split each file, train with clipping and noise by a loop of
+this script's own, and the program's own functions read four checkpoints. The truth of a file is the
+reading with the population's gradients in place of the sample's, at the same steps and batches.
+Groups have 1,350, 150 and 60 rows. Steps are those of a second file, for intervals are about given
+steps and new people.
+
+`own-steps`: the same with steps of the file itself, as in an audit. There training has fitted the
+very rows whose gradients are read.
 """
 
 import argparse
@@ -15,18 +30,27 @@ import json
 import math
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 
 from fairaudit.analysis.build_measured import disclosed
 from fairaudit.analysis.family import family
 from fairaudit.analysis.measure import measured
+from fairaudit.analysis.misalignment import ArmSteps
 from fairaudit.audit import prepare
 from fairaudit.config.value_sources import resolve_config
+from fairaudit.diagnostics.misalignment import GroupMean, blocks_of, chance_in_square, turned_by
+from fairaudit.diagnostics.step_batches import StepBatches
+from fairaudit.diagnostics.step_terms import left_out
 from fairaudit.execution import worker
+from fairaudit.metrics.intervals import contrast, estimate
+from fairaudit.results.steps import BATCHES, BLOCKS, TURNED, array_name
 
 WIDTH, SEEDS = 6, 5
 TOLD = "misalignment"
@@ -113,6 +137,164 @@ def planted(number: int, folder: str) -> dict[str, object]:
     return {"told": found, "difference": difference}
 
 
+POPULATION, ROWS, SHARES = 40_000, 1_560, (1_350, 150, 60)
+CHECKPOINTS = (20, 60, 100, 140)
+READ = ("misalignment", "direction")
+
+
+class Population(NamedTuple):
+    """A large table of three groups with laws of their own.
+
+    Args:
+        x: Inputs, the last of them 1, [N, P].
+        y: Outcomes, [N].
+        groups: [N], equally many of each.
+    """
+
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    groups: NDArray[np.int64]
+
+    @classmethod
+    def drawn(cls) -> "Population":
+        """The one population of all files."""
+        rng = np.random.default_rng([3, 0])
+        groups = np.arange(POPULATION) % 3
+        law = rng.normal(size=(3, WIDTH))
+        x = rng.normal(size=(POPULATION, WIDTH)) * np.array([1.0, 1.5, 1.2])[groups, None]
+        y = rng.random(POPULATION) < 1 / (1 + np.exp(-(x * law[groups]).sum(1)))
+        return cls(np.c_[x, np.ones(POPULATION)], y.astype(float), groups)
+
+    def gradients(self, rows: NDArray[np.int64], theta: NDArray[np.float64]):
+        """Gradients of some rows' losses, [n, P]."""
+        x = self.x[rows]
+        return (1 / (1 + np.exp(-x @ theta)) - self.y[rows])[:, None] * x
+
+
+def clipped(gradients):
+    """Each of at most length 1."""
+    lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
+    return gradients / np.maximum(1.0, lengths)
+
+
+def coverage(number: int, folder: str, *, own_steps: bool = False) -> dict[str, object]:
+    """One file: its estimates with their ends, and the truth.
+
+    Args:
+        number: Of the file; folder: not used.
+        own_steps: Whether training is on the file itself, else on another one.
+    """
+    del folder
+    everybody = Population.drawn() if not _POPULATION else _POPULATION[0]
+    _POPULATION[:] = [everybody]
+    rng = np.random.default_rng([4, number])
+    file, other = (
+        np.concatenate(
+            [
+                rng.choice(np.flatnonzero(everybody.groups == k), n, False)
+                for k, n in enumerate(SHARES)
+            ]
+        )
+        for _ in range(2)
+    )
+    trained = file if own_steps else other
+    of_file = everybody.groups[file]
+    blocks = blocks_of(of_file, 0)
+    read, truth = {}, {name: [] for name in READ}
+    for seed in range(SEEDS):
+        train = np.sort(rng.permutation(ROWS)[: ROWS * 3 // 4])
+        theta, of_seed = np.zeros(WIDTH + 1), []
+        for step in range(CHECKPOINTS[-1] + 1):
+            if step in CHECKPOINTS:
+                which = file[train], trained[train], blocks[train]
+                of_seed.append(read_step(everybody, *which, theta, rng))
+            taken = everybody.gradients(trained[train[rng.random(len(train)) < 0.1]], theta)
+            noise = rng.normal(size=theta.shape) * 2.0
+            theta = theta - 0.5 * (clipped(taken).sum(0) + noise) / (0.1 * len(train))
+        arrays, true = zip(*of_seed, strict=True)
+        read[seed] = {
+            array_name(0, name): torch.stack([one[name] for one in arrays]) for name in arrays[0]
+        } | {array_name(0, "rows"): np.array([*np.bincount(of_file[train]), len(train)], float)}
+        for name in READ:
+            truth[name].append(np.nanmean([one[name] for one in true], axis=0))
+    steps = ArmSteps.__new__(ArmSteps)
+    steps.number, steps.groups, steps.of_seed, steps.steps = 0, 3, read, CHECKPOINTS
+    found: dict[str, list] = {}
+    for name in READ:
+        table = steps.table({"direction": TURNED}.get(name, name), "", (-math.inf, math.inf))
+        true = np.mean(truth[name], axis=0)
+        for k in range(3):
+            one = estimate(contrast(table, k, None))
+            found[f"{name} of {SHARES[k]} rows"] = [one.value, one.low, one.high, true[k]]
+        one = estimate(contrast(table, 0, 1))
+        found[f"{name}, {SHARES[0]} less {SHARES[1]} rows"] = [
+            *(one.value, one.low, one.high),
+            true[0] - true[1],
+        ]
+    return found
+
+
+_POPULATION: list[Population] = []
+
+
+def read_step(everybody: Population, rows, trained, blocks, theta, rng):
+    """The readings of one step, and the same with the population's gradients.
+
+    Args:
+        everybody: The population.
+        rows: The records whose gradients are read, in it.
+        trained: Those that are trained on, as many.
+        blocks: Blocks of the first.
+        theta: The model.
+        rng: Draws the batches.
+
+    Returns:
+        Of each reading [1, K + 1, J] of the sample (all records are left out), and [K] of the
+        population.
+    """
+    every = everybody.gradients(rows, theta)
+    size = 0.1 * len(rows)
+    drawn = [trained[rng.random(len(rows)) < 0.1] for _ in range(BATCHES)]
+    taken = [everybody.gradients(one, theta) for one in drawn]
+    sums = [(one.sum(0) / size, clipped(one).sum(0) / size) for one in taken]
+    batches = StepBatches(
+        *(torch.from_numpy(np.stack(one))[None] for one in zip(*sums, strict=True))
+    )
+    # E [rho g_B - gbar_B] over these batches: what turning is worth to a group, to first order.
+    turned = (batches.shrinkage[..., None] * batches.plain - batches.clipped).mean(1)
+    groups = everybody.groups[rows]
+    found: dict[str, list] = {"misalignment": [], TURNED: []}
+    true: dict[str, list] = {name: [] for name in READ}
+    for k in range(3):
+        own, block = every[groups == k], blocks[groups == k]
+        counts = torch.from_numpy(np.bincount(block, minlength=BLOCKS)).double()
+        sums = np.stack([own[block == j].sum(0) for j in range(BLOCKS)])
+        squares = np.stack([(own[block == j] ** 2).sum() for j in range(BLOCKS)])
+        mean = left_out(torch.from_numpy(sums)[None], counts)
+        square = left_out(torch.from_numpy(squares)[None], counts)
+        of_sample = GroupMean(mean, chance_in_square(mean, square, counts), float(len(own)))
+        whole = everybody.gradients(np.flatnonzero(everybody.groups == k), theta).mean(0)
+        of_all = GroupMean(
+            torch.from_numpy(whole)[None, None].expand(1, BLOCKS + 1, -1),
+            torch.zeros(1, BLOCKS + 1).double(),
+            float(POPULATION),
+        )
+        for one, into in ((of_sample, found), (of_all, true)):
+            first = one.of(turned[:, None])[..., 0]
+            angle = turned_by(one, batches)["misalignment"]
+            if into is found:
+                found["misalignment"].append(angle)
+                found[TURNED].append(first)
+            else:
+                true["misalignment"].append(float(angle[0, 0]))
+                true["direction"].append(float(first[0, 0]))
+    arrays = {
+        name: torch.stack([*values, torch.full_like(values[0], math.nan)], 1)
+        for name, values in found.items()
+    }
+    return arrays, {name: np.array(values) for name, values in true.items()}
+
+
 PLANTED = 1.2  # how much longer one group's inputs are: a difference of about ten degrees
 
 
@@ -121,6 +303,8 @@ def summary(kind: str, lines: list[dict]) -> str:
     from scipy.stats import beta
 
     count = len(lines)
+    if kind in ("coverage", "own-steps"):
+        return "\n".join(covered(name, [line[name] for line in lines]) for name in lines[0])
     hits = sum(bool(line["told"]) for line in lines)
     upper = beta.ppf(0.95, hits + 1, count - hits)
     text = f"{count} audits: told in {hits} ({hits / count:.3f}; upper exact limit {upper:.3f})"
@@ -129,16 +313,35 @@ def summary(kind: str, lines: list[dict]) -> str:
     return text
 
 
+def covered(name: str, found: list[list[float | None]]) -> str:
+    """How often an interval held the truth, where there is one."""
+    known = [one for one in found if one[1] is not None]
+    if not known:
+        return f"{name}: undefined in all of {len(found)}"
+    value, low, high, true = np.array(known, float).T
+    held = ((low <= true) & (true <= high)).mean()
+    return (
+        f"{name}: held in {held:.3f} of {len(known)} (undefined in {len(found) - len(known)}); "
+        f"truth {true.mean():.4g} (sd {true.std():.2g}), error {(value - true).mean():.2g} "
+        f"(sd {(value - true).std():.2g}), half width {np.mean(high - low) / 2:.2g}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["words", "planted"])
+    parser.add_argument("kind", choices=["words", "planted", "coverage", "own-steps"])
     parser.add_argument("file", type=Path)
     parser.add_argument("--audits", type=int, default=600)
     given = parser.parse_args()
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     done = given.file.read_text().splitlines() if given.file.exists() else []
-    run = {"words": words, "planted": planted}[given.kind]
+    run = {
+        "words": words,
+        "planted": planted,
+        "coverage": coverage,
+        "own-steps": partial(coverage, own_steps=True),
+    }[given.kind]
     with given.file.open("a") as file:
         for number in range(len(done), given.audits):
             with tempfile.TemporaryDirectory() as folder:
