@@ -5,6 +5,7 @@ from fairaudit.io.lazy import LazyNames
 __version__ = "0.1.0"
 __all__ = [
     "AuditConfig",
+    "AuditReport",
     "Choice",
     "FairauditError",
     "Predictor",
@@ -26,7 +27,8 @@ __all__ = [
 # Loaded on first use: pandas and pyarrow take longer to import than `--help` takes to print.
 _HOMES = {
     **dict.fromkeys(
-        ("check_gates", "plan_audit", "run_audit", "score_predictions"), "fairaudit.api"
+        ("check_gates", "load_report", "plan_audit", "run_audit", "score_predictions"),
+        "fairaudit.api",
     ),
     "AuditConfig": "fairaudit.config.options",
     "Choice": "fairaudit.choosing.choice",
@@ -35,9 +37,9 @@ _HOMES = {
     **dict.fromkeys(
         ("Predictor", "Privacy", "Range", "TrainingData"), "fairaudit.trainers.contract"
     ),
+    "AuditReport": "fairaudit.report.frames",
     "Report": "fairaudit.report.model",
     "load_model": "fairaudit.release.loaded",
-    "load_report": "fairaudit.report.load",
     "show_progress": "fairaudit.execution.progress",
 }
 __getattr__ = LazyNames(__name__, _HOMES)

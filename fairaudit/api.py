@@ -34,6 +34,8 @@ from fairaudit.io.scratch import scratch
 from fairaudit.methods.catalog import catalog, home_of
 from fairaudit.methods.spec import MethodSpec
 from fairaudit.planning.plan import Plan
+from fairaudit.report.frames import AuditReport
+from fairaudit.report.load import load_report as loaded
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import FRAME
 from fairaudit.score import ScoreConfig, score
@@ -56,7 +58,7 @@ def run_audit(
     model: Model = "auto",
     listener: Listener | None = None,
     **options: object,
-) -> Report:
+) -> AuditReport:
     """Audit what private training costs each group.
 
     Finished trainings and the report are kept in ``out`` (``fairaudit-report/NAME``, after the
@@ -95,7 +97,7 @@ def run_audit(
     data, group, label = _by_columns(data, group, label)
     named = {"group": group, "label": label, "method": method, "trainer": trainer}
     with settled_options(data, model, {**options, **named}) as resolved:
-        return audit(resolved, listener or usual())
+        return AuditReport.of(audit(resolved, listener or usual()))
 
 
 def plan_audit(data: Data | AuditConfig, *, model: Model = "auto", **options: object) -> Plan:
@@ -131,7 +133,7 @@ def score_predictions(
     row_column: str | None = None,
     classes: Sequence[str] = (),
     **options: object,
-) -> Report:
+) -> AuditReport:
     """Measure predictions of your own by group; trains nothing.
 
     Args:
@@ -194,7 +196,26 @@ def score_predictions(
             row_column,
             tuple(classes),
         )
-        return score(config)
+        return AuditReport.of(score(config))
+
+
+def load_report(path: str | Path) -> AuditReport:
+    """The report in a file; ``-`` reads stdin.
+
+    Raises:
+        DataError: There is no such file, it cannot be read, it is no report of this version, or not
+            as it was written.
+
+    Example:
+        >>> import fairaudit, pandas as pd
+        >>> people = pd.DataFrame({"sex": ["F", "M"] * 100, "paid": [0, 0, 1, 1] * 50})
+        >>> said = fairaudit.score_predictions(
+        ...     people, group="sex", label="paid", predictions=people["paid"], out="scored"
+        ... )
+        >>> fairaudit.load_report("scored/report.json").comparisons[0].overall.value("accuracy")
+        1.0
+    """
+    return AuditReport.of(loaded(path))
 
 
 def check_gates(

@@ -143,7 +143,7 @@ def compare(
         >>> same = np.where((sex == 0)[:, None], np.float32([0.9, 0.1]), right)  # says 0 of every F
         >>> def of(probabilities):
         ...     rows, train = np.arange(200), np.array([500, 500])
-        ...     return [Predictions(seed, rows, probabilities[None], train) for seed in range(5)]
+        ...     return [ArmPredictions(seed, rows, probabilities[None], train) for seed in range(5)]
         >>> grouping = Grouping("sex", sex, ("F", "M"), None)
         >>> evaluation = Evaluation(labels, grouping, LabelOutcome(2, positive=1), FIXED_SPLIT)
         >>> cost = compare(evaluation, "dpsgd", "sgd", private=of(same), baseline=of(right))
@@ -250,7 +250,7 @@ def measure_reference(
         >>> from fairaudit.data.dataset import Grouping
         >>> labels, sex = np.tile([0, 1], 100), np.repeat([0, 1], 100)
         >>> right = np.eye(2, dtype=np.float32)[labels][None]  # certain of every row
-        >>> one = Predictions(0, np.arange(200), right, np.array([500, 500]))
+        >>> one = ArmPredictions(0, np.arange(200), right, np.array([500, 500]))
         >>> grouping = Grouping("sex", sex, ("F", "M"), None)
         >>> evaluation = Evaluation(labels, grouping, LabelOutcome(2, positive=1), ONE_MODEL)
         >>> measured = measure_reference(evaluation, "sgd", [one])
@@ -423,7 +423,7 @@ def of_labels(comparison: Measured) -> Measured:
         >>> from fairaudit.data.dataset import Grouping
         >>> labels, sex = np.tile([0, 1], 100), np.repeat([0, 1], 100)
         >>> right = np.eye(2, dtype=np.float32)[labels][None]
-        >>> one = Predictions(0, np.arange(200), right, np.array([500, 500]))
+        >>> one = ArmPredictions(0, np.arange(200), right, np.array([500, 500]))
         >>> grouping = Grouping("sex", sex, ("F", "M"), None)
         >>> evaluation = Evaluation(labels, grouping, LabelOutcome(2, positive=1), ONE_MODEL)
         >>> overall = of_labels(measure_reference(evaluation, "sgd", [one])).overall

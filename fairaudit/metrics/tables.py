@@ -49,7 +49,7 @@ def both_tables(
         >>> wrong_of_f = np.where((sex == 0)[:, None], 1 - right, right)
         >>> records, outcome = EvaluatedRecords.of([rows], sex, 2), LabelOutcome(2, positive=1)
         >>> def of(model):
-        ...     one = Predictions(0, rows, model[None], np.array([9, 9]))
+        ...     one = ArmPredictions(0, rows, model[None], np.array([9, 9]))
         ...     return evaluated([one], labels, records, outcome)
         >>> arm, reference, change = both_tables(of(wrong_of_f), of(right), records, outcome)
         >>> arm["accuracy"].by_seed.tolist(), change["change.accuracy"].by_seed.tolist()
@@ -86,7 +86,7 @@ def own_tables(
         >>> labels, sex, rows = np.tile([0, 1], 4), np.repeat([0, 1], 4), np.arange(8)
         >>> right = np.eye(2, dtype=np.float32)[labels]
         >>> records, outcome = EvaluatedRecords.of([rows], sex, 2), LabelOutcome(2, positive=1)
-        >>> one = Predictions(0, rows, right[None], np.array([9, 9]))
+        >>> one = ArmPredictions(0, rows, right[None], np.array([9, 9]))
         >>> tables = own_tables(evaluated([one], labels, records, outcome), records, outcome)
         >>> tables["tpr"].by_seed.tolist(), tables["tpr"].counts.tolist()  # groups, then all rows
         ([[1.0, 1.0, 1.0]], [2, 2, 4])
@@ -127,7 +127,7 @@ def costs_between(
         >>> wrong_of_f = np.where((sex == 0)[:, None], 1 - right, right)
         >>> records, outcome = EvaluatedRecords.of([rows], sex, 2), LabelOutcome(2, positive=1)
         >>> def of(model):
-        ...     one = Predictions(0, rows, model[None], np.array([9, 9]))
+        ...     one = ArmPredictions(0, rows, model[None], np.array([9, 9]))
         ...     return evaluated([one], labels, records, outcome)
         >>> cost = costs_between(of(wrong_of_f), of(right), records, outcome)["privacy_cost"]
         >>> cost.by_seed[0, [0, 2]].tolist()  # of F and of all rows
@@ -192,7 +192,7 @@ def evaluated(
         >>> labels, sex, rows = np.tile([0, 1], 4), np.repeat([0, 1], 4), np.array([0, 1, 4])
         >>> right = np.eye(2, dtype=np.float32)[labels[rows]]
         >>> records, outcome = EvaluatedRecords.of([rows], sex, 2), LabelOutcome(2, positive=1)
-        >>> one = Predictions(0, rows, right[None], np.array([9, 9]))
+        >>> one = ArmPredictions(0, rows, right[None], np.array([9, 9]))
         >>> (seed,) = evaluated([one], labels, records, outcome)
         >>> seed.runs[0].groups.tolist(), seed.runs[0].correct.tolist()
         ([0, 0, 1], [1.0, 1.0, 1.0])

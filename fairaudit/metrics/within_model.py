@@ -262,7 +262,7 @@ class EvaluatedSeed:
     Example:
         >>> import numpy as np
         >>> certain = np.eye(2, dtype=np.float32)[[0, 1, 1, 1]]  # what is predicted of four rows
-        >>> one = Predictions(0, np.arange(4), certain[None], np.array([2, 2]))
+        >>> one = ArmPredictions(0, np.arange(4), certain[None], np.array([2, 2]))
         >>> labels, sex = np.array([0, 1, 0, 1]), np.array([0, 0, 1, 1])
         >>> seed = EvaluatedSeed.of(one, labels, sex, 2, LabelOutcome(2, positive=1))
         >>> accuracy = ClassMetric("accuracy", METRICS["accuracy"])

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, Self
 
 import pandas as pd
 
@@ -42,6 +42,78 @@ class NotebookChart:
         return bundle
 
 
+class AuditReport(Report):
+    """A report with its numbers as frames, its charts and its first screen, for code and notebooks.
+
+    Example:
+        >>> import fairaudit, pandas as pd
+        >>> people = pd.DataFrame({"sex": ["F", "M"] * 100, "paid": [0, 0, 1, 1] * 50})
+        >>> said = fairaudit.score_predictions(
+        ...     people, group="sex", label="paid", predictions=people["paid"], out="scored"
+        ... )
+        >>> list(said.metrics().query("metric == 'accuracy'").value)
+        [1.0, 1.0, 1.0]
+    """
+
+    @classmethod
+    def of(cls, report: Report) -> Self:
+        """The same report, with these methods."""
+        return cls.model_construct(report.model_fields_set, **dict(report))
+
+    def by_group(self) -> pd.DataFrame:
+        """One row per arm, grouping and group: costs with interval ends, accuracies beside them.
+
+        Returns:
+            Columns ``arm, reference, grouping, group, n_test, n_train``, then ``privacy_cost``,
+            ``excess_risk``, any other cost and ``misalignment`` each with ``_low`` and ``_high``,
+            then ``accuracy`` and ``reference_accuracy``. Accuracies and costs are fractions, risks
+            nats, misalignment degrees.
+        """
+        return group_frame(self)
+
+    def metrics(self) -> pd.DataFrame:
+        """One row per arm, grouping, group and metric; the group "" stands for all test rows.
+
+        Returns:
+            Columns
+            ``arm, reference, grouping, group, metric, value, low, high, unit, n_test, n_seeds,
+            reason``: why there is no value or interval, or "".
+        """
+        return metric_frame(self)
+
+    def gaps(self) -> pd.DataFrame:
+        """One row per arm, grouping, metric and gap.
+
+        Returns:
+            Columns ``arm, reference, grouping, metric, kind, a, b``; ``value, low, high``: of a
+            minus b; ``unit, n_test, n_seeds, reason``; ``reading`` (``detected``, ``not certain``,
+            ``not detected``, ``cannot tell``), ``direction`` (in words, "" where no difference is
+            detected), ``gated``.
+        """
+        return gap_frame(self)
+
+    def figure(self, name: str) -> NotebookChart:
+        """One chart of the report as Vega-Lite, which a notebook shows.
+
+        Args:
+            name: ``privacy-cost``, or ``epsilon-sweep`` where a method ran at several epsilons.
+
+        Raises:
+            ConfigError: The report has no numbers for it.
+        """
+        return figure(self, name)
+
+    def __repr__(self) -> str:
+        """What a terminal shows of its summary."""
+        return shown(self)
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it: the first screen of its page."""
+        return shown_html(self)
+
+
 def shown(report: Report) -> str:
     """The ``repr`` of a report: a line on data, arms and verdict, then its summary."""
     verdict = ""
@@ -62,7 +134,7 @@ def shown_html(report: Report) -> str:
 
 
 def group_frame(report: Report) -> pd.DataFrame:
-    """A row per method and group with costs, intervals, accuracies; see :meth:`Report.by_group`."""
+    """A row per method and group, with costs and accuracies; see :meth:`AuditReport.by_group`."""
     rows = []
     for comparison in report.costs:
         for group in comparison.by_group:
@@ -84,7 +156,7 @@ def group_frame(report: Report) -> pd.DataFrame:
 
 
 def metric_frame(report: Report) -> pd.DataFrame:
-    """A row per arm, grouping, group and metric; see :meth:`Report.metrics`."""
+    """A row per arm, grouping, group and metric; see :meth:`AuditReport.metrics`."""
     rows = []
     for comparison in report.all_comparisons:
         for group in (*comparison.by_group, comparison.overall):
@@ -95,7 +167,7 @@ def metric_frame(report: Report) -> pd.DataFrame:
 
 
 def gap_frame(report: Report) -> pd.DataFrame:
-    """A row per arm, grouping, metric and gap; see :meth:`Report.gaps`."""
+    """A row per arm, grouping, metric and gap; see :meth:`AuditReport.gaps`."""
     rows = []
     for comparison in report.all_comparisons:
         for gap in comparison.gaps:
@@ -108,7 +180,7 @@ def gap_frame(report: Report) -> pd.DataFrame:
 
 
 def figure(report: Report, name: str) -> NotebookChart:
-    """The chart of that name as a notebook shows it; see :meth:`Report.figure`."""
+    """The chart of that name as a notebook shows it; see :meth:`AuditReport.figure`."""
     charts = {chart.name: chart for chart in document(report).charts}
     if name not in charts:
         raise ConfigError(f"the report has no figure {name!r}", hint=did_you_mean(name, charts))

@@ -19,15 +19,6 @@ def load_report(path: str | Path) -> Report:
     Raises:
         DataError: There is no such file, it cannot be read, it is no report of this version, or not
             as it was written.
-
-    Example:
-        >>> import fairaudit, pandas as pd
-        >>> people = pd.DataFrame({"sex": ["F", "M"] * 100, "paid": [0, 0, 1, 1] * 50})
-        >>> said = fairaudit.score_predictions(
-        ...     people, group="sex", label="paid", predictions=people["paid"], out="scored"
-        ... )
-        >>> fairaudit.load_report("scored/report.json").comparisons[0].overall.value("accuracy")
-        1.0
     """
     path = Path(path)
     return parsed(report_bytes(path), name="stdin" if path == STDIN else path.name)

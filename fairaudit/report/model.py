@@ -276,68 +276,8 @@ class Report(Part):
         ours, theirs = self.trainings(study), other.trainings(study)
         return all(ours.get(key) and ours.get(key) == theirs.get(key) for key in keys)
 
-    # pandas takes 0.4 s to import, and no reader of a report but this one needs it.
-    def by_group(self) -> "pandas.DataFrame":  # type: ignore[name-defined]  # noqa: F821
-        """One row per arm, grouping and group: costs with interval ends, accuracies beside them.
-
-        Returns:
-            Columns ``arm, reference, grouping, group, n_test, n_train``, then ``privacy_cost``,
-            ``excess_risk``, any other cost and ``misalignment`` each with ``_low`` and ``_high``,
-            then ``accuracy`` and ``reference_accuracy``. Accuracies and costs are fractions, risks
-            nats, misalignment degrees.
-        """
-        from fairaudit.report.frames import group_frame
-
-        return group_frame(self)
-
-    def metrics(self) -> "pandas.DataFrame":  # type: ignore[name-defined]  # noqa: F821
-        """One row per arm, grouping, group and metric; the group "" stands for all test rows.
-
-        Returns:
-            Columns
-            ``arm, reference, grouping, group, metric, value, low, high, unit, n_test, n_seeds,
-            reason``: why there is no value or interval, or "".
-        """
-        from fairaudit.report.frames import metric_frame
-
-        return metric_frame(self)
-
-    def gaps(self) -> "pandas.DataFrame":  # type: ignore[name-defined]  # noqa: F821
-        """One row per arm, grouping, metric and gap.
-
-        Returns:
-            Columns ``arm, reference, grouping, metric, kind, a, b``; ``value, low, high``: of a
-            minus b; ``unit, n_test, n_seeds, reason``; ``reading`` (``detected``, ``not certain``,
-            ``not detected``, ``cannot tell``), ``direction`` (in words, "" where no difference is
-            detected), ``gated``.
-        """
-        from fairaudit.report.frames import gap_frame
-
-        return gap_frame(self)
-
-    def figure(self, name: str) -> "NotebookChart":  # type: ignore[name-defined]  # noqa: F821
-        """One chart of the report as Vega-Lite, which a notebook shows.
-
-        Args:
-            name: ``privacy-cost``, or ``epsilon-sweep`` where a method ran at several epsilons.
-
-        Raises:
-            ConfigError: The report has no numbers for it.
-        """
-        from fairaudit.report.frames import figure
-
-        return figure(self, name)
-
     def __repr__(self) -> str:
-        """What a terminal shows of its summary; all of it would be hundreds of pages."""
-        from fairaudit.report.frames import shown
-
-        return shown(self)
+        """Which report it is, in a line; all of it would be hundreds of pages."""
+        return f"<fairaudit report on {self.data.name!r}: {self.status}>"
 
     __str__ = __repr__
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows of it: the first screen of its page."""
-        from fairaudit.report.frames import shown_html
-
-        return shown_html(self)

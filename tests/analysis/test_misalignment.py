@@ -12,6 +12,7 @@ from fairaudit.analysis.misalignment import IS_OFF, IS_SEARCH, NO_STEPS, TOO_FEW
 from fairaudit.api import check_gates
 from fairaudit.methods.catalog import catalog
 from fairaudit.metrics.registry import of_steps
+from fairaudit.report.frames import AuditReport
 from fairaudit.report.load import load_report
 
 pytestmark = pytest.mark.usefixtures("quick_accountant")
@@ -127,6 +128,7 @@ def test_it_is_said_how_steps_were_read_and_curves_have_a_value_for_each(two):
 
 def test_readings_are_metrics_of_frames_and_rules(two):
     report, _, _ = two
+    report = AuditReport.of(report)
     frame = report.metrics()
     assert set(NAMES) <= set(frame.metric)
     row = frame[(frame.arm == "dpsgd") & (frame.group == "F") & (frame.metric == "misalignment")]

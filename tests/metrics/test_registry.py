@@ -25,6 +25,7 @@ from fairaudit.metrics.registry import (
     within_model,
 )
 from fairaudit.metrics.within_model import ArmPredictions, LabelOutcome
+from fairaudit.report.frames import AuditReport
 from fairaudit.report.load import load_report
 from fairaudit.score import ScoreConfig, score
 
@@ -267,7 +268,7 @@ def test_a_cost_that_is_added_is_in_every_output(tmp_path, third):
         page = shown((tmp_path / "private" / file).read_text("utf-8"))
         for cost in ("brier_cost", "auc_cost"):
             assert f"{100 * held[cost].value:.1f} [{100 * held[cost].low:.1f}" in page
-    frame = report.by_group().set_index("group")
+    frame = AuditReport.of(report).by_group().set_index("group")
     assert frame.loc["F", "brier_cost_low"] == pytest.approx(held["brier_cost"].low, rel=1e-5)
     again, _ = scored(tmp_path, "private", "base")
     lines = "\n".join(change_lines(compare_reports(report, again), every=False))

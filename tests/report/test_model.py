@@ -1,8 +1,10 @@
 import math
 
+from fairaudit.report.frames import AuditReport
+
 
 def test_by_group_is_one_row_per_arm_and_group(report):
-    frame = report.by_group()
+    frame = AuditReport.of(report).by_group()
     assert list(frame["group"]) == ["F", "M"]
     assert list(frame["arm"]) == ["global-adapt"] * 2
     assert frame.loc[0, "privacy_cost"] == 0.041

@@ -9,6 +9,7 @@ from reports import report_of
 from several import several
 
 from fairaudit.cli.lines import result_lines
+from fairaudit.report.frames import AuditReport
 from fairaudit.report.render.html import to_html
 from fairaudit.report.render.html_words import Explained
 from fairaudit.report.render.markdown import to_markdown
@@ -72,7 +73,7 @@ def test_a_page_says_when_of_what_and_by_which_command_it_was_made():
 
 def test_a_notebook_shows_the_first_screen_and_nothing_else():
     report = built()
-    shown, page = report._repr_html_(), to_html(report)
+    shown, page = AuditReport.of(report)._repr_html_(), to_html(report)
     table = re.search(r'<table class="groups">.*?</table>', shown, flags=re.S)[0]
     of_page = re.search(r'<table class="groups">.*?</table>', page, flags=re.S)[0]
     strip = re.compile(r"</?abbr[^>]*>")
