@@ -57,12 +57,14 @@ def deciding(report: Report, gate: GateRecord, target: GateTarget, arm: ArmFacts
     away = abs(value - gate.limit)
     seeds, records = (estimate.training_sd or 0.0) ** 2, (estimate.records_sd or 0.0) ** 2
     numbers = max(1, sum(other.arm == target.arm for other in gate.targets))
+    now = half_width(seeds, records, estimate.n_seeds, numbers)
+    if now < away:  # its interval would decide it: it is open for another reason
+        return None
     if training is not None and estimate.n_seeds > 1:
         for factor in range(2, _MOST_SEEDS + 1):
             more = factor * estimate.n_seeds
             if half_width(seeds / factor, records, more, numbers) < away:
                 return advice("seeds up", arm, to=f"{more:,}")
-    now = half_width(seeds, records, estimate.n_seeds, numbers)
     if away > 0 and now <= away * _MOST_ROWS**0.5 and estimate.n_test:
         rows = estimate.n_test * (now / away) ** 2
         return advice("rows up", arm, to=_two_digits(rows))
