@@ -44,7 +44,7 @@ from fairaudit.metrics.disagreement import disagreement_tables, pairs
 from fairaudit.metrics.intervals import EvaluatedRecords, contrast
 from fairaudit.metrics.within_model import LabelOutcome, Predictions, predicted_class
 from fairaudit.planning.plan import make_plan
-from fairaudit.report.main_gap import is_detected, main_gap
+from fairaudit.report.measures import is_detected, main_gap
 from fairaudit.results.estimates import Comparison
 from fairaudit.results.jobs import JOBS, read_result
 

@@ -13,7 +13,7 @@ from fairaudit.metrics.registry import beside_constant, spec_of
 from fairaudit.planning.flow import Audit
 from fairaudit.report.document import Block, Cell, Document, Quantity, Section, Text, figures, table
 from fairaudit.report.group_rows import comparison_of
-from fairaudit.report.main_gap import main_gap, scale_of
+from fairaudit.report.measures import main_gap, scale_of
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import UNKNOWN
 from fairaudit.report.panels import MOST_SERIES, Bar, Chart, Panel, labels

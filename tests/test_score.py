@@ -14,7 +14,7 @@ from fairaudit.config.value_sources import resolve_config
 from fairaudit.errors import ConfigError, FairauditError
 from fairaudit.metrics.compare import ONE_MODEL
 from fairaudit.report.load import load_report
-from fairaudit.report.main_gap import is_detected
+from fairaudit.report.measures import is_detected
 from fairaudit.score import ScoreConfig, score
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairaudit.metrics.quantiles import quantiles
 from fairaudit.planning.plan import Arm, Plan
-from fairaudit.report.decomposition import Curve, OverSeeds
+from fairaudit.report.types.decomposition import Curve, OverSeeds
 from fairaudit.results.estimates import finite
 from fairaudit.results.jobs import Array, JobResult
 

@@ -21,9 +21,9 @@ from fairaudit.methods.catalog import catalog, find
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Plan
 from fairaudit.report.conditions import with_findings
-from fairaudit.report.facts import ArmFacts, ExecutionFacts, OptionValue, ReportWarning, Tool
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import EXECUTION_FIELDS, FRAME, reproduce_command
+from fairaudit.report.types.facts import ArmFacts, ExecutionFacts, OptionValue, ReportWarning, Tool
 from fairaudit.results.estimates import Comparison
 from fairaudit.results.jobs import NUMERICS_VERSION
 

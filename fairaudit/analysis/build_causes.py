@@ -24,7 +24,8 @@ from fairaudit.config.presets import find_preset
 from fairaudit.data.dataset import Dataset
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.planning.plan import Plan
-from fairaudit.report.decomposition import (
+from fairaudit.report.measures import detected_pair
+from fairaudit.report.types.decomposition import (
     BATCH_NORM,
     CLIPPINGS,
     STEP_PARTS,
@@ -35,7 +36,6 @@ from fairaudit.report.decomposition import (
     GroupCauses,
     RankCorrelation,
 )
-from fairaudit.report.main_gap import detected_pair
 from fairaudit.results.estimates import Comparison, finite
 from fairaudit.results.jobs import JobResult
 from fairaudit.results.steps import CORRELATED

@@ -16,7 +16,7 @@ from fairaudit.planning.plan import Arm, Plan
 from fairaudit.privacy.events import PrivacyEvent
 from fairaudit.privacy.selection import SelectionEvent
 from fairaudit.privacy.tradeoff import FALSE_POSITIVE_RATES, attack_rates
-from fairaudit.report.facts import (
+from fairaudit.report.types.facts import (
     ArmFacts,
     ArmPlan,
     ArmPrivacy,

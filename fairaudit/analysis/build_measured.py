@@ -16,9 +16,9 @@ from fairaudit.errors import numbered
 from fairaudit.metrics.gaps import judged
 from fairaudit.metrics.registry import UNDERTRAINED_BY
 from fairaudit.planning.plan import Arm, Plan
-from fairaudit.report.decomposition import Curve
-from fairaudit.report.main_gap import COST, main_gap
-from fairaudit.report.measured import Diagnostics, SklearnBaseline, Sweep, SweepPoint
+from fairaudit.report.measures import COST, main_gap
+from fairaudit.report.types.decomposition import Curve
+from fairaudit.report.types.measured import Diagnostics, SklearnBaseline, Sweep, SweepPoint
 from fairaudit.results.estimates import Comparison, GroupMeasure, Measured, interval_of, undefined
 from fairaudit.results.jobs import JobResult
 

@@ -22,7 +22,8 @@ from fairaudit.errors import numbered
 from fairaudit.methods.spec import Guarantee
 from fairaudit.metrics.registry import within_model
 from fairaudit.report.conditions import with_findings
-from fairaudit.report.facts import (
+from fairaudit.report.model import Report, Study
+from fairaudit.report.types.facts import (
     ArmFacts,
     ArmPrivacy,
     ExecutionFacts,
@@ -31,8 +32,7 @@ from fairaudit.report.facts import (
     SplitFacts,
     Tool,
 )
-from fairaudit.report.measured import Diagnostics, SklearnBaseline
-from fairaudit.report.model import Report, Study
+from fairaudit.report.types.measured import Diagnostics, SklearnBaseline
 from fairaudit.results.estimates import Comparison, Measured
 from fairaudit.results.jobs import NUMERICS_VERSION, job_id
 

@@ -28,8 +28,8 @@ from fairaudit.metrics.registry import (
     costs,
     part_of,
 )
-from fairaudit.report.main_gap import cost_names
-from fairaudit.report.measured import ChangedGap
+from fairaudit.report.measures import cost_names
+from fairaudit.report.types.measured import ChangedGap
 from fairaudit.results.estimates import (
     ClassShare,
     Comparison,

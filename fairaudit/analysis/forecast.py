@@ -20,7 +20,7 @@ from fairaudit.metrics.registry import METRICS, part_of
 from fairaudit.metrics.within_model import ArmPredictions
 from fairaudit.planning.plan import Plan
 from fairaudit.privacy.streams import numpy_stream
-from fairaudit.report.main_gap import main_gap
+from fairaudit.report.measures import main_gap
 from fairaudit.results.estimates import Comparison, Estimate
 
 _MOST_SEEDS = 8  # times the planned ones, up to which more are said

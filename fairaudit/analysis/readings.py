@@ -13,7 +13,7 @@ from fairaudit.analysis.arm_readings import finished, known_mean
 from fairaudit.data.dataset import Dataset
 from fairaudit.methods.catalog import find
 from fairaudit.planning.plan import Plan
-from fairaudit.report.measured import Reading
+from fairaudit.report.types.measured import Reading
 from fairaudit.results.estimates import finite
 from fairaudit.results.jobs import JobResult
 

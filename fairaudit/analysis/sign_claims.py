@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from fairaudit.analysis.arm_readings import ArmReadings, over_seeds
 from fairaudit.methods.catalog import find
 from fairaudit.planning.plan import Arm, Plan
-from fairaudit.report.decomposition import SignClaim
+from fairaudit.report.types.decomposition import SignClaim
 
 Float64 = NDArray[np.float64]
 Sign = Literal["+", "-"]

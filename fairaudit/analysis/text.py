@@ -12,8 +12,8 @@ from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.spec import Need
 from fairaudit.planning.plan import Plan
-from fairaudit.report.facts import Limitation
 from fairaudit.report.numbers import listed
+from fairaudit.report.types.facts import Limitation
 from fairaudit.results.estimates import Comparison
 
 REPORT_NOT_DP = "This report is computed from raw rows and is not private: handle it like the data."

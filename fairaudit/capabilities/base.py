@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from fairaudit.planning.flow import Audit
     from fairaudit.planning.plan import Job, Plan
     from fairaudit.planning.search import CandidateSearch, DeclaredRange
-    from fairaudit.report.facts import ArmPrivacy
     from fairaudit.report.model import Report, Study
+    from fairaudit.report.types.facts import ArmPrivacy
     from fairaudit.results.estimates import Measured
     from fairaudit.results.jobs import Array, JobContent, JobResult
 

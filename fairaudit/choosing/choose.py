@@ -10,7 +10,13 @@ from dataclasses import dataclass, replace
 
 from fairaudit.audit import examined, get_ready, prepare
 from fairaudit.choosing import words
-from fairaudit.choosing.arm_test import is_hopeless, left_out, numbers_of, outcome_of, refuse_unfit
+from fairaudit.choosing.arm_outcome import (
+    is_hopeless,
+    left_out,
+    numbers_of,
+    outcome_of,
+    refuse_unfit,
+)
 from fairaudit.choosing.choice import Choice
 from fairaudit.choosing.sequence import FIRST_LOOK, SEEDS_MAX, Course, look_sizes
 from fairaudit.choosing.tested import OfMethod, Status, Tested
@@ -24,7 +30,7 @@ from fairaudit.methods.catalog import find
 from fairaudit.metrics.gaps import LEAST_SEEDS
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Arm, Plan, narrowed
-from fairaudit.report.main_gap import COST, main_gap
+from fairaudit.report.measures import COST, main_gap
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import FRAME, reproduce_command
 from fairaudit.report.write import write_report

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from fairaudit.against import Pairing, Pairings
 from fairaudit.metrics.registry import beside_constant, spec_of
 from fairaudit.report.group_rows import group_tables
-from fairaudit.report.main_gap import scale_of
+from fairaudit.report.measures import scale_of
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import written
 from fairaudit.report.render.terminal import group_lines

@@ -16,7 +16,7 @@ from fairaudit.report.model import Report
 from fairaudit.report.render.junit import described
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.safe_names import plain
-from fairaudit.report.verdicts import GateRecord, verdicts
+from fairaudit.report.types.verdicts import GateRecord, verdicts
 
 _MOST_TARGETS = 6
 _LONGEST = 4000  # characters of an annotation

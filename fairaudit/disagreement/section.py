@@ -16,7 +16,7 @@ from fairaudit.report.document import (
     figures,
     table,
 )
-from fairaudit.report.main_gap import main_gap, with_unit
+from fairaudit.report.measures import main_gap, with_unit
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import PERCENT_DIGITS, POINTS, UNKNOWN, versus
 from fairaudit.report.panels import MOST_SERIES, Bar, Chart, Panel, labels

@@ -8,10 +8,10 @@ from fairaudit.errors import numbered
 from fairaudit.metrics.registry import DISAGREEMENT, DISAGREEMENT_COST
 from fairaudit.report.conditions import shipped
 from fairaudit.report.document import Section
-from fairaudit.report.facts import FailedSeed, ReportWarning
-from fairaudit.report.findings import Finding, Phrase
-from fairaudit.report.main_gap import is_detected, main_gap
+from fairaudit.report.measures import is_detected, main_gap
 from fairaudit.report.model import Report, Study
+from fairaudit.report.types.facts import FailedSeed, ReportWarning
+from fairaudit.report.types.findings import Finding, Phrase
 from fairaudit.results.estimates import Comparison, GroupMeasure, Interval, Part, interval_of
 
 

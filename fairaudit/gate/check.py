@@ -18,7 +18,7 @@ from fairaudit.report.conditions import with_rules
 from fairaudit.report.model import Report
 from fairaudit.report.render.junit import described
 from fairaudit.report.safe_names import plain
-from fairaudit.report.verdicts import GateRecord, GateTarget, Outcome, severity, worst
+from fairaudit.report.types.verdicts import GateRecord, GateTarget, Outcome, severity, worst
 
 InconclusiveIs = Literal["fail", "pass"]
 

@@ -10,9 +10,9 @@ from fairaudit.errors import ConfigError
 from fairaudit.gate.judge import change, refuse_other_label
 from fairaudit.gate.targets import read_estimate
 from fairaudit.metrics.registry import METRICS
-from fairaudit.report.findings import Finding
-from fairaudit.report.main_gap import main_gap
+from fairaudit.report.measures import main_gap
 from fairaudit.report.model import Report
+from fairaudit.report.types.findings import Finding
 from fairaudit.results.estimates import (
     Comparison,
     Estimate,

@@ -13,7 +13,7 @@ from fairaudit.gate.joint_interval import growth, widened, widened_largest
 from fairaudit.gate.targets import Target, TargetReading
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import gated, interval_alone
-from fairaudit.report.verdicts import GateTarget, Outcome
+from fairaudit.report.types.verdicts import GateTarget, Outcome
 from fairaudit.results.estimates import NOTHING, Interval, interval_of
 
 STRADDLES = "the 95 % interval includes the threshold"

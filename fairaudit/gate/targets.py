@@ -16,8 +16,8 @@ from fairaudit.gate.unjudged import unjudged
 from fairaudit.gate.vocabulary import Metric
 from fairaudit.methods.spec import Guarantee
 from fairaudit.metrics.registry import METRICS, part_of
-from fairaudit.report.facts import LabelFacts
 from fairaudit.report.model import Report
+from fairaudit.report.types.facts import LabelFacts
 from fairaudit.results.estimates import NOTHING, Comparison, Estimate, Gap, GroupMeasure, Interval
 
 NO_SUCH_GAP = (

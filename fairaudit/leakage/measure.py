@@ -25,7 +25,7 @@ from fairaudit.metrics.intervals import MetricTable, estimate
 from fairaudit.metrics.registry import WITHIN, of_study, spec_of
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Arm, Plan
-from fairaudit.report.facts import AttackFacts
+from fairaudit.report.types.facts import AttackFacts
 from fairaudit.results.estimates import Gap, GroupMeasure, Measured, undefined
 from fairaudit.results.jobs import JobResult
 

@@ -26,12 +26,12 @@ from fairaudit.report.document import (
     bullets,
     table,
 )
-from fairaudit.report.facts import AttackFacts, FailedSeed, ReportWarning
-from fairaudit.report.findings import Finding, Phrase
-from fairaudit.report.main_gap import main_gap, with_unit
+from fairaudit.report.measures import main_gap, with_unit
 from fairaudit.report.model import Report, Study
 from fairaudit.report.numbers import OWN_UNIT, POINTS, UNKNOWN, Scale, listed, number, written
 from fairaudit.report.safe_names import plain
+from fairaudit.report.types.facts import AttackFacts, FailedSeed, ReportWarning
+from fairaudit.report.types.findings import Finding, Phrase
 from fairaudit.results.estimates import EpsilonFigure, Figure, Interval, Part, interval_of
 
 SHARE = Scale(100.0, lambda value: number(value, decimals=1), suffix=" %")

@@ -42,7 +42,7 @@ from fairaudit.planning.settings import SettingsResolver
 from fairaudit.privacy.events import SampledGaussian
 from fairaudit.privacy.noise import noise_stream
 from fairaudit.privacy.streams import from_operating_system, numpy_stream
-from fairaudit.report.facts import Schedule
+from fairaudit.report.types.facts import Schedule
 
 MODES = ("hooks", "functorch", "ghost")
 _USABLE = "use dpsgd, global, global-adapt, dpsgd-f, reweight, or a plugin that is a rule alone"

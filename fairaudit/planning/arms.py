@@ -26,7 +26,7 @@ from fairaudit.planning.guarantees import not_covered, of_one_training
 from fairaudit.planning.search import CandidateSearch
 from fairaudit.planning.settings import SettingsResolver, check_settings
 from fairaudit.privacy.selection import SelectionEvent
-from fairaudit.report.facts import ArmPlan, ArmPrivacy, Schedule
+from fairaudit.report.types.facts import ArmPlan, ArmPrivacy, Schedule
 
 SELF_CHECK = "self-check"  # follows "#" in the key of an arm that checks another one
 

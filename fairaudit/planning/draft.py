@@ -13,7 +13,7 @@ from fairaudit.methods.defaults import effective_step
 from fairaudit.methods.spec import MethodSpec, Variant
 from fairaudit.planning.settings import SettingsResolver
 from fairaudit.privacy.accounting import calibrate
-from fairaudit.report.facts import Schedule
+from fairaudit.report.types.facts import Schedule
 
 LARGEST_STEP = 1e30  # of a step that is scaled by a threshold; beyond it float32 overflows
 LARGEST_COUNT_NOISE = 0.5  # sigma_c / qN, the noise in one step of log Z; beyond it exp() runs away

@@ -14,7 +14,7 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.diagnostics.amount import NOTHING, Amount, spread
 from fairaudit.methods.catalog import find
 from fairaudit.planning.arms import Arm
-from fairaudit.report.facts import Schedule
+from fairaudit.report.types.facts import Schedule
 from fairaudit.results.steps import BATCHES as BATCHES_OF_ANGLES
 
 STEP = 1.2e6  # of a step, whatever its size: calls, noise, the update

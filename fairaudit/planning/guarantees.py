@@ -14,7 +14,7 @@ from fairaudit.methods.spec import Guarantee, MethodSpec
 from fairaudit.planning.search import CandidateSearch
 from fairaudit.privacy.accounting import epsilon
 from fairaudit.privacy.events import PrivacyEvent
-from fairaudit.report.facts import ArmPrivacy, Epsilon
+from fairaudit.report.types.facts import ArmPrivacy, Epsilon
 
 OWN_MODULE = (
     "what the model's own code keeps of what it reads; that it fails at one record, which ends the "

@@ -27,7 +27,7 @@ from fairaudit.planning.effort import Effort, amount_read, effort
 from fairaudit.planning.settings import Place, SettingsResolver, unread_settings
 from fairaudit.privacy.accounting import composed_epsilon, joint
 from fairaudit.privacy.events import PrivacyEvent, SampledGaussian, shown_up
-from fairaudit.report.facts import EDGES, TrainingFacts
+from fairaudit.report.types.facts import EDGES, TrainingFacts
 from fairaudit.results.estimates import key_of
 from fairaudit.results.jobs import job_id
 

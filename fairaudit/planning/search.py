@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.privacy.selection import SelectionEvent
-from fairaudit.report.facts import ArmPrivacy
+from fairaudit.report.types.facts import ArmPrivacy
 from fairaudit.results.jobs import Array, JobContent, StepTwin
 
 if TYPE_CHECKING:

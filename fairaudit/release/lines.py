@@ -11,7 +11,7 @@ from fairaudit.release.next_command import outcomes_of
 from fairaudit.release.planned import ReleasePlan
 from fairaudit.report.render.terminal import aligned
 from fairaudit.report.safe_names import plain
-from fairaudit.report.verdicts import worst
+from fairaudit.report.types.verdicts import worst
 
 
 def plan_lines(plan: ReleasePlan) -> Iterator[str]:

@@ -3,9 +3,9 @@
 import shlex
 
 from fairaudit.config.model_names import is_factory
-from fairaudit.report.facts import EDGES
 from fairaudit.report.model import Report
-from fairaudit.report.verdicts import Outcome, worst
+from fairaudit.report.types.facts import EDGES
+from fairaudit.report.types.verdicts import Outcome, worst
 
 
 def outcomes_of(report: Report, arm: str) -> dict[str, Outcome]:

@@ -24,9 +24,9 @@ from fairaudit.planning.chosen import unmet
 from fairaudit.planning.draft import ArmDraft, refuse_noisy_counts
 from fairaudit.planning.settings import SettingsResolver
 from fairaudit.release.next_command import gates_pass, outcomes_of
-from fairaudit.report.facts import ArmFacts, TrainingFacts
 from fairaudit.report.load import parsed, report_bytes
 from fairaudit.report.model import Report
+from fairaudit.report.types.facts import ArmFacts, TrainingFacts
 
 # Fields of an arm's privacy that follow from its numbers and must be what the report says.
 _GUARANTEED = {"guarantee", "event", "epsilon", "delta"}

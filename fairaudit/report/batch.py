@@ -12,7 +12,7 @@ from fairaudit.report.model import Report
 from fairaudit.report.numbers import UNKNOWN
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.table_words import cell_number, column_title, row_title, said_of
-from fairaudit.report.verdicts import verdicts
+from fairaudit.report.types.verdicts import verdicts
 
 
 def batch_table(reports: Mapping[str, Report]) -> Table:

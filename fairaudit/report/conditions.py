@@ -14,10 +14,8 @@ from statistics import fmean
 
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.metrics.registry import CONSTANT, MISALIGNMENT, beside_constant, spec_of
-from fairaudit.report.facts import ArmFacts, LabelFacts
-from fairaudit.report.findings import Advice, Finding
 from fairaudit.report.group_rows import comparison_of, rule_number
-from fairaudit.report.main_gap import (
+from fairaudit.report.measures import (
     COST,
     change_words,
     code_of_gap,
@@ -37,7 +35,9 @@ from fairaudit.report.parts import detected_split
 from fairaudit.report.phrases import phrases, said
 from fairaudit.report.remedies import RISK, advice_for, deciding, training_losses
 from fairaudit.report.safe_names import group_text, plain
-from fairaudit.report.verdicts import GateRecord, GateTarget, severity
+from fairaudit.report.types.facts import ArmFacts, LabelFacts
+from fairaudit.report.types.findings import Advice, Finding
+from fairaudit.report.types.verdicts import GateRecord, GateTarget, severity
 from fairaudit.results.estimates import Comparison, ConstantAnswer, Gap, Interval, interval_of
 
 RISES_BY = 0.01  # of the training loss, relative: a smaller rise is the noise of batches

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.metrics.quantiles import among
 from fairaudit.metrics.registry import NOISE, STEP, beside_constant, spec_of
-from fairaudit.report.main_gap import COST, cost_title, scale_of, shown_costs
+from fairaudit.report.measures import COST, cost_title, scale_of, shown_costs
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import POINTS, versus
 from fairaudit.report.panels import MOST_SERIES, Bar, Chart, Panel, labels

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.metrics.registry import METRICS, MISALIGNMENT, spec_of
-from fairaudit.report.facts import ArmFacts
 from fairaudit.report.group_table import Bound, GroupTable, MeasureColumn, TableCell, TableRow
-from fairaudit.report.main_gap import (
+from fairaudit.report.measures import (
     COST,
     compared_pairs,
     detected_gap,
@@ -17,7 +16,8 @@ from fairaudit.report.main_gap import (
     shown_costs,
 )
 from fairaudit.report.model import Report
-from fairaudit.report.verdicts import GateRecord, severity
+from fairaudit.report.types.facts import ArmFacts
+from fairaudit.report.types.verdicts import GateRecord, severity
 from fairaudit.results.estimates import (
     NOTHING,
     Comparison,

@@ -8,7 +8,7 @@ holds numbers, not their writing: a terminal, a page, Markdown and a notebook wr
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from fairaudit.report.verdicts import Outcome
+from fairaudit.report.types.verdicts import Outcome
 from fairaudit.results.estimates import Interval, Reading
 
 RowKind = Literal["group", "gap", "all"]

@@ -14,7 +14,8 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, WithJsonSchema
 
 from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.report.document import Section
-from fairaudit.report.facts import (
+from fairaudit.report.safe_names import group_text, plain
+from fairaudit.report.types.facts import (
     ArmFacts,
     ArmPrivacy,
     Artifact,
@@ -27,10 +28,9 @@ from fairaudit.report.facts import (
     TrainingFacts,
     Way,
 )
-from fairaudit.report.findings import Finding, Knob, Phrase
-from fairaudit.report.measured import ChangedGap, Diagnostics, SklearnBaseline, Sweep
-from fairaudit.report.safe_names import group_text, plain
-from fairaudit.report.verdicts import GateRecord, Outcome
+from fairaudit.report.types.findings import Finding, Knob, Phrase
+from fairaudit.report.types.measured import ChangedGap, Diagnostics, SklearnBaseline, Sweep
+from fairaudit.report.types.verdicts import GateRecord, Outcome
 from fairaudit.results.estimates import Comparison, Figure, Part
 
 SCHEMA_VERSION = 2

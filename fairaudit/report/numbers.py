@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.privacy.events import shown_up
-from fairaudit.report.facts import ArmPrivacy, AttackFacts
 from fairaudit.report.safe_names import plain
+from fairaudit.report.types.facts import ArmPrivacy, AttackFacts
 from fairaudit.results.estimates import Comparison, Estimate, GroupMeasure, Interval
 
 UNKNOWN = "–"

@@ -9,7 +9,7 @@ and ``noise``; or ``step_and_clipping`` and ``noise``. ``step_and_noise`` is the
 from dataclasses import dataclass
 
 from fairaudit.metrics.registry import NOISE, PARTS, STEP, STEP_AND_NOISE
-from fairaudit.report.main_gap import detected_gap, measures
+from fairaudit.report.measures import detected_gap, measures
 from fairaudit.results.estimates import (
     Comparison,
     Estimate,

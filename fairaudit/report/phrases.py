@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fairaudit.capabilities.installed import CAPABILITIES
-from fairaudit.report.facts import ArmFacts
-from fairaudit.report.findings import Advice, Finding, Knob, Phrase
-from fairaudit.report.main_gap import with_unit
+from fairaudit.report.measures import with_unit
 from fairaudit.report.numbers import (
     DEGREES,
     GATED,
@@ -21,6 +19,8 @@ from fairaudit.report.numbers import (
     written,
 )
 from fairaudit.report.safe_names import group_text, plain
+from fairaudit.report.types.facts import ArmFacts
+from fairaudit.report.types.findings import Advice, Finding, Knob, Phrase
 from fairaudit.results.estimates import Interval
 
 ALL = 0.995  # share of a cost from which a part is said to be all of it

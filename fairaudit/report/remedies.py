@@ -11,13 +11,13 @@ from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
 from fairaudit.metrics.quantiles import half_width
 from fairaudit.metrics.registry import NOISE, STEP, STEP_AND_CLIPPING, spec_of
-from fairaudit.report.facts import ArmFacts
-from fairaudit.report.findings import Advice, Knob
 from fairaudit.report.group_rows import gap_between
 from fairaudit.report.model import Report
 from fairaudit.report.parts import SplitCost, detected_split, split_cost
 from fairaudit.report.phrases import advice
-from fairaudit.report.verdicts import GateRecord, GateTarget
+from fairaudit.report.types.facts import ArmFacts
+from fairaudit.report.types.findings import Advice, Knob
+from fairaudit.report.types.verdicts import GateRecord, GateTarget
 from fairaudit.results.estimates import Estimate
 
 LITTLE_CLIPPED = 0.05  # share of records: another clipping bound changes little

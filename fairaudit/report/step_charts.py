@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fairaudit.metrics.registry import METRICS, MISALIGNMENT
-from fairaudit.report.decomposition import BATCH_NORM, CLIPPINGS, BoundRecord, Curve
-from fairaudit.report.facts import GroupingFacts
 from fairaudit.report.misalignment import StepReadings
 from fairaudit.report.model import Report
 from fairaudit.report.panels import MOST_SERIES, Bar, Chart, Line, Panel, Trend, labels
 from fairaudit.report.safe_names import group_text, plain
+from fairaudit.report.types.decomposition import BATCH_NORM, CLIPPINGS, BoundRecord, Curve
+from fairaudit.report.types.facts import GroupingFacts
 from fairaudit.results.estimates import interval_of
 
 _METHOD_LIMIT = 60  # characters of a name in a legend

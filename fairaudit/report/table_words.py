@@ -2,7 +2,7 @@
 
 from fairaudit.report.document import Cell, Column, Inline, Strong, Table
 from fairaudit.report.group_table import GroupTable, MeasureColumn, TableCell, TableRow
-from fairaudit.report.main_gap import scale_of
+from fairaudit.report.measures import scale_of
 from fairaudit.report.numbers import UNKNOWN, interval_alone, number, value_alone
 from fairaudit.report.safe_names import group_text, plain
 

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from fairaudit.errors import OutputError
 from fairaudit.io.atomic import output_error, write_atomically
-from fairaudit.report.facts import Artifact
 from fairaudit.report.model import Report
 from fairaudit.report.render.junit import to_junit
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.sections.order import document
 from fairaudit.report.to_json import to_json
+from fairaudit.report.types.facts import Artifact
 
 
 class Rendering(NamedTuple):

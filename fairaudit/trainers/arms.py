@@ -21,7 +21,7 @@ from fairaudit.io.named_code import advice, hidden, make_findable
 from fairaudit.methods.catalog import REFERENCE, admit_outside
 from fairaudit.methods.spec import Guarantee, MethodSpec
 from fairaudit.planning.arms import Arm, self_check
-from fairaudit.report.facts import ArmPrivacy
+from fairaudit.report.types.facts import ArmPrivacy
 from fairaudit.trainers.answers import Declared
 from fairaudit.trainers.child import TrainerRequest
 from fairaudit.trainers.process import answer_of

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fairaudit.planning.arms import Arm
     from fairaudit.planning.flow import Audit
     from fairaudit.planning.plan import Job, Plan
-    from fairaudit.report.facts import ArmPrivacy
+    from fairaudit.report.types.facts import ArmPrivacy
     from fairaudit.results.jobs import JobContent, JobResult
     from fairaudit.trainers.study import Trainers
 

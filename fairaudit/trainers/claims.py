@@ -6,7 +6,7 @@ from fairaudit.analysis.arm_readings import finished
 from fairaudit.errors import numbered
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Plan
-from fairaudit.report.facts import ArmPrivacy, ClaimFacts
+from fairaudit.report.types.facts import ArmPrivacy, ClaimFacts
 from fairaudit.results.jobs import JobResult
 from fairaudit.trainers.study import NAME
 

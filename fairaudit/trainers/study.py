@@ -5,13 +5,13 @@ from typing import Literal
 
 from fairaudit.errors import numbered
 from fairaudit.report.document import Cell, Section, Text, table
-from fairaudit.report.facts import ReportWarning
-from fairaudit.report.findings import Knob
 from fairaudit.report.model import Report, Study
 from fairaudit.report.numbers import POINTS, UNKNOWN, written
 from fairaudit.report.parts import detected_split, split_cost
 from fairaudit.report.remedies import RISK
 from fairaudit.report.safe_names import plain
+from fairaudit.report.types.facts import ReportWarning
+from fairaudit.report.types.findings import Knob
 from fairaudit.results.estimates import Comparison, Figure, Interval, Part
 
 NAME = "trainers"

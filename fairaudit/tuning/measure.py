@@ -13,7 +13,7 @@ from fairaudit.data.groups import named_pairs
 from fairaudit.metrics.compare import compare
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Arm, Plan
-from fairaudit.report.facts import Way
+from fairaudit.report.types.facts import Way
 from fairaudit.results.estimates import DEFAULT, Comparison, Measured, finite, key_of
 from fairaudit.results.jobs import JobResult
 from fairaudit.tuning.search import NAME, best_of, tuning_of

@@ -23,7 +23,7 @@ from fairaudit.privacy.accounting import epsilon
 from fairaudit.privacy.events import PrivacyEvent, shown_up
 from fairaudit.privacy.selection import Selection, SelectionEvent
 from fairaudit.privacy.streams import numpy_stream
-from fairaudit.report.facts import ArmPrivacy, Epsilon
+from fairaudit.report.types.facts import ArmPrivacy, Epsilon
 from fairaudit.tuning.validation import VALIDATION_SHARE
 
 Goal = Literal["accuracy", "worst-group"]  # over validation rows; the latter the least of a group

@@ -20,13 +20,13 @@ from fairaudit.report.document import (
     bare,
     table,
 )
-from fairaudit.report.facts import ArmFacts
-from fairaudit.report.findings import Finding, Phrase
-from fairaudit.report.main_gap import COST, main_gap
+from fairaudit.report.measures import COST, main_gap
 from fairaudit.report.model import Report, Study
 from fairaudit.report.numbers import POINTS, UNKNOWN, figure, short, versus
 from fairaudit.report.phrases import advice
 from fairaudit.report.safe_names import plain
+from fairaudit.report.types.facts import ArmFacts
+from fairaudit.report.types.findings import Finding, Phrase
 from fairaudit.results.estimates import DEFAULT, Comparison, GroupMeasure, Interval, key_of
 from fairaudit.tuning.searched import ArmSearch
 

@@ -7,7 +7,7 @@ from handmade import comparison, job_result, plan, resolved
 from fairaudit.analysis.arm_readings import arm_readings, over_seeds
 from fairaudit.analysis.build_causes import decomposition
 from fairaudit.analysis.build_measured import disclosed
-from fairaudit.report.main_gap import detected_pair
+from fairaudit.report.measures import detected_pair
 
 
 def test_without_full_diagnostics_there_is_no_decomposition():

@@ -10,7 +10,7 @@ from scipy import stats
 from fairaudit.analysis.build_measured import disclosed
 from fairaudit.analysis.family import family
 from fairaudit.metrics.quantiles import among
-from fairaudit.report.main_gap import main_gap
+from fairaudit.report.measures import main_gap
 from fairaudit.results.estimates import ClassShare
 
 CHANGED = ("fpr", "auc", "precision", "calibration_error")

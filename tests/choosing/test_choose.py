@@ -17,7 +17,7 @@ from scipy import stats
 from several import PRIVATE, cost, several
 
 from fairaudit.choosing import tested as parts
-from fairaudit.choosing.arm_test import is_hopeless, numbers_of, outcome_of, refuse_unfit
+from fairaudit.choosing.arm_outcome import is_hopeless, numbers_of, outcome_of, refuse_unfit
 from fairaudit.choosing.choice import Choice
 from fairaudit.choosing.choose import candidates, choose, exit_code
 from fairaudit.choosing.sequence import skewed_quantile

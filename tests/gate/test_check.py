@@ -14,8 +14,8 @@ from fairaudit.gate.joint_interval import Variances
 from fairaudit.gate.judge import shared_interval
 from fairaudit.gate.targets import TargetReading
 from fairaudit.methods.catalog import Guarantee
-from fairaudit.report.facts import ClaimFacts
-from fairaudit.report.verdicts import verdicts
+from fairaudit.report.types.facts import ClaimFacts
+from fairaudit.report.types.verdicts import verdicts
 from fairaudit.results.estimates import Interval
 
 

@@ -352,7 +352,7 @@ def test_a_method_that_was_not_attacked_is_named_by_the_rule(report):
 
 
 def test_a_model_that_could_not_be_trained_leaves_rules_open(report):
-    from fairaudit.report.facts import FailedSeed
+    from fairaudit.report.types.facts import FailedSeed
 
     leakage = report.studies["leakage"]
     reference, private = leakage.arms

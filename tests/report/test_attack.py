@@ -3,8 +3,8 @@
 from reports import report_of
 
 from fairaudit.methods.catalog import Guarantee
-from fairaudit.report.facts import AttackFacts
 from fairaudit.report.numbers import attack_sentence
+from fairaudit.report.types.facts import AttackFacts
 
 
 def facts(*rates, guarantee=Guarantee.ESTABLISHED):

@@ -12,10 +12,10 @@ from second_reader import of_html, of_markdown, says
 
 from fairaudit.metrics.registry import of_steps
 from fairaudit.report.drawing import file_spec, page_spec
-from fairaudit.report.measured import Reading
 from fairaudit.report.misalignment import GroupSteps, StepReadings
 from fairaudit.report.render.html import to_html
 from fairaudit.report.render.markdown import to_markdown
+from fairaudit.report.types.measured import Reading
 
 TITLE = "Gradient misalignment"
 STEPS = (0, 40, 91)

@@ -13,7 +13,7 @@ from fairaudit.planning.arms import Arm
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Job, Plan
 from fairaudit.privacy.events import NoisyRelease, SampledGaussian
-from fairaudit.report.facts import ArmPrivacy, Epsilon, TrainingFacts
+from fairaudit.report.types.facts import ArmPrivacy, Epsilon, TrainingFacts
 from fairaudit.results.estimates import Estimate, Gap, GroupMeasure, Measured
 from fairaudit.results.jobs import JobResult
 

@@ -18,7 +18,7 @@ from fairaudit.execution.progress import silent
 from fairaudit.execution.run_directory import open_rundir
 from fairaudit.execution.scheduler import Execution, execute
 from fairaudit.planning.plan import Job, Plan
-from fairaudit.report.facts import TrainingFacts
+from fairaudit.report.types.facts import TrainingFacts
 from fairaudit.results.jobs import job_id
 
 LIGHT = ("numpy", "safetensors.numpy", "fairaudit.execution.scheduler")

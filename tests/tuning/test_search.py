@@ -17,7 +17,7 @@ from fairaudit.methods.defaults import PublicSizes, Search, Setting
 from fairaudit.planning.draft import ArmDraft
 from fairaudit.privacy.accounting import calibrate, epsilon
 from fairaudit.privacy.selection import Selection
-from fairaudit.report.facts import Schedule
+from fairaudit.report.types.facts import Schedule
 from fairaudit.tuning.charge import search_around
 from fairaudit.tuning.ranges import search_ranges
 from fairaudit.tuning.search import Coordinate

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import gated, written
 from fairaudit.report.safe_names import plain
-from fairaudit.report.verdicts import GateRecord, GateTarget
+from fairaudit.report.types.verdicts import GateRecord, GateTarget
 
 # Outcome of a rule -> element of its test case; what an inconclusive one counts as -> its element.
 _ELEMENT = {"fail": "failure", "inconclusive": "error"}

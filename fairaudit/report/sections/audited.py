@@ -6,10 +6,10 @@ from datetime import datetime
 from fairaudit.data.naming import shape_text
 from fairaudit.errors import numbered
 from fairaudit.report.document import Bullets, Section, Strong, Words
-from fairaudit.report.facts import DataFacts
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import count, listed
 from fairaudit.report.safe_names import group_text, plain
+from fairaudit.report.types.facts import DataFacts
 
 _MOST_GROUPINGS, _MOST_GROUPS, _MOST_LISTED = 50, 100, 50
 _LONGEST_NOTE = 1000

@@ -1,7 +1,7 @@
 """The gaps between groups in every cost, and the smallest that this audit would detect."""
 
 from fairaudit.report.document import Cell, Quantity, Section, bare, table
-from fairaudit.report.main_gap import all_costs, cost_title, main_gap, named_gaps, scale_of
+from fairaudit.report.measures import all_costs, cost_title, main_gap, named_gaps, scale_of
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import versus
 from fairaudit.report.safe_names import plain

@@ -3,10 +3,10 @@
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.privacy.events import Gaussian, shown_up
 from fairaudit.report.document import Block, Cell, Section, Text, table
-from fairaudit.report.facts import ArmPrivacy, TrainingFacts
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import UNKNOWN, attack_sentence
 from fairaudit.report.safe_names import plain
+from fairaudit.report.types.facts import ArmPrivacy, TrainingFacts
 
 _NOT_SAMPLED = "none: what is released is about all training records at once"
 _LONGEST = 2000

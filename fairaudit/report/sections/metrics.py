@@ -14,7 +14,7 @@ from fairaudit.report.document import (
     Text,
     table,
 )
-from fairaudit.report.main_gap import main_gap, metric_text
+from fairaudit.report.measures import main_gap, metric_text
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import UNKNOWN, change_text, versus
 from fairaudit.report.safe_names import plain

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from fairaudit.metrics.registry import NOISE, STEP, beside_constant, spec_of
 from fairaudit.report.cost_charts import parts_chart
 from fairaudit.report.document import Block, Cell, Quantity, Section, Text, figures, table
-from fairaudit.report.main_gap import detected_gap, main_gap, measure_text, scale_of
+from fairaudit.report.measures import detected_gap, main_gap, measure_text, scale_of
 from fairaudit.report.model import Report
 from fairaudit.report.parts import SplitCost, split_cost, split_gap
 from fairaudit.report.safe_names import plain

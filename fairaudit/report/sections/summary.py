@@ -23,8 +23,6 @@ from fairaudit.report.document import (
     bullets,
     table,
 )
-from fairaudit.report.facts import ArmFacts
-from fairaudit.report.findings import Finding, Knob, Question
 from fairaudit.report.group_rows import group_tables
 from fairaudit.report.group_table import GroupTable
 from fairaudit.report.model import Report
@@ -32,7 +30,9 @@ from fairaudit.report.numbers import UNKNOWN
 from fairaudit.report.phrases import SERIES
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.table_words import between_words, cell_number, cell_value, percent, row_title
-from fairaudit.report.verdicts import verdicts
+from fairaudit.report.types.facts import ArmFacts
+from fairaudit.report.types.findings import Finding, Knob, Question
+from fairaudit.report.types.verdicts import verdicts
 
 SUMMARY = "summary"  # the section's id
 OPEN = 3  # methods that are read at once; a page folds the others

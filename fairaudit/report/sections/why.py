@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 
-from fairaudit.report.decomposition import STEP_PARTS, ArmCauses, Decomposition, RankCorrelation
 from fairaudit.report.document import (
     Block,
     Cell,
@@ -18,6 +17,12 @@ from fairaudit.report.model import Report
 from fairaudit.report.numbers import HUNDREDTHS, PERCENT, READINGS, THOUSANDTHS, UNKNOWN
 from fairaudit.report.safe_names import plain
 from fairaudit.report.step_charts import cause_charts
+from fairaudit.report.types.decomposition import (
+    STEP_PARTS,
+    ArmCauses,
+    Decomposition,
+    RankCorrelation,
+)
 from fairaudit.results.estimates import NOTHING
 
 _STATISTICS = {

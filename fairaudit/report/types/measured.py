@@ -4,8 +4,8 @@ Selection, the reference, readings, sweeps.
 """
 
 from fairaudit.metrics.registry import UNDERTRAINED_BY
-from fairaudit.report.decomposition import Curve, Decomposition
 from fairaudit.report.misalignment import StepReadings
+from fairaudit.report.types.decomposition import Curve, Decomposition
 from fairaudit.results.estimates import EpsilonFigure, Estimate, Figure, Interval, Part
 
 

@@ -10,10 +10,10 @@ import math
 from collections.abc import Collection, Sequence
 
 from fairaudit.metrics.registry import METRICS, costs, part_of, spec_of
-from fairaudit.report.facts import LabelFacts
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import DEGREES, OWN_UNIT, POINTS, READINGS, UNKNOWN, Scale, number
 from fairaudit.report.safe_names import plain
+from fairaudit.report.types.facts import LabelFacts
 from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
 
 COST = "privacy_cost"  # the one that a report leads with

@@ -1,0 +1,1 @@
+"""What a report holds: plain data, checked where it is read."""
