@@ -211,8 +211,9 @@ def _likely_labels(codes: dict[str, Codes], config: AuditConfig, declared: objec
             continue
         is_exact = name.strip().lower() in LABEL_NAMES
         outcome = len(set(words(name)) & _OUTCOMES)
-        score = 6 * is_exact + 3 * min(outcome, 2) + 2 * (n == 2) + 2 * (place == len(names) - 1)
-        if outcome or place == len(names) - 1 or n == 2:
+        is_last = place == len(names) - 1
+        score = 6 * is_exact + 3 * min(outcome, 2) + 3 * (n == 2) + is_last
+        if outcome or is_last or n == 2:
             found.append((-score, -place, name))
     return [name for _, _, name in sorted(found)]
 

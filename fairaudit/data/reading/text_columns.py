@@ -146,8 +146,10 @@ def find_types(
             if told is not None and _is_refused(texts, told):
                 odd.append(told)
             else:
-                mixed += [told] if told is not None else []
-                words.update(texts.trimmed.to_pylist())
+                if told is None:
+                    words.update(texts.trimmed.to_pylist())
+                else:
+                    mixed.append(told)
                 of_marks = _usual_marks(texts)
                 if of_marks:
                     kept_marks[name] = of_marks
