@@ -316,7 +316,8 @@ def score_lines(report: Report, config: AuditConfig, width: int = WIDTH) -> Iter
     yield report_line(config.out, config.format)
 
 
-_MOST_COLUMNS = 60
+_MOST_COLUMNS = 40
+_FEW_COLUMNS = 24  # of a table, for those that are left out to be listed with the others
 _MOST_SUSPECTS = 6
 
 
@@ -375,12 +376,18 @@ def _would_run(run: RunSummary) -> str:
 def _columns(facts: Inspection) -> Iterator[str]:
     """The table of columns: type, role, share of missing values, number of distinct values."""
     rows = [("column", "type", "role", "missing", "distinct", "becomes")]
-    for column in facts.schema[:_MOST_COLUMNS]:
+    columns, left_out = list(facts.schema), 0
+    if len(columns) > _FEW_COLUMNS:  # for one screen: notices name them, with the reason
+        columns = [one for one in columns if not one.becomes.startswith("left out")]
+        left_out = len(facts.schema) - len(columns)
+    for column in columns[:_MOST_COLUMNS]:
         missing = "–" if column.missing is None else f"{100 * column.missing:.1f} %"
         distinct = "–" if column.distinct is None else f"{column.distinct:,}"
         name, kind = plain(column.name), plain(column.type, 24)
         note = plain(column.becomes or column.note, 80)
         rows.append((name, kind, column.role, missing, distinct, note))
     yield from aligned(rows, left={0, 1, 2, 5})
-    if len(facts.schema) > _MOST_COLUMNS:
-        yield f" {numbered(len(facts.schema) - _MOST_COLUMNS, 'more column')}: --json shows all"
+    if len(columns) > _MOST_COLUMNS:
+        yield f" {numbered(len(columns) - _MOST_COLUMNS, 'more column')}: --json shows all"
+    if left_out:
+        yield f" {numbered(left_out, 'column is', 'columns are')} left out: named below"

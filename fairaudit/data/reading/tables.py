@@ -6,6 +6,7 @@ Schema first, then only the columns wanted: of types that all rows of a column d
 
 import hashlib
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ _TEXTS = frozenset({".csv", ".tsv", ".tab", ".txt", ".psv", ".data", ".dat", ".t
 _ENDINGS = _TEXTS.union(*(one.endings for one in FORMATS))
 # What a file's schema may declare, under ``fairaudit.label`` and so on.
 _DECLARABLE = ("label", "positive", "favourable")
+_SIMPLE_NAME = re.compile(r"\w[\w .-]*")  # of a column
 _HEADER_BYTES = 1 << 16  # enough to tell a format and a first line
 # Its CSV reader would take SIGINT and SIGTERM for itself, and lose one at its last moment.
 pa.enable_signal_handlers(False)
@@ -136,7 +138,9 @@ def open_source(path: Path, *, is_alone: bool = False, names: Sequence[str] = ()
     if doubled:
         raise DataError(
             f"{path.name} has several columns of one name: {listed(doubled)}",
-            "give each a name of its own in the first line; where they are copies, leave one out",
+            f"give each a name of its own: {_renamed(path, columns, form.delimiter)}"
+            if typed is None and not form.names and all(map(_SIMPLE_NAME.fullmatch, doubled))
+            else "give each a name of its own; where they are copies, leave one out",
         )
     declared = {}
     for key in _DECLARABLE:
@@ -162,6 +166,18 @@ def _names_itself(line: str, names: Sequence[str]) -> bool:
 def _bare(name: str) -> str:
     """A name's letters and digits, in lower case."""
     return "".join(sign for sign in name.casefold() if sign.isalnum())
+
+
+def _renamed(path: Path, columns: Sequence[str], delimiter: str) -> str:
+    """A command that copies a text file with other names for columns of one name, numbered."""
+    changes = []
+    sign = re.escape(delimiter)
+    for name, count in Counter(columns).items():
+        for place in range(count, 1, -1):
+            own = rf"\1{name}_{place}\2"
+            changes.append(f"1s/(^|{sign}){re.escape(name)}({sign}|$)/{own}/{place}")
+    script = shlex.quote("; ".join(changes))
+    return f"sed -E {script} {shlex.quote(str(path))} > {shlex.quote(f'named_{path.name}')}"
 
 
 def _form(path: Path, head: bytes, names: Sequence[str], *, is_alone: bool) -> TextForm:
