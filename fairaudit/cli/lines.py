@@ -1,5 +1,6 @@
 """Data, plan and report as console lines: text only, no drawing."""
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from fairaudit.config.option_words import words_of
 from fairaudit.config.options import ASSUMED, AuditConfig
 from fairaudit.config.value_sources import DEFAULT, ResolvedConfig
 from fairaudit.data.dataset import Notice
-from fairaudit.data.inspection import Inspection, RunSummary
+from fairaudit.data.inspection import ColumnSummary, Inspection, RunSummary
 from fairaudit.data.naming import shape_text
 from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee
@@ -318,6 +319,8 @@ def score_lines(report: Report, config: AuditConfig, width: int = WIDTH) -> Iter
 
 _MOST_COLUMNS = 40
 _FEW_COLUMNS = 24  # of a table, for those that are left out to be listed with the others
+_FEWEST_TOGETHER = 4  # numbered columns, for them to share a line
+_NUMBERED = re.compile(r"(.*?)([0-9]+)([^0-9]*)", re.DOTALL)
 _MOST_SUSPECTS = 6
 
 
@@ -374,20 +377,52 @@ def _would_run(run: RunSummary) -> str:
 
 
 def _columns(facts: Inspection) -> Iterator[str]:
-    """The table of columns: type, role, share of missing values, number of distinct values."""
+    """The table of columns: type, role, share of missing values, number of distinct values.
+
+    Numbered columns that follow each other and are alike, as pixels and the numbers of a list,
+    share a line, with their largest values.
+    """
     rows = [("column", "type", "role", "missing", "distinct", "becomes")]
-    columns, left_out = list(facts.schema), 0
-    if len(columns) > _FEW_COLUMNS:  # for one screen: notices name them, with the reason
-        columns = [one for one in columns if not one.becomes.startswith("left out")]
-        left_out = len(facts.schema) - len(columns)
-    for column in columns[:_MOST_COLUMNS]:
-        missing = "–" if column.missing is None else f"{100 * column.missing:.1f} %"
-        distinct = "–" if column.distinct is None else f"{column.distinct:,}"
+    runs, left_out = _numbered_runs(facts.schema), 0
+    if len(runs) > _FEW_COLUMNS:  # for one screen: notices name them, with the reason
+        runs = [run for run in runs if not run[0].becomes.startswith("left out")]
+        left_out = len(facts.schema) - sum(map(len, runs))
+    for run in runs[:_MOST_COLUMNS]:
+        column = run[0]
+        share = max((one.missing for one in run if one.missing is not None), default=None)
+        values = max((one.distinct for one in run if one.distinct is not None), default=None)
+        missing = "–" if share is None else f"{100 * share:.1f} %"
+        distinct = "–" if values is None else f"{values:,}"
         name, kind = plain(column.name), plain(column.type, 24)
         note = plain(column.becomes or column.note, 80)
+        if len(run) > 1:
+            name = f"{name} .. {plain(run[-1].name)}"
+            note = f"{len(run):,} columns" + (f", each {note}" if note else "")
         rows.append((name, kind, column.role, missing, distinct, note))
     yield from aligned(rows, left={0, 1, 2, 5})
-    if len(columns) > _MOST_COLUMNS:
-        yield f" {numbered(len(columns) - _MOST_COLUMNS, 'more column')}: --json shows all"
+    if len(runs) > _MOST_COLUMNS:
+        hidden = sum(map(len, runs[_MOST_COLUMNS:]))
+        yield f" {numbered(hidden, 'more column')}: --json shows all"
     if left_out:
         yield f" {numbered(left_out, 'column is', 'columns are')} left out: named below"
+
+
+def _numbered_runs(schema: Sequence[ColumnSummary]) -> list[list[ColumnSummary]]:
+    """The columns in order, those together that a line may show together: most by themselves."""
+    runs: list[list[ColumnSummary]] = []
+    of_run: tuple[str, ...] | None = None
+    for column in schema:
+        alike = None
+        numbered_name = _NUMBERED.fullmatch(column.name)
+        if numbered_name:
+            stem = numbered_name[1], numbered_name[3]
+            alike = (*stem, column.type, column.role, column.note, column.becomes)
+        if alike is not None and alike == of_run:
+            runs[-1].append(column)
+        else:
+            runs.append([column])
+        of_run = alike
+    shown: list[list[ColumnSummary]] = []
+    for run in runs:
+        shown += [run] if len(run) >= _FEWEST_TOGETHER else [[column] for column in run]
+    return shown

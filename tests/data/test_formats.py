@@ -10,9 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 from refusals import refused_in_one_line
 
+from fairaudit.cli.lines import inspection_lines
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.codebook import Codebook, KnownGroups, read_by
 from fairaudit.data.dataset import pixels_of
+from fairaudit.data.inspection import describe
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError
 
@@ -394,3 +396,17 @@ def test_a_shape_that_does_not_fit_is_one_line(tmp_path, people, layout):
     path = stored_as("columns", pictures(), people, tmp_path / "people.csv")
     with refused_in_one_line(Exception, "--pixels"):
         loaded(path, pixels=layout)
+
+
+def test_numbered_columns_share_a_line_of_inspect(save, people):
+    table, _ = with_lists(people, KINDS["lists"], length=40)
+    table = table.append_column("x1", table["height"]).append_column("x2", table["height"])
+    config = AuditConfig(data=save(table), group=("sex",), label="income")
+    lines = list(inspection_lines(describe(config)))
+    (line,) = [line for line in lines if "emb[" in line and ".." in line]
+    assert "emb[0] .. emb[39]" in line
+    assert "40 columns" in line
+    assert [line.split()[0] for line in lines if line.split()[:1] in (["x1"], ["x2"])] == [
+        "x1",
+        "x2",
+    ]

@@ -379,6 +379,8 @@ def _first_bytes(path: Path) -> bytes:
         raise DataError(
             f"there is no file {quoted(str(path))}", nearest(path.name, beside)
         ) from None
+    except UnicodeEncodeError:  # Arrow takes paths as UTF-8
+        raise DataError(f"{quoted(path.name)} is no name in UTF-8", "rename the file") from None
     except OSError as error:
         raise DataError(f"{path.name} cannot be read: {error.strerror or 'damaged'}") from None
     if not head.strip():
