@@ -291,3 +291,11 @@ def test_that_name_is_one_plain_part_of_a_path(data):
     assert name not in {".", ".."}
     assert name[0] not in "-."
     assert all(c.isalnum() or c in "-_." for c in name)
+
+
+def test_names_of_columns_are_one_word_of_a_command():
+    from fairaudit.config.option_words import words_of
+
+    assert list(words_of("names", ("age", "sex"))) == ["--names", "age,sex"]
+    assert list(words_of("names", ("a,b", "c"))) == ["--names", "a,b", "--names", "c"]
+    assert list(words_of("group", ("a", "b"))) == ["--group", "a", "--group", "b"]

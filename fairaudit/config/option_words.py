@@ -6,6 +6,8 @@ from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.config.options import OPTIONS, AuditConfig
 from fairaudit.errors import ConfigError
 
+_JOINED = {option.field for option in OPTIONS if option.joined}
+
 
 def option_name(field: str) -> str:
     """The command-line spelling of a field: ``batch_size`` is ``--batch-size``."""
@@ -45,6 +47,9 @@ def words_of(name: str, value: object) -> Iterator[str]:
     if isinstance(value, bool):
         yield option if value else "--no-" + option.removeprefix("--")
     elif isinstance(value, tuple | list):
+        texts = list(map(str, value))
+        if name in _JOINED and len(texts) > 1 and not any("," in text for text in texts):
+            value = (",".join(texts),)
         for item in value:
             yield from (option, str(item))
     elif isinstance(value, Mapping):

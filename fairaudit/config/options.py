@@ -308,6 +308,7 @@ class Option:
         needs: Field of another option, without which this one has no effect and is refused.
         capability: Name of the capability that it belongs to; it is refused where that is not
             installed.
+        joined: Whether its values are written as one, between commas, where none holds one.
     """
 
     field: str
@@ -316,6 +317,7 @@ class Option:
     flags: str | None = None
     needs: str | None = None
     capability: str | None = None
+    joined: bool = False
 
 
 # Panel of the help -> its options: a row for each field, which says what AuditConfig does not.
@@ -336,6 +338,7 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
             "names",
             "Names of the columns of a text file without a header: a file, or a,b,c.",
             "FILE|LIST",
+            joined=True,
         ),
         Option(
             "columns", "What is publicly known of the columns; nothing is learned of them.", "FILE"
