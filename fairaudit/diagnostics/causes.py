@@ -20,7 +20,13 @@ from torch import Tensor
 from fairaudit.diagnostics.amount import spread
 from fairaudit.diagnostics.checkpoints import Moments, StepReader, poisson_batch, stratified
 from fairaudit.diagnostics.clipping_bounds import Spectra, lower_bounds
-from fairaudit.diagnostics.curvature import extremes, quadratic_forms, traces, traces_of_records
+from fairaudit.diagnostics.curvature import (
+    DENSE_LIMIT,
+    extremes,
+    quadratic_forms,
+    traces,
+    traces_of_records,
+)
 from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
 from fairaudit.diagnostics.observers import cosine
 from fairaudit.diagnostics.records import correlations, record_values
@@ -50,8 +56,9 @@ OF_PART, OF_ALL = 0.1, 0.01
 # So many of these batches are also summed with random signs, for the covariance in R_clip; few are
 # enough, for it is small beside the first order.
 PROBES = 4
-# Checkpoints at which eigenvalues and correlations are read, which cost more than all else.
-THOROUGH = 8
+# Checkpoints at which eigenvalues and correlations are read, which cost more than all else; of a
+# model whose Hessian is not written out.
+THOROUGH, FEW = 8, 3
 HESSIAN_RECORDS = 1024  # stratified by group; gradients are taken over all records
 
 
@@ -70,7 +77,8 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
         return {}
     reading = CauseReading(method, task)
     steps = tuple(checkpoint.step for checkpoint in trained.checkpoints)
-    thorough = (*steps[:1], *spread(steps[1:], THOROUGH - 1))
+    count = THOROUGH if trained.network.n_parameters <= DENSE_LIMIT else FEW
+    thorough = (*steps[:1], *spread(steps[1:], count - 1))
     return _stacked(
         [reading.at(one, is_thorough=one.step in thorough) for one in trained.checkpoints]
     )

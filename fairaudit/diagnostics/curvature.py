@@ -28,6 +28,7 @@ Float64 = NDArray[np.float64]
 PROBES = 100  # random vectors of a trace estimate (Hutchinson)
 DENSE_LIMIT = 512  # parameters up to which a Hessian is written out for its eigenvalues
 TOLERANCE, ITERATIONS = 5e-3, 100  # of an eigenvalue that is looked for by products H v
+EIGEN_RECORDS = 128  # of a group, that such products are taken over
 BASIS_LIMIT = 2000  # parameters up to which a trace is taken by one form per parameter
 COLUMN_NUMBERS = 2**24  # numbers held at once for traces of records
 SLICE, EVERY = 64, -1  # records in a slice; the place of a vector that meets all of them
@@ -139,9 +140,10 @@ def forms_of_linear(landscape: Landscape, vectors: Tensor) -> Tensor:
 def extremes(landscape: Landscape) -> tuple[Tensor, Tensor]:
     """The largest and the smallest eigenvalue of every group's Hessian, algebraically, [K] each.
 
-    Of up to ``DENSE_LIMIT`` parameters of the Hessian itself, else by products H v (Lanczos), to
-    half a percent of the largest. Those lie inside the spectrum: a smallest value below zero proves
-    that there is a direction of negative curvature.
+    Of up to ``DENSE_LIMIT`` parameters of the Hessian itself, else by products H v over at most
+    ``EIGEN_RECORDS`` records of each group (Lanczos), to half a percent of the largest. Those lie
+    inside the spectrum: a smallest value below zero proves that there is a direction of negative
+    curvature.
 
     Returns:
         float64; NaN for an absent group, and where they were not found.
@@ -153,7 +155,10 @@ def extremes(landscape: Landscape) -> tuple[Tensor, Tensor]:
     for group, (first, end) in enumerate(itertools.pairwise(landscape.records.edges)):
         if first == end:
             continue
-        apply = _hessian_of(landscape, slice(first, end))
+        rows = torch.arange(first, end)
+        if size > DENSE_LIMIT:
+            rows = rows[:: -(-len(rows) // EIGEN_RECORDS)]
+        apply = _hessian_of(landscape, rows)
         if size <= DENSE_LIMIT:
             matrix = np.stack([apply(row) for row in np.eye(size)])
             if np.isfinite(matrix).all():
@@ -167,12 +172,12 @@ def extremes(landscape: Landscape) -> tuple[Tensor, Tensor]:
     return largest, smallest
 
 
-def _hessian_of(landscape: Landscape, rows: slice) -> Callable[[Float64], Float64]:
+def _hessian_of(landscape: Landscape, rows: Tensor) -> Callable[[Float64], Float64]:
     """v -> H v of the mean loss of some rows, by a second pass backward through one graph."""
     pieces = []
     leaf = landscape.theta.clone().requires_grad_()
     rows_at_once = max(1, NUMBERS_AT_ONCE // math.prod(landscape.records.features.shape[1:]))
-    for piece in torch.split(torch.arange(rows.start, rows.stop), rows_at_once):
+    for piece in torch.split(rows, rows_at_once):
         records = landscape.records
         loss = summed_loss(landscape.module, records.features[piece], records.targets[piece])
         with torch.enable_grad():
@@ -186,7 +191,7 @@ def _hessian_of(landscape: Landscape, rows: slice) -> Callable[[Float64], Float6
         for gradient in pieces:
             (product,) = torch.autograd.grad(gradient, leaf, given, retain_graph=True)
             total += product.double().cpu()
-        image: Float64 = total.numpy() / (rows.stop - rows.start)
+        image: Float64 = total.numpy() / len(rows)
         return image
 
     return apply

@@ -30,8 +30,8 @@ FAIRLENS = MethodSpec(
     guarantee=Guarantee.ESTABLISHED,
     gap_on_sample=(6.7, 3.4, 9.9),
     remark="of the published mitigation it has the half about noise (distances to the boundary); "
-    "the half about clipping, gamma1, is in its variants alone, which have no guarantee. Where "
-    "clipping makes the gap it does not close it.",
+    "the half about clipping, gamma1, is in its variants alone, which have no guarantee. On three "
+    "files at clipping bound 1 it took gaps of 5.2, -0.4 and -3.1 points to 6.7, 2.3 and -1.5.",
     trainer=f"{__name__}:FairLensDecoupled",
     settings={
         **FLAT,
