@@ -30,6 +30,7 @@ from fairaudit.data.ids import is_id_name, is_row_number
 from fairaudit.data.infer import LabelColumn, given_label, read_label, same_class
 from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.data.tabular import read_checked
+from fairaudit.data.usable import unusable
 from fairaudit.errors import ConfigError, DataError, numbered
 
 SEED_COLUMN = "seed"  # taken for what it says unless it is used for something else
@@ -147,6 +148,9 @@ def load_scored(
     used_names = [column for columns in predicted_in for column in columns]
     # Truth and groups are the same in every seed.
     fixed = list(dict.fromkeys([config.label, *config.group]))
+    odd = [column for column in checked.odd if column.name in used_names]
+    if odd:
+        raise unusable(odd, {})
     layout = _lay_out(table, fixed, used_names, seed_column, row_column)
     records = table.take(layout.first)
     choice = given_label(config.label, checked.source.declared, checked.source.declared_by)

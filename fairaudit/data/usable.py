@@ -258,7 +258,7 @@ def choose_rows(
         tells_apart = tells_apart or has_many_values(codes)
         columns.append(name)
     if odd or too_many:
-        raise _unusable(odd, too_many)
+        raise unusable(odd, too_many)
     if not columns:
         raise DataError(
             f"no feature column is left in {config.data.name}", "see `fairaudit inspect`"
@@ -286,7 +286,7 @@ class UnusableColumns(DataError):
         self.options = tuple(options)
 
 
-def _unusable(odd: Sequence[OddColumn], too_many: Mapping[str, int]) -> UnusableColumns:
+def unusable(odd: Sequence[OddColumn], too_many: Mapping[str, int]) -> UnusableColumns:
     """The refusal of all columns that cannot be used, with the options that mend it.
 
     Args:

@@ -115,6 +115,7 @@ class ReleasedModel:
             DataError: A column that the model reads is missing or holds neither numbers nor text,
                 or holds values of which none is a number where the model reads numbers.
         """
+        stored = replace(stored, rules=self.recipe.rules)
         table = stored.table
         inputs = TableInputs(self.recipe.columns, table.column_names)
         for column in self.recipe.columns:

@@ -17,6 +17,7 @@ from fairaudit.data.inputs.encode import Recipe
 from fairaudit.data.inputs.records import Layout
 from fairaudit.data.naming import listed
 from fairaudit.data.reading.stored import StoredColumns
+from fairaudit.data.reading.values import ValueRules
 from fairaudit.errors import DataError, numbered
 
 
@@ -74,6 +75,7 @@ class ReleaseRecipe(RecipePart):
 
     Nothing in it is learned from rows but what ``fitted`` lists. A model reads ``columns`` of a
     table or ``images``, never both. ``label_type`` is the Arrow type in which a class is predicted.
+    ``missing_values`` and ``number_format`` are the options by which values were read.
     """
 
     format: Literal[1] = 1
@@ -85,6 +87,8 @@ class ReleaseRecipe(RecipePart):
     images: Images | None
     model: Annotated[NetworkMake | LinearMake, Field(discriminator="make")]
     fitted: tuple[str, ...]
+    missing_values: tuple[str, ...] = ()
+    number_format: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _has_inputs(self) -> "ReleaseRecipe":
@@ -109,6 +113,18 @@ class ReleaseRecipe(RecipePart):
         if self.images is None and sees_images(model) and not is_factory(model):
             raise ValueError("the network reads images")
         return self
+
+    @property
+    def rules(self) -> ValueRules:
+        """How values are read, as in training.
+
+        Raises:
+            ConfigError: They are not as the options are written.
+        """
+        names = [column.name for column in self.columns]
+        # Those of a group or the label are about no column that the model reads.
+        formats = [text for text in self.number_format if text.rpartition("=")[0] in ("", *names)]
+        return ValueRules.of(self.missing_values, formats, names)
 
     @property
     def labels(self) -> pa.Array:

@@ -134,6 +134,9 @@ def train_for_release(plan: ReleasePlan) -> TrainedRelease:
             pixels=config.pixels,
         )
     columns = prepared.encoded.columns
+    marks = list(config.missing_values)
+    for name, declared in config.declared.items():
+        marks += [f"{name}={text}" for text in declared.missing_values]
     recipe = ReleaseRecipe(
         fairaudit=__version__,
         label=plan.dataset.label,
@@ -143,6 +146,8 @@ def train_for_release(plan: ReleasePlan) -> TrainedRelease:
         images=images,
         model=make,
         fitted=tuple(line for column in columns for line in column.learned),
+        missing_values=tuple(marks),
+        number_format=config.number_format,
     )
     probabilities = on_test(model, prepared, 1)[0]
     return TrainedRelease(tensors, recipe, prepared.encoded.split.test, probabilities, kept)

@@ -422,3 +422,22 @@ def test_parquet_text_that_is_a_number_in_every_row_stays_text(tmp_path):
     assert load(tmp_path / "t.parquet").features["zip"].to_pylist()[1] == "00001"
     kept = load(tmp_path / "t.parquet", number_format=("point",)).features["zip"]
     assert kept.to_pylist()[1] == "00001"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_given_probabilities_in_another_dress_are_named_and_read_by_an_option(tmp_path, suffix):
+    draw = np.random.default_rng(4)
+    frame = people().assign(region=np.arange(600) % 2, paid=draw.integers(0, 2, 600))
+    sure = (draw.random(600) * 0.998 + 0.001).round(4)
+    frame["p"] = [f"{v:.4f}".replace(".", ",") for v in sure]
+    path = tmp_path / f"t.{suffix}"
+    frame.to_csv(path, index=False) if suffix == "csv" else frame.to_parquet(path)
+    given = {"group": "region", "label": "paid", "predictions": "p", "out": tmp_path / "out"}
+    with refused_in_one_line(UnusableColumns, "'p' holds numbers with decimal commas") as caught:
+        fairaudit.score_predictions(path, **given)
+    assert "p=comma" in caught.value.hint or "--number-format comma" in caught.value.hint
+    report = fairaudit.score_predictions(path, number_format=["p=comma"], **given)
+    right = (sure > 0.5) == frame["paid"]
+    rates = right.groupby(frame["region"].astype(str)).mean()
+    groups = report.comparisons[0].by_group
+    assert {g.group: g.value("accuracy") for g in groups} == pytest.approx(rates.to_dict())

@@ -406,3 +406,35 @@ def test_images_are_predicted_as_they_were_evaluated(model, made, tmp_path):
     with pytest.raises(DataError, match="reads images"):
         load_model(folder).predict_proba(people())
     assert json.loads((folder / "privacy.json").read_text())["fitted_without_privacy"] == []
+
+
+def dressed(rows):
+    """The same people in a file of text: percent signs, amounts of money, a word among numbers."""
+    debt = [f"${1000 * v:,.2f}" if v == v else "Exempt" for v in rows["debt"]]
+    return rows.assign(age=[f"{v:.3f}%" for v in rows["age"]], debt=debt)
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_values_are_read_as_they_were_in_training(made, tmp_path, declared):
+    dressed(people()).to_csv(tmp_path / "raw.csv", index=False)
+    columns = None
+    if declared:
+        told = {**TOLD, "debt": {**TOLD["debt"], "range": [0, 50_000]}}
+        told["job"] = {**TOLD["job"], "missing_values": ["pirate"]}
+        columns = {"columns": told}
+    folder, _, trained = made(
+        data=tmp_path / "raw.csv",
+        columns=columns,
+        number_format=["point"],
+        missing_values=["Exempt", *(() if declared else ("job=pirate",))],
+    )
+    clean = people().assign(debt=(1000 * people()["debt"]).round(2), age=people()["age"].round(3))
+    clean["job"] = clean["job"].where(clean["job"] != "pirate", None)
+    model = load_model(folder)
+    of_file = model.predict_file(tmp_path / "raw.csv")
+    assert np.abs(of_file.probabilities - model.predict_proba(clean)).max() <= 1e-6
+    assert np.abs(of_file.probabilities[trained.test] - trained.probabilities).max() <= 1e-6
+    assert of_file.inputs.missing["debt"] == clean["debt"].isna().sum()
+    assert of_file.inputs.missing["job"] == clean["job"].isna().sum()
+    assert set(map(type, of_file.inputs.outside.values())) <= {int}
+    assert "debt" not in of_file.inputs.outside or declared
