@@ -42,7 +42,7 @@ from fairaudit.disagreement.measure import Answered, with_disagreement
 from fairaudit.metrics.compare import FIXED_SPLIT, Evaluation, compare
 from fairaudit.metrics.disagreement import disagreement_tables, pairs
 from fairaudit.metrics.intervals import EvaluatedRecords, contrast
-from fairaudit.metrics.within_model import LabelOutcome, Predictions, predicted_class
+from fairaudit.metrics.within_model import LabelOutcome, ArmPredictions, predicted_class
 from fairaudit.planning.plan import make_plan
 from fairaudit.report.measures import is_detected, main_gap
 from fairaudit.results.estimates import Comparison
@@ -284,7 +284,7 @@ def judged(law: Law, rng: np.random.Generator) -> tuple[Comparison, Comparison]:
             chance = 1 / (1 + np.exp(-2 * x @ weights))
             probabilities = np.stack([1 - chance, chance], axis=-1).astype(np.float32)[None]
             rows, none = np.arange(len(x)), np.zeros(2, dtype=np.int64)
-            predictions.append(Predictions(seed, rows, probabilities, none))
+            predictions.append(ArmPredictions(seed, rows, probabilities, none))
             answered[seed] = Answered(rows, predicted_class(probabilities)[0])
         given.append(predictions)
         sides.append(answered)

@@ -110,9 +110,11 @@ def _gaps(report: Report, compared: Sequence[Comparison]) -> Table:
             if gap is None:
                 continue
             gap = gap.larger_first
-            read: str = gap.reading or UNKNOWN  # of what privacy adds no gap is said in words
+            read: str = gap.reading
             if read == "cannot tell":
                 read = f"{read}: {plain(gap.signed.reason or gap.reason, 90)}"
+            elif metric == DISAGREEMENT_COST:  # not tested beside all others, so nothing is said
+                read = UNKNOWN
             elif gap.direction:
                 read += f", {plain(gap.direction, 60)}"
             between = " less ".join(group_text(comparison.grouping, g) for g in (gap.a, gap.b) if g)

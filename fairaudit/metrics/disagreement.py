@@ -13,7 +13,7 @@ jackknife's pseudo-values S U - (S - 1) U_-s = U + c (k_s - U) with c = 2 (S - 1
 as values of S independent trainings (Arvesen 1969; Efron and Stein 1981 show that their variance is
 not too small in expectation). They are sums over people, too: so each training has its pseudo-value
 and each person an influence on it, and what trainings share through people is counted once, as of
-every other number (:mod:`fairaudit.metrics.intervals`). Source: docs/methods.md 6.8.
+every other number (:mod:`fairaudit.metrics.intervals`). Source: docs/methods.md 6.10.
 """
 
 from collections.abc import Sequence

@@ -306,7 +306,7 @@ _OF_STEPS = (
 )
 
 DISAGREEMENT, DISAGREEMENT_COST = "disagreement", "disagreement_cost"
-# What several trainings on the same rows say of the same people (docs/methods.md 6.8). The cost is
+# What several trainings on the same rows say of the same people (docs/methods.md 6.10). The cost is
 # no `cost_of`: it is not made of one model's rows.
 _OF_RETRAINING = (
     MetricSpec(
