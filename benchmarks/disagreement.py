@@ -42,7 +42,7 @@ from fairaudit.disagreement.measure import Answered, with_disagreement
 from fairaudit.metrics.compare import FIXED_SPLIT, Evaluation, compare
 from fairaudit.metrics.disagreement import disagreement_tables, pairs
 from fairaudit.metrics.intervals import EvaluatedRecords, contrast
-from fairaudit.metrics.within_model import LabelOutcome, ArmPredictions, predicted_class
+from fairaudit.metrics.within_model import ArmPredictions, LabelOutcome, predicted_class
 from fairaudit.planning.plan import make_plan
 from fairaudit.report.measures import is_detected, main_gap
 from fairaudit.results.estimates import Comparison
