@@ -12,6 +12,7 @@ import fairaudit
 from fairaudit.capabilities.installed import CAPABILITIES
 
 PACKAGE = Path(fairaudit.__file__).resolve().parent
+OPTIONS = {"leakage": ["--leakage"], "disagreement": ["--again", "3"]}
 AUDIT = f"--data {LOANS} --group sex --method dpsgd --seeds 2 --epochs 1".split()
 
 
@@ -33,9 +34,9 @@ def test_a_package_without_one_capability_plans_audits_and_gates(tmp_path, added
         done = ended(command, tmp_path, PYTHONPATH=str(tmp_path))
         return done.returncode, done.stderr
 
-    if name == "leakage":
-        code, said = ends("plan", *AUDIT, "--leakage")
-        assert (code, "has no leakage" in said) == (2, True)
+    if name in OPTIONS:
+        code, said = ends("plan", *AUDIT, *OPTIONS[name])
+        assert (code, f"has no {name}" in said) == (2, True)
     gated = ("--fail-on", "epsilon > 1000", "--workers", "1", "--out", "out")
     code, said = ends("run", *AUDIT, *gated)
     assert code == 0, said
