@@ -1,9 +1,11 @@
 """Dataset, plan and finished jobs -> what was audited and what is guaranteed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from fairaudit.analysis import text
 from fairaudit.capabilities.installed import capability
@@ -38,6 +40,23 @@ def visible(count: int, least: int) -> int | None:
     if 0 < count < least:
         return None
     return count
+
+
+FEWEST_VALUES, MOST_VALUES = 2, 12  # of a column by which people could be compared
+
+
+def _could_be_groups(dataset: Dataset) -> Iterator[str]:
+    """The features of few values by which the rows were not grouped; none of images."""
+    if dataset.image_shape is not None:
+        return
+    compared = {grouping.name for grouping in dataset.groupings}
+    for name in dataset.features.column_names:
+        column = dataset.features[name]
+        if name in compared or pa.types.is_nested(column.type):
+            continue
+        values = pc.count_distinct(column, mode="only_valid").as_py()
+        if FEWEST_VALUES <= values <= MOST_VALUES:
+            yield name
 
 
 def data_facts(
@@ -96,6 +115,7 @@ def data_facts(
             test_rows=len(first.arrays["test_rows"]) if first else None,
         )
     return DataFacts(
+        could_be_groups=tuple(_could_be_groups(dataset)),
         name=dataset.name,
         format=dataset.format,
         sha256=dataset.digest,

@@ -41,6 +41,7 @@ from fairaudit.report.types.verdicts import GateRecord, GateTarget, severity
 from fairaudit.results.estimates import Comparison, ConstantAnswer, Gap, Interval, interval_of
 
 RISES_BY = 0.01  # of the training loss, relative: a smaller rise is the noise of batches
+RATIO, FOUR_FIFTHS = "impact_ratio", 0.8  # below which a ratio is often asked to be explained
 MOST = 0.5  # share of a cost from which a part is most of it
 # The arms of the ablation of clipping, methods of ``papers``.
 CLIPPED, SHORTER, TURNED = "clipped", "magnitude-only", "direction-only"
@@ -59,6 +60,7 @@ def with_findings(report: Report) -> Report:
         findings_so_far += _lost_classes(report, arm)
     for arm, comparison in shipped(report):
         findings_so_far += _gap_findings(report, comparison)
+        findings_so_far += _ratio_findings(report, comparison)
         findings_so_far += _part_findings(report, arm, comparison)
         findings_so_far += _turn_findings(report, comparison)
     findings_so_far += _control_findings(report)
@@ -358,6 +360,29 @@ def _part_findings(report: Report, arm: ArmFacts, comparison: Comparison) -> Ite
                 reason=find(arm.method).part_words,
                 advised=advice_for(report, arm),
             )
+
+
+def _ratio_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
+    """A finding for each group whose impact ratio privacy takes across four fifths.
+
+    Certain where both intervals lie beside four fifths, else by the estimates.
+    """
+    for group in comparison.by_group:
+        before, after = (
+            interval_of(group.estimates.get(name)) for name in ("reference.impact_ratio", RATIO)
+        )
+        if comparison.note_on(group) or before.value is None or after.value is None:
+            continue
+        was, now = before.value >= FOUR_FIFTHS, after.value >= FOUR_FIFTHS
+        if was == now:
+            continue
+        is_certain = all(
+            number.ends is not None and not number.ends.low <= FOUR_FIFTHS <= number.ends.high
+            for number in (before, after)
+        )
+        code = ("ratio_rises" if now else "ratio_falls") if is_certain else "ratio_unsure"
+        numbers = {"before": before, "after": after}
+        yield _finding(code, comparison, RATIO, (group.group,), numbers, report=report)
 
 
 def _turn_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:

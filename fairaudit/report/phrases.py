@@ -194,6 +194,22 @@ PHRASES: Mapping[str, Phrase] = {
         series="cannot tell",
         question="pays",
     ),
+    "ratio_falls": Phrase(
+        "a group's impact ratio is above four fifths without privacy and below with it",
+        "The impact ratio of {a} falls below four fifths: {after} with privacy, {before} without",
+        question="pays",
+    ),
+    "ratio_rises": Phrase(
+        "a group's impact ratio is below four fifths without privacy and above with it",
+        "The impact ratio of {a} rises above four fifths: {after} with privacy, {before} without",
+        question="pays",
+    ),
+    "ratio_unsure": Phrase(
+        "the same of either by the estimates alone",
+        "By the estimates the impact ratio of {a} crosses four fifths, which is not certain: "
+        "{after} with privacy, {before} without",
+        question="pays",
+    ),
     "from_step": Phrase(
         "at least half of a cost or gap, told from zero, is from the length of the steps alone",
         "{part} from the length of the steps",

@@ -509,6 +509,21 @@ def test_a_rate_falls_or_rises_and_is_not_paid(costs, code):
     assert finding.numbers["size"].value == pytest.approx(0.049)
 
 
+def in_ratios(before, after):
+    """F's impact ratio without and with privacy: value, half of the interval; M's is 1."""
+    made = comparison("dpsgd", (0.01, 0.01))
+    ratios = {
+        "reference.impact_ratio": estimate(*before, "ratio"),
+        "impact_ratio": estimate(*after, "ratio"),
+    }
+    first, *others = (
+        replace(group, estimates={**group.estimates, "impact_ratio": estimate(1.0, 0.0, "ratio")})
+        for group in made.by_group
+    )
+    first = replace(first, estimates={**first.estimates, **ratios})
+    return replace(made, by_group=(first, *others))
+
+
 def rate_fell():
     costs = dict.fromkeys((*COSTS, "tpr_cost"), estimate(0.05, 0.01))
     return audited(laid(in_rates((0.01, 0.01), 0.05), **costs))
@@ -546,6 +561,8 @@ WORLDS = {
     "not certain": lambda: audited(uncertain()),
     "one answer": lambda: one_answer(("F", True, True), ("M", True, False), reference=("F",)),
     "perhaps one answer": lambda: one_answer(("F", False, False)),
+    "ratio rises": lambda: audited(in_ratios((0.6, 0.05), (0.95, 0.05))),
+    "ratio perhaps": lambda: audited(in_ratios((0.95, 0.05), (0.75, 0.08))),
     "turned": lambda: audited(turned(26.8, 2.7)),
     "turned apart": lambda: audited(turned(8.2, -3.1)),
 }
@@ -705,3 +722,31 @@ def test_findings_of_arms_stand_in_the_order_of_the_arms():
     """Four methods: an order that follows from a set would be another in most processes."""
     arms = [finding.arm for finding in several().findings if finding.code in ("gap", "no_gap")]
     assert tuple(dict.fromkeys(arms)) == PRIVATE
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code"),
+    [
+        ((0.95, 0.05), (0.6, 0.05), "ratio_falls"),
+        ((0.6, 0.05), (0.95, 0.05), "ratio_rises"),
+        ((0.95, 0.05), (0.75, 0.08), "ratio_unsure"),
+        ((0.82, 0.05), (0.6, 0.05), "ratio_unsure"),
+        ((0.95, 0.05), (0.85, 0.08), None),
+        ((0.7, 0.05), (0.6, 0.05), None),
+        ((0.95, 0.05), (None, None), None),
+    ],
+)
+def test_an_impact_ratio_that_privacy_takes_across_four_fifths_is_told(before, after, code):
+    made = in_ratios(before, after)
+    report = audited(made)
+    codes = [f.code for f in report.findings if f.code.startswith("ratio_")]
+    assert codes == ([code] if code else [])
+    if code:
+        finding = only(report, code)
+        assert finding.groups == ("F",)
+        assert f"{after[0]:.1g}" in finding.text
+        assert finding.advice is None
+    first, *others = made.by_group
+    few = replace(first, gated=False, reason="12 test rows")
+    report = audited(replace(made, by_group=(few, *others)))
+    assert not any(f.code.startswith("ratio_") for f in report.findings)

@@ -20,6 +20,7 @@ from fairaudit.report.numbers import UNKNOWN, change_text, versus
 from fairaudit.report.safe_names import plain
 
 _MOST_ROWS = 20
+RATIO, BEFORE = "impact_ratio", "reference.impact_ratio"
 
 
 def section(report: Report) -> Section | None:
@@ -105,6 +106,7 @@ def within(report: Report) -> Section | None:
         Text(("Before → after, on test rows. ", *_selected(report))),
         table(("method", "group", *titles), rows, most=14),
     ]
+    blocks += _impact_ratios(report)
     if report.changed:
         classes = [c.name for c in report.data.label.classes]
         changes: list[tuple[Cell, ...]] = []
@@ -117,6 +119,21 @@ def within(report: Report) -> Section | None:
             table(("method", "metric", "between", "#change of the gap"), changes, most=8),
         ]
     return Section("within", "Within each model", tuple(blocks))
+
+
+def _impact_ratios(report: Report) -> list[Block]:
+    """The table of impact ratios with their intervals, before and after; nothing where unknown."""
+    rows: list[tuple[Cell, ...]] = []
+    for comparison, group in every_group(report.costs):
+        before, after = (group.estimates.get(name) for name in (BEFORE, RATIO))
+        if after is None or after.value is None or (after.is_exact and before == after):
+            continue
+        name = report.name_of(comparison.grouping, group.group)
+        rows.append((versus(comparison), name, Quantity(before), Quantity(after)))
+    if not rows:
+        return []
+    head = ("method", "group", "#impact ratio without privacy", "#with privacy")
+    return [table(head, rows, most=14)]
 
 
 def _selected(report: Report) -> tuple[Inline, ...]:

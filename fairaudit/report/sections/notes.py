@@ -5,8 +5,11 @@ import shlex
 from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.report.document import Listing, Section, Strong, Text, Words, bullets
 from fairaudit.report.model import Report
+from fairaudit.report.numbers import listed
 from fairaudit.report.safe_names import plain
 from fairaudit.report.words import TERMS
+
+_MOST_NAMES, _MOST_NUMBERS = 12, 6
 
 
 def warnings(report: Report) -> Section | None:
@@ -38,6 +41,44 @@ def limitations(report: Report) -> Section | None:
                 text += f" Beside report.json: {plain(command, 1000)}"
         items.append(text)
     return Section("limitations", "Limitations", bullets(items))
+
+
+def not_looked_at(report: Report) -> Section | None:
+    """The section on what the audit did not compare, though somebody may ask for it."""
+    data = report.data
+    items: list[str] = []
+    if data.could_be_groups:
+        names = listed([plain(name) for name in data.could_be_groups[:_MOST_NAMES]])
+        if len(data.could_be_groups) > _MOST_NAMES:
+            names += f" and {len(data.could_be_groups) - _MOST_NAMES} more"
+        items.append(f"Groups by columns of few values: {names} (--group COLUMN).")
+    compared = {grouping.name for grouping in data.groupings}
+    numbers = [n for n in data.features if n not in {*data.categorical, *data.could_be_groups}]
+    shown = [plain(name) for name in numbers if name not in compared]
+    if shown and data.images is None:
+        names = listed(shown[:_MOST_NUMBERS])
+        if len(shown) > _MOST_NUMBERS:
+            names = f"{', '.join(shown[:_MOST_NUMBERS])} and {len(shown) - _MOST_NUMBERS} more"
+        items.append(
+            f"Groups by numbers, as by age: {names} (--group COLUMN --bin COLUMN=18,30,60)."
+        )
+    is_crossed = "intersect" in report.config and bool(report.config["intersect"].value)
+    if len(data.groupings) > 1 and not is_crossed:
+        names = " and ".join(plain(grouping.name) for grouping in data.groupings)
+        items.append(f"People by {names} together, as the women of one race (--intersect).")
+    by_class = "group_by_label" in report.config and bool(report.config["group_by_label"].value)
+    if len(data.label.classes) > 2 and not by_class:
+        items.append("The classes as groups (--group-by-label).")
+    small = []
+    for comparison in report.comparisons[:1]:
+        small = [plain(group.group) for group in comparison.by_group if comparison.note_on(group)]
+    if small:
+        items.append(f"Groups of too few rows, which are shown and not judged: {listed(small)}.")
+    items.append(
+        "People with several rows: every row counts as one person, in epsilon, in the split into "
+        "training and test rows, and in the intervals."
+    )
+    return Section("not-looked-at", "What was not looked at", bullets(items))
 
 
 def reproduce(report: Report) -> Section | None:

@@ -37,6 +37,7 @@ ORDER: dict[str, SectionOf] = {
     "metrics.within": metrics.within,
     "readings": readings.section,
     "audited": audited.section,
+    "notes.not_looked_at": notes.not_looked_at,
     "guarantee": guarantee.section,
     "notes.warnings": notes.warnings,
     "notes.limitations": notes.limitations,

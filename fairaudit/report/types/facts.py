@@ -105,7 +105,8 @@ class DataFacts(Part):
     ``dropped_rows`` and ``missing`` count per group of the first grouping; a count that is
     suppressed is None. ``categorical`` lists the features that are categories; others are numbers,
     or images. ``fitted`` lists what was learned from training rows without privacy. Of images, rows
-    are images and ``images`` tells their shape; None for a table. Of given predictions there are no
+    are images and ``images`` tells their shape; None for a table. ``could_be_groups`` are features
+    of two to twelve values, by which people were not compared. Of given predictions there are no
     features, so repeated rows are not known.
     """
 
@@ -129,6 +130,7 @@ class DataFacts(Part):
     merged_levels: dict[str, int]
     split: SplitFacts
     images: ImageFacts | None = None
+    could_be_groups: tuple[str, ...] = ()
 
 
 class Schedule(Part):
