@@ -3,7 +3,7 @@
 Columns checked, groups and label coded, unusable rows counted and gone.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +27,7 @@ from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_la
 from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.data.reading.images import ImageOptions
 from fairaudit.data.reading.open import open_data
+from fairaudit.data.reading.pixels import looks_like_pixels
 from fairaudit.data.reading.source import DataSource
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.text_columns import OddColumn, find_types
@@ -120,13 +121,7 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     odd += dated
     notices += (*found.notices, *notes)
     odd += unreadable
-    if odd:
-        types = {field.name: field.type for field in source.schema}
-        fix = ""
-        if any(name in types and holds_numbers(types[name]) for name in odd):
-            fix = f"lists are inputs where all have one length, of {SHORTEST} numbers or more"
-        message = f"left out, not numbers or text: {listed(odd)}"
-        notices += (Notice("unsupported_columns", message, fix),)
+    notices += tuple(_form_notices(source, odd, unreadable))
     for name in named:
         if name in odd or name == source.image:
             raise DataError(f"column {quoted(name)} holds neither numbers nor text")
@@ -149,6 +144,33 @@ def read_checked(config: AuditConfig) -> CheckedTable:
         notices=notices,
         odd=found.odd,
     )
+
+
+def _form_notices(
+    source: DataSource, odd: Sequence[str], unreadable: Mapping[str, str]
+) -> Iterator[Notice]:
+    """Notices of columns that are left out, and of some that may be pixels.
+
+    Args:
+        source: The data.
+        odd: Columns that hold neither numbers nor text.
+        unreadable: Those of them whose values showed it -> why.
+    """
+    if odd:
+        types = {field.name: field.type for field in source.schema}
+        fix = ""
+        if any(name in types and holds_numbers(types[name]) for name in odd):
+            fix = f"lists are inputs where all have one length, of {SHORTEST} numbers or more"
+        elif NOT_TEXT in unreadable.values():
+            fix = "bytes that are the pixels of images are read with --pixels HEIGHTxWIDTH"
+        message = f"left out, not numbers or text: {listed(odd)}"
+        yield Notice("unsupported_columns", message, fix)
+    pixels = None if source.image else looks_like_pixels(source.schema)
+    if pixels is not None:
+        first, last, shape = pixels
+        message = f"{quoted(first)} to {quoted(last)} are read as numbers of one row"
+        fix = f"if they are the pixels of images: --pixels {shape}"
+        yield Notice("pixels_as_numbers", message, fix, "notice")
 
 
 def value_rules(config: AuditConfig, names: Sequence[str]) -> ValueRules:

@@ -15,6 +15,7 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.data.codebook import Codebook, KnownGroups, read_by
 from fairaudit.data.dataset import pixels_of
 from fairaudit.data.inspection import describe
+from fairaudit.data.reading.pixels import looks_like_pixels
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError
 
@@ -410,3 +411,38 @@ def test_numbered_columns_share_a_line_of_inspect(save, people):
         "x1",
         "x2",
     ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "shape"),
+    [
+        ([f"pixel{k}" for k in range(784)], "28x28"),
+        ([f"{y}x{x}" for y in range(1, 9) for x in range(1, 9)], "8x8"),
+        ([f"p_{k}" for k in range(192)], "8x8x3"),
+        ([f"pixel{k}" for k in range(783)], None),
+        ([f"x{k}" for k in range(49)], None),
+    ],
+)
+def test_columns_that_may_be_pixels_are_told(columns, shape):
+    schema = pa.schema([("label", pa.int64()), *((name, pa.int64()) for name in columns)])
+    told = looks_like_pixels(schema)
+    assert told == (None if shape is None else (columns[0], columns[-1], shape))
+    as_floats = pa.schema([(name, pa.float64()) for name in columns])
+    assert looks_like_pixels(as_floats) is None
+
+
+def test_what_to_do_with_pixels_is_said(tmp_path, people):
+    frame = pd.DataFrame(pictures(shape=(8, 8)).reshape(40, -1)).add_prefix("pixel")
+    frame = frame.assign(sex=people["sex"], income=people["income"])
+    frame.to_csv(tmp_path / "pixels.csv", index=False)
+    told = [notice.fix for notice in loaded(tmp_path / "pixels.csv").notices]
+    assert "if they are the pixels of images: --pixels 8x8" in told
+    assert not any(
+        "pixels" in fix
+        for fix in [n.fix for n in loaded(tmp_path / "pixels.csv", pixels="8x8").notices]
+    )
+    pixels = pictures()
+    path = stored_as("bytes", pixels, people, tmp_path / "bytes.parquet")
+    table = pq.read_table(path).append_column("height", pa.array(people["height"]))
+    pq.write_table(table, path)
+    assert any("--pixels" in notice.fix for notice in loaded(path).notices)

@@ -3,6 +3,7 @@
 ``--pixels`` says their shape, so nothing is guessed of it.
 """
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from fairaudit.data.reading.vectors import holds_numbers, names_of, with_numbers
 from fairaudit.errors import ConfigError, DataError
 
 _LARGEST: Final = 4096  # of a side
+_SMALLEST: Final = 8  # side of images that numbered columns are suspected to be
 _NAME: Final = re.compile(r"(.*?)[^0-9a-zA-Z]*([0-9]+)\D*", re.DOTALL)
 IMAGE: Final = "pixels"  # what the column of images is called
 
@@ -162,3 +164,28 @@ def read_pixels(
         values[:, place] = np.where(fits, numbers, 0)
     values[lacking] = 0
     return layout.images(values), lacking
+
+
+def looks_like_pixels(schema: pa.Schema) -> tuple[str, str, str] | None:
+    """The first and last of columns that may be the pixels of images, and their shape in text.
+
+    So look whole numbers under numbered names, as many as a square has pixels, of one channel or
+    three; None where no columns do. Names and types alone are looked at.
+
+    Example:
+        >>> looks_like_pixels(pa.schema([(f"px{k}", pa.int64()) for k in range(784)]))
+        ('px0', 'px783', '28x28')
+    """
+    numbered: dict[str, list[str]] = {}
+    for field in schema:
+        match = _NAME.fullmatch(field.name)
+        if match and pa.types.is_integer(field.type):
+            numbered.setdefault(match[1], []).append(field.name)
+    together = [name for names in numbered.values() for name in names]
+    for names in (*numbered.values(), together):
+        for channels in (1, 3):
+            side = math.isqrt(len(names) // channels)
+            if side >= _SMALLEST and side * side * channels == len(names):
+                shape = f"{side}x{side}" + (f"x{channels}" if channels > 1 else "")
+                return names[0], names[-1], shape
+    return None
