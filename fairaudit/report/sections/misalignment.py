@@ -27,6 +27,10 @@ _MEANING = (
     "group that it is large for is trained less than its share. It is a reading of steps, on this "
     "file's training rows: it does not say how well the trained model does, and it is not private."
 )
+_ALL_ROWS = (
+    "The angle of all rows is that of everybody's mean gradient, not a mean over groups. Late in "
+    "training groups ask for opposite steps, so that this mean is short and easily turned far."
+)
 _COLUMNS = (
     "Direction and magnitude are what clipping adds to the group's loss at a step, by turning it "
     "and by shortening it; noise is what the noise adds."
@@ -69,6 +73,7 @@ def _tables(report: Report, read: list[StepReadings]) -> Iterator[Block]:
     specs = list(of_steps())
     terms = [spec for spec in specs if spec.unit == "nats a step"]
     yield from _by_grouping(report, read, [spec for spec in specs if spec not in terms])
+    yield Text(_ALL_ROWS)
     yield Text(_COLUMNS)
     yield from _by_grouping(report, read, terms)
 
