@@ -49,6 +49,7 @@ _ADULT_NAMES = (
     *("relationship", "race", "sex", "capital_gain", "capital_loss", "hours_per_week"),
     *("native_country", "income"),
 )
+_ADULT_MISSING = ("?",)  # how it writes that a value is missing
 
 ESIPOVA_ADULT = Preset(
     name="esipova-adult",
@@ -56,6 +57,7 @@ ESIPOVA_ADULT = Preset(
     source="Esipova et al. 2023, appendix B.2",
     fields={
         "names": _ADULT_NAMES,
+        "missing_values": _ADULT_MISSING,
         "label": "income",
         "missing": "drop",
         "drop": ("fnlwgt",),
@@ -271,7 +273,7 @@ def _xu_preset(
         summary=summary,
         source="Xu et al. 2021, sec. 6.1",
         fields={
-            **({"names": names} if names else {}),
+            **({"names": names, "missing_values": _ADULT_MISSING} if names else {}),
             "label": label,
             "missing": missing,
             "drop": drop,

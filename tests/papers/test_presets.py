@@ -100,6 +100,7 @@ def test_the_adult_presets_name_the_columns_of_the_file_as_it_is_published(name,
     jobs, sexes, incomes = ("Sales", "Tech"), ("Male", "Female"), (">50K", "<=50K")
     lines = [UCI.format(jobs[k % 2], sexes[k // 2 % 2], incomes[k // 4 % 2]) for k in range(80)]
     lines = [line.replace("39", str(20 + k), 1) for k, line in enumerate(lines)]
+    lines[0] = lines[0].replace("Sales", "?")  # missing, so that the row is left out
     names = list(preset.fields["names"])
     if header:
         shown = names if header == "names" else [one.replace("_", "-").title() for one in names]
@@ -110,6 +111,6 @@ def test_the_adult_presets_name_the_columns_of_the_file_as_it_is_published(name,
     fields |= {"label": "Income"} if header == "other spelling" else {}
     group = "Sex" if header == "other spelling" else "sex"
     found = load_dataset(AuditConfig.model_validate({"data": path, **fields, "group": (group,)}))
-    assert len(found.labels) == 80
+    assert len(found.labels) == 79
     assert found.classes == ("<=50K", ">50K")
     assert found.groupings[0].names == ("Female", "Male")
