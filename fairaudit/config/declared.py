@@ -5,6 +5,7 @@ number that a model reads: a column becomes one or several.
 """
 
 import math
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -15,6 +16,8 @@ from fairaudit.io.reading import read_toml
 
 LARGEST = 1e300  # of a declared number: differences and quotients of such numbers stay finite
 MOST_CATEGORIES = 1_000
+MOST_NUMBERS = 100_000  # of a list
+_RANGE = re.compile(r"(.+)\[([0-9]{1,6})\.\.([0-9]{1,6})\]", re.DOTALL)
 PLACEHOLDER = "REPLACE ME"  # what `init --columns` writes for what the user has to say
 _KEYS = 'kind = "number" with range = [low, high], or kind = "category" with categories = [...]'
 
@@ -134,6 +137,28 @@ class Declaration(_Declared):
 
     path: str = Field(default="columns.toml", exclude=True)
     columns: dict[str, DeclaredColumn]
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _for_each_number(cls, value: object) -> object:
+        """Run by pydantic before validation: ``emb[0..31]`` declares each number of a list.
+
+        Raises:
+            ValueError: It names more numbers than a list may have, or none.
+        """
+        if not isinstance(value, dict):
+            return value
+        columns: dict[object, object] = {}
+        for name, declared in value.items():
+            several = _RANGE.fullmatch(name) if isinstance(name, str) else None
+            if several is None:
+                columns[name] = declared
+                continue
+            first, last = int(several[2]), int(several[3])
+            if not first <= last < MOST_NUMBERS:
+                raise ValueError(f"{name} names no numbers of a list")
+            columns |= {f"{several[1]}[{place}]": declared for place in range(first, last + 1)}
+        return columns
 
     def __str__(self) -> str:
         return self.path

@@ -237,3 +237,26 @@ def test_a_declaration_that_says_nothing_sure_is_refused(tmp_path, text, said):
 def test_a_declared_column_that_the_table_lacks_is_refused_with_the_nearest(declared):
     with pytest.raises(DataError, match=r"declared column 'agee'.*'age'"):
         declared(told={**DECLARED, "agee": DECLARED["age"]})
+
+
+def test_the_numbers_of_a_list_are_declared_at_once(declared, tmp_path):
+    draw = np.random.default_rng(2)
+    columns = {**ROWS, "emb": draw.normal(size=(8, 9)).tolist()}
+    number = {"kind": "number", "range": [-4, 4]}
+    dataset, config = declared(columns, {**DECLARED, "emb[0..8]": number})
+    assert [name for name in dataset.declared if name.startswith("emb")] == [
+        f"emb[{place}]" for place in range(9)
+    ]
+    encoded = encode(dataset, Split(0, np.arange(6), np.arange(6, 8)), config.encoding)
+    learned = [line for line in encoded.fitted if "emb" in line]
+    assert learned == []
+    path = tmp_path / "columns.toml"
+    path.write_text('["emb[0..8]"]\nkind = "number"\nrange = [-4, 4]\n')
+    of_file = AuditConfig(data="x.csv", columns=path).declared
+    assert list(of_file) == [f"emb[{place}]" for place in range(9)]
+
+
+@pytest.mark.parametrize("name", ["emb[3..1]", "emb[0..999999]"])
+def test_a_range_that_names_no_numbers_is_refused(name):
+    with pytest.raises(ValueError, match="names no numbers"):
+        AuditConfig(data="x.csv", columns={"columns": {name: {"kind": "number", "range": [0, 1]}}})
