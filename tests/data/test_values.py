@@ -282,6 +282,24 @@ def test_a_word_among_numbers_is_named_with_its_rows_and_all_columns_at_once(tmp
     assert features["income"].null_count == 150
 
 
+def test_more_words_are_exceptions_among_more_numbers(tmp_path):
+    rows, words = 3_000, [f"code {place}" for place in range(12)]
+    draw = np.random.default_rng(2)
+    frame = people(rows).astype({"rate": object})
+    frame["rate"] = draw.uniform(0, 90, rows).round(3).astype(str)
+    frame.loc[::10, "rate"] = np.resize(words, 300)
+    with refused_in_one_line(DataError, "'rate' holds numbers but for 'code 0' in 25 rows") as told:
+        load(as_csv(frame, tmp_path / "t.csv"))
+    assert {value for _, value in told.value.options} == set(words)
+    # Codes of diagnoses: a word for every few numbers.
+    frame["rate"] = draw.integers(1, 700, rows).astype(str)
+    frame.loc[::10, "rate"] = [f"V{code}" for code in draw.integers(1, 90, 300)]
+    dataset = load(as_csv(frame, tmp_path / "t.csv"))
+    assert pa.types.is_large_string(dataset.features["rate"].type)
+    told = next(n for n in dataset.notices if n.code == "mixed_types")
+    assert "'rate' holds numbers and " in told.message
+
+
 def test_one_word_that_only_one_row_holds_is_counted_and_not_shown(tmp_path):
     frame = people().astype({"rate": object})
     frame.loc[3, "rate"] = "SECRET"

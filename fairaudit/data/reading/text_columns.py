@@ -25,7 +25,8 @@ from fairaudit.data.reading.values import (
 from fairaudit.errors import numbered
 
 FEW_NUMBERS = 20  # a column of more distinct numbers is a measurement, whatever words it holds
-_FEW_WORDS = 5  # among its numbers; with more it may be a list of codes
+_FEW_WORDS, _MORE_WORDS = 5, 20  # among its numbers; with more it may be a list of codes
+_NUMBERS_A_WORD = 50  # from which a column may have more than few words
 _SHOWN_ROWS = 2  # a word that stands in fewer rows is not shown, for it may be a person's
 _SHOWN_MARKS = 5
 _FORMATS: tuple[NumberFormat, ...] = ("point", "comma")
@@ -320,14 +321,14 @@ def _oddness(texts: _Texts, written: NumberFormat | None, *, is_untyped: bool) -
         signs = " with decimal points, and is said to have decimal commas"
     what = f"{quoted(name)} holds numbers{signs}"
     shown = [word for word in words if rows[word] >= _SHOWN_ROWS]
-    if 0 < len(words) <= _FEW_WORDS:
+    if words and _are_few(len(words), n_numbers):
         told = [f"{quoted(word)} in {numbered(rows[word], 'row')}" for word in shown]
         if len(words) > len(shown):
             told.append(f"{numbered(len(words) - len(shown), 'other text')} in one row each")
         what += f" but for {', '.join(told)}"
     elif words:
         what += f" and {len(words):,} other texts"
-    few = len(words) <= _FEW_WORDS
+    few = _are_few(len(words), n_numbers)
     return OddColumn(
         name=name,
         what=what,
@@ -347,7 +348,13 @@ def _is_refused(texts: _Texts, odd: OddColumn) -> bool:
     n_words = int((~number & ~marks).sum())
     if not n_words:
         return True
-    return n_words <= _FEW_WORDS and int(number.sum()) > FEW_NUMBERS
+    n_numbers = int(number.sum())
+    return _are_few(n_words, n_numbers) and n_numbers > FEW_NUMBERS
+
+
+def _are_few(words: int, numbers: int) -> bool:
+    """Whether so many different words are exceptions among so many different numbers."""
+    return words <= max(_FEW_WORDS, min(_MORE_WORDS, numbers // _NUMBERS_A_WORD))
 
 
 def _signs(numbers: pa.Array, formats: Sequence[str]) -> str:
