@@ -183,7 +183,8 @@ class Estimate(Interval):
         reason: Why there is no value or no interval, or "". A number with a reason is shown and
             never gated.
         by_seed: The values at single seeds; None for one that is not finite, ``()`` where there are
-            none.
+            none. Of what is decided by chance, which pairs of trainings say, the jackknife's
+            pseudo-values, whose mean is the value; one may lie beyond 0 and 1.
         conservative_sd: sqrt(V_rec), from all that test records contribute, also to
             ``training_sd``: for decisions that must hold their level where seeds are skewed. It is
             not stored with a report.
@@ -289,7 +290,9 @@ class GroupMeasure(Part):
         estimates: metric -> Estimate. Keys: ``privacy_cost`` (accuracy lost), ``excess_risk``
             (loss gained), then ``M`` and ``reference.M`` for every other metric M
             (``metrics.registry``); of a private arm what was read of its steps, as
-            ``misalignment`` (``registry.of_steps``); with twins every cost in parts,
+            ``misalignment`` (``registry.of_steps``); of several trainings on the same rows
+            ``disagreement``, ``reference.disagreement`` and ``disagreement_cost``
+            (``registry.of_retraining``); with twins every cost in parts,
             ``privacy_cost.clipping``, ``privacy_cost.noise`` (``registry.PARTS``), and where the
             training classes are known ``privacy_cost.constant``, ``excess_risk.constant``: against
             the model that predicts their shares for everybody. Without a favourable class

@@ -102,3 +102,41 @@ def test_two_trainings_have_no_table():
     records = EvaluatedRecords.of([np.arange(9)], np.zeros(9, int), 1)
     with pytest.raises(AssertionError, match="too few"):
         disagreement_tables(np.zeros((2, 9), int), records)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("trainings", "least"), [(3, 0.93), (5, 0.93), (10, 0.93)])
+def test_intervals_hold_for_new_people_and_new_trainings(trainings, least):
+    """Linear models of 20 inputs whose weights vary; what is true is known from many of them."""
+    rng, inputs, people, audits = np.random.default_rng(trainings), 20, 300, 400
+    centre, scale = np.full(inputs, inputs**-0.5), np.linspace(1.5, 0.5, inputs)
+
+    def population(size):
+        x = rng.normal(size=(2 * size, inputs))
+        x[size:] += 0.2
+        return x
+
+    def answers(x, spread, count):
+        weights = centre + spread * rng.normal(size=(count, inputs)) * scale
+        return (x @ weights.T > 0).T.astype(np.int64)
+
+    def truth(spread):
+        x = population(20_000)
+        p = np.mean([answers(x, spread, 50).mean(axis=0) for _ in range(20)], axis=0)
+        chance = 2 * p * (1 - p) * 1_000 / 999
+        return np.array([chance[:20_000].mean(), chance[20_000:].mean()])
+
+    private, reference = truth(0.1), truth(0.05)
+    true = [private[0], private[0] - reference[0], private[0] - private[1]]
+    records = EvaluatedRecords.of([np.arange(2 * people)], np.repeat([0, 1], people), 2)
+    holds = np.zeros(3)
+    for _ in range(audits):
+        x = population(people)
+        tables = disagreement_tables(
+            answers(x, 0.1, trainings), records, answers(x, 0.05, trainings)
+        )
+        own, cost = tables["disagreement"], tables["disagreement_cost"]
+        spreads = [contrast(own, 0), contrast(cost, 0), contrast(own, 0, 1)]
+        for place, (spread, value) in enumerate(zip(spreads, true, strict=True)):
+            holds[place] += abs(spread.value - value) <= spread.half_width()
+    assert (holds / audits >= least).all(), holds / audits
