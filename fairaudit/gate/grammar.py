@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, cast
 
 from fairaudit.errors import ConfigError
 from fairaudit.gate.vocabulary import Metric, find_metric
-from fairaudit.metrics.registry import costs
+from fairaudit.metrics.registry import METRICS
 
 Operator = Literal[">", ">=", "<", "<="]
 Statistic = Literal["interval", "mean", "ci_low", "ci_high"]
@@ -153,8 +153,9 @@ class GateRule:
     @property
     def _is_share(self) -> bool:
         """Whether it is about a share of people, as a group's own rate, not about a difference."""
-        is_of_group = self.metric.kind == "group" and self.metric.base not in costs()
-        return is_of_group and not self.is_change
+        if self.metric.kind != "group" or self.is_change:
+            return False
+        return METRICS[self.metric.base].bounds[0] >= 0.0  # a difference may lie below 0
 
     def _limit(self) -> str:
         """The limit in words: a fraction also in per cent or, for a difference, in points."""

@@ -21,6 +21,7 @@ from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.disagreement.plan import FIRST_SEED, MOST, rows_again
 from fairaudit.errors import ConfigError
+from fairaudit.gate.grammar import parse_rule
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import make_plan
 from fairaudit.report.load import load_report
@@ -214,7 +215,8 @@ def test_rules_read_numbers_costs_and_gaps(table, tmp_path):
     path, *_ = audited_here(
         tmp_path, data=table, split_column="side", **{**SHORT, "fail_on": rules}
     )
-    outcomes = [gate.outcome for gate in load_report(path).gates]
+    gates = load_report(path).gates
+    outcomes = [gate.outcome for gate in gates]
     assert outcomes[0] == outcomes[2] == "pass"
     assert outcomes[1] in ("fail", "inconclusive")
 
@@ -282,3 +284,9 @@ def test_given_predictions_of_one_training_or_of_other_rows_have_a_reason(tmp_pa
         number = report.comparisons[0].overall.estimates["disagreement"]
         assert number.value is None
         assert why in number.reason
+
+
+def test_a_rule_on_what_privacy_adds_is_about_points_and_one_on_a_share_about_per_cent():
+    assert "(2 points)" in parse_rule("disagreement_cost > 2 points").words()
+    assert "(5 %)" in parse_rule("disagreement@sex=F > 0.05").words()
+    assert "(5 points)" in parse_rule("disagreement_gap > 0.05").words()
