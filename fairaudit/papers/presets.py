@@ -256,6 +256,7 @@ def _xu_preset(
     missing: str,
     drop: tuple[str, ...],
     names: tuple[str, ...] = (),
+    notes: tuple[str, ...] = (),
 ) -> Preset:
     """The preset of an experiment of Xu et al., with what all of them share.
 
@@ -267,6 +268,7 @@ def _xu_preset(
         missing: What is done about missing values, as the option of that name.
         drop: Columns that are left out.
         names: Of the columns of its file as it is published, which has no line of them.
+        notes: Where publication and tool differ on this table alone.
     """
     return Preset(
         name=name,
@@ -292,7 +294,7 @@ def _xu_preset(
                 "reweight": {"count_noise_multiplier": 10.0, "largest_weight": 20.0},
             },
         },
-        notes=_XU_NOTES,
+        notes=(*_XU_NOTES, *notes),
     )
 
 
@@ -314,6 +316,11 @@ XU_DUTCH = _xu_preset(
     bound=0.1,
     missing="drop",
     drop=(),
+    notes=(
+        "dpsgd-f comes out at a cost of 13.5 and 4.4 points (men, women) where 1.6 and 1.0 are "
+        "printed: at this bound nearly every record is clipped, so that both groups' bounds are "
+        "about twice the base alike. The other methods are as printed to a point.",
+    ),
 )
 
 

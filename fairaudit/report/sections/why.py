@@ -139,11 +139,12 @@ def _agreements(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
     for arm, of_arm in causes.items():
         for one in of_arm.agreements:
             words = _STATISTICS[one.reading].removeprefix("#")
-            rows.append((plain(arm), words, Quantity(one, PERCENT)))
+            rows.append((plain(arm), words, bare(one.value, PERCENT)))
     if rows:
         yield Text(
             "Over pairs of groups and seeds: how often the group with the larger reading has the "
-            "larger excess risk. With groups by chance it is half of them."
+            "larger excess risk. Groups by chance are so half of the time, and then often at all "
+            "seeds, which share rows: it says nothing of other files."
         )
         yield table(("method", "reading", "#same order"), rows, most=9)
 
