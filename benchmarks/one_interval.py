@@ -35,6 +35,7 @@ from fairaudit.analysis.family import family
 from fairaudit.analysis.measure import measured
 from fairaudit.audit import prepare
 from fairaudit.config.value_sources import resolve_config
+from fairaudit.errors import ConfigError
 from fairaudit.execution import worker
 from fairaudit.gate.check import as_stored, check
 from fairaudit.gate.grammar import parse_rule
@@ -229,7 +230,7 @@ def of_many(report: Report, comparison: Comparison, table: GroupTable) -> Iterat
                 rule = f"{column.metric}@{table.grouping}:{table.arm} > {limit:.9f}"
                 try:
                     parsed = parse_rule(rule)
-                except ValueError:
+                except ConfigError:
                     continue
                 (gate,) = check(report, [parsed]).gates
                 for target in gate.targets:
@@ -279,7 +280,7 @@ def rule_on(row: TableRow, metric: str, table: GroupTable, limit: float) -> str 
     rule = f"{name}{where}:{table.arm} > {limit:.9f}"
     try:
         parse_rule(rule)
-    except ValueError:  # beyond what the metric can be
+    except ConfigError:  # beyond what the metric can be
         return None
     return rule
 
