@@ -312,8 +312,10 @@ def _oddness(texts: _Texts, written: NumberFormat | None, *, is_untyped: bool) -
         return None
     if not words and is_plain and not is_untyped:
         return None  # codes that a typed file holds as text
-    if words and is_plain and not is_untyped and n_numbers <= FEW_NUMBERS:
-        return None
+    if words and is_plain and not is_untyped:
+        are_codes = pc.any(pc.match_substring_regex(others, r"^0\d")).as_py()  # as 02139
+        if are_codes or n_numbers <= FEW_NUMBERS:
+            return None
     name = texts.name
     signs = "" if is_plain else _signs(others.filter(pa.array(number)), formats)
     is_of_two = written == "comma" and not words and _is_of_two(others, written)
