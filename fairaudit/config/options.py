@@ -19,7 +19,7 @@ from fairaudit.config.named_columns import read_names
 from fairaudit.config.presets import presets
 from fairaudit.errors import ConfigError
 
-LARGEST_EPSILON = 1_000_000  # a loss bounded by exp(1,000,000) is not bounded
+LARGEST_EPSILON = 10_000  # a loss bounded by exp(10,000) is not bounded
 Number = Annotated[float, Field(strict=True)]  # true and "1" are refused
 Epsilon = Annotated[float, Field(gt=0, le=LARGEST_EPSILON, allow_inf_nan=False)]
 Format = Literal["json", "md", "html", "junit", "svg", "png"]

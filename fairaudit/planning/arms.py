@@ -25,6 +25,7 @@ from fairaudit.planning.draft import ArmDraft
 from fairaudit.planning.guarantees import not_covered, of_one_training
 from fairaudit.planning.search import CandidateSearch
 from fairaudit.planning.settings import SettingsResolver, check_settings
+from fairaudit.privacy.accounting import refuse_many_steps
 from fairaudit.privacy.selection import SelectionEvent
 from fairaudit.report.types.facts import ArmPlan, ArmPrivacy, Schedule
 
@@ -114,10 +115,11 @@ def make_arms(
             depends on the user's own code.
 
     Raises:
-        ConfigError: Unknown method, variant or setting.
+        ConfigError: Unknown method, variant or setting; more steps than can be accounted for.
         PrivacyError: A target that cannot be met; a count noise too large for the batch.
     """
     config = numbers.config
+    refuse_many_steps(schedule.steps_per_epoch, schedule.epochs)
     # From here on the catalog of this process has the methods that options name.
     admit(config.method)
     admit_outside(config)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
-from fairaudit.errors import PrivacyError
+from fairaudit.errors import ConfigError, PrivacyError, numbered
 from fairaudit.privacy.events import Gaussian, NoisyRelease, PrivacyEvent, SampledGaussian, shown_up
 
 Accountant = Literal["pld", "rdp"]
@@ -21,6 +21,7 @@ _OfLibrary = Any  # an object of dp_accounting, which has no types
 
 SMALLEST_DELTA = 1e-10  # below it the accountant's own rounding is as large as delta
 SMALLEST_SIGMA, LARGEST_SIGMA = 0.02, 1e4
+MOST_STEPS = 1_000_000  # of one training
 TOLERANCE = 2e-3  # a calibrated epsilon lies within this fraction below its target
 
 _INTERVAL = 1e-4  # nats: privacy losses are rounded up to multiples of it
@@ -28,6 +29,11 @@ _COARSE = 10  # times that interval where only an approximate answer is needed
 CURVE_DELTA = 1e-6  # the epsilon at this delta sets the range of a privacy curve
 LARGEST_CURVE = 300.0  # beyond this epsilon exp(epsilon) bounds nothing, and overflows
 _PLD_LIMIT = 1e6  # an RDP epsilon beyond it means no protection; PLD would only overflow on it
+_ROUNDING = 1e-14  # of delta, for each step: beyond what PLD's arithmetic loses
+_MOST_BY_PLD = 10_000_000  # steps; of more it takes minutes
+_MOST_LOSSES = 2**19  # of one step that PLD tells apart, at 7 microseconds each
+_TAIL = 10.0  # standard deviations of the noise beyond which the library tells no losses apart
+_MANY_STEPS = 1_000  # of which the library counts how many losses they could have, for minutes
 
 
 class _Charge(NamedTuple):
@@ -48,7 +54,8 @@ def epsilon(event: PrivacyEvent, delta: float, accountant: Accountant = "pld") -
         event: What the run releases.
         delta: In (0, 1).
         accountant: ``pld`` (headline, an upper bound tight to about 1e-3; where nothing is sampled,
-            the exact curve of the Gaussian) or ``rdp`` (looser, for comparison with papers).
+            the exact curve of the Gaussian; of very many steps RDP's bound) or ``rdp`` (looser, for
+            comparison with papers).
 
     Returns:
         At least 0; inf where a release carries no noise.
@@ -132,9 +139,9 @@ def calibrate(
         steps_per_epoch: The sampling rate is 1 / steps_per_epoch.
         steps: T, empty batches included.
         delta: In (0, 1).
-        target_epsilon: PLD epsilon of one run; never exceeded, missed by at most 0.2 % (a target
-            met even with SMALLEST_SIGMA gets that, and one so small that only a loss within delta
-            meets it gets noise that leaves epsilon 0).
+        target_epsilon: Epsilon of one run; never exceeded, missed by at most 0.2 % (a target met
+            even with SMALLEST_SIGMA gets that, one so small that only a loss within delta meets it
+            gets noise that leaves epsilon 0, and one that epsilon jumps over gets more noise).
         side_noise_multipliers: Those of the queries released beside the gradient.
 
     Raises:
@@ -186,6 +193,23 @@ def calibrate_gaussian(count: int, delta: float, target_epsilon: float) -> float
     return rounded_up(sigma * math.sqrt(count), digits=6)
 
 
+def refuse_many_steps(steps_per_epoch: int, epochs: int) -> None:
+    """Refuse a training of so many steps that it is neither accounted for nor awaited.
+
+    Raises:
+        ConfigError: It has more than MOST_STEPS.
+    """
+    steps = steps_per_epoch * epochs
+    if steps <= MOST_STEPS:
+        return
+    most = MOST_STEPS // steps_per_epoch
+    raise ConfigError(
+        f"{numbered(epochs, 'epoch')} of {numbered(steps_per_epoch, 'step')} are {steps:,} steps, "
+        f"more than {MOST_STEPS:,}",
+        hint=f"use {numbered(most, 'epoch')} or fewer" if most else "use a larger batch size",
+    )
+
+
 def checked_delta(delta: float) -> float:
     """Return delta unchanged, or refuse one that cannot be accounted for.
 
@@ -228,8 +252,9 @@ def _epsilon(charges: tuple[_Charge, ...], delta: float, accountant: Accountant)
     """Epsilon of the composed charges at ``delta``: 0 without charges, infinite without noise.
 
     PLD is exact but for rounding privacy losses up, which is on the safe side. It is asked only
-    where RDP's bound, which says how finely to round, lies above 0 and below ``_PLD_LIMIT``;
-    elsewhere RDP's bound is the answer.
+    where RDP's bound, which says how finely to round, lies above 0 and below ``_PLD_LIMIT``, and of
+    so few steps that its arithmetic is exact and quick. Elsewhere RDP's bound is the answer, and
+    where it is the smaller one: both are upper bounds.
     """
     if not charges:
         return 0.0
@@ -246,12 +271,15 @@ def _epsilon(charges: tuple[_Charge, ...], delta: float, accountant: Accountant)
     by_rdp = _rdp(charges, delta)
     if accountant == "rdp" or not 0.0 < by_rdp < _PLD_LIMIT:
         return by_rdp
+    steps = sum(charge.steps for charge in charges if charge.steps_per_epoch > 1)
+    if steps > _MOST_BY_PLD or steps * _ROUNDING > delta:
+        return by_rdp
     value = _pld(charges, delta, _interval(by_rdp))
     # RDP is far too large where noise is tiny or steps are few; then the interval chosen by it was
     # too wide, and PLD is asked again with a finer one.
     if value < 0.25 * by_rdp:
         value = _pld(charges, delta, _interval(value))
-    return value
+    return min(value, by_rdp)
 
 
 def _interval(size: float) -> float:
@@ -283,21 +311,45 @@ def _rdp(charges: tuple[_Charge, ...], delta: float) -> float:
 
 
 def _pld(charges: tuple[_Charge, ...], delta: float, interval: float) -> float:
-    """Epsilon by privacy loss distributions whose losses are rounded up to ``interval`` nats."""
-    return float(_composed(charges, interval).get_epsilon_for_delta(delta))
+    """Epsilon by privacy loss distributions, rounded as :func:`_composed` says."""
+    with quiet():
+        return float(_composed(charges, interval).get_epsilon_for_delta(delta))
 
 
 def _composed(charges: tuple[_Charge, ...], interval: float) -> _OfLibrary:
-    """The privacy loss distribution (of the library's type) of one or more charges together."""
+    """The privacy loss distribution (of the library's type) of one or more charges together.
+
+    Losses are rounded up to a multiple of ``interval`` nats, or of a larger one where a step would
+    have more than ``_MOST_LOSSES``.
+    """
+    interval = max(interval, *(_span(charge) / _MOST_LOSSES for charge in charges))
     whole = None
     for charge in charges:
         if charge.steps_per_epoch == 1:  # full batches: one Gaussian, exactly
             steps = _one_step(1, charge.sigma / math.sqrt(charge.steps), interval)
         else:
             step = _one_step(charge.steps_per_epoch, charge.sigma, interval)
+            if charge.steps > _MANY_STEPS:
+                # A mixture with itself is the same distribution, whose losses are not counted.
+                step = step.compute_mixture(step, 0.5)
             steps = step.self_compose(charge.steps)
         whole = steps if whole is None else whole.compose(steps)
     return whole
+
+
+def _span(charge: _Charge) -> float:
+    """At most how far apart, in nats, the privacy losses lie that the library tells apart.
+
+    Those of a sampled step; of all steps together where nothing is sampled.
+    """
+    rate, sigma, steps = charge
+    if rate == 1:
+        return 2.0 * _TAIL * math.sqrt(steps) / sigma
+    # A record is in the sample with probability q = 1 / rate, and its loss then at most ``largest``
+    # but for the noise's tail; the smallest loss is log(1 - q).
+    largest = (0.5 + _TAIL * sigma) / sigma**2 - math.log(rate)
+    smallest = math.log1p(-1.0 / rate)
+    return max(largest, smallest) + math.log1p(math.exp(-abs(largest - smallest))) - smallest
 
 
 @lru_cache(maxsize=32)
@@ -316,17 +368,18 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
     """sigma_total: the noise multiplier of one Gaussian per step that meets the target epsilon.
 
     It starts from :func:`_coarse_sigma` and corrects it by the secant method on log(sigma) and
-    log(epsilon), at full precision.
+    log(epsilon), at full precision; by halving where the method leaves what is known to hold it.
 
     Raises:
         PrivacyError: Even LARGEST_SIGMA costs more than the target.
     """
+    low, high = 0.0, math.inf  # sigmas that are known to cost more than the target, and to meet it
     sigma, slope = _coarse_sigma(steps_per_epoch, steps, delta, target)
     seen: tuple[float, float] | None = None  # logarithms of the last sigma and its epsilon
     for _ in range(30):
         # Few digits: the last ones of an accountant change with the libraries, and bits of noise
         # with them.
-        sigma = min(rounded_up(sigma, digits=6), LARGEST_SIGMA)
+        sigma = _bounded(rounded_up(sigma, digits=6), SMALLEST_SIGMA, LARGEST_SIGMA)
         value = _epsilon((_Charge(steps_per_epoch, sigma, steps),), delta, "pld")
         # At the floor less noise is not tried, however far below the target epsilon lies. Elsewhere
         # 1e-6 leaves room for the accountant's last digits.
@@ -339,6 +392,12 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
         # no logarithm to go on from.
         if value == 0.0:
             return sigma
+        if value > target:
+            low = max(low, sigma)
+        else:
+            high = min(high, sigma)
+        if high <= 1.00001 * low:
+            break  # epsilon jumps over the target, where one bound takes the place of another
         point = (math.log(sigma), math.log(value))
         # The slope is held between plausible values, lest the accountant's rounding mislead it.
         if seen and abs(point[0] - seen[0]) > 1e-4:
@@ -346,6 +405,10 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
         seen = point
         # Aimed a little below the target, so that a small miss still lies within the tolerance.
         sigma *= ((1.0 - 0.25 * TOLERANCE) * target / value) ** (1.0 / slope)
+        if low > 0.0 and high < math.inf and not low < sigma < high:
+            sigma = math.sqrt(low * high)
+    if high < math.inf:
+        return high
     least = _epsilon((_Charge(steps_per_epoch, LARGEST_SIGMA, steps),), delta, "pld")
     raise PrivacyError(
         f"epsilon {target:g} cannot be met at delta {delta:g}: "
@@ -412,14 +475,18 @@ def rounded_up(value: float, digits: int) -> float:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Inside the block dp_accounting's log lines are held back.
+    """Inside the block dp_accounting's log lines and warnings of numbers are held back.
 
-    They say that some Renyi orders are left out, which only makes a bound looser.
+    The lines say that some Renyi orders are left out, which only makes a bound looser. Numbers
+    overflow where a loss is too large to matter.
     """
+    import numpy as np  # lazily, as the library that it is for
+
     logger = logging.getLogger("absl")
     logger.addFilter(_let_none_pass)
     try:
-        yield
+        with np.errstate(all="ignore"):
+            yield
     finally:
         logger.removeFilter(_let_none_pass)
 

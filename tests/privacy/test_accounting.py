@@ -7,13 +7,19 @@ import json
 import logging
 import math
 import re
+import sys
 from functools import partial
 
+import numpy as np
 import pytest
+from processes import ended
+from refusals import refused_in_one_line
 
-from fairaudit.errors import EXIT_PRIVACY, PrivacyError
+from fairaudit.config.options import LARGEST_EPSILON
+from fairaudit.errors import EXIT_PRIVACY, ConfigError, PrivacyError
 from fairaudit.privacy.accounting import (
     LARGEST_SIGMA,
+    MOST_STEPS,
     SMALLEST_DELTA,
     SMALLEST_SIGMA,
     TOLERANCE,
@@ -22,6 +28,7 @@ from fairaudit.privacy.accounting import (
     composed_epsilon,
     epsilon,
     joint,
+    refuse_many_steps,
 )
 from fairaudit.privacy.events import Gaussian, NoisyRelease, SampledGaussian, event_to_json
 
@@ -116,6 +123,76 @@ def test_full_batches_equal_the_exact_gaussian_curve(sigma, steps, delta):
     assert seen == pytest.approx(exact, rel=1e-3)
 
 
+def delta_of_one_step(rate, sigma, at):
+    """Delta at an epsilon by summing both densities over a fine grid, the larger direction."""
+    x = np.linspace(-30 * sigma, 1 + 30 * sigma, 2_000_001)
+    absent, there = (np.exp(-((x - mean) ** 2) / (2 * sigma**2)) for mean in (0.0, 1.0))
+    mixed = absent + (there - absent) / rate
+    step = (x[1] - x[0]) / (sigma * math.sqrt(2 * math.pi))
+    more = (np.maximum(mixed - math.exp(at) * absent, 0.0).sum()) * step
+    less = (np.maximum(absent - math.exp(at) * mixed, 0.0).sum()) * step
+    return max(more, less)
+
+
+@pytest.mark.parametrize(
+    ("rate", "sigma", "delta"),
+    [
+        (20, 3.0, 1e-8),
+        (3, 0.4, 0.01),
+        (30, 1.0, 1e-5),
+        pytest.param(1000, 0.5, 1e-5, marks=pytest.mark.slow),
+        pytest.param(100_000, 0.3, 1e-6, marks=pytest.mark.slow),
+    ],
+)
+def test_a_single_step_costs_what_its_densities_say(rate, sigma, delta):
+    found = epsilon(event(rate, 1, sigma), delta)
+    assert 0.0 < found < epsilon(event(rate, 1, sigma), delta, "rdp")
+    assert delta_of_one_step(rate, sigma, found) <= delta * (1 + 1e-6)
+    assert delta_of_one_step(rate, sigma, found * (1 - 3e-3)) > delta
+
+
+def whole(rate, steps, sigma, interval):
+    """The library's own accountant, at an interval of one's own."""
+    import dp_accounting
+    from dp_accounting import pld
+
+    step = dp_accounting.PoissonSampledDpEvent(1 / rate, dp_accounting.GaussianDpEvent(sigma))
+    return pld.PLDAccountant(value_discretization_interval=interval).compose(step, steps)
+
+
+@pytest.mark.parametrize(
+    ("rate", "steps", "sigma"),
+    [
+        (1000, 3, 0.6),
+        (20, 1_001, 1.0),
+        (30, 300_000, 60.0),
+        (500, 300_001, 2.0),
+        (9, MOST_STEPS, 400.0),
+    ],
+)
+def test_few_and_many_steps_are_never_below_the_library_and_hardly_above(rate, steps, sigma):
+    """The library's own accountant, which rounds up, too, as finely as memory allows."""
+    found = epsilon(event(rate, steps, sigma), 1e-5)
+    theirs = whole(rate, steps, sigma, max(found / 30_000, 1e-4)).get_epsilon(1e-5)
+    assert theirs * (1 - 1e-3) <= found <= theirs * 1.02
+
+
+@pytest.mark.parametrize("sigma", [300.0, 3000.0])
+@pytest.mark.parametrize("delta", [1e-5, SMALLEST_DELTA])
+@pytest.mark.parametrize("steps", [1_001, 2**18 + 1, MOST_STEPS, 8 * MOST_STEPS, 10**9])
+def test_many_steps_of_half_of_the_records_cost_as_a_quarter_of_full_ones(sigma, steps, delta):
+    # With much noise, half of the records at each of T steps are as all of them at T / 4.
+    found = epsilon(event(2, steps, sigma), delta)
+    quarter = epsilon(event(1, steps // 4, sigma), delta)
+    by_rdp = epsilon(event(2, steps, sigma), delta, "rdp")
+    assert quarter * (1 - 1e-3) <= found <= by_rdp
+    # Where the arithmetic of that many steps could show in delta, the other bound is the answer.
+    if steps > 10**7 or steps * 1e-14 > delta:
+        assert found == by_rdp
+    elif steps <= MOST_STEPS:
+        assert found <= quarter * 1.02
+
+
 def test_calibration_gives_methods_with_and_without_queries_one_total():
     plain = calibrate(38, 760, 1e-5, 3.0)
     beside_a_count = calibrate(38, 760, 1e-5, 3.0, (10.0,))
@@ -156,6 +233,63 @@ def test_calibration_meets_its_target_and_never_overshoots(rate, steps, delta, t
     if sigma > SMALLEST_SIGMA and reached > 0.0:
         assert within_target(reached, target)
     assert 0.0 <= reached <= target
+
+
+@pytest.mark.parametrize("target", [1e-2, 3.0, 1e3, LARGEST_EPSILON])
+@pytest.mark.parametrize(
+    ("rate", "steps"), [(20, 60), (20, 20_000), (1, 7), (1, 100_000), (100, MOST_STEPS)]
+)
+def test_any_target_is_met_or_refused_with_one_that_is(rate, steps, target):
+    try:
+        sigma = calibrate(rate, steps, 1e-5, target)
+    except PrivacyError as error:
+        assert target < 1.0
+        (target,) = suggested(error)
+        sigma = calibrate(rate, steps, 1e-5, target)
+    assert 0.0 <= epsilon(event(rate, steps, sigma), 1e-5) <= target
+    assert SMALLEST_SIGMA <= sigma <= LARGEST_SIGMA
+
+
+def test_a_target_that_epsilon_jumps_over_gets_more_noise():
+    sigma = calibrate(10_000, 300_000, 1e-5, LARGEST_EPSILON)
+    assert SMALLEST_SIGMA < sigma < 0.1
+    assert epsilon(event(10_000, 300_000, sigma), 1e-5) <= LARGEST_EPSILON
+
+
+IN_LITTLE_MEMORY = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_DATA, (3 << 30, 3 << 30))
+from fairaudit.privacy.accounting import epsilon
+from fairaudit.privacy.events import NoisyRelease, SampledGaussian
+for rate in (30, 1000, 100_000, 10**7, 10**9):
+    for steps in (1, 2, 9):
+        for sigma in (0.001, 0.02, 0.1, 0.5, 30.0, 1e4):
+            event = SampledGaussian(rate, steps, (NoisyRelease("gradient", sigma),))
+            low, high = (epsilon(event, 1e-5, kind) for kind in ("pld", "rdp"))
+            assert 0.0 <= low <= high < float("inf"), (rate, steps, sigma)
+"""
+
+
+@pytest.mark.slow
+def test_few_steps_at_small_rates_need_little_memory():
+    child = ended([sys.executable, "-c", IN_LITTLE_MEMORY], seconds=None)
+    assert child.returncode == 0, child.stderr[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("rate", "epochs", "most"),
+    [(19, 1_000_000, 52_631), (10_001, 1_000, 99), (1, 10**18, 10**6), (10**6, 2, 1)],
+)
+def test_more_steps_than_can_be_accounted_for_are_refused_with_how_many_can(rate, epochs, most):
+    with refused_in_one_line(ConfigError, f"{rate * epochs:,} steps") as caught:
+        refuse_many_steps(rate, epochs)
+    assert f"{most:,} epoch" in caught.value.hint
+    refuse_many_steps(rate, most)
+    with pytest.raises(ConfigError):
+        refuse_many_steps(rate, most + 1)
+    with refused_in_one_line(ConfigError, "steps") as caught:
+        refuse_many_steps(10**8, 1)
+    assert "larger batch" in caught.value.hint
 
 
 def suggested(error):
