@@ -131,7 +131,7 @@ def test_an_archive_that_declares_a_hundred_times_its_size_is_refused_unread(tmp
     images[:, 0, 0] = np.arange(N)
     np.savez_compressed(path, x=images, g=GROUP, label=LABEL)
     assert load(path).n_rows == N
-    monkeypatch.setattr("fairaudit.data.reading.archive._HARMLESS", 2**18)
+    monkeypatch.setattr("fairaudit.data.reading.archive.HARMLESS", 2**18)
     monkeypatch.setattr(np.lib.format, "read_array", None)
     with pytest.raises(DataError, match="unpacks to more than 100 times"):
         load(path)

@@ -15,6 +15,7 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.data.codebook import Codebook, KnownGroups, read_by
 from fairaudit.data.dataset import pixels_of
 from fairaudit.data.inspection import describe
+from fairaudit.data.reading import packed
 from fairaudit.data.reading.pixels import looks_like_pixels
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import DataError
@@ -446,3 +447,16 @@ def test_what_to_do_with_pixels_is_said(tmp_path, people):
     table = pq.read_table(path).append_column("height", pa.array(people["height"]))
     pq.write_table(table, path)
     assert any("--pixels" in notice.fix for notice in loaded(path).notices)
+
+
+@pytest.mark.parametrize("packing", ["gzip", "bz2"])
+def test_a_text_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path, monkeypatch, packing):
+    monkeypatch.setattr(packed, "HARMLESS", 10_000)
+    path = tmp_path / "bomb.csv"
+    with pa.output_stream(str(path), compression=packing) as stream:
+        stream.write(b"sex,income,height,town\n" + b"F,1,0,a\nM,0,0,b\n" * 200_000)
+    with refused_in_one_line(DataError, "times its size"):
+        loaded(path)
+    config = AuditConfig(data=path, group=("sex",), label="income")
+    with refused_in_one_line(DataError, "times its size"):
+        read_by(known({}), config)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fairaudit.data.dataset import SPLIT, Notice, image_column
 from fairaudit.data.naming import listed, quoted
 from fairaudit.data.reading.images import ImageOptions, fitted, refuse_too_large
+from fairaudit.data.reading.packed import HARMLESS, MOST_PACKED
 from fairaudit.data.reading.source import DataSource
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.tables import digest_of
@@ -27,9 +28,6 @@ _DAMAGE = (  # what reading a damaged or hostile archive raises
     *(zipfile.BadZipFile, zlib.error, ValueError, EOFError),
     *(OSError, NotImplementedError, RuntimeError, MemoryError, SyntaxError),
 )
-_HARMLESS = 2**30  # bytes; what unpacks to less is read, however small the file
-# Bytes that one byte of the file may unpack to: real data reach some 10, a zip bomb 1,000.
-_MOST_PACKED = 100
 Parts = list[NDArray[Any]]  # the arrays of one column: a single one, or one for each side
 
 
@@ -156,8 +154,8 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
     try:
         with zipfile.ZipFile(path) as archive:
             unpacked = sum(member.file_size for member in archive.infolist())
-            if unpacked > max(_HARMLESS, _MOST_PACKED * path.stat().st_size):
-                raise DataError(f"{path.name} unpacks to more than {_MOST_PACKED} times its size")
+            if unpacked > max(HARMLESS, MOST_PACKED * path.stat().st_size):
+                raise DataError(f"{path.name} unpacks to more than {MOST_PACKED} times its size")
             for name in archive.namelist():
                 with archive.open(name) as stream:
                     array = np.lib.format.read_array(stream, allow_pickle=False)

@@ -1,8 +1,16 @@
 """Text files as bytes, unpacked where they are stored packed (gzip, zstd, bzip2, lz4, brotli)."""
 
+import io
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
+
+from fairaudit.errors import DataError
+
+HARMLESS: Final = 2**30  # bytes; what unpacks to less is read, however small the file
+# Bytes that one byte of a file may unpack to: real data reach some 10, a bomb 1,000.
+MOST_PACKED: Final = 100
 
 _ENDINGS = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4", ".br": "brotli"}
 # First bytes of a packed file; brotli has none, so its ending tells.
@@ -40,23 +48,55 @@ def ending_of(path: Path) -> str:
     return path.suffix.lower()
 
 
+class _Measured(io.RawIOBase):
+    """The unpacked content of a file, which ends with an error where it is far more than the file.
+
+    Args:
+        path: The file.
+        packing: How it is packed.
+    """
+
+    def __init__(self, path: Path, packing: str) -> None:
+        super().__init__()
+        self._stream = pa.input_stream(str(path), compression=packing)
+        self._left = max(HARMLESS, MOST_PACKED * path.stat().st_size)
+        self._name = path.name
+
+    def readable(self) -> bool:
+        """It is read and not written."""
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The next bytes; DataError where the file unpacks to too many."""
+        wanted = self._left + 1 if size is None or size < 0 else size
+        piece = bytes(self._stream.read(wanted))
+        self._left -= len(piece)
+        if self._left < 0:
+            raise DataError(f"{self._name} unpacks to more than {MOST_PACKED} times its size")
+        return piece
+
+
 def unpacked(path: Path) -> pa.NativeFile:
     """The content of a file as a stream of bytes, unpacked.
 
     Raises:
         OSError: The file cannot be read; reading the stream also raises it where it is damaged.
+        DataError: Reading the stream, where it unpacks to far more than its size.
     """
-    return pa.input_stream(str(path), compression=packing_of(path))
+    packing = packing_of(path)
+    if packing is None:
+        return pa.input_stream(str(path), compression=None)
+    return pa.PythonFile(_Measured(path, packing), mode="r")
 
 
 def whole(path: Path) -> pa.Buffer:
     """The content of a file, unpacked; mapped where it is not packed.
 
     Raises:
-        OSError: The file cannot be read or is damaged.
+        OSError, DataError: As :func:`unpacked`.
     """
-    if packing_of(path) is None:
+    packing = packing_of(path)
+    if packing is None:
         with pa.memory_map(str(path)) as stream:
             return stream.read_buffer()
-    with unpacked(path) as stream:
-        return pa.py_buffer(stream.read())
+    return pa.py_buffer(_Measured(path, packing).read())
