@@ -132,6 +132,7 @@ REFUSED = {
     ),
     "leakage": ([], "trains no models to attack"),
     "leakage-seeds": (["20", "--leakage"], "trains no models to attack"),
+    "again": (["5"], "trains nothing again on the same rows"),
     "baseline": (["x.json"], "is for rules about a change"),
     "inconclusive": (["pass"], "is for verdicts of gates"),
     **{
