@@ -4,7 +4,7 @@ Each says by which endings and first bytes a file is known, and how its columns 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -15,6 +15,7 @@ import pyarrow.ipc as paipc
 import pyarrow.parquet as pq
 
 from fairaudit.data.naming import listed
+from fairaudit.data.reading.memory import Room
 from fairaudit.data.reading.packed import whole
 from fairaudit.errors import DataError
 
@@ -48,8 +49,31 @@ def _begins(magic: bytes) -> Callable[[bytes], bool]:
 
 
 def _read_parquet(path: Path, columns: Sequence[str]) -> pa.Table:
-    """Columns of a Parquet file; nested ones are matched by prefix, so more may come."""
-    return pq.ParquetFile(path).read(columns=list(columns)).select(list(columns))
+    """Columns of a Parquet file; nested ones are matched by prefix, so more may come.
+
+    What the footer says that numbers take is summed before anything is read. How long texts are
+    shows in reading: one row group after the other, where there are several.
+    """
+    file = pq.ParquetFile(path)
+    wanted = list(columns)
+    fields = [field for field in file.schema_arrow if field.name in wanted]
+    Room(path).take(sum(map(_width, fields)) * file.metadata.num_rows // 8)
+    room = Room(path)
+    pieces = []
+    for group in range(file.num_row_groups):
+        pieces.append(file.read_row_group(group, columns=wanted))
+        room.take(pieces[-1].nbytes)
+    if not pieces:
+        return file.read(columns=wanted).select(wanted)
+    return pa.concat_tables(pieces).select(wanted)
+
+
+def _width(field: pa.Field) -> int:
+    """At least how many bits a value takes in memory."""
+    try:
+        return int(field.type.bit_width)
+    except ValueError:  # of texts, lists and the like: where each begins
+        return 32
 
 
 def _file_schema(path: Path) -> pa.Schema:
@@ -59,9 +83,11 @@ def _file_schema(path: Path) -> pa.Schema:
 
 
 def _read_file(path: Path, columns: Sequence[str]) -> pa.Table:
-    """Columns of an Arrow file."""
+    """Columns of an Arrow file, one batch after the other, as long as there is memory."""
     with pa.memory_map(str(path)) as stream:
-        return paipc.open_file(stream).read_all().select(list(columns))
+        reader = paipc.open_file(stream)
+        batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+        return _together(path, reader.schema, batches, columns)
 
 
 def _stream_schema(path: Path) -> pa.Schema:
@@ -71,9 +97,25 @@ def _stream_schema(path: Path) -> pa.Schema:
 
 
 def _read_stream(path: Path, columns: Sequence[str]) -> pa.Table:
-    """Columns of an Arrow stream."""
+    """Columns of an Arrow stream, one batch after the other, as long as there is memory."""
     with pa.memory_map(str(path)) as stream:
-        return paipc.open_stream(stream).read_all().select(list(columns))
+        reader = paipc.open_stream(stream)
+        return _together(path, reader.schema, reader, columns)
+
+
+def _together(
+    path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], columns: Sequence[str]
+) -> pa.Table:
+    """The named columns of batches of rows as one table.
+
+    Raises:
+        DataError: They are larger than the memory at hand.
+    """
+    room, pieces = Room(path), []
+    for batch in batches:
+        pieces.append(pa.Table.from_batches([batch]).select(list(columns)))
+        room.take(pieces[-1].nbytes)
+    return pa.concat_tables(pieces or [schema.empty_table().select(list(columns))])
 
 
 class _Arff(NamedTuple):
