@@ -44,7 +44,8 @@ def blurred(table, privacy, seed):
     return table
 """
 SHORT = {"epochs": 10, "batch_size": 100}
-# What is audited, its options -> the option that an advice names; None: no advice.
+# What is audited, its options -> the option that an advice names; None: no advice, as where costs
+# are too small to matter, or are not split, so that nobody knows whether noise is the cause.
 SITUATIONS = {
     "bound too small": ("table", {"max_grad_norm": 0.01}, "max-grad-norm"),
     "bound too large": ("table", {"max_grad_norm": 200.0}, "max-grad-norm"),
@@ -64,11 +65,11 @@ SITUATIONS = {
         "epsilon",
     ),
     "output perturbation, 4": ("law", {"method": ["output-perturbation"], "epsilon": [4.0]}, None),
-    "PATE": ("table", {"method": ["pate-soft"], "epsilon": [1.0]}, "any"),
+    "PATE": ("table", {"method": ["pate-soft"], "epsilon": [1.0]}, "epsilon"),
     "network": ("table", {"model": "mlp", "max_grad_norm": 0.01}, "max-grad-norm"),
     "images": ("images", {"max_grad_norm": 0.01}, "max-grad-norm"),
-    "own code": ("table", {"trainer": ["coder:noisy"], "epsilon": [0.5]}, "epsilon"),
-    "synthetic table": ("table", {"synthesizer": ["coder:blurred"], "epsilon": [0.5]}, "any"),
+    "own code": ("table", {"trainer": ["coder:noisy"], "epsilon": [0.5]}, None),
+    "synthetic table": ("table", {"synthesizer": ["coder:blurred"], "epsilon": [0.5]}, None),
 }
 
 
@@ -110,12 +111,14 @@ def audited(home, place, kind, options):
     given = {"method": ["dpsgd"], "epsilon": [3.0], "seeds": 5, **SHORT, **data, **options}
     if "trainer" in options or "synthesizer" in options:
         given.pop("method")
-        return fairaudit.run_audit(workers=1, format=["json"], out=home / place, **given)
+        return fairaudit.run_audit(
+            workers=1, format=["json"], twins="always", out=home / place, **given
+        )
     return load_report(audit_here(home / place, twins="always", **given))
 
 
 def private(report):
-    (arm,) = (arm for arm in report.arms if arm.privacy.guarantee.has_epsilon or arm.capability)
+    (arm,) = (arm for arm in report.arms if arm.reference is not None)
     return arm
 
 
@@ -128,12 +131,8 @@ def advice_of(report):
 
 
 def followed(options, text):
-    """The options after the advice was followed as it is written; None where it names no value."""
+    """The options after the advice was followed as it is written."""
     found = re.search(r"--([a-z-]+) (?:([a-z-]+)\.([a-z]+)=)?([\d.e-]+)", text)
-    if found is None:
-        if "epsilon" in text:  # a larger one
-            return {**options, "epsilon": [4 * one for one in options["epsilon"]]}
-        return None
     option, method, setting, value = found.groups()
     if method:
         return {**options, "settings": {method: {setting: float(value)}}}
@@ -172,12 +171,7 @@ def test_advice_names_the_value_and_followed_to_the_letter_it_helps(
     if expected is None:
         assert text == ""
         return
-    if expected == "any" and not text:
-        return
-    assert expected in text or expected == "any", text
-    then = followed(options, text)
-    if then is None:
-        return
-    after = audited(tmp_path, "after", kind, then)
+    assert expected in text
+    after = audited(tmp_path, "after", kind, followed(options, text))
     assert cost(after).value < cost(before).value
     assert not one_answers(after), "advice never ends in one answer for everybody"
