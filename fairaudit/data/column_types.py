@@ -248,7 +248,7 @@ def _plain_type(column: pa.ChunkedArray) -> pa.ChunkedArray | None:
     if t.is_dictionary(arrow_type):
         return _plain_type(column.cast(arrow_type.value_type))
     if t.is_floating(arrow_type) or t.is_decimal(arrow_type) or t.is_uint64(arrow_type):
-        numbers = column.cast(pa.float64(), safe=False)
+        numbers = pc.add(column.cast(pa.float64(), safe=False), 0.0)  # -0.0 becomes 0.0
         return _blanked(numbers, pc.is_nan(numbers))  # how many writers spell a missing number
     if kind_of(arrow_type) == "category" and not t.is_boolean(arrow_type):
         try:

@@ -59,3 +59,10 @@ def test_blank_text_nan_and_numbers_without_a_square_are_missing_and_the_last_ar
     assert [column.null_count for column in table.columns] == [1] * 4
     assert [n.code for n in notices] == ["infinities"]
     assert [name for name in columns if repr(name) in notices[0].message] == ["z", "w"]
+
+
+def test_zero_is_one_value_whatever_its_sign():
+    table, _, _ = plain_table(pa.table({"x": [0.0, -0.0, 1.0, None]}))
+    levels = encode_levels(table.column("x"))
+    assert levels.names == ("0", "1")
+    assert levels.codes.tolist() == [0, 0, 1, -1]
