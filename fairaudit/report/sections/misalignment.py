@@ -29,7 +29,9 @@ _MEANING = (
 )
 _ALL_ROWS = (
     "The angle of all rows is that of everybody's mean gradient, not a mean over groups. Late in "
-    "training groups ask for opposite steps, so that this mean is short and easily turned far."
+    "training groups ask for opposite steps, so that this mean is short and easily turned far. "
+    "Intervals of degrees are about new people of a group at these steps; for a group that is most "
+    "of the file they can be too narrow (in simulations they held in 87 to 98 %, not 95 %)."
 )
 _COLUMNS = (
     "Direction and magnitude are what clipping adds to the group's loss at a step, by turning it "
