@@ -31,7 +31,8 @@ TERMS: Mapping[str, str] = {
     "established": "Said of a guarantee whose mechanism and accounting are proved, given the table "
     "as it was encoded.",
     "detected": "Said of a difference that a test finds, so that nothing is called detected in 95 "
-    "of 100 audits of a method without any difference.",
+    "of 100 audits of a method without any difference; of reports on k methods up to k times 5 % "
+    "contain one.",
     "not certain": "Said of a difference whose own 95 % interval excludes zero, while its test, "
     "which allows for all comparisons of the method, does not find it.",
     "UNHEALTHY": "Something says that the training went wrong, or that the model does not work for "
