@@ -29,6 +29,7 @@ from fairaudit.metrics.registry import (
     part_of,
 )
 from fairaudit.report.measures import cost_names
+from fairaudit.report.remedies import has_few_seeds, in_two_digits
 from fairaudit.report.types.measured import ChangedGap
 from fairaudit.results.estimates import (
     ClassShare,
@@ -46,6 +47,8 @@ RISK = "excess_risk"
 LEAST_TOLD = 1.0  # degrees between two groups' misalignments
 _ALL_ROWS = frozenset({""})  # in the place of groups
 _Place = tuple[int, str, frozenset[str]]  # of a claim: comparison, what is measured, groups
+
+_MOST_ROWS = 20  # times the test rows at hand, up to which more are said to tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,11 +323,12 @@ def _judged_class(
     """The doubtful class with whether it is lost.
 
     If it is not shown to be lost, ``rows_needed`` is about how many test rows of the group it would
-    take to show that.
+    take to show that: up to ``_MOST_ROWS`` times those at hand, and only where seeds are enough,
+    for with few it is they that leave it open.
     """
     is_lost = _place_of_class(number, share) in detected
     rows = None
-    if not is_lost and share.kept.ends and share.reference.ends:
+    if not is_lost and share.kept.ends and share.reference.ends and not has_few_seeds(share.kept):
         widths = []
         for estimate in (share.kept, share.reference):
             joint = among(estimate, measures * share.looked_at)
@@ -332,7 +336,9 @@ def _judged_class(
             widths.append(half / abs(joint.value or 1.0))
         # An interval excludes 0 where half of it is below the value; it shrinks with the root of
         # the rows, so they must grow by the square of the ratio.
-        rows = ceil((share.kept.n_test or 0) * max(1.0, *widths) ** 2)
+        times = max(1.0, *widths) ** 2
+        if times <= _MOST_ROWS:
+            rows = in_two_digits(ceil((share.kept.n_test or 0) * times))
     return share.model_copy(update={"is_lost": is_lost, "rows_needed": rows})
 
 
@@ -360,7 +366,9 @@ def _with_one_answer(group: GroupMeasure, doubtful: Sequence[ClassShare]) -> Gro
         answer = undefined(cost.reason, "ratio", cost.n_test)
     elif could_be_one_answer and not is_one_answer:
         rows = max((share.rows_needed or 0 for share in shares), default=0)
-        reason = f"{rows} test rows of the group would tell" if rows else "it has no interval"
+        reason = (
+            f"about {rows:,} test rows of the group would tell" if rows else "it has no interval"
+        )
         answer = undefined(reason, "ratio", cost.n_test)
     else:
         value = float(is_one_answer)

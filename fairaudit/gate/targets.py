@@ -345,6 +345,8 @@ def _guarantee_targets(
         if is_unsure or facts.guarantee is Guarantee.UNCHECKED:
             value = None
         reason = "" if value is not None else f"guarantee: {facts.guarantee.value}"
+        if is_unsure:
+            reason += "; --trust-module judges it"
         if facts.claim is not None and rule.metric.key in ("epsilon", "delta"):
             claimed = facts.claim.epsilon if rule.metric.key == "epsilon" else facts.claim.delta
             value = claimed if trust_claims else None
@@ -352,6 +354,8 @@ def _guarantee_targets(
                 reason = ""
             elif claimed is None:
                 reason = "the trainer claims none"
+            else:
+                reason += "; --trust-claimed-epsilon judges what the trainer claims"
             # At a larger delta an epsilon is smaller, so it says nothing of the one asked for.
             is_looser = (facts.claim.delta or 0) > facts.claim.asked_delta
             if value is not None and is_looser and rule.metric.key == "epsilon":

@@ -12,6 +12,7 @@ Source: docs/methods.md 6.5 (what counts as detected), 7.2 (health).
 from collections.abc import Iterator, Mapping
 from statistics import fmean
 
+from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.metrics.registry import CONSTANT, MISALIGNMENT, beside_constant, spec_of
 from fairaudit.report.group_rows import comparison_of, rule_number
@@ -33,7 +34,14 @@ from fairaudit.report.measures import (
 from fairaudit.report.model import Report
 from fairaudit.report.parts import detected_split
 from fairaudit.report.phrases import phrases, said
-from fairaudit.report.remedies import RISK, advice_for, deciding, training_losses
+from fairaudit.report.remedies import (
+    LEAST_SEEDS,
+    RISK,
+    advice_for,
+    deciding,
+    has_few_seeds,
+    training_losses,
+)
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.types.facts import ArmFacts, LabelFacts
 from fairaudit.report.types.findings import Advice, Finding
@@ -229,6 +237,10 @@ def _lost_class_findings(
             if share.rows_needed is not None:
                 numbers["rows"] = _bare_number(share.rows_needed)
                 reason = f"about {share.rows_needed:,} test rows of {share.group} would tell"
+            elif has_few_seeds(share.kept):
+                reason = f"{numbered(share.kept.n_seeds, 'seed')} are too few; use {LEAST_SEEDS}"
+            elif share.kept.ends is not None:
+                reason = "its interval is too wide"
         elif answers.get(share.group) == 1:
             if share.group in named:
                 continue

@@ -27,7 +27,7 @@ RISK = "excess_risk"  # the loss added, which shows what accuracy, in steps of a
 _TOLERANCE: Mapping[str, float] = {"fraction": 0.005, "nats": 0.01}
 # How much smaller a penalty is advised, and how much more its noise then costs: as its square.
 _LESS_PENALTY = 10.0
-_LEAST_SEEDS = 5  # with fewer nothing is judged
+LEAST_SEEDS = 5  # with fewer nothing is judged
 _MOST_SEEDS, _MOST_ROWS = 8, 20  # times what there is, up to which more are advised
 
 
@@ -49,8 +49,8 @@ def deciding(report: Report, gate: GateRecord, target: GateTarget, arm: ArmFacts
     """
     training = report.training
     estimate = _estimate_of(report, gate, target)
-    if training is not None and training.seeds < _LEAST_SEEDS and gate.kind in ("group", "gap"):
-        return advice("seeds up", arm, to=f"{_LEAST_SEEDS}")
+    if training is not None and training.seeds < LEAST_SEEDS and gate.kind in ("group", "gap"):
+        return advice("seeds up", arm, to=f"{LEAST_SEEDS}")
     if estimate is None or estimate.value is None or estimate.ends is None:
         return None
     value = abs(estimate.value) if gate.kind == "gap" else estimate.value
@@ -67,7 +67,7 @@ def deciding(report: Report, gate: GateRecord, target: GateTarget, arm: ArmFacts
                 return advice("seeds up", arm, to=f"{more:,}")
     if away > 0 and now <= away * _MOST_ROWS**0.5 and estimate.n_test:
         rows = estimate.n_test * (now / away) ** 2
-        return advice("rows up", arm, to=_two_digits(rows))
+        return advice("rows up", arm, to=f"{in_two_digits(rows):,}")
     return None
 
 
@@ -87,10 +87,15 @@ def _estimate_of(report: Report, gate: GateRecord, target: GateTarget) -> Estima
     return None
 
 
-def _two_digits(rows: float) -> str:
+def has_few_seeds(estimate: Estimate) -> bool:
+    """Whether an interval is over fewer seeds than are judged; one over test rows alone is not."""
+    return estimate.training_sd is not None and estimate.n_seeds < LEAST_SEEDS
+
+
+def in_two_digits(rows: float) -> int:
     """A number of rows, rounded up to two significant digits."""
-    unit = 10 ** max(0, len(str(int(rows))) - 2)
-    return f"{-int(-rows // unit) * unit:,}"
+    unit = int(10 ** max(0, len(str(int(rows))) - 2))
+    return -int(-rows // unit) * unit
 
 
 def _values(report: Report, arm: ArmFacts, knob: Knob) -> tuple[float, float]:

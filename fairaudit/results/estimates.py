@@ -334,7 +334,7 @@ class ClassShare(Part):
         is_lost: Whether it is detected, beside all that is judged of the arm, both that ``kept``
             is below 0 and that ``reference`` is above 0; None where that was not judged.
         rows_needed: About how many test rows of the group would show it; None where it is shown,
-            or where there is no interval.
+            where there is no interval, or where rows alone would not.
     """
 
     group: str
