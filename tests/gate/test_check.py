@@ -333,6 +333,8 @@ def test_an_epsilon_that_rests_on_a_module_is_judged_where_the_module_is_trusted
     for gate in check(report, rules).gates:
         outcomes = {target.arm: target.outcome for target in gate.targets}
         assert outcomes == {"dpsgd": "inconclusive", "global": "pass"}
+        said = {target.arm: "--trust-module judges it" in target.reason for target in gate.targets}
+        assert said == {"dpsgd": status is not Guarantee.UNCHECKED, "global": False}
         assert status.value in gate.reason
     assert check(report, rules, trust_module=True).outcome == trusted
 
