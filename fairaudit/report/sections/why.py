@@ -129,7 +129,7 @@ def _correlations(report: Report, causes: Mapping[str, ArmCauses]) -> Iterator[B
         "Spearman's rank correlations over records, means over the checkpoints, with intervals by "
         "resampling the records."
     )
-    titles = [f"#{_OF_RECORDS[a]}, {_OF_RECORDS[b]}" for a, b in pairs]
+    titles = ["#" + ", ".join(_OF_RECORDS.get(one, plain(one)) for one in pair) for pair in pairs]
     yield table(("method", "group", *titles), rows, most=9)
 
 
@@ -138,7 +138,7 @@ def _agreements(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
     rows: list[tuple[Cell, ...]] = []
     for arm, of_arm in causes.items():
         for one in of_arm.agreements:
-            words = _STATISTICS[one.reading].removeprefix("#")
+            words = _STATISTICS.get(one.reading, plain(one.reading)).removeprefix("#")
             rows.append((plain(arm), words, bare(one.value, PERCENT)))
     if rows:
         yield Text(
