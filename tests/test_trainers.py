@@ -24,10 +24,10 @@ from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError, FairauditError, OwnCodeError
 from fairaudit.execution.run_directory import clean
-from fairaudit.io.scratch import scratch
 from fairaudit.release.planned import ReleaseRequest as Wish
 from fairaudit.release.planned import plan_release
 from fairaudit.results.jobs import JobResult, read_result
+from fairaudit.trainers import process
 from fairaudit.trainers.answers import Synthesised, TrainerAnswer
 from fairaudit.trainers.child import TrainerRequest
 from fairaudit.trainers.claims import privacy as claimed_of
@@ -348,12 +348,16 @@ def claiming(data, change):
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="it finds files by /proc")
 @pytest.mark.parametrize("body", ODD)
 def test_an_answer_of_whatever_kind_is_a_failed_seed_in_one_line_without_a_row(
-    home, body, monkeypatch
+    home, body, monkeypatch, tmp_path
 ):
     name = f"odd{list(ODD).index(body)}"
     made = f"{OWN}{BY_HAND}\ndef train(data, privacy, seed):\n    {body}\n"
     (home / f"{name}.py").write_text(made.replace("SECRET", SECRET))
-    monkeypatch.setenv("TMP", str(scratch()))
+    # One of these answers removes what lies beside it; this process's own folder holds more.
+    beside = tmp_path / "beside"
+    (beside / "folder").mkdir(parents=True)
+    monkeypatch.setattr(process, "scratch", lambda: beside)
+    monkeypatch.setenv("TMP", str(beside))
     with refused_in_one_line(OwnCodeError, ODD[body]) as error:
         answer_of(request(f"{name}:train"), TrainerAnswer)
     assert error.value.exit_code == 4
