@@ -4,8 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from fairaudit.analysis.build_facts import digest_of
 from fairaudit.analysis.build_measured import disclosed
 from fairaudit.analysis.family import family
@@ -19,6 +17,7 @@ from fairaudit.errors import ConfigError, DataError, did_you_mean
 from fairaudit.metrics.compare import compare
 from fairaudit.planning.plan import Plan, make_plan
 from fairaudit.report.model import Report
+from fairaudit.report.reproduce import stored_options
 from fairaudit.results.estimates import Comparison, Part
 from fairaudit.results.jobs import JOBS, JobResult, read_result
 
@@ -136,17 +135,7 @@ def _config(report: Report, data: Path | None) -> AuditConfig:
     values: dict[str, object] = {name: option.value for name, option in report.config.items()}
     if data is not None:
         values["data"] = str(data)
-    elif values["data"] is None:
-        raise ConfigError(
-            "a DataFrame was audited", hint="--data PATH names a file with the same rows"
-        )
-    try:
-        config = AuditConfig.model_validate(values)
-    except ValidationError as error:
-        where = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
-        raise ConfigError(
-            f"the report's option {where} is none of this version", hint="run the audit again"
-        ) from None
+    config = stored_options(values)
     named = [name for name in (config.model, *config.method) if is_factory(name)]
     for option in OF_OTHER_CODE:
         if getattr(config, option.field) != AuditConfig.model_fields[option.field].get_default():

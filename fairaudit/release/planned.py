@@ -5,8 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import OF_OTHER_CODE, AuditConfig
 from fairaudit.data.codebook import Codebook, KnownGroups, read_by
@@ -26,6 +24,7 @@ from fairaudit.planning.settings import SettingsResolver
 from fairaudit.release.next_command import gates_pass, outcomes_of
 from fairaudit.report.load import parsed, report_bytes
 from fairaudit.report.model import Report
+from fairaudit.report.reproduce import stored_options
 from fairaudit.report.types.facts import ArmFacts, TrainingFacts
 
 # Fields of an arm's privacy that follow from its numbers and must be what the report says.
@@ -353,17 +352,7 @@ def _config(report: Report, arm: ArmFacts, request: ReleaseRequest) -> AuditConf
         values["out"] = request.out
     if request.data is not None:
         values["data"] = request.data
-    elif values["data"] is None:
-        raise ConfigError(
-            "a DataFrame was audited", hint="--data PATH names a file with the same rows"
-        )
-    try:
-        config = AuditConfig.model_validate(values)
-    except ValidationError as error:
-        where = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
-        raise ConfigError(
-            f"the report's option {where} is none of this version", hint="run the audit again"
-        ) from None
+    config = stored_options(values)
     return config.model_copy(update={"label": report.data.label.column})
 
 

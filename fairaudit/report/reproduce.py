@@ -1,11 +1,14 @@
-"""The command that repeats an audit."""
+"""The command that repeats an audit, and the options that a report holds."""
 
 import shlex
 from collections.abc import Mapping
 
+from pydantic import ValidationError
+
 from fairaudit.config.option_words import words_of
 from fairaudit.config.options import EXECUTION, AuditConfig, marked
 from fairaudit.config.value_sources import DEFAULT, ResolvedConfig
+from fairaudit.errors import ConfigError
 
 # How the audit was computed and where it was written, not what it is.
 EXECUTION_FIELDS = marked(AuditConfig, EXECUTION)
@@ -36,3 +39,22 @@ def reproduce_command(resolved: ResolvedConfig) -> str:
     if resolved.origins["data"] == FRAME:
         return f"fairaudit.run_audit({', '.join(arguments)})"
     return shlex.join(words)
+
+
+def stored_options(values: Mapping[str, object]) -> AuditConfig:
+    """Options that a report holds, or that were made from them.
+
+    Raises:
+        ConfigError: A DataFrame was audited and no file is named; an option is not of this version.
+    """
+    if values["data"] is None:
+        raise ConfigError(
+            "a DataFrame was audited", hint="--data PATH names a file with the same rows"
+        )
+    try:
+        return AuditConfig.model_validate(values)
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors(include_url=False)[0]["loc"]))
+        raise ConfigError(
+            f"the report's option {where} is none of this version", hint="run the audit again"
+        ) from None
