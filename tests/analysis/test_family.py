@@ -8,10 +8,10 @@ from handmade import comparison, estimate, gap
 from scipy import stats
 
 from fairaudit.analysis.build_measured import disclosed
-from fairaudit.analysis.family import family
+from fairaudit.analysis.family import _judged_class, family
 from fairaudit.metrics.quantiles import among
 from fairaudit.report.measures import main_gap
-from fairaudit.results.estimates import ClassShare
+from fairaudit.results.estimates import ClassShare, estimated
 
 CHANGED = ("fpr", "auc", "precision", "calibration_error")
 COSTS = ("privacy_cost", "excess_risk", "tpr_cost", "selection_cost")
@@ -261,3 +261,22 @@ def test_one_answer_is_left_where_all_classes_but_one_are_lost():
         (one,) = family([arm("one", {}, shares)]).comparisons
         answers = {group.group: group.value("one_answer") for group in one.by_group}
         assert answers == {"F": expected, "M": 0.0, "X": 0.0}
+
+
+def test_rows_are_said_to_tell_only_where_seeds_are_enough_and_rows_not_absurd():
+    def needed(*, seeds, training_sd, wide):
+        numbers = {"records_sd": 0.002, "n_test": 2000, "unit": "fraction", "n_seeds": seeds}
+        kept, reference = (
+            estimated(x, x - wide, x + wide, training_sd=training_sd, **numbers)
+            for x in (-0.01, 0.3)
+        )
+        share = ClassShare(
+            group="F", answer=1, private=kept, reference=reference, kept=kept, given=2, looked_at=2
+        )
+        return _judged_class(0, share, set(), 1.0).rows_needed
+
+    # Half an interval of three times the value: nine times the rows.
+    assert needed(seeds=5, training_sd=0.0, wide=0.03) == 18_000
+    assert needed(seeds=2, training_sd=0.0, wide=0.03) is None
+    assert needed(seeds=1, training_sd=None, wide=0.03) == 18_000  # one model, rows alone
+    assert needed(seeds=5, training_sd=0.0, wide=0.1) is None  # a hundred times

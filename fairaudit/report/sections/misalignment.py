@@ -28,8 +28,8 @@ _MEANING = (
     "file's training rows: it does not say how well the trained model does, and it is not private."
 )
 _ALL_ROWS = (
-    "The angle of all rows is that of everybody's mean gradient, not a mean over groups. Late in "
-    "training groups ask for opposite steps, so that this mean is short and easily turned far. "
+    "The angle of all rows is that of everybody's mean gradient, not a mean over groups: where "
+    "groups ask for opposite steps this mean is short and easily turned far. "
     "Intervals of degrees are about new people of a group at these steps; for a group that is most "
     "of the file they can be too narrow (in simulations they held in 87 to 98 %, not 95 %)."
 )
