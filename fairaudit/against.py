@@ -11,9 +11,9 @@ from fairaudit.analysis.measure import evaluation, of_one_table, on_rows_of, pre
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import OF_OTHER_CODE, AuditConfig
 from fairaudit.data.groups import named_pairs
-from fairaudit.data.naming import listed, quoted
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError, did_you_mean
+from fairaudit.messages.names import listed, quoted
 from fairaudit.metrics.compare import compare
 from fairaudit.planning.plan import Plan, make_plan
 from fairaudit.report.model import Report

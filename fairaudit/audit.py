@@ -15,7 +15,6 @@ from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig, naming_found_files
 from fairaudit.data.dataset import Notice
 from fairaudit.data.inputs.shared import share_inputs
-from fairaudit.data.naming import typed
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError
 from fairaudit.execution.local import available_cores, warm_up
@@ -32,6 +31,7 @@ from fairaudit.execution.scheduler import Execution, execute
 from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.gate.targets import Vocabulary
+from fairaudit.messages.names import typed
 from fairaudit.methods.catalog import find
 from fairaudit.methods.spec import Need
 from fairaudit.metrics.registry import part_of

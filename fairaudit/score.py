@@ -12,12 +12,12 @@ from fairaudit.analysis.build_score import ScoreResults, build_score_report
 from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset, Float32, Grouping, Int64, Notice
-from fairaudit.data.naming import quoted, typed
 from fairaudit.data.predictions import Scored, load_scored
 from fairaudit.errors import ConfigError
 from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.io.atomic import refuse_unusable
+from fairaudit.messages.names import quoted, typed
 from fairaudit.metrics.compare import (
     FIXED_SPLIT,
     ONE_MODEL,

@@ -9,10 +9,10 @@ from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
 from fairaudit.errors import numbered
+from fairaudit.messages.names import arms_text
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.methods.spec import Need
 from fairaudit.planning.plan import Plan
-from fairaudit.report.numbers import listed
 from fairaudit.report.types.facts import Limitation
 from fairaudit.results.estimates import Comparison
 
@@ -137,11 +137,11 @@ def _pool_limits(plan: Plan) -> Iterator[tuple[str, str]]:
         records = "the public table that was given"
         if plan.config.public_data is None:
             records = "half of the test rows of the audited file"
-        students_text = "; ".join(f"{listed(keys)}: {sizes}" for sizes, keys in students.items())
+        students_text = "; ".join(f"{arms_text(keys)}: {sizes}" for sizes, keys in students.items())
         yield "student_pool", _POOL.format(who=students_text, records=records)
 
 
 def _readers(keys: Sequence[str]) -> str:
     """The arms as the subject of a sentence with its verb: ``dpsgd and global read``."""
     verb = "reads" if len(keys) == 1 else "read"
-    return f"{listed(keys)} {verb}"
+    return f"{arms_text(keys)} {verb}"

@@ -16,12 +16,13 @@ from fairaudit.data.dataset import Notice
 from fairaudit.data.inspection import ColumnSummary, Inspection, RunSummary
 from fairaudit.data.naming import shape_text
 from fairaudit.errors import numbered
+from fairaudit.messages.names import arms_text
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Plan
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.model import Report
-from fairaudit.report.numbers import attack_sentence, listed
+from fairaudit.report.numbers import attack_sentence
 from fairaudit.report.render.terminal import WIDTH, aligned, to_lines
 from fairaudit.report.safe_names import plain
 from fairaudit.report.sections.order import document
@@ -105,7 +106,7 @@ def plan_lines(
     for guarantee in Guarantee:
         keys = [arm.key for arm in plan.arms if arm.privacy.guarantee is guarantee]
         if keys and guarantee not in (Guarantee.ESTABLISHED, Guarantee.NONE):
-            yield f"          {plain(listed(keys), 300)}: {guarantee.value}"
+            yield f"          {plain(arms_text(keys), 300)}: {guarantee.value}"
     facts = plan.model_facts
     if facts.parameters is not None:
         why = f": {plain(facts.outside, 200)}" if facts.outside else ""
@@ -120,7 +121,7 @@ def plan_lines(
         counts.append(numbered(plan.trials, "setting"))
     trainings = f"{' × '.join(counts)} = {numbered(plan.trainings, 'training')}"
     if plan.ways:
-        trainings += f", the {listed(plan.ways)} setting of each method included"
+        trainings += f", the {arms_text(plan.ways)} setting of each method included"
     own_code = {arm.key for arm in plan.arms if arm.capability}
     elsewhere = ""
     if own_code:

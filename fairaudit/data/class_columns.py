@@ -7,8 +7,8 @@ says nothing of its class.
 from collections.abc import Sequence
 
 from fairaudit.data.infer import same_class
-from fairaudit.data.naming import listed, typed
 from fairaudit.errors import ConfigError, DataError
+from fairaudit.messages.names import listed, typed
 
 
 def class_columns(

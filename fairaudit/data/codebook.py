@@ -18,13 +18,13 @@ from fairaudit.data.column_types import kind_of, number_column
 from fairaudit.data.dataset import Dataset, Grouping, Int64, Shape, shape_of
 from fairaudit.data.declared_columns import lay_over
 from fairaudit.data.groups import binned, crossed
-from fairaudit.data.naming import listed, quoted
 from fairaudit.data.reading.images import ImageOptions
 from fairaudit.data.reading.open import open_alone
 from fairaudit.data.reading.source import DataSource
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.tabular import TEST_WORDS, TRAIN_WORDS, value_rules
 from fairaudit.errors import DataError
+from fairaudit.messages.names import listed, quoted
 
 LEFT_OUT = -1  # the place of a row that has none
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fairaudit.data.dataset import Int64, Notice, image_keys, shape_of
-from fairaudit.data.naming import listed
+from fairaudit.messages.names import listed
 
 Kind = Literal["number", "category", "image", "empty", "unsupported"]
 Float64 = NDArray[np.float64]

@@ -11,7 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.config.declared import DeclaredColumn
-from fairaudit.data.naming import listed, near_equal
+from fairaudit.data.naming import near_equal
+from fairaudit.messages.names import listed
 
 UInt8 = NDArray[np.uint8]
 Shape = tuple[int, int, int]  # height, width, channels

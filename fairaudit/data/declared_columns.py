@@ -8,9 +8,9 @@ import pyarrow as pa
 from fairaudit.config.declared import DeclaredColumn, DeclaredNumber
 from fairaudit.data.column_types import number_column, within
 from fairaudit.data.dataset import Int64, Notice
-from fairaudit.data.naming import listed, quoted
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.errors import DataError, numbered
+from fairaudit.messages.names import listed, quoted
 
 
 def lay_over(

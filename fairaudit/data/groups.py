@@ -25,8 +25,8 @@ from fairaudit.data.column_types import (
 from fairaudit.data.dataset import MISSING, Dataset, Grouping, Int64, Notice, near_equal_notices
 from fairaudit.data.ids import looks_like_id
 from fairaudit.data.infer import LabelColumn
-from fairaudit.data.naming import listed, nearest, quoted, typed
 from fairaudit.errors import ConfigError, DataError, numbered
+from fairaudit.messages.names import listed, nearest, quoted, typed
 
 MAX_GROUPS = 200
 NUMERIC_LEVELS = 20  # a number with more distinct values is cut into quartiles

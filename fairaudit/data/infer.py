@@ -12,8 +12,8 @@ import pyarrow as pa
 from fairaudit.config.options import ASSUMED, AuditConfig
 from fairaudit.data.column_types import encode_levels, few_valued, kind_of
 from fairaudit.data.dataset import Int64, Notice, near_equal_notices
-from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.errors import ConfigError, DataError
+from fairaudit.messages.names import listed, nearest, quoted
 
 BY_NAME = "by its name"
 LABEL_NAMES = ("label", "labels", "target", "targets", "y", "class")

@@ -28,10 +28,10 @@ from fairaudit.data.dataset import Dataset, Float32, Int64, Notice, first_groupi
 from fairaudit.data.groups import make_groupings, require_groups, restrict
 from fairaudit.data.ids import is_id_name, is_row_number
 from fairaudit.data.infer import LabelColumn, given_label, read_label, same_class
-from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.data.tabular import read_checked
 from fairaudit.data.usable import unusable
 from fairaudit.errors import ConfigError, DataError, numbered
+from fairaudit.messages.names import listed, nearest, quoted
 
 SEED_COLUMN = "seed"  # taken for what it says unless it is used for something else
 _SAME_ROWS = (  # the hint where seeds do not match row by row

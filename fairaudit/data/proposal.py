@@ -22,10 +22,11 @@ from fairaudit.data.column_types import (
 )
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.infer import LABEL_NAMES
-from fairaudit.data.naming import quoted, typed, words
+from fairaudit.data.naming import words
 from fairaudit.data.tabular import BY_OPTION, CheckedTable, make_dataset, read_checked
 from fairaudit.data.usable import UnusableColumns
 from fairaudit.errors import FairauditError, numbered
+from fairaudit.messages.names import quoted, typed
 
 _SHOWN = 3  # likely labels and groups
 _OUTCOMES = frozenset(

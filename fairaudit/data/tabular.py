@@ -24,7 +24,6 @@ from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice, first_grouping
 from fairaudit.data.declared_columns import declaration_notices, lay_over, refuse_no_numbers
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
-from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.data.reading.images import ImageOptions
 from fairaudit.data.reading.open import open_data
 from fairaudit.data.reading.pixels import looks_like_pixels
@@ -35,6 +34,7 @@ from fairaudit.data.reading.values import ValueRules
 from fairaudit.data.reading.vectors import SHORTEST, holds_numbers
 from fairaudit.data.usable import Chosen, choose_rows, leaks, sampled
 from fairaudit.errors import ConfigError, DataError, numbered
+from fairaudit.messages.names import listed, nearest, quoted
 
 # Reasons why a column is no feature, as a report gives them.
 BY_OPTION, BESIDE_IMAGES = "dropped by option", "beside the images"

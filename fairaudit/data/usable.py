@@ -21,9 +21,9 @@ from fairaudit.data.copies import EqualRows, are_copies, first_alike, has_many_v
 from fairaudit.data.dataset import Grouping, Int64, Notice, first_grouping
 from fairaudit.data.ids import looks_like_id
 from fairaudit.data.infer import LabelColumn
-from fairaudit.data.naming import listed, quoted, typed
 from fairaudit.data.reading.text_columns import OddColumn, options_for
 from fairaudit.errors import DataError, numbered
+from fairaudit.messages.names import listed, quoted, typed
 
 MAX_LEVELS = 1_000  # of a category that is a feature: each is an input
 LEAK_ACCURACY = 0.99  # from which a single column gives the label or a group away

@@ -12,6 +12,7 @@ from functools import partial
 from typing import ClassVar
 
 from fairaudit.errors import numbered
+from fairaudit.messages.names import arms_text
 from fairaudit.metrics.registry import WITHIN
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.cost_charts import every_group
@@ -28,7 +29,7 @@ from fairaudit.report.document import (
 )
 from fairaudit.report.measures import main_gap, with_unit
 from fairaudit.report.model import Report, Study
-from fairaudit.report.numbers import OWN_UNIT, POINTS, UNKNOWN, Scale, listed, number, written
+from fairaudit.report.numbers import OWN_UNIT, POINTS, UNKNOWN, Scale, number, written
 from fairaudit.report.safe_names import plain
 from fairaudit.report.types.facts import AttackFacts, FailedSeed, ReportWarning
 from fairaudit.report.types.findings import Finding, Phrase
@@ -238,7 +239,7 @@ def _scope(leakage: Leakage) -> list[str]:
         "Finding nothing does not show that nothing leaks: epsilon alone bounds all attacks."
     )
     if weak:
-        names = plain(listed(weak), 300)
+        names = plain(arms_text(weak), 300)
         sentences.append(
             f"At epsilon {LITTLE_POWER:g} and below ({names}) the attack has little power."
         )

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from fairaudit.data.naming import listed
 from fairaudit.errors import numbered
+from fairaudit.messages.names import listed
 from fairaudit.privacy.events import shown_up
 from fairaudit.release.held_out import HeldOut
 from fairaudit.release.model_recipe import TableInputs

@@ -20,7 +20,6 @@ from fairaudit.data.column_types import kind_of
 from fairaudit.data.dataset import Shape, image_columns, pixels_of, shape_of
 from fairaudit.data.inputs.column import NumberColumn
 from fairaudit.data.inputs.encode import pixel_values
-from fairaudit.data.naming import quoted
 from fairaudit.data.reading.images import ImageOptions
 from fairaudit.data.reading.open import open_data
 from fairaudit.data.reading.pixels import PixelLayout
@@ -33,6 +32,7 @@ from fairaudit.execution.model_setup import fresh_model
 from fairaudit.io.atomic import appearing
 from fairaudit.io.code_digest import code_digest
 from fairaudit.io.named_code import make_findable
+from fairaudit.messages.names import quoted
 from fairaudit.models.convex import BoundedInputs, LogisticModels
 from fairaudit.release.model_folder import CHANGED, MODEL, RECIPE, read_folder
 from fairaudit.release.model_recipe import LinearMake, NetworkMake, ReleaseRecipe, TableInputs

@@ -15,10 +15,10 @@ from fairaudit.data.inputs import records
 from fairaudit.data.inputs.column import CategoryColumn, Column, RecipePart
 from fairaudit.data.inputs.encode import Recipe
 from fairaudit.data.inputs.records import Layout
-from fairaudit.data.naming import listed
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.values import ValueRules
 from fairaudit.errors import DataError, numbered
+from fairaudit.messages.names import listed
 
 
 class Images(RecipePart):

@@ -11,9 +11,9 @@ from fairaudit.data.codebook import Codebook, KnownGroups, read_by
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.inputs.shared import share_inputs
 from fairaudit.data.inputs.student_pool import known_by, pool_digest, read_public
-from fairaudit.data.naming import listed, quoted, typed
 from fairaudit.errors import ConfigError, GateFailed, PrivacyError, Undecided
 from fairaudit.execution.model_check import examine
+from fairaudit.messages.names import listed, quoted, typed
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import PublicSizes
 from fairaudit.methods.spec import Guarantee, Need

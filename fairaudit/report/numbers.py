@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from fairaudit.messages.names import arms_text
 from fairaudit.methods.catalog import REFERENCE, Guarantee
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.safe_names import plain
@@ -132,20 +133,6 @@ def _digits(estimate: Interval, scale: Scale) -> Callable[[float], str]:
     return scale.digits
 
 
-def method_of(key: str) -> str:
-    """An arm's key without its epsilon: the method, with its variant; ``dpsgd`` of ``dpsgd@3``."""
-    return key.partition("@")[0]
-
-
-def listed(keys: Iterable[str]) -> str:
-    """Keys of arms as one text, those of one method together: ``sgd, dpsgd@1 @3 @8``."""
-    epsilons: dict[str, list[str]] = {}
-    for key in keys:
-        method = method_of(key)
-        epsilons.setdefault(method, []).append(key.removeprefix(method))
-    return ", ".join(method + " ".join(ends) for method, ends in epsilons.items())
-
-
 def versus(comparison: Comparison) -> str:
     """The arm of a comparison, and its reference where that is not ``sgd``."""
     arm = plain(comparison.arm)
@@ -192,7 +179,7 @@ def spoken_rates(attacks: Mapping[str, Sequence[AttackFacts]]) -> str:
     for shown, keys in alike.items():
         arms = ""
         if len(attacks) > 1:
-            arms = f" ({listed(keys)})"
+            arms = f" ({arms_text(keys)})"
         text.append(f"{shown} of training records{arms}")
     return (
         f"No attack that wrongly accuses {alarms} of outsiders can identify more than "

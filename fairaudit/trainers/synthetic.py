@@ -10,7 +10,6 @@ import torch
 from fairaudit.data.column_types import encode_levels, kind_of
 from fairaudit.data.dataset import Dataset, Int64, Split
 from fairaudit.data.inputs.encode import make_encoder
-from fairaudit.data.naming import listed, quoted
 from fairaudit.data.tabular import read_checked
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.errors import DataError, OwnCodeError
@@ -18,6 +17,7 @@ from fairaudit.execution.outcomes import outcome
 from fairaudit.execution.seed_data import SeedData
 from fairaudit.execution.trained import method_of
 from fairaudit.execution.worker import task_of
+from fairaudit.messages.names import listed, quoted
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Job, Plan

@@ -3,8 +3,8 @@ import pytest
 
 from fairaudit.data.column_types import encode_codes
 from fairaudit.data.ids import looks_like_id
-from fairaudit.data.naming import listed, quoted
 from fairaudit.errors import DataError
+from fairaudit.messages.names import listed, quoted
 
 
 def test_hostile_names_are_shown_short_and_on_one_line():

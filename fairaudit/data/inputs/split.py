@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from fairaudit.config.options import SplitOptions
 from fairaudit.data.dataset import Dataset, Int64, Split
-from fairaudit.data.naming import nearest, quoted
 from fairaudit.errors import ConfigError, DataError
+from fairaudit.messages.names import nearest, quoted
 from fairaudit.privacy.streams import numpy_stream
 
 SIDES = ("train", "test")

@@ -19,12 +19,12 @@ from fairaudit.data.dataset import Dataset, InputRows, Int64, Split
 from fairaudit.data.inputs.encode import DecodedRows, Encoded, Encoder, make_encoder
 from fairaudit.data.inputs.split import holdout_size
 from fairaudit.data.inputs.spool import Spool
-from fairaudit.data.naming import listed, quoted
 from fairaudit.data.reading.images import ImageOptions
 from fairaudit.data.reading.open import open_data
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.tabular import read_checked
 from fairaudit.errors import DataError
+from fairaudit.messages.names import listed, quoted
 from fairaudit.privacy.streams import numpy_stream
 
 

@@ -12,13 +12,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.data.dataset import SPLIT, Notice, image_column
-from fairaudit.data.naming import listed, quoted
 from fairaudit.data.reading.images import ImageOptions, fitted, refuse_too_large
 from fairaudit.data.reading.packed import HARMLESS, MOST_PACKED
 from fairaudit.data.reading.source import DataSource
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.tables import digest_of
 from fairaudit.errors import DataError
+from fairaudit.messages.names import listed, quoted
 
 NPZ = ".npz"
 # Endings of array names that name a side of a given split, as in ``x_train``.

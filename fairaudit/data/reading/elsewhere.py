@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.fs as fs
 
 from fairaudit.config.addresses import STDIN, Address
-from fairaudit.data.naming import quoted
 from fairaudit.errors import DataError, OutputError
 from fairaudit.io.scratch import scratch
+from fairaudit.messages.names import quoted
 
 _PIECE: Final = 1 << 22  # bytes that are copied at once
 _PATIENCE: Final = (

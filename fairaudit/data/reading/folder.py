@@ -12,12 +12,12 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 
 from fairaudit.data.dataset import Notice
-from fairaudit.data.naming import listed
 from fairaudit.data.reading.images import SUFFIXES, ImageOptions, decode_files
 from fairaudit.data.reading.source import DataSource
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.tables import open_source, read_columns, read_stored
 from fairaudit.errors import DataError, numbered
+from fairaudit.messages.names import listed
 
 METADATA = "metadata.csv"
 FILE_NAME = "file_name"  # the metadata's column of paths, relative to the metadata file

@@ -14,10 +14,10 @@ import pyarrow.csv as pacsv
 import pyarrow.ipc as paipc
 import pyarrow.parquet as pq
 
-from fairaudit.data.naming import listed
 from fairaudit.data.reading.memory import Room
 from fairaudit.data.reading.packed import whole
 from fairaudit.errors import DataError
+from fairaudit.messages.names import listed
 
 Read = Callable[[Path, Sequence[str]], pa.Table]
 

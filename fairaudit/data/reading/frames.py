@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fairaudit.data.naming import listed, quoted
 from fairaudit.errors import ConfigError, DataError
+from fairaudit.messages.names import listed, quoted
 
 
 @runtime_checkable

@@ -12,11 +12,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Never
 
-from fairaudit.data.naming import quoted, typed
 from fairaudit.data.reading.packed import unpacked, whole
 from fairaudit.data.reading.stored import NUMBER
 from fairaudit.data.reading.text_form import TextForm
 from fairaudit.errors import DataError, numbered
+from fairaudit.messages.names import quoted, typed
 
 _SAMPLED = 200  # lines below the first that are looked at
 _MOST_CHARACTERS = 1 << 20  # of these together

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from fairaudit.data.dataset import Shape, UInt8, image_column
-from fairaudit.data.naming import quoted
 from fairaudit.data.reading.pixels import PixelLayout
 from fairaudit.errors import ConfigError, DataError
+from fairaudit.messages.names import quoted
 
 Channels = Literal["auto", "grey", "rgb"]
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"})

@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 from fairaudit.config.addresses import located
 from fairaudit.config.options import NO_TEXT_OPTIONS, TextOptions
 from fairaudit.data.dataset import Notice, image_column
-from fairaudit.data.naming import listed, quoted, typed
 from fairaudit.data.reading.archive import NPZ, open_archive
 from fairaudit.data.reading.elsewhere import at_hand, is_pattern
 from fairaudit.data.reading.folder import METADATA, open_folder
@@ -48,6 +47,7 @@ from fairaudit.data.reading.vectors import (
     with_numbers,
 )
 from fairaudit.errors import DataError, numbered
+from fairaudit.messages.names import listed, quoted, typed
 
 NO_LISTS: Mapping[str, int] = {}  # the default: no column holds lists
 _BYTES = "bytes"  # the field of a struct that holds an image file

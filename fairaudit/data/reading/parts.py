@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairaudit.data.dataset import SPLIT
-from fairaudit.data.naming import listed
 from fairaudit.data.reading.tables import TableFile, is_table_name
 from fairaudit.errors import DataError
+from fairaudit.messages.names import listed
 
 _NONE: Final = "__HIVE_DEFAULT_PARTITION__"  # how a folder says that the value is missing
 _SIDE: Final = re.compile(r"(train|test)(?![a-zA-Z])", re.IGNORECASE)  # begins a file's name

@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fairaudit.data.dataset import Shape, UInt8
-from fairaudit.data.naming import listed, quoted, typed
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.vectors import holds_numbers, names_of, with_numbers
 from fairaudit.errors import ConfigError, DataError
+from fairaudit.messages.names import listed, quoted, typed
 
 _LARGEST: Final = 4096  # of a side
 _SMALLEST: Final = 8  # side of images that numbered columns are suspected to be

@@ -17,7 +17,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.data.dataset import SPLIT, Notice, UInt8, image_column
-from fairaudit.data.naming import listed, quoted
 from fairaudit.data.reading.folder import IMAGE, ImageFolder, images_below
 from fairaudit.data.reading.images import ImageOptions, fitted, refuse_too_large
 from fairaudit.data.reading.packed import unpacked
@@ -25,6 +24,7 @@ from fairaudit.data.reading.source import DataSource
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.tables import digest_of
 from fairaudit.errors import DataError, numbered
+from fairaudit.messages.names import listed, quoted
 
 _IDX: Final = re.compile(
     r"(.*?)(train|t10k|test)-(images|labels)[-.]idx[13]-ubyte(\.gz)?", re.IGNORECASE

@@ -4,8 +4,8 @@ import shlex
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fairaudit.data.naming import quoted
 from fairaudit.errors import DataError
+from fairaudit.messages.names import quoted
 
 
 class _Other(NamedTuple):

@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from fairaudit.data.naming import listed, nearest, quoted
 from fairaudit.data.reading.formats import FORMATS
 from fairaudit.data.reading.header import fields_of, refuse_footer, refuse_odd_header, refuse_title
 from fairaudit.data.reading.lines import MOST_BYTES, header_of, is_closed, lone_lines
@@ -28,6 +27,7 @@ from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.text_form import BLANK, TextForm
 from fairaudit.data.reading.values import USUAL_MARKS
 from fairaudit.errors import DataError, numbered
+from fairaudit.messages.names import listed, nearest, quoted
 
 _TEXTS = frozenset({".csv", ".tsv", ".tab", ".txt", ".psv", ".data", ".dat", ".test"})
 _ENDINGS = _TEXTS.union(*(one.endings for one in FORMATS))

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairaudit.data.dataset import Int64, Notice
-from fairaudit.data.naming import listed, quoted, typed
 from fairaudit.data.reading.values import (
     USUAL_MARKS,
     NumberFormat,
@@ -23,6 +22,7 @@ from fairaudit.data.reading.values import (
     numbers_of,
 )
 from fairaudit.errors import numbered
+from fairaudit.messages.names import listed, quoted, typed
 
 FEW_NUMBERS = 20  # a column of more distinct numbers is a measurement, whatever words it holds
 _FEW_WORDS, _MORE_WORDS = 5, 20  # among its numbers; with more it may be a list of codes

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fairaudit.data.naming import nearest, quoted
 from fairaudit.errors import ConfigError
+from fairaudit.messages.names import nearest, quoted
 
 NumberFormat = Literal["point", "comma", "text"]
 # Texts that stand for a missing number in files of text. "?" does so in some only.

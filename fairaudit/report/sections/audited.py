@@ -5,9 +5,10 @@ from datetime import datetime
 
 from fairaudit.data.naming import shape_text
 from fairaudit.errors import numbered
+from fairaudit.messages.names import arms_text
 from fairaudit.report.document import Bullets, Section, Strong, Words
 from fairaudit.report.model import Report
-from fairaudit.report.numbers import count, listed
+from fairaudit.report.numbers import count
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.types.facts import DataFacts
 
@@ -78,7 +79,7 @@ def section(report: Report) -> Section | None:
         f"Data: {plain(data.name)}, {rows}, sha256 {plain(data.sha256[:16])}…",
         f"Label: {plain(label.column)} ({plain(label.origin)}), {outcomes}",
         f"Groups: {'; '.join(groupings)}",
-        f"Methods: {plain(listed(arm.key for arm in report.arms), 600)}; {_training(report)}",
+        f"Methods: {plain(arms_text(arm.key for arm in report.arms), 600)}; {_training(report)}",
     ]
     if report.status != "complete":
         items.append("Status: PARTIAL: some trainings have no result, see warnings")
@@ -107,7 +108,7 @@ def _training(report: Report) -> str:
     by_key = {arm.key: arm.trainer for arm in report.arms if arm.capability and arm.trainer}
     if by_key:
         code = plain(", ".join(dict.fromkeys(by_key.values())), 300)
-        text = f"{plain(listed(by_key), 600)} by {code}; others: {text}"
+        text = f"{plain(arms_text(by_key), 600)} by {code}; others: {text}"
     return text
 
 

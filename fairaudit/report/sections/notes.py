@@ -3,9 +3,9 @@
 import shlex
 
 from fairaudit.capabilities.installed import CAPABILITIES
+from fairaudit.messages.names import arms_text
 from fairaudit.report.document import Listing, Section, Strong, Text, Words, bullets
 from fairaudit.report.model import Report
-from fairaudit.report.numbers import listed
 from fairaudit.report.safe_names import plain
 from fairaudit.report.words import TERMS
 
@@ -48,7 +48,7 @@ def not_looked_at(report: Report) -> Section | None:
     data = report.data
     items: list[str] = []
     if data.could_be_groups:
-        names = listed([plain(name) for name in data.could_be_groups[:_MOST_NAMES]])
+        names = arms_text([plain(name) for name in data.could_be_groups[:_MOST_NAMES]])
         if len(data.could_be_groups) > _MOST_NAMES:
             names += f" and {len(data.could_be_groups) - _MOST_NAMES} more"
         items.append(f"Groups by columns of few values: {names} (--group COLUMN).")
@@ -56,7 +56,7 @@ def not_looked_at(report: Report) -> Section | None:
     numbers = [n for n in data.features if n not in {*data.categorical, *data.could_be_groups}]
     shown = [plain(name) for name in numbers if name not in compared]
     if shown and data.images is None:
-        names = listed(shown[:_MOST_NUMBERS])
+        names = arms_text(shown[:_MOST_NUMBERS])
         if len(shown) > _MOST_NUMBERS:
             names = f"{', '.join(shown[:_MOST_NUMBERS])} and {len(shown) - _MOST_NUMBERS} more"
         items.append(
@@ -73,7 +73,7 @@ def not_looked_at(report: Report) -> Section | None:
     for comparison in report.comparisons[:1]:
         small = [plain(group.group) for group in comparison.by_group if comparison.note_on(group)]
     if small:
-        items.append(f"Groups of too few rows, which are shown and not judged: {listed(small)}.")
+        items.append(f"Groups of too few rows, which are shown and not judged: {arms_text(small)}.")
     items.append(
         "People with several rows: every row counts as one person, in epsilon, in the split into "
         "training and test rows, and in the intervals."

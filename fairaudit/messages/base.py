@@ -1,0 +1,57 @@
+"""What all messages are: a code, how much it matters, and the numbers that its sentence needs."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import ModuleType
+from typing import ClassVar, Literal
+
+Level = Literal["warning", "notice", "limitation"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message(ABC):
+    """Something that the reader of a report must know; each subclass is one message.
+
+    Its fields are the names and numbers that the sentence needs, never a row's values.
+
+    Args of the class:
+        code: Stable, snake_case; for scripts and ``fairaudit explain``.
+        level: ``warning`` (may bias the audit), ``notice`` (tells what was done) or ``limitation``
+            (what the figures do not say).
+        when: Where it is given, as a clause.
+    """
+
+    code: ClassVar[str]
+    level: ClassVar[Level] = "warning"
+    when: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The sentence, in one line."""
+
+    @property
+    def fix(self) -> str:
+        """What to do about it; "" for nothing."""
+        return ""
+
+    @property
+    def about(self) -> str:
+        """Key of the arm that it is about; "" for none."""
+        return ""
+
+
+def messages_in(module: ModuleType) -> tuple[type[Message], ...]:
+    """The messages that a module defines, in its order."""
+    found: list[type[Message]] = []
+    for thing in vars(module).values():
+        is_message = isinstance(thing, type) and issubclass(thing, Message)
+        if is_message and thing.__module__ == module.__name__:
+            found.append(thing)
+    return tuple(found)
+
+
+def by_code(messages: Iterable[type[Message]]) -> Mapping[str, type[Message]]:
+    """Code -> the class that owns it; a subclass that says the same of another case is left out."""
+    return {message.code: message for message in messages if "code" in vars(message)}
