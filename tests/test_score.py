@@ -254,7 +254,7 @@ def test_that_no_gap_is_detected_is_not_said_of_small_groups(tmp_path, small, sa
         frame.loc[frame["row"] // 20 == place, "sex"] = name
     report = scored(tmp_path, frame, "private", "base")
     texts = [f.text for f in report.findings if f.code == "no_gap"]
-    beginning = f"No difference between groups of sex, {said} aside, is detected; more than "
+    beginning = f"No difference in cost between groups of sex, {said} aside, is detected; a gap of "
     assert texts
     assert all(text.startswith(beginning) for text in texts)
 

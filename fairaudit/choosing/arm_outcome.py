@@ -142,11 +142,11 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
     Both are None where the number has no interval: then it is undecided, and ``reason`` says why.
     """
     reading, estimate = target.reading, target.reading.number
-    value, bound, futility, reason = reading.judged.value, None, None, reading.reason
+    value, bound, futility, reason = estimate.value, None, None, reading.reason
     outcome: Outcome = "undecided"
-    if not reason and estimate.is_exact and value is not None:  # as an epsilon is
-        bound = futility = value
-        outcome = "breaks" if rule.fails(value) else "passes"
+    if not reason and estimate.is_exact:  # as an epsilon is
+        bound = futility = reading.judged.value or 0.0
+        outcome = "breaks" if rule.fails(bound) else "passes"
     elif not reason:
         number = _number(target)
         if number is None:
@@ -155,14 +155,18 @@ def _judged(rule: GateRule, target: Target, level: float) -> TestedNumber:
             outcome = number.judged(rule.fails, fails_above=rule.fails_above, level=level)
             (low, high), (least, most) = number.limits(level), number.plain_limits(FUTILITY)
             bound, futility = (high, least) if rule.fails_above else (low, most)
+    groups = target.groups
+    if reading.is_size and not rule.groups and (value or 0.0) < 0:  # who pays more comes first
+        value, groups = estimate.scaled(-1).value, groups[::-1]
     return TestedNumber(
         rule=rule.text,
         metric=rule.metric.name,
         limit=rule.number,
         reference=target.reference,
         grouping=target.grouping,
-        group=", ".join(target.groups),
+        group=(" less " if reading.is_size else ", ").join(groups),
         unit=rule.metric.unit,
+        is_size=reading.is_size,
         value=value,
         bound=bound,
         other_bound=futility,

@@ -21,12 +21,13 @@ class TestedNumber(Part):
         rule: The rule's text.
         metric: Name of what the rule is about.
         limit: The number that the rule names.
-        reference, grouping, group: Whose number it is: against which reference, of which group;
-            ``group`` is "" for all rows.
+        reference, grouping, group: Whose number it is: against which reference, of which group, for
+            a gap as ``F less M``; ``group`` is "" for all rows.
         unit: ``fraction``, ``ratio``, ``nats``, or "" for an epsilon.
-        value: Mean over seeds, None where it is undefined.
-        bound: The one-sided limit of the number at the test's level, on the side where the rule
-            fails: it must keep the rule for a pass. None where there is no interval.
+        is_size: Whether the rule is about the number's size, whichever sign it has: it is a gap.
+        value: Mean over seeds with its sign, None where it is undefined.
+        bound: The one-sided limit of the number, or of its size, at the test's level, on the side
+            where the rule fails: it must keep the rule for a pass. None where there is no interval.
         other_bound: The one-sided 95 % limit on the other side: where it breaks the rule, no more
             seeds are tried. None where there is no interval.
         outcome: Whether the number passes, breaks the rule, or neither yet.
@@ -40,11 +41,19 @@ class TestedNumber(Part):
     grouping: str
     group: str
     unit: str
+    is_size: bool
     value: Figure | None
     bound: Figure | None
     other_bound: Figure | None
     outcome: Outcome
     reason: str
+
+    @property
+    def held(self) -> float | None:
+        """What the limit is held against: the number, or its size; None where it is undefined."""
+        if self.value is None or not self.is_size:
+            return self.value
+        return abs(self.value)
 
 
 class Tested(Part):
@@ -91,9 +100,9 @@ class Tested(Part):
         for number in self.numbers:
             if number.outcome == "passes":
                 continue
-            if number.bound is None or number.value is None:
+            if number.bound is None or number.held is None:
                 return self.outcome == "breaks", math.inf
-            half = max(abs(number.bound - number.value), 1e-12)
+            half = max(abs(number.bound - number.held), 1e-12)
             far = max(far, abs(number.bound - number.limit) / half)
         return self.outcome == "breaks", far
 
@@ -115,21 +124,23 @@ def number_text(number: TestedNumber) -> str:
     """One tested number in words: its value, the one-sided limit that decides, the rule's limit.
 
     What decides is the limit at the test's level; where the rule is broken, the 95 % limit on the
-    other side.
+    other side. A gap is written with its sign, and its limit is that of its size.
     """
     where = ""
     if number.group:
         where = f" ({number.group})"
-    if number.value is None or number.bound is None or number.other_bound is None:
+    if number.held is None or number.bound is None or number.other_bound is None:
         return f"{number.metric}{where} has no value to judge: {number.reason}"
-    value, limit = (shown(number, x) for x in (number.value, number.limit))
+    value, limit = shown(number, number.value or 0.0), shown(number, number.limit)
     is_broken = number.outcome == "breaks"
     bound = number.other_bound if is_broken else number.bound
     # ``bound`` lies on the side that fails, and the other limit opposite.
-    fails_high = number.bound >= number.value
+    fails_high = number.bound >= number.held
     side = "at most"
     if fails_high == is_broken:
         side = "at least"
+    if number.is_size:
+        side = f"its size {side}"
     return f"{number.metric}{where} is {value}, {side} {shown(number, bound)}, limit {limit}"
 
 

@@ -5,23 +5,14 @@ from collections.abc import Iterator, Sequence
 from fairaudit.errors import numbered
 from fairaudit.metrics.registry import DISAGREEMENT, DISAGREEMENT_COST
 from fairaudit.report.cost_charts import MOST_ROWS
-from fairaudit.report.document import (
-    Block,
-    Cell,
-    Quantity,
-    Section,
-    Table,
-    Text,
-    bullets,
-    figures,
-    table,
-)
-from fairaudit.report.measures import main_gap, with_unit
+from fairaudit.report.document import Block, Cell, Quantity, Section, Text, bullets, figures, table
+from fairaudit.report.measures import main_gap
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import PERCENT_DIGITS, POINTS, UNKNOWN, versus
 from fairaudit.report.panels import MOST_SERIES, Bar, Chart, Panel, labels
 from fairaudit.report.safe_names import group_text, plain
-from fairaudit.results.estimates import Comparison, GroupMeasure, interval_of
+from fairaudit.report.sections.gaps import gap_table
+from fairaudit.results.estimates import Comparison, Gap, GroupMeasure, interval_of
 
 TITLE = "Decided by chance"
 _MEANING = (
@@ -54,9 +45,9 @@ def section(report: Report, source: str) -> Section | None:
         *figures(chance_chart(report)),
         table(("method", "group", "#people", *_titles(report), "note"), rows, most=24),
     ]
-    gaps = _gaps(report, compared)
-    if gaps.rows:
-        blocks.append(gaps)
+    gaps = list(_gaps(report, compared))
+    if gaps:
+        blocks.append(gap_table(report, gaps))
     blocks += bullets([source, _LOWERS])
     return Section(DISAGREEMENT, TITLE, tuple(blocks))
 
@@ -101,35 +92,17 @@ def _row(report: Report, comparison: Comparison, group: GroupMeasure) -> tuple[C
     return (versus(comparison), name, people, *cells, plain(note, 90))
 
 
-def _gaps(report: Report, compared: Sequence[Comparison]) -> Table:
+def _gaps(report: Report, compared: Sequence[Comparison]) -> Iterator[tuple[Comparison, Gap, str]]:
     """The gap of each comparison, in what is decided by chance and in what privacy adds to it."""
-    rows: list[tuple[Cell, ...]] = []
     for comparison in compared:
-        for metric, words in ((DISAGREEMENT, "decided by chance"), (DISAGREEMENT_COST, "added")):
-            gap = main_gap(comparison, metric)
-            if gap is None:
-                continue
-            gap = gap.larger_first
-            read: str = gap.reading
-            if read == "cannot tell":
-                read = f"{read}: {plain(gap.signed.reason or gap.reason, 90)}"
-            elif metric == DISAGREEMENT_COST:  # not tested beside all others, so nothing is said
-                read = UNKNOWN
-            elif gap.direction:
-                read += f", {plain(gap.direction, 60)}"
-            between = " less ".join(group_text(comparison.grouping, g) for g in (gap.a, gap.b) if g)
-            detectable = with_unit(gap.minimum_detectable, "fraction")
-            row = (versus(comparison), words, between, Quantity(gap.signed, POINTS), detectable)
-            rows.append((*row, read))
-    head = (
-        "method",
-        "gap in",
-        "between",
-        "#points",
-        "#smallest gap this audit would detect (80 % power)",
-        "reading",
-    )
-    return table(head, rows, most=24)
+        gap = main_gap(comparison, DISAGREEMENT)
+        if gap is not None:
+            yield comparison, gap, "decided by chance (points)"
+        gap = main_gap(comparison, DISAGREEMENT_COST)
+        if gap is not None:
+            if gap.reading != "cannot tell":  # not tested beside all others: nothing is said of it
+                gap = gap.model_copy(update={"reading": ""})
+            yield comparison, gap, "added by privacy (points)"
 
 
 def chance_chart(report: Report) -> Chart | None:

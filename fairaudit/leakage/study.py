@@ -27,22 +27,31 @@ from fairaudit.report.document import (
     bullets,
     table,
 )
-from fairaudit.report.measures import main_gap, with_unit
+from fairaudit.report.measures import main_gap
 from fairaudit.report.model import Report, Study
 from fairaudit.report.numbers import OWN_UNIT, POINTS, UNKNOWN, Scale, number, written
 from fairaudit.report.safe_names import plain
+from fairaudit.report.sections.gaps import gap_table
 from fairaudit.report.types.facts import AttackFacts, FailedSeed, ReportWarning
 from fairaudit.report.types.findings import Finding, Phrase
-from fairaudit.results.estimates import EpsilonFigure, Figure, Interval, Part, interval_of
+from fairaudit.results.estimates import (
+    Comparison,
+    EpsilonFigure,
+    Figure,
+    Gap,
+    Interval,
+    Part,
+    interval_of,
+)
 
 SHARE = Scale(100.0, lambda value: number(value, decimals=1), suffix=" %")
 LITTLE_POWER = 3.0  # an epsilon up to which an attack on so few models finds next to nothing
 ACCUSED = 0.05  # share of the outsiders: the "5 %" of leakage_tpr and of the sentences here
 _MOST_ROWS = 24  # of a table that are read at once
-# metric whose gaps are shown -> words
+# metric whose gaps are shown -> title
 _COMPARED = {
-    "leakage_tpr": "members found at 5 %",
-    "leakage_advantage": "difference at one threshold",
+    "leakage_tpr": "members found at 5 % (points)",
+    "leakage_advantage": "difference at one threshold (points)",
 }
 # metric -> title of its column, scale; a title that starts with "#" marks a column of numbers
 _WITHIN = {
@@ -197,7 +206,7 @@ def _section(report: Report, leakage: Leakage) -> Section:
         Text(intro),
         _within_groups(report, leakage),
         Heading("Gaps in leakage"),
-        _gaps(leakage),
+        _gaps(report, leakage),
         *bullets(_scope(leakage)),
     )
     title = "Who is exposed: membership inference"
@@ -246,33 +255,15 @@ def _scope(leakage: Leakage) -> list[str]:
     return sentences
 
 
-def _gaps(leakage: Leakage) -> Table:
+def _gaps(report: Report, leakage: Leakage) -> Table:
     """The table of gaps between groups, each beside the smallest that would have been detected."""
-    rows: list[tuple[Cell, ...]] = []
+    shown: list[tuple[Comparison, Gap, str]] = []
     for comparison in leakage.comparisons:
-        arm, grouping = plain(comparison.arm), plain(comparison.grouping)
-        for metric, words in _COMPARED.items():
+        for metric, title in _COMPARED.items():
             gap = main_gap(comparison, metric)
-            if gap is None:
-                continue
-            gap = gap.larger_first
-            read: str = gap.reading
-            if read == "cannot tell":
-                read = f"{read}: {plain(gap.signed.reason or gap.reason, 90)}"
-            elif gap.direction:
-                read += f", {plain(gap.direction, 60)}"
-            detectable = with_unit(gap.minimum_detectable, "fraction")
-            between = " less ".join(plain(name) for name in (gap.a, gap.b) if name) or grouping
-            rows.append((arm, between, words, Quantity(gap.signed, POINTS), detectable, read))
-    head = (
-        "method",
-        "between",
-        "of",
-        "#gap (points)",
-        "#smallest gap this audit would detect (80 % power)",
-        "reading",
-    )
-    return table(head, rows, most=_MOST_ROWS)
+            if gap is not None:
+                shown.append((comparison, gap, title))
+    return gap_table(report, shown)
 
 
 def _sentence(leakage: Leakage, models: int) -> str:

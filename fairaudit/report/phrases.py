@@ -176,7 +176,8 @@ PHRASES: Mapping[str, Phrase] = {
     ),
     "no_gap": Phrase(
         "no two groups are told apart in any cost",
-        "No difference between {reason} is detected; more than {most:value} of {of} is ruled out",
+        "No difference in cost between {reason} is detected; a gap of more than {most:value} of "
+        "{of} is ruled out",
         series="none detected",
         question="pays",
     ),

@@ -340,6 +340,24 @@ def test_what_breaks_or_cannot_be_told_is_no_recommendation(chosen):
     assert exit_code(open_one.model_copy(update={"failed": ("dpsgd@8, seed 1: diverged",)})) == 4
 
 
+def test_a_gap_is_said_with_its_sign_and_judged_by_its_size(chosen):
+    found, *_ = chosen
+    first, second = (
+        rejudged(found, f"privacy_cost_gap@sex={groups} > 0.01").tests[0].numbers[0]
+        for groups in ("F,M", "M,F")
+    )
+    assert (first.group, second.group) == ("F less M", "M less F")
+    assert first.value == -second.value != 0
+    assert first.bound == second.bound >= abs(first.value)
+    assert first.outcome == second.outcome
+    negative = min(first, second, key=lambda number: number.value)
+    value, bound = 100 * negative.value, 100 * negative.bound
+    assert parts.number_text(negative) == (
+        f"privacy_cost_gap ({negative.group}) is {value:.1f} points, its size at most "
+        f"{bound:.1f} points, limit 1.0 points"
+    )
+
+
 def rejudged(found, *rules):
     other = replace(found, prepared=replace(found.prepared, rules=parse_rules(rules)))
     return Choice.of(choose(other))
@@ -357,6 +375,7 @@ def settled(found, tests):
             grouping="sex",
             group="",
             unit="fraction",
+            is_size=True,
             value=0.019 if outcome == "undecided" else 0.05,
             bound=0.03,
             other_bound=0.021,
@@ -421,10 +440,14 @@ def test_of_three_groups_every_pair_must_pass_by_its_own_interval():
     judged = numbers_of(
         parse_rules(["privacy_cost_gap@region > 2pt"]), unfailed(report), shown.arm, 0.0125
     )
-    assert [n.group for n in judged] == ["E, N", "E, S", "N, S"]
+    assert {frozenset(n.group.split(" less ")) for n in judged} == {
+        frozenset(pair) for pair in ("EN", "ES", "NS")
+    }
+    assert all(n.value >= 0 for n in judged)  # each the larger less the other
     for number in judged:
-        a, b = number.group.split(", ")
-        size = abs(cost(shown.arm, "region", a) - cost(shown.arm, "region", b))
+        a, b = number.group.split(" less ")
+        size = cost(shown.arm, "region", a) - cost(shown.arm, "region", b)
+        assert number.value == pytest.approx(size, abs=1e-6)
         half = np.hypot(skewed_quantile(0.0125, 5) * 0.01, stats.norm.ppf(0.9875) * 0.006)
         assert number.bound == pytest.approx(size + half, abs=1e-6)
         assert number.outcome == ("passes" if size + half <= 0.02 else number.outcome)

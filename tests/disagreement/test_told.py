@@ -104,6 +104,31 @@ def test_the_section_has_every_group_beside_the_model_without_privacy(made):
     assert 'aria-label="Share of each group that another training would decide' in to_html(report)
 
 
+def test_a_gap_that_gates_may_not_read_has_the_reason_and_no_interval(made):
+    """As in the section on gaps; what privacy adds is not tested, so no word stands beside it."""
+    report = with_chances(made, private=(0.10, 0.02), reference=(0.02, 0.02))
+    lines = gap_lines(report)
+    assert [line.split(" | ")[-1] for line in lines] == ["detected |", "– |"]
+    assert all("] | " in line for line in lines)
+    gaps = []
+    for gap in report.costs[0].gaps:
+        is_shown = gap.metric.startswith("disagreement")
+        unread = {"gated": False, "reason": "too few people", "reading": "cannot tell"}
+        gaps.append(gap.model_copy(update=unread) if is_shown else gap)
+    compared = report.costs[0].model_copy(update={"gaps": tuple(gaps)})
+    others = [one for one in report.comparisons if one is not report.costs[0]]
+    lines = gap_lines(report.model_copy(update={"comparisons": (*others, compared)}))
+    assert len(lines) == 2
+    for line in lines:
+        assert line.endswith("| cannot tell: too few people |")
+        assert "[" not in line
+
+
+def gap_lines(report):
+    section = to_markdown(report).split("## Decided by chance")[1].split("\n## ")[0]
+    return [line for line in section.splitlines() if " less " in line]
+
+
 def test_a_report_that_could_not_measure_it_says_how(tmp_path):
     frame = people(rows=400)
     frame.to_csv(tmp_path / "people.csv", index=False)

@@ -140,8 +140,8 @@ def test_where_no_gap_is_detected_what_lies_beyond_its_interval_is_ruled_out(cos
     finding = only(report, "no_gap")
     assert finding.numbers["most"].value == pytest.approx(abs(costs[0] - costs[1]) + 0.03)
     assert finding.text == (
-        f"No difference between F and M is detected; more than {most} points of accuracy is "
-        "ruled out."
+        "No difference in cost between F and M is detected; a gap of more than "
+        f"{most} points of accuracy is ruled out."
     )
     assert finding.advice is None
     assert "not_certain" not in told(report)

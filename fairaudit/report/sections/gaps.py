@@ -1,13 +1,23 @@
 """The gaps between groups in every cost, and the smallest that this audit would detect."""
 
-from fairaudit.report.document import Cell, Quantity, Section, bare, table
+from collections.abc import Iterable
+
+from fairaudit.report.document import Cell, Quantity, Section, Table, bare, table
 from fairaudit.report.measures import all_costs, cost_title, main_gap, named_gaps, scale_of
 from fairaudit.report.model import Report
-from fairaudit.report.numbers import versus
+from fairaudit.report.numbers import UNKNOWN, versus
 from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import Comparison, Gap
 
 _MOST_GAPS = 24
+_HEAD = (
+    "method",
+    "of",
+    "between",
+    "#gap",
+    "#smallest gap this audit would detect (80 % power)",
+    "reading",
+)
 
 
 def section(report: Report) -> Section | None:
@@ -17,29 +27,33 @@ def section(report: Report) -> Section | None:
     """
     if not report.costs:
         return None
-    rows = []
+    shown: list[tuple[Comparison, Gap, str]] = []
     for measure in all_costs(report):
+        title = cost_title(measure, report.data.label)
         for comparison in report.costs:
-            shown = named_gaps(comparison, measure)
+            gaps = named_gaps(comparison, measure)
             largest = main_gap(comparison, measure)
             if largest is not None:
-                shown.append(largest)
-            rows += [_row(report, comparison, gap) for gap in shown]
-    head = (
-        "method",
-        "of",
-        "between",
-        "#gap",
-        "#smallest gap this audit would detect (80 % power)",
-        "reading",
-    )
-    return Section("gaps", "Gaps between groups", (table(head, rows, most=_MOST_GAPS),))
+                gaps.append(largest)
+            shown += [(comparison, gap, title) for gap in gaps]
+    return Section("gaps", "Gaps between groups", (gap_table(report, shown),))
 
 
-def _row(report: Report, comparison: Comparison, gap: Gap) -> tuple[Cell, ...]:
-    """A row of the table of gaps: method, measure, groups, gap, what is detectable, reading."""
+def gap_table(report: Report, gaps: Iterable[tuple[Comparison, Gap, str]]) -> Table:
+    """A table of gaps: method, measure, groups, signed gap, what is detectable, what is read of it.
+
+    Args:
+        report: Holds the names of groups.
+        gaps: Each with the comparison that it is of, and the title of its measure with its unit.
+    """
+    rows = [_row(report, comparison, gap, title) for comparison, gap, title in gaps]
+    return table(_HEAD, rows, most=_MOST_GAPS)
+
+
+def _row(report: Report, comparison: Comparison, gap: Gap, title: str) -> tuple[Cell, ...]:
+    """A row of the table of gaps."""
     scale = scale_of(gap.metric)
-    reading: str = gap.reading
+    reading: str = gap.reading or UNKNOWN
     if not gap.named:
         gap = gap.larger_first
     size = Quantity(gap.signed, scale)
@@ -50,7 +64,7 @@ def _row(report: Report, comparison: Comparison, gap: Gap) -> tuple[Cell, ...]:
     names = [report.name_of(comparison.grouping, name) for name in (gap.a, gap.b) if name]
     return (
         versus(comparison),
-        cost_title(gap.metric, report.data.label),
+        title,
         " less ".join(names) or f"{plain(comparison.grouping)}: no pair",
         size,
         bare(gap.minimum_detectable, scale),
