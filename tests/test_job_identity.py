@@ -45,6 +45,7 @@ OTHER = {
     "missing_values": ("c",),
     "number_format": ("age=text",),
     "merge_rare": 0.3,
+    "zero": {"sex": "M"},
     "favourable": "no",
     "group_by_label": True,
     "resize": "6x6",

@@ -77,6 +77,7 @@ class EncodingOptions(NamedTuple):
 
     merge_rare: float
     pixel_range: str
+    zero: Mapping[str, str] = {}
 
 
 class TextOptions(NamedTuple):
@@ -126,6 +127,7 @@ class AuditConfig(BaseModel):
     number_format: tuple[str, ...] = ()  # "point", "comma", or "COL=" and one of these or "text"
     missing: Literal["impute", "drop", "error"] = "impute"
     merge_rare: Annotated[float, Field(ge=0, lt=1)] = 0.002  # levels below this share are merged
+    zero: dict[str, str] = {}  # column of two values -> the value that is coded 0, the other 1
     group_by_label: bool = False  # the classes are groups too
     resize: str | None = None  # "HEIGHTxWIDTH"
     channels: Literal["auto", "grey", "rgb"] = "auto"
@@ -231,7 +233,7 @@ class AuditConfig(BaseModel):
     @property
     def encoding(self) -> EncodingOptions:
         """The options by which rows become a model's inputs."""
-        return EncodingOptions(self.merge_rare, self.pixel_range)
+        return EncodingOptions(self.merge_rare, self.pixel_range, self.zero)
 
     @property
     def text(self) -> TextOptions:
@@ -359,6 +361,11 @@ PANELS: Mapping[str, tuple[Option, ...]] = {
             "impute|drop|error",
         ),
         Option("merge_rare", "Merge levels below this share of rows (default: 0.002).", "SHARE"),
+        Option(
+            "zero",
+            "Code this one of a column's two values as 0 (default: the first sorted); repeat.",
+            "COL=VALUE",
+        ),
         Option(
             "pixels", "Take a table's columns of pixels, or its raw bytes, as images.", "HxW[xC]"
         ),

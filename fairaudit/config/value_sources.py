@@ -203,7 +203,7 @@ def merge_layers(layers: Sequence[OptionLayer]) -> ResolvedConfig:
 def parse_pairs(parts: Sequence[str], name: str) -> dict[str, str]:
     """``["a=1", "b=2"]`` as a mapping; the last ``=`` separates, so names may contain one.
 
-    Of a contrast it is the first, for a value may be ``<=25``.
+    Of ``contrast`` and ``zero`` it is the first, for a value may be ``<=25``.
 
     ``name``: the option's field, for the message.
 
@@ -212,7 +212,7 @@ def parse_pairs(parts: Sequence[str], name: str) -> dict[str, str]:
     """
     pairs: dict[str, str] = {}
     for part in parts:
-        divided = part.partition if name == "contrast" else part.rpartition
+        divided = part.partition if name in ("contrast", "zero") else part.rpartition
         key, sign, value = divided("=")
         if not sign or not key.strip():
             raise ConfigError(f"{option_name(name)} needs NAME=VALUE, got {_shown(part)}")

@@ -126,6 +126,7 @@ def read_checked(config: AuditConfig) -> CheckedTable:
         if name in odd or name == source.image:
             raise DataError(f"column {quoted(name)} holds neither numbers nor text")
     table = _contrasted(table, config.contrast)
+    _check_zero(table, config)
     declared = {n: column for n, column in config.declared.items() if n in columns}
     laid, unlike = _declared_values(source, table, declared, config.contrast, rules)
     in_order = {}
@@ -226,6 +227,35 @@ def _contrasted(table: pa.Table, contrast: Mapping[str, str]) -> pa.Table:
         column = pa.chunked_array([texts.take(is_value.cast(pa.int8()))])
         table = table.set_column(table.column_names.index(name), name, column)
     return table
+
+
+def _check_zero(table: pa.Table, config: AuditConfig) -> None:
+    """Refuse a value of ``zero`` that is not one of the two of its column.
+
+    Raises:
+        ConfigError: The column is declared. DataError: It holds numbers, or not two values, or not
+            this one.
+    """
+    for name, value in config.zero.items():
+        if name in config.declared:
+            raise ConfigError(
+                f"zero: column {quoted(name)} is declared",
+                "the first of its declared categories is coded 0",
+            )
+        column = table.column(name) if name in table.column_names else None
+        if column is None or kind_of(column.type) != "category":
+            raise DataError(f"zero: column {quoted(name)} is no feature of text values")
+        levels = encode_levels(column)
+        if len(levels.names) != 2:
+            raise DataError(
+                f"zero: column {quoted(name)} has {len(levels.names)} values and not two",
+                "each value of such a column is an input of its own",
+            )
+        if value not in levels.names:
+            raise DataError(
+                f"zero: {quoted(value)} is not a value of column {quoted(name)}",
+                nearest(value, levels.names),
+            )
 
 
 def _declared_values(
@@ -349,6 +379,7 @@ def _check_names(names: Sequence[str], config: AuditConfig) -> None:
         "--drop column": config.drop,
         "--bin column": config.bin,
         "contrast column": config.contrast,
+        "zero column": config.zero,
         "declared column": config.declared,
     }
     for role, columns in named.items():

@@ -110,7 +110,14 @@ def _table(plan: Plan, job: Job, arm: Arm, rows: pa.Table) -> Synthesised:
         assert config.synthetic is not None
         # All of its columns are read alike: no group, label or declared column is taken out.
         alone: dict[str, object] = {"data": config.synthetic, "group": (), "label": None}
-        alone |= {"split_column": None, "drop": (), "bin": {}, "contrast": {}, "columns": None}
+        alone |= {
+            "split_column": None,
+            "drop": (),
+            "bin": {},
+            "contrast": {},
+            "zero": {},
+            "columns": None,
+        }
         alone |= {"names": ()}
         return Synthesised(read_checked(config.model_copy(update=alone)).table, None)
     request = TrainerRequest(

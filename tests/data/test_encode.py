@@ -54,6 +54,16 @@ def test_two_levels_make_one_input_and_an_unseen_third_is_neither():
     assert encoded(["a", "b"], ["c", None]).test.tolist() == [[0.5], [0.5]]
 
 
+def test_the_value_that_is_named_zero_is_coded_so():
+    for config in (MERGING, FIXED):
+        named = config.model_copy(update={"zero": {"x": "b"}})
+        out = encoded(["b", "a", "b"], ["a", "b", None], named)
+        assert out.names[0] == "x=a"
+        assert out.train[:, 0].tolist() == [0, 1, 0]
+        assert out.test[:2, 0].tolist() == [1, 0]
+        assert encoded(["b", "a"], ["a"], config).names == ("x=b",)
+
+
 def test_more_levels_are_one_hot_in_sorted_order():
     out = encoded(["c", "a", "b"], ["b", "d", None])
     assert out.names == ("x=a", "x=b", "x=c")

@@ -94,6 +94,26 @@ def test_contrast_makes_a_column_one_value_against_the_rest(load, people):
         load({**people, "town": ["abc", "x"] * 20}, contrast={"town": "abcd"})
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("town", "abcd", "did you mean 'abc'"),
+        ("age", "20", "no feature of text values"),
+        ("job", "x", "has 3 values and not two"),
+    ],
+)
+def test_only_one_of_two_texts_can_be_named_zero(load, people, column, value, said):
+    columns = {
+        **people,
+        "town": ["abc", "x"] * 20,
+        "age": [float(i) for i in range(40)],
+        "job": (["x", "y", "z"] * 14)[:40],
+    }
+    with pytest.raises(DataError, match=said):
+        load(columns, zero={column: value})
+    assert load(columns, zero={"town": "x"}).features["town"].to_pylist() == columns["town"]
+
+
 @pytest.mark.parametrize("values", [["Train", "TEST "], [0, 1], [False, True]])
 def test_a_split_column_fixes_the_sides_and_is_no_feature(load, people, values):
     dataset = load({**people, "part": values * 20}, split_column="part")
@@ -114,11 +134,14 @@ def test_a_bad_split_column_is_refused(load, people, values, said):
         load({**people, "part": values * 20}, split_column="part")
 
 
-@pytest.mark.parametrize("option", ["drop", "bin", "contrast", "split_column", "label", "group"])
+@pytest.mark.parametrize(
+    "option", ["drop", "bin", "contrast", "zero", "split_column", "label", "group"]
+)
 def test_every_option_that_names_a_column_checks_it(load, people, option):
     value = {
         "bin": {"twon": "q4"},
         "contrast": {"twon": "a"},
+        "zero": {"twon": "a"},
         "label": "twon",
         "split_column": "twon",
     }

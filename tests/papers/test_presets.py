@@ -107,7 +107,7 @@ def test_the_adult_presets_name_the_columns_of_the_file_as_it_is_published(name,
         lines = [",".join(shown), *(line.replace(", ", ",") for line in lines)]
     path = tmp_path / "adult.data"
     path.write_text("\n".join(lines) + "\n\n")
-    fields = {**preset.fields, "drop": (), "contrast": {}}
+    fields = {**preset.fields, "drop": (), "contrast": {}, "zero": {}}
     fields |= {"label": "Income"} if header == "other spelling" else {}
     group = "Sex" if header == "other spelling" else "sex"
     found = load_dataset(AuditConfig.model_validate({"data": path, **fields, "group": (group,)}))

@@ -264,7 +264,7 @@ def make_encoder(
     """
     if dataset.image_shape is not None:
         return ImageEncoder(dataset, options.pixel_range)
-    writer = RecordWriter(dataset.features, dataset.declared, levels)
+    writer = RecordWriter(dataset.features, dataset.declared, levels, options.zero)
     spool = spool or Spool(Path(tempfile.gettempdir()))
     table = spool.keep_rows(writer.blocks(), writer.layout.width)
     return TableEncoder(Records(writer.layout, table), options.merge_rare)
@@ -300,11 +300,11 @@ class TableEncoder:
 
     Numbers are imputed by the median and standardised (population standard deviation; a constant
     becomes 0), with an indicator where values are missing, and limited to +-1000 standard
-    deviations. Text with two levels becomes one 0/1 input (levels sorted;
-    an unseen one 0.5), other text one input per level in sorted order, a missing value its own
-    level. Levels rarer than ``merge_rare`` share one input where there are two or more of them;
-    an unseen level goes there, else to none. What is declared of a column takes the place of all
-    this.
+    deviations. Text with two levels becomes one 0/1 input (levels sorted, or that of ``zero``
+    first; an unseen one 0.5), other text one input per level in sorted order, a missing value its
+    own level. Levels rarer than ``merge_rare`` share one input where there are two or more of
+    them; an unseen level goes there, else to none. What is declared of a column takes the place of
+    all this.
 
     With ``merge_rare`` 0 the lists of levels and of columns with missing values come from all rows,
     so that every seed has the same inputs; otherwise test rows have no influence at all.

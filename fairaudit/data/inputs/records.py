@@ -23,6 +23,7 @@ UInt8 = NDArray[np.uint8]
 CHUNK_ROWS = 16_384  # rows that are handled at once: few enough for a processor's cache
 NOTHING: Mapping[str, DeclaredColumn] = {}  # the default: no column is declared
 NO_LEVELS: Mapping[str, tuple[str, ...]] = {}  # the default: rows decide which levels there are
+NO_FIRST: Mapping[str, str] = {}  # the default: levels are sorted
 _ALIGNMENT = 8  # bytes, so that every number of a record lies where a processor wants it
 
 
@@ -34,8 +35,8 @@ class Field:
         name: Column.
         kind: ``number``, stored as it is, or ``category``, stored as a code.
         gaps: Whether a value is missing in some row.
-        levels: Of a category, sorted or as declared. A value that is none of them has the code
-            ``len(levels)``, a missing one the next.
+        levels: Of a category, sorted (that of ``zero`` first) or as declared. A value that is none
+            of them has the code ``len(levels)``, a missing one the next.
         declared: What is publicly known of it, or None.
     """
 
@@ -130,6 +131,7 @@ class RecordWriter:
         features: The columns.
         declared: Declarations of some of them, whose values are all declared ones already.
         levels: Category that is not declared -> its levels; of others all rows decide.
+        zero: Category that is not declared -> the level that comes first; else they are sorted.
 
     Attributes:
         layout: Where each column is in a record.
@@ -140,6 +142,7 @@ class RecordWriter:
         features: pa.Table,
         declared: Mapping[str, DeclaredColumn] = NOTHING,
         levels: Mapping[str, tuple[str, ...]] = NO_LEVELS,
+        zero: Mapping[str, str] = NO_FIRST,
     ) -> None:
         self._features = features
         self._codes: dict[int, Int64] = {}
@@ -153,8 +156,9 @@ class RecordWriter:
             if isinstance(declaration, DeclaredCategory):
                 names = declaration.categories
                 codes = StoredColumns(features).codes(name, names)
-            elif name in levels:
-                names = levels[name]
+            elif name in levels or name in zero:
+                names = levels[name] if name in levels else encode_levels(column).names
+                names = tuple(sorted(names, key=lambda level, n=name: level != zero.get(n)))
                 codes = StoredColumns(features).codes(name, names)
             else:
                 encoded = encode_levels(column)
