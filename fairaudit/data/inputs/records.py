@@ -158,7 +158,8 @@ class RecordWriter:
                 codes = StoredColumns(features).codes(name, names)
             elif name in levels or name in zero:
                 names = levels[name] if name in levels else encode_levels(column).names
-                names = tuple(sorted(names, key=lambda level, n=name: level != zero.get(n)))
+                first = [level for level in names if level == zero.get(name)]
+                names = (*first, *(level for level in names if level not in first))
                 codes = StoredColumns(features).codes(name, names)
             else:
                 encoded = encode_levels(column)
