@@ -5,12 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from fairaudit.analysis.build_facts import digest_of
-from fairaudit.analysis.build_measured import disclosed
-from fairaudit.analysis.family import family
+from fairaudit.analysis.disclosure import Disclosure
+from fairaudit.analysis.family import reported
 from fairaudit.analysis.measure import evaluation, of_one_table, on_rows_of, predictions
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.options import OF_OTHER_CODE, AuditConfig
-from fairaudit.data.groups import named_pairs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, DataError, did_you_mean
 from fairaudit.messages.names import listed, quoted
@@ -82,7 +81,7 @@ def compare_methods(report: Report, folder: Path, against: str, *, data: Path | 
         )
     plan = make_plan(config, dataset, None)
     results = _results(report, plan, folder, [against, *others])
-    named = named_pairs(config.compare, dataset.groupings)
+    disclosure = Disclosure.of(config, dataset.groupings)
     pairs = []
     for arm in others:
         ways = []
@@ -96,8 +95,7 @@ def compare_methods(report: Report, folder: Path, against: str, *, data: Path | 
                 if config.is_one_draw:
                     shared = replace(shared, estimand=of_one_table(config))
                 made.append(compare(shared, first, second, private, beside))
-            shown = [disclosed(one, least=config.suppress_below, named=named) for one in made]
-            ways.append(family(shown).comparisons)
+            ways.append(reported(made, disclosure).comparisons)
         more, less = (tuple(dict.fromkeys(m for one in way for m in one.paid)) for way in ways)
         pairs.append(Pairing(arm=arm, against=against, comparisons=ways[0], more=more, less=less))
     return Pairings(against=against, pairs=tuple(pairs))

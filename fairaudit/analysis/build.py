@@ -10,12 +10,12 @@ from importlib.metadata import version
 
 from fairaudit import __version__
 from fairaudit.analysis.build_facts import arm_facts, data_facts
-from fairaudit.analysis.build_measured import diagnostics, disclosed, sklearn_baseline, sweeps
-from fairaudit.analysis.family import family
+from fairaudit.analysis.build_measured import diagnostics, sklearn_baseline, sweeps
+from fairaudit.analysis.disclosure import Disclosure
+from fairaudit.analysis.family import reported
 from fairaudit.analysis.text import limitations
 from fairaudit.config.presets import find_preset
 from fairaudit.data.dataset import Notice
-from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
 from fairaudit.methods.catalog import catalog, find
 from fairaudit.planning.flow import Audit
@@ -83,10 +83,8 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
     first_job = done[0] if done else None
     data = data_facts(dataset, plan.config, first_job)
     arms = arm_facts(plan, results, audit.failures)
-    named = named_pairs(plan.config.compare, dataset.groupings)
-    least = plan.config.suppress_below
-    shown = [disclosed(c, least=least, named=named) for c in audit.comparisons]
-    compared, changed = family(shown)
+    disclosure = Disclosure.of(plan.config, dataset.groupings)
+    compared, changed = reported(audit.comparisons, disclosure)
     # By the first grouping, of which warnings are.
     first = [c for c in compared if c.grouping == dataset.groupings[0].name]
     check = sklearn_baseline(plan, dataset, results)

@@ -6,114 +6,22 @@ import numpy as np
 
 from fairaudit.analysis.arm_readings import curve, finished, nan_mean
 from fairaudit.analysis.build_causes import decomposition
-from fairaudit.analysis.build_facts import visible
 from fairaudit.analysis.misalignment import step_readings
 from fairaudit.analysis.readings import readings
 from fairaudit.config.model_names import has_linear_yardstick
 from fairaudit.data.dataset import Dataset, Grouping
-from fairaudit.data.groups import NamedPair
-from fairaudit.errors import numbered
-from fairaudit.metrics.gaps import judged
 from fairaudit.metrics.registry import UNDERTRAINED_BY
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.measures import COST, main_gap
 from fairaudit.report.types.decomposition import Curve
 from fairaudit.report.types.measured import Diagnostics, SklearnBaseline, Sweep, SweepPoint
-from fairaudit.results.estimates import Comparison, GroupMeasure, Measured, interval_of, undefined
+from fairaudit.results.estimates import Comparison, interval_of
 from fairaudit.results.jobs import JobResult
 
-MOST_GROUPS_OF_CLASS = 3  # up to so many groups every pair is kept in every class's rates
-OF_SUPPRESSED = "the most selected group is suppressed, and a ratio would tell its rate"
 SKLEARN_BASELINE = "scikit-learn logistic regression, same rows and inputs"
 BESIDE_A_SEARCH = "scikit-learn logistic regression, all training rows, same inputs"
 NO_BASELINE = "a linear model of pixels says nothing of how well a network was trained"
 PIXEL_BASELINE = "scikit-learn logistic regression on the pixels of {rows:,.0f} of the same images"
-
-
-def disclosed(
-    measured: Measured,
-    *,
-    least: int,
-    named: Sequence[NamedPair] = (),
-    unpredicted: Mapping[str, int] | None = None,
-) -> Comparison:
-    """The comparison as a report may hold it: without small groups, and not with every gap.
-
-    Args:
-        measured: What was measured.
-        least: Test rows; groups with fewer are suppressed, with their gaps and with ratios that are
-            divided by their rate. Totals stay and may allow a subtraction, which the report says.
-        named: Pairs that ``compare`` asked for before training: each is judged by its own interval
-            rather than by that of all pairs.
-        unpredicted: Group -> number of its rows for which given predictions lack one; None: no
-            predictions were given.
-    """
-    unpredicted = unpredicted or {}
-    pairs = {frozenset((pair.a, pair.b)) for pair in named if pair.grouping == measured.grouping}
-    hidden = {g.group for g in measured.by_group if 0 < (g.n_test or 0) < least}
-    # Ratios that are divided by a suppressed group's rate would reveal that rate.
-    untold = {ratio for ratio, group in measured.divided_by.items() if group in hidden}
-    if untold:
-        untold.add("change.impact_ratio")
-    by_group = []
-    for measure in measured.by_group:
-        lacking = visible(unpredicted.get(measure.group, 0), least)
-        if measure.group in hidden:
-            suppressed = GroupMeasure(
-                group=measure.group,
-                n_test=None,
-                n_train=None,
-                gated=False,
-                reason=f"suppressed: fewer than {numbered(least, 'test row')}",
-                estimates={},
-                unpredicted=lacking,
-            )
-            by_group.append(suppressed)
-        else:
-            by_group.append(_withheld(measure, untold, lacking))
-    gaps = []
-    for gap in measured.gaps:
-        pair = frozenset((gap.a, gap.b))
-        if gap.metric in untold or pair & hidden:
-            continue
-        # Ten groups and ten classes make thousands of gaps in the rates of one class, some of them
-        # large by chance: only the largest gap is kept, and the pairs that were named.
-        is_one_of_many = gap.metric.endswith("]") and gap.kind in ("pair", "population")
-        if is_one_of_many and len(measured.by_group) > MOST_GROUPS_OF_CLASS and pair not in pairs:
-            continue
-        if gap.kind == "pair" and pair in pairs:  # its own interval decides
-            gap = judged(gap.model_copy(update={"named": True}), is_detected=True)
-        gaps.append(gap)
-    all_lacking = visible(sum(unpredicted.values()), least)
-    return Comparison(
-        arm=measured.arm,
-        reference=measured.reference,
-        grouping=measured.grouping,
-        estimand=measured.estimand,
-        overall=_withheld(measured.overall, (), all_lacking),
-        by_group=tuple(by_group),
-        gaps=tuple(gaps),
-        # Classes that a group may have lost, by the point estimate.
-        doubtful=tuple(share for share in measured.doubtful if share.group not in hidden),
-        constant=tuple(one for one in measured.constant if one.group not in hidden),
-    )
-
-
-def _withheld(
-    measure: GroupMeasure, untold: Collection[str], unpredicted: int | None
-) -> GroupMeasure:
-    """A group's numbers, with those made undefined that would reveal a suppressed group's.
-
-    Args:
-        measure: The numbers.
-        untold: Names of the metrics that would.
-        unpredicted: How many rows of the group lack a prediction; None: the count is suppressed.
-    """
-    estimates = dict(measure.estimates)
-    for metric in untold:
-        if metric in estimates:
-            estimates[metric] = undefined(OF_SUPPRESSED, estimates[metric].unit)
-    return measure.model_copy(update={"estimates": estimates, "unpredicted": unpredicted})
 
 
 def sklearn_baseline(

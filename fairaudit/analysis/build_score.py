@@ -11,13 +11,12 @@ from pydantic import JsonValue
 
 from fairaudit.analysis.build import RunMetadata, from_notice
 from fairaudit.analysis.build_facts import data_facts
-from fairaudit.analysis.build_measured import disclosed
-from fairaudit.analysis.family import family
+from fairaudit.analysis.disclosure import Disclosure
+from fairaudit.analysis.family import reported
 from fairaudit.analysis.text import REPORT_NOT_DP
 from fairaudit.config.option_words import words_of
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
-from fairaudit.data.groups import named_pairs
 from fairaudit.errors import numbered
 from fairaudit.methods.spec import Guarantee
 from fairaudit.metrics.registry import within_model
@@ -72,14 +71,9 @@ class ScoreResults:
 def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
     """The report on given predictions, with what an audit's has of measurements and findings."""
     dataset, config = results.dataset, results.config
-    named = named_pairs(config.compare, dataset.groupings)
-    shown = []
-    for measured in results.comparisons:
-        lacking = dataset.unpredicted[measured.grouping]
-        least = config.suppress_below
-        shown.append(disclosed(measured, least=least, named=named, unpredicted=lacking))
+    disclosure = Disclosure.of(config, dataset.groupings, dataset.unpredicted)
     lone = () if len(results.arms) > 1 else tuple(spec.name for spec in within_model())
-    compared, changed = family(shown, lone)
+    compared, changed = reported(results.comparisons, disclosure, lone)
     keys = list(results.arms)
     columns = [results.settings["y_pred"], results.settings["baseline_pred"]]
     arms = tuple(

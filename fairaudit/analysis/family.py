@@ -1,4 +1,7 @@
-"""Which differences a report's sentences may assert: those detected beside all others of the arm.
+"""Measured comparisons -> those of a report, and which differences its sentences may assert.
+
+What may be told (``disclosure.py``) is judged, once: :func:`reported` is where every comparison of
+every report comes from. Asserted is what is detected beside all others of the arm.
 
 A *claim* is a difference that a sentence could assert. All claims of one arm, by all groupings and
 beside all references, share one 5 %: another arm in the report changes nothing. A claim is
@@ -17,6 +20,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import NamedTuple
 
+from fairaudit.analysis.disclosure import Disclosure
 from fairaudit.metrics.gaps import judged
 from fairaudit.metrics.quantiles import among, half_width
 from fairaudit.metrics.registry import (
@@ -37,6 +41,7 @@ from fairaudit.results.estimates import (
     Estimate,
     Gap,
     GroupMeasure,
+    Measured,
     estimated,
     undefined,
 )
@@ -85,13 +90,28 @@ class Family(NamedTuple):
     changed: tuple[ChangedGap, ...]
 
 
+def reported(
+    measured: Sequence[Measured], disclosure: Disclosure, metrics: Sequence[str] = ()
+) -> Family:
+    """The comparisons as a report holds them: what may be told of what was measured, judged.
+
+    Args:
+        measured: The comparisons of all methods.
+        disclosure: What may be told.
+        metrics: As of :func:`family`.
+    """
+    return family([disclosure.of_measured(one) for one in measured], metrics)
+
+
 def family(compared: Sequence[Comparison], metrics: Sequence[str] = ()) -> Family:
     """Judge together, for each arm, everything that sentences choose from.
 
     Each measure of each comparison of an arm has an equal share of the 5 %, divided among its pairs
     of groups and classes; a pair that was named beforehand counts as a measure. What is detected
     leaves its share to the others (Holm 1979, with weights). So of a method without any difference
-    95 % of audits assert none at all. A gap that gates may not read is never detected.
+    95 % of audits assert none at all. A gap that gates may not read is never detected. A gap in
+    another metric is judged beside its own pairs, as it was measured, or by its own interval where
+    the pair was named beforehand.
 
     Args:
         compared: The comparisons of all methods.
@@ -144,6 +164,8 @@ def _judged_arm(compared: Sequence[Comparison], metrics: Sequence[str]) -> Famil
                 least = _least_detected(gap, rivals, measures)
                 gap = judged(gap, is_detected=place in detected)
                 gap = gap.model_copy(update={"minimum_detectable": least})
+            elif gap.named:
+                gap = judged(gap, is_detected=True)
             gaps.append(gap)
             if gap.kind == "pair" and place in detected and gap.metric.startswith(_CHANGE):
                 changed.append(

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from fairaudit.analysis.arm_readings import finished
 from fairaudit.analysis.build_facts import attack_facts, digest_of, failed_seeds
-from fairaudit.analysis.build_measured import disclosed
-from fairaudit.analysis.family import family
+from fairaudit.analysis.disclosure import Disclosure
+from fairaudit.analysis.family import reported
 from fairaudit.data.dataset import Dataset, Grouping
-from fairaudit.data.groups import named_pairs
 from fairaudit.data.inputs.split import leakage_rows
 from fairaudit.errors import numbered
 from fairaudit.leakage.attack import LEAST_TARGETS, Attack, attack_tables
@@ -196,7 +195,7 @@ def measure(audit: Audit) -> Leakage | None:
     plan, dataset = audit.plan.beside.get(NAME), audit.dataset
     if plan is None:
         return None
-    named = named_pairs(plan.config.compare, dataset.groupings)
+    disclosure = Disclosure.of(plan.config, dataset.groupings)
     arms = []
     for arm in plan.arms:
         event = arm.privacy.event
@@ -215,14 +214,13 @@ def measure(audit: Audit) -> Leakage | None:
                 trainings=digest_of(plan, arm.key, audit.results),
             )
         )
-    compared = []
-    for measured in measure_leakage(plan, dataset, audit.results):
-        compared.append(disclosed(measured, least=plan.config.suppress_below, named=named))
+    metrics = tuple(spec.name for spec in of_study(NAME))
+    measured = measure_leakage(plan, dataset, audit.results)
     return Leakage(
         name=NAME,
         rows=len(leakage_rows(dataset, plan.config.split)),
         n_public=plan.training.n_public,
         delta=plan.training.delta,
         arms=tuple(arms),
-        comparisons=family(compared, tuple(spec.name for spec in of_study(NAME))).comparisons,
+        comparisons=reported(measured, disclosure, metrics).comparisons,
     )

@@ -1,20 +1,19 @@
 """The trainings of a search -> what was tried, and the default setting beside it."""
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 
 from fairaudit.analysis.arm_readings import finished
 from fairaudit.analysis.build_facts import arm_facts
-from fairaudit.analysis.build_measured import disclosed
+from fairaudit.analysis.disclosure import Disclosure
+from fairaudit.analysis.family import reported
 from fairaudit.analysis.measure import evaluation, on_rows_of, predictions
 from fairaudit.analysis.measure import measure as measure_plan
 from fairaudit.data.dataset import Dataset
-from fairaudit.data.groups import named_pairs
 from fairaudit.metrics.compare import compare
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Arm, Plan
 from fairaudit.report.types.facts import Way
-from fairaudit.results.estimates import DEFAULT, Comparison, Measured, finite, key_of
+from fairaudit.results.estimates import DEFAULT, Measured, finite, key_of
 from fairaudit.results.jobs import JobResult
 from fairaudit.tuning.search import NAME, best_of, tuning_of
 from fairaudit.tuning.searched import ArmSearch, Searched, SearchedSeed, Tried
@@ -27,8 +26,7 @@ def measure(audit: Audit) -> Tuned | None:
     config, default = plan.config, plan.beside.get(DEFAULT)
     if config.tune is None or default is None:
         return None
-    named = named_pairs(config.compare, dataset.groupings)
-    suppressed = partial(disclosed, least=config.suppress_below, named=named)
+    disclosure = Disclosure.of(config, dataset.groupings)
     return Tuned(
         name=NAME,
         comparisons=(),
@@ -36,18 +34,18 @@ def measure(audit: Audit) -> Tuned | None:
         goal=config.tune_for,
         is_charged=config.tune_privacy == "charged",
         searches=tuple(_search(arm, plan, results) for arm in plan.arms),
-        ways=(_default_way(audit, default, suppressed),),
-        gains=tuple(map(suppressed, measure_gains(plan, dataset, results))),
+        ways=(_default_way(audit, default, disclosure),),
+        gains=reported(measure_gains(plan, dataset, results), disclosure).comparisons,
     )
 
 
-def _default_way(audit: Audit, default: Plan, suppressed: Callable[[Measured], Comparison]) -> Way:
+def _default_way(audit: Audit, default: Plan, disclosure: Disclosure) -> Way:
     """Facts and comparisons of every arm at its default setting, under keys as ``dpsgd:default``.
 
     Args:
         audit: With the results of the trainings at default settings.
         default: The plan of these trainings, in which arms have their ordinary keys.
-        suppressed: Takes the numbers of groups that are too small to be shown out of a comparison.
+        disclosure: What of them may be told.
     """
     arms = []
     for facts in arm_facts(default, audit.results, audit.failures):
@@ -56,13 +54,14 @@ def _default_way(audit: Audit, default: Plan, suppressed: Callable[[Measured], C
             key = getattr(facts, field)
             renamed[field] = key and key_of(key, DEFAULT)  # None stays None
         arms.append(facts.model_copy(update=renamed))
-    comparisons = []
+    found = []
     for measured in measure_plan(default, audit.dataset, audit.results):
         names = {"arm": key_of(measured.arm, DEFAULT)}
         if measured.reference:
             names["reference"] = key_of(measured.reference, DEFAULT)
-        comparisons.append(suppressed(measured.model_copy(update=names)))
-    return Way(name=DEFAULT, arms=tuple(arms), comparisons=tuple(comparisons))
+        found.append(measured.model_copy(update=names))
+    comparisons = reported(found, disclosure).comparisons
+    return Way(name=DEFAULT, arms=tuple(arms), comparisons=comparisons)
 
 
 def measure_gains(

@@ -6,7 +6,7 @@ from handmade import comparison, job_result, plan, resolved
 
 from fairaudit.analysis.arm_readings import arm_readings, over_seeds
 from fairaudit.analysis.build_causes import decomposition
-from fairaudit.analysis.build_measured import disclosed
+from fairaudit.analysis.disclosure import Disclosure
 from fairaudit.report.measures import detected_pair
 
 
@@ -40,7 +40,7 @@ def test_parts_and_traits_are_told_by_group_and_seed():
 
 def test_a_suppressed_group_has_no_figure_anywhere():
     made, data, results, _ = audit()
-    few = disclosed(comparison(), least=500)  # every group of 382 rows
+    few = Disclosure(least=500).of_measured(comparison())  # every group of 382 rows
     causes = decomposition(made, data, results, [few]).arms["global-adapt"]
     assert causes.groups == ()
     assert causes.bounds == ()
@@ -57,12 +57,12 @@ def test_an_arm_without_checkpoints_says_why():
 
 
 def test_nobody_is_the_one_who_pays_where_the_difference_is_not_detected():
-    assert detected_pair(disclosed(costing(), least=0)) == ("F", "M")
-    assert detected_pair(disclosed(costing(loss=-0.058), least=0)) == ("M", "F")
-    assert detected_pair(disclosed(costing(half=0.06), least=0)) is None
-    assert detected_pair(disclosed(costing(), least=500)) is None
+    assert detected_pair(Disclosure().of_measured(costing())) == ("F", "M")
+    assert detected_pair(Disclosure().of_measured(costing(loss=-0.058))) == ("M", "F")
+    assert detected_pair(Disclosure().of_measured(costing(half=0.06))) is None
+    assert detected_pair(Disclosure(least=500).of_measured(costing())) is None
     made, data, results, _ = audit()
-    compared = [disclosed(costing(half=0.06), least=0)]
+    compared = [Disclosure().of_measured(costing(half=0.06))]
     found = decomposition(made, data, results, compared)
     assert found.claims == ()
     assert found.arms["global-adapt"].groups  # figures of every group stay
@@ -104,7 +104,7 @@ def test_correlations_over_records_are_means_of_the_checkpoints_that_have_them()
 
 def test_groups_are_held_in_the_order_of_their_costs_seed_by_seed():
     made, data, results, _ = audit()
-    costs = disclosed(costing(), least=0)
+    costs = Disclosure().of_measured(costing())
     risks = {"F": (0.3, 0.1, 0.2), "M": (0.1, 0.2, 0.1)}
     by_group = []
     for group in costs.by_group:

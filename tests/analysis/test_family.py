@@ -7,7 +7,7 @@ from changed import replace
 from handmade import comparison, estimate, gap
 from scipy import stats
 
-from fairaudit.analysis.build_measured import disclosed
+from fairaudit.analysis.disclosure import Disclosure
 from fairaudit.analysis.family import _judged_class, family
 from fairaudit.metrics.quantiles import among
 from fairaudit.report.measures import main_gap
@@ -40,7 +40,7 @@ def arm(key, sizes, doubtful=()):
     of_costs = {name: estimate(0.1, half_of(1)) for name in COSTS}
     groups = [replace(group, estimates={**group.estimates, **of_costs}) for group in made.by_group]
     update = {"gaps": tuple(gaps), "by_group": tuple(groups), "doubtful": tuple(doubtful)}
-    return disclosed(replace(made, **update), least=0)
+    return Disclosure().of_measured(replace(made, **update))
 
 
 def told(result):

@@ -8,7 +8,7 @@ from handmade import arm, dataset, job_result, plan, privacy, resolved
 from scipy.stats import t
 
 from fairaudit.analysis.build_causes import decomposition
-from fairaudit.analysis.build_measured import disclosed
+from fairaudit.analysis.disclosure import Disclosure
 from fairaudit.analysis.sign_claims import Asked, sign_claim
 from fairaudit.results.jobs import JobResult
 
@@ -34,7 +34,7 @@ def claims_of(loss, **named):
     for job in dpsgd.jobs:
         read = results[job.id.replace("dpsgd", "global-adapt")]
         found[job.id] = JobResult(job.id, {**read.arrays, **named}, read.facts)
-    compared = [disclosed(costing("dpsgd", loss, names=names), least=0)]
+    compared = [Disclosure().of_measured(costing("dpsgd", loss, names=names))]
     return {c.statement: c for c in decomposition(dpsgd, data, found, compared).claims}
 
 
@@ -62,7 +62,7 @@ def test_scaling_is_held_against_clipping_at_its_own_epsilon():
         if job.arm in scales:
             read = arrays(scales[job.arm] * (1 + 0.01 * job.seed))
             results[job.id] = JobResult(job.id, read, job_result(job.id).facts)
-    compared = [disclosed(costing(key), least=0) for key in scales]
+    compared = [Disclosure().of_measured(costing(key)) for key in scales]
     claims = decomposition(made, dataset(), results, compared).claims
     found = {c.statement: c.found.value for c in claims if "smaller under" in c.statement}
     line = 1.01 * np.interp(np.arange(1840), STEPS, [1.0, 2.0, 3.0]).mean()

@@ -4,7 +4,7 @@ import numpy as np
 from changed import replace
 from handmade import comparison, dataset, gap, job_result, plan, resolved
 
-from fairaudit.analysis.build_measured import disclosed
+from fairaudit.analysis.disclosure import Disclosure
 from fairaudit.results.jobs import JobResult
 
 STEPS = (0, 100, 1839)  # of 1,840
@@ -74,7 +74,7 @@ def audit(*, names=("F", "M"), seeds=3, **options):
         read = made.arm(job.arm).reference is not None
         found = {**base.arrays, **(arrays(1.0 + 0.1 * job.seed) if read else {})}
         results[job.id] = JobResult(job.id, found, base.facts)
-    compared = [disclosed(of_two_seeds(costing(names=names)), least=0)]
+    compared = [Disclosure().of_measured(of_two_seeds(costing(names=names)))]
     return made, dataset(names), results, compared
 
 
