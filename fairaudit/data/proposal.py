@@ -132,13 +132,15 @@ def propose(config: AuditConfig, checked: CheckedTable) -> Proposal:
     columns = {name: checked.table.column(name) for name in checked.table.column_names}
     codes: dict[str, Codes] = {}
     for name, column in columns.items():
-        if kind_of(column.type) not in ("image", "empty"):
+        if name != checked.source.sides and kind_of(column.type) not in ("image", "empty"):
             codes[name] = encode_codes(column)
     groups = tuple(_likely_groups(codes, config))
     labels = tuple(_likely_labels(codes, config, checked.source.declared))
     changed: dict[str, object] = {}
     if config.label is None and "label" not in checked.source.declared and labels:
         changed["label"] = labels[0]
+    if config.split_column is None and checked.source.sides is not None:
+        changed["split_column"] = checked.source.sides
     chosen = changed.get("label", config.label)
     groups = tuple(name for name in groups if name != chosen)
     if not config.group and not config.group_by_label and groups:

@@ -38,6 +38,7 @@ from fairaudit.messages.names import listed, nearest, quoted
 
 # Reasons why a column is no feature, as a report gives them.
 BY_OPTION, BESIDE_IMAGES = "dropped by option", "beside the images"
+OF_FILES = "made of the names of the files"
 UNSUPPORTED = "nested or unsupported type"
 # What a given split may call its sides.
 TRAIN_WORDS = ("train", "training", "0", "false")
@@ -304,7 +305,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
     by_label = label_grouping(choice.column, label) if config.group_by_label else None
     all_groupings, group_notices = make_groupings(table, config, by_label)
     split = _read_split(table, config.split_column)
-    features, reasons = _feature_names(table, choice, config)
+    features, reasons = _feature_names(table, choice, config, checked.source.sides)
     # Group columns that are neither features nor the label: equal rows are equal in them, too.
     beside = []
     for name in dict.fromkeys(config.group):
@@ -420,7 +421,7 @@ def _read_split(table: pa.Table, column: str | None) -> Int64 | None:
 
 
 def _feature_names(
-    table: pa.Table, choice: LabelChoice, config: AuditConfig
+    table: pa.Table, choice: LabelChoice, config: AuditConfig, sides: str | None
 ) -> tuple[list[str], dict[str, str]]:
     """Names of the columns that may be features; and column -> why it is none.
 
@@ -441,6 +442,8 @@ def _feature_names(
             reasons[name] = BY_OPTION
         elif images and name not in images:
             reasons[name] = BESIDE_IMAGES
+        elif name == sides:
+            reasons[name] = OF_FILES
         else:
             features.append(name)
     return features, reasons
@@ -474,7 +477,7 @@ def _row_notices(rows: Chosen, reasons: dict[str, str]) -> Sequence[Notice]:
         names = [name for name, reason in reasons.items() if reason == why]
         message = f"left out, {why}: {listed(names)}"
         fix = ""
-        if why == BESIDE_IMAGES and SPLIT in names:
+        if why in (BESIDE_IMAGES, OF_FILES) and SPLIT in names:
             fix = f"a split that the data bring is used with --split-column {SPLIT}"
         notices.append(Notice("columns_dropped", message, fix, "notice"))
     told = copies_notice(

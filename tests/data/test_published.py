@@ -241,3 +241,65 @@ def test_what_is_read_decides_the_digest(tmp_path):
     path.write_text(path.read_text().replace("000012.jpg,2", "000012.jpg,0"))
     second = load_dataset(AuditConfig(data=other, label="Male", group=("Eyeglasses",))).digest
     assert first != second
+
+
+NAMES = ("age", "job", "sex", "income")
+
+
+def uci(folder, *, packed=False, dotted=True):
+    """Two files as UCI publishes them: no header, blanks, a remark and, in one, dots at the end."""
+    folder.mkdir()
+    rows = [
+        f"{20 + k}, {('Sales', 'Tech', '?')[k % 3]}, {('Male', 'Female')[k // 2 % 2]}, "
+        f"{('<=50K', '>50K')[k // 3 % 2]}"
+        for k in range(N)
+    ]
+    end = "." if dotted else ""
+    files = {
+        "adult.data": "\n".join(rows[:TRAIN]) + "\n\n",
+        "adult.test": "|1x3 Cross validator\n" + "".join(f"{row}{end}\n" for row in rows[TRAIN:]),
+    }
+    for name, text in files.items():
+        content = text.encode()
+        path = folder / (f"{name}.gz" if packed else name)
+        path.write_bytes(gzip.compress(content) if packed else content)
+    (folder / "adult.names").write_text("| no table")
+    return folder
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("dotted", [False, True])
+def test_the_two_files_of_uci_are_one_table_of_two_sides(tmp_path, packed, dotted):
+    folder = uci(tmp_path / "uci", packed=packed, dotted=dotted)
+    options = {"data": folder, "names": NAMES, "label": "income", "group": ("sex",)}
+
+    whole = load_dataset(AuditConfig(**options))
+    given = load_dataset(AuditConfig(**options, split_column="split"))
+
+    assert whole.classes == given.classes == ("<=50K", ">50K")
+    assert whole.split is None
+    assert whole.features.column_names == given.features.column_names == ["age", "job"]
+    assert any("--split-column split" in note.fix for note in whole.notices)
+    assert given.split.tolist() == [0] * TRAIN + [1] * (N - TRAIN)
+    assert given.labels.tolist() == [k // 3 % 2 for k in range(N)]
+
+
+def test_tables_named_train_and_test_are_two_sides_and_others_are_not(tmp_path):
+    rows = "age,sex,y\n" + "".join(f"{k},{'fm'[k % 2]},{k // 2 % 2}\n" for k in range(20))
+    for place, names in enumerate((("train.csv", "test.csv"), ("a.csv", "b.csv"))):
+        folder = tmp_path / str(place)
+        folder.mkdir()
+        for name in names:
+            (folder / name).write_text(rows)
+        found = load_dataset(AuditConfig(data=folder, label="y", group=("sex",)))
+        assert found.features.column_names == ["age"]
+        assert ("split" in found.dropped_columns) == (place == 0)
+
+
+def test_a_dot_stays_where_a_row_ends_without_one(tmp_path):
+    path = tmp_path / "t.data"
+    path.write_text(
+        "".join(f"{k % 7}, {'fm'[k % 2]}, {('Ltd.', 'Ltd')[k // 2 % 2]}\n" for k in range(20))
+    )
+    config = AuditConfig(data=path, names=("age", "sex", "y"), label="y", group=("sex",))
+    assert load_dataset(config).classes == ("Ltd", "Ltd.")

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from fairaudit.config.addresses import located
 from fairaudit.config.options import NO_TEXT_OPTIONS, TextOptions
-from fairaudit.data.dataset import Notice, image_column
+from fairaudit.data.dataset import SPLIT, Notice, image_column
 from fairaudit.data.reading.archive import NPZ, open_archive
 from fairaudit.data.reading.elsewhere import at_hand, is_pattern
 from fairaudit.data.reading.folder import METADATA, open_folder
@@ -50,6 +50,7 @@ from fairaudit.errors import DataError, numbered
 from fairaudit.messages.names import listed, quoted, typed
 
 NO_LISTS: Mapping[str, int] = {}  # the default: no column holds lists
+_ONE_KIND = {".test": ".data"}  # endings of the two files of UCI's tables
 _BYTES = "bytes"  # the field of a struct that holds an image file
 # First bytes of image files.
 _IMAGE_FILES = (b"\x89PNG", b"\xff\xd8\xff", b"BM", b"GIF8", b"RIFF", b"II*\x00", b"MM\x00*")
@@ -71,6 +72,11 @@ class TableFiles(DataSource):
     options: ImageOptions
     lists: Mapping[str, int] = field(default_factory=dict)
     pixels: tuple[str, ...] = ()
+
+    @property
+    def sides(self) -> str | None:
+        """The column that the names of files or folders make, which says the side of a row."""
+        return SPLIT if SPLIT in self.files[0].parts else None
 
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
         """The named columns of all files, one file's rows below another's, and notices.
@@ -206,8 +212,7 @@ def open_data(
     files = _of_one_schema(
         _in_folders(path, [open_source(path, names=text.names) for path in paths])
     )
-    if options.pixels is not None or _has_images(files[0].schema):
-        files = with_sides(files)
+    files = with_sides(files)
     if options.pixels is not None and not _has_images(files[0].schema):
         columns = pixel_columns(files[0].schema, options.pixels, dropped)
         return _tables(files, options, _name_of(columns, files[0].schema), pixels=columns)
@@ -239,8 +244,7 @@ def open_alone(
         return _images_at(path, options)
     opened = [open_source(p, is_alone=True, names=text.names) for p in paths]
     files = _of_one_schema(_in_folders(path, opened, as_text=True))
-    if options.pixels is not None or _has_images(files[0].schema):
-        files = with_sides(files)
+    files = with_sides(files)
     schema = files[0].schema
     if options.pixels is not None and not _has_images(schema):
         return _tables(files, options, image, pixels=pixel_columns(schema, options.pixels, ()))
@@ -292,7 +296,7 @@ def _paths_of_tables(path: Path) -> list[Path] | None:
 
 def _of_one_kind(path: Path, paths: list[Path]) -> list[Path]:
     """The files at a path; DataError where they are tables of several kinds."""
-    if len({ending_of(p) for p in paths}) > 1:
+    if len({_ONE_KIND.get(ending_of(p), ending_of(p)) for p in paths}) > 1:
         raise DataError(
             f"{path.name or path} holds tables of several kinds: {listed(p.name for p in paths)}",
             f"give one file, for example --data {typed(str(paths[0]))}",

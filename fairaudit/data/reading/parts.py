@@ -14,12 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from fairaudit.data.dataset import SPLIT
+from fairaudit.data.reading.packed import ending_of
 from fairaudit.data.reading.tables import TableFile, is_table_name
 from fairaudit.errors import DataError
 from fairaudit.messages.names import listed
 
 _NONE: Final = "__HIVE_DEFAULT_PARTITION__"  # how a folder says that the value is missing
 _SIDE: Final = re.compile(r"(train|test)(?![a-zA-Z])", re.IGNORECASE)  # begins a file's name
+_SIDE_OF_ENDING: Final = {".data": "train", ".test": "test"}  # of UCI's files
 _HIDDEN: Final = (".", "_")  # first signs of names that are no parts, as _SUCCESS
 
 
@@ -92,16 +94,14 @@ def with_sides(files: Sequence[TableFile]) -> tuple[TableFile, ...]:
     """The files with a column ``split`` where their names tell training rows from test rows.
 
     ``train-00000-of-00001.parquet`` and ``test-00000-of-00001.parquet``, as Hugging Face lays data
-    sets out. Files of which one has another name, or a column ``split``, are left as they are.
+    sets out, or ``adult.data`` and ``adult.test``, as UCI does. Files of which one has another
+    name, or a column ``split``, are left as they are.
 
     Args:
         files: Of one table.
     """
-    sides = [_SIDE.match(file.path.name) for file in files]
-    words = [side[1].lower() for side in sides if side is not None]
-    if len(words) < len(files) or {"train", "test"} - set(words):
-        return tuple(files)
-    if any(SPLIT in file.schema.names for file in files):
+    words = [_side_of(file.path) for file in files]
+    if set(words) != {"train", "test"} or any(SPLIT in file.schema.names for file in files):
         return tuple(files)
     laid = []
     for file, word in zip(files, words, strict=True):
@@ -109,6 +109,12 @@ def with_sides(files: Sequence[TableFile]) -> tuple[TableFile, ...]:
         schema = file.schema.append(pa.field(SPLIT, pa.string()))
         laid.append(replace(file, schema=schema, parts=parts))
     return tuple(laid)
+
+
+def _side_of(path: Path) -> str:
+    """The side that a file's name tells: ``train``, ``test`` or ""."""
+    begin = _SIDE.match(path.name)
+    return begin[1].lower() if begin else _SIDE_OF_ENDING.get(ending_of(path), "")
 
 
 def _scalar(text: str | None, of_type: pa.DataType) -> pa.Scalar:

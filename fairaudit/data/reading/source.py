@@ -34,6 +34,14 @@ class DataSource(ABC):
         """Whether the data give no types, so that the values of a column decide which it has."""
         return self.format in ("csv", "image folder")
 
+    @property
+    def sides(self) -> str | None:
+        """A column that is none of the data's own and says the side of a row; None: there is none.
+
+        Its name is ``split``. It is no feature, and is used where ``--split-column`` names it.
+        """
+        return None
+
     @abstractmethod
     def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
         """The named columns in that order, images decoded, and notices about them.

@@ -293,9 +293,10 @@ def _csv_texts(source: TableFile, columns: Sequence[str]) -> StoredColumns:
 
 
 def _read_csv(source: TableFile, convert: pacsv.ConvertOptions) -> pa.Table:
-    """The columns of a CSV that is read as a whole; blanks around texts are none of them.
+    """The columns of a CSV that is read as a whole.
 
-    A file whose columns are named by an option often has them, as those of UCI.
+    A file whose columns are named by an option often has blanks around texts, as those of UCI, and
+    may end every row with a dot, as its ``adult.test`` does: neither is part of a value.
     """
     form = source.form
     with _footer_named(source.path, form):
@@ -309,6 +310,12 @@ def _read_csv(source: TableFile, convert: pacsv.ConvertOptions) -> pa.Table:
         if _is_text(column.type):
             trimmed = pc.utf8_trim_whitespace(column)
             table = table.set_column(place, table.column_names[place], trimmed)
+    last = form.names[-1] if form.names else ""
+    if last in table.column_names and _is_text(table.column(last).type):
+        values = table.column(last)
+        if pc.all(pc.ends_with(values, ".")).as_py():
+            bare = pc.utf8_trim_whitespace(pc.utf8_slice_codeunits(values, 0, -1))
+            table = table.set_column(table.column_names.index(last), last, bare)
     return table
 
 
