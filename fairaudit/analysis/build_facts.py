@@ -11,7 +11,7 @@ from fairaudit.analysis import text
 from fairaudit.capabilities.installed import capability
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.column_types import kind_of
-from fairaudit.data.dataset import Dataset
+from fairaudit.data.dataset import Dataset, columns_of
 from fairaudit.methods.catalog import find
 from fairaudit.methods.spec import Need
 from fairaudit.planning.plan import Arm, Plan
@@ -50,8 +50,7 @@ def _could_be_groups(dataset: Dataset) -> Iterator[str]:
     if dataset.image_shape is not None:
         return
     compared = {grouping.name for grouping in dataset.groupings}
-    for name in dataset.features.column_names:
-        column = dataset.features[name]
+    for name, column in columns_of(dataset.features).items():
         if name in compared or pa.types.is_nested(column.type):
             continue
         values = pc.count_distinct(column, mode="only_valid").as_py()

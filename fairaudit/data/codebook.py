@@ -122,6 +122,7 @@ def read_by(codebook: Codebook, config: AuditConfig) -> Dataset:
         is_used &= ~(has_gap | lacks_group)
     used = np.flatnonzero(is_used)
     index = {name: code for code, name in enumerate(codebook.classes)}
+    is_feature = set(features.column_names)
     return Dataset(
         name=config.data.name,
         format=source.format,
@@ -137,11 +138,7 @@ def read_by(codebook: Codebook, config: AuditConfig) -> Dataset:
         split=None if split is None else split[used],
         rows_read=len(labels) + stored.lost,
         columns_read=len(source.schema.names),
-        declared={
-            name: column
-            for name, column in config.declared.items()
-            if name in features.column_names
-        },
+        declared={n: column for n, column in config.declared.items() if n in is_feature},
     )
 
 
@@ -160,7 +157,8 @@ def _open(codebook: Codebook, config: AuditConfig) -> tuple[StoredColumns, DataS
         open_alone(config.data, options, image, list(needed), config.text),
         config.data.name,
     )
-    lacking = [column for column in needed if column not in source.schema.names]
+    present = set(source.schema.names)
+    lacking = [column for column in needed if column not in present]
     if lacking:
         raise DataError(f"{name} lacks columns of the audit: {listed(lacking)}")
     rules = value_rules(config, source.schema.names)

@@ -4,6 +4,7 @@ A plain column (:func:`plain_table`) holds numbers, text, truth values or images
 value is missing. A level is a distinct value of a column, known by its name as text.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fairaudit.data.dataset import Int64, Notice, image_keys, shape_of
+from fairaudit.data.dataset import Int64, Notice, columns_of, image_keys, shape_of
 from fairaudit.messages.names import listed
 
 Kind = Literal["number", "category", "image", "empty", "unsupported"]
@@ -116,8 +117,8 @@ def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice
     kept: dict[str, pa.ChunkedArray] = {}
     dropped: dict[str, str] = {}
     too_large = []
-    for name in table.column_names:
-        column = _plain_type(table.column(name))
+    for name, stored in columns_of(table).items():
+        column = _plain_type(stored)
         if column is None:
             dropped[name] = NOT_TEXT
             continue
@@ -168,12 +169,17 @@ def encode_codes(column: pa.ChunkedArray) -> Codes:
     return Codes(np.asarray(codes, dtype=np.int32), values, kind)
 
 
-def few_valued(table: pa.Table) -> tuple[str, ...]:
+def coded(table: pa.Table) -> Iterator[tuple[str, Codes]]:
+    """Name and codes of each column, one after the other."""
+    for name, column in columns_of(table).items():
+        yield name, encode_codes(column)
+
+
+def few_valued(columns: Iterable[tuple[str, Codes]]) -> tuple[str, ...]:
     """Names of the columns of 2 to 20 values, to suggest as a label or group; never images."""
     names = []
-    for name in table.column_names:
-        column = table.column(name)
-        if kind_of(column.type) != "image" and 2 <= len(encode_codes(column).values) <= FEW_VALUES:
+    for name, codes in columns:
+        if codes.kind != "image" and 2 <= len(codes.values) <= FEW_VALUES:
             names.append(name)
     return tuple(names)
 

@@ -53,6 +53,15 @@ def image_columns(schema: pa.Schema) -> tuple[str, ...]:
     return tuple(field.name for field in schema if shape_of(field.type) is not None)
 
 
+def columns_of(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    """Name -> column of a table, in its order.
+
+    A table makes the list of its names anew whenever it is asked for one of them, so a loop over
+    columns asks once.
+    """
+    return dict(zip(table.column_names, table.columns, strict=True))
+
+
 def pixels_of(column: pa.ChunkedArray) -> UInt8:
     """All pixels of a column, ``[N, H, W, C]``; a view where it is in one piece."""
     array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()

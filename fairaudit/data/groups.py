@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.column_types import (
     Levels,
+    coded,
     encode_codes,
     few_valued,
     kind_of,
@@ -50,7 +51,7 @@ def require_groups(dataset: Dataset) -> None:
     """
     if dataset.groupings:
         return
-    few = few_valued(dataset.features)
+    few = few_valued(coded(dataset.features))
     columns = f"; columns with 2 to 20 values: {listed(few)}" if few else ""
     raise ConfigError(
         f"no group column given for {dataset.name}{columns}",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from fairaudit.config.options import ASSUMED, AuditConfig
-from fairaudit.data.column_types import encode_levels, few_valued, kind_of
+from fairaudit.data.column_types import coded, encode_levels, few_valued, kind_of
 from fairaudit.data.dataset import Int64, Notice, near_equal_notices
 from fairaudit.errors import ConfigError, DataError
 from fairaudit.messages.names import listed, nearest, quoted
@@ -94,7 +94,7 @@ def choose_label(
         if len(named) > 1:
             raise DataError(f"several columns may be the label: {listed(named)}", _NAME_IT)
         if not named:
-            few = few_valued(table)
+            few = few_valued(coded(table))
             columns = f"; columns with 2 to 20 values: {listed(few)}" if few else ""
             raise DataError(f"no label given for {config.data.name}{columns}", _NAME_IT)
         choice = LabelChoice(named[0], BY_NAME)

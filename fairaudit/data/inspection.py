@@ -3,14 +3,15 @@
 Answers even where an audit would refuse.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.column_types import encode_codes, few_valued, kind_of
-from fairaudit.data.dataset import Dataset, Notice, shape_of
+from fairaudit.data.column_types import Codes, coded, encode_codes, few_valued, kind_of
+from fairaudit.data.dataset import Dataset, Notice, columns_of, shape_of
 from fairaudit.data.groups import make_groupings
 from fairaudit.data.inputs.encode import encode
 from fairaudit.data.inputs.split import draw_split
@@ -166,7 +167,8 @@ def describe(
         problem, hint, would_run = error.message, error.hint, None
     except ModuleNotFoundError as error:  # an install that only reads reports may lack some
         problem, would_run = f"{error.name} is not installed", None
-    proposal = propose(config, checked)
+    codes = dict(coded(checked.table))
+    proposal = propose(config, checked, codes, dataset)
     label = dataset.label if dataset else config.label
     return Inspection(
         name=config.data.name,
@@ -174,13 +176,13 @@ def describe(
         digest=checked.digest,
         rows=checked.table.num_rows,
         columns=len(checked.source.schema.names),
-        schema=_column_summaries(checked, dataset, config, proposal),
+        schema=_column_summaries(checked, codes, dataset, config, proposal),
         label=label,
         label_origin=dataset.label_origin if dataset else "given" if label else "",
         positive=dataset.positive_class if dataset else None,
         favourable=dataset.favourable_class if dataset else None,
         favourable_origin=dataset.favourable_origin if dataset else "",
-        few_valued=few_valued(checked.table),
+        few_valued=few_valued(codes.items()),
         groupings=_grouping_summaries(checked, dataset, config),
         would_run=would_run,
         problem=problem,
@@ -205,7 +207,11 @@ def _notices(
 
 
 def _column_summaries(
-    checked: CheckedTable, dataset: Dataset | None, config: AuditConfig, proposal: Proposal
+    checked: CheckedTable,
+    codes: Mapping[str, Codes],
+    dataset: Dataset | None,
+    config: AuditConfig,
+    proposal: Proposal,
 ) -> tuple[ColumnSummary, ...]:
     """One summary per column of the file, in its order.
 
@@ -220,35 +226,38 @@ def _column_summaries(
     roles |= dict.fromkeys(config.group, "group")
     roles[dataset.label if dataset else config.label] = "label"
     summaries = []
+    read = columns_of(checked.table)
+    features = {} if shown_of is None else columns_of(shown_of.features)
     for field in checked.source.schema:
         missing = distinct = None
         shown = str(field.type)
-        if field.name in checked.table.column_names:
-            column = checked.table.column(field.name)
+        column = read.get(field.name)
+        if column is not None:
             missing = column.null_count / len(column)
-            distinct = len(encode_codes(column).values)
+            distinct = len(codes[field.name].values)
             if checked.source.format == "csv":  # its types are known only once all of it is read
                 shown = str(column.type)
             shape = shape_of(column.type)
             if shape:
                 shown = f"image {shape_text(shape)}"
         role, note = roles.get(field.name, "unused"), reasons.get(field.name, "")
-        becomes = "" if shown_of is None else _becomes(field.name, shown_of)
+        becomes = ""
+        if shown_of is not None:
+            becomes = _becomes(field.name, shown_of, features.get(field.name))
         summaries.append(ColumnSummary(field.name, shown, role, missing, distinct, note, becomes))
     return tuple(summaries)
 
 
-def _becomes(name: str, dataset: Dataset) -> str:
-    """What a column is in an audit."""
+def _becomes(name: str, dataset: Dataset, feature: pa.ChunkedArray | None) -> str:
+    """What a column is in an audit; ``feature``: as a feature, if it is one."""
     if name == dataset.label:
         return f"label of {len(dataset.classes)} classes"
     parts = [f"{len(g.names):,} groups" for g in dataset.groupings if g.name == name]
-    if name in dataset.features.column_names:
-        column = dataset.features.column(name)
-        if kind_of(column.type) == "category":
-            parts.append(f"category of {len(encode_codes(column).values):,} levels")
-        elif kind_of(column.type) == "number":
-            parts.append("number" + (", gaps filled and flagged" if column.null_count else ""))
+    if feature is not None:
+        if kind_of(feature.type) == "category":
+            parts.append(f"category of {len(encode_codes(feature).values):,} levels")
+        elif kind_of(feature.type) == "number":
+            parts.append("number" + (", gaps filled and flagged" if feature.null_count else ""))
     if parts:
         return ", ".join(parts)
     if name in dataset.dropped_columns:

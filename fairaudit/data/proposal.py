@@ -4,7 +4,7 @@ Names and numbers of values say what is likely; nothing of it is decided for any
 would decide by itself is written out as options, so that a command says all of it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,14 +12,7 @@ import pyarrow as pa
 
 from fairaudit.config.option_words import words_of
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.column_types import (
-    FEW_VALUES,
-    Codes,
-    encode_codes,
-    kind_of,
-    level_names,
-    numeric_values,
-)
+from fairaudit.data.column_types import FEW_VALUES, Codes, level_names, numeric_values
 from fairaudit.data.dataset import Dataset
 from fairaudit.data.infer import LABEL_NAMES
 from fairaudit.data.naming import words
@@ -122,18 +115,24 @@ class Proposal:
         return tuple(told)
 
 
-def propose(config: AuditConfig, checked: CheckedTable) -> Proposal:
+def propose(
+    config: AuditConfig,
+    checked: CheckedTable,
+    columns: Mapping[str, Codes],
+    dataset: Dataset | None = None,
+) -> Proposal:
     """What could be run on a table that was read.
 
     Args:
         config: The options that were given.
         checked: The table.
+        columns: Its columns as codes.
+        dataset: What these options make of it; None where they are refused.
     """
-    columns = {name: checked.table.column(name) for name in checked.table.column_names}
-    codes: dict[str, Codes] = {}
-    for name, column in columns.items():
-        if name != checked.source.sides and kind_of(column.type) not in ("image", "empty"):
-            codes[name] = encode_codes(column)
+    codes = {}
+    for name, of in columns.items():
+        if name != checked.source.sides and of.kind not in ("image", "empty"):
+            codes[name] = of
     groups = tuple(_likely_groups(codes, config))
     labels = tuple(_likely_labels(codes, config, checked.source.declared))
     changed: dict[str, object] = {}
@@ -146,11 +145,12 @@ def propose(config: AuditConfig, checked: CheckedTable) -> Proposal:
     if not config.group and not config.group_by_label and groups:
         changed["group"] = groups[:2] if _trait(groups[0]) < 2 else groups[:1]
     proposed = config.model_copy(update=changed)
-    dataset, refused = None, []
+    made, refused = None if changed else dataset, []
     for _ in range(_ROUNDS):
-        try:
-            dataset = make_dataset(read_checked(proposed) if changed else checked, proposed)
+        if made is not None:
             break
+        try:
+            made = make_dataset(read_checked(proposed) if changed else checked, proposed)
         except UnusableColumns as error:
             refused.append(error.message)
             changed = _mended(proposed, error)
@@ -158,9 +158,7 @@ def propose(config: AuditConfig, checked: CheckedTable) -> Proposal:
         except FairauditError:
             break
     suspects = tuple(_suspects(codes, config))
-    return Proposal(
-        proposed, labels[:_SHOWN], groups[: 2 * _SHOWN], dataset, suspects, tuple(refused)
-    )
+    return Proposal(proposed, labels[:_SHOWN], groups[: 2 * _SHOWN], made, suspects, tuple(refused))
 
 
 def _mended(config: AuditConfig, error: UnusableColumns) -> dict[str, object]:

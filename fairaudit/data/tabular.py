@@ -20,7 +20,15 @@ from fairaudit.data.column_types import (
     plain_table,
 )
 from fairaudit.data.copies import copies_notice
-from fairaudit.data.dataset import SPLIT, Dataset, Int64, Notice, first_grouping, image_columns
+from fairaudit.data.dataset import (
+    SPLIT,
+    Dataset,
+    Int64,
+    Notice,
+    columns_of,
+    first_grouping,
+    image_columns,
+)
 from fairaudit.data.declared_columns import declaration_notices, lay_over, refuse_no_numbers
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
@@ -96,7 +104,8 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     # A dropped column that has another part, as a group, is read all the same and is no feature.
     dropped = {n: BY_OPTION for n in config.drop if n not in named and n not in config.contrast}
     # The values of these are read by what is declared of them, and not by a type of all rows.
-    own = [n for n in config.declared if n not in (*named, *dropped, *config.contrast)]
+    other_parts = {*named, *dropped, *config.contrast}
+    own = {n: None for n in config.declared if n not in other_parts}
     if source.image in own:
         kind = config.declared[source.image].kind
         raise DataError(f"column {quoted(source.image)} is declared a {kind} and holds images")
@@ -116,7 +125,7 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     found = find_types(read, rules, is_untyped=source.is_untyped, by_name=named)
     table, unreadable, notes = plain_table(found.table)
     # Types that values have decided: dates, of which some rows are marked as missing.
-    dated = [n for n in table.column_names if kind_of(table.column(n).type) == "unsupported"]
+    dated = [field.name for field in table.schema if kind_of(field.type) == "unsupported"]
     table = table.drop_columns(dated)
     dropped |= dict.fromkeys(dated, UNSUPPORTED)
     odd += dated
@@ -128,14 +137,16 @@ def read_checked(config: AuditConfig) -> CheckedTable:
             raise DataError(f"column {quoted(name)} holds neither numbers nor text")
     table = _contrasted(table, config.contrast)
     _check_zero(table, config)
-    declared = {n: column for n, column in config.declared.items() if n in columns}
+    readable = set(columns)
+    declared = {n: column for n, column in config.declared.items() if n in readable}
     laid, unlike = _declared_values(source, table, declared, config.contrast, rules)
+    typed = columns_of(table)
     in_order = {}
     for name in columns:
         if name in own:
             in_order[name] = laid[name]
-        elif name in table.column_names:
-            in_order[name] = table.column(name)
+        elif name in typed:
+            in_order[name] = typed[name]
     return CheckedTable(
         source=source,
         digest=source.digest(),
@@ -196,18 +207,17 @@ def _read(
         rules: What options say of values.
         by_name: Columns of groups and labels, which only a rule of their own is about.
     """
-    texts = []
+    texts: dict[str, None] = {}
     for name in columns if source.is_untyped else ():
         written = rules.formats.get(name) if name in by_name else rules.format_of(name)
         if written in ("comma", "text") and name != source.image:
-            texts.append(name)
+            texts[name] = None
     typed = [name for name in columns if name not in texts]
     read, notices = source.read(typed) if typed else (pa.table({}), ())
     if not texts:
         return read, notices
-    stored = source.stored(texts).table
-    parts = {name: (stored if name in texts else read).column(name) for name in columns}
-    return pa.table(parts), notices
+    parts = columns_of(read) | columns_of(source.stored(list(texts)).table)
+    return pa.table({name: parts[name] for name in columns}), notices
 
 
 def _contrasted(table: pa.Table, contrast: Mapping[str, str]) -> pa.Table:
@@ -306,13 +316,15 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
     all_groupings, group_notices = make_groupings(table, config, by_label)
     split = _read_split(table, config.split_column)
     features, reasons = _feature_names(table, choice, config, checked.source.sides)
+    in_table = columns_of(table)
     # Group columns that are neither features nor the label: equal rows are equal in them, too.
     beside = []
     for name in dict.fromkeys(config.group):
         if name not in (*features, choice.column):
             beside.append(name)
-    declared = {name: column for name, column in config.declared.items() if name in features}
-    laid = pa.table({name: checked.laid.get(name, table.column(name)) for name in features})
+    laid = pa.table({name: checked.laid.get(name, in_table[name]) for name in features})
+    is_feature = set(features)
+    declared = {n: column for n, column in config.declared.items() if n in is_feature}
     rows = choose_rows(laid, label, all_groupings, config, table.select(beside), checked.odd)
     if config.preset is not None or split is not None:  # as published, and as it was split
         rows = replace(rows, equal=replace(rows.equal, are_copies=False))
@@ -373,6 +385,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
 def _check_names(names: Sequence[str], config: AuditConfig) -> None:
     """Refuse options that name a column which is absent, or one column for two roles."""
     label, split = config.label, config.split_column
+    present = set(names)
     named: dict[str, Iterable[str | None]] = {
         "label column": [label],
         "split column": [split],
@@ -385,7 +398,7 @@ def _check_names(names: Sequence[str], config: AuditConfig) -> None:
     }
     for role, columns in named.items():
         for column in columns:
-            if column is not None and column not in names:
+            if column is not None and column not in present:
                 raise DataError(
                     f"{role} {quoted(column)} is not in {config.data.name}", nearest(column, names)
                 )
@@ -435,10 +448,11 @@ def _feature_names(
             "a model of images takes no group beside them", "leave --group-as-feature out"
         )
     features, reasons = [], {}
+    dropped = set(config.drop)
     for name in table.column_names:
         if name in not_features:
             continue
-        if name in config.drop:
+        if name in dropped:
             reasons[name] = BY_OPTION
         elif images and name not in images:
             reasons[name] = BESIDE_IMAGES

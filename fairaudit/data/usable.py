@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.column_types import Codes, encode_codes, level_names
 from fairaudit.data.copies import EqualRows, are_copies, first_alike, has_many_values, mixed_in
-from fairaudit.data.dataset import Grouping, Int64, Notice, first_grouping
+from fairaudit.data.dataset import Grouping, Int64, Notice, columns_of, first_grouping
 from fairaudit.data.ids import looks_like_id
 from fairaudit.data.infer import LabelColumn
 from fairaudit.data.reading.text_columns import OddColumn, options_for
@@ -239,13 +239,14 @@ def choose_rows(
     hashes = np.zeros(len(used), np.uint64)
     tells_apart = False  # whether some number has so many values that few people share one
     columns = []
-    odd = [column for column in odd if column.name in table.column_names]
+    in_table = columns_of(table)
+    odd = [column for column in odd if column.name in in_table]
     odd_names = {column.name for column in odd}
     too_many = {}  # column -> its different texts
-    for name in table.column_names:
+    for name, column in in_table.items():
         if name in reasons or name in odd_names:
             continue
-        codes = encode_codes(table.column(name)).take(used)
+        codes = encode_codes(column).take(used)
         levels = int((codes.counts() > 0).sum())
         if name not in config.declared:
             if codes.kind == "category" and levels > MAX_LEVELS:
@@ -268,7 +269,7 @@ def choose_rows(
     for codes_beside in beside:
         hashes = mixed_in(hashes, codes_beside)
     first = first_alike(hashes)
-    of_features = (encode_codes(table.column(name)).codes[used] for name in columns)
+    of_features = (encode_codes(in_table[name]).codes[used] for name in columns)
     one = tells_apart and are_copies(chain(beside, of_features), first)
     return Chosen(used, tuple(columns), dropped, missing, reasons, EqualRows(first, one))
 
@@ -329,8 +330,8 @@ def _find_gaps(
         and column -> why it is left out.
     """
     gaps, reasons = {}, {}
-    for name in table.column_names:
-        codes = encode_codes(table.column(name)).take(labelled)
+    for name, column in columns_of(table).items():
+        codes = encode_codes(column).take(labelled)
         lacks = codes.missing()
         is_declared = name in config.declared  # then it is used whatever it holds
         if not is_declared and lacks.all():
@@ -351,5 +352,6 @@ def _find_gaps(
 def sampled(table: pa.Table, chosen: Chosen) -> Iterator[tuple[str, Codes]]:
     """Name and codes of each feature column, on the rows of :func:`leak_sample`."""
     rows = pa.array(chosen.used[leak_sample(len(chosen.used))])
+    in_table = columns_of(table)
     for name in chosen.columns:
-        yield name, encode_codes(table.column(name).take(rows))
+        yield name, encode_codes(in_table[name].take(rows))

@@ -101,7 +101,8 @@ class ReleasedModel:
             options = ImageOptions(size, "grey" if channels == 1 else "rgb", None, pixels)
         source = open_data(Path(path), options)
         if images is None:
-            names = [c.name for c in self.recipe.columns if c.name in source.schema.names]
+            present = set(source.schema.names)
+            names = [c.name for c in self.recipe.columns if c.name in present]
             return self._of_rows(source.stored(names))
         if source.image is None:
             raise DataError(f"{Path(path).name} holds no images, and the model reads them")

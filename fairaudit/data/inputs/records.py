@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fairaudit.config.declared import DeclaredCategory, DeclaredColumn
 from fairaudit.data.column_types import encode_levels, kind_of, numeric_values
-from fairaudit.data.dataset import Int64
+from fairaudit.data.dataset import Int64, columns_of
 from fairaudit.data.reading.stored import StoredColumns
 
 UInt8 = NDArray[np.uint8]
@@ -147,8 +147,8 @@ class RecordWriter:
         self._features = features
         self._codes: dict[int, Int64] = {}
         fields = []
-        for number, name in enumerate(features.column_names):
-            column, declaration = features.column(name), declared.get(name)
+        for number, (name, column) in enumerate(columns_of(features).items()):
+            declaration = declared.get(name)
             gaps, kind = column.null_count > 0, kind_of(column.type)
             if kind == "number":
                 fields.append(Field(name, "number", gaps, declared=declaration))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from fairaudit.config.declared import Declaration
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.column_types import encode_levels, kind_of, number_column
-from fairaudit.data.dataset import Dataset, InputRows, Int64, Split
+from fairaudit.data.dataset import Dataset, InputRows, Int64, Split, columns_of
 from fairaudit.data.inputs.encode import DecodedRows, Encoded, Encoder, make_encoder
 from fairaudit.data.inputs.split import holdout_size
 from fairaudit.data.inputs.spool import Spool
@@ -94,7 +94,7 @@ def read_public(config: AuditConfig, features: Sequence[str]) -> pa.Table:
     name = config.public_data.name
     declared = {n: column for n, column in config.declared.items() if n in features}
     images = ImageOptions.of(config.resize, config.channels, config.pixels)
-    present = open_data(config.public_data, images).schema.names
+    present = dict.fromkeys(open_data(config.public_data, images).schema.names)
     # A format of a column that is no feature need not be there.
     formats = [text for text in config.number_format if text.rpartition("=")[0] in ("", *present)]
     alone = AuditConfig(
@@ -112,8 +112,9 @@ def read_public(config: AuditConfig, features: Sequence[str]) -> pa.Table:
     if declared:
         alone = alone.model_copy(update={"columns": Declaration(columns=declared)})
     table = read_checked(alone).table
+    usable = columns_of(table)
     for feature in features:
-        if feature not in table.column_names:
+        if feature not in usable:
             raise DataError(f"public data {name}: column {quoted(feature)} cannot be used")
     return table
 

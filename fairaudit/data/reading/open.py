@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from fairaudit.config.addresses import located
 from fairaudit.config.options import NO_TEXT_OPTIONS, TextOptions
-from fairaudit.data.dataset import SPLIT, Notice, image_column
+from fairaudit.data.dataset import SPLIT, Notice, columns_of, image_column
 from fairaudit.data.reading.archive import NPZ, open_archive
 from fairaudit.data.reading.elsewhere import at_hand, is_pattern
 from fairaudit.data.reading.folder import METADATA, open_folder
@@ -90,10 +90,9 @@ class TableFiles(DataSource):
         texts = [name for name in needed if self.is_untyped and _is_text_somewhere(tables, name)]
         for place, file in enumerate(self.files):
             lacking = [n for n in texts if not pa.types.is_string(tables[place].column(n).type)]
-            as_text = read_columns(file, lacking, as_text=True) if lacking else tables[place]
-            for name in lacking:
-                at = tables[place].column_names.index(name)
-                tables[place] = tables[place].set_column(at, name, as_text.column(name))
+            if lacking:
+                as_text = read_columns(file, lacking, as_text=True)
+                tables[place] = pa.table(columns_of(tables[place]) | columns_of(as_text))
         try:
             whole = pa.concat_tables(tables, promote_options="permissive")
         except pa.ArrowException as error:
@@ -142,9 +141,8 @@ class TableFiles(DataSource):
             images = self._of_pixels(stored)
             beside = stored.table.drop_columns(list(self.pixels))
             stored = replace(stored, table=beside.append_column(self.image, images))
-        table = with_numbers(
-            stored.table, {n: k for n, k in self.lists.items() if n in stored.table.column_names}
-        )
+        present = columns_of(stored.table)
+        table = with_numbers(stored.table, {n: k for n, k in self.lists.items() if n in present})
         return replace(stored, table=self._with_images(table.select(list(columns))))
 
     def _of_pixels(self, stored: StoredColumns) -> pa.ChunkedArray:

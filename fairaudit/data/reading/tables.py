@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
+from fairaudit.data.dataset import columns_of
 from fairaudit.data.reading.formats import FORMATS
 from fairaudit.data.reading.header import fields_of, refuse_footer, refuse_odd_header, refuse_title
 from fairaudit.data.reading.lines import MOST_BYTES, header_of, is_closed, lone_lines
@@ -258,8 +259,7 @@ def read_stored(source: TableFile, columns: Sequence[str]) -> StoredColumns:
             texts = _csv_texts(source, stored)
             return replace(texts, table=source.with_parts(texts.table, columns))
         table = _typed_columns(source, stored)
-        for place, name in enumerate(table.column_names):
-            table = table.set_column(place, name, _as_bytes(table.column(name)))
+        table = pa.table({name: _as_bytes(of) for name, of in columns_of(table).items()})
         table.validate(full=True)  # offsets and codes; whether bytes are text shows later
         return StoredColumns(source.with_parts(table, columns), source.marks)
 
@@ -306,17 +306,18 @@ def _read_csv(source: TableFile, convert: pacsv.ConvertOptions) -> pa.Table:
             parse_options=form.parsing,
             convert_options=convert,
         )
-    for place, column in enumerate(table.columns if form.names else ()):
+    if not form.names:
+        return table
+    columns = columns_of(table)
+    for name, column in columns.items():
         if _is_text(column.type):
-            trimmed = pc.utf8_trim_whitespace(column)
-            table = table.set_column(place, table.column_names[place], trimmed)
-    last = form.names[-1] if form.names else ""
-    if last in table.column_names and _is_text(table.column(last).type):
-        values = table.column(last)
+            columns[name] = pc.utf8_trim_whitespace(column)
+    last = form.names[-1]
+    if last in columns and _is_text(columns[last].type):
+        values = columns[last]
         if pc.all(pc.ends_with(values, ".")).as_py():
-            bare = pc.utf8_trim_whitespace(pc.utf8_slice_codeunits(values, 0, -1))
-            table = table.set_column(table.column_names.index(last), last, bare)
-    return table
+            columns[last] = pc.utf8_trim_whitespace(pc.utf8_slice_codeunits(values, 0, -1))
+    return pa.table(columns)
 
 
 def _typed_columns(source: TableFile, columns: Sequence[str]) -> pa.Table:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fairaudit.data.dataset import Int64, Notice
+from fairaudit.data.dataset import Int64, Notice, columns_of
 from fairaudit.data.reading.values import (
     USUAL_MARKS,
     NumberFormat,
@@ -123,11 +123,11 @@ def find_types(
     mixed: list[OddColumn] = []
     words: set[str] = set()  # what columns of text hold that are not odd
     found: set[str] = set()  # marks of options that occur
-    for place, name in enumerate(table.column_names):
-        column = table.column(name)
+    columns = columns_of(table)
+    for name, column in columns.items():
         marks = rules.marks_of(name)
         if not _is_text(column.type):
-            table = table.set_column(place, name, _without_numbers(column, marks, found))
+            columns[name] = _without_numbers(column, marks, found)
             continue
         texts = _distinct(name, column, marks, found)
         explicit = name in rules.formats
@@ -154,7 +154,7 @@ def find_types(
                 of_marks = _usual_marks(texts)
                 if of_marks:
                     kept_marks[name] = of_marks
-        table = table.set_column(place, name, typed_column)
+        columns[name] = typed_column
     notices = [*_mixed_notices(mixed), *_mark_notices(kept_marks)]
     given = frozenset().union(*rules.marks.values())
     lost = sorted(given - found)
@@ -166,13 +166,14 @@ def find_types(
                 "repeat the option for each text",
             )
         )
-    points = is_untyped and any(map(pa.types.is_floating, table.schema.types))
-    columns = []
+    typed_table = pa.table(columns)
+    points = is_untyped and any(map(pa.types.is_floating, typed_table.schema.types))
+    told_odd = []
     for column in odd:
         own = [f"{column.name}={word}" if word in words else word for word in column.words]
         alone = column.is_alone or (points and "point" not in column.formats)
-        columns.append(replace(column, words=tuple(own), is_alone=alone and bool(column.formats)))
-    return FoundColumns(table, tuple(columns), tuple(notices))
+        told_odd.append(replace(column, words=tuple(own), is_alone=alone and bool(column.formats)))
+    return FoundColumns(typed_table, tuple(told_odd), tuple(notices))
 
 
 def options_for(odd: Sequence[OddColumn]) -> list[tuple[str, str]]:

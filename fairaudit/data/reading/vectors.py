@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from fairaudit.data.dataset import columns_of
+
 SHORTEST: Final = 8  # numbers; shorter lists are pairs, boxes or histories rather than embeddings
 _NUMBERED: Final = re.compile(r"(.*)\[([0-9]{1,6})\]", re.DOTALL)
 
@@ -80,8 +82,7 @@ def with_numbers(table: pa.Table, lengths: Mapping[str, int]) -> pa.Table:
     A list of another length is a missing one, and so are all of its numbers.
     """
     columns: dict[str, pa.ChunkedArray | pa.Array] = {}
-    for name in table.column_names:
-        column = table.column(name)
+    for name, column in columns_of(table).items():
         if name not in lengths:
             columns[name] = column
             continue
