@@ -21,6 +21,7 @@ from fairaudit.report.render.html import page
 from fairaudit.report.render.markdown import to_text
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.to_json import part_json
+from fairaudit.report.types.verdicts import Outcome, verdicts
 from fairaudit.results.estimates import Comparison, Interval, Part, interval_of
 
 _NAME = "sweep"  # of the files
@@ -38,6 +39,7 @@ class SettingPoint(Part):
         cost: Name of a cost -> group -> how much of it the group pays.
         gap: Name of a cost -> its gap: of two groups the first less the second, of more the
             largest.
+        verdict: The worst outcome of the rules about the method at this value; None without rules.
     """
 
     value: float
@@ -47,6 +49,7 @@ class SettingPoint(Part):
     report: str
     cost: dict[str, dict[str, Interval]]
     gap: dict[str, Interval]
+    verdict: Outcome | None = None
 
 
 class SettingSweep(Part):
@@ -69,6 +72,7 @@ def sweep(
     *,
     command: Sequence[str] = (),
     begun: Callable[[float, Audit], None] = lambda value, audit: None,
+    ended: Callable[[float, Report], None] = lambda value, report: None,
 ) -> SettingSweep:
     """Audit at each value, and write what the setting does: ``sweep.json``, ``.md`` and ``.html``.
 
@@ -82,6 +86,7 @@ def sweep(
         listener: Called with every event of progress.
         command: The words of the command as typed.
         begun: Called with each value and what is to be trained, before it is.
+        ended: Called with each value and its report, in which its rules are judged.
 
     Raises:
         ConfigError: A value twice.
@@ -100,6 +105,7 @@ def sweep(
         prepared = prepare(resolved, listener)
         begun(value, prepared)
         report = carry_out(prepared, listener, command=command)
+        ended(value, report)
         points += _points(value, report, f"{own.name}/report.json")
         before = own
     found = SettingSweep(setting=setting, points=tuple(points))
@@ -122,6 +128,7 @@ def folder_of(setting: str, value: float) -> str:
 
 def _points(value: float, report: Report, name: str) -> Iterator[SettingPoint]:
     """What an audit at one value says of each method and grouping."""
+    judged = verdicts(report.gates)
     for arm in report.arms:
         for grouping in report.data.groupings:
             compared = comparison_of(report, arm, grouping.name)
@@ -142,6 +149,7 @@ def _points(value: float, report: Report, name: str) -> Iterator[SettingPoint]:
                 report=name,
                 cost=cost,
                 gap=dict(_gaps(compared)),
+                verdict=judged.get(arm.key),
             )
 
 
@@ -173,7 +181,25 @@ def document(found: SettingSweep) -> Document:
             spec = spec_of(metric)
             blocks.append(Text(f"{spec.title.capitalize()}, {spec.counted}, by {found.setting}."))
             blocks.append(table(("method", "of", *heads), rows, most=16))
+    if any(point.verdict for point in found.points):
+        heads = [f"#{value:g}" for value in values]
+        blocks.append(
+            Text(
+                "What the rules say of each method at each value, each value held by itself. Where "
+                "only some pass, that one does was not tested as a choice among them."
+            )
+        )
+        blocks.append(table(("method", *heads), list(_verdicts(found, values)), most=16))
     return Document(title, (Section(_NAME, title, tuple(blocks)),))
+
+
+def _verdicts(found: SettingSweep, values: Sequence[float]) -> Iterator[tuple[Cell, ...]]:
+    """Every method with the worst outcome of its rules: a column for each value."""
+    by_arm: dict[str, dict[float, str]] = {}
+    for point in found.points:
+        by_arm.setdefault(point.arm, {})[point.value] = point.verdict or UNKNOWN
+    for arm, outcomes in by_arm.items():
+        yield (plain(arm), *(outcomes.get(value, UNKNOWN) for value in values))
 
 
 def _rows(found: SettingSweep, metric: str, values: Sequence[float]) -> Iterator[tuple[Cell, ...]]:

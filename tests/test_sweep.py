@@ -24,8 +24,8 @@ def data(tmp_path_factory):
     return path
 
 
-def run(data, out, *words):
-    common = ["--label", "paid", "--group", "sex", "--method", "dpsgd", "--epsilon", "2"]
+def run(data, out, *words, noise=("--epsilon", "2")):
+    common = ["--label", "paid", "--group", "sex", "--method", "dpsgd", *noise]
     common += ["--seeds", "2", "--twins", "off", "--diagnostics", "off", "--workers", "1"]
     command = ["run", "--data", str(data), *common, "--out", str(out), *words]
     return CliRunner().invoke(app, command, catch_exceptions=False)
@@ -90,17 +90,33 @@ def test_what_cannot_be_swept_is_refused(data, tmp_path):
         run(data, tmp_path / "a", *twice)
     with pytest.raises(ConfigError, match="one option at a time"):
         run(data, tmp_path / "b", *twice, "--max-grad-norm", "1", "--max-grad-norm", "2")
-    with pytest.raises(ConfigError, match="judges nothing"):
-        run(
-            data,
-            tmp_path / "c",
-            "--epochs",
-            "1",
-            "--epochs",
-            "2",
-            "--fail-on",
-            "privacy_cost > 9pt",
-        )
     words = ["plan", "--data", str(data), "--group", "sex", "--epochs", "1", "--epochs", "2"]
     with pytest.raises(ConfigError, match="several values"):
         CliRunner().invoke(app, words, catch_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("rule", "outcomes", "code"),
+    [("between", ["pass", "fail"], 1), ("epsilon > 99", ["pass", "pass"], 0), ("open", None, 3)],
+)
+def test_rules_are_held_to_every_value_and_the_worst_decides(data, tmp_path, rule, outcomes, code):
+    words, noise = ("--epochs", "2", "--epochs", "4"), ("--noise-multiplier", "1")
+    run(data, tmp_path, *words, noise=noise)
+    reports = [load_report(tmp_path / f"epochs-{n}" / "report.json") for n in (2, 4)]
+    first, second = (
+        next(a.privacy.headline for a in one.arms if a.key == "dpsgd") for one in reports
+    )
+    assert first < second
+    rules = {
+        "between": f"epsilon > {(first + second) / 2}",
+        "open": "privacy_cost@sex=F > 1 points",  # two seeds decide little
+    }
+    said = run(data, tmp_path, *words, "--fail-on", rules.get(rule, rule), noise=noise)
+    found = json.loads((tmp_path / "sweep.json").read_text())
+    if outcomes is not None:
+        assert [point["verdict"] for point in found["points"]] == outcomes
+        assert f"| {' | '.join(['dpsgd', *outcomes])} |" in (tmp_path / "sweep.md").read_text()
+    for point in found["points"]:
+        assert load_report(tmp_path / point["report"]).verdict == point["verdict"]
+    assert said.output.count("Verdict") == 2
+    assert said.exit_code == code

@@ -9,8 +9,16 @@ import typer
 
 from fairaudit import __version__
 from fairaudit.cli.run_options import Given, settled, takes_audit_options
-from fairaudit.errors import EXIT_TRAINING, ConfigError
+from fairaudit.errors import (
+    EXIT_GATE_FAILED,
+    EXIT_INCONCLUSIVE,
+    EXIT_OK,
+    EXIT_TRAINING,
+    ConfigError,
+)
 
+# How an audit ends: trainings that failed leave it unjudged, and an open rule is no failed one.
+_WORST_LAST = (EXIT_OK, EXIT_INCONCLUSIVE, EXIT_GATE_FAILED, EXIT_TRAINING)
 _SEVERAL = " Typed several times, each value is audited and a chart made."
 
 
@@ -93,13 +101,18 @@ def run(given: Given) -> None:
 def _sweep(given: Given) -> None:
     """Audit at each value of one option, and print what it does to costs and gaps.
 
+    Rules are held to every value's report, and the worst of them decides the exit code.
+
     Raises:
-        ConfigError: Two options have several values, or rules are given.
+        ConfigError: Two options have several values.
     """
     from fairaudit.cli.console import Screen
     from fairaudit.cli.lines import header_lines
+    from fairaudit.cli.lines_gate import rule_lines, tell_github, verdict_lines
     from fairaudit.cli.printing import print_stdout
+    from fairaudit.gate.check import exit_code
     from fairaudit.planning.flow import Audit
+    from fairaudit.report.model import Report
     from fairaudit.report.render.terminal import lines_of
     from fairaudit.report.safe_names import plain
     from fairaudit.report.to_json import part_json
@@ -109,12 +122,7 @@ def _sweep(given: Given) -> None:
         raise ConfigError("one option at a time can be swept over")
     ((setting, texts),) = given.swept.items()
     whole = settled(given)
-    if whole.config.fail_on:
-        raise ConfigError(
-            "a sweep judges nothing: its values are compared, and one of them stands out by chance",
-            hint="audit the value that you want to judge, with --fail-on",
-        )
-    out = whole.config.out
+    out, counts_as = whole.config.out, whole.config.inconclusive
     audits = []
     for text in texts:
         own = settled(replace(given, values={**given.values, setting: text}))
@@ -127,11 +135,22 @@ def _sweep(given: Given) -> None:
         """Say which value is audited now; of the first also what the data are."""
         if value == min(each for each, _ in audits):
             screen.lines(header_lines(audit, __version__))
+            screen.lines(rule_lines(audit.rules))
         screen.lines([f"{setting} {value:g}"])
+
+    ends: list[int] = []
+
+    def ended(value: float, report: Report) -> None:
+        """Say what the rules say of this value, and keep how an audit of it alone would end."""
+        screen.lines(verdict_lines(report, counts_as))
+        tell_github(report, counts_as)
+        ends.append(EXIT_TRAINING if report.status == "partial" else exit_code(report, counts_as))
 
     command = ["fairaudit", *sys.argv[1:]]
     try:
-        found = sweep(setting, audits, out, screen.listen, command=command, begun=begun)
+        found = sweep(
+            setting, audits, out, screen.listen, command=command, begun=begun, ended=ended
+        )
     finally:
         screen.stop()
     (section,) = document(found).sections
@@ -139,3 +158,4 @@ def _sweep(given: Given) -> None:
     screen.lines([f"Sweep {plain(str(out / 'sweep.html'), 1000)} · sweep.md · sweep.json"])
     if given.json:
         print_stdout([part_json(found).rstrip("\n")])
+    raise typer.Exit(max(ends, key=_WORST_LAST.index))
