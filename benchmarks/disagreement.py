@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 import fairaudit
-from fairaudit.analysis.build_measured import disclosed
+from fairaudit.analysis.disclosure import Disclosure
 from fairaudit.analysis.family import family
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Grouping
@@ -289,7 +289,7 @@ def judged(law: Law, rng: np.random.Generator) -> tuple[Comparison, Comparison]:
         given.append(predictions)
         sides.append(answered)
     measured = compare(on, "dpsgd", "sgd", *given)
-    whole = disclosed(with_disagreement(measured, grouping, sides), least=0)
+    whole = Disclosure().of_measured(with_disagreement(measured, grouping, sides))
     own = {"gaps": tuple(gap for gap in whole.gaps if gap.metric == OWN), "doubtful": ()}
     numbers = {COST: whole.overall.estimates[COST]}
     own["overall"] = whole.overall.model_copy(update={"estimates": numbers})

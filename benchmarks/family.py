@@ -45,8 +45,8 @@ from scipy import stats
 from trainings import SPLITS, TESTED, World, predictions, train, truths, worlds
 
 import fairaudit
-from fairaudit.analysis.build_measured import disclosed
-from fairaudit.analysis.family import family
+from fairaudit.analysis.disclosure import Disclosure
+from fairaudit.analysis.family import reported
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.compare import SEVERAL_SPLITS, Evaluation, compare
 from fairaudit.metrics.within_model import LabelOutcome
@@ -112,8 +112,8 @@ def flips(audits: int, seeds: int, *, given: bool, alike: bool) -> tuple[int, in
         for name, arm in (("dpsgd", world), ("other", replace(world, clip=0.3))):
             private = audit.models(arm).private
             beside = audit.models(arm).private if alike else reference
-            measured.append(disclosed(audit.compared(name, private, beside, seeds), least=0))
-        found = family(measured)
+            measured.append(audit.compared(name, private, beside, seeds))
+        found = reported(measured, Disclosure())
         told = {changed.arm for changed in found.changed}
         for comparison in found.comparisons:
             is_told = any(gap.reading == "detected" for gap in costs_of(comparison))
@@ -167,8 +167,8 @@ def words(world: World, audits: int, seeds: int, seed: int) -> tuple[int, int, i
             later = type(models)(*(weights[:, seeds:] for weights in models))
             truth[name] = truths(setting, later)
             compared = audit.compared(name, models.private, models.reference, seeds)
-            measured.append(disclosed(compared, least=0))
-        for comparison in family(measured).comparisons:
+            measured.append(compared)
+        for comparison in reported(measured, Disclosure()).comparisons:
             mistakes = 0
             for gap in costs_of(comparison):
                 if gap.reading == "cannot tell":

@@ -39,8 +39,8 @@ import pandas as pd
 import torch
 from numpy.typing import NDArray
 
-from fairaudit.analysis.build_measured import disclosed
-from fairaudit.analysis.family import family
+from fairaudit.analysis.disclosure import Disclosure
+from fairaudit.analysis.family import reported
 from fairaudit.analysis.measure import measured
 from fairaudit.analysis.misalignment import ArmSteps
 from fairaudit.audit import prepare
@@ -105,8 +105,7 @@ def audited(frame: pd.DataFrame, groups: list[str], folder: str, **options: obje
 
 def told(audit) -> tuple[list[str], float]:
     """The groupings whose groups' misalignments are told apart, and the first one's difference."""
-    shown = [disclosed(one, least=0) for one in measured(audit).comparisons]
-    compared, _ = family(shown)
+    compared, _ = reported(measured(audit).comparisons, Disclosure())
     words, difference = [], math.nan
     for comparison in compared:
         for gap in comparison.gaps:
