@@ -307,15 +307,19 @@ def _undetected(report: Report, comparison: Comparison) -> Iterator[Finding]:
         between = _compared_groups(comparison, gap)
         yield _finding("no_gap", comparison, metric, (), numbers, report=report, reason=between)
         if reading == "not certain":
-            yield _finding(
+            # Who would pay more, in the words of a gap that is detected.
+            words = said(_gap_finding(report, comparison, gap)).short
+            groups = gap.larger_first.a, gap.larger_first.b
+            finding = _finding(
                 "not_certain",
                 comparison,
                 metric,
-                (gap.larger_first.a, gap.larger_first.b),
+                groups,
                 {"size": shown},
                 report=report,
                 reason=f"{tests:,}",
             )
+            yield finding.model_copy(update={"change": words})
 
 
 def _compared_groups(comparison: Comparison, gap: Gap) -> str:

@@ -8,6 +8,7 @@ from fairaudit.report.group_table import Bound, GroupTable, MeasureColumn, Table
 from fairaudit.report.measures import (
     COST,
     compared_pairs,
+    cost_names,
     detected_gap,
     is_detected,
     main_gap,
@@ -128,9 +129,7 @@ def _group_row(
             cells.append(TableCell(NOTHING))  # it is about how groups fare beside each other
             continue
         estimate = group.estimates.get(metric)
-        reading: Reading = ""
-        if not group.group and metric in comparison.paid:
-            reading = "detected"
+        reading: Reading = "" if group.group else _reading_of_all(comparison, metric)
         reason = group.reason if estimate is None else _why(estimate)
         bound = _bound_on(report, comparison, metric, "group", {group.group} - {""})
         cells.append(TableCell(interval_of(estimate), reading, reason, (), bound))
@@ -142,6 +141,16 @@ def _group_row(
         accuracy=(group.value("reference.accuracy"), group.value("accuracy")),
         note=comparison.note_on(group),
     )
+
+
+def _reading_of_all(comparison: Comparison, metric: str) -> Reading:
+    """What is said of a cost over all rows; "" of a gain, and of what no test was made of."""
+    if metric in comparison.paid:
+        return "detected"
+    number = interval_of(comparison.overall.estimates.get(metric))
+    is_above = number.excludes_zero and (number.value or 0.0) > 0
+    is_tested = metric in cost_names(comparison) and metric not in comparison.overall.ungated
+    return "not certain" if is_above and is_tested else ""
 
 
 def _why(number: Estimate) -> str:

@@ -184,8 +184,8 @@ PHRASES: Mapping[str, Phrase] = {
     "not_certain": Phrase(
         "the interval of a gap excludes zero, but its test, which allows for all comparisons of "
         "the report, does not reject",
-        "Not certain, one of {reason} comparisons: {size:value} of {of} {size:ends}",
-        short="{size:value} of {of} {size:ends}",
+        "Not certain, one of {reason} comparisons: {change}",
+        short="{change}",
         series="not certain",
         question="pays",
     ),
@@ -357,7 +357,7 @@ def said(finding: Finding) -> Finding:
     groups = [group_text(finding.grouping, group) for group in finding.groups]
     words = {"reason": plain(finding.reason, 300), "of": plain(finding.of)}
     words["answer"] = plain(finding.answer, 80)
-    words["change"] = plain(finding.change, 120)
+    words["change"] = plain(finding.change, 300)
     words |= dict(zip("ab", groups, strict=False))
     total = finding.numbers.get("total")
     if total is not None:

@@ -18,6 +18,14 @@ TERMS: Mapping[str, str] = {
     "selection rate": "The share of a group's rows that is predicted as the favourable class.",
     "impact ratio": "A group's selection rate divided by that of the most selected group. Below "
     "0.8 it crosses the four-fifths rule of thumb.",
+    "tpr": "The true positive rate.",
+    "fpr": "False positive rate: of the rows whose true outcome is another class, the share that "
+    "is predicted as the favourable class.",
+    "precision": "Of the rows that are predicted as the favourable class, the share that is of it.",
+    "auc": "The chance that a row of the favourable class gets a higher score than another row: "
+    "1 is perfect, 0.5 a guess.",
+    "calibration error": "How far the predicted chances lie from the shares that come true, in "
+    "the mean over ten ranges of chances.",
     "decided by chance": "How many people of a group would be decided differently by another "
     "training on the same rows, which differs in nothing but its draws. It is no error rate.",
     "epsilon": "How much one training record can change what training puts out: the chance of any "

@@ -188,7 +188,10 @@ def test_a_gap_by_its_own_interval_alone_is_not_certain():
     finding = only(report, "not_certain")
     assert "gap" not in told(report)
     assert finding.groups == ("F", "M")
-    assert "one of 1 comparisons: 2.9 points of accuracy [0.2, 5.6]" in finding.text
+    assert finding.text == (
+        "Not certain, one of 1 comparisons: 2.9 points of accuracy [0.2, 5.6] more for F than for "
+        "M."
+    )
 
 
 def test_without_an_interval_no_gap_is_told_and_none_excluded():

@@ -54,6 +54,33 @@ def test_two_groups_have_one_gap_of_whom_pays_more_less_the_other():
     )
 
 
+@pytest.mark.parametrize(
+    ("value", "half", "paid", "said"),
+    [
+        (0.02, 0.01, ("privacy_cost",), "detected"),
+        (0.02, 0.01, (), "not certain"),
+        (0.02, 0.03, (), ""),
+        (-0.02, 0.01, (), ""),  # a gain is no cost, and none was tested for
+    ],
+)
+def test_a_cost_over_all_rows_that_its_test_does_not_find_is_not_certain(value, half, paid, said):
+    made = report_of(comparison())
+    compared = made.costs[0]
+    number = replace(
+        compared.overall.estimates["privacy_cost"], value=value, low=value - half, high=value + half
+    )
+    known = {**compared.overall.estimates, "privacy_cost": number}
+    overall = replace(compared.overall, estimates=known)
+    others = [one for one in made.comparisons if one is not compared]
+    shown = replace(compared, overall=overall, paid=paid)
+    held = table(made.model_copy(update={"comparisons": (*others, shown)}))
+    assert cost(held, held.rows[-1]).reading == said
+    few = replace(shown, overall=replace(overall, ungated={"privacy_cost": "too few rows"}))
+    if not paid:
+        held = table(made.model_copy(update={"comparisons": (*others, few)}))
+        assert cost(held, held.rows[-1]).reading == ""
+
+
 def of_three(*, named=False):
     """C pays most, A least; by the tests B and C differ and the largest gap is open."""
     names = ("A", "B", "C")

@@ -43,6 +43,14 @@ def test_the_longer_term_is_explained_and_names_that_hold_one_are_not():
     assert text("PLD") == '<abbr title="capitals">PLD</abbr>'
 
 
+def test_no_line_breaks_within_the_name_of_an_option():
+    text = Explained({"clipping": "short"})
+    assert text("(--again 5) of clipping; a--b, -- & --max-grad-norm") == (
+        '(<span class="option">--again</span> 5) of <abbr title="short">clipping</abbr>; a--b, -- '
+        '&amp; <span class="option">--max-grad-norm</span>'
+    )
+
+
 def test_the_text_for_people_has_them_in_a_section_of_its_own():
     text = to_markdown(built()).partition("\n## Words\n")[2]
     assert text.count("\n- **") == len(TERMS)

@@ -7,6 +7,8 @@ from markupsafe import Markup, escape
 
 from fairaudit.report.safe_names import visible
 
+_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+
 
 class Explained:
     """Escapes text; the first time that a term stands in it, the term has its explanation.
@@ -23,10 +25,10 @@ class Explained:
         rest, written = visible(text), Markup("")
         while (found := self._first(rest)) is not None:
             term, match = found
-            written += escape(rest[: match.start()])
+            written += _unbroken(rest[: match.start()])
             written += Markup('<abbr title="{}">{}</abbr>').format(self._left.pop(term), match[0])
             rest = rest[match.end() :]
-        return written + escape(rest)
+        return written + _unbroken(rest)
 
     def _first(self, text: str) -> tuple[str, re.Match[str]] | None:
         """The term that stands first, of those that were not explained; the longer of two."""
@@ -40,3 +42,13 @@ class Explained:
             return None
         *_, term, match = min(found, key=lambda place: place[:2])
         return term, match
+
+
+def _unbroken(text: str) -> Markup:
+    """Text as escaped HTML, in which no line breaks within the name of an option."""
+    written, end = Markup(""), 0
+    for match in _OPTION.finditer(text):
+        written += escape(text[end : match.start()])
+        written += Markup('<span class="option">{}</span>').format(match[0])
+        end = match.end()
+    return written + escape(text[end:])

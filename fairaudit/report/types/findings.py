@@ -52,7 +52,7 @@ class Finding(Part):
         groups: The groups that it is about, the one that pays more first.
         measure: Metric that the numbers are of, "" for none.
         of: What the numbers are a loss of, in words, as ``accuracy``.
-        change: What is said of a rate that changed; "" for what is no rate.
+        change: What is said of a rate that changed, or of a gap that is not certain; "" else.
         unit: What the numbers are counted in.
         numbers: By name, with their intervals.
         answer: The class that it is about, "" for none.
