@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scipy.stats import wilcoxon
+
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import Comparison
@@ -32,6 +34,14 @@ TITLES = {
     "riskgap": ("gap of that, {}", False),
     "norm": ("gradient norm of {}", False),
 }
+# What one-sided tests between methods are about: its title, its name in a comparison, which end is
+# better, and whether it is of all rows or the size of the groups' gap.
+TESTED = {
+    "accuracy": ("accuracy", 1, False),
+    "loss": ("loss", -1, False),
+    "gap of cost": ("privacy_cost", -1, True),
+    "gap of excess risk": ("excess_risk", -1, True),
+}
 PARTS = {
     "E23": "Esipova et al. 2023",
     "X21": "Xu et al. 2021",
@@ -47,23 +57,69 @@ def main(reports: str | None = None) -> None:
     ours = json.loads(kept.read_text()) if kept.exists() else {}
     if reports is not None:
         for table in source["table"]:
-            path = Path(reports) / table["report"] / "report.json"
-            if path.is_file():
-                ours[table["name"]] = found(load_report(path), table)
+            given = reports_of(table, Path(reports))
+            if given is not None:
+                ours[table["name"]] = found(given, table)
         kept.write_text(json.dumps(ours, indent=1, sort_keys=True) + "\n")
     PAGE.write_text(page(source, ours))
 
 
-def found(report: Report, table: Mapping[str, Any]) -> dict[str, Any]:
-    """Our numbers of a table, by method, with what they were made by."""
+def reports_of(table: Mapping[str, Any], reports: Path) -> dict[str, Report] | None:
+    """The report of every row of a table; None where one is missing.
+
+    ``at`` of a table names the folders of rows that have one of their own, as in a sweep.
+    """
+    folders = {row: table.get("at", {}).get(row, table["report"]) for row in table["rows"]}
+    paths = {folder: reports / folder / "report.json" for folder in set(folders.values())}
+    if not all(path.is_file() for path in paths.values()):
+        return None
+    loaded = {folder: load_report(path) for folder, path in paths.items()}
+    return {row: loaded[folder] for row, folder in folders.items()}
+
+
+def found(reports: Mapping[str, Report], table: Mapping[str, Any]) -> dict[str, Any]:
+    """Our numbers of a table, by row, with what they were made by.
+
+    A row is named after its method, and what follows a comma is said of it.
+    """
     rows = {
-        arm: [number(report, arm, column) for column in table["columns"]] for arm in table["rows"]
+        row: [number(report, row.partition(",")[0], column) for column in table["columns"]]
+        for row, report in reports.items()
     }
+    report = next(iter(reports.values()))
+    tests = {f"{a} better than {b}": better(report, a, b) for a, b in table.get("better", ())}
+    training = report.training
     return {
         "rows": rows,
-        "seeds": report.training.seeds if report.training else 0,
+        "seeds": training.seeds if training else 0,
+        "epochs": training.epochs if training else 0,
         "numerics": report.numerics_version,
+        "better": tests,
     }
+
+
+def better(report: Report, arm: str, other: str) -> list[float | None]:
+    """p of Wilcoxon's signed rank test over seeds that ``arm`` is better: one for each measure.
+
+    One-sided, exact; with five seeds no p is below 1/32. The gap is that of the two groups.
+    """
+    values = []
+    for metric, sign, is_gap in TESTED.values():
+        pair = [_by_seed(report, one, metric, is_gap=is_gap) for one in (arm, other)]
+        differences = [sign * (a - b) for a, b in zip(*pair, strict=True)]
+        is_known = len(differences) > 1 and any(differences)
+        test = wilcoxon(differences, alternative="greater") if is_known else None
+        values.append(None if test is None else round(float(test.pvalue), 3))
+    return values
+
+
+def _by_seed(report: Report, arm: str, metric: str, *, is_gap: bool) -> tuple[float, ...]:
+    """A metric of all test rows, or the size of the groups' gap in it, at each seed."""
+    comparison = next(c for c in report.costs if c.reference == REFERENCE and c.arm == arm)
+    if is_gap:
+        (gap,) = (g for g in comparison.gaps if g.metric == metric and g.kind == "pair")
+        return tuple(abs(value) for value in gap.signed.by_seed)
+    return tuple(comparison.overall.estimates[metric].by_seed)
 
 
 def number(report: Report, arm: str, column: str) -> float | None:
@@ -180,6 +236,20 @@ def _printed(table: Mapping[str, Any], ours: Mapping[str, Any] | None) -> Iterat
     yield ""
     if ours is None:
         yield f"Ours: {table.get('missing', 'not run yet')}."
+    else:
+        yield f"Ours: {ours['seeds']} seeds, {ours['epochs']} epochs."
+    if ours is not None and ours.get("better"):
+        yield ""
+        yield "Wilcoxon's signed rank test over the seeds of ours, one-sided;"
+        yield table["said"]
+        yield ""
+        yield f"| | {' | '.join(TESTED)} |"
+        yield f"|---|{'---:|' * len(TESTED)}"
+        for a, b in table["better"]:
+            name = f"{a} better than {b}"
+            values = ours["better"][name]
+            yield f"| {name} | {' | '.join('' if p is None else f'{p:.3f}' for p in values)} |"
+        yield ""
     if table["why"]:
         yield f"{table['why']}"
     yield ""
