@@ -1,13 +1,16 @@
 """A table that is larger than the memory at hand is refused before it fills it."""
 
+import gzip
+
 import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 import pytest
 from refusals import refused_in_one_line
 
+from fairaudit.cli.app import main
 from fairaudit.data.reading import memory
-from fairaudit.data.reading.tables import open_source, read_columns
+from fairaudit.data.reading.tables import open_source, read_columns, read_stored
 from fairaudit.errors import DataError
 
 ROWS = 200_000
@@ -33,6 +36,23 @@ def stream(table, path):
         writer.write_table(table, max_chunksize=10_000)
 
 
+def one_group(table, path):
+    pq.write_table(table, path, row_group_size=ROWS)
+
+
+def one_batch(table, path):
+    feather.write_feather(table, path, compression="zstd", chunksize=ROWS)
+
+
+def one_piece(table, path):
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with (
+        pa.OSFile(str(path), "wb") as file,
+        pa.ipc.new_stream(file, table.schema, options=options) as writer,
+    ):
+        writer.write_table(table, max_chunksize=ROWS)
+
+
 @pytest.mark.parametrize("write", [parquet, arrow, stream])
 @pytest.mark.parametrize(("table", "size"), [(NUMBERS, 9 * ROWS), (TEXTS, 1000 * ROWS)])
 def test_a_small_file_of_many_values_is_refused_where_memory_is_short(
@@ -47,10 +67,90 @@ def test_a_small_file_of_many_values_is_refused_where_memory_is_short(
         read_columns(source, ["x", "y"])
     # A column that is not read takes nothing.
     assert read_columns(source, ["y"]).column("y").to_pylist() == [1] * ROWS
-    monkeypatch.setattr(memory, "at_hand", lambda: 2 * size)
+    monkeypatch.setattr(memory, "at_hand", lambda: memory.HELD * size + 10_000_000)
     assert read_columns(source, ["x", "y"]).equals(table)
     monkeypatch.setattr(memory, "at_hand", lambda: None)  # a system that does not say
     assert read_columns(source, ["y", "x"]).column_names == ["y", "x"]
+
+
+@pytest.mark.parametrize("write", [one_group, one_batch, one_piece])
+def test_numbers_in_one_piece_are_counted_before_they_are_unpacked(tmp_path, monkeypatch, write):
+    path = tmp_path / "people"
+    write(pa.table({"t": pa.array(["a"] * ROWS), "x": [0.0] * ROWS, "y": [1] * ROWS}), path)
+    monkeypatch.setattr(memory, "at_hand", lambda: memory.HELD * 18 * ROWS)
+    pool = pa.proxy_memory_pool(pa.default_memory_pool())  # counts what is taken from here on
+    before = pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        # Numbers take 16 bytes a row, and a text, however short, a place of 4.
+        with refused_in_one_line(DataError, "memory are at hand"):
+            read_columns(open_source(path), ["x", "y", "t"])
+    finally:
+        pa.set_memory_pool(before)
+    assert pool.max_memory() < 12 * ROWS  # one column of 8 bytes, by which rows are counted
+
+
+TEXT_ROWS = 100_000
+
+
+def comma(path):
+    path.write_text("x,y,name\n" + "1,2,somebody of whom nothing else is known\n" * TEXT_ROWS)
+
+
+def packed(path):
+    comma(path)
+    path.write_bytes(gzip.compress(path.read_bytes()))
+
+
+def blanks(path):
+    path.write_text("x y name\n" + "1 2 somebody\n" * TEXT_ROWS)
+
+
+def arff(path):
+    head = (
+        "@relation r\n@attribute x numeric\n@attribute y numeric\n@attribute name string\n@data\n"
+    )
+    path.write_text(head + "1,2,'somebody of whom nothing else is known'\n" * TEXT_ROWS)
+
+
+@pytest.mark.parametrize("write", [comma, packed, blanks, arff])
+@pytest.mark.parametrize("reads", [read_columns, read_stored])
+def test_a_text_file_larger_than_memory_is_refused_with_both_sizes(
+    tmp_path, monkeypatch, write, reads
+):
+    path = tmp_path / "people.csv"
+    write(path)
+    source = open_source(path)
+    monkeypatch.setattr(memory, "at_hand", lambda: 2**20)
+    with refused_in_one_line(DataError, "MiB or more to read, and 1.0 MiB of memory are at hand"):
+        reads(source, ["x", "y", "name"])
+    monkeypatch.setattr(memory, "at_hand", lambda: None)
+    assert reads(source, ["x"]) is not None
+
+
+def test_small_numbers_take_more_memory_than_their_text(tmp_path, monkeypatch):
+    path = tmp_path / "people.csv"
+    path.write_text("x,y\n" + "1,2\n" * 2**20)
+    monkeypatch.setattr(memory, "at_hand", lambda: 10 * 2**20)
+    assert path.stat().st_size < 5 * 2**20
+    with refused_in_one_line(DataError, " or more to read, and 10.0 MiB of memory"):
+        read_columns(open_source(path), ["x", "y"])  # a digit becomes eight bytes
+    monkeypatch.setattr(memory, "at_hand", lambda: 64 * 2**20)
+    assert read_columns(open_source(path), ["x", "y"]).num_rows == 2**20
+
+
+@pytest.mark.parametrize("command", ["inspect", "run"])
+def test_a_table_that_does_not_fit_ends_a_command_with_one_line(
+    tmp_path, monkeypatch, capsys, command
+):
+    comma(tmp_path / "people.csv")
+    monkeypatch.setattr(memory, "at_hand", lambda: 2**20)
+    data = [str(tmp_path / "people.csv")]
+    words = ["--data", *data, "--out", str(tmp_path / "out")] if command == "run" else data
+    assert main([command, *words]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "people.csv takes" in line
+    assert "or more to read, and 1.0 MiB of memory are at hand" in line
 
 
 def test_numbers_of_a_parquet_file_are_counted_before_any_is_read(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ Each says by which endings and first bytes a file is known, and how its columns 
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -14,12 +14,14 @@ import pyarrow.csv as pacsv
 import pyarrow.ipc as paipc
 import pyarrow.parquet as pq
 
-from fairaudit.data.reading.memory import Room
+from fairaudit.data.reading.memory import Room, watched
 from fairaudit.data.reading.packed import whole
+from fairaudit.data.reading.text_form import REWRITTEN
 from fairaudit.errors import DataError
 from fairaudit.messages.names import listed
 
 Read = Callable[[Path, Sequence[str]], pa.Table]
+_PLACE_BITS: Final = 32  # where a text or list begins, in the column's memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +54,11 @@ def _read_parquet(path: Path, columns: Sequence[str]) -> pa.Table:
     """Columns of a Parquet file; nested ones are matched by prefix, so more may come.
 
     What the footer says that numbers take is summed before anything is read. How long texts are
-    shows in reading: one row group after the other, where there are several.
+    shows in reading, one row group after the other.
     """
     file = pq.ParquetFile(path)
     wanted = list(columns)
-    fields = [field for field in file.schema_arrow if field.name in wanted]
-    Room(path).take(sum(map(_width, fields)) * file.metadata.num_rows // 8)
+    Room(path).take(_least(file.schema_arrow, wanted, file.metadata.num_rows))
     room = Room(path)
     pieces = []
     for group in range(file.num_row_groups):
@@ -68,12 +69,23 @@ def _read_parquet(path: Path, columns: Sequence[str]) -> pa.Table:
     return pa.concat_tables(pieces).select(wanted)
 
 
+def _least(schema: pa.Schema, columns: Sequence[str], rows: int) -> int:
+    """At least how many bytes the named columns take in memory."""
+    wanted = set(columns)
+    return sum(_width(field) for field in schema if field.name in wanted) * rows // 8
+
+
 def _width(field: pa.Field) -> int:
-    """At least how many bits a value takes in memory."""
+    """At least how many bits a value takes in memory; of texts and lists, where each begins."""
+    return _PLACE_BITS if _is_long(field) else int(field.type.bit_width)
+
+
+def _is_long(field: pa.Field) -> bool:
+    """Whether values take different amounts of memory, as texts and lists do."""
     try:
-        return int(field.type.bit_width)
-    except ValueError:  # of texts, lists and the like: where each begins
-        return 32
+        return int(field.type.bit_width) < 0
+    except ValueError:
+        return True
 
 
 def _file_schema(path: Path) -> pa.Schema:
@@ -84,10 +96,15 @@ def _file_schema(path: Path) -> pa.Schema:
 
 def _read_file(path: Path, columns: Sequence[str]) -> pa.Table:
     """Columns of an Arrow file, one batch after the other, as long as there is memory."""
+    return _together(path, _file_schema(path), _file_batches, columns)
+
+
+def _file_batches(path: Path, options: paipc.IpcReadOptions) -> Iterator[pa.RecordBatch]:
+    """The batches of rows of an Arrow file."""
     with pa.memory_map(str(path)) as stream:
-        reader = paipc.open_file(stream)
-        batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
-        return _together(path, reader.schema, batches, columns)
+        reader = paipc.open_file(stream, options=options)
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
 
 
 def _stream_schema(path: Path) -> pa.Schema:
@@ -98,24 +115,46 @@ def _stream_schema(path: Path) -> pa.Schema:
 
 def _read_stream(path: Path, columns: Sequence[str]) -> pa.Table:
     """Columns of an Arrow stream, one batch after the other, as long as there is memory."""
+    return _together(path, _stream_schema(path), _stream_batches, columns)
+
+
+def _stream_batches(path: Path, options: paipc.IpcReadOptions) -> Iterator[pa.RecordBatch]:
+    """The batches of rows of an Arrow stream."""
     with pa.memory_map(str(path)) as stream:
-        reader = paipc.open_stream(stream)
-        return _together(path, reader.schema, reader, columns)
+        yield from paipc.open_stream(stream, options=options)
 
 
 def _together(
-    path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch], columns: Sequence[str]
+    path: Path,
+    schema: pa.Schema,
+    batches: Callable[[Path, paipc.IpcReadOptions], Iterator[pa.RecordBatch]],
+    columns: Sequence[str],
 ) -> pa.Table:
     """The named columns of batches of rows as one table.
+
+    A batch, which may be the whole file, is unpacked at once, the named columns of it alone. So the
+    narrowest of them is read first: with its rows it is known what numbers of all of them take.
+
+    Args:
+        path: The file.
+        schema: Its columns.
+        batches: Reads them, those columns alone that the options include.
+        columns: Names of those that are wanted.
 
     Raises:
         DataError: They are larger than the memory at hand.
     """
+    wanted = list(columns)
+    places = sorted(map(schema.get_field_index, wanted))  # Arrow takes an empty list for all
+    costs = [(_is_long(field), _width(field)) for field in map(schema.field, places)]
+    narrowest = paipc.IpcReadOptions(included_fields=[places[costs.index(min(costs))]])
+    rows = sum(len(batch) for batch in batches(path, narrowest))
+    Room(path).take(_least(schema, wanted, rows))
     room, pieces = Room(path), []
-    for batch in batches:
-        pieces.append(pa.Table.from_batches([batch]).select(list(columns)))
+    for batch in batches(path, paipc.IpcReadOptions(included_fields=places)):
+        pieces.append(pa.Table.from_batches([batch]).select(wanted))
         room.take(pieces[-1].nbytes)
-    return pa.concat_tables(pieces or [schema.empty_table().select(list(columns))])
+    return pa.concat_tables(pieces or [schema.empty_table().select(wanted)])
 
 
 class _Arff(NamedTuple):
@@ -142,7 +181,9 @@ def _parse_arff(path: Path) -> _Arff:
     Raises:
         DataError: It is none, or a form that is not read: sparse rows, columns of tables.
     """
-    content = whole(path).to_pybytes()
+    text = whole(path)
+    Room(path).hold(REWRITTEN * text.size)
+    content = text.to_pybytes()
     start = _DATA.search(content)
     if start is None:
         raise DataError(f"{path.name} has no line @data", _HINT)
@@ -174,7 +215,7 @@ def _read_arff(path: Path, columns: Sequence[str]) -> pa.Table:
     # A quote must come first in its field.
     rows = _BLANKS.sub(lambda found: found[1] or b",", arff.rows)
     table = pacsv.read_csv(
-        pa.BufferReader(rows),
+        watched(path, pa.BufferReader(rows)),
         read_options=pacsv.ReadOptions(column_names=arff.schema.names),
         parse_options=pacsv.ParseOptions(quote_char=quote, escape_char="\\"),
         convert_options=pacsv.ConvertOptions(

@@ -3,9 +3,15 @@
 A file of some kilobytes can hold billions of equal values.
 """
 
+import io
 from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
 
 from fairaudit.errors import DataError
+
+HELD: Final = 2  # times that a table is in memory while its columns are given their types
 
 _KERNEL = Path("/proc/meminfo")
 _GROUP = Path("/sys/fs/cgroup")
@@ -38,15 +44,59 @@ class Room:
         self.path, self.free, self.taken = path, at_hand(), 0
 
     def take(self, size: int) -> None:
-        """Count ``size`` bytes, of what is read or about to be read.
+        """Count ``size`` bytes of columns, which are read or about to be read.
 
         Raises:
-            DataError: Together they are more than there was.
+            DataError: All that were counted are more than there is memory for, ``HELD`` times.
         """
         self.taken += size
-        if self.free is not None and self.taken > self.free:
+        self.hold(HELD * self.taken)
+
+    def hold(self, size: int) -> None:
+        """See that ``size`` bytes can be in memory together.
+
+        Raises:
+            DataError: They cannot.
+        """
+        if self.free is not None and size > self.free:
             raise DataError(
-                f"{self.path.name} holds {self.taken / 2**30:.1f} GiB or more of values, and "
-                f"{self.free / 2**30:.1f} GiB of memory are at hand",
-                "leave columns out with --drop, or save a sample of the rows",
+                f"{self.path.name} takes {_size(size)} or more to read, and {_size(self.free)} of "
+                "memory are at hand",
+                "leave columns out with --drop, or save a sample of the rows; of a Parquet file "
+                "only those columns are in memory that are used",
             )
+
+
+class Watched(io.RawIOBase):
+    """A stream of text, which ends with an error where what Arrow made of it fills the memory.
+
+    How much memory that takes shows only in reading it: a digit of one byte becomes a number of
+    eight, and Arrow keeps the text as long as it does not know the types of its columns.
+
+    Args:
+        path: The file that it is of.
+        stream: Its content.
+    """
+
+    def __init__(self, path: Path, stream: io.IOBase | pa.NativeFile) -> None:
+        super().__init__()
+        self._stream, self._room, self._before = stream, Room(path), pa.total_allocated_bytes()
+
+    def readable(self) -> bool:
+        """It is read and not written."""
+        return True
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """The next bytes; DataError where the memory is full."""
+        self._room.hold(pa.total_allocated_bytes() - self._before)
+        return bytes(self._stream.read(size))
+
+
+def watched(path: Path, stream: io.IOBase | pa.NativeFile) -> pa.NativeFile:
+    """The stream as Arrow takes it, :class:`Watched`."""
+    return pa.PythonFile(Watched(path, stream), mode="r")
+
+
+def _size(size: int) -> str:
+    """Bytes as GiB, of less than one as MiB."""
+    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.1f} MiB"

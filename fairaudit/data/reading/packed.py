@@ -48,7 +48,7 @@ def ending_of(path: Path) -> str:
     return path.suffix.lower()
 
 
-class _Measured(io.RawIOBase):
+class _Unpacked(io.RawIOBase):
     """The unpacked content of a file, which ends with an error where it is far more than the file.
 
     Args:
@@ -86,7 +86,7 @@ def unpacked(path: Path) -> pa.NativeFile:
     packing = packing_of(path)
     if packing is None:
         return pa.input_stream(str(path), compression=None)
-    return pa.PythonFile(_Measured(path, packing), mode="r")
+    return pa.PythonFile(_Unpacked(path, packing), mode="r")
 
 
 def whole(path: Path) -> pa.Buffer:
@@ -99,4 +99,4 @@ def whole(path: Path) -> pa.Buffer:
     if packing is None:
         with pa.memory_map(str(path)) as stream:
             return stream.read_buffer()
-    return pa.py_buffer(_Measured(path, packing).read())
+    return pa.py_buffer(_Unpacked(path, packing).read())

@@ -22,6 +22,7 @@ from fairaudit.data.dataset import columns_of
 from fairaudit.data.reading.formats import FORMATS
 from fairaudit.data.reading.header import fields_of, refuse_footer, refuse_odd_header, refuse_title
 from fairaudit.data.reading.lines import MOST_BYTES, header_of, is_closed, lone_lines
+from fairaudit.data.reading.memory import Room, watched
 from fairaudit.data.reading.packed import ending_of, packing_of, unpacked
 from fairaudit.data.reading.refused import other_kind
 from fairaudit.data.reading.stored import StoredColumns
@@ -234,7 +235,9 @@ def read_columns(source: TableFile, columns: Sequence[str], *, as_text: bool = F
                 null_values=[""],
                 strings_can_be_null=True,
             )
+            room = Room(source.path)
             table = _read_csv(source, convert)
+            room.take(table.nbytes)
         # Arrow trusts offsets, codes and text of a file, and would follow them.
         table.validate(full=True)
         if source.format == "csv" and any(map(pa.types.is_binary, table.schema.types)):
@@ -282,7 +285,7 @@ def _csv_texts(source: TableFile, columns: Sequence[str]) -> StoredColumns:
 
     content, lost = lone_lines(source.path, source.form)
     table = pacsv.read_csv(
-        pa.BufferReader(content),
+        watched(source.path, pa.BufferReader(content)),
         read_options=pacsv.ReadOptions(block_size=2 * MOST_BYTES),
         parse_options=pacsv.ParseOptions(
             delimiter=source.form.delimiter, invalid_row_handler=leave_out

@@ -5,15 +5,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
+from fairaudit.data.reading.memory import Room, watched
 from fairaudit.data.reading.packed import unpacked, whole
 
 BLANK: Final = " "  # the delimiter of a file whose fields have blanks or tabs between them
 # A quoted field, to be kept, or what stands between two fields.
+REWRITTEN: Final = 2  # times that a text is in memory while another is made of it
 _GAPS: Final = re.compile(rb'("(?:[^"\n\r]|"")*")|[ \t]+')
 _AT_ENDS: Final = re.compile(rb"^[ \t]+|[ \t]+$", re.MULTILINE)
 _REMARKS: Final = re.compile(rb"^\|[^\n]*\n?", re.MULTILINE)  # as UCI writes them
@@ -56,15 +58,19 @@ class TextForm:
         """How Arrow takes a line apart, where a quoted field may hold several lines."""
         return pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
 
-    def content(self, path: Path) -> BinaryIO | pa.NativeFile:
+    def content(self, path: Path) -> pa.NativeFile:
         """The file's content, unpacked, with one delimiter between two fields.
 
         Raises:
             OSError: It cannot be read.
+            DataError: Reading it, where what Arrow makes of it fills the memory.
         """
+        Room(path).hold(path.stat().st_size)
         if self.delimiter != BLANK and not self.names:
-            return unpacked(path)
-        return BytesIO(self.plain(whole(path).to_pybytes()))
+            return watched(path, unpacked(path))
+        text = whole(path)
+        Room(path).hold(REWRITTEN * text.size)
+        return watched(path, BytesIO(self.plain(text.to_pybytes())))
 
     def plain(self, content: bytes) -> bytes:
         """Bytes of the file with one delimiter between two fields, and without remarks."""
