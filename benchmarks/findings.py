@@ -408,9 +408,10 @@ def evidence(out: Path) -> page.Evidence:
 
 
 def write_page(out: Path) -> None:
-    """docs/findings.md, and every cell in OUT/cells.csv."""
+    """docs/findings.md, its digests beside this file, and every cell in OUT/cells.csv."""
     made = evidence(out)
     (ROOT / "docs" / "findings.md").write_text(page.written(made, GRID))
+    (ROOT / "benchmarks" / "findings-digests.md").write_text(page.digests(made))
     cells = [asdict(cell) for cells in made.cells.values() for cell in cells]
     pd.DataFrame(cells).to_csv(out / "cells.csv", index=False)
 

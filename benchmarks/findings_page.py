@@ -260,7 +260,7 @@ def written(evidence: Evidence, grid: Mapping[str, object]) -> str:
         "A gap is the cost (private model less reference) of the first group less that of the "
         "second, with its own 95 % interval, in points (loss in nats); accuracy and loss are "
         "costs, TPR and selection are changes of the rate. **Equal**: inside "
-        f"{_margins(grid['margins'])}, by two one-sided tests. **Different**: told from 0 and not "
+        f"{_margins(grid['margins'])}, by two one-sided tests. **Different**: detected, and not "
         "equal. Both by Holm at 5 % over all cells that are planned for a table; a cell that is "
         "not finished counts with p = 1. P-values invert the report's own interval (`value`, "
         "`training_sd`, `records_sd`, `n_seeds` of the gap).",
@@ -282,8 +282,8 @@ def written(evidence: Evidence, grid: Mapping[str, object]) -> str:
         "",
         "## Published gaps at another setting",
         "",
-        "Every cell that is different at a published setting and epsilon 3; what is not said to be "
-        "equal or open is different.",
+        "Every cell that is different at a published setting and epsilon 3. A number without a "
+        "word beside it is different, too.",
         "",
         *before_and_after(sequels(cells), cells),
         "",
@@ -315,13 +315,13 @@ def claims(cells: Sequence[Cell], evidence: Evidence) -> list[str]:
     coins = evidence.coins
     return [
         f"1. At published settings DP-SGD has gaps: {_share(published, DIFFERENT)} are different.",
-        "2. At the same epsilon with the clipping bound and the step of this program's rules, of "
-        f"these {_after([sequel.by_rules for sequel in told])} are equal / different / open.",
-        f"3. After a charged search of both models, chosen by accuracy, they are "
+        "2. Of these cells, at the same epsilon but with this program's clipping bound and step, "
+        f"{_after([sequel.by_rules for sequel in told])} are equal / different / open.",
+        f"3. After a search for settings of both models (scored by accuracy, and charged) they are "
         f"{_after([sequel.searched for sequel in told])}.",
-        f"4. It is not so everywhere: by rules {_share(rules, DIFFERENT)} are different, after a "
-        f"search {_share(searched, DIFFERENT)}, with a group cut to "
-        f"{', '.join(sizes)} training rows {_share(cut, DIFFERENT)}.",
+        f"4. Other settings do not remove every gap: by this program's rules "
+        f"{_share(rules, DIFFERENT)} are different, after a search {_share(searched, DIFFERENT)}, "
+        f"and with a group cut to {', '.join(sizes)} training rows {_share(cut, DIFFERENT)}.",
         f"5. Where no gap is true, {coins.wrong} of {coins.families} families have a cell that is "
         f"called different: {coins.share:.1%}, at most {coins.upper:.1%} with 95 % confidence "
         f"(A/A: coin flips, {coins.cells:,} cells).",
@@ -358,11 +358,11 @@ def _of_power(cells: Sequence[Cell], if_all: Sequence[Cell], level: float) -> li
     open_ = [cell for cell in elsewhere if cell.word == CANNOT_TELL]
     alone = sum(cell.p_diff <= level for cell in open_)
     return [
-        f"{len(weak)} of {len(cells)} were marked before the run, their power for equality being "
-        f"reckoned below one half: {counts(weak)}; the others {counts(strong)}. Of the "
-        f"{len(open_)} that cannot be told at other settings than published ones {alone} are told "
-        "from 0 at 5 % if each is tested alone. Were the finished cells the whole family, all "
-        f"cells would be {counts(if_all)}."
+        f"Before the run {len(weak)} of {len(cells)} cells were marked as weak: their chance of "
+        f"being shown equal was reckoned below one half. They came out as {counts(weak)}, the "
+        f"others as {counts(strong)}. At other settings than the published ones {len(open_)} cells "
+        f"cannot be told; tested one by one at 5 %, {alone} of these gaps would be detected. If "
+        f"the finished cells were the whole family, all cells would be {counts(if_all)}."
     ]
 
 
@@ -370,15 +370,15 @@ DOES_NOT_SHOW = [
     "## What it does not show",
     "",
     "- *Cannot tell* is not *equal*: most such cells are rates of a small class.",
-    "- Models are of rows of one file, judged on new people of its population; a new file adds to "
-    "every gap. Groups are those of the file, one column at a time.",
-    "- One method, `dpsgd`, on tables, by the models whose audits are listed as finished: nothing "
-    "about images, text, other methods or other models.",
-    "- A gap that is equal says nothing of what both groups lose, nor of gaps that the reference "
-    "has already.",
-    "- Rules were made on adult, dutch, bank, german and the sample, though not on their groups; "
-    "oulad is the only table that they had not seen. The loss of esipova-dutch is of sigmoids and "
-    "is not on the scale of the others.",
+    "- The models are trained on rows of one file and judged on new people of its population. A "
+    "new file adds uncertainty to every gap. Groups are those of the file, one column at a time.",
+    "- One method, `dpsgd`, was run, on tables, with the models whose audits are listed as "
+    "finished. Nothing is said about images, text, other methods or other models.",
+    "- An equal gap does not say what both groups lose together, nor which gaps the reference has "
+    "already.",
+    "- This program's rules were made on adult, dutch, bank, german and the sample, though not on "
+    "their groups. Only oulad is a table that they had not seen. The loss of esipova-dutch is one "
+    "of sigmoids, on another scale than the others.",
 ]
 
 
@@ -399,10 +399,20 @@ def _how(evidence: Evidence, grid: Mapping[str, object]) -> list[str]:
             f"{', '.join(evidence.unfinished)}.",
             "",
         ]
-    digests = [f"{name} `{digest}`" for name, digest in evidence.digests.items()]
-    return [
-        *lines,
-        "Digests of the numbers of each audit's cells (`digest` in findings.py), which a second "
-        "run has again (coins: of those of its tables): "
-        f"{', '.join(digests)}.",
-    ]
+    digests = "The digests of all audits are in"
+    return [*lines, f"{digests} [findings-digests.md](../benchmarks/findings-digests.md)."]
+
+
+def digests(evidence: Evidence) -> str:
+    """The page of digests."""
+    rows = [row(name, f"`{digest}`") for name, digest in evidence.digests.items()]
+    return "\n".join([*DIGESTS, *header("audit", "digest"), *rows, ""])
+
+
+DIGESTS = [
+    "# Digests of the audits behind docs/findings.md",
+    "",
+    "Of the numbers of each audit's cells (`digest` in `findings.py`; of the coins, of those of "
+    "their tables). Another run of the\ngrid on the same version gives the same digests.",
+    "",
+]

@@ -1,6 +1,8 @@
 """The page in a real browser: on a wide and a narrow screen, in light and dark, all of it open.
 
-It needs the extra ``browser`` and the system's Chromium, and is skipped where either is lacking.
+Reports made by hand, and of audits: two methods by two groupings with further trainings, every
+method, images. It needs the extra ``browser`` and the system's Chromium, and is skipped where
+either is lacking.
 """
 
 import json
@@ -13,6 +15,7 @@ from handmade import built
 from hostile import hostile_report
 from several import several
 
+import fairaudit
 from fairaudit.gate.check import check, with_verdict
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.report.render.html import to_html
@@ -41,10 +44,23 @@ def judged(report):
     return with_verdict(report, check(report, rules))
 
 
+SAMPLE = Path(__file__).parents[2] / "sample_data"
+LOANS = {"data": SAMPLE / "loans.parquet", "epochs": 2, "workers": 1}
+TWO = {**LOANS, "group": ["sex", "race"], "method": ["dpsgd", "global-adapt"], "again": 3}
+IMAGES = {"data": SAMPLE / "images", "group": "style", "epochs": 1, "again": 3, "workers": 1}
+
+
+def audited(folder, options):
+    return judged(fairaudit.run_audit(out=folder, twins="always", **options))
+
+
 REPORTS = {
-    "handmade": lambda: judged(built()),
-    "several": lambda: judged(several()),
-    "hostile": hostile_report,
+    "handmade": lambda folder: judged(built()),
+    "several": lambda folder: judged(several()),
+    "hostile": lambda folder: hostile_report(),
+    "two": lambda folder: audited(folder, TWO),
+    "all": lambda folder: audited(folder, {**LOANS, "group": "sex", "method": "all"}),
+    "images": lambda folder: audited(folder, IMAGES),
 }
 
 
@@ -52,7 +68,8 @@ REPORTS = {
 def pages(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     for name, made in REPORTS.items():
-        (folder / f"{name}.html").write_text(to_html(made()), "utf-8")
+        report = made(tmp_path_factory.mktemp(name))
+        (folder / f"{name}.html").write_text(to_html(report), "utf-8")
     return folder
 
 
@@ -103,6 +120,12 @@ def test_a_page_fits_is_silent_asks_for_nothing_and_is_accessible(opened, name, 
     found = axe.Axe().run(page).response["violations"]
     told = [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in found]
     assert told == [], json.dumps(told, indent=1)
+
+
+@pytest.mark.parametrize(("name", "most"), [("two", 400_000), ("all", 1_000_000)])
+def test_a_page_stays_small(pages, name, most):
+    """It is sent by mail and kept in tickets."""
+    assert 50_000 < (pages / f"{name}.html").stat().st_size < most
 
 
 def test_the_first_screen_has_verdict_and_table(opened):
