@@ -48,3 +48,24 @@ def test_where_no_two_groups_can_be_compared_no_pair_and_no_sign_is_named():
         if small.reason in line and line.startswith("|")
     ]
     assert f"| {100 * small.signed.value:.1f} |" in row, "no interval beside what cannot be told"
+
+
+def test_a_metric_that_no_group_has_is_no_column():
+    """As the rates of more than two classes, of which the tables of gaps have each class's own."""
+    report = built()
+    compared = []
+    for one in report.comparisons:
+        groups = []
+        for group in one.by_group:
+            known = dict(group.estimates)
+            for name in {"selection_rate", "reference.selection_rate"} & set(known):
+                known[name] = replace(known[name], value=None, low=None, high=None, reason="none")
+            groups.append(replace(group, estimates=known))
+        compared.append(replace(one, by_group=tuple(groups)))
+    lacking = report.model_copy(update={"comparisons": tuple(compared)})
+    heads = []
+    for shown in (report, lacking):
+        section = to_markdown(shown).split("## Within each model")[1].split("\n## ")[0]
+        heads.append(next(line for line in section.splitlines() if line.startswith("| method")))
+    assert ["selection rate" in head for head in heads] == [True, False]
+    assert "impact ratio" in heads[1]

@@ -1,6 +1,6 @@
 """Metrics of each model by group: where no model has a reference, and before and after privacy."""
 
-from fairaudit.metrics.registry import METRICS, spec_of, within_model
+from fairaudit.metrics.registry import METRICS, within_model
 from fairaudit.report.cost_charts import every_group
 from fairaudit.report.document import (
     Block,
@@ -86,15 +86,12 @@ def within(report: Report) -> Section | None:
     """The section on metrics of arms and their references; None where nothing is compared."""
     if not report.costs:
         return None
-    measured: set[str] = set()
+    known: set[str] = set()  # of more than two classes most are rates of one class, which gaps tell
     for _, group in every_group(report.costs):
-        for name, number in group.estimates.items():
-            # What several trainings say is told where they were made.
-            if number.value is not None or "retrained" not in spec_of(name).needs:
-                measured.add(name)
+        known |= {name for name, number in group.estimates.items() if number.value is not None}
     metrics = []
     for spec in within_model():
-        if spec.name in measured and spec.name not in ("accuracy", "loss"):
+        if spec.name in known and spec.name not in ("accuracy", "loss"):
             metrics.append(spec.name)
     rows: list[tuple[Cell, ...]] = []
     for comparison, group in every_group(report.costs):
@@ -102,10 +99,9 @@ def within(report: Report) -> Section | None:
             name = report.name_of(comparison.grouping, group.group)
             rows.append((versus(comparison), name, *(change_text(group, m) for m in metrics)))
     titles = [f"#{METRICS[name].title}" for name in metrics]
-    blocks: list[Block] = [
-        Text(("Before → after, on test rows. ", *_selected(report))),
-        table(("method", "group", *titles), rows, most=14),
-    ]
+    blocks: list[Block] = [Text(("Without privacy → with it, on test rows. ", *_selected(report)))]
+    if metrics:
+        blocks.append(table(("method", "group", *titles), rows, most=14))
     blocks += _impact_ratios(report)
     if report.changed:
         classes = [c.name for c in report.data.label.classes]
@@ -113,9 +109,9 @@ def within(report: Report) -> Section | None:
         for gap in report.changed:
             metric = plain(metric_text(gap.metric, classes))
             names = [report.name_of(gap.grouping, name) for name in (gap.a, gap.b)]
-            changes.append((plain(gap.arm), metric, ", ".join(names), Quantity(gap.change)))
+            changes.append((plain(gap.arm), metric, " less ".join(names), Quantity(gap.change)))
         blocks += [
-            Text("Gaps that are detected to change with privacy (first group minus second):"),
+            Text("Gaps within a model that privacy is detected to change:"),
             table(("method", "metric", "between", "#change of the gap"), changes, most=8),
         ]
     return Section("within", "Within each model", tuple(blocks))
