@@ -13,7 +13,6 @@ from fairaudit.config.model_names import is_factory
 from fairaudit.config.option_words import refuse_alone
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig, naming_found_files
-from fairaudit.data.dataset import Notice
 from fairaudit.data.inputs.shared import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError
@@ -31,7 +30,9 @@ from fairaudit.execution.scheduler import Execution, execute
 from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.gate.targets import Vocabulary
+from fairaudit.messages.base import Message
 from fairaudit.messages.names import typed
+from fairaudit.messages.training import SettingNotUsed
 from fairaudit.methods.catalog import find
 from fairaudit.methods.spec import Need
 from fairaudit.metrics.registry import part_of
@@ -205,7 +206,7 @@ def trained(audit: Audit, rundir: RunDir, listener: Listener = silent) -> Audit:
     return replace(audit, results=outcome.by_job, failures=failures)
 
 
-def _unread_settings(resolved: ResolvedConfig, plan: Plan) -> Iterator[Notice]:
+def _unread_settings(resolved: ResolvedConfig, plan: Plan) -> Iterator[Message]:
     """A notice for each setting of a config file that no planned method reads.
 
     A file may serve several runs, so that is no error there; of presets nothing is said.
@@ -221,8 +222,7 @@ def _unread_settings(resolved: ResolvedConfig, plan: Plan) -> Iterator[Notice]:
                 f"--settings {method}.{name}: {why} (trained: {trained})", hint="leave it out"
             )
         if not origin.startswith(PRESET):
-            message = f"{method}.{name} ({origin}) is not used: {why}"
-            yield Notice("setting_not_used", message, level="notice")
+            yield SettingNotUsed(method, name, origin, why)
 
 
 @contextmanager

@@ -11,13 +11,14 @@ from fairaudit.analysis.build import run_metadata
 from fairaudit.analysis.build_score import ScoreResults, build_score_report
 from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.dataset import Dataset, Float32, Grouping, Int64, Notice
+from fairaudit.data.dataset import Dataset, Float32, Grouping, Int64
 from fairaudit.data.predictions import Scored, load_scored
 from fairaudit.errors import ConfigError
 from fairaudit.gate.check import judged, refuse_without_baseline
 from fairaudit.gate.grammar import parse_rules
 from fairaudit.io.atomic import refuse_unusable
-from fairaudit.messages.names import quoted, typed
+from fairaudit.messages.base import Message
+from fairaudit.messages.data import TurnedProbability
 from fairaudit.metrics.compare import (
     FIXED_SPLIT,
     ONE_MODEL,
@@ -165,7 +166,7 @@ def measure_scored(scored: Scored, suppressed_below: int = 0) -> tuple[Measured,
 
 def turned_notice(
     comparisons: Sequence[Measured], arm: str, column: str, dataset: Dataset
-) -> Notice | None:
+) -> Message | None:
     """The warning that given probabilities may be those of the other of two classes; else None.
 
     It is given where the model ranks worse than chance: the whole interval of its AUC over all rows
@@ -190,15 +191,12 @@ def turned_notice(
         or max(known, default=0) >= 0.5
     ):
         return None
-    message = (
-        f"{quoted(column)} ranks worse than chance in every group (AUC {overall.value:.2f}): "
-        "it may be the probability of the other class"
+    return TurnedProbability(
+        column,
+        auc=overall.value or 0.0,
+        other=dataset.classes[1 - dataset.positive],
+        are_several="," in column,
     )
-    other = dataset.classes[1 - dataset.positive]
-    fix = f"if it is that of {quoted(other)}: --positive {typed(other)}, or --classes"
-    if "," in column:
-        fix = "name the classes in the order of the columns: --classes"
-    return Notice("turned_probability", message, fix)
 
 
 def _predictions(

@@ -99,6 +99,6 @@ def test_a_model_whose_layers_are_not_tapped_is_said_to_be_copied(monkeypatch):
     given = config("own_models:residual")
     notices = make_plan(given, load_dataset(given), facts).notices
     (notice,) = (one for one in notices if one.code == "model_copied")
-    assert f"{facts.parameters:,} parameters" in notice.message
-    assert "by autograd" in notice.message
+    assert f"{facts.parameters:,} parameters" in notice.text
+    assert "by autograd" in notice.text
     assert notice.level == "notice"

@@ -121,7 +121,7 @@ def prepared(folder, **options):
 
 
 def messages(found):
-    return [notice.message for notice in found.plan.notices if notice.code == "setting_not_used"]
+    return [notice.text for notice in found.plan.notices if notice.code == "setting_not_used"]
 
 
 @pytest.mark.parametrize(
@@ -195,4 +195,4 @@ def test_a_gradients_noise_is_not_the_noise_of_a_method_without_gradients(people
     assert arm.settings["noise_multiplier"] == 2.0
     every = prepared(people, method="all").plan
     assert "pate-hard" not in [arm.key for arm in every.arms]
-    assert any("pate-hard is left out" in notice.message for notice in every.notices)
+    assert any("pate-hard is left out" in notice.text for notice in every.notices)

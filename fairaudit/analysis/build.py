@@ -3,9 +3,8 @@
 import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from importlib.metadata import version
 
 from fairaudit import __version__
@@ -13,22 +12,34 @@ from fairaudit.analysis.build_facts import arm_facts, data_facts
 from fairaudit.analysis.build_measured import diagnostics, sklearn_baseline, sweeps
 from fairaudit.analysis.disclosure import Disclosure
 from fairaudit.analysis.family import reported
-from fairaudit.analysis.text import limitations
+from fairaudit.analysis.limitations import limitations
 from fairaudit.config.presets import find_preset
-from fairaudit.data.dataset import Notice
-from fairaudit.errors import numbered
+from fairaudit.messages.base import Message
+from fairaudit.messages.training import (
+    ControlNotRun,
+    ManyGroups,
+    PresetNote,
+    SeedFailed,
+    TwinFailed,
+)
 from fairaudit.methods.catalog import catalog, find
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Plan
 from fairaudit.report.conditions import with_findings
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import EXECUTION_FIELDS, FRAME, reproduce_command
-from fairaudit.report.types.facts import ArmFacts, ExecutionFacts, OptionValue, ReportWarning, Tool
+from fairaudit.report.types.facts import (
+    ArmFacts,
+    ExecutionFacts,
+    Limitation,
+    OptionValue,
+    ReportWarning,
+    Tool,
+)
 from fairaudit.results.estimates import Comparison
 from fairaudit.results.jobs import NUMERICS_VERSION
 
 MANY_GROUPS_SEEDS = 10  # recommended for three groups and more
-_warning = partial(ReportWarning, level="warning")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +134,8 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
         sweep=swept,
         studies=dict(audit.studies),
         diagnostics=read,
-        warnings=tuple(_warnings(audit, arms, first)),
-        limitations=limitations(plan, dataset, compared),
+        warnings=tuple(map(ReportWarning.of, _warnings(audit, arms, first))),
+        limitations=tuple(map(Limitation.of, limitations(plan, dataset, compared))),
         timing=dict(metadata.seconds),
     )
     if report.has_failures:
@@ -134,7 +145,7 @@ def build_report(audit: Audit, metadata: RunMetadata) -> Report:
 
 def _warnings(
     audit: Audit, arms: Sequence[ArmFacts], compared: Sequence[Comparison]
-) -> Iterator[ReportWarning]:
+) -> Iterator[Message]:
     """What a reader of the numbers is to be warned of: failed trainings, few seeds, notices.
 
     Args:
@@ -148,12 +159,11 @@ def _warnings(
             trained += way.arms
     for arm in trained:
         if arm.failed:
-            seeds = ", ".join(str(f.seed) for f in arm.failed)
-            yield _warning(
-                code="seed_failed",
-                message=f"{arm.key}: {len(arm.failed)} of {numbered(arm.seeds_planned, 'seed')} "
-                f"failed (seed {seeds}): {arm.failed[0].message}",
-                fix="finished seeds are kept; the same command tries the others again",
+            yield SeedFailed(
+                arm.key,
+                seeds=tuple(failed.seed for failed in arm.failed),
+                planned=arm.seeds_planned,
+                reason=arm.failed[0].message,
             )
     yield from _control_warning(audit.plan)
     warned: set[str] = set()
@@ -161,34 +171,23 @@ def _warnings(
         why = audit.failures.get(job.id)
         if why and job.arm not in warned:
             warned.add(job.arm)
-            yield _warning(
-                code="twin_failed",
-                arm=job.arm,
-                message=f"{job.arm} without its noise has no result at seed {job.seed}, so its "
-                f"cost is not split: {why}",
-                fix="a smaller --learning-rate",
-            )
+            yield TwinFailed(job.arm, job.seed, why)
     groups = 0
     for comparison in compared:
         groups = max(groups, len([g for g in comparison.by_group if g.n_test]))
     planned = audit.plan.config.seeds
     if groups > 2 and 1 < planned < MANY_GROUPS_SEEDS:  # of one seed there are no intervals
-        yield _warning(
-            code="many_groups",
-            message=f"{numbered(groups, 'group')} with {numbered(planned, 'seed')}: intervals over "
-            "all pairs are wide",
-            fix=f"--seeds {MANY_GROUPS_SEEDS}; finished seeds are kept",
-        )
-    for notice in (*audit.plan.notices, *audit.dataset.notices):
-        yield from_notice(notice)
+        yield ManyGroups(groups, seeds=planned, enough=MANY_GROUPS_SEEDS)
+    yield from audit.plan.notices
+    yield from audit.dataset.notices
     if audit.resolved.config.preset is not None:
         for note in find_preset(audit.resolved.config.preset).notes:
-            yield ReportWarning(code="preset_note", level="notice", message=note, fix="")
+            yield PresetNote(note)
     for study in audit.studies.values():
         yield from study.warnings()
 
 
-def _control_warning(plan: Plan) -> Iterator[ReportWarning]:
+def _control_warning(plan: Plan) -> Iterator[Message]:
     """Warn of a method that scales gradients by a threshold where its control is not trained.
 
     Such a method also clips less. Its control is DP-SGD that clips at the threshold which the
@@ -200,14 +199,4 @@ def _control_warning(plan: Plan) -> Iterator[ReportWarning]:
         return
     control = next(spec.name for spec in catalog().values() if spec.control_of)
     if scaled:
-        yield _warning(
-            code="control_not_run",
-            message=f"{', '.join(scaled)} may cost less than dpsgd by clipping less alone; no "
-            "control was trained",
-            fix=f"add --method {control}",
-        )
-
-
-def from_notice(notice: Notice) -> ReportWarning:
-    """A notice of the plan or of reading the data as a warning of the report."""
-    return ReportWarning.model_validate(asdict(notice))
+        yield ControlNotRun(tuple(scaled), control)

@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fairaudit.analysis import text
 from fairaudit.capabilities.installed import capability
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.column_types import kind_of
@@ -33,6 +32,12 @@ from fairaudit.report.types.facts import (
     SplitFacts,
 )
 from fairaudit.results.jobs import JobResult, job_id
+
+PIXEL_SCALING = {
+    "symmetric": "(x / 255 - 0.5) / 0.5 of each byte x: constants, nothing is learned from the "
+    "images",
+    "unit": "x / 255 of each byte x: constants, nothing is learned from the images",
+}
 
 
 def visible(count: int, least: int) -> int | None:
@@ -82,7 +87,7 @@ def data_facts(
             width=width,
             channels=channels,
             resized=config.resize is not None,
-            scaling=text.PIXEL_SCALING[config.pixel_range],
+            scaling=PIXEL_SCALING[config.pixel_range],
         )
     groupings: list[GroupingFacts] = []
     for grouping in dataset.groupings:

@@ -4,20 +4,20 @@ Nothing was trained, so nothing is said of training or privacy.
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from fairaudit.analysis.build import RunMetadata, from_notice
+from fairaudit.analysis.build import RunMetadata
 from fairaudit.analysis.build_facts import data_facts
 from fairaudit.analysis.disclosure import Disclosure
 from fairaudit.analysis.family import reported
-from fairaudit.analysis.text import REPORT_NOT_DP
 from fairaudit.config.option_words import words_of
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import Dataset
-from fairaudit.errors import numbered
+from fairaudit.messages.base import Message
+from fairaudit.messages.limits import GivenTestRows, OneModel, ReportNotPrivate, ScoredStatistics
 from fairaudit.methods.spec import Guarantee
 from fairaudit.metrics.registry import within_model
 from fairaudit.report.conditions import with_findings
@@ -28,6 +28,7 @@ from fairaudit.report.types.facts import (
     ExecutionFacts,
     Limitation,
     OptionValue,
+    ReportWarning,
     SplitFacts,
     Tool,
 )
@@ -37,14 +38,6 @@ from fairaudit.results.jobs import NUMERICS_VERSION, job_id
 
 NOT_STATED = "none stated: predictions were given, and how they were made is not known"
 _NOTHING_TRAINED = "predictions were given, nothing was trained"
-_ONE_MODEL = (
-    "One model was given for each method. The intervals cover the choice of test rows and nothing "
-    "else: another training of the same method may give other figures."
-)
-_TEST_ROWS = (
-    "The rows are taken to be test rows. Predictions on rows that a model was trained on make "
-    "every figure look better than it is, and differently for each group."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,26 +136,20 @@ def build_score_report(results: ScoreResults, metadata: RunMetadata) -> Report:
         changed=changed,
         studies=dict(results.studies),
         diagnostics=Diagnostics.model_validate({"level": "off", "arms": {}, "readings": {}}),
-        warnings=tuple(map(from_notice, dataset.notices)),
-        limitations=_limitations(results, compared),
+        warnings=tuple(map(ReportWarning.of, dataset.notices)),
+        limitations=tuple(map(Limitation.of, _limitations(results, compared))),
         timing=dict(metadata.seconds),
     )
     return with_findings(report)
 
 
-def _limitations(results: ScoreResults, shown: Sequence[Comparison]) -> tuple[Limitation, ...]:
-    """What figures on given predictions do not say: a code and a sentence for each limitation."""
-    counts = set(results.arms.values())
-    texts = [("report_not_private", REPORT_NOT_DP), ("test_rows", _TEST_ROWS)]
-    if counts == {1}:
-        texts.append(("one_model", _ONE_MODEL))
+def _limitations(results: ScoreResults, shown: Sequence[Comparison]) -> Iterator[Message]:
+    """What figures on given predictions do not say; ``shown``: the comparisons of the report."""
+    models = max(results.arms.values())
     sizes = [group.n_test for one in shown for group in one.by_group if group.n_test]
-    smallest = min(sizes, default=0)  # of the groups that are shown
+    yield ReportNotPrivate()
+    yield GivenTestRows()
+    if set(results.arms.values()) == {1}:
+        yield OneModel()
     gaps = sum(len(comparison.gaps) for comparison in results.comparisons)
-    limits = (
-        f"{numbered(max(counts), 'model')} per method; "
-        f"the smallest group has {numbered(smallest, 'row')}; "
-        f"{numbered(gaps, 'gap was', 'gaps were')} computed, of which some stand out by chance."
-    )
-    texts.append(("statistics", limits))
-    return tuple(Limitation(code=code, text=text) for code, text in texts)
+    yield ScoredStatistics(min(sizes, default=0), gaps, models)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fairaudit.data.dataset import Dataset, Split
     from fairaudit.data.predictions import Scored
     from fairaudit.execution.seed_data import SeedData
+    from fairaudit.messages.base import Message
     from fairaudit.methods.base import Task, TrainedReplicates
     from fairaudit.methods.spec import MethodSpec, Variant
     from fairaudit.planning.arms import Arm
@@ -55,6 +56,12 @@ class Capability(ABC):
             arm: Key of the arm that it is about; "": of whichever fits.
         """
         return ""
+
+    # --- what readers are told
+
+    def messages(self) -> Sequence[type[Message]]:
+        """Messages of its own, which ``fairaudit explain`` knows by their codes."""
+        return ()
 
     # --- methods
 
@@ -116,8 +123,8 @@ class Capability(ABC):
         """
         raise NotImplementedError(f"{self.name} has no arms")
 
-    def limitations(self, plan: Plan) -> Iterable[tuple[str, str]]:
-        """What is not known of what was trained: a code and a text each."""
+    def limitations(self, plan: Plan) -> Iterable[Message]:
+        """What is not known of what was trained."""
         return ()
 
     # --- the search for an arm's settings

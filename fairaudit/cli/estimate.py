@@ -8,6 +8,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from fairaudit.analysis.build_facts import privacy_of
 from fairaudit.analysis.forecast import Forecast
+from fairaudit.messages.base import Message
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import Plan
 from fairaudit.report.reproduce import EXECUTION_FIELDS
@@ -123,6 +124,11 @@ def plan_record(
             "trainings": plan.trainings,
             "trainings_beside": {name: len(beside.jobs) for name, beside in plan.beside.items()},
             "estimated_seconds": math.ceil(seconds),
-            "notices": [asdict(notice) for notice in (*plan.notices, *prepared.dataset.notices)],
+            "notices": [_noted(notice) for notice in (*plan.notices, *prepared.dataset.notices)],
         }
     )
+
+
+def _noted(notice: Message) -> dict[str, str]:
+    """What a plan says of one message."""
+    return {"code": notice.code, "message": notice.text, "fix": notice.fix, "level": notice.level}

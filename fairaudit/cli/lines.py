@@ -12,10 +12,10 @@ from fairaudit.cli.lines_catalog import guarantee_text
 from fairaudit.config.option_words import words_of
 from fairaudit.config.options import ASSUMED, AuditConfig
 from fairaudit.config.value_sources import DEFAULT, ResolvedConfig
-from fairaudit.data.dataset import Notice
 from fairaudit.data.inspection import ColumnSummary, Inspection, RunSummary
 from fairaudit.data.naming import shape_text
 from fairaudit.errors import numbered
+from fairaudit.messages.base import Message
 from fairaudit.messages.names import arms_text
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.planning.flow import Audit
@@ -273,10 +273,10 @@ def warning_lines(report: Report, *, verbose: bool) -> Iterator[str]:
             yield _noted("Note", warning.message, warning.fix)
 
 
-def notice_lines(notices: Iterable[Notice]) -> Iterator[str]:
+def notice_lines(notices: Iterable[Message]) -> Iterator[str]:
     """Warnings and notices of the data or the plan, a line each."""
     for notice in notices:
-        yield _noted("Warning" if notice.level == "warning" else "Note", notice.message, notice.fix)
+        yield _noted("Warning" if notice.level == "warning" else "Note", notice.text, notice.fix)
 
 
 def option_lines(resolved: ResolvedConfig, plan: Plan) -> Iterator[str]:

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from fairaudit.data.dataset import Int64, Notice, columns_of, image_keys, shape_of
-from fairaudit.messages.names import listed
+from fairaudit.data.dataset import Int64, columns_of, image_keys, shape_of
+from fairaudit.messages.base import Message
+from fairaudit.messages.data import Infinities
 
 Kind = Literal["number", "category", "image", "empty", "unsupported"]
 Float64 = NDArray[np.float64]
@@ -107,7 +108,7 @@ def kind_of(arrow_type: pa.DataType) -> Kind:
     return "unsupported"
 
 
-def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice, ...]]:
+def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Message, ...]]:
     """Bring every column to a plain type; blank text, NaN and infinities become missing.
 
     Returns:
@@ -127,9 +128,7 @@ def plain_table(table: pa.Table) -> tuple[pa.Table, dict[str, str], tuple[Notice
             too_large.append(name)
     if not too_large:
         return pa.table(kept), dropped, ()
-    message = f"infinite values in {listed(too_large)} count as missing"
-    fix = "replace them in the data if they mean something"
-    return (pa.table(kept), dropped, (Notice("infinities", message, fix),))
+    return pa.table(kept), dropped, (Infinities(tuple(too_large)),)
 
 
 def is_utf8(values: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

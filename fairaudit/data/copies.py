@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairaudit.data.column_types import Codes
-from fairaudit.data.dataset import Int64, Notice
-from fairaudit.errors import numbered
+from fairaudit.data.dataset import Int64
+from fairaudit.messages.base import Message
+from fairaudit.messages.data import Copies, DuplicateRows
 
 MANY_VALUES = 1 / 20  # of the rows: a number of more distinct values tells people apart
 _BY_CHANCE = 0.5  # of the equal rows, at most, for the others to be copies
@@ -94,26 +95,15 @@ def are_copies(columns: Iterable[NDArray[np.integer]], first: Int64) -> bool:
     return repeated > 0 and by_chance(columns, first) < _BY_CHANCE * repeated
 
 
-def copies_notice(rows: EqualRows, *, told: str) -> Notice | None:
+def copies_notice(rows: EqualRows, *, are_predicted: bool = False) -> Message | None:
     """A warning of rows that are equal to an earlier one, with their share; None without any.
 
     Args:
         rows: All rows that are used.
-        told: What becomes of copies, in words.
+        are_predicted: Whether they are of given predictions, with which nothing is trained.
     """
     repeated, n = int(rows.repeated.sum()), len(rows.first)
     if not repeated:
         return None
-    share = f"{100 * repeated / n:.2g}" if repeated < n else "100"
-    of_all = f"{repeated:,} of {numbered(n, 'row')} ({share} %)"
-    if rows.are_copies:
-        return Notice(
-            "copies",
-            f"copies of an earlier row, equal in features, groups and label: {of_all}; {told}",
-            "epsilon protects one row, and so a record with copies less",
-        )
-    return Notice(
-        "duplicate_rows",
-        f"duplicates of an earlier row: {of_all}; each counts as a person of its own",
-        "epsilon protects a row, not a person who has several",
-    )
+    message = Copies if rows.are_copies else DuplicateRows
+    return message(repeated, rows=n, are_predicted=are_predicted)

@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,8 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fairaudit.config.declared import DeclaredColumn
-from fairaudit.data.naming import near_equal
-from fairaudit.messages.names import listed
+from fairaudit.messages.base import Message
 
 UInt8 = NDArray[np.uint8]
 Shape = tuple[int, int, int]  # height, width, channels
@@ -77,38 +76,6 @@ def image_keys(column: pa.ChunkedArray) -> pa.Array:
 
 Int64 = NDArray[np.int64]
 Float32 = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Something the reader of a report must know about the data.
-
-    Args:
-        code: Stable, snake_case; for scripts.
-        message: One line for people; names and counts only, never a row's values.
-        fix: What to do about it, or "".
-        level: ``warning`` (may bias the audit) or ``notice`` (tells what was done).
-    """
-
-    code: str
-    message: str
-    fix: str = ""
-    level: str = "warning"
-
-
-def near_equal_notices(what: str, names: Sequence[str]) -> Iterator[Notice]:
-    """A warning for each set of names that are spellings of one, as it seems.
-
-    Args:
-        what: They are names of, as "classes of label 'income'".
-        names: As the file has them.
-    """
-    for together in near_equal(names):
-        yield Notice(
-            "near_equal_names",
-            f"{what}: {listed(together)} differ in case, blanks or a final dot alone",
-            "make them one name in the file if they are one",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +172,7 @@ class Dataset:
     duplicate_rows: int = 0
     duplicate_of: Int64 | None = None
     records: Int64 | None = None
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[Message, ...] = ()
     favourable: int | None = None
     favourable_origin: str = ""
     declared: Mapping[str, DeclaredColumn] = field(default_factory=dict)

@@ -7,10 +7,12 @@ import pyarrow as pa
 
 from fairaudit.config.declared import DeclaredColumn, DeclaredNumber
 from fairaudit.data.column_types import number_column, within
-from fairaudit.data.dataset import Int64, Notice
+from fairaudit.data.dataset import Int64
 from fairaudit.data.reading.stored import StoredColumns
-from fairaudit.errors import DataError, numbered
-from fairaudit.messages.names import listed, quoted
+from fairaudit.errors import DataError
+from fairaudit.messages.base import Message
+from fairaudit.messages.data import OutsideDeclaration, UndeclaredColumns
+from fairaudit.messages.names import quoted
 
 
 def lay_over(
@@ -83,7 +85,7 @@ def declaration_notices(
     outside: Mapping[str, Mapping[str, int]],
     *,
     asked: bool,
-) -> Iterator[Notice]:
+) -> Iterator[Message]:
     """Notices of features that are not declared although others are, and of undeclared values.
 
     Args:
@@ -94,17 +96,7 @@ def declaration_notices(
     """
     lacking = [name for name in columns if name not in declared]
     if asked and lacking:
-        message = f"not declared, so they are scaled by what training rows hold: {listed(lacking)}"
-        yield Notice(
-            "undeclared_columns", message, "declare them too, or leave them out with --drop"
-        )
+        yield UndeclaredColumns(tuple(lacking))
     if outside:
-        values = numbered(
-            sum(sum(counts.values()) for counts in outside.values()), "value is", "values are"
-        )
-        message = f"{values} not as declared in {listed(outside)}"
-        fix = (
-            "each was clipped or counts as missing, as declared; their counts by group are in "
-            "the report"
-        )
-        yield Notice("outside_declaration", message, fix)
+        values = sum(sum(counts.values()) for counts in outside.values())
+        yield OutsideDeclaration(values, columns=tuple(outside))

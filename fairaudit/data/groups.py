@@ -23,11 +23,14 @@ from fairaudit.data.column_types import (
     numeric_values,
     sorted_levels,
 )
-from fairaudit.data.dataset import MISSING, Dataset, Grouping, Int64, Notice, near_equal_notices
+from fairaudit.data.dataset import MISSING, Dataset, Grouping, Int64
 from fairaudit.data.ids import looks_like_id
 from fairaudit.data.infer import LabelColumn
-from fairaudit.errors import ConfigError, DataError, numbered
-from fairaudit.messages.names import listed, nearest, quoted, typed
+from fairaudit.data.naming import near_equal
+from fairaudit.errors import ConfigError, DataError
+from fairaudit.messages.base import Message
+from fairaudit.messages.data import GroupBinned, GroupMissing, NearEqualNames
+from fairaudit.messages.names import listed, nearest, quoted
 
 MAX_GROUPS = 200
 NUMERIC_LEVELS = 20  # a number with more distinct values is cut into quartiles
@@ -61,7 +64,7 @@ def require_groups(dataset: Dataset) -> None:
 
 def make_groupings(
     table: pa.Table, config: AuditConfig, by_label: Grouping | None = None
-) -> tuple[tuple[Grouping, ...], tuple[Notice, ...]]:
+) -> tuple[tuple[Grouping, ...], tuple[Message, ...]]:
     """Make the groupings that the options ask for, over all rows of the table.
 
     Args:
@@ -174,7 +177,7 @@ def restrict(grouping: Grouping, rows: Int64) -> Grouping:
 
 def _grouping_of_column(
     name: str, column: pa.ChunkedArray, spec: str | None
-) -> tuple[Grouping, list[Notice]]:
+) -> tuple[Grouping, list[Message]]:
     """The grouping by one column, and notices about it.
 
     Args:
@@ -192,12 +195,10 @@ def _grouping_of_column(
             f"group column {quoted(name)} looks like an id ({len(codes.values):,} values)",
             "choose a column that puts many rows into few groups",
         )
-    notices = []
+    notices: list[Message] = []
     if spec is None and kind == "number" and len(codes.values) > NUMERIC_LEVELS:
         spec = "q4"
-        message = f"group column {quoted(name)} is numeric and is cut at its quartiles"
-        fix = f"choose edges with --bin {typed(name)}=..."
-        notices.append(Notice("group_binned", message, fix, "notice"))
+        notices.append(GroupBinned(name))
     if spec is None:
         levels = sorted_levels(codes)
     else:
@@ -205,15 +206,11 @@ def _grouping_of_column(
         levels = levels_in_use(levels, np.arange(len(levels.codes)))
     grouping = _grouping_of_levels(name, levels)
     grouping = replace(grouping, fitted=spec is not None and spec.startswith("q"))
-    notices += near_equal_notices(f"groups of {quoted(name)}", levels.names)
+    for names in near_equal(levels.names):
+        notices.append(NearEqualNames("groups of", name, tuple(names)))
     if grouping.missing is not None:
         count = int((grouping.groups == grouping.missing).sum())
-        message = (
-            f"{numbered(count, 'row has', 'rows have')} no {quoted(name)}: shown as "
-            f"{MISSING}; no rule about groups passes while they are there"
-        )
-        fix = "name their group in the file, or leave these rows out of it"
-        notices.append(Notice("group_missing", message, fix))
+        notices.append(GroupMissing(name, count, shown_as=MISSING))
     return grouping, notices
 
 

@@ -11,8 +11,11 @@ import pyarrow as pa
 
 from fairaudit.config.options import ASSUMED, AuditConfig
 from fairaudit.data.column_types import coded, encode_levels, few_valued, kind_of
-from fairaudit.data.dataset import Int64, Notice, near_equal_notices
+from fairaudit.data.dataset import Int64
+from fairaudit.data.naming import near_equal
 from fairaudit.errors import ConfigError, DataError
+from fairaudit.messages.base import Message
+from fairaudit.messages.data import FavourableAssumed, LabelByName, NearEqualNames, PositiveUnknown
 from fairaudit.messages.names import listed, nearest, quoted
 
 BY_NAME = "by its name"
@@ -62,7 +65,7 @@ class LabelColumn:
     positive: int | None
     favourable: int | None
     favourable_origin: str
-    notices: tuple[Notice, ...]
+    notices: tuple[Message, ...]
 
 
 def choose_label(
@@ -150,22 +153,16 @@ def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> Lab
         positive = _class_of(config.positive, "--positive", classes, choice)
     elif "positive" in choice.declared:
         positive = _class_of(choice.declared["positive"], "positive", classes, choice)
-    notices = list(near_equal_notices(f"classes of label {name}", classes))
+    notices: list[Message] = []
+    for names in near_equal(classes):
+        notices.append(NearEqualNames("classes of label", choice.column, tuple(names)))
     if choice.origin == BY_NAME:
-        message = f"label {name} is taken by its name"
-        notices.append(Notice("label_by_name", message, "confirm it with --label", "notice"))
+        notices.append(LabelByName(choice.column))
     if positive is None:
-        message = f"no value of label {name} is said to be the positive or favourable one"
-        fix = "name it with --favourable VALUE"
-        notices.append(Notice("positive_unknown", message, fix, "notice"))
+        notices.append(PositiveUnknown(choice.column))
     elif favourable is None:
         favourable, origin = positive, ASSUMED
-        message = (
-            f"{name} = {quoted(levels.names[positive])} is assumed to be the favourable outcome; "
-            "impact ratios turn on that, so gates on them are inconclusive"
-        )
-        fix = "say which value people want with --favourable VALUE"
-        notices.append(Notice("favourable_assumed", message, fix, "notice"))
+        notices.append(FavourableAssumed(choice.column, favourable=levels.names[positive]))
     return LabelColumn(levels.codes, levels.names, positive, favourable, origin, tuple(notices))
 
 

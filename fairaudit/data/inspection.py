@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.column_types import Codes, coded, encode_codes, few_valued, kind_of
-from fairaudit.data.dataset import Dataset, Notice, columns_of, shape_of
+from fairaudit.data.dataset import Dataset, columns_of, shape_of
 from fairaudit.data.groups import make_groupings
 from fairaudit.data.inputs.encode import encode
 from fairaudit.data.inputs.split import draw_split
@@ -19,6 +19,7 @@ from fairaudit.data.naming import shape_text
 from fairaudit.data.proposal import Proposal, propose
 from fairaudit.data.tabular import CheckedTable, make_dataset, read_checked
 from fairaudit.errors import FairauditError
+from fairaudit.messages.base import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ class Inspection:
     would_run: RunSummary | None
     problem: str
     hint: str
-    notices: tuple[Notice, ...]
+    notices: tuple[Message, ...]
     likely_labels: tuple[str, ...] = ()
     likely_groups: tuple[str, ...] = ()
     suspects: tuple[str, ...] = ()
@@ -197,7 +198,7 @@ def describe(
 
 def _notices(
     checked: CheckedTable, dataset: Dataset | None, proposal: Proposal
-) -> tuple[Notice, ...]:
+) -> tuple[Message, ...]:
     """What the data show: of the audit that was asked for, else of the one that is proposed."""
     if dataset is not None:
         return dataset.notices

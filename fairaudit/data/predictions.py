@@ -24,13 +24,15 @@ from fairaudit.data.copies import (
     has_many_values,
     mixed_in,
 )
-from fairaudit.data.dataset import Dataset, Float32, Int64, Notice, first_grouping
+from fairaudit.data.dataset import Dataset, Float32, Int64, first_grouping
 from fairaudit.data.groups import make_groupings, require_groups, restrict
 from fairaudit.data.ids import is_id_name, is_row_number
 from fairaudit.data.infer import LabelColumn, given_label, read_label, same_class
 from fairaudit.data.tabular import read_checked
 from fairaudit.data.usable import unusable
 from fairaudit.errors import ConfigError, DataError, numbered
+from fairaudit.messages.base import Message
+from fairaudit.messages.data import ProbabilityOf, SharedIds, UnlabelledDropped, UnpredictedDropped
 from fairaudit.messages.names import listed, nearest, quoted
 
 SEED_COLUMN = "seed"  # taken for what it says unless it is used for something else
@@ -40,10 +42,7 @@ _SAME_ROWS = (  # the hint where seeds do not match row by row
 )
 # Why records are left out, as keys of ``Dataset.dropped_rows``.
 UNLABELLED, UNPREDICTED = "label missing", "prediction missing"
-_LEFT_OUT = {
-    UNLABELLED: "their counts are in the report; a gate that they could turn does not pass",
-    UNPREDICTED: "predict every row: no gate about their groups passes",
-}
+_LEFT_OUT = {UNLABELLED: UnlabelledDropped, UNPREDICTED: UnpredictedDropped}
 _SAME = 1e-6  # probabilities that differ by less were written with other digits
 _SPELLINGS = 4  # of one class in one column, at most
 SUM_TOLERANCE = 1e-3  # of a row's probabilities from 1; rounded tables are off by as much
@@ -184,8 +183,7 @@ def load_scored(
             dropped[reason] = first_grouping(groupings, len(rows)).counts(rows)
             if reason == COPY:  # said with their share
                 continue
-            message = f"{numbered(int(rows.sum()), 'row')} left out: {reason}"
-            notices.append(Notice("rows_dropped", message, _LEFT_OUT[reason]))
+            notices.append(_LEFT_OUT[reason](int(rows.sum()), reason))
     by_name = [] if classes else [_read_by_name(columns, label) for columns in predicted_in]
     notices += [
         told
@@ -287,18 +285,13 @@ def _equal_records(
     return EqualRows(first, one), shared
 
 
-def _notices_of_equal(equal: EqualRows, shared: int) -> Iterator[Notice]:
+def _notices_of_equal(equal: EqualRows, shared: int) -> Iterator[Message]:
     """What a reader is told of equal records, and of ``shared`` ones that share an id."""
-    told = copies_notice(equal, told="a record counts once")
-    if told is not None:
-        yield replace(told, fix="" if equal.are_copies else "say who is one person in a column id")
+    copies = copies_notice(equal, are_predicted=True)
+    if copies is not None:
+        yield copies
     if shared:
-        yield Notice(
-            "shared_ids",
-            f"{numbered(shared, 'row has', 'rows have')} the id of an earlier row and says "
-            "something else: a person with several rows counts several times",
-            "intervals are too narrow where people repeat; keep one row of each",
-        )
+        yield SharedIds(shared)
 
 
 def _predicted_in(
@@ -403,7 +396,7 @@ def probable_class(column: str, label: LabelColumn, given: Sequence[str] = ()) -
     return label.positive if named is None else named
 
 
-def _read_by_name(columns: Sequence[str], label: LabelColumn) -> Notice | None:
+def _read_by_name(columns: Sequence[str], label: LabelColumn) -> Message | None:
     """What the names of columns decided of their probabilities; None where their places say it too.
 
     Without names a single column would be the positive class's, several those of the sorted
@@ -413,15 +406,12 @@ def _read_by_name(columns: Sequence[str], label: LabelColumn) -> Notice | None:
         place = probable_class(columns[0], label)
         if place is None or place == label.positive:
             return None
-        decided = f"the probability of class {quoted(label.classes[place])}"
-    else:
-        order = class_columns(columns, label.classes)
-        if order == sorted(order):
-            return None
-        of_columns = [label.classes[order.index(place)] for place in range(len(order))]
-        decided = f"the probabilities of the classes {listed(of_columns)}, in this order"
-    shown = f"{quoted(columns[0])} is" if len(columns) == 1 else f"{listed(columns)} are"
-    return Notice("probability_of", f"{shown} read as {decided}, by name", "if not: --classes")
+        return ProbabilityOf(tuple(columns), (label.classes[place],))
+    order = class_columns(columns, label.classes)
+    if order == sorted(order):
+        return None
+    of_columns = [label.classes[order.index(place)] for place in range(len(order))]
+    return ProbabilityOf(tuple(columns), tuple(of_columns))
 
 
 def _lay_out(

@@ -20,15 +20,7 @@ from fairaudit.data.column_types import (
     plain_table,
 )
 from fairaudit.data.copies import copies_notice
-from fairaudit.data.dataset import (
-    SPLIT,
-    Dataset,
-    Int64,
-    Notice,
-    columns_of,
-    first_grouping,
-    image_columns,
-)
+from fairaudit.data.dataset import SPLIT, Dataset, Int64, columns_of, first_grouping, image_columns
 from fairaudit.data.declared_columns import declaration_notices, lay_over, refuse_no_numbers
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
@@ -41,8 +33,10 @@ from fairaudit.data.reading.text_columns import OddColumn, find_types
 from fairaudit.data.reading.values import ValueRules
 from fairaudit.data.reading.vectors import SHORTEST, holds_numbers
 from fairaudit.data.usable import Chosen, choose_rows, leaks, sampled
-from fairaudit.errors import ConfigError, DataError, numbered
-from fairaudit.messages.names import listed, nearest, quoted
+from fairaudit.errors import ConfigError, DataError
+from fairaudit.messages.base import Message
+from fairaudit.messages.data import ColumnsDropped, PixelsAsNumbers, RowsDropped, UnsupportedColumns
+from fairaudit.messages.names import nearest, quoted
 
 # Reasons why a column is no feature, as a report gives them.
 BY_OPTION, BESIDE_IMAGES = "dropped by option", "beside the images"
@@ -74,7 +68,7 @@ class CheckedTable:
     laid: dict[str, pa.ChunkedArray]
     unlike: dict[str, Int64]
     dropped: dict[str, str]
-    notices: tuple[Notice, ...]
+    notices: tuple[Message, ...]
     odd: tuple[OddColumn, ...] = ()
 
 
@@ -161,7 +155,7 @@ def read_checked(config: AuditConfig) -> CheckedTable:
 
 def _form_notices(
     source: DataSource, odd: Sequence[str], unreadable: Mapping[str, str]
-) -> Iterator[Notice]:
+) -> Iterator[Message]:
     """Notices of columns that are left out, and of some that may be pixels.
 
     Args:
@@ -171,19 +165,16 @@ def _form_notices(
     """
     if odd:
         types = {field.name: field.type for field in source.schema}
-        fix = ""
-        if any(name in types and holds_numbers(types[name]) for name in odd):
-            fix = f"lists are inputs where all have one length, of {SHORTEST} numbers or more"
-        elif NOT_TEXT in unreadable.values():
-            fix = "bytes that are the pixels of images are read with --pixels HEIGHTxWIDTH"
-        message = f"left out, not numbers or text: {listed(odd)}"
-        yield Notice("unsupported_columns", message, fix)
+        has_lists = any(name in types and holds_numbers(types[name]) for name in odd)
+        yield UnsupportedColumns(
+            tuple(odd),
+            list_length=SHORTEST if has_lists else None,
+            are_bytes=NOT_TEXT in unreadable.values(),
+        )
     pixels = None if source.image else looks_like_pixels(source.schema)
     if pixels is not None:
         first, last, shape = pixels
-        message = f"{quoted(first)} to {quoted(last)} are read as numbers of one row"
-        fix = f"if they are the pixels of images: --pixels {shape}"
-        yield Notice("pixels_as_numbers", message, fix, "notice")
+        yield PixelsAsNumbers(first, last, shape)
 
 
 def value_rules(config: AuditConfig, names: Sequence[str]) -> ValueRules:
@@ -198,7 +189,7 @@ def value_rules(config: AuditConfig, names: Sequence[str]) -> ValueRules:
 
 def _read(
     source: DataSource, columns: Sequence[str], rules: ValueRules, by_name: Sequence[str]
-) -> tuple[pa.Table, tuple[Notice, ...]]:
+) -> tuple[pa.Table, tuple[Message, ...]]:
     """The columns in that order; as text those of which a rule, not their values, says what is one.
 
     Args:
@@ -479,23 +470,16 @@ def _index_in_use(classes: tuple[str, ...], label: LabelColumn, of_label: int | 
     return classes.index(label.classes[of_label])
 
 
-def _row_notices(rows: Chosen, reasons: dict[str, str]) -> Sequence[Notice]:
+def _row_notices(rows: Chosen, reasons: dict[str, str]) -> Sequence[Message]:
     """Notices of rows and columns left out, with the reason, and of duplicate rows."""
-    notices = []
+    notices: list[Message] = []
     for reason, counts in rows.dropped.items():
-        message = f"{numbered(sum(counts.values()), 'row')} left out: {reason}"
-        notices.append(Notice("rows_dropped", message, "their counts by group are in the report"))
+        notices.append(RowsDropped(sum(counts.values()), reason))
     for why in dict.fromkeys(reasons.values()):
         if why in (BY_OPTION, UNSUPPORTED, NOT_TEXT):  # asked for, or said by `read_checked`
             continue
         names = [name for name, reason in reasons.items() if reason == why]
-        message = f"left out, {why}: {listed(names)}"
-        fix = ""
-        if why in (BESIDE_IMAGES, OF_FILES) and SPLIT in names:
-            fix = f"a split that the data bring is used with --split-column {SPLIT}"
-        notices.append(Notice("columns_dropped", message, fix, "notice"))
-    told = copies_notice(
-        rows.equal,
-        told="a record and its copies are trained on or tested, and a test record counts once",
-    )
-    return notices if told is None else [*notices, told]
+        brings_split = why in (BESIDE_IMAGES, OF_FILES) and SPLIT in names
+        notices.append(ColumnsDropped(tuple(names), why, split=SPLIT if brings_split else ""))
+    copies = copies_notice(rows.equal)
+    return notices if copies is None else [*notices, copies]

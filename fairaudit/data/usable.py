@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.column_types import Codes, encode_codes, level_names
 from fairaudit.data.copies import EqualRows, are_copies, first_alike, has_many_values, mixed_in
-from fairaudit.data.dataset import Grouping, Int64, Notice, columns_of, first_grouping
+from fairaudit.data.dataset import Grouping, Int64, columns_of, first_grouping
 from fairaudit.data.ids import looks_like_id
 from fairaudit.data.infer import LabelColumn
 from fairaudit.data.reading.text_columns import OddColumn, options_for
 from fairaudit.errors import DataError, numbered
+from fairaudit.messages.base import Message
+from fairaudit.messages.data import FeatureDeterminesGroup, FeaturePredictsLabel
 from fairaudit.messages.names import listed, quoted, typed
 
 MAX_LEVELS = 1_000  # of a category that is a feature: each is an input
@@ -44,7 +46,7 @@ def leak_sample(rows: int) -> Int64:
 
 def leaks(
     columns: Iterable[tuple[str, Codes]], label: str, labels: Int64, groupings: Sequence[Grouping]
-) -> Iterator[Notice]:
+) -> Iterator[Message]:
     """Warnings for single columns that give away the label or a group.
 
     A column predicts by the commonest class of each of its levels (numbers: of each of up to 256
@@ -60,49 +62,89 @@ def leaks(
         labels, groupings: On all rows.
     """
     sample = leak_sample(len(labels))
-    target = labels[sample]
+    classes = labels[sample]
     groups = {grouping.name: grouping.groups[sample] for grouping in groupings}
     for name, codes in columns:
-        # code -> rank: of numbers by size, of categories in order of appearance.
-        place = np.arange(codes.width, dtype=np.int64)
-        if codes.kind != "category" and len(codes.values):
-            place[pc.sort_indices(codes.values).to_numpy(zero_copy_only=False)] = place[:-1].copy()
-        level = place[codes.codes]
-        could_be_a_copy = codes.width - 1 <= int(target.max(initial=0)) + 1
-        wrong, left = _error_shares(level, target, codes)
-        told = ""
-        if left <= LEAK_ERRORS_LEFT and (could_be_a_copy or wrong < 1 - LEAK_ACCURACY):
-            told = f"column {quoted(name)} alone"
-        elif (found := _telling_value(codes, target)).left <= LEAK_ERRORS_LEFT:
-            told = f"whether column {quoted(name)} {found.what} alone"
-        if told:
-            fix = f"if it is known only afterwards: --drop {typed(name)}"
-            yield Notice(
-                "feature_predicts_label", f"{told} predicts the label {quoted(label)}", fix
-            )
-        for grouping, group in groups.items():
-            wrong, left = _error_shares(level, group, codes)
-            told = f"column {quoted(name)} alone"
-            if left > LEAK_ERRORS_LEFT or wrong >= 1 - LEAK_ACCURACY:
-                found = _telling_value(codes, group)
-                wrong, left = found.wrong, found.left
-                told = f"whether column {quoted(name)} {found.what} alone"
-            if grouping != name and wrong < 1 - LEAK_ACCURACY and left <= LEAK_ERRORS_LEFT:
-                fix = f"a model that must not see the group needs --drop {typed(name)}"
-                message = f"{told} determines the group {quoted(grouping)}"
-                yield Notice("feature_determines_group", message, fix)
+        level = _ranked(codes)
+        giveaway = _tells_label(level, classes, codes)
+        if giveaway is not None:
+            yield FeaturePredictsLabel(name, value=giveaway, label=label)
+        for grouping, of_rows in groups.items():
+            giveaway = None if grouping == name else _tells_group(level, of_rows, codes)
+            if giveaway is not None:
+                yield FeatureDeterminesGroup(name, value=giveaway, grouping=grouping)
+
+
+def _ranked(codes: Codes) -> Int64:
+    """Level of each row: of numbers their rank by size, of categories in order of appearance."""
+    rank = np.arange(codes.width, dtype=np.int64)
+    if codes.kind != "category" and len(codes.values):
+        rank[pc.sort_indices(codes.values).to_numpy(zero_copy_only=False)] = rank[:-1].copy()
+    return rank[codes.codes]
+
+
+def _tells_label(level: Int64, labels: Int64, codes: Codes) -> str | None:
+    """What of a column gives the label away.
+
+    Args:
+        level: Of each row, ``[n]``.
+        labels: Class of each row, ``[n]``.
+        codes: The column.
+
+    Returns:
+        "" for the column itself; what a row with one value of it does, as "is 0"; None for nothing.
+    """
+    alone = _error_shares(level, labels, codes)
+    could_be_a_copy = codes.width - 1 <= int(labels.max(initial=0)) + 1
+    if alone.is_little and (could_be_a_copy or alone.is_rare):
+        return ""
+    value = _telling_value(codes, labels)
+    return value.what if value.errors.is_little else None
+
+
+def _tells_group(level: Int64, groups: Int64, codes: Codes) -> str | None:
+    """What of a column gives the group away, as :func:`_tells_label` says it of the label."""
+    alone = _error_shares(level, groups, codes)
+    if alone.is_little and alone.is_rare:
+        return ""
+    value = _telling_value(codes, groups)
+    return value.what if value.errors.is_little and value.errors.is_rare else None
+
+
+class _ErrorShares(NamedTuple):
+    """How wrong a column is about a target.
+
+    Args:
+        of_rows: Wrong rows as a share of all.
+        of_guesses: As a share of those that are wrong when the commonest class is guessed for all.
+    """
+
+    of_rows: float
+    of_guesses: float
+
+    @property
+    def is_rare(self) -> bool:
+        """Whether hardly a row is wrong."""
+        return self.of_rows < 1 - LEAK_ACCURACY
+
+    @property
+    def is_little(self) -> bool:
+        """Whether little is left of the errors of guessing."""
+        return self.of_guesses <= LEAK_ERRORS_LEFT
+
+
+_NOTHING_LEAKS = _ErrorShares(0.0, 1.0)  # there is one class
 
 
 class _TellingValue(NamedTuple):
     """The value of a column that, against all others, tells most of a target.
 
     Args:
-        wrong, left: As of :func:`_error_shares`.
+        errors: Of the value.
         what: What a row with it does, as "has a value" or "is 0".
     """
 
-    wrong: float
-    left: float
+    errors: _ErrorShares
     what: str
 
 
@@ -120,7 +162,7 @@ def _telling_value(codes: Codes, target: Int64) -> _TellingValue:
     guess_errors = n - int(of_classes.max(initial=0))
     often = np.flatnonzero(np.bincount(codes.codes, minlength=codes.width) > 1)
     if not guess_errors or not len(often):
-        return _TellingValue(0.0, 1.0, "")
+        return _TellingValue(_NOTHING_LEAKS, "")
     place = np.full(codes.width, -1, np.int64)
     place[often] = np.arange(len(often))
     of_rows = place[codes.codes]
@@ -137,10 +179,11 @@ def _telling_value(codes: Codes, target: Int64) -> _TellingValue:
     else:
         (name,) = level_names(codes.values.slice(value, 1))
         what = f"is {name}" if codes.kind == "number" else f"is {quoted(name)}"
-    return _TellingValue(int(wrong[best]) / n, int(wrong[best]) / guess_errors, what)
+    errors = int(wrong[best])
+    return _TellingValue(_ErrorShares(errors / n, errors / guess_errors), what)
 
 
-def _error_shares(level: Int64, target: Int64, codes: Codes) -> tuple[float, float]:
+def _error_shares(level: Int64, target: Int64, codes: Codes) -> _ErrorShares:
     """How wrong a column is about a target if each of its levels predicts its commonest class.
 
     Args:
@@ -149,13 +192,12 @@ def _error_shares(level: Int64, target: Int64, codes: Codes) -> tuple[float, flo
         codes: The column.
 
     Returns:
-        Wrong rows as a share of all; and as a share of those that are wrong when the commonest
-        class is guessed everywhere. 0 and 1 where there is one class, so that nothing leaks.
+        The shares; 0 and 1 where there is one class, so that nothing leaks.
     """
     n, n_classes = len(target), int(target.max(initial=0)) + 1
     guess_errors = n - int(np.bincount(target, minlength=1).max())
     if not guess_errors:
-        return 0.0, 1.0
+        return _NOTHING_LEAKS
     # Bins of five rows or more, and one of missing values.
     bins = min(_LEAK_BINS, max(n // 5, 1))
     if codes.kind != "category" and codes.width - 1 > bins:
@@ -168,7 +210,7 @@ def _error_shares(level: Int64, target: Int64, codes: Codes) -> tuple[float, flo
     counts = cells.reshape(n_levels, n_classes)
     alone = counts.sum(axis=1) == 1  # right by itself, which proves nothing: counts as wrong
     wrong = n - int(counts.max(axis=1)[~alone].sum())
-    return wrong / n, wrong / guess_errors
+    return _ErrorShares(wrong / n, wrong / guess_errors)
 
 
 @dataclass(frozen=True, slots=True)

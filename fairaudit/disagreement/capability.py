@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING  # noqa: TID251 - a declaration is read without what it speaks of
 
 from fairaudit.capabilities.base import Capability
+from fairaudit.messages.base import Message, messages_in
 
 if TYPE_CHECKING:
     from fairaudit.config.model_names import ModelFacts
@@ -25,6 +26,12 @@ class DecidedByChance(Capability):
     """Who would be decided differently by another training on the same rows, by group."""
 
     name = "disagreement"
+
+    def messages(self) -> Sequence[type[Message]]:
+        """Those of its module ``messages``."""
+        from fairaudit.disagreement import messages
+
+        return messages_in(messages)
 
     def plan(
         self, plan: Plan, dataset: Dataset, own_model: ModelFacts | None

@@ -3,14 +3,15 @@
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
+from fairaudit.disagreement.messages import AgainFailed, lacking_text
 from fairaudit.disagreement.section import said_source, section, unmeasured
-from fairaudit.errors import numbered
+from fairaudit.messages.base import Message
 from fairaudit.metrics.registry import DISAGREEMENT, DISAGREEMENT_COST
 from fairaudit.report.conditions import shipped
 from fairaudit.report.document import Section
 from fairaudit.report.measures import is_detected, main_gap
 from fairaudit.report.model import Report, Study
-from fairaudit.report.types.facts import FailedSeed, ReportWarning
+from fairaudit.report.types.facts import FailedSeed
 from fairaudit.report.types.findings import Finding, Phrase
 from fairaudit.results.estimates import Comparison, GroupMeasure, Interval, Part, interval_of
 
@@ -82,22 +83,16 @@ class Disagreement(Study):
         lacking = {}
         for arm in self.arms:
             if arm.failed and self.source == "again":
-                trainings = numbered(self.planned, "further training")
-                lacking[arm.arm] = f"{len(arm.failed)} of {trainings} of {arm.arm} have no result"
+                lacking[arm.arm] = lacking_text(arm.arm, len(arm.failed), self.planned)
         return lacking
 
-    def warnings(self) -> Iterator[ReportWarning]:
+    def warnings(self) -> Iterator[Message]:
         """A warning for every arm of which a further training failed."""
         lacking = self.unfinished
         for arm in self.arms:
             if arm.arm in lacking:
-                yield ReportWarning(
-                    code="again_failed",
-                    level="warning",
-                    arm=arm.arm,
-                    message=f"{lacking[arm.arm]}: {arm.failed[0].message}",
-                    fix="finished trainings are kept; the same command tries the others again",
-                )
+                failed = len(arm.failed)
+                yield AgainFailed(arm.arm, failed, self.planned, reason=arm.failed[0].message)
 
     def findings(self, report: Report) -> Iterator[Finding]:
         """A finding where chance is detected to decide more of one group, or privacy adds to it.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING  # noqa: TID251 - a declaration is read without what it speaks of
 
 from fairaudit.capabilities.base import Capability
+from fairaudit.messages.base import Message, messages_in
 
 if TYPE_CHECKING:
     from fairaudit.config.model_names import ModelFacts
@@ -23,6 +24,12 @@ class MembershipAttacks(Capability):
     """Who is exposed, by group: the audit's methods on random halves of its rows, attacked."""
 
     name = "leakage"
+
+    def messages(self) -> Sequence[type[Message]]:
+        """Those of its module ``messages``."""
+        from fairaudit.leakage import messages
+
+        return messages_in(messages)
 
     def plan(
         self, plan: Plan, dataset: Dataset, own_model: ModelFacts | None

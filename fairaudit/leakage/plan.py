@@ -5,9 +5,11 @@ from dataclasses import replace
 
 from fairaudit.config.model_names import ModelFacts
 from fairaudit.config.options import AuditConfig
-from fairaudit.data.dataset import Dataset, Notice
+from fairaudit.data.dataset import Dataset
 from fairaudit.data.inputs.split import leakage_rows
 from fairaudit.errors import ConfigError
+from fairaudit.leakage.messages import NotAttacked
+from fairaudit.messages.base import Message
 from fairaudit.methods.catalog import admit_outside, find
 from fairaudit.methods.spec import Need
 from fairaudit.planning.arms import Arm
@@ -115,7 +117,7 @@ def is_attacked(arm: Arm, config: AuditConfig) -> bool:
     return arm.source is None and not spec.method_set and not from_rows
 
 
-def not_attacked(planned: Sequence[Arm], attacked: Sequence[Arm]) -> Iterator[Notice]:
+def not_attacked(planned: Sequence[Arm], attacked: Sequence[Arm]) -> Iterator[Message]:
     """One notice that names the arms which could be shipped and yet are not attacked, if any.
 
     Args:
@@ -130,10 +132,4 @@ def not_attacked(planned: Sequence[Arm], attacked: Sequence[Arm]) -> Iterator[No
         if is_of_pool and arm.key not in keys and arm.source is None and "#" not in arm.key:
             pools.append(arm.key)
     if pools:
-        yield Notice(
-            "not_attacked",
-            f"--leakage does not attack {', '.join(pools)}: the student learns from half of the "
-            "rows that are not members, so these are no outsiders",
-            "give the student records of its own: --public-data FILE",
-            level="notice",
-        )
+        yield NotAttacked(tuple(pools))

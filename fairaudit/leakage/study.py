@@ -8,10 +8,11 @@ accuses 5 % of the outsiders.
 
 import math
 from collections.abc import Iterator, Mapping
-from functools import partial
 from typing import ClassVar
 
 from fairaudit.errors import numbered
+from fairaudit.leakage.messages import AttackFailed
+from fairaudit.messages.base import Message
 from fairaudit.messages.names import arms_text
 from fairaudit.metrics.registry import WITHIN
 from fairaudit.privacy.events import shown_up
@@ -32,7 +33,7 @@ from fairaudit.report.model import Report, Study
 from fairaudit.report.numbers import OWN_UNIT, POINTS, UNKNOWN, Scale, number, written
 from fairaudit.report.safe_names import plain
 from fairaudit.report.sections.gaps import gap_table
-from fairaudit.report.types.facts import AttackFacts, FailedSeed, ReportWarning
+from fairaudit.report.types.facts import AttackFacts, FailedSeed
 from fairaudit.report.types.findings import Finding, Phrase
 from fairaudit.results.estimates import (
     Comparison,
@@ -63,8 +64,6 @@ _WITHIN = {
     "leakage_fpr_global": ("#outsiders accused at it", SHARE),
     "leakage_advantage": ("#difference (points)", POINTS._replace(is_spoken=False)),
 }
-
-_warning = partial(ReportWarning, level="warning")
 
 
 class AttackedArm(Part):
@@ -149,16 +148,15 @@ class Leakage(Study):
         """The recipe of that arm's key; None where the arm was not attacked."""
         return next((arm for arm in self.arms if arm.arm == key), None)
 
-    def warnings(self) -> Iterator[ReportWarning]:
+    def warnings(self) -> Iterator[Message]:
         """A warning for every arm of which a model to be attacked could not be trained."""
         for arm in self.arms:
             if arm.failed:
-                yield _warning(
-                    code="attack_failed",
-                    arm=arm.arm,
-                    message=f"{arm.arm}: {len(arm.failed)} of {arm.models_planned} models to be "
-                    f"attacked could not be trained: {arm.failed[0].message}",
-                    fix="a smaller --learning-rate",
+                yield AttackFailed(
+                    arm.arm,
+                    failed=len(arm.failed),
+                    planned=arm.models_planned,
+                    reason=arm.failed[0].message,
                 )
 
     def findings(self, report: Report) -> Iterator[Finding]:

@@ -1,7 +1,6 @@
 """What all messages are: a code, how much it matters, and the numbers that its sentence needs."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar, Literal
@@ -43,15 +42,10 @@ class Message(ABC):
 
 
 def messages_in(module: ModuleType) -> tuple[type[Message], ...]:
-    """The messages that a module defines, in its order."""
+    """The messages that a module defines, in its order; what several have in common is none."""
     found: list[type[Message]] = []
     for thing in vars(module).values():
         is_message = isinstance(thing, type) and issubclass(thing, Message)
-        if is_message and thing.__module__ == module.__name__:
+        if is_message and thing.__module__ == module.__name__ and hasattr(thing, "code"):
             found.append(thing)
     return tuple(found)
-
-
-def by_code(messages: Iterable[type[Message]]) -> Mapping[str, type[Message]]:
-    """Code -> the class that owns it; a subclass that says the same of another case is left out."""
-    return {message.code: message for message in messages if "code" in vars(message)}

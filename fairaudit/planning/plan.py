@@ -13,12 +13,14 @@ from fairaudit.capabilities.installed import CAPABILITIES, capability
 from fairaudit.config.model_names import UNENCODED, ModelFacts, known_facts, resolve_model
 from fairaudit.config.option_words import refuse_alone
 from fairaudit.config.options import AuditConfig, Effect, marked
-from fairaudit.data.dataset import Dataset, Notice
+from fairaudit.data.dataset import Dataset
 from fairaudit.data.inputs.split import training_size
 from fairaudit.data.inputs.student_pool import pool_digest, pool_size
 from fairaudit.diagnostics.amount import Amount
-from fairaudit.errors import ConfigError, numbered
+from fairaudit.errors import ConfigError
 from fairaudit.io.code_digest import code_digest
+from fairaudit.messages.base import Message
+from fairaudit.messages.training import FewSeeds, MethodLeftOut, ModelCopied, UnequalEpsilon
 from fairaudit.methods.catalog import REFERENCE, find
 from fairaudit.methods.defaults import PublicSizes, default_delta, refuse_large_delta
 from fairaudit.methods.spec import Need
@@ -98,7 +100,7 @@ class Plan:
     training: TrainingFacts
     arms: tuple[Arm, ...]
     jobs: tuple[Job, ...]
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[Message, ...] = ()
     model_facts: ModelFacts = UNENCODED
     copies_together: bool = False
     unread: Mapping[Place, str] = field(default_factory=dict)
@@ -426,35 +428,23 @@ def _epsilon_of_everything(
 
 def _notices(
     numbers: SettingsResolver, arms: tuple[Arm, ...], facts: ModelFacts
-) -> Iterator[Notice]:
-    """Notices of a plan.
+) -> Iterator[Message]:
+    """What a reader of a plan must know.
 
     Methods that ``all`` left out, a model whose gradients take long, unequal epsilons, too few
     seeds.
     """
     if facts.why_copied:
-        yield Notice(
-            "model_copied",
-            f"each record has a copy of all {facts.copied:,} parameters, which takes time and "
-            f"memory, for gradients cannot be had from its layers: {facts.why_copied}",
-            level="notice",
-        )
+        yield ModelCopied(facts.copied, facts.why_copied)
     for name, why in numbers.omitted.items():
-        yield Notice("method_left_out", f"{name} is left out: {why}", level="notice")
-    shown = {}
+        yield MethodLeftOut(name, why)
+    epsilons = {}
     for arm in arms:
         if arm.privacy.headline is not None:
-            shown[arm.key] = shown_up(arm.privacy.headline)
-    if numbers.config.noise_multiplier is not None and len(set(shown.values())) > 1:
-        epsilons = ", ".join(f"{key} {epsilon}" for key, epsilon in shown.items())
-        yield Notice(
-            "unequal_epsilon",
-            f"all methods share one noise multiplier, so their epsilons differ: {epsilons}",
-            "use --epsilon to compare methods at one epsilon",
-        )
+            epsilons[arm.key] = arm.privacy.headline
+    is_unequal = len(set(map(shown_up, epsilons.values()))) > 1
+    if numbers.config.noise_multiplier is not None and is_unequal:
+        yield UnequalEpsilon(tuple(epsilons.items()))
     seeds = numbers.config.seeds
     if seeds < 5 and not (numbers.config.is_one_draw and seeds == 1):
-        effect = "intervals are wide and not gated"
-        if seeds == 1:
-            effect = "a single one leaves no interval, and no measurement is gated"
-        yield Notice("few_seeds", f"{numbered(seeds, 'seed')}: {effect}", "use --seeds 5 or more")
+        yield FewSeeds(seeds)

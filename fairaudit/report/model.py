@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field, SerializeAsAny, WithJsonSchema
 
 from fairaudit.capabilities.installed import CAPABILITIES
+from fairaudit.messages.base import Message
 from fairaudit.report.document import Section
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.types.facts import (
@@ -69,7 +70,7 @@ class Study(Part):
         """Key of an arm -> how many of the study's trainings of it have no result, in words."""
         return {}
 
-    def warnings(self) -> Iterable[ReportWarning]:
+    def warnings(self) -> Iterable[Message]:
         """What a reader of its numbers must know, for the report's warnings."""
         return ()
 

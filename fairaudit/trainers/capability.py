@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING  # noqa: TID251 - a declaration is read without what it speaks of
 
 from fairaudit.capabilities.base import Capability
+from fairaudit.messages.base import Message, messages_in
 
 if TYPE_CHECKING:
     from fairaudit.config.options import AuditConfig
@@ -23,6 +24,12 @@ class OwnTrainers(Capability):
     """Trainers, synthesizers and synthetic tables of the user's own, each as an arm."""
 
     name = "trainers"
+
+    def messages(self) -> Sequence[type[Message]]:
+        """Those of its module ``messages``."""
+        from fairaudit.trainers import messages
+
+        return messages_in(messages)
 
     def outside(self, config: AuditConfig) -> Iterable[MethodSpec]:
         """The code and the table that options name, as methods."""
@@ -56,7 +63,7 @@ class OwnTrainers(Capability):
 
         return privacy(arm, plan, results)
 
-    def limitations(self, plan: Plan) -> Iterable[tuple[str, str]]:
+    def limitations(self, plan: Plan) -> Iterable[Message]:
         """What is not seen of such code."""
         from fairaudit.trainers.claims import limitations
 

@@ -4,41 +4,23 @@ from collections.abc import Iterator, Mapping
 
 from fairaudit.analysis.arm_readings import finished
 from fairaudit.errors import numbered
+from fairaudit.messages.base import Message
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Plan
 from fairaudit.report.types.facts import ArmPrivacy, ClaimFacts
 from fairaudit.results.jobs import JobResult
+from fairaudit.trainers.messages import OneTable, OwnTrainer, OwnTrainerReadings
 from fairaudit.trainers.study import NAME
 
-NOT_CHECKED = (
-    "{who}: made by code that is not of this program, of which only the outcome is seen. What that "
-    "code does with the records, and whether a claimed epsilon holds, is not checked; it may read "
-    "anything that its user may, test rows included. A claimed epsilon is of one training; what "
-    "several reveal adds up."
-)
-NO_READINGS = (
-    "For {who} step and clipping cannot be told apart, there is no angle between a group's "
-    "gradient and the step, no curve over training and no curvature: gradients are not seen. A "
-    "part called noise holds what else differs between a training and the same without noise."
-)
-ONE_TABLE = (
-    "One table was given: intervals cover {luck} and nothing else, another table of the same maker "
-    "may give other figures. If test rows are among the rows that it was made "
-    "of, figures look better than they are."
-)
 
-
-def limitations(plan: Plan) -> Iterator[tuple[str, str]]:
-    """What a report says is not known of arms that the user's code trains, as code and text."""
-    keys = ", ".join(arm.key for arm in plan.arms if arm.capability == NAME)
+def limitations(plan: Plan) -> Iterator[Message]:
+    """What is not known of arms that the user's code trains."""
+    keys = tuple(arm.key for arm in plan.arms if arm.capability == NAME)
     if keys:
-        yield "own_trainer", NOT_CHECKED.format(who=keys)
-        yield "own_trainer_readings", NO_READINGS.format(who=keys)
+        yield OwnTrainer(keys)
+        yield OwnTrainerReadings(keys)
     if plan.config.synthetic is not None:
-        luck = "the choice of test rows"
-        if plan.config.seeds > 1:
-            luck += " and the luck of training on it"
-        yield "one_model", ONE_TABLE.format(luck=luck)
+        yield OneTable(plan.config.seeds)
 
 
 def privacy(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmPrivacy:

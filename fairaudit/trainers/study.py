@@ -1,18 +1,25 @@
 """What the trainings of the user's own code show, as a report holds it."""
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
-from fairaudit.errors import numbered
+from fairaudit.messages.base import Message
 from fairaudit.report.document import Cell, Section, Text, table
 from fairaudit.report.model import Report, Study
-from fairaudit.report.numbers import POINTS, UNKNOWN, written
+from fairaudit.report.numbers import UNKNOWN
 from fairaudit.report.parts import detected_split, split_cost
 from fairaudit.report.remedies import RISK
 from fairaudit.report.safe_names import plain
-from fairaudit.report.types.facts import ReportWarning
 from fairaudit.report.types.findings import Knob
 from fairaudit.results.estimates import Comparison, Figure, Interval, Part
+from fairaudit.trainers.messages import (
+    ClaimBeyondAsked,
+    ClassesReordered,
+    PrivacyNotHeeded,
+    ReferenceBehind,
+    SyntheticLacks,
+    TrainerDeterministic,
+    TrainerNotDeterministic,
+)
 
 NAME = "trainers"
 _MOST_ROWS = 24
@@ -72,7 +79,7 @@ class Trainers(Study):
     arms: tuple[OwnArm, ...]
     groups: tuple[SyntheticGroup, ...]
 
-    def warnings(self) -> Iterator[ReportWarning]:
+    def warnings(self) -> Iterator[Message]:
         """The report's warnings about the user's own code, in the order of the arms.
 
         A notice says whether code looks deterministic. Warnings are of code that claims more than
@@ -81,45 +88,24 @@ class Trainers(Study):
         """
         for arm in self.arms:
             if arm.differs_by is not None:  # trained twice, at the first seed
-                beginning = f"{arm.arm} was trained twice at the first seed: "
-                code, fix = "trainer_deterministic", ""
-                message = f"{beginning}the same predictions, so it looks deterministic"
-                if arm.differs_by:  # not 0
-                    code = "trainer_not_deterministic"
-                    message = f"{beginning}probabilities differ by up to {arm.differs_by:.2g}"
-                    fix = "draw everything from the seed that it is given, as long as it is audited"
-                yield _warning(code, arm.arm, message, fix, level="notice")
+                yield (
+                    TrainerNotDeterministic(arm.arm, arm.differs_by)
+                    if arm.differs_by
+                    else TrainerDeterministic(arm.arm)
+                )
             if arm.beyond:
-                message = f"{arm.arm} claims {arm.beyond}"
-                yield _warning(
-                    "claim_beyond_asked", arm.arm, message, "calibrate it to what is asked"
-                )
+                yield ClaimBeyondAsked(arm.arm, arm.beyond)
             if arm.same_as:
-                message = f"{arm.arm} predicts at every seed exactly what {arm.same_as} does"
-                yield _warning("privacy_not_heeded", arm.arm, message, "does it read `privacy`?")
+                yield PrivacyNotHeeded(arm.arm, arm.same_as)
             if arm.is_reordered:
-                message = f"{arm.arm} would predict well if its classes stood in another order"
-                fix = "columns in the order of data.classes, which is that of data.labels"
-                yield _warning("classes_reordered", arm.arm, message, fix)
+                yield ClassesReordered(arm.arm)
             if arm.behind is not None:
-                message = (
-                    f"{arm.arm}, without privacy, is {written(arm.behind, POINTS)} points of "
-                    "accuracy behind sgd"
-                )
-                fix = (
-                    "by its settings, its kind of model or rows that it leaves out, not by privacy"
-                )
-                yield _warning("reference_behind", arm.arm, message, fix)
+                yield ReferenceBehind(arm.arm, arm.behind)
         for group in self.groups:
-            lacks = ""
-            if group.missing_at:
-                lacks = f"no row of {group.group} at {numbered(group.missing_at, 'seed')}"
-            elif group.missing_classes:
-                lacks = f"of {group.group} no row of {', '.join(group.missing_classes)}"
-            if lacks:
-                message = f"the synthetic table of {group.arm} has {lacks}"
-                fix = "its costs there are of a model that saw none"
-                yield _warning("synthetic_lacks", group.arm, message, fix)
+            if group.missing_at or group.missing_classes:
+                yield SyntheticLacks(
+                    group.arm, group.group, group.missing_at, group.missing_classes
+                )
 
     def knob(self, compared: Sequence[Comparison]) -> Knob | None:
         """What to change so that an arm of the user's code costs less, by its cost's larger part.
@@ -151,13 +137,6 @@ class Trainers(Study):
     def sections(self, report: Report) -> dict[str, Section]:
         """Groups in synthetic tables beside real rows, where there is such a table."""
         return {"metrics": _section(report, self)} if self.groups else {}
-
-
-def _warning(
-    code: str, arm: str, message: str, fix: str, level: Literal["warning", "notice"] = "warning"
-) -> ReportWarning:
-    """A warning of the report about one arm; ``fix`` says what to do, "" for nothing."""
-    return ReportWarning(code=code, level=level, message=message, fix=fix, arm=arm)
 
 
 def _section(report: Report, study: Trainers) -> Section:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING  # noqa: TID251 - a declaration is read without what it speaks of
 
 from fairaudit.capabilities.base import Capability
+from fairaudit.messages.base import Message, messages_in
 
 if TYPE_CHECKING:
     from fairaudit.config.model_names import ModelFacts
@@ -25,6 +26,12 @@ class SettingsSearch(Capability):
     """``--tune``: several settings of every arm are tried, and epsilon covers the choice."""
 
     name = "tuning"
+
+    def messages(self) -> Sequence[type[Message]]:
+        """Those of its module ``messages``."""
+        from fairaudit.tuning import messages
+
+        return messages_in(messages)
 
     def refuse(self, config: AuditConfig) -> None:
         """Refuse what is about one setting."""
@@ -58,7 +65,7 @@ class SettingsSearch(Capability):
 
         return search_ranges(config, ranges)
 
-    def limitations(self, plan: Plan) -> Iterable[tuple[str, str]]:
+    def limitations(self, plan: Plan) -> Iterable[Message]:
         """What the figures of a search do not say."""
         from fairaudit.tuning.limitations import limitations
 

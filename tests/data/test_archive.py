@@ -53,8 +53,8 @@ def test_train_and_test_arrays_are_one_column_with_a_split(tmp_path):
         save(tmp_path / "d.npz", **parts, age=LABEL, z_train=LABEL), split_column="split"
     )
     (notice,) = (notice for notice in dataset.notices if notice.code == "arrays_ignored")
-    assert "age" in notice.message
-    assert "z_train" in notice.message
+    assert "age" in notice.text
+    assert "z_train" in notice.text
     assert np.array_equal(pixels_of(dataset.features.column("x")), IMAGES)
     assert dataset.split.tolist() == [0] * 14 + [1] * 6
     assert dataset.labels.tolist() == LABEL.tolist()

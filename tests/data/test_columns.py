@@ -58,7 +58,7 @@ def test_blank_text_nan_and_numbers_without_a_square_are_missing_and_the_last_ar
     table, _, notices = plain_table(pa.table(columns))
     assert [column.null_count for column in table.columns] == [1] * 4
     assert [n.code for n in notices] == ["infinities"]
-    assert [name for name in columns if repr(name) in notices[0].message] == ["z", "w"]
+    assert [name for name in columns if repr(name) in notices[0].text] == ["z", "w"]
 
 
 def test_zero_is_one_value_whatever_its_sign():

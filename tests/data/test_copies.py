@@ -99,7 +99,7 @@ def test_equal_rows_are_people_where_a_value_is_shared_by_many(tmp_path):
     assert dataset.records is None
     (told,) = (n for n in dataset.notices if n.code == "duplicate_rows")
     repeated = int(frame.duplicated().sum())
-    assert f"{repeated:,} of 1,200 rows ({100 * repeated / 1200:.2g} %)" in told.message
+    assert f"{repeated:,} of 1,200 rows ({100 * repeated / 1200:.2g} %)" in told.text
     assert told.level == "warning"
 
 

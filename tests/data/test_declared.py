@@ -101,7 +101,7 @@ def test_values_not_as_declared_are_counted_by_group_among_the_rows_that_are_use
         "town": {"F": 1},
     }
     notice = next(n for n in dataset.notices if n.code == "outside_declaration")
-    assert "4 values are not as declared" in notice.message
+    assert "4 values are not as declared" in notice.text
     assert "pirate" not in str(dataset.notices)
 
 
@@ -114,7 +114,7 @@ def test_what_is_not_declared_is_fitted_and_said(declared):
         "levels of town",
     )
     notice = next(n for n in dataset.notices if n.code == "undeclared_columns")
-    assert [name for name in DECLARED if name in notice.message] == ["hours", "town"]
+    assert [name for name in DECLARED if name in notice.text] == ["hours", "town"]
 
 
 def test_a_column_that_holds_something_else_is_refused(declared):

@@ -63,7 +63,7 @@ def test_a_linked_image_counts_and_a_linked_folder_is_not_entered(tmp_path):
     (root / ".hidden.png").write_bytes(b"x")
     (root / "notes.txt").write_text("x")
     (said,) = open_folder(root, ImageOptions()).notices
-    assert said.message.startswith("1 image left out")
+    assert said.text.startswith("1 image left out")
     write_metadata(root, [{**metadata_rows(1)[0], "file_name": "link.png"}] * 2)
     assert np.array_equal(pixels_of(read(root).column("image")), IMAGES[[0, 0]])
 

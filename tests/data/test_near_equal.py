@@ -25,7 +25,7 @@ def told(tmp_path, frame):
     frame.to_csv(path, index=False)
     given = {"data": path, "label": "income", "group": ["sex"], "out": tmp_path / "out"}
     dataset = load_dataset(resolve_config(given).config)
-    return [notice.message for notice in dataset.notices if notice.code == "near_equal_names"]
+    return [notice.text for notice in dataset.notices if notice.code == "near_equal_names"]
 
 
 def test_two_files_joined_have_each_class_twice(tmp_path):

@@ -213,7 +213,7 @@ def test_the_celeba_preset_reads_its_folder(ending, nested, tmp_path):
     pixels = pixels_of(found.features.column("image"))
     assert pixels.shape == (10, 64, 64, 3)
     assert [round(float(one.mean()) / 20) for one in pixels] == np.flatnonzero(kept).tolist()
-    assert any("validation" in notice.message for notice in found.notices)
+    assert any("validation" in notice.text for notice in found.notices)
 
 
 def test_without_a_partition_every_image_is_read(tmp_path):

@@ -40,7 +40,7 @@ HARMLESS = {
 def told(values, labels=LABEL):
     column = encode_codes(pa.chunked_array([pa.array(values)]))
     grouping = Grouping("g", GROUP, ("a", "b", "c"))
-    return [n.message for n in leaks([("x", column)], "y", labels, (grouping,))]
+    return [n.text for n in leaks([("x", column)], "y", labels, (grouping,))]
 
 
 FLIPPED = np.where(np.arange(N) % 20 == 0, 1 - LABEL, LABEL)  # 5 % of errors

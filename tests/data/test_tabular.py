@@ -24,7 +24,7 @@ def test_rows_without_a_label_are_dropped_and_counted_by_group(load, people):
     assert dataset.rows_read == 40
     assert dataset.dropped_rows == {"label missing": {"F": 2, "M": 1}}
     assert "rows_dropped" in codes(dataset)
-    assert not any("SECRET" in n.message + n.fix for n in dataset.notices)
+    assert not any("SECRET" in n.text + n.fix for n in dataset.notices)
 
 
 def gappy(people):

@@ -75,7 +75,7 @@ def test_groups_labels_and_texts_are_what_they_say_in_a_file_of_text_as_in_parqu
     assert dataset.classes == ("NA", "no")
     assert set(dataset.features["job"].to_pylist()) == {"clerk", "N/A", "cook"}
     told = next(n for n in dataset.notices if n.code == "marks_as_values")
-    assert f"'NA' in 'region' ({sizes['NA']:,} rows)" in told.message
+    assert f"'NA' in 'region' ({sizes['NA']:,} rows)" in told.text
 
 
 @pytest.mark.parametrize("mark", MARKS)
@@ -95,7 +95,7 @@ def test_the_usual_marks_among_numbers_are_missing_and_so_is_an_empty_field_anyw
     (grouping,) = dataset.groupings
     lacking = (frame["region"] == "").sum()
     assert (grouping.groups == grouping.missing).sum() == lacking
-    assert any(f"{lacking} rows have no 'region'" in n.message for n in dataset.notices)
+    assert any(f"{lacking} rows have no 'region'" in n.text for n in dataset.notices)
 
 
 def test_a_column_that_one_part_holds_as_marks_alone_is_read_with_the_others(tmp_path):
@@ -297,7 +297,7 @@ def test_more_words_are_exceptions_among_more_numbers(tmp_path):
     dataset = load(as_csv(frame, tmp_path / "t.csv"))
     assert pa.types.is_large_string(dataset.features["rate"].type)
     told = next(n for n in dataset.notices if n.code == "mixed_types")
-    assert "'rate' holds numbers and " in told.message
+    assert "'rate' holds numbers and " in told.text
 
 
 def test_one_word_that_only_one_row_holds_is_counted_and_not_shown(tmp_path):
@@ -322,7 +322,7 @@ def test_few_numbers_and_a_word_are_a_category_and_that_is_said(tmp_path):
     dataset = load(as_csv(frame, tmp_path / "t.csv"))
     assert set(dataset.features["grade"].to_pylist()) == {"1", "2", "3", "K"}
     told = next(n for n in dataset.notices if n.code == "mixed_types")
-    assert "'grade' holds numbers but for 'K'" in told.message
+    assert "'grade' holds numbers but for 'K'" in told.text
 
 
 def test_groups_and_labels_keep_their_dress_unless_they_are_named(tmp_path):

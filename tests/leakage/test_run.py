@@ -184,7 +184,7 @@ def test_a_student_of_outsiders_is_not_attacked_and_one_of_public_records_is(tab
     plan = planned(table, **options, epsilon=(8.0,))
     assert {arm.method for arm in plan.beside["leakage"].arms} == {"sgd", "dpsgd"}
     notice = next(notice for notice in plan.notices if notice.code == "not_attacked")
-    assert "pate-hard" in notice.message
+    assert "pate-hard" in notice.text
     people(1, rows=80).drop(columns="y").to_csv(tmp_path / "public.csv", index=False)
     plan = planned(table, **options, epsilon=(8.0,), public_data=tmp_path / "public.csv")
     assert "pate-hard" in {arm.method for arm in plan.beside["leakage"].arms}

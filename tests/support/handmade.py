@@ -1,12 +1,15 @@
 """A small audit written by hand: every number is known, nothing is trained."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pyarrow as pa
 from changed import replace
 
 from fairaudit.analysis.build import RunMetadata, build_report
 from fairaudit.config.value_sources import resolve_config
-from fairaudit.data.dataset import Dataset, Grouping, Notice
+from fairaudit.data.dataset import Dataset, Grouping
+from fairaudit.messages.base import Message
 from fairaudit.methods.catalog import Guarantee
 from fairaudit.metrics.compare import SEVERAL_SPLITS
 from fairaudit.planning.arms import Arm
@@ -19,6 +22,19 @@ from fairaudit.results.jobs import JobResult
 
 SEEDS = 5
 GROUPS = ("F", "M")
+
+
+@dataclass(frozen=True, slots=True)
+class HandmadeNotice(Message):
+    code = "duplicate_rows"
+    level = "notice"
+    when = "a report is made by hand"
+
+    rows: int
+
+    @property
+    def text(self):
+        return f"{self.rows} rows repeat an earlier row"
 
 
 def resolved(**options):
@@ -50,7 +66,7 @@ def dataset(names=GROUPS, *, missing=None):
         missing={"income": {names[0]: 2, names[-1]: 1}},
         dropped_columns={"id": "looks like an id"},
         duplicate_rows=4,
-        notices=(Notice("duplicate_rows", "4 rows repeat an earlier row", "", "notice"),),
+        notices=(HandmadeNotice(4),),
     )
 
 

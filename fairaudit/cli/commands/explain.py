@@ -9,23 +9,34 @@ from fairaudit.errors import ConfigError, did_you_mean
 
 def explain(
     topic: Annotated[
-        str | None, typer.Argument(help="A term, or a finding's code.", metavar="[TOPIC]")
+        str | None,
+        typer.Argument(
+            help="A term, or the code of a finding, warning or limitation.", metavar="[TOPIC]"
+        ),
     ] = None,
 ) -> None:
-    """Say what a term of a report means, or when a finding is made; without one, list them."""
+    """Say what a term of a report means, or when a thing is said; without one, list them."""
     # Imported here: `--help` must not wait for the report's models.
     from fairaudit.cli.printing import print_stdout
+    from fairaudit.messages.catalog import messages
     from fairaudit.report.phrases import phrases
     from fairaudit.report.words import TERMS, explanation
 
-    known = phrases()
+    meanings = {code: f"Found where {phrase.when}." for code, phrase in phrases().items()}
+    lists = {"Terms": list(TERMS), "Findings": list(meanings)}
+    for title, verb, level in (
+        ("Warnings", "Warned", "warning"),
+        ("Notices", "Noted", "notice"),
+        ("Limitations", "Said", "limitation"),
+    ):
+        of_level = {code: one.when for code, one in messages().items() if one.level == level}
+        lists[title] = list(of_level)
+        meanings |= {code: f"{verb} where {when}." for code, when in of_level.items()}
     if topic is None:
-        print_stdout(["Terms: " + ", ".join(TERMS), "Findings: " + ", ".join(known)])
+        print_stdout([f"{title}: {', '.join(names)}" for title, names in lists.items()])
         return
-    meaning = explanation(topic)
-    if meaning is None and topic in known:
-        meaning = f"Found where {known[topic].when}."
+    meaning = explanation(topic) or meanings.get(topic)
     if meaning is None:
-        hint = did_you_mean(topic, [*TERMS, *known])
-        raise ConfigError(f"no term or finding {topic!r}", hint=hint)
+        hint = did_you_mean(topic, [*TERMS, *meanings])
+        raise ConfigError(f"no term or code {topic!r}", hint=hint)
     print_stdout([f"{topic}: {meaning}"])

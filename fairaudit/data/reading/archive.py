@@ -11,13 +11,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairaudit.data.dataset import SPLIT, Notice, image_column
+from fairaudit.data.dataset import SPLIT, image_column
 from fairaudit.data.reading.images import ImageOptions, fitted, refuse_too_large
 from fairaudit.data.reading.packed import HARMLESS, MOST_PACKED
 from fairaudit.data.reading.source import DataSource
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.tables import digest_of
 from fairaudit.errors import DataError
+from fairaudit.messages.base import Message
+from fairaudit.messages.data import ArraysIgnored
 from fairaudit.messages.names import listed, quoted
 
 NPZ = ".npz"
@@ -43,9 +45,9 @@ class Archive(DataSource):
 
     path: Path
     table: pa.Table
-    notices: tuple[Notice, ...]
+    notices: tuple[Message, ...]
 
-    def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
+    def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Message, ...]]:
         """The named columns in that order, and the notices of reading the archive."""
         return self.table.select(list(columns)), self.notices
 
@@ -127,10 +129,9 @@ def open_archive(path: Path, options: ImageOptions) -> Archive:
         table[name] = image_column(np.ascontiguousarray(pixels))
     if sides and SPLIT not in table:
         table[SPLIT] = pa.array(np.repeat(sides, rows).tolist(), pa.string())
-    notices: tuple[Notice, ...] = ()
+    notices: tuple[Message, ...] = ()
     if ignored:
-        message = f"arrays that are no column of numbers or text: {listed(ignored)}"
-        notices = (Notice("arrays_ignored", message, level="notice"),)
+        notices = (ArraysIgnored(tuple(ignored)),)
     whole = pa.table(table)
     return Archive(
         format="npz",

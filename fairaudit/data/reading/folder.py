@@ -11,12 +11,13 @@ from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 
-from fairaudit.data.dataset import Notice
 from fairaudit.data.reading.images import SUFFIXES, ImageOptions, decode_files
 from fairaudit.data.reading.source import DataSource
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.tables import open_source, read_columns, read_stored
 from fairaudit.errors import DataError, numbered
+from fairaudit.messages.base import Message
+from fairaudit.messages.data import ImagesNotListed
 from fairaudit.messages.names import listed
 
 METADATA = "metadata.csv"
@@ -41,10 +42,10 @@ class ImageFolder(DataSource):
     files: tuple[str, ...]
     metadata: StoredColumns
     options: ImageOptions
-    notices: tuple[Notice, ...]
+    notices: tuple[Message, ...]
     described: tuple[str, ...] = (METADATA,)
 
-    def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
+    def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Message, ...]]:
         """The named columns in that order, and notices; images are decoded where asked for.
 
         Raises:
@@ -122,8 +123,7 @@ def open_folder(root: Path, options: ImageOptions) -> ImageFolder:
     notices = []
     unlisted = len(known - set(files))
     if unlisted:
-        message = f"{numbered(unlisted, 'image')} left out: no row in the metadata"
-        notices.append(Notice("images_not_listed", message, "add a row for each that should count"))
+        notices.append(ImagesNotListed(unlisted))
     columns = table.drop_columns([FILE_NAME])
     declared = {LABEL: LABEL} if LABEL in columns.column_names else {}
     image = IMAGE if IMAGE not in columns.column_names else f"({IMAGE})"

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from fairaudit.config.addresses import located
 from fairaudit.config.options import NO_TEXT_OPTIONS, TextOptions
-from fairaudit.data.dataset import SPLIT, Notice, columns_of, image_column
+from fairaudit.data.dataset import SPLIT, columns_of, image_column
 from fairaudit.data.reading.archive import NPZ, open_archive
 from fairaudit.data.reading.elsewhere import at_hand, is_pattern
 from fairaudit.data.reading.folder import METADATA, open_folder
@@ -47,6 +47,7 @@ from fairaudit.data.reading.vectors import (
     with_numbers,
 )
 from fairaudit.errors import DataError, numbered
+from fairaudit.messages.base import Message
 from fairaudit.messages.names import listed, quoted, typed
 
 NO_LISTS: Mapping[str, int] = {}  # the default: no column holds lists
@@ -78,7 +79,7 @@ class TableFiles(DataSource):
         """The column that the names of files or folders make, which says the side of a row."""
         return SPLIT if SPLIT in self.files[0].parts else None
 
-    def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
+    def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Message, ...]]:
         """The named columns of all files, one file's rows below another's, and notices.
 
         Raises:

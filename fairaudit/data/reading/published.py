@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from fairaudit.data.dataset import SPLIT, Notice, UInt8, image_column
+from fairaudit.data.dataset import SPLIT, UInt8, image_column
 from fairaudit.data.reading.folder import IMAGE, ImageFolder, images_below
 from fairaudit.data.reading.images import ImageOptions, fitted, refuse_too_large
 from fairaudit.data.reading.packed import unpacked
@@ -24,6 +24,8 @@ from fairaudit.data.reading.source import DataSource
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.data.reading.tables import digest_of
 from fairaudit.errors import DataError, numbered
+from fairaudit.messages.base import Message
+from fairaudit.messages.data import ValidationLeftOut
 from fairaudit.messages.names import listed, quoted
 
 _IDX: Final = re.compile(
@@ -49,7 +51,7 @@ class IdxFiles(DataSource):
     paths: tuple[Path, ...]
     table: pa.Table
 
-    def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
+    def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Message, ...]]:
         """The named columns in that order, and no notices."""
         return self.table.select(list(columns)), ()
 
@@ -180,7 +182,7 @@ def _open_celeba(folder: Path, options: ImageOptions) -> ImageFolder:
     names, ids, values = _listed_values(attributes, has_names=True)
     partition = _list_of(folder, _PARTITION)
     columns = {name: pa.array(column) for name, column in zip(names, values.T, strict=True)}
-    notices = []
+    notices: list[Message] = []
     rows = np.arange(len(ids))
     if partition is not None:
         _, of_parts, parts = _listed_values(partition, has_names=False)
@@ -190,8 +192,7 @@ def _open_celeba(folder: Path, options: ImageOptions) -> ImageFolder:
         columns[SPLIT] = pa.array(sides, pa.string())
         left_out = len(ids) - len(rows)
         if left_out:
-            message = f"{numbered(left_out, 'image')} left out: of the validation part"
-            notices.append(Notice("validation_left_out", message, level="notice"))
+            notices.append(ValidationLeftOut(left_out))
     below = {Path(path).name: path for path in images_below(folder)}
     files = [below.get(ids[row], "") for row in rows]
     missing = [ids[row] for row, file in zip(rows, files, strict=True) if not file]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from fairaudit.data.dataset import Notice
 from fairaudit.data.reading.stored import StoredColumns
+from fairaudit.messages.base import Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class DataSource(ABC):
         return None
 
     @abstractmethod
-    def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Notice, ...]]:
+    def read(self, columns: Sequence[str]) -> tuple[pa.Table, tuple[Message, ...]]:
         """The named columns in that order, images decoded, and notices about them.
 
         Raises:

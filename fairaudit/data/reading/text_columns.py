@@ -6,14 +6,14 @@ called NA. Options say otherwise (:class:`ValueRules`).
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from fairaudit.data.dataset import Int64, Notice, columns_of
+from fairaudit.data.dataset import Int64, columns_of
 from fairaudit.data.reading.values import (
     USUAL_MARKS,
     NumberFormat,
@@ -22,13 +22,14 @@ from fairaudit.data.reading.values import (
     numbers_of,
 )
 from fairaudit.errors import numbered
-from fairaudit.messages.names import listed, quoted, typed
+from fairaudit.messages.base import Message
+from fairaudit.messages.data import MarkedValue, MarksAsValues, MarksNotFound, MixedTypes
+from fairaudit.messages.names import quoted
 
 FEW_NUMBERS = 20  # a column of more distinct numbers is a measurement, whatever words it holds
 _FEW_WORDS, _MORE_WORDS = 5, 20  # among its numbers; with more it may be a list of codes
 _NUMBERS_A_WORD = 50  # from which a column may have more than few words
 _SHOWN_ROWS = 2  # a word that stands in fewer rows is not shown, for it may be a person's
-_SHOWN_MARKS = 5
 _FORMATS: tuple[NumberFormat, ...] = ("point", "comma")
 _SIGNS = (("%", "percent signs"), (r"\p{Sc}|[A-Z]{3}|Rs", "signs of money"), (r"^\(", "brackets"))
 
@@ -69,7 +70,7 @@ class FoundColumns:
 
     table: pa.Table
     odd: tuple[OddColumn, ...]
-    notices: tuple[Notice, ...]
+    notices: tuple[Message, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ def find_types(
             none is odd.
     """
     odd: list[OddColumn] = []
-    kept_marks: dict[str, dict[str, int]] = {}  # column of text -> usual mark -> rows
+    kept_marks: list[MarkedValue] = []  # usual marks that columns of text hold as values
     mixed: list[OddColumn] = []
     words: set[str] = set()  # what columns of text hold that are not odd
     found: set[str] = set()  # marks of options that occur
@@ -151,21 +152,18 @@ def find_types(
                     words.update(texts.trimmed.to_pylist())
                 else:
                     mixed.append(told)
-                of_marks = _usual_marks(texts)
-                if of_marks:
-                    kept_marks[name] = of_marks
+                kept_marks += _usual_marks(texts)
         columns[name] = typed_column
-    notices = [*_mixed_notices(mixed), *_mark_notices(kept_marks)]
+    notices: list[Message] = []
+    if mixed:
+        shown = dict.fromkeys(word for column in mixed for word in column.words)
+        notices.append(MixedTypes(tuple(column.what for column in mixed), tuple(shown)))
+    if kept_marks:
+        notices.append(MarksAsValues(tuple(kept_marks)))
     given = frozenset().union(*rules.marks.values())
     lost = sorted(given - found)
     if lost:
-        notices.append(
-            Notice(
-                "marks_not_found",
-                f"--missing-values: no value is {listed(lost)}",
-                "repeat the option for each text",
-            )
-        )
+        notices.append(MarksNotFound(tuple(lost)))
     typed_table = pa.table(columns)
     points = is_untyped and any(map(pa.types.is_floating, typed_table.schema.types))
     told_odd = []
@@ -381,44 +379,11 @@ def _signs(numbers: pa.Array, formats: Sequence[str]) -> str:
     return f" with {' and '.join(signs)}"
 
 
-def _usual_marks(texts: _Texts) -> dict[str, int]:
-    """Usual mark -> rows of a column of text that hold it as a value."""
-    of_values = zip(texts.trimmed.to_pylist(), texts.rows(), strict=True)
+def _usual_marks(texts: _Texts) -> Iterator[MarkedValue]:
+    """The usual marks that a column of text holds as values."""
     counts: Counter[str] = Counter()
-    for text, rows in of_values:
+    for text, rows in zip(texts.trimmed.to_pylist(), texts.rows(), strict=True):
         if text in USUAL_MARKS:
             counts[text] += rows
-    return dict(counts)
-
-
-def _mixed_notices(mixed: Sequence[OddColumn]) -> list[Notice]:
-    """A warning of columns of few numbers and other texts, which are read as categories."""
-    if not mixed:
-        return []
-    words = list(dict.fromkeys(word for column in mixed for word in column.words))
-    fix = "if it is numeric, name what is missing with --missing-values"
-    if len(words) == 1:
-        fix = f"if that means a missing value: --missing-values {typed(words[0])}"
-    told = "; ".join(column.what for column in mixed)
-    return [Notice("mixed_types", f"read as categories: {told}", fix)]
-
-
-def _mark_notices(kept: dict[str, dict[str, int]]) -> list[Notice]:
-    """A notice of the usual marks that are read as texts like others."""
-    told, names = [], []
-    for name, marks in kept.items():
-        for mark, rows in marks.items():
-            told.append(f"{quoted(mark)} in {quoted(name)} ({numbered(rows, 'row')})")
-            names.append((name, mark))
-    if not told:
-        return []
-    more = f" and {len(told) - _SHOWN_MARKS} more" if len(told) > _SHOWN_MARKS else ""
-    name, mark = names[0]
-    return [
-        Notice(
-            "marks_as_values",
-            f"read as a value like others: {', '.join(told[:_SHOWN_MARKS])}{more}",
-            f"where it means a missing value: --missing-values {typed(f'{name}={mark}')}",
-            "notice",
-        )
-    ]
+    for mark, rows in counts.items():
+        yield MarkedValue(texts.name, mark, rows)

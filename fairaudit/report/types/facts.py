@@ -1,10 +1,11 @@
 """What was audited and what is guaranteed: the report's facts about data, training and privacy."""
 
-from typing import Literal
+from typing import Literal, Self
 
 from pydantic import JsonValue
 
 from fairaudit.config.options import ASSUMED
+from fairaudit.messages.base import Message
 from fairaudit.methods.spec import Guarantee
 from fairaudit.privacy.events import PrivacyEvent
 from fairaudit.results.estimates import Comparison, EpsilonFigure, Figure, HighEnd, Part
@@ -381,12 +382,29 @@ class ReportWarning(Part):
     fix: str
     arm: str = ""
 
+    @classmethod
+    def of(cls, message: Message) -> Self:
+        """The warning or notice as a report holds it."""
+        assert message.level != "limitation", message.code
+        return cls(
+            code=message.code,
+            level=message.level,
+            message=message.text,
+            fix=message.fix,
+            arm=message.about,
+        )
+
 
 class Limitation(Part):
     """One thing that the figures do not say."""
 
     code: str
     text: str
+
+    @classmethod
+    def of(cls, message: Message) -> Self:
+        """The limitation as a report holds it."""
+        return cls(code=message.code, text=message.text)
 
 
 class Artifact(Part):

@@ -1,0 +1,75 @@
+"""What the figures of a search do not say."""
+
+from dataclasses import dataclass
+
+from fairaudit.errors import numbered
+from fairaudit.messages.base import Message
+from fairaudit.messages.limits import PerRun
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCharged(Message):
+    """Of a search whose scores are noised and counted in epsilon."""
+
+    code = "hyperparameters"
+    level = "limitation"
+    when = "--tune searches settings"
+
+    @property
+    def text(self) -> str:
+        return (
+            "The search is charged, and nothing beyond it: the method, what is searched, how far, "
+            "how many tries and all other settings were chosen outside the guarantee. Epsilon is "
+            "of a search that draws all of it afresh; this audit trains a fixed number of "
+            "candidates and gives the expectation over which are tried."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchUncharged(SearchCharged):
+    """Of a search of so many tries that epsilon does not count."""
+
+    tries: int
+
+    @property
+    def text(self) -> str:
+        return (
+            f"The search is not charged: each private arm keeps the best of {self.tries} trainings "
+            "by an exact score, and the epsilon that is named is of one of them."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PerSearch(PerRun):
+    """How many private models an audit searches for, charged or not."""
+
+    is_charged: bool
+
+    @property
+    def text(self) -> str:
+        released = "one training, not for a search"
+        if self.is_charged:
+            released = "the one model that a search releases"
+        models = numbered(self.models, "private model")
+        return (
+            f"Epsilon is for {released}. This audit searches for {models} on the same rows and "
+            "trains at default settings beside; what all of that reveals together is not accounted "
+            "for."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedCosts(Message):
+    """Of every search."""
+
+    code = "configuration"
+    level = "limitation"
+    when = "--tune searches settings"
+
+    @property
+    def text(self) -> str:
+        return (
+            "Costs are those of this search, in both arms alike; a wider one may find better "
+            "settings. Costs at default settings are of trainings with all of epsilon and all "
+            "training rows."
+        )

@@ -1,0 +1,138 @@
+"""Every message has one code, one sentence in one place, and an explanation."""
+
+import ast
+from collections import Counter
+from dataclasses import fields
+
+import mypy.api
+import pytest
+from places import ROOT
+
+from fairaudit.capabilities.installed import CAPABILITIES
+from fairaudit.cli import app
+from fairaudit.messages.base import Message
+from fairaudit.messages.catalog import every_message, messages
+from fairaudit.report.phrases import phrases
+
+PACKAGE = ROOT / "fairaudit"
+NAMES = {message.__name__ for message in every_message()}
+
+
+def is_home(path):
+    """Whether a module may hold sentences of messages."""
+    return path.parent.name == "messages" or path.name == "messages.py"
+
+
+def trees(*, homes):
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if is_home(path) == homes:
+            yield str(path.relative_to(PACKAGE)), ast.parse(path.read_bytes())
+
+
+def test_each_code_is_owned_by_one_message_or_finding():
+    owned = Counter(message.code for message in every_message() if "code" in vars(message))
+    owned.update(list(phrases()))
+    assert len(owned) > 90
+    assert [code for code, owners in owned.items() if owners > 1] == []
+    assert set(owned) == {*messages(), *phrases()}
+    # What says a code of another case is a case of its owner.
+    assert all(issubclass(message, messages()[message.code]) for message in every_message())
+
+
+def test_every_message_that_any_room_defines_is_known():
+    defined = set()
+    for where, tree in trees(homes=True):
+        for node in ast.walk(tree):
+            is_class = isinstance(node, ast.ClassDef) and where != "messages/base.py"
+            if is_class and node.bases and not node.name.startswith("_"):
+                defined.add(node.name)
+    assert defined == NAMES
+    assert {"leakage", "trainers"} <= {one.name for one in CAPABILITIES if one.messages()}
+
+
+@pytest.mark.parametrize("code", [*messages(), *phrases()])
+def test_every_code_is_explained(code, capsys):
+    assert app.main(["explain", code]) == 0
+    said = capsys.readouterr().out.strip()
+    assert said.startswith(f"{code}: ")
+    assert " where " in said
+    assert said.endswith(".")
+    assert not said.endswith("..")
+
+
+def test_the_codes_are_listed_by_what_they_are(capsys):
+    assert app.main(["explain"]) == 0
+    lists = dict(line.split(": ", 1) for line in capsys.readouterr().out.strip().splitlines())
+    assert "few_seeds" in lists["Warnings"]
+    assert "not_attacked" in lists["Notices"]
+    assert "fixed_seeds" in lists["Limitations"]
+    assert "gap" in lists["Findings"]
+
+
+def test_no_sentence_is_made_elsewhere():
+    """A message is given names and numbers, and no other module defines one."""
+    made, given_words = set(), []
+    for where, tree in trees(homes=False):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                bases = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+                assert not bases & {*NAMES, Message.__name__}, (where, node.name)
+            if not isinstance(node, ast.Call):
+                continue
+            name = ast.unparse(node.func).rpartition(".")[2]
+            if name not in NAMES:
+                continue
+            made.add(name)
+            for part in (*node.args, *(keyword.value for keyword in node.keywords)):
+                for inner in ast.walk(part):
+                    words = isinstance(inner, ast.Constant) and isinstance(inner.value, str)
+                    is_sentence = words and len(inner.value.split()) > 3
+                    if isinstance(inner, ast.JoinedStr) or is_sentence:
+                        given_words.append((where, ast.unparse(node)))
+    assert given_words == []
+    # All but those that are chosen in a table or by a condition are made in sight.
+    assert NAMES - made == {"UnlabelledDropped", "UnpredictedDropped", "Copies", "DuplicateRows"}
+
+
+def test_a_report_stores_messages_in_one_place():
+    stored = []
+    for where, tree in trees(homes=False):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+                "ReportWarning",
+                "Limitation",
+            ):
+                stored.append(where)
+    assert stored == []
+
+
+def test_messages_are_values():
+    for message in every_message():
+        assert message.__hash__ is not None
+        assert message.__dataclass_params__.frozen
+        assert not any(field.type in ("dict", "list") for field in fields(message))
+
+
+WRONG = """
+from fairaudit.messages.training import FewSeeds, ManyGroups
+
+FewSeeds()
+FewSeeds("two")
+ManyGroups(3, seeds=2)
+ManyGroups(3, seeds=2, enough=10).texts
+"""
+
+
+@pytest.mark.slow  # it checks types
+def test_a_lacking_or_wrong_number_is_an_error_of_types(tmp_path):
+    program = tmp_path / "wrong.py"
+    program.write_text(WRONG)
+    options = ("--config-file", str(ROOT / "pyproject.toml"), "--cache-dir", str(tmp_path))
+    said, _, code = mypy.api.run([*options, str(program)])
+    assert code == 1
+    assert [line.rpartition(" ")[2] for line in said.splitlines() if ": error:" in line] == [
+        "[call-arg]",
+        "[arg-type]",
+        "[call-arg]",
+        "[attr-defined]",
+    ]
