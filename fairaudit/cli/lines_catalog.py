@@ -73,8 +73,13 @@ def one_method_lines(spec: MethodSpec, named: Iterable[Preset]) -> Iterator[str]
     yield f"Settings (--settings {spec.name}.SETTING=VALUE)"
     for name, facts in described(spec).items():
         unit = f" ({facts['unit']})" if facts["unit"] else ""
-        yield f"  {name}: {facts['meaning']}; {facts['range']}{unit}"
-        yield f"    default: {facts['default'] or 'none, from --epsilon or given'}"
+        alone = [variant.name for variant in spec.variants if name in variant.settings]
+        of = f", in {' and '.join(alone)} alone" if alone and name not in spec.settings else ""
+        yield f"  {name}: {facts['meaning']}; {facts['range']}{unit}{of}"
+        none = "none, from --epsilon or given"
+        if name in spec.conversions:
+            none = f"none; given, it sets {spec.conversions[name].into}"
+        yield f"    default: {facts['default'] or none}"
     yield ""
     yield f"Try it: fairaudit run --data TABLE --group COLUMN --method {spec.name}"
 

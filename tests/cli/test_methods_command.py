@@ -34,6 +34,16 @@ def test_one_method_says_what_it_does_its_settings_guarantee_and_paper(spec):
     assert said(*spec.aliases[:1] or [spec.name]) == text
 
 
+def test_what_variants_alone_read_and_what_sets_another_setting_say_so():
+    text = said("fairlens")
+    assert "gamma1: weight of the penalty on gradients" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("  gamma1:")]
+    assert line.endswith(", in as-published and t21-eq6 alone")
+    assert "default: none; given, it sets student_penalty" in said("pate-soft")
+    (plain,) = [line for line in text.splitlines() if line.startswith("  gamma2:")]
+    assert "alone" not in plain
+
+
 def test_presets_are_named_by_the_methods_that_they_set():
     assert "presets    xu-adult, xu-dutch\n" in said("reweight")
     assert "esipova-mnist" in said("global-adapt")
