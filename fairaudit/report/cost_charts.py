@@ -9,12 +9,11 @@ from fairaudit.report.measures import COST, cost_title, scale_of, shown_costs
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import POINTS, versus
 from fairaudit.report.panels import MOST_SERIES, Bar, Chart, Panel, labels
-from fairaudit.report.parts import split_cost
+from fairaudit.report.parts import names_of_parts, split_cost
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.results.estimates import NOTHING, Comparison, GroupMeasure, Interval, interval_of
 
 MOST_ROWS = 40
-_CLIPPING = "clipping"
 OWN = "(own)"  # after an arm: beside the reference of its own, not beside sgd
 _METHOD_LIMIT = 60  # characters of a name in a legend
 
@@ -77,9 +76,11 @@ def cost_chart(report: Report) -> Chart | None:
 def parts_chart(report: Report) -> Chart | None:
     """What step, clipping and noise add to each group's cost; None where no cost was split.
 
-    A panel for each method, grouping and cost; under clipping stands what is neither step nor
-    noise.
+    A panel for each method, grouping and cost.
     """
+    names = names_of_parts(report)
+    if names is None:
+        return None
     panels = []
     for comparison in report.costs:
         for metric in beside_constant():
@@ -88,7 +89,7 @@ def parts_chart(report: Report) -> Chart | None:
                 split = split_cost(comparison, group, metric)
                 name = group_text(comparison.grouping, group.group) or "all rows"
                 for part in split.parts if split is not None else ():
-                    series = part.name if part.name in (STEP, NOISE) else _CLIPPING
+                    series = part.name if part.name in (STEP, NOISE) else names.other
                     if part.number.value is not None:
                         bars.append(Bar(name, series, part.number.scaled(scale_of(metric).factor)))
             if bars:
@@ -103,8 +104,8 @@ def parts_chart(report: Report) -> Chart | None:
         name="cost-parts",
         title="Where the cost comes from",
         reading="What each part adds to the cost of a group, with 95 % intervals.",
-        alt="What step, clipping and noise add to each group's cost.",
-        series=(STEP, _CLIPPING, NOISE),
+        alt=f"What each part adds to each group's cost: {', '.join(names.listed)}.",
+        series=names.listed,
         panels=tuple(panels),
     )
 

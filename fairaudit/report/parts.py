@@ -7,9 +7,18 @@ and ``noise``; or ``step_and_clipping`` and ``noise``. ``step_and_noise`` is the
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from fairaudit.metrics.registry import NOISE, PARTS, STEP, STEP_AND_NOISE
+from fairaudit.metrics.registry import (
+    NOISE,
+    PARTS,
+    STEP,
+    STEP_AND_CLIPPING,
+    STEP_AND_NOISE,
+    beside_constant,
+)
 from fairaudit.report.measures import detected_gap, measures
+from fairaudit.report.model import Report
 from fairaudit.results.estimates import (
     Comparison,
     Estimate,
@@ -18,6 +27,37 @@ from fairaudit.results.estimates import (
     Interval,
     interval_of,
 )
+
+# Part -> its name for readers, where that is not its own.
+_NAMES = {STEP_AND_CLIPPING: "step and clipping", "without_noise": "training without noise"}
+
+
+class PartNames(NamedTuple):
+    """What a report's parts are called.
+
+    Args:
+        has_step: Whether any cost has a part of its own for the length of the steps.
+        others: What is neither step nor noise, by method: ``clipping``, ``regularisation``.
+    """
+
+    has_step: bool
+    others: tuple[str, ...]
+
+    @property
+    def other(self) -> str:
+        """What is neither step nor noise, as one name."""
+        return " or ".join(self.others)
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """Three or two names, in the order in which parts sum to a cost; the noise is the last."""
+        return (*([STEP] if self.has_step else []), self.other, NOISE)
+
+    @property
+    def title(self) -> str:
+        """All of them in a few words."""
+        first = [*([STEP] if self.has_step else []), *self.others]
+        return f"{', '.join(first)} or {NOISE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,3 +181,21 @@ def detected_split(comparison: Comparison) -> SplitCost | None:
         if metric in comparison.paid:
             return split_cost(comparison, comparison.overall, metric)
     return None
+
+
+def names_of_parts(report: Report) -> PartNames | None:
+    """What the parts of a report's costs are called; None where no cost was split."""
+    has_step, others, is_split = False, dict[str, None](), False
+    for comparison in report.costs:
+        for group in (*comparison.by_group, comparison.overall):
+            for metric in beside_constant():
+                split = split_cost(comparison, group, metric)
+                for part in split.parts if split is not None else ():
+                    is_split = True
+                    if part.name == STEP:
+                        has_step |= part.number.value is not None
+                    elif part.name != NOISE:
+                        others[_NAMES.get(part.name, part.name.replace("_", " "))] = None
+    if not is_split:
+        return None
+    return PartNames(has_step, tuple(others or ["clipping"]))

@@ -11,6 +11,7 @@ import re
 
 import pytest
 import several as made
+from changed import replace
 from documents import charts
 from second_reader import interval, of_html, of_markdown, says
 from several import GROUPINGS, NAMED, PRIVATE, several
@@ -216,6 +217,39 @@ def test_costs_over_epsilon(texts, stored, where):
                 )
 
 
+def test_parts_have_the_names_of_the_methods_own(report):
+    """A trainer of somebody's own has neither steps nor clipping that were seen."""
+    names = {"clipping": "without_noise"}
+
+    def renamed(estimates):
+        kept = {}
+        for name, estimate in estimates.items():
+            stem, _, part = name.rpartition(".")
+            if part == "clipping":
+                kept[f"{stem}.without_noise"] = estimate
+            elif part not in ("step", "step_and_noise"):
+                kept[name] = estimate
+        return kept
+
+    compared = []
+    for one in report.comparisons:
+        groups = [replace(g, estimates=renamed(g.estimates)) for g in one.by_group]
+        overall = replace(one.overall, estimates=renamed(one.overall.estimates))
+        gaps = []
+        for found in one.gaps:
+            stem, _, part = found.metric.rpartition(".")
+            if part not in ("step", "step_and_noise"):
+                metric = f"{stem}.{names[part]}" if part in names else found.metric
+                gaps.append(replace(found, metric=metric))
+        compared.append(replace(one, by_group=tuple(groups), overall=overall, gaps=tuple(gaps)))
+    text = to_markdown(report.model_copy(update={"comparisons": tuple(compared)}))
+    section = text.split("## Where the cost comes from: ")[1].split("\n## ")[0]
+    assert section.startswith("training without noise or noise\n")
+    assert "| cost (unit) | training without noise | noise |" in section
+    assert "lipping" not in section
+    assert "undefined" not in section
+
+
 def test_costs_in_their_parts(texts, stored):
     parts = ("step", "clipping", "noise")
     rows = texts["html"].rows(
@@ -237,7 +271,7 @@ def test_costs_in_their_parts(texts, stored):
             cost = measures[measure]
             metric = f"{cost}.{part}"
             if group == "gap":
-                a, b = row["of"].removeprefix("gap: ").replace(f"{grouping} = ", "").split(", ")
+                a, b = row["of"].removeprefix("gap, ").replace(f"{grouping} = ", "").split(" less ")
                 whole = gap(stored, arm, grouping, (a, b), metric=cost)["signed"]
                 found = gap(stored, arm, grouping, (a, b), metric=metric)
                 sign = factor * math.copysign(1, whole["value"])

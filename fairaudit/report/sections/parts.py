@@ -11,12 +11,14 @@ from fairaudit.report.cost_charts import parts_chart
 from fairaudit.report.document import Block, Cell, Quantity, Section, Text, figures, table
 from fairaudit.report.measures import detected_gap, main_gap, measure_text, scale_of
 from fairaudit.report.model import Report
-from fairaudit.report.parts import SplitCost, split_cost, split_gap
+from fairaudit.report.numbers import UNKNOWN
+from fairaudit.report.parts import PartNames, SplitCost, names_of_parts, split_cost, split_gap
 from fairaudit.report.safe_names import plain
 from fairaudit.results.estimates import NOTHING, Comparison
 
 _MOST_ROWS = 6
-TOLD = (
+SUM = "Trained again without noise; the parts sum to the cost."
+SUM_OF_STEPS = (
     "Trained again without noise, and with plain steps of the same length; the parts sum to the "
     "cost. “Clipping” is everything but noise and step length."
 )
@@ -24,19 +26,20 @@ WHERE_DETECTED = "Only methods of which a cost was detected were split (--twins 
 
 
 def section(report: Report) -> Section | None:
-    """The section that splits costs into step, clipping and noise; None where no cost was split."""
+    """The section that splits costs into parts, as step, clipping and noise; None without any."""
+    names = names_of_parts(report)
+    if names is None:
+        return None
     rows: list[tuple[Cell, ...]] = []
     for comparison in report.costs:
-        rows += _rows(report, comparison)
-    if not rows:
-        return None
-    intro = TOLD
+        rows += _rows(report, comparison, names)
+    intro = SUM_OF_STEPS if names.has_step else SUM
     if report.config["twins"].value == "auto":
-        intro = f"{TOLD} {WHERE_DETECTED}"
-    head = ["method", "of", "cost (unit)", "#step", "#clipping", "#noise"]
+        intro = f"{intro} {WHERE_DETECTED}"
+    head = ["method", "of", "cost (unit)", *(f"#{name}" for name in names.listed)]
     chart = figures(parts_chart(report))
     blocks: tuple[Block, ...] = (Text(intro), *chart, table(head, rows, most=_MOST_ROWS))
-    return Section("parts", "Where the cost comes from: step, clipping or noise", blocks)
+    return Section("parts", f"Where the cost comes from: {names.title}", blocks)
 
 
 def _measures(report: Report, comparison: Comparison) -> list[str]:
@@ -54,8 +57,8 @@ def _measures(report: Report, comparison: Comparison) -> list[str]:
     return [*of_all, *(measure for measure in named if measure not in of_all)]
 
 
-def _rows(report: Report, comparison: Comparison) -> Iterator[tuple[Cell, ...]]:
-    """Parts (step, clipping, noise) of each measure's largest gap, then of every group's costs."""
+def _rows(report: Report, comparison: Comparison, names: PartNames) -> Iterator[tuple[Cell, ...]]:
+    """Parts of each measure's largest gap, then of every group's costs."""
     arm, grouping = plain(comparison.arm), comparison.grouping
     for measure in _measures(report, comparison):
         gap = detected_gap(comparison, measure) or main_gap(comparison, measure)
@@ -63,27 +66,26 @@ def _rows(report: Report, comparison: Comparison) -> Iterator[tuple[Cell, ...]]:
             split = split_gap(comparison, measure, gap)
             if split is not None:
                 a, b = (report.name_of(grouping, name) for name in (split.a, split.b))
-                yield (arm, f"gap: {a}, {b}", *_cells(report, split))
+                yield (arm, f"gap, {a} less {b}", *_cells(report, split, names))
     for group in (*comparison.by_group, comparison.overall):
         name = report.name_of(grouping, group.group) or "all rows"
         for measure in beside_constant():
             split = split_cost(comparison, group, measure)
             if split is not None:
-                yield (arm, name, *_cells(report, split))
+                yield (arm, name, *_cells(report, split, names))
 
 
-def _cells(report: Report, split: SplitCost) -> tuple[Cell, ...]:
-    """The cells of one cost or gap: what it is, with its unit; step, clipping and noise.
+def _cells(report: Report, split: SplitCost, names: PartNames) -> tuple[Cell, ...]:
+    """The cells of one cost or gap: what it is, with its unit; then its parts.
 
-    Under clipping stands whichever part is neither step nor noise. Where it includes the step, or
-    there are no steps, the cell of the step is undefined.
+    One part is neither step nor noise. Where it includes the step, or there are no steps, the cell
+    of the step is a dash.
     """
     scale = scale_of(split.metric)
-    numbers = {"step": NOTHING}
+    numbers = dict.fromkeys(names.listed, NOTHING)
     for part in split.parts:
-        place = part.name if part.name in (STEP, NOISE) else "clipping"
+        place = part.name if part.name in (STEP, NOISE) else names.other
         numbers[place] = part.number
-    names = ("step", "clipping", "noise")
-    cells = [Quantity(numbers[name], scale) for name in names]
+    cells = [Quantity(number, scale, UNKNOWN) for number in numbers.values()]
     words = measure_text(split.metric, report.data.label)
     return (f"{plain(words)} ({spec_of(split.metric).counted})", *cells)

@@ -38,6 +38,10 @@ SUMMARY = "summary"  # the section's id
 OPEN = 3  # methods that are read at once; a page folds the others
 _MOST_RULES, _MOST_PARTS = 3, 6
 _LONGEST = 1000
+_BY_ESTIMATE = (
+    "Methods stand by what their worst group pays, by its estimate: neighbours may differ by "
+    "chance alone."
+)
 
 
 def section(report: Report) -> Section | None:
@@ -59,7 +63,7 @@ def section(report: Report) -> Section | None:
         return None
     first: list[Block] = []
     if len(told) > OPEN:
-        first.append(_ranking(report, tables))
+        first += [_ranking(report, tables), Text(_BY_ESTIMATE)]
     for words, blocks in told[:OPEN]:
         first += [Heading(words), *blocks]
     folded = [Folded(words, blocks) for words, blocks in told[OPEN:]]
@@ -167,7 +171,7 @@ def _title(report: Report, arm: ArmFacts) -> str:
     if facts.claim is not None:
         title += ", no epsilon claimed"
         if facts.claim.epsilon is not None:
-            title = f"{arm.key}, claimed epsilon {shown_up(facts.claim.epsilon)}"
+            title = f"{arm.key}, claimed epsilon {shown_up(facts.claim.epsilon)}, not checked"
     elif facts.epsilon is not None and facts.epsilon.headline is not None:
         title += f", epsilon {shown_up(facts.epsilon.headline)}"
         if facts.delta is not None:
