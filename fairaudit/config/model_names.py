@@ -18,6 +18,7 @@ LINEAR = ("logistic", "logistic-squashed")
 CHOICES = MODELS[:3]  # the fourth is how a paper's scripts trained; its preset asks for it
 CNN_CHANNELS = (32, 16)
 CNN_KERNEL = 3
+MOST_PARAMETERS = 100_000_000  # 400 MB, of which a step holds several
 BY_TABLE, BY_VMAP = "the layer table", "torch.func.vmap"
 
 
@@ -97,6 +98,29 @@ def is_factory(name: str) -> bool:
 def sees_images(name: str) -> bool:
     """Whether the model is given images, rather than rows of numbers."""
     return name == "cnn" or is_factory(name)
+
+
+def refuse_large(name: str, shape: Shape, classes: int, hidden: tuple[int, ...]) -> None:
+    """Refuse one of MODELS of so many parameters that a training of it fills the memory.
+
+    Args:
+        name: Of the model; a factory's is not known before it is made.
+        shape: Of a record; of a table at least so many inputs.
+        classes, hidden: As of :func:`layer_sizes`.
+
+    Raises:
+        ConfigError: It has more than MOST_PARAMETERS.
+    """
+    if is_factory(name):
+        return
+    sizes = layer_sizes(name, shape, classes, hidden)
+    parameters = sum(fan_out * (fan_in + 1) for fan_out, fan_in, _ in sizes)
+    if parameters > MOST_PARAMETERS:
+        smaller = "smaller images (--resize)" if len(shape) == 3 else "fewer columns (--drop)"
+        raise ConfigError(
+            f"{name} has {parameters:,} parameters or more here, more than {MOST_PARAMETERS:,}",
+            f"use narrower layers (--hidden), or {smaller}",
+        )
 
 
 def known_facts(

@@ -20,13 +20,16 @@ from fairaudit.config.presets import presets
 from fairaudit.errors import ConfigError
 
 LARGEST_EPSILON = 10_000  # a loss bounded by exp(10,000) is not bounded
+LARGEST_SEED = 2**53  # up to it every reader of JSON keeps a whole number
 Number = Annotated[float, Field(strict=True)]  # true and "1" are refused
 Epsilon = Annotated[float, Field(gt=0, le=LARGEST_EPSILON, allow_inf_nan=False)]
 Format = Literal["json", "md", "html", "junit", "svg", "png"]
-Positive = Annotated[float, Field(gt=0)]
+MOST = 1_000_000_000  # of what is counted: libraries fail on numbers that no setting needs
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Fraction = Annotated[float, Field(gt=0, lt=1)]
-NotNegative = Annotated[float, Field(ge=0)]
-Count = Annotated[int, Field(ge=1)]
+NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, le=MOST)]
+Seconds = Annotated[float, Field(gt=0, le=10_000_000, allow_inf_nan=False)]
 Trials = Annotated[int, Field(ge=2, le=1_000)]
 Repetitions = Annotated[int, Field(ge=1, le=10_000)]  # a plan holds a line for every training
 
@@ -176,7 +179,7 @@ class AuditConfig(BaseModel):
     # repetition
     seeds: Annotated[Repetitions, PLANNED] = 5
     repeats: Annotated[Repetitions, PLANNED] = 1
-    seed: Annotated[int, Field(ge=0), PLANNED] = 0
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED), PLANNED] = 0
     self_check: Annotated[bool, PLANNED] = False
     # Train arms with noisy steps without their noise, too, and their steps alone
     twins: Annotated[Literal["auto", "always", "off"], PLANNED] = "auto"
@@ -191,7 +194,7 @@ class AuditConfig(BaseModel):
     compare: Annotated[tuple[str, ...], MEASURED] = ()
     diagnostics: Literal["off", "basic", "full"] = "basic"
     diagnostics_every: Count | None = None
-    suppress_below: Annotated[int, Field(ge=0), MEASURED] = 0
+    suppress_below: Annotated[int, Field(ge=0, le=MOST), MEASURED] = 0
     out: Annotated[Path, EXECUTION] = Field(
         default_factory=lambda known: Path(OUT, data_name(known["data"]))
     )
@@ -206,15 +209,15 @@ class AuditConfig(BaseModel):
     trust_module: Annotated[bool, JUDGED] = False
     # execution
     device: Annotated[Literal["auto", "cpu", "cuda"], EXECUTION] = "auto"
-    workers: Annotated[Count | None, EXECUTION] = None
+    workers: Annotated[int | None, Field(ge=1, le=10_000), EXECUTION] = None
     executor: Annotated[Literal["local", "ray"], EXECUTION] = "local"
     ray_address: Annotated[str | None, EXECUTION] = None
-    cpus_per_job: Annotated[Positive, EXECUTION] = 1.0
-    gpus_per_job: Annotated[NotNegative, EXECUTION] = 0.0
+    cpus_per_job: Annotated[float, Field(gt=0, le=10_000), EXECUTION] = 1.0
+    gpus_per_job: Annotated[float, Field(ge=0, le=10_000), EXECUTION] = 0.0
     # MiB of activations kept between the two passes of a step
     memory: Annotated[Count | None, EXECUTION] = None
     resume: Annotated[bool, EXECUTION] = True
-    trainer_timeout: Annotated[Positive | None, EXECUTION] = None  # s
+    trainer_timeout: Annotated[Seconds | None, EXECUTION] = None
     trainer_memory: Annotated[Count | None, EXECUTION] = None  # MiB
 
     @property

@@ -10,7 +10,13 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
 from fairaudit.capabilities.installed import CAPABILITIES, capability
-from fairaudit.config.model_names import UNENCODED, ModelFacts, known_facts, resolve_model
+from fairaudit.config.model_names import (
+    UNENCODED,
+    ModelFacts,
+    known_facts,
+    refuse_large,
+    resolve_model,
+)
 from fairaudit.config.option_words import refuse_alone
 from fairaudit.config.options import AuditConfig, Effect, marked
 from fairaudit.data.dataset import Dataset
@@ -272,6 +278,8 @@ def plan_trainings(
     schedule = make_schedule(numbers)
     delta = config.delta or default_delta(n_public)
     refuse_large_delta(delta, n_public)
+    shape = dataset.image_shape or (max(1, dataset.n_raw_inputs),)
+    refuse_large(sizes.model, shape, len(dataset.classes), config.hidden)
     facts = own_model
     if facts is None:
         facts = known_facts(sizes.model, dataset.image_shape, len(dataset.classes), config.hidden)
