@@ -12,9 +12,9 @@ Source: docs/methods.md 6.5 (what counts as detected), 7.2 (health).
 from collections.abc import Iterator, Mapping
 from statistics import fmean
 
-from fairaudit.errors import numbered
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.metrics.registry import CONSTANT, MISALIGNMENT, beside_constant, spec_of
+from fairaudit.report import phrases
 from fairaudit.report.group_rows import comparison_of, rule_number
 from fairaudit.report.measures import (
     COST,
@@ -33,7 +33,7 @@ from fairaudit.report.measures import (
 )
 from fairaudit.report.model import Report
 from fairaudit.report.parts import detected_split
-from fairaudit.report.phrases import phrases, said
+from fairaudit.report.phrases import said
 from fairaudit.report.remedies import (
     LEAST_SEEDS,
     RISK,
@@ -42,7 +42,7 @@ from fairaudit.report.remedies import (
     has_few_seeds,
     training_losses,
 )
-from fairaudit.report.safe_names import group_text, plain
+from fairaudit.report.safe_names import group_text
 from fairaudit.report.types.facts import ArmFacts, LabelFacts
 from fairaudit.report.types.findings import Advice, Finding
 from fairaudit.report.types.verdicts import GateRecord, GateTarget, severity
@@ -84,7 +84,7 @@ def asking_why(report: Report) -> set[str]:
 
     ``--twins auto`` trains the twins of these arms, which split the harm into its parts.
     """
-    codes = {code for code, phrase in phrases().items() if phrase.asks_why}
+    codes = {code for code, phrase in phrases.phrases().items() if phrase.asks_why}
     arms = {finding.arm for finding in report.findings if finding.code in codes}
     # What is decided by chance is a cost that twins do not split.
     paying = {one.arm for one in report.costs if set(one.paid) & set(cost_names(one))}
@@ -194,7 +194,7 @@ def _constant_findings(report: Report) -> Iterator[Finding]:
                 unit="fraction",
                 numbers={"other": interval_of(one.other), "truth": _bare_number(one.truth)},
                 answer=group_text(report.data.label.column, classes[one.answer]),
-                reason="; so does the model without privacy" if is_alike else "",
+                reason=phrases.LIKE_REFERENCE if is_alike else "",
             )
 
 
@@ -233,14 +233,14 @@ def _lost_class_findings(
         numbers = {"share": interval_of(share.private), "reference": interval_of(share.reference)}
         code, reason, advised = "class_lost", "", advice_for(report, arm)
         if not share.is_lost:
-            code, reason, advised = "answer_unknown", "there is no interval", None
+            code, reason, advised = "answer_unknown", phrases.NO_INTERVAL, None
             if share.rows_needed is not None:
                 numbers["rows"] = _bare_number(share.rows_needed)
-                reason = f"about {share.rows_needed:,} test rows of {share.group} would tell"
+                reason = phrases.rows_would_tell(share.rows_needed, share.group)
             elif has_few_seeds(share.kept):
-                reason = f"{numbered(share.kept.n_seeds, 'seed')} are too few; use {LEAST_SEEDS}"
+                reason = phrases.too_few_seeds(share.kept.n_seeds, LEAST_SEEDS)
             elif share.kept.ends is not None:
-                reason = "its interval is too wide"
+                reason = phrases.WIDE_INTERVAL
         elif answers.get(share.group) == 1:
             if share.group in named:
                 continue
@@ -304,7 +304,9 @@ def _undetected(report: Report, comparison: Comparison) -> Iterator[Finding]:
             continue
         most = max(map(abs, shown.ends or (0.0,)))
         numbers = {"size": shown, "most": _bare_number(most)}
-        between = _compared_groups(comparison, gap)
+        pair = (gap.a, gap.b) if gap.kind == "pair" else None
+        small = [group.group for group in comparison.by_group if comparison.note_on(group)]
+        between = phrases.compared_groups(comparison.grouping, pair, small)
         yield _finding("no_gap", comparison, metric, (), numbers, report=report, reason=between)
         if reading == "not certain":
             # Who would pay more, in the words of a gap that is detected.
@@ -320,21 +322,6 @@ def _undetected(report: Report, comparison: Comparison) -> Iterator[Finding]:
                 reason=f"{tests:,}",
             )
             yield finding.model_copy(update={"change": words})
-
-
-def _compared_groups(comparison: Comparison, gap: Gap) -> str:
-    """The groups between which no difference is detected, and those compared with no other."""
-    small = []
-    for group in comparison.by_group:
-        if comparison.note_on(group):
-            small.append(group_text(comparison.grouping, group.group))
-    if len(small) > 3:
-        small[3:] = [f"{len(small) - 3} more"]
-    between = f"groups of {plain(comparison.grouping)}"
-    if gap.kind == "pair":
-        between = " and ".join(group_text(comparison.grouping, name) for name in (gap.a, gap.b))
-    aside = f", {', '.join(small)} aside," if small else ""
-    return between + aside
 
 
 def _gap_finding(report: Report, comparison: Comparison, gap: Gap) -> Finding:
@@ -494,7 +481,7 @@ def _ablation_findings(report: Report) -> Iterator[Finding]:
             "shorter": interval_of(gaps[SHORTER].signed),
             "turned": interval_of(gaps[TURNED].signed),
         },
-        reason=" and ".join(halves) or "neither half by itself",
+        reason=" and ".join(halves) or phrases.NEITHER_HALF,
     )
 
 
@@ -553,7 +540,7 @@ def _worse_than_constant(
                 (),
                 {"worse": interval_of(worse)},
                 report=report,
-                reason="Worse" if (worse.low or 0.0) > 0 else "Not shown to be better",
+                reason=phrases.WORSE if (worse.low or 0.0) > 0 else phrases.NOT_BETTER,
                 advised=advice_for(report, arm),
             )
             return

@@ -3,10 +3,11 @@
 Conditions decide which findings hold and name each by a code, as ``gap``; here codes become words.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairaudit.capabilities.installed import CAPABILITIES
+from fairaudit.errors import numbered
 from fairaudit.report.measures import with_unit
 from fairaudit.report.numbers import (
     DEGREES,
@@ -304,6 +305,42 @@ ADVICE: Mapping[Knob, str] = {
     "penalty down": "a smaller penalty, as --settings {method}.penalty={to}",
     "epsilon up": "--epsilon {to} ({now} now), or more training rows",
 }
+
+
+# What stands for {reason}: why something is not known, or a case that a sentence names.
+NO_INTERVAL = "there is no interval"
+WIDE_INTERVAL = "its interval is too wide"
+LIKE_REFERENCE = "; so does the model without privacy"
+WORSE, NOT_BETTER = "Worse", "Not shown to be better"
+NEITHER_HALF = "neither half by itself"
+OF_THE_RULE = "the rule's; "
+
+
+def rows_would_tell(rows: int, group: str) -> str:
+    """How many test rows of a group would tell what is not known."""
+    return f"about {rows:,} test rows of {group} would tell"
+
+
+def too_few_seeds(seeds: int, least: int) -> str:
+    """That there are fewer seeds than the least that is judged."""
+    return f"{numbered(seeds, 'seed')} are too few; use {least}"
+
+
+def compared_groups(grouping: str, pair: tuple[str, str] | None, small: Sequence[str]) -> str:
+    """Between which groups no difference is detected.
+
+    Args:
+        grouping: What they are groups of.
+        pair: The two that were compared; None: all of them.
+        small: Those that were compared with no other.
+    """
+    between = f"groups of {plain(grouping)}"
+    if pair is not None:
+        between = " and ".join(group_text(grouping, name) for name in pair)
+    names = [group_text(grouping, name) for name in small]
+    if len(names) > 3:
+        names[3:] = [f"{len(names) - 3} more"]
+    return between + (f", {', '.join(names)} aside," if names else "")
 
 
 @dataclass(frozen=True, slots=True)

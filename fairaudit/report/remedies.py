@@ -14,7 +14,7 @@ from fairaudit.metrics.registry import NOISE, STEP, STEP_AND_CLIPPING, spec_of
 from fairaudit.report.group_rows import gap_between
 from fairaudit.report.model import Report
 from fairaudit.report.parts import SplitCost, detected_split, split_cost
-from fairaudit.report.phrases import advice
+from fairaudit.report.phrases import OF_THE_RULE, advice
 from fairaudit.report.types.facts import ArmFacts
 from fairaudit.report.types.findings import Advice, Knob
 from fairaudit.report.types.verdicts import GateRecord, GateTarget
@@ -37,7 +37,7 @@ def advice_for(report: Report, arm: ArmFacts) -> Advice | None:
     if knob is None:
         return None
     now, to = _values(report, arm, knob)
-    whose = "the rule's; " if knob == "bound up" and to == _rules(report, arm)[1] else ""
+    whose = OF_THE_RULE if knob == "bound up" and to == _rules(report, arm)[1] else ""
     return advice(knob, arm, whose, now=now, to=to)
 
 

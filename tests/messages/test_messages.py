@@ -94,6 +94,25 @@ def test_no_sentence_is_made_elsewhere():
     assert NAMES - made == {"UnlabelledDropped", "UnpredictedDropped", "Copies", "DuplicateRows"}
 
 
+def test_conditions_of_findings_make_no_sentence():
+    """What a finding says stands in ``report/phrases.py``, or with the study that has it."""
+    path = PACKAGE / "report" / "conditions.py"
+    tree = ast.parse(path.read_bytes())
+    docstrings = {
+        node.body[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.FunctionDef) and ast.get_docstring(node)
+    }
+    words = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            is_reading = node.value in ("not certain", "cannot tell")
+            if " " in node.value.strip() and not is_reading and node not in docstrings:
+                words.append(node.value)
+    assert len(docstrings) > 20
+    assert words == []
+
+
 def test_a_report_stores_messages_in_one_place():
     stored = []
     for where, tree in trees(homes=False):
