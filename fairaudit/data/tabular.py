@@ -20,7 +20,15 @@ from fairaudit.data.column_types import (
     plain_table,
 )
 from fairaudit.data.copies import copies_notice
-from fairaudit.data.dataset import SPLIT, Dataset, Int64, columns_of, first_grouping, image_columns
+from fairaudit.data.dataset import (
+    SPLIT,
+    Dataset,
+    Grouping,
+    Int64,
+    columns_of,
+    first_grouping,
+    image_columns,
+)
 from fairaudit.data.declared_columns import declaration_notices, lay_over, refuse_no_numbers
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
@@ -300,77 +308,148 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
 
     Raises: as :func:`load_dataset`.
     """
-    table = checked.table
-    choice = choose_label(table, checked.source.declared, checked.source.declared_by, config)
-    label = read_label(table, choice, config)
-    by_label = label_grouping(choice.column, label) if config.group_by_label else None
-    all_groupings, group_notices = make_groupings(table, config, by_label)
-    split = _read_split(table, config.split_column)
-    features, reasons = _feature_names(table, choice, config, checked.source.sides)
-    in_table = columns_of(table)
-    # Group columns that are neither features nor the label: equal rows are equal in them, too.
-    beside = []
-    for name in dict.fromkeys(config.group):
-        if name not in (*features, choice.column):
-            beside.append(name)
-    laid = pa.table({name: checked.laid.get(name, in_table[name]) for name in features})
-    is_feature = set(features)
-    declared = {n: column for n, column in config.declared.items() if n in is_feature}
-    rows = choose_rows(laid, label, all_groupings, config, table.select(beside), checked.odd)
-    if config.preset is not None or split is not None:  # as published, and as it was split
-        rows = replace(rows, equal=replace(rows.equal, are_copies=False))
-    used = rows.used
-    reasons = {**checked.dropped, **reasons, **rows.reasons}
-    groupings = tuple(restrict(grouping, used) for grouping in all_groupings)
-    in_use = levels_in_use(Levels(label.codes, label.classes), used)
-    labels, classes = in_use.codes, in_use.names
-    if len(classes) < 2:
-        raise DataError(
-            f"label {quoted(choice.column)} has one value in the rows without missing values"
-        )
+    roles = _find_roles(checked, config)
+    rows = _choose_rows(roles, checked, config)
+    groupings = tuple(restrict(grouping, rows.used) for grouping in roles.groupings)
     named_pairs(config.compare, groupings)  # a name that is no group is refused before training
-    outside = {}
-    for name in declared:
-        unlike = np.intersect1d(checked.unlike.get(name, ()), used, assume_unique=True)
-        if len(unlike):
-            outside[name] = first_grouping(all_groupings, table.num_rows).counts(unlike)
-    kept = laid.select(list(rows.columns))
-    if len(used) < table.num_rows:  # else not copied, since images are large
-        kept = kept.take(pa.array(used))
+    in_use = _classes_in_use(roles, rows.used)
+    columns_left_out = {**checked.dropped, **roles.no_features, **rows.reasons}
+    outside = _outside_declaration(roles, checked, rows.used)
     notices = (
         *checked.notices,
-        *label.notices,
-        *group_notices,
-        *_row_notices(rows, reasons),
-        *leaks(sampled(laid, rows), choice.column, labels, groupings),
-        *declaration_notices(rows.columns, declared, outside, asked=config.columns is not None),
+        *roles.notices,
+        *_row_notices(rows, columns_left_out),
+        *leaks(sampled(roles.features, rows), roles.choice.column, in_use.codes, groupings),
+        *declaration_notices(
+            rows.columns, roles.declared, outside, asked=config.columns is not None
+        ),
     )
     return Dataset(
         name=config.data.name,
         format=checked.source.format,
         digest=checked.digest,
-        features=kept,
-        labels=labels,
-        classes=classes,
-        label=choice.column,
-        label_origin=choice.origin,
-        positive=_index_in_use(classes, label, label.positive),
-        favourable=_index_in_use(classes, label, label.favourable),
-        favourable_origin=label.favourable_origin,
+        features=_taken(roles.features.select(list(rows.columns)), rows.used),
+        labels=in_use.codes,
+        classes=in_use.names,
+        label=roles.choice.column,
+        label_origin=roles.choice.origin,
+        positive=_index_in_use(in_use.names, roles.label, roles.label.positive),
+        favourable=_index_in_use(in_use.names, roles.label, roles.label.favourable),
+        favourable_origin=roles.label.favourable_origin,
         groupings=groupings,
-        split=None if split is None else split[used],
-        rows_read=table.num_rows,
+        split=None if roles.split is None else roles.split[rows.used],
+        rows_read=checked.table.num_rows,
         columns_read=len(checked.source.schema.names),
         dropped_rows=rows.dropped,
         missing=rows.missing,
-        dropped_columns=reasons,
+        dropped_columns=columns_left_out,
         duplicate_rows=int(rows.equal.repeated.sum()),
         duplicate_of=rows.equal.first,
         records=rows.equal.first if rows.equal.are_copies else None,
         notices=notices,
-        declared=declared,
+        declared=roles.declared,
         outside=outside,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _ColumnRoles:
+    """What each column of a table is to an audit; all values are of all N rows.
+
+    Args:
+        choice, label: The label column, and its classes.
+        groupings: The groups.
+        split: Side of each row, ``[N]``; None where no column says it.
+        features: Columns that may be features, declared ones as they are declared.
+        declared: Those of them that are declared -> the declaration.
+        no_features: Other columns -> why they are none.
+        only_groups: Group columns that are neither features nor the label.
+        notices: What finding the label and the groups showed.
+    """
+
+    choice: LabelChoice
+    label: LabelColumn
+    groupings: tuple[Grouping, ...]
+    split: Int64 | None
+    features: pa.Table
+    declared: dict[str, DeclaredColumn]
+    no_features: dict[str, str]
+    only_groups: pa.Table
+    notices: tuple[Message, ...]
+
+
+def _find_roles(checked: CheckedTable, config: AuditConfig) -> _ColumnRoles:
+    """Find the label, the groups, a given split, and the columns that may be features.
+
+    Raises:
+        DataError: The label, a group or the split cannot be used. ConfigError: Options that
+            contradict each other, or name no class.
+    """
+    table = checked.table
+    choice = choose_label(table, checked.source.declared, checked.source.declared_by, config)
+    label = read_label(table, choice, config)
+    by_label = label_grouping(choice.column, label) if config.group_by_label else None
+    groupings, group_notices = make_groupings(table, config, by_label)
+    split = _read_split(table, config.split_column)
+    features, no_features = _feature_names(table, choice, config, checked.source.sides)
+    in_table, is_feature = columns_of(table), set(features)
+    only_groups = [n for n in dict.fromkeys(config.group) if n not in {*features, choice.column}]
+    return _ColumnRoles(
+        choice=choice,
+        label=label,
+        groupings=groupings,
+        split=split,
+        features=pa.table({name: checked.laid.get(name, in_table[name]) for name in features}),
+        declared={n: column for n, column in config.declared.items() if n in is_feature},
+        no_features=no_features,
+        only_groups=table.select(only_groups),
+        notices=(*label.notices, *group_notices),
+    )
+
+
+def _choose_rows(roles: _ColumnRoles, checked: CheckedTable, config: AuditConfig) -> Chosen:
+    """The rows and features that are used, as :func:`choose_rows` chooses them.
+
+    In data as they were published, or split by somebody else, equal rows are people.
+    """
+    rows = choose_rows(
+        roles.features, roles.label, roles.groupings, config, roles.only_groups, checked.odd
+    )
+    if config.preset is not None or roles.split is not None:
+        rows = replace(rows, equal=replace(rows.equal, are_copies=False))
+    return rows
+
+
+def _classes_in_use(roles: _ColumnRoles, used: Int64) -> Levels:
+    """The classes of the rows that are used, without those that none of them has.
+
+    Raises:
+        DataError: One class is left.
+    """
+    in_use = levels_in_use(Levels(roles.label.codes, roles.label.classes), used)
+    if len(in_use.names) < 2:
+        raise DataError(
+            f"label {quoted(roles.choice.column)} has one value in the rows without missing values"
+        )
+    return in_use
+
+
+def _outside_declaration(
+    roles: _ColumnRoles, checked: CheckedTable, used: Int64
+) -> dict[str, dict[str, int]]:
+    """Declared feature -> group -> how many of its values in used rows are not as declared."""
+    counted = first_grouping(roles.groupings, checked.table.num_rows)
+    outside = {}
+    for name in roles.declared:
+        unlike = np.intersect1d(checked.unlike.get(name, ()), used, assume_unique=True)
+        if len(unlike):
+            outside[name] = counted.counts(unlike)
+    return outside
+
+
+def _taken(table: pa.Table, used: Int64) -> pa.Table:
+    """The rows that are used; the table itself where all are, since images are large."""
+    return table.take(pa.array(used)) if len(used) < table.num_rows else table
 
 
 def _check_names(names: Sequence[str], config: AuditConfig) -> None:

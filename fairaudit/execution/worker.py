@@ -92,12 +92,15 @@ def _train(
 ) -> JobContent:
     """Train a job by whoever trains it, and keep what is read of such a training.
 
+    Code that options name is trained by its capability, and candidates of a search by the search.
+    All else is trained by the arm's method: its twins, a training of a study, an arm of the audit.
+
     Args:
         plan, job, source: As of :func:`run_job`.
         arm: The job's.
         prepared: The seed's data.
     """
-    if arm.capability:  # code that options name
+    if arm.capability:
         return capability(arm.capability).train(plan, job, arm, prepared)
     method = method_of(arm)
     task = task_of(plan, job, arm, prepared, None if arm.search else source)
@@ -107,10 +110,17 @@ def _train(
     if arm.search is not None:
         return arm.search.train(arm, method, task, prepared)
     if plan.study:
-        trained = method.fit(task, [])
-        _assert_as_planned(arm, trained)
-        return capability(plan.study).outcome(task, trained, prepared), {}
+        return _train_for_study(plan, arm, method, task, prepared)
     return _train_and_read(plan, arm, method, task, prepared)
+
+
+def _train_for_study(
+    plan: Plan, arm: Arm, method: Method, task: Task, prepared: SeedData
+) -> JobContent:
+    """Train an arm beside the audit, and keep what the study that asked for it keeps."""
+    trained = method.fit(task, [])
+    _assert_as_planned(arm, trained)
+    return capability(plan.study).outcome(task, trained, prepared), {}
 
 
 def _train_and_read(

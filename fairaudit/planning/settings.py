@@ -3,7 +3,7 @@
 Given settings are checked: they exist, lie in their ranges, and some training reads them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fairaudit.config.options import AuditConfig
@@ -111,9 +111,6 @@ def unread_settings(
 ) -> dict[Place, str]:
     """Numbers of ``--settings`` that no training reads, each with the reason.
 
-    A number given for a method that is not trained is one, as is one of a published form that is
-    not.
-
     Args:
         numbers: Holds the settings that were given.
         trained: Of each arm, its method's name and the names of its settings.
@@ -124,21 +121,28 @@ def unread_settings(
     read: set[Place] = set()
     for method, settings in trained:
         read.update(_places_read(find(method), settings))
-    methods = {method for method, _ in read}
     unread: dict[Place, str] = {}
     for given, values in numbers.config.settings.items():
         method = find(given).name
         for name in values:
-            if (method, name) in read:
-                continue
-            if method in methods:
-                why = "no form that is trained reads it"
-            elif method in numbers.omitted:
-                why = f"{method} is not trained: {numbers.omitted[method]}"
-            else:
-                why = f"{method} is not trained"
-            unread[given, name] = why
+            if (method, name) not in read:
+                unread[given, name] = _why_unread(method, read, numbers.omitted)
     return unread
+
+
+def _why_unread(method: str, read: Collection[Place], omitted: Mapping[str, str]) -> str:
+    """Why no training reads a number that is given for a method.
+
+    Args:
+        method: The method.
+        read: Every place where a training looks for a number.
+        omitted: Method that ``--method all`` leaves out -> why.
+    """
+    if any(of_method == method for of_method, _ in read):
+        return "no form that is trained reads it"
+    if method in omitted:
+        return f"{method} is not trained: {omitted[method]}"
+    return f"{method} is not trained"
 
 
 def _places_read(spec: MethodSpec, settings: Iterable[str]) -> Iterator[Place]:
