@@ -24,11 +24,11 @@ from fairaudit.data.copies import (
     has_many_values,
     mixed_in,
 )
-from fairaudit.data.dataset import Dataset, Float32, Int64, first_grouping
+from fairaudit.data.dataset import Dataset, Float32, Grouping, Int64, first_grouping
 from fairaudit.data.groups import make_groupings, require_groups, restrict
 from fairaudit.data.ids import is_id_name, is_row_number
 from fairaudit.data.infer import LabelColumn, given_label, read_label, same_class
-from fairaudit.data.tabular import read_checked
+from fairaudit.data.tabular import CheckedTable, read_checked
 from fairaudit.data.usable import unusable
 from fairaudit.errors import ConfigError, DataError, numbered
 from fairaudit.messages.base import Message
@@ -155,85 +155,157 @@ def load_scored(
     choice = given_label(config.label, checked.source.declared, checked.source.declared_by)
     label = read_label(records, choice, config)
     read = [_read_predictions(table, columns, label, classes) for columns in predicted_in]
-    lacking = np.zeros(table.num_rows, np.bool_)
-    for values, _ in read:
-        lacking |= np.isnan(values).any(axis=1)
-    # A record that one seed lacks is left out of all.
-    present = np.bincount(layout.record, lacking, minlength=len(layout.first)) == 0
-    known = label.codes >= 0
-    labelled = np.flatnonzero(known)
     is_default = SEED_COLUMN in table.column_names and SEED_COLUMN not in [*fixed, *used_names]
     seeds = seed_column or (SEED_COLUMN if is_default else None)
     equal, shared = _equal_records(table, layout, used_names, (seeds or "", row_column or ""))
-    counted = present.copy()
-    if equal.are_copies:
-        counted &= ~equal.repeated
-    used = labelled[counted[labelled]]
-    if not len(used):
+    fates = _fates_of(layout, label, [values for values, _ in read], equal)
+    if not len(fates.used):
         raise DataError(f"no row of {config.data.name} has a label and every prediction")
+    notices = [*checked.notices, *label.notices]
     groupings, group_notices = make_groupings(records, config)
-    dropped, notices = (
-        {},
-        [*checked.notices, *label.notices, *group_notices, *_notices_of_equal(equal, shared)],
-    )
-    reasons = ((UNLABELLED, ~known), (UNPREDICTED, known & ~present), (COPY, present & ~counted))
-    for reason, rows in reasons:
-        rows &= known | (reason == UNLABELLED)
-        if rows.any():
-            dropped[reason] = first_grouping(groupings, len(rows)).counts(rows)
-            if reason == COPY:  # said with their share
-                continue
-            notices.append(_LEFT_OUT[reason](int(rows.sum()), reason))
-    by_name = [] if classes else [_read_by_name(columns, label) for columns in predicted_in]
-    notices += [
-        told
-        for told, (_, are_classes) in zip(by_name, read, strict=False)
-        if told is not None and not are_classes
-    ]
-    # A group of which nothing is predicted stays a group, so that rules about it are not lost.
-    groupings = tuple(restrict(grouping, labelled) for grouping in groupings)
-    predicted, is_used = present[labelled], counted[labelled]
-    dataset = Dataset(
-        name=config.data.name,
-        format=checked.source.format,
-        digest=checked.digest,
-        features=pa.table({}),
-        labels=label.codes[used],
-        classes=label.classes,
-        label=config.label,
-        label_origin="given",
-        positive=label.positive,
-        favourable=label.favourable,
-        favourable_origin=label.favourable_origin,
-        groupings=tuple(replace(g, groups=g.groups[is_used]) for g in groupings),
-        split=None,
-        rows_read=table.num_rows,
-        columns_read=len(checked.source.schema.names),
-        dropped_rows=dropped,
-        notices=tuple(notices),
-        unpredicted={g.name: g.counts(~predicted) for g in groupings},
-    )
+    notices += [*group_notices, *_notices_of_equal(equal, shared), *fates.notices()]
+    for columns, (_, are_classes) in zip(predicted_in, read, strict=True):
+        by_name = None if classes or are_classes else _read_by_name(columns, label)
+        notices += [] if by_name is None else [by_name]
+    dataset = _scored_dataset(checked, config, label, groupings, fates)
+    dataset = replace(dataset, notices=tuple(notices))
     require_groups(dataset)
-    places = layout.places(used)
+    places = layout.places(fates.used)
     models: list[tuple[Float32, ...]] = []
     for name, (values, _) in zip(named, read, strict=True):
         of_seeds = tuple(values[place].astype(np.float32) for place in places)
-        for one, other in combinations(range(len(places)), 2):
-            a, b = of_seeds[one], of_seeds[other]
-            # One training, counted twice, would look sure.
-            if len(a) == len(b) and np.allclose(a, b, rtol=0, atol=_SAME):
-                raise DataError(
-                    f"{quoted(name)} of seed {layout.names[one]} and of seed "
-                    f"{layout.names[other]} are equal in every row"
-                )
+        _refuse_equal_seeds(name, of_seeds, layout)
         models.append(of_seeds)
     return Scored(
         dataset=dataset,
         predictions=models[0],
         baseline=models[1] if len(models) > 1 else (),
         are_labels=any(is_label for _, is_label in read),
-        rows=tuple(np.searchsorted(used, layout.record[place]) for place in places),
+        rows=tuple(np.searchsorted(fates.used, layout.record[place]) for place in places),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordFates:
+    """What becomes of each of the n records of a table of predictions; masks ``[n]``.
+
+    Args:
+        is_labelled: It has a label.
+        is_predicted: It has a prediction of every model at every seed.
+        is_first: It is no copy of an earlier record.
+    """
+
+    is_labelled: NDArray[np.bool_]
+    is_predicted: NDArray[np.bool_]
+    is_first: NDArray[np.bool_]
+
+    @property
+    def used(self) -> Int64:
+        """Indices of the records that are measured, ascending."""
+        return np.flatnonzero(self.is_labelled & self.is_predicted & self.is_first)
+
+    @property
+    def left_out(self) -> dict[str, NDArray[np.bool_]]:
+        """Why records are left out -> which; reasons that hold of none are not there."""
+        reasons = {
+            UNLABELLED: ~self.is_labelled,
+            UNPREDICTED: self.is_labelled & ~self.is_predicted,
+            COPY: self.is_labelled & self.is_predicted & ~self.is_first,
+        }
+        return {reason: records for reason, records in reasons.items() if records.any()}
+
+    def notices(self) -> Iterator[Message]:
+        """What a reader is told of them; of copies :func:`_notices_of_equal` tells."""
+        for reason, records in self.left_out.items():
+            if reason != COPY:
+                yield _LEFT_OUT[reason](int(records.sum()), reason)
+
+
+def _fates_of(
+    layout: PredictionLayout,
+    label: LabelColumn,
+    predictions: Sequence[NDArray[np.float64]],
+    equal: EqualRows,
+) -> _RecordFates:
+    """Which records are labelled, predicted and no copies.
+
+    Args:
+        layout: Which record each of the N rows is.
+        label: Of the records.
+        predictions: Of each model, ``[N, Y]``; NaN is none.
+        equal: Which records are equal, and whether they are copies.
+    """
+    lacking = np.zeros(len(layout.record), np.bool_)
+    for values in predictions:
+        lacking |= np.isnan(values).any(axis=1)
+    # A record that one seed lacks is left out of all.
+    present = np.bincount(layout.record, lacking, minlength=len(layout.first)) == 0
+    is_first = ~equal.repeated if equal.are_copies else np.ones_like(present)
+    return _RecordFates(label.codes >= 0, present, is_first)
+
+
+def _scored_dataset(
+    checked: CheckedTable,
+    config: AuditConfig,
+    label: LabelColumn,
+    groupings: Sequence[Grouping],
+    fates: _RecordFates,
+) -> Dataset:
+    """The records that are measured as a dataset without features.
+
+    Args:
+        checked, config: The table, and the options that its label and groups are read by.
+        label, groupings: Of all records.
+        fates: What becomes of them.
+    """
+    counted = first_grouping(groupings, len(fates.is_labelled))
+    labelled = np.flatnonzero(fates.is_labelled)
+    # A group of which nothing is predicted stays a group, so that rules about it are not lost.
+    of_labelled = [restrict(grouping, labelled) for grouping in groupings]
+    is_used = (fates.is_predicted & fates.is_first)[labelled]
+    unpredicted = ~fates.is_predicted[labelled]
+    assert config.label is not None
+    return Dataset(
+        name=config.data.name,
+        format=checked.source.format,
+        digest=checked.digest,
+        features=pa.table({}),
+        labels=label.codes[fates.used],
+        classes=label.classes,
+        label=config.label,
+        label_origin="given",
+        positive=label.positive,
+        favourable=label.favourable,
+        favourable_origin=label.favourable_origin,
+        groupings=tuple(replace(g, groups=g.groups[is_used]) for g in of_labelled),
+        split=None,
+        rows_read=checked.table.num_rows,
+        columns_read=len(checked.source.schema.names),
+        dropped_rows={why: counted.counts(rows) for why, rows in fates.left_out.items()},
+        unpredicted={g.name: g.counts(unpredicted) for g in of_labelled},
+    )
+
+
+def _refuse_equal_seeds(
+    column: str, predictions: Sequence[Float32], layout: PredictionLayout
+) -> None:
+    """Refuse one training that is given as two seeds: it would look sure.
+
+    Args:
+        column: What was given as the model's predictions.
+        predictions: Of each seed, ``[n, Y]``.
+        layout: Says what the seeds are called.
+
+    Raises:
+        DataError: Those of two seeds are equal.
+    """
+    for one, other in combinations(range(len(predictions)), 2):
+        a, b = predictions[one], predictions[other]
+        if len(a) == len(b) and np.allclose(a, b, rtol=0, atol=_SAME):
+            raise DataError(
+                f"{quoted(column)} of seed {layout.names[one]} and of seed "
+                f"{layout.names[other]} are equal in every row"
+            )
 
 
 def _equal_records(

@@ -1,7 +1,7 @@
 """``fairaudit score``."""
 
 import csv
-import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -93,23 +93,19 @@ def score(
     quiet: Quiet = False,
 ) -> None:
     """Measure predictions of your own, or a synthetic table, by group."""
-    # Either a table of predictions is named, or --synthetic and --data together.
-    table = real if synthetic else data
-    if table is None or (synthetic is None) != (real is None):
-        raise ConfigError(
-            "nothing to score", "name a table of predictions, or --synthetic FILE --data FILE"
-        )
-    unread = {
-        "PREDICTIONS": data,
-        "--y-pred": y_pred,
-        "--baseline-pred": baseline_pred,
-        "--classes": classes,
-        "--seed-column": seed_column,
-        "--row-column": row_column,
-    }
-    given = [name for name, value in unread.items() if value is not None]
-    if synthetic is not None and given:
-        raise ConfigError(f"--synthetic does not read {given[0]}", "leave it out")
+    table = _table_to_score(
+        data,
+        real,
+        synthetic,
+        {
+            "PREDICTIONS": data,
+            "--y-pred": y_pred,
+            "--baseline-pred": baseline_pred,
+            "--classes": classes,
+            "--seed-column": seed_column,
+            "--row-column": row_column,
+        },
+    )
     options = {
         "data": table,
         "label": y_true,
@@ -134,29 +130,22 @@ def score(
     shared = resolved.config
     # Imported here: `--help` must not wait for numpy and pyarrow.
     from fairaudit.cli.console import Screen
-    from fairaudit.cli.lines import report_line, result_lines, score_lines, warning_lines
     from fairaudit.cli.lines_gate import tell_github, verdict_lines
     from fairaudit.cli.printing import print_stdout
+    from fairaudit.cli.scored import measured, trained_on_synthetic
     from fairaudit.gate.check import exit_code
     from fairaudit.report.to_json import to_json
 
     screen = Screen(quiet=quiet)
     if synthetic is not None:
-        from fairaudit.audit import audit
-
-        report = audit(resolved)
-        screen.lines(result_lines(report, screen.width), is_result=True)
-        screen.lines(warning_lines(report, verbose=False))
-        screen.lines([report_line(shared.out, shared.format)])
+        report = trained_on_synthetic(resolved, screen)
     else:
         from fairaudit.score import ScoreConfig
-        from fairaudit.score import score as measure_and_write
 
         scored = ScoreConfig(
-            shared, y_pred or "", baseline_pred, seed_column, row_column, _listed(classes)
+            shared, y_pred or "", baseline_pred, seed_column, row_column, _class_names(classes)
         )
-        report = measure_and_write(scored, command=["fairaudit", *sys.argv[1:]])
-        screen.lines(score_lines(report, shared, screen.width), is_result=True)
+        report = measured(scored, screen)
     if as_json:
         print_stdout([to_json(report).rstrip("\n")])
     screen.lines(verdict_lines(report, shared.inconclusive))
@@ -164,7 +153,33 @@ def score(
     raise typer.Exit(exit_code(report, shared.inconclusive))
 
 
-def _listed(classes: str | None) -> tuple[str, ...]:
+def _table_to_score(
+    predictions: str | None,
+    real: str | None,
+    synthetic: str | None,
+    of_predictions: Mapping[str, str | None],
+) -> str:
+    """The table that is measured: of predictions, or the real one of a synthetic table.
+
+    Args:
+        predictions, real, synthetic: As they were given.
+        of_predictions: What is about a table of predictions, by its name, as it was given.
+
+    Raises:
+        ConfigError: Neither or both are named, or one that does not go with the other.
+    """
+    table = real if synthetic else predictions
+    if table is None or (synthetic is None) != (real is None):
+        raise ConfigError(
+            "nothing to score", "name a table of predictions, or --synthetic FILE --data FILE"
+        )
+    given = [name for name, value in of_predictions.items() if value is not None]
+    if synthetic is not None and given:
+        raise ConfigError(f"--synthetic does not read {given[0]}", "leave it out")
+    return table
+
+
+def _class_names(classes: str | None) -> tuple[str, ...]:
     """The names of ``--classes``, of which one that holds a comma stands in double quotes."""
     if not classes:
         return ()
