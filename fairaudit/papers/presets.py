@@ -125,8 +125,8 @@ ESIPOVA_DUTCH = Preset(
         "clipping bound of 0.5, a threshold of 50 and learning rates 0.5 and 0.01; here the "
         "paper's values are used on the full table, which is what reproduces the printed epsilon "
         "of 2.27.",
-        "global-adapt comes out at a training excess risk of 0.014 nats for both groups where 0.006 "
-        "and 0.005 are printed; sgd, dpsgd, dpsgd-f and global are as printed to 0.003.",
+        "global-adapt comes out at a training excess risk of 0.014 nats for both groups where "
+        "0.006 and 0.005 are printed; dpsgd, dpsgd-f and global are as printed to 0.003.",
     ),
 )
 
