@@ -51,14 +51,14 @@ class Disagreement(Study):
         "chance_gap": Phrase(
             "another training would decide more of one group differently than of another, beside "
             "all other comparisons of the method",
-            "Trained again, {reason} would decide {first:rate} {first:ends} of {a} and "
+            "Another training would decide {first:rate} {first:ends} of {a} and "
             "{second:rate} {second:ends} of {b} differently; without privacy {first_before:rate} "
             "and {second_before:rate}",
         ),
         "chance_added": Phrase(
             "private training adds to the share of all people whom another training would decide "
             "differently, and no gap between groups in it is detected",
-            "Trained again, {reason} would decide {now:rate} {now:ends} of all people differently; "
+            "Another training would decide {now:rate} {now:ends} of all people differently; "
             "without privacy {before:rate}",
         ),
     }

@@ -133,7 +133,7 @@ class GateRule:
     @property
     def promise(self) -> str:
         """What must hold, in short, as ``gap of privacy cost at most 2 points``."""
-        quantity = self.metric.key.replace("_", " ")
+        quantity = self._quantity
         if self.metric.kind == "gap":
             quantity = f"gap of {quantity}"
         if self.is_change:
@@ -149,6 +149,15 @@ class GateRule:
         elif self.metric.unit not in ("ratio", ""):
             limit += f" {self.metric.unit}"
         return f"{quantity}{groups} {_KEPT[self.operator]} {limit}"
+
+    @property
+    def _quantity(self) -> str:
+        """What the rule is about, in short: ``privacy cost``, ``true positive rate lost``."""
+        spec = METRICS.get(self.metric.base)
+        if spec is None or not spec.cost_of or spec.header:
+            return self.metric.key.replace("_", " ")
+        lost = f"{METRICS[spec.cost_of].words} lost"
+        return self.metric.key.replace(spec.name, lost).replace("_", " ")
 
     @property
     def _is_share(self) -> bool:

@@ -294,7 +294,8 @@ ADVICE: Mapping[Knob, str] = {
     "seeds up": "--seeds {to} would decide the rule",
     "rows up": "about {to} test rows would decide the rule",
     "own settings": "other settings inside {trainer}, or more of the rows that it is handed",
-    "own noise": "a larger --epsilon, or more training rows (does {trainer} use all of them?)",
+    "own noise": "--epsilon {to} ({now} now), or more training rows (does {trainer} use all of "
+    "them?)",
     "search wider": "a wider search, around {reason}",
     "bound by rule": "--max-grad-norm {to} (the rule's; {now} now)",
     "bound up": "--max-grad-norm {to} ({reason}{now} now)",

@@ -116,7 +116,7 @@ def _values(report: Report, arm: ArmFacts, knob: Knob) -> tuple[float, float]:
         case "epochs up":
             epochs = report.training.epochs if report.training is not None else 0
             return epochs, 2 * epochs
-        case "epsilon up":
+        case "epsilon up" | "own noise":
             epsilon = arm.privacy.target_epsilon or arm.privacy.headline or 0.0
             return epsilon, 2 * epsilon
         case "teachers down":
@@ -148,13 +148,18 @@ def _knob_for(report: Report, arm: ArmFacts) -> Knob | None:
     splits += [split_cost(comparison, comparison.overall, RISK) for comparison in compared]
     known = [split for split in splits if split is not None]
     for split in known:
-        if abs(split.total.value or 0.0) >= _TOLERANCE.get(spec_of(split.metric).unit, 0.0):
+        if not is_slight(split):
             part = split.largest(step_by_rule=arm.step_by_rule).name
             return _knob_for_part(report, arm, part, split)
     if known:
         return None
     knob = _knob_against_noise(report, arm)
     return None if knob == "epsilon up" else knob  # what the cause is, is not known
+
+
+def is_slight(split: SplitCost) -> bool:
+    """Whether a cost or gap is too small for advice."""
+    return abs(split.total.value or 0.0) < _TOLERANCE.get(spec_of(split.metric).unit, 0.0)
 
 
 def training_losses(report: Report, key: str) -> list[float]:

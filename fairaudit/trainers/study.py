@@ -7,7 +7,7 @@ from fairaudit.report.document import Cell, Section, Text, table
 from fairaudit.report.model import Report, Study
 from fairaudit.report.numbers import UNKNOWN
 from fairaudit.report.parts import detected_split, split_cost
-from fairaudit.report.remedies import RISK
+from fairaudit.report.remedies import RISK, is_slight
 from fairaudit.report.safe_names import plain
 from fairaudit.report.types.findings import Knob
 from fairaudit.results.estimates import Comparison, Figure, Interval, Part
@@ -124,7 +124,7 @@ class Trainers(Study):
             split = detected_split(comparison)
             if split is None:
                 split = split_cost(comparison, comparison.overall, RISK)
-            if split is None:
+            if split is None or is_slight(split):
                 continue
             part = split.largest()
             if part.name != "without_noise":

@@ -65,7 +65,7 @@ def test_a_gap_is_said_with_each_groups_number(made):
     of = {group.group: group for group in comparison.by_group}
     shares = {name: 100 * of[name].value("disagreement") for name in "FM"}
     assert shares["F"] == pytest.approx(2 * 10 * 0.9, abs=2)
-    assert sentence.startswith(f"Trained again, dpsgd would decide {shares['F']:.1f} % [")
+    assert sentence.startswith(f"Another training would decide {shares['F']:.1f} % [")
     before = 100 * of["F"].value("reference.disagreement")
     assert f"and {shares['M']:.1f} % [" in sentence
     assert f"without privacy {before:.1f} %" in sentence

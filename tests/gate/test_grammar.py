@@ -209,3 +209,16 @@ def test_every_rule_that_the_pages_show_can_be_read():
     assert len(table) >= 7
     assert len(given) >= 5
     assert len(parse_rules([*table, *given])) >= 7
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("privacy_cost_gap > 2 points", "gap of privacy cost at most 2 points"),
+        ("tpr_cost_gap > 5 points", "gap of true positive rate lost at most 5 points"),
+        ("selection_cost@sex=F > 1 point", "selection rate lost"),
+        ("excess_risk_gap.noise > 0.1", "gap of excess risk.noise at most 0.1 nats"),
+    ],
+)
+def test_what_must_hold_is_said_in_the_words_of_the_table(text, said):
+    assert parse_rule(text).promise.startswith(said)

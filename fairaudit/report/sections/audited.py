@@ -18,8 +18,11 @@ _LONGEST_NOTE = 1000
 
 def title(report: Report) -> str:
     """What the report is about, in a line."""
-    is_of_costs = bool(report.costs) or report.training is not None
-    about = "what private training costs each group" if is_of_costs else "predictions by group"
+    about = "predictions by group"
+    if report.training is not None:
+        about = "what private training costs each group"
+    elif report.costs:
+        about = "what predictions cost each group beside the baseline"
     return f"{plain(report.data.name)}: {about}"
 
 
