@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from people import lent
 from typer.testing import CliRunner
 
 import fairaudit
@@ -14,14 +15,10 @@ from fairaudit.errors import ConfigError, DataError
 
 
 @pytest.fixture(scope="module")
-def audited(tmp_path_factory):
+def stored(tmp_path_factory):
     folder = tmp_path_factory.mktemp("against")
-    rng = np.random.default_rng(0)
-    sex, x = rng.integers(0, 2, 900), rng.standard_normal((900, 3))
-    paid = (x[:, 0] + 0.8 * sex * x[:, 1] + 0.5 * rng.standard_normal(900)) > 0
-    table = pd.DataFrame(x, columns=list("abc")).assign(sex=np.where(sex, "F", "M"), paid=paid)
     data = folder / "people.parquet"
-    table.to_parquet(data)
+    lent().to_parquet(data)
     report = fairaudit.run_audit(
         data,
         label="paid",
@@ -38,8 +35,8 @@ def audited(tmp_path_factory):
     return report, folder / "out", data
 
 
-def test_costs_and_gaps_are_differences_of_those_of_the_report(audited):
-    report, folder, _ = audited
+def test_costs_and_gaps_are_differences_of_those_of_the_report(stored):
+    report, folder, _ = stored
     (pair,) = compare_methods(report, folder, "dpsgd", data=None).pairs
     assert (pair.arm, pair.against) == ("reweight", "dpsgd")
     (compared,) = pair.comparisons
@@ -57,8 +54,8 @@ def test_costs_and_gaps_are_differences_of_those_of_the_report(audited):
     assert gap.reading in {"detected", "not certain", "not detected", "cannot tell"}
 
 
-def test_a_method_against_another_is_the_other_way_round_with_the_other_sign(audited):
-    report, folder, _ = audited
+def test_a_method_against_another_is_the_other_way_round_with_the_other_sign(stored):
+    report, folder, _ = stored
     (there,) = compare_methods(report, folder, "dpsgd", data=None).pairs
     (back,) = compare_methods(report, folder, "reweight", data=None).pairs
     values = [pair.comparisons[0].overall.value("excess_risk") for pair in (there, back)]
@@ -66,8 +63,8 @@ def test_a_method_against_another_is_the_other_way_round_with_the_other_sign(aud
     assert (there.more, there.less) == (back.less, back.more)
 
 
-def test_against_a_model_without_privacy_it_is_the_cost_of_the_report(audited):
-    report, folder, _ = audited
+def test_against_a_model_without_privacy_it_is_the_cost_of_the_report(stored):
+    report, folder, _ = stored
     pairs = compare_methods(report, folder, "sgd", data=None).pairs
     assert [pair.arm for pair in pairs] == ["dpsgd", "reweight"]
     found = pairs[0].comparisons[0].by_group[0].estimates["privacy_cost"]
@@ -75,8 +72,8 @@ def test_against_a_model_without_privacy_it_is_the_cost_of_the_report(audited):
     assert (found.value, found.low, found.high) == (expected.value, expected.low, expected.high)
 
 
-def test_what_is_not_the_audit_s_is_refused(audited, tmp_path):
-    report, folder, data = audited
+def test_what_is_not_the_audit_s_is_refused(stored, tmp_path):
+    report, folder, data = stored
     with pytest.raises(ConfigError, match="no method 'dpsdg'"):
         compare_methods(report, folder, "dpsdg", data=None)
     with pytest.raises(DataError, match="trainings of 'sgd'"):
@@ -87,16 +84,16 @@ def test_what_is_not_the_audit_s_is_refused(audited, tmp_path):
         compare_methods(report, folder, "dpsgd", data=other)
 
 
-def test_code_that_a_report_names_is_not_run(audited):
-    report, folder, _ = audited
+def test_code_that_a_report_names_is_not_run(stored):
+    report, folder, _ = stored
     option = report.config["model"].model_copy(update={"value": "evil:model"})
     forged = report.model_copy(update={"config": {**report.config, "model": option}})
     with pytest.raises(ConfigError, match="code of your own"):
         compare_methods(forged, folder, "dpsgd", data=None)
 
 
-def test_the_command_prints_both_and_wants_one_of_two_ways(audited):
-    _, folder, _ = audited
+def test_the_command_prints_both_and_wants_one_of_two_ways(stored):
+    _, folder, _ = stored
     path = str(folder / "report.json")
     said = CliRunner().invoke(app, ["compare", path, "--against", "dpsgd"])
     assert said.exit_code == 0

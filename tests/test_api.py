@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from people import few_people
+from people import people
 from refusals import refused_in_one_line
 
 import fairaudit
@@ -25,20 +25,20 @@ QUICK = {
 }
 
 
-def people():
-    frame = few_people()
+def guessed():
+    frame = people()
     return frame.assign(guess=(frame["x"] > 0).astype(int))
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     path = tmp_path_factory.mktemp("api") / "people.csv"
-    people().to_csv(path, index=False)
+    guessed().to_csv(path, index=False)
     return path
 
 
 @pytest.fixture(scope="module")
-def audited(file):
+def report_of_the_file(file):
     heard = []
     options = {"group": "sex", "method": "dpsgd", "out": file.parent / "out", **QUICK}
     report = fairaudit.run_audit(file, listener=heard.append, **options)
@@ -57,8 +57,8 @@ def test_what_is_public_is_listed_and_can_be_had_and_completed():
     assert issubclass(ConfigError, fairaudit.FairauditError)
 
 
-def test_one_config_says_the_same_as_its_options(audited, file):
-    report = audited
+def test_one_config_says_the_same_as_its_options(report_of_the_file, file):
+    report = report_of_the_file
     config = AuditConfig(
         data=file, group=("sex",), method=("dpsgd",), out=file.parent / "out", **QUICK
     )
@@ -69,18 +69,18 @@ def test_one_config_says_the_same_as_its_options(audited, file):
 
 
 def test_a_plan_is_that_of_the_audit_and_leaves_nothing_behind(
-    audited, file, tmp_path, monkeypatch
+    report_of_the_file, file, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    report = audited
+    report = report_of_the_file
     plan = fairaudit.plan_audit(file, group="sex", method="dpsgd", **QUICK)
     assert [arm.key for arm in plan.arms] == [arm.key for arm in report.arms]
     assert plan.arm("dpsgd").privacy.epsilon.pld == report.privacy["dpsgd"].epsilon.pld
     assert list(tmp_path.iterdir()) == []
 
 
-def test_gates_say_what_the_command_says(audited, file, capsys):
-    report = audited
+def test_gates_say_what_the_command_says(report_of_the_file, file, capsys):
+    report = report_of_the_file
     stored = file.parent / "out" / "report.json"
     for rule, code in (("epsilon > 1", 1), ("epsilon > 9", 0), ("privacy_cost_gap > 2pt", 3)):
         assert fairaudit.check_gates(report, rule).exit_code() == code
@@ -96,22 +96,22 @@ def test_given_predictions_are_scored_as_the_command_scores_them(file, tmp_path,
     assert app.main([*words, "--out", str(tmp_path / "b"), "--quiet"]) == 0
     told = fairaudit.load_report(tmp_path / "b" / "report.json").comparisons
     named = {"group": "sex", "label": "y", "predictions": "guess"}
-    for name, data in (("a", file), ("c", people())):
+    for name, data in (("a", file), ("c", guessed())):
         fairaudit.score_predictions(data, **named, out=tmp_path / name)
         assert fairaudit.load_report(tmp_path / name / "report.json").comparisons == told
 
 
 def test_a_frame_that_no_table_holds_is_refused_without_its_values():
-    frame = people()
+    frame = guessed()
     frame["x"] = ["SECRET", *range(1, len(frame))]
     with refused_in_one_line(DataError, "cannot be stored") as caught:
         fairaudit.plan_audit(frame, group="sex", label="y")
     assert "SECRET" not in str(caught.value)
 
 
-def test_frames_hold_what_the_file_holds(audited, file):
+def test_frames_hold_what_the_file_holds(report_of_the_file, file):
     stored = json.loads((file.parent / "out" / "report.json").read_text())
-    metrics, gaps = audited.metrics(), audited.gaps()
+    metrics, gaps = report_of_the_file.metrics(), report_of_the_file.gaps()
     cells = {
         (c["arm"], g["group"], name): (e["value"], e["low"], e["reason"])
         for c in stored["comparisons"]
@@ -132,17 +132,17 @@ def test_frames_hold_what_the_file_holds(audited, file):
     assert pair["reading"] in {"detected", "not certain", "not detected", "cannot tell"}
 
 
-def test_a_figure_is_what_a_notebook_shows(audited):
-    shown = audited.figure("privacy-cost")._repr_mimebundle_()
+def test_a_figure_is_what_a_notebook_shows(report_of_the_file):
+    shown = report_of_the_file.figure("privacy-cost")._repr_mimebundle_()
     assert "F" in json.dumps(shown["application/vnd.vegalite.v6+json"])
     with pytest.raises(ConfigError, match="no figure 'privacy-costs'"):
-        audited.figure("privacy-costs")
+        report_of_the_file.figure("privacy-costs")
 
 
 def test_a_table_of_another_library_and_predictions_as_an_array_are_scored(tmp_path):
     import pyarrow as pa  # stands for what hands over its rows by Arrow's protocol
 
-    frame = people()
+    frame = guessed()
     named = fairaudit.score_predictions(
         frame, group="sex", label="y", predictions="guess", out=tmp_path / "a"
     )
@@ -159,13 +159,13 @@ def test_a_table_of_another_library_and_predictions_as_an_array_are_scored(tmp_p
 
 def test_labels_and_groups_may_be_given_as_their_values(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    people = few_people(400)
-    predicted = people["y"].iloc[::-1].to_numpy()
-    named = fairaudit.score_predictions(people, group="sex", label="y", predictions=predicted)
+    frame = people(400)
+    predicted = frame["y"].iloc[::-1].to_numpy()
+    named = fairaudit.score_predictions(frame, group="sex", label="y", predictions=predicted)
     given = fairaudit.score_predictions(
-        people.drop(columns=["sex", "y"]),
-        group=people["sex"],
-        label=people["y"].to_numpy(),
+        frame.drop(columns=["sex", "y"]),
+        group=frame["sex"],
+        label=frame["y"].to_numpy(),
         predictions=predicted == 1,
     )
     for one, other in zip(named.comparisons, given.comparisons, strict=True):
@@ -176,9 +176,9 @@ def test_labels_and_groups_may_be_given_as_their_values(tmp_path, monkeypatch):
 
 def test_a_series_of_the_frame_as_label_is_no_feature(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    people = few_people(400)
-    plan = fairaudit.plan_audit(people, group=people["sex"], label=people["y"], method="dpsgd")
-    named = fairaudit.plan_audit(people, group="sex", label="y", method="dpsgd")
+    frame = people(400)
+    plan = fairaudit.plan_audit(frame, group=frame["sex"], label=frame["y"], method="dpsgd")
+    named = fairaudit.plan_audit(frame, group="sex", label="y", method="dpsgd")
     assert [job.id for job in plan.jobs] == [job.id for job in named.jobs]
 
 

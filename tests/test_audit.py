@@ -1,8 +1,7 @@
 import json
 
-import numpy as np
-import pandas as pd
 import pytest
+from people import earners
 from places import trainings
 
 import fairaudit
@@ -19,24 +18,13 @@ QUICK = {
 }
 
 
-def people(rows=600):
-    draw = np.random.default_rng(0)
-    sex = np.where(draw.random(rows) < 0.3, "F", "M")
-    income = draw.normal(size=rows) * np.where(sex == "F", 2.0, 1.0)
-    return pd.DataFrame(
-        {
-            "income": income,
-            "age": draw.integers(18, 80, rows),
-            "sex": sex,
-            "label": (income + draw.normal(size=rows) > 0).astype(int),
-        }
-    )
+PEOPLE = earners(label="label")
 
 
 @pytest.fixture(scope="module")
-def audited(tmp_path_factory):
+def first_run(tmp_path_factory):
     out = tmp_path_factory.mktemp("audit") / "report"
-    return fairaudit.run_audit(people(), group="sex", out=out, **QUICK), out
+    return fairaudit.run_audit(PEOPLE, group="sex", out=out, **QUICK), out
 
 
 def stable(path):
@@ -44,14 +32,14 @@ def stable(path):
     return {key: value for key, value in content.items() if key not in VOLATILE}
 
 
-def test_a_second_call_goes_on_from_what_is_finished_and_writes_the_same(audited):
-    _, out = audited
+def test_a_second_call_goes_on_from_what_is_finished_and_writes_the_same(first_run):
+    _, out = first_run
     before, jobs = stable(out / "report.json"), trainings(out)
     assert len(jobs) == 4
-    fairaudit.run_audit(people(), group="sex", out=out, **QUICK)
+    fairaudit.run_audit(PEOPLE, group="sex", out=out, **QUICK)
     assert stable(out / "report.json") == before
     assert trainings(out) == jobs
-    fairaudit.run_audit(people(), group="sex", out=out, **{**QUICK, "seeds": 3})
+    fairaudit.run_audit(PEOPLE, group="sex", out=out, **{**QUICK, "seeds": 3})
     more = trainings(out)
     assert len(more) == 6
     assert jobs.items() <= more.items()
@@ -88,12 +76,12 @@ def split(tmp_path_factory):
     return tmp_path_factory.mktemp("split")
 
 
-def run(out, **given):
-    return fairaudit.run_audit(people(), group="sex", out=out, **{**SPLIT, **given})
+def split_run(out, **given):
+    return fairaudit.run_audit(PEOPLE, group="sex", out=out, **{**SPLIT, **given})
 
 
 def test_costs_are_split_where_one_is_detected_and_a_killed_run_comes_to_the_same(split):
-    report = run(split)
+    report = split_run(split)
     assert parts(report) == {"dpsgd": ALL, "global-adapt": {"constant"}}
     advice = {f.advice.knob for f in report.findings if f.advice and f.arm == "dpsgd"}
     assert advice == {"step by rule"}  # by its largest part
@@ -104,7 +92,7 @@ def test_costs_are_split_where_one_is_detected_and_a_killed_run_comes_to_the_sam
     newest = max(jobs, key=jobs.get)
     newest.unlink()
     (split / "report.json").unlink()
-    run(split)
+    split_run(split)
     again = trainings(split)
     assert stable(split / "report.json") == whole
     assert {name for name in jobs if again[name] != jobs[name]} == {newest}
@@ -112,14 +100,14 @@ def test_costs_are_split_where_one_is_detected_and_a_killed_run_comes_to_the_sam
 
 def test_a_rule_about_a_part_has_it_split_and_a_report_without_parts_names_the_option(split):
     rule = "privacy_cost.noise@overall:global-adapt > 50 points"
-    none = run(split, fail_on=[rule], twins="off", seeds=5)  # fewer are not judged
+    none = split_run(split, fail_on=[rule], twins="off", seeds=5)  # fewer are not judged
     before = trainings(split)
-    asked = run(split, fail_on=[rule])
+    asked = split_run(split, fail_on=[rule])
     assert parts(asked)["global-adapt"] == ALL
     after = trainings(split)
     assert all(after[name] == before[name] for name in before)  # the arms' trainings stay
     assert len(after) == 5 * 3 + 3 * 2
-    every = run(split, twins="always")
+    every = split_run(split, twins="always")
     assert parts(every) == {"dpsgd": ALL, "global-adapt": ALL}
     assert parts(none) == {"dpsgd": {"constant"}, "global-adapt": {"constant"}}
     (gate,) = none.gates

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pkgutil import iter_modules
 
 import pytest
-from people import few_people
+from people import people
 from places import ROOT, TOYS
 from processes import ended
 
@@ -123,7 +123,7 @@ class Folder:
         self.command.write_text(COMMAND)
         self.shadowed = set()
         self.shadow(shadows)
-        few_people().assign(guess=0).to_csv(self.place / "people.csv", index=False)
+        people().assign(guess=0).to_csv(self.place / "people.csv", index=False)
         golden = ROOT / "tests" / "golden" / "report.json"
         (self.place / "report.json").write_bytes(golden.read_bytes())
 

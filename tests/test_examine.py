@@ -1,8 +1,8 @@
 """What a user's own model is found to be, before anything is planned around it."""
 
 import pytest
-from audits import audit_here
-from people import RECIPE, people
+from audits import audited
+from people import RECIPE, applicants
 from places import LOANS
 from torch import nn
 
@@ -14,7 +14,6 @@ from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.execution.model_setup import examine_model
 from fairaudit.planning.plan import make_plan
-from fairaudit.report.load import load_report
 from fairaudit.report.render.markdown import to_markdown
 
 
@@ -61,15 +60,15 @@ def test_a_model_that_cannot_be_audited_is_refused_before_any_training(model, er
 
 
 def test_an_epsilon_that_rests_on_what_a_module_hides_passes_no_gate_unasked(tmp_path, capsys):
-    people().to_parquet(tmp_path / "people.parquet")
+    applicants().to_parquet(tmp_path / "people.parquet")
     given = {**RECIPE, "noise_multiplier": None, "epsilon": [1, 3], "seeds": 1}
     given |= {"model": "own_models:hiding", "method": ["dpsgd"]}
-    path = audit_here(tmp_path, data=tmp_path / "people.parquet", **given)
-    report = load_report(path)
+    made = audited(tmp_path, data=tmp_path / "people.parquet", **given)
+    report = made.report
     condition = "established if the module keeps nothing of what it reads"
     assert {report.privacy[arm].guarantee for arm in ("dpsgd@1", "dpsgd@3")} == {condition}
     assert f"| {condition} | ε ≤ 1.00 |" in to_markdown(report)
-    asked = ["gate", str(path), "--fail-on", "epsilon > 4"]
+    asked = ["gate", str(made.path), "--fail-on", "epsilon > 4"]
     assert app.main(asked) == 3
     assert condition in capsys.readouterr().err
     assert app.main([*asked, "--trust-module"]) == 0

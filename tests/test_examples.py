@@ -47,19 +47,19 @@ def test_every_public_function_has_an_example():
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Where examples run: the sample beside them, and a model that was trained for release."""
-    from audits import audit_here
+    from audits import audited
 
     from fairaudit.release.planned import ReleaseRequest, plan_release
     from fairaudit.release.train import release
 
     path = tmp_path_factory.mktemp("examples")
     (path / "sample_data").symlink_to(ROOT / "sample_data")
-    report = audit_here(
+    report = audited(
         path / "audited",
         data=ROOT / "sample_data" / "loans.parquet",
         method=["dpsgd"],
         **{**RECIPE, "group": ["sex"], "label": "approved", "batch_size": 512, "delta": None},
-    )
+    ).path
     release(plan_release(ReleaseRequest(report, "dpsgd", fitted=True)), path / "model")
     return path
 

@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 
 import pytest
-from people import few_people
+from people import people
 from places import ROOT
 from processes import ended
 
@@ -36,7 +36,7 @@ def home(tmp_path):
     (packages / "weighted_groups.py").write_text(EXAMPLE, encoding="utf-8")
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: weighted-groups\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[fairaudit.methods]\n{NAME} = weighted_groups:SPEC\n")
-    few_people().to_csv(tmp_path / "people.csv", index=False)
+    people().to_csv(tmp_path / "people.csv", index=False)
     return tmp_path
 
 
@@ -46,7 +46,7 @@ def told(home, *words, packages="packages"):
     return ended([sys.executable, "-m", "fairaudit", *words], home, **set_there)
 
 
-def audited(home, *words, out="out"):
+def ran(home, *words, out="out"):
     found = told(home, "run", "--data", "people.csv", *QUICK, "--out", out, *words)
     assert found.returncode == 0, found.stderr
     report = json.loads((home / out / "report.json").read_text())
@@ -55,7 +55,7 @@ def audited(home, *words, out="out"):
 
 @pytest.mark.slow
 def test_an_installed_method_is_trained_reported_and_not_vouched_for_until_checked(home):
-    report, said = audited(home, "--method", NAME, "--format", "json,md,html")
+    report, said = ran(home, "--method", NAME, "--format", "json,md,html")
     (arm,) = (arm for arm in report["arms"] if arm["key"] == NAME)
     assert arm["settings"]["weight"] == 0.5  # its own, at its own default
     assert arm["privacy"]["guarantee"] == UNCHECKED
@@ -77,7 +77,7 @@ def test_an_installed_method_is_trained_reported_and_not_vouched_for_until_check
     checked = told(home, "methods", "--check", NAME)
     assert checked.returncode == 0, checked.stdout
     assert checked.stdout.count("kept") == 7
-    again, said = audited(home, "--method", NAME, "--settings", f"{NAME}.weight=0.8", out="again")
+    again, said = ran(home, "--method", NAME, "--settings", f"{NAME}.weight=0.8", out="again")
     (arm,) = (arm for arm in again["arms"] if arm["key"] == NAME)
     assert arm["privacy"]["guarantee"] == CHECKED
     assert arm["settings"]["weight"] == 0.8
@@ -150,17 +150,17 @@ FIXED |= {"label": "y", "group": "sex", "diagnostics": "off", "twins": "off"}
 FIXED["noise_multiplier"] = 1.0
 
 
-def audit(home, **given):
-    return fairaudit.run_audit(few_people(), out=home / "out", **FIXED, **given)
+def report_of_people(home, **given):
+    return fairaudit.run_audit(people(), out=home / "out", **FIXED, **given)
 
 
 def ids(**given):
-    return {job.arm: job.id for job in fairaudit.plan_audit(few_people(), **FIXED, **given).jobs}
+    return {job.arm: job.id for job in fairaudit.plan_audit(people(), **FIXED, **given).jobs}
 
 
 def test_a_spec_and_a_factory_serve_as_method_and_model(modules, home):
     own, models = modules
-    report = audit(home, method=[own.SPEC, "dpsgd"], model=models.factory)
+    report = report_of_people(home, method=[own.SPEC, "dpsgd"], model=models.factory)
     assert {arm.key for arm in report.arms} == {"sgd", "dpsgd", NAME}
     assert report.privacy[NAME].guarantee.value == UNCHECKED
     assert report.privacy["dpsgd"].guarantee.value.startswith("established if ")
@@ -189,10 +189,10 @@ def test_what_training_processes_cannot_import_is_refused_with_what_to_do(
     own, _ = modules
     for model in (lambda shape, classes: None, of_notebook):
         with pytest.raises(ConfigError, match="held by no module"):
-            audit(home, model=model)
+            report_of_people(home, model=model)
     other = replace(own.SPEC, name="nowhere")
     with pytest.raises(ConfigError, match="'nowhere' is held by no module"):
-        audit(home, method=other)
+        report_of_people(home, method=other)
 
 
 @pytest.mark.parametrize("name", ["with_models:factory", "of_my_own:TAKEN"])
@@ -200,7 +200,7 @@ def test_a_module_without_a_new_method_is_refused(modules, home, name):
     own, _ = modules
     own.TAKEN = extend.MethodSpec("dpsgd", "s", "none", extend.Guarantee.NONE, "a:B", {})
     with pytest.raises(ConfigError):
-        audit(home, method=name)
+        report_of_people(home, method=name)
 
 
 def test_names_from_files_import_nothing(modules, home):

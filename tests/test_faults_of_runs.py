@@ -10,9 +10,8 @@ import shutil
 import signal
 import sys
 
-import numpy as np
-import pandas as pd
 import pytest
+from people import earners
 from places import trainings
 from processes import Program
 
@@ -28,15 +27,7 @@ COMMAND = (
 )
 
 
-def people(rows=1500):
-    draw = np.random.default_rng(0)
-    sex = np.where(draw.random(rows) < 0.3, "F", "M")
-    income = draw.normal(size=rows)
-    approved = (income + draw.normal(size=rows) > 0).astype(int)
-    return pd.DataFrame({"income": income.round(6), "sex": sex, "approved": approved})
-
-
-def audit(folder, *more, **options):
+def start(folder, *more, **options):
     command = [sys.executable, "-m", "fairaudit", *COMMAND.split(), *more]
     return Program(command, cwd=folder, **options)
 
@@ -44,8 +35,8 @@ def audit(folder, *more, **options):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
-    people().to_csv(folder / "people.csv", index=False)
-    code, errors = audit(folder).end()
+    earners(1500).to_csv(folder / "people.csv", index=False)
+    code, errors = start(folder).end()
     assert code == 0, errors
     return folder
 
@@ -76,7 +67,7 @@ def finished(folder):
 def completes(folder, whole):
     """The next start ends well, in the same report, and without training what was finished."""
     before = finished(folder)
-    code, errors = audit(folder).end()
+    code, errors = start(folder).end()
     assert code == 0, errors
     assert before.items() <= finished(folder).items()
     assert stable(folder) == stable(whole)
@@ -100,7 +91,7 @@ KILLS = ((0, False), (0, True), (3, False), (6, True), (TRAININGS, False))
 def test_kills_lose_nothing_that_was_finished(whole, disturbed):
     for trained, is_worker in KILLS:
         before = finished(disturbed)
-        run = audit(disturbed)
+        run = start(disturbed)
         wait_for_trainings(run, disturbed, trained)
         run.wait_for(lambda run=run: len(run.survivors()) > 1, "no process started")
         workers = [pid for pid in run.survivors() if pid != run.process.pid]
@@ -117,7 +108,7 @@ def test_kills_lose_nothing_that_was_finished(whole, disturbed):
 
 def test_a_signal_ends_a_run_with_one_line_and_the_next_goes_on(whole, disturbed):
     for trained, number, code in ((1, signal.SIGTERM, 143), (3, signal.SIGINT, 130)):
-        run = audit(disturbed)
+        run = start(disturbed)
         wait_for_trainings(run, disturbed, trained)
         os.killpg(run.process.pid, number) if code == 130 else run.process.send_signal(number)
         status, errors = run.end()
@@ -137,7 +128,7 @@ def test_a_full_disk_is_one_line_and_code_2(whole, disturbed):
         def bounded(limit=limit):
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 
-        code, errors = audit(disturbed, preexec_fn=bounded).end()
+        code, errors = start(disturbed, preexec_fn=bounded).end()
         assert code == 2, errors
         assert is_one_line(errors), errors
         assert len(finished(disturbed)) == trained
@@ -154,7 +145,7 @@ def test_damaged_trainings_are_noticed_and_done_again(whole, disturbed):
     flipped.write_bytes(content)
     assert [read_result(path.parent, path.stem) for path in (cut, flipped)] == [None, None]
     before = {path: path.stat().st_mtime_ns for path in others}
-    code, errors = audit(disturbed).end()
+    code, errors = start(disturbed).end()
     assert code == 0, errors
     after = finished(disturbed)
     assert len(after) == TRAININGS

@@ -147,7 +147,7 @@ def test_every_option_is_here():
     assert set(OTHER) == set(AuditConfig.model_fields)
 
 
-def people(rows=400):
+def rows_of_two_groupings(rows=400):
     draw = np.random.default_rng(1)
     return pd.DataFrame(
         {
@@ -166,12 +166,12 @@ def people(rows=400):
 def folder(tmp_path_factory):
     """A table, the same elsewhere, a student pool and a few images."""
     made = tmp_path_factory.mktemp("identity")
-    table = people()
+    table = rows_of_two_groupings()
     table.loc[[4, 9], "age"] = np.nan
     for name in ("people.csv", "moved.csv"):
         table.to_csv(made / name, index=False)
     table.to_csv(made / "nameless.csv", index=False, header=False)
-    people(50).drop(columns="approved").to_csv(made / "public.csv", index=False)
+    rows_of_two_groupings(50).drop(columns="approved").to_csv(made / "public.csv", index=False)
     draw = np.random.default_rng(2)
     np.savez(
         made / "images.npz",

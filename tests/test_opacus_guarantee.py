@@ -45,7 +45,7 @@ def quick_plan(request, monkeypatch):
         monkeypatch.setattr("fairaudit.planning.guarantees.epsilon", lambda *_: 1.0)
 
 
-def people():
+def records_far_out():
     """Records and classes, of which the last lies far out."""
     x = torch.randn(N, WIDTH, generator=torch.Generator().manual_seed(0))
     x[-1] = 0.0
@@ -159,7 +159,7 @@ def one_epoch(make, criterion, x, y, mode):
 @pytest.mark.parametrize("name", HOLES)
 def test_one_record_moves_the_sum_by_one_bound_or_is_not_vouched_for(name, mode):
     make, criterion, targets, right = HOLES[name]
-    x, y = people()
+    x, y = records_far_out()
     dtype = next(make().parameters()).dtype
     x = x.clamp(0, 8).long() if make is tokens else x.to(dtype)
     y = targets(y) if targets else y
@@ -246,7 +246,7 @@ def test_usual_networks_train_and_are_established(body, head, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_flat_outputs_train_as_a_column_does(mode):
-    x, y = people()
+    x, y = records_far_out()
     ends = []
     for shaped in (
         lambda out: out, lambda out: out.squeeze(1), lambda out: out.view(-1),
@@ -281,7 +281,7 @@ def test_flat_outputs_train_as_a_column_does(mode):
         torch.testing.assert_close(end, ends[0])
 
 
-DATA = TensorDataset(*people())
+DATA = TensorDataset(*records_far_out())
 CHOOSING = {
     "a part": lambda: DataLoader(DATA, batch_size=8, sampler=SubsetRandomSampler(range(20))),
     "the first half": lambda: DataLoader(DATA, batch_size=8, sampler=SequentialSampler(range(20))),

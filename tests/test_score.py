@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from fairlearn.metrics import MetricFrame, false_positive_rate, selection_rate, true_positive_rate
+from people import predicted
 from refusals import refused_in_one_line
 from sklearn.metrics import accuracy_score, precision_score, roc_auc_score
 
@@ -18,17 +19,10 @@ from fairaudit.report.measures import is_detected
 from fairaudit.score import ScoreConfig, score
 
 
-def people(rows=1200, seeds=5):
-    draw = np.random.default_rng(0)
-    frame = pd.DataFrame({"sex": np.where(draw.random(rows) < 0.3, "F", "M")})
-    frame["paid"] = (draw.random(rows) < 0.4).astype(int)
-    for seed in range(seeds):
-        sure = draw.normal(size=rows) + 1.5 * frame["paid"] - 0.7
-        frame[f"base{seed}"] = 1 / (1 + np.exp(-2 * sure))
-        noisy = sure + draw.normal(size=rows) * np.where(frame["sex"] == "F", 1.5, 0.3)
-        frame[f"private{seed}"] = 1 / (1 + np.exp(-2 * noisy))
-    frame["decided"] = (frame["private0"] > 0.5).astype(float)
-    return frame
+def worse_for_f(seeds=5):
+    """Predictions that lose more for F than for M."""
+    shares = {"F": 0.3, "M": 0.7}
+    return predicted(seeds=seeds, noise={"F": 1.5, "M": 0.3}, shares=shares)
 
 
 def in_rows(frame, y_pred, baseline_pred=()):
@@ -69,7 +63,7 @@ def estimates(report, arm, group):
 
 @pytest.mark.parametrize("column", ["decided", "private0"])
 def test_labels_and_probabilities_give_fairlearns_figures(tmp_path, column):
-    frame = people()
+    frame = worse_for_f()
     report = scored(tmp_path, frame, column)
     oracle = MetricFrame(
         metrics={
@@ -91,7 +85,7 @@ def test_labels_and_probabilities_give_fairlearns_figures(tmp_path, column):
 
 
 def test_a_baseline_gives_costs_and_gaps_with_intervals(tmp_path):
-    frame = people()
+    frame = worse_for_f()
     names = [f"{kind}{seed}" for kind in ("private", "base") for seed in range(5)]
     report = scored(tmp_path, frame, names[:5], names[5:])
     assert [(arm.key, arm.reference) for arm in report.arms] == [
@@ -117,7 +111,9 @@ def test_a_baseline_gives_costs_and_gaps_with_intervals(tmp_path):
 
 
 def test_one_model_has_intervals_over_its_test_rows_and_says_so(tmp_path):
-    report = scored(tmp_path, people(), "private0", "base0", fail_on=["privacy_cost_gap > 0.9"])
+    report = scored(
+        tmp_path, worse_for_f(), "private0", "base0", fail_on=["privacy_cost_gap > 0.9"]
+    )
     assert report.comparisons[0].estimand == ONE_MODEL
     accuracy = estimates(report, "predictions", "F")["accuracy"]
     assert accuracy.low < accuracy.value < accuracy.high
@@ -127,7 +123,7 @@ def test_one_model_has_intervals_over_its_test_rows_and_says_so(tmp_path):
 
 
 def test_labels_leave_undefined_what_needs_probabilities(tmp_path):
-    found = estimates(scored(tmp_path, people(), "decided"), "predictions", "F")
+    found = estimates(scored(tmp_path, worse_for_f(), "decided"), "predictions", "F")
     for metric in ("loss", "auc", "calibration_error"):
         assert found[metric].value is None
         assert "probabilities" in found[metric].reason
@@ -147,7 +143,7 @@ def test_three_classes_take_one_column_of_probabilities_each(tmp_path):
 
 
 def test_rows_without_a_label_or_a_prediction_are_left_out_and_counted_by_group(tmp_path):
-    frame = people()
+    frame = worse_for_f()
     frame["paid"] = frame["paid"].astype("Int64")
     frame.loc[:9, "paid"] = pd.NA
     frame.loc[5:29, "private0"] = np.nan
@@ -171,7 +167,7 @@ def test_rows_without_a_label_or_a_prediction_are_left_out_and_counted_by_group(
     ],
 )
 def test_a_column_that_holds_no_predictions_is_refused_in_one_line(tmp_path, change, columns, said):
-    frame = people().assign(**change)
+    frame = worse_for_f().assign(**change)
     with refused_in_one_line(FairauditError, said):
         scored(tmp_path, frame, columns)
 
@@ -181,7 +177,7 @@ def test_the_group_that_is_marked_most_selected_is_the_one_that_ratios_divide_by
     tmp_path, tiny, low
 ):
     """Twelve people whom every model selects are too few to measure the others by."""
-    frame = people()
+    frame = worse_for_f()
     high = "M" if low == "F" else "F"
     chances = np.where(frame["sex"] == high, 0.6, 0.3)
     frame["taken"] = (np.random.default_rng(1).random(len(frame)) < chances).astype(int)
@@ -192,7 +188,7 @@ def test_the_group_that_is_marked_most_selected_is_the_one_that_ratios_divide_by
 
 
 def test_ratios_to_a_suppressed_group_would_tell_its_rate_and_are_left_out(tmp_path):
-    frame = people()
+    frame = worse_for_f()
     frame["taken"] = np.where(frame["sex"] == "F", 1, 0)
     frame.loc[frame.index[::3], "taken"] = 1
     least = int((frame["sex"] == "F").sum()) + 1
@@ -219,7 +215,7 @@ def test_groups_drawn_by_coin_flips_are_rarely_said_to_differ(tmp_path):
 
 
 def test_a_hidden_group_is_compared_with_no_other(tmp_path):
-    frame = people()
+    frame = worse_for_f()
     frame.loc[frame.index[:43], "sex"] = "X"
     frame.loc[frame["sex"] == "X", "decided"] = 1 - frame["paid"]
     report = scored(tmp_path, frame, "decided", suppress_below=50)
@@ -296,7 +292,7 @@ def many(seeds=5):
 )
 def test_a_pass_never_comes_from_predictions_that_are_not_there(tmp_path, column, rows):
     """Rows of women without a prediction in one of ten columns; men have all of theirs."""
-    frame = people()
+    frame = worse_for_f()
     women = frame.index[frame["sex"] == "F"]
     wrong = women[(frame.loc[women, column] > 0.5) != frame.loc[women, "paid"]]
     places = {"none": women[:0], "one": women[:1], "wrong": wrong}
@@ -321,7 +317,7 @@ def test_a_pass_never_comes_from_predictions_that_are_not_there(tmp_path, column
 
 
 def test_missing_predictions_are_counted_by_every_grouping_and_open_the_rules_of_each(tmp_path):
-    frame = people()
+    frame = worse_for_f()
     frame["race"] = np.where(np.arange(len(frame)) % 3 == 0, "a", "b")
     frame.loc[frame.index[frame["race"] == "a"][:7], "private0"] = np.nan
     rules = ["accuracy@race=b < 0.01", "accuracy@race=a < 0.01", "accuracy_gap@race > 0.99"]
@@ -346,7 +342,7 @@ CENSORED = [
 @pytest.mark.parametrize("only", ["F", "M", ""])
 def test_rows_without_truth_or_group_never_turn_a_failure_into_a_pass(tmp_path, column, only):
     """Where the model is wrong the truth, or the group, is taken away."""
-    frame = people(seeds=1)
+    frame = worse_for_f(1)
     frame["paid"] = frame["paid"].astype("Int64")
     wrong = ((frame["private0"] > 0.5) != frame["paid"]) & frame["sex"].str.contains(only)
     numbers = {">": np.arange(0.005, 0.4, 0.02), "<": np.arange(0.55, 0.99, 0.02)}
@@ -372,21 +368,21 @@ def test_rows_without_truth_or_group_never_turn_a_failure_into_a_pass(tmp_path, 
 
 def test_hidden_rows_may_move_both_groups_of_a_gap(tmp_path):
     """One model is good for women and bad for men; hidden is where it is not."""
-    frame = people(seeds=1)
+    frame = worse_for_f(1)
     frame["paid"] = frame["paid"].astype("Int64")
     frame["sex"] = np.where(frame.index % 2, "F", "M")
     men = frame["sex"] == "M"
     frame.loc[men, "private0"] = 1 - frame.loc[men, "private0"]
     right = (frame["private0"] > 0.5) == frame["paid"]
     gap = right[~men].mean() - right[men].mean()
-    rules = [f"accuracy_gap < {gap + 0.05:.2f}"]
+    rules = [f"accuracy_gap < {gap + 0.1:.2f}"]
     assert scored(tmp_path, frame, "private0", fail_on=rules).verdict == "fail"
     frame.loc[men == right, "paid"] = pd.NA
     assert scored(tmp_path, frame, "private0", fail_on=rules).verdict == "inconclusive"
 
 
 def test_wrong_rows_in_groups_of_their_own_leave_a_gap_rule_open(tmp_path):
-    frame = people(seeds=1)
+    frame = worse_for_f(1)
     wrong = frame.index[((frame["private0"] > 0.5) != frame["paid"]) & (frame["sex"] == "F")]
     rules = [
         "accuracy_gap > 0.9",
@@ -412,13 +408,13 @@ def test_wrong_rows_in_groups_of_their_own_leave_a_gap_rule_open(tmp_path):
 @pytest.mark.parametrize("columns", [("paid,private0",), ("private0", "paid")])
 def test_the_truth_is_no_prediction(tmp_path, columns):
     with pytest.raises(ConfigError, match="'paid'"):
-        scored(tmp_path, people(), *columns)
+        scored(tmp_path, worse_for_f(), *columns)
 
 
 @pytest.mark.parametrize("again", ["private1", "close", "gap"])
 def test_one_model_does_not_count_as_several(tmp_path, again):
     """Of three seeds the first and the last are equal but for digits, or but for a row of none."""
-    frame = people()
+    frame = worse_for_f()
     frame = frame.assign(
         close=frame["private1"].astype("float32"), gap=frame["private1"].mask(frame.index == 5)
     )
@@ -428,7 +424,7 @@ def test_one_model_does_not_count_as_several(tmp_path, again):
 
 def test_no_model_is_its_own_baseline(tmp_path):
     with pytest.raises(ConfigError, match="is its own baseline"):
-        scored(tmp_path, people().assign(rest=0.0), "rest,private0", "rest, private0")
+        scored(tmp_path, worse_for_f().assign(rest=0.0), "rest,private0", "rest, private0")
 
 
 IMPACT = [
@@ -444,7 +440,7 @@ def by_group(report, metric):
 
 
 def test_whether_1_is_what_people_want_is_not_guessed(tmp_path):
-    report = scored(tmp_path, people(), "private0", fail_on=IMPACT, format=["json", "md"])
+    report = scored(tmp_path, worse_for_f(), "private0", fail_on=IMPACT, format=["json", "md"])
     label = report.data.label
     assert (label.positive, label.favourable, label.favourable_origin) == ("1", "1", "assumed")
     # Of two groups, the gap is the same either way.
@@ -456,7 +452,7 @@ def test_whether_1_is_what_people_want_is_not_guessed(tmp_path):
 
 @pytest.mark.parametrize("favourable", ["1", "0", "0.0"])
 def test_selection_and_impact_are_of_the_favourable_outcome(tmp_path, favourable):
-    frame = people()
+    frame = worse_for_f()
     rules = [*IMPACT, "tpr < 0.001"]
     report = scored(tmp_path, frame, "private0", favourable=favourable, fail_on=rules)
     wanted = int(float(favourable))
@@ -551,7 +547,7 @@ def test_a_model_that_ranks_by_a_coin_is_not_called_turned(tmp_path):
     turned = 0
     for seed in range(40):
         draw = np.random.default_rng(100 + seed)
-        frame = people().assign(coin=draw.random(len(people())))
+        frame = worse_for_f().assign(coin=draw.random(len(worse_for_f())))
         report = score(config(tmp_path, frame, "coin"))
         turned += any(warning.code == "turned_probability" for warning in report.warnings)
     assert turned <= 3  # one of 40 is what an interval of 95 % lets through

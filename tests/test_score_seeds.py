@@ -6,7 +6,8 @@ The figures of an audit.
 import numpy as np
 import pandas as pd
 import pytest
-from audits import audited_here
+from audits import audited
+from people import people
 from refusals import refused_in_one_line
 
 import fairaudit
@@ -16,29 +17,18 @@ from fairaudit.metrics.compare import FIXED_SPLIT, SEVERAL_SPLITS
 SEEDS = 5
 
 
-def people(rows=500):
-    draw = np.random.default_rng(3)
-    frame = pd.DataFrame(
-        {"x": draw.normal(size=rows), "sex": draw.choice(["F", "M"], rows, p=[0.4, 0.6])}
-    )
-    frame["paid"] = (
-        frame["x"] * np.where(frame["sex"] == "F", 1, 2) + draw.normal(size=rows) > 0
-    ).astype(int)
-    return frame
-
-
 @pytest.fixture(scope="module")
-def audited(tmp_path_factory):
+def stored(tmp_path_factory):
     """An audit's report, and what it predicted of its test rows as one long table."""
     out = tmp_path_factory.mktemp("audited")
-    frame = people()
+    frame = people(500, slopes={"M": 2.0}, label="paid")
     frame.to_csv(out / "people.csv", index=False)
     options = {"data": out / "people.csv", "group": "sex", "label": "paid", "method": "dpsgd"}
     options |= {"noise_multiplier": 2.0, "seeds": SEEDS, "epochs": 2, "twins": "off"}
-    path, plan, _, results = audited_here(out, **options)
+    made = audited(out, **options)
     parts = {}
-    for job in plan.jobs:
-        arrays = results[job.id].arrays
+    for job in made.plan.jobs:
+        arrays = made.results[job.id].arrays
         rows = arrays["test_rows"]
         part = frame.iloc[rows][["sex", "paid"]].assign(seed=job.seed, id=rows)
         part = parts.setdefault(job.seed, part)
@@ -46,7 +36,7 @@ def audited(tmp_path_factory):
         part[column] = arrays["probabilities"][0, :, 1].astype(float)
     # Rows are told by their id, not by their place.
     shuffled = [part.sample(frac=1, random_state=seed) for seed, part in parts.items()]
-    return fairaudit.load_report(path), pd.concat(shuffled)
+    return made.report, pd.concat(shuffled)
 
 
 def scored(tmp_path, data, **options):
@@ -64,8 +54,8 @@ METRICS = ("privacy_cost", "excess_risk", "accuracy", "reference.accuracy", "tpr
 
 
 @pytest.mark.parametrize("column", ["seed", "run"])
-def test_the_intervals_are_those_of_the_audit_that_predicted(tmp_path, audited, column):
-    report, table = audited
+def test_the_intervals_are_those_of_the_audit_that_predicted(tmp_path, stored, column):
+    report, table = stored
     options = {"row_column": "id", "seed_column": None if column == "seed" else column}
     scores = scored(tmp_path, table.rename(columns={"seed": column}), **options)
     found, expected = cost_of(scores, "predictions"), cost_of(report, "dpsgd")
@@ -95,8 +85,8 @@ def same_rows(table, rows=150):
     return frame.assign(private=draw.random(len(frame)), plain=draw.random(len(frame)))
 
 
-def test_without_a_column_of_rows_their_order_tells_them(tmp_path, audited):
-    table = same_rows(audited[1])
+def test_without_a_column_of_rows_their_order_tells_them(tmp_path, stored):
+    table = same_rows(stored[1])
     table["id"] = table.groupby("seed").cumcount()
     by_place = cost_of(scored(tmp_path, table.drop(columns="id")), "predictions")
     by_id = cost_of(
@@ -134,27 +124,27 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_seeds_that_do_not_agree_are_refused_in_one_line(tmp_path, audited, name):
+def test_seeds_that_do_not_agree_are_refused_in_one_line(tmp_path, stored, name):
     break_it, said = BROKEN[name]
-    table, options = break_it(same_rows(audited[1]))
+    table, options = break_it(same_rows(stored[1]))
     with refused_in_one_line(FairauditError, said):
         scored(tmp_path, table, **options)
 
 
 def test_a_record_that_one_seed_does_not_predict_is_left_out_of_all_and_opens_the_gates(
-    tmp_path, audited
+    tmp_path, stored
 ):
-    table = same_rows(audited[1])
+    table = same_rows(stored[1])
     table.loc[[3, 150 + 7], "private"] = np.nan  # at the first seed, and at the second
     report = scored(tmp_path, table, fail_on=["privacy_cost_gap > 0.9"])
     assert report.data.rows == 148
     assert report.data.dropped_rows.keys() == {"prediction missing"}
     assert report.verdict == "inconclusive"
-    whole = scored(tmp_path, same_rows(audited[1]), fail_on=["privacy_cost_gap > 0.9"])
+    whole = scored(tmp_path, same_rows(stored[1]), fail_on=["privacy_cost_gap > 0.9"])
     assert (whole.data.rows, whole.verdict) == (150, "pass")
 
 
-def test_row_columns_without_seeds_are_refused(tmp_path, audited):
-    table = audited[1].drop(columns="seed")
+def test_row_columns_without_seeds_are_refused(tmp_path, stored):
+    table = stored[1].drop(columns="seed")
     with pytest.raises(FairauditError, match="about several seeds"):
         scored(tmp_path, table, row_column="id")

@@ -5,9 +5,9 @@ import math
 import re
 
 import numpy as np
-import pandas as pd
 import pytest
 from forms import RULES, SETTINGS
+from people import people
 from plans import config, table
 
 from fairaudit.audit import prepare
@@ -105,11 +105,9 @@ def test_what_is_no_number_is_refused(value):
 
 
 @pytest.fixture
-def people(tmp_path):
-    draw = np.random.default_rng(0)
-    frame = pd.DataFrame({"sex": draw.choice(["F", "M"], 2000), "a": draw.normal(size=2000)})
-    frame["approved"] = draw.integers(0, 2, 2000)
-    frame.to_parquet(tmp_path / "people.parquet", index=False)
+def home(tmp_path):
+    """A folder with a table."""
+    people(2000, label="approved").to_parquet(tmp_path / "people.parquet", index=False)
     return tmp_path
 
 
@@ -132,14 +130,14 @@ def messages(found):
     ],
 )
 def test_a_setting_that_nothing_reads_is_refused_on_the_command_line_and_noted_from_a_file(
-    people, options, setting
+    home, options, setting
 ):
     method, _, name = setting.partition(".")
     with pytest.raises(ConfigError, match=re.escape(setting)) as caught:
-        prepared(people, **options, settings={method: {name: 1.0}})
+        prepared(home, **options, settings={method: {name: 1.0}})
     assert caught.value.exit_code == EXIT_INPUT
-    (people / "fairaudit.toml").write_text(f'[settings]\n"{method}" = {{ {name} = 1.0 }}\n')
-    (said,) = messages(prepared(people, **options))
+    (home / "fairaudit.toml").write_text(f'[settings]\n"{method}" = {{ {name} = 1.0 }}\n')
+    (said,) = messages(prepared(home, **options))
     assert setting in said
     assert "fairaudit.toml" in said
 
@@ -156,26 +154,26 @@ def test_a_setting_that_nothing_reads_is_refused_on_the_command_line_and_noted_f
         ({"method": "pate-hard", "epsilon": 3}, "pate-hard.teacher_penalty_of_sum"),
     ],
 )
-def test_a_setting_that_something_reads_is_taken_and_changes_an_arm(people, options, setting):
+def test_a_setting_that_something_reads_is_taken_and_changes_an_arm(home, options, setting):
     method, _, name = setting.partition(".")
-    before = prepared(people, **options).plan.arms
-    after = prepared(people, **options, settings={method: {name: 0.7}}).plan
+    before = prepared(home, **options).plan.arms
+    after = prepared(home, **options, settings={method: {name: 0.7}}).plan
     assert [dict(arm.settings) for arm in after.arms] != [dict(arm.settings) for arm in before]
     assert not after.unread
 
 
 def test_an_unknown_or_senseless_setting_of_a_method_that_is_not_run_is_refused_from_a_file_too(
-    people,
+    home,
 ):
     for line in ("statistic_decay = 3.0", "statistic_deacy = 0.5", "statistic_decay = nan"):
-        (people / "fairaudit.toml").write_text(f"[settings.fairlens]\n{line}\n")
+        (home / "fairaudit.toml").write_text(f"[settings.fairlens]\n{line}\n")
         with pytest.raises(ConfigError, match="fairlens"):
-            prepared(people, method="dpsgd")
+            prepared(home, method="dpsgd")
 
 
-def test_the_settings_of_a_preset_serve_the_methods_that_are_run_and_the_others_in_silence(people):
+def test_the_settings_of_a_preset_serve_the_methods_that_are_run_and_the_others_in_silence(home):
     found = prepared(
-        people, preset="xu-adult", method="dpsgd", contrast={}, drop=[], label="approved"
+        home, preset="xu-adult", method="dpsgd", contrast={}, drop=[], label="approved"
     )
     assert found.plan.unread
     assert messages(found) == []
@@ -185,14 +183,12 @@ def test_the_settings_of_a_preset_serve_the_methods_that_are_run_and_the_others_
 # ---------------------------------------------------------------------------------
 
 
-def test_a_gradients_noise_is_not_the_noise_of_a_method_without_gradients(people):
+def test_a_gradients_noise_is_not_the_noise_of_a_method_without_gradients(home):
     with pytest.raises(ConfigError, match="does not set its noise"):
-        prepared(people, method="output-perturbation")
+        prepared(home, method="output-perturbation")
     own = {"output-perturbation": {"noise_multiplier": 2.0}}
-    arm = prepared(people, method="output-perturbation", settings=own).plan.arm(
-        "output-perturbation"
-    )
+    arm = prepared(home, method="output-perturbation", settings=own).plan.arm("output-perturbation")
     assert arm.settings["noise_multiplier"] == 2.0
-    every = prepared(people, method="all").plan
+    every = prepared(home, method="all").plan
     assert "pate-hard" not in [arm.key for arm in every.arms]
     assert any("pate-hard is left out" in notice.text for notice in every.notices)

@@ -1,9 +1,9 @@
 """A report of an earlier run is never taken for that of a run that wrote none."""
 
 import numpy as np
-import pandas as pd
 import pytest
 from handmade import built
+from people import people
 
 from fairaudit.audit import audit, prepare
 from fairaudit.cli import app
@@ -19,12 +19,9 @@ NAMES = sorted(["report.json", *(rendering.file for rendering in RENDERINGS.valu
 @pytest.fixture
 def out(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    draw = np.random.default_rng(0)
-    frame = pd.DataFrame(
-        {"x": draw.normal(size=200), "sex": ["F", "M"] * 100, "y": draw.integers(0, 2, 200)}
-    )
+    frame = people(200)
     frame.to_csv("people.csv", index=False)
-    frame.assign(p=draw.random(200)).to_csv("scores.csv", index=False)
+    frame.assign(p=np.linspace(0, 1, 200)).to_csv("scores.csv", index=False)
     write_earlier(tmp_path / "out", "people.csv")
     return tmp_path / "out"
 

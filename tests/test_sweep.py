@@ -3,9 +3,8 @@
 import json
 import re
 
-import numpy as np
-import pandas as pd
 import pytest
+from people import lent
 from typer.testing import CliRunner
 
 from fairaudit.cli.app import app
@@ -15,12 +14,8 @@ from fairaudit.report.load import load_report
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    rng = np.random.default_rng(0)
-    sex, x = rng.integers(0, 2, 900), rng.standard_normal((900, 3))
-    paid = (x[:, 0] + 0.8 * sex * x[:, 1] + 0.5 * rng.standard_normal(900)) > 0
-    table = pd.DataFrame(x, columns=list("abc")).assign(sex=np.where(sex, "F", "M"), paid=paid)
     path = tmp_path_factory.mktemp("sweep") / "people.parquet"
-    table.to_parquet(path)
+    lent().to_parquet(path)
     return path
 
 

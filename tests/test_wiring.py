@@ -61,7 +61,7 @@ OPTIONS = {
 FEW = {"method": ("dpsgd",), "self_check": False, "repeats": 1, "seeds": 2, "settings": {}}
 
 
-def people(rows=80):
+def distinct_rows(rows=80):
     """Distinct numbers, so that an input names its row; the last eight rows repeat the first."""
     draw = np.random.default_rng(5)
     frame = pd.DataFrame(
@@ -81,7 +81,7 @@ def people(rows=80):
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     path = tmp_path_factory.mktemp("wiring") / "people.csv"
-    people().to_csv(path, index=False)
+    distinct_rows().to_csv(path, index=False)
     return path
 
 
@@ -155,20 +155,20 @@ class Audit:
 
 
 @pytest.fixture(scope="module")
-def audit(file):
+def wired(file):
     return Audit(file)
 
 
-def test_a_training_is_given_the_numbers_of_the_options(audit):
+def test_a_training_is_given_the_numbers_of_the_options(wired):
     adapt = {
         "max_grad_norm": 0.5,
         "threshold": 6.0,
         "tolerance": 0.7,
         "count_noise_multiplier": 5.0,
     }
-    assert list(audit.tasks) == [(arm.key, seed) for seed in SEEDS for arm in audit.plan.arms]
-    assert {arm for arm, _ in audit.tasks} == {"sgd", *PRIVATE}
-    for (arm, seed), task in audit.tasks.items():
+    assert list(wired.tasks) == [(arm.key, seed) for seed in SEEDS for arm in wired.plan.arms]
+    assert {arm for arm, _ in wired.tasks} == {"sgd", *PRIVATE}
+    for (arm, seed), task in wired.tasks.items():
         assert (task.arm, task.seed, task.repeats) == (arm, seed, 1 if arm == "sgd" else REPEATS)
         assert task.optimizer == "momentum"
         assert (task.steps_per_epoch, task.epochs, task.n_public) == (5, 2, 50)  # ceil(50 / 12)
@@ -188,7 +188,7 @@ def test_a_training_is_given_the_numbers_of_the_options(audit):
             assert {name: task.settings[name] for name in adapt} == adapt
 
 
-def test_the_reference_shares_its_batches_with_the_first_repeat_and_with_nothing_else(audit):
+def test_the_reference_shares_its_batches_with_the_first_repeat_and_with_nothing_else(wired):
     expected = {
         "sgd": ["shared"],
         "dpsgd": ["shared", "dpsgd/1"],
@@ -197,14 +197,14 @@ def test_the_reference_shares_its_batches_with_the_first_repeat_and_with_nothing
         "dpsgd#self-check": ["dpsgd#self-check/0", "dpsgd#self-check/1"],
         "global-adapt#self-check": ["global-adapt#self-check/0", "global-adapt#self-check/1"],
     }
-    assert {key: list(task.sampling) for key, task in audit.tasks.items()} == {
+    assert {key: list(task.sampling) for key, task in wired.tasks.items()} == {
         (arm, seed): labels for arm, labels in expected.items() for seed in SEEDS
     }
 
 
-def test_the_model_is_the_one_asked_for_and_a_seeds_arms_start_alike(audit):
+def test_the_model_is_the_one_asked_for_and_a_seeds_arms_start_alike(wired):
     starts = {}
-    for (_, seed), task in audit.tasks.items():
+    for (_, seed), task in wired.tasks.items():
         weights = [p.detach() for p in task.model.parameters()]
         assert [tuple(w.shape) for w in weights] == [(5, 2), (5,), (3, 5), (3,), (2, 3), (2,)]
         x = torch.linspace(-2, 2, 14).view(7, 2)
@@ -219,17 +219,17 @@ def test_the_model_is_the_one_asked_for_and_a_seeds_arms_start_alike(audit):
     assert len(set.union(*starts.values())) == 3
 
 
-def test_a_training_reads_the_files_rows_of_its_seed(audit):
-    sexes, splits = audit.codes("sex", SEXES), {}
-    for (arm, seed), task in audit.tasks.items():
+def test_a_training_reads_the_files_rows_of_its_seed(wired):
+    sexes, splits = wired.codes("sex", SEXES), {}
+    for (arm, seed), task in wired.tasks.items():
         rows, pool = task.records, task.pool
         batch = pool.gather(torch.arange(pool.n_records), None)
-        assert_allclose(batch.inputs, audit.inputs(rows, rows), rtol=1e-5, atol=1e-6)
-        assert batch.targets.argmax(-1).tolist() == audit.labels[rows].tolist()
-        assert pool.labels[:-1].tolist() == audit.labels[rows].tolist()
+        assert_allclose(batch.inputs, wired.inputs(rows, rows), rtol=1e-5, atol=1e-6)
+        assert batch.targets.argmax(-1).tolist() == wired.labels[rows].tolist()
+        assert pool.labels[:-1].tolist() == wired.labels[rows].tolist()
         assert batch.group.tolist() == pool.groups[:-1].tolist() == sexes[rows].tolist()
         assert (pool.n_classes, pool.n_groups) == (2, 3)
-        tested = audit.result(arm, seed).arrays["test_rows"]
+        tested = wired.result(arm, seed).arrays["test_rows"]
         assert sorted([*rows, *tested]) == list(range(80))
         assert len(tested) == 20
         per_group = np.bincount(sexes[tested], minlength=3) - 0.25 * np.bincount(sexes, minlength=3)
@@ -239,26 +239,26 @@ def test_a_training_reads_the_files_rows_of_its_seed(audit):
     assert len(set.union(*splits.values())) == 3
 
 
-def test_a_control_reads_what_its_source_released_at_the_same_seed(audit):
-    for (arm, seed), task in audit.tasks.items():
+def test_a_control_reads_what_its_source_released_at_the_same_seed(wired):
+    for (arm, seed), task in wired.tasks.items():
         if arm == "dpsgd-matched":
             expected = [recorder.threshold("global-adapt", seed, step, REPEATS) for step in (1, 3)]
             assert {name: series.tolist() for name, series in task.source.items()} == {
                 "threshold": expected
             }
-            assert audit.jobs[arm, seed].source_id == audit.jobs["global-adapt", seed].id
+            assert wired.jobs[arm, seed].source_id == wired.jobs["global-adapt", seed].id
         else:
             assert task.source == {}
 
 
-def test_a_twin_is_the_same_training_without_noise(audit):
+def test_a_twin_is_the_same_training_without_noise(wired):
     """Of every noisy arm but those that check the audit; side queries are answered exactly, too."""
-    assert set(audit.twins) == {
-        (arm, seed) for arm, seed in audit.tasks if "#" not in arm and arm != "sgd"
+    assert set(wired.twins) == {
+        (arm, seed) for arm, seed in wired.tasks if "#" not in arm and arm != "sgd"
     }
     zeroed = {"dpsgd": 1, "dpsgd-matched": 1, "global-adapt": 2}
-    for place, twin in audit.twins.items():
-        task, settings = audit.tasks[place], dict(twin.settings)
+    for place, twin in wired.twins.items():
+        task, settings = wired.tasks[place], dict(twin.settings)
         changed = {name for name in settings if settings[name] != task.settings[name]}
         assert changed == {"noise_multiplier", "count_noise_multiplier"} & set(settings)
         assert len(changed) == zeroed[place[0]]
@@ -272,23 +272,23 @@ def test_a_twin_is_the_same_training_without_noise(audit):
         start = twin.model.state_dict()
         for name, values in task.model.state_dict().items():
             assert torch.equal(start[name], values)
-        tested = audit.result(*place).arrays["test_rows"]
-        expected = audit.second(*place, tested, recorder.TWIN)
-        found = audit.quiet(*place).arrays["without_noise.probabilities"]
+        tested = wired.result(*place).arrays["test_rows"]
+        expected = wired.second(*place, tested, recorder.TWIN)
+        found = wired.quiet(*place).arrays["without_noise.probabilities"]
         assert_allclose(found[..., 1], expected, atol=1e-5)
 
 
-def test_a_cost_is_what_it_is_without_noise_and_what_noise_adds(audit):
+def test_a_cost_is_what_it_is_without_noise_and_what_noise_adds(wired):
     """Both parts by hand, in accuracy and loss, for groups and all rows."""
     compared = {
         (c.arm, c.reference): c
-        for c in measure(audit.plan, audit.dataset, audit.results)
+        for c in measure(wired.plan, wired.dataset, wired.results)
         if c.grouping == "sex"
     }
     assert not any(
         ".noise" in name for name in compared["dpsgd#self-check", "dpsgd"].overall.estimates
     )
-    codes = audit.codes("sex", SEXES)
+    codes = wired.codes("sex", SEXES)
     for arm in ("dpsgd", "global-adapt"):
         of_group = {
             g.group: g.estimates
@@ -299,10 +299,10 @@ def test_a_cost_is_what_it_is_without_noise_and_what_noise_adds(audit):
             for of, more in (("sgd", 0.0), (arm, recorder.TWIN), (arm, 0.0)):
                 figures = []
                 for seed in SEEDS:
-                    rows = audit.result(of, seed).arrays["test_rows"]
+                    rows = wired.result(of, seed).arrays["test_rows"]
                     rows = rows[codes[rows] == SEXES.index(name)] if name else rows
-                    second = audit.second(of, seed, rows, more)
-                    said = np.where(audit.labels[rows] == 1, second, 1 - second)
+                    second = wired.second(of, seed, rows, more)
+                    said = np.where(wired.labels[rows] == 1, second, 1 - second)
                     figures.append([(said > 0.5).mean(), -np.log(said).mean()])
                 means.append(np.mean(figures, 0))
             plain, twin, noisy = means
@@ -322,35 +322,35 @@ def test_a_cost_is_what_it_is_without_noise_and_what_noise_adds(audit):
                 assert parts == pytest.approx(estimates[cost].value)
 
 
-def test_a_cost_against_a_constant_model_is_by_the_training_rows_shares(audit):
+def test_a_cost_against_a_constant_model_is_by_the_training_rows_shares(wired):
     (found,) = (
         c
-        for c in measure(audit.plan, audit.dataset, audit.results)
+        for c in measure(wired.plan, wired.dataset, wired.results)
         if (c.arm, c.grouping) == ("dpsgd", "sex")
     )
     risks, costs = [], []
     for seed in SEEDS:
-        rows = audit.result("dpsgd", seed).arrays["test_rows"]
-        share = audit.labels[audit.tasks["dpsgd", seed].records].mean()
-        assert audit.result("dpsgd", seed).arrays["train_classes"].tolist() == [
+        rows = wired.result("dpsgd", seed).arrays["test_rows"]
+        share = wired.labels[wired.tasks["dpsgd", seed].records].mean()
+        assert wired.result("dpsgd", seed).arrays["train_classes"].tolist() == [
             round(60 * (1 - share)),
             round(60 * share),
         ]
-        second, labels = audit.second("dpsgd", seed, rows), audit.labels[rows]
+        second, labels = wired.second("dpsgd", seed, rows), wired.labels[rows]
         constant = -np.log(np.where(labels == 1, share, 1 - share)).mean()
         risks.append(-np.log(np.where(labels == 1, second, 1 - second)).mean() - constant)
-        costs.append((labels == (share > 0.5)).mean() - audit.right("dpsgd", seed, rows).mean())
+        costs.append((labels == (share > 0.5)).mean() - wired.right("dpsgd", seed, rows).mean())
     estimates = found.overall.estimates
     assert estimates["excess_risk.constant"].value == pytest.approx(np.mean(risks), abs=1e-5)
     assert estimates["privacy_cost.constant"].value == pytest.approx(np.mean(costs))
     assert not any(gap.metric.endswith("constant") for gap in found.gaps)
 
 
-def test_facts_are_those_of_the_training(audit):
-    rows_of = [tuple(row) for row in audit.frame.itertuples(index=False)]
+def test_facts_are_those_of_the_training(wired):
+    rows_of = [tuple(row) for row in wired.frame.itertuples(index=False)]
     doubled = []
-    for (arm, seed), task in audit.tasks.items():
-        facts, tested = audit.result(arm, seed).facts, audit.result(arm, seed).arrays["test_rows"]
+    for (arm, seed), task in wired.tasks.items():
+        facts, tested = wired.result(arm, seed).facts, wired.result(arm, seed).arrays["test_rows"]
         assert facts["n_train"] == 60
         assert facts["inputs"] == ["x", "z"]
         trained = {rows_of[row] for row in task.records}
@@ -377,24 +377,24 @@ def test_facts_are_those_of_the_training(audit):
     assert 0 < min(doubled) < max(doubled)
 
 
-def test_the_baseline_is_fitted_on_training_rows_and_read_on_test_rows(audit):
+def test_the_baseline_is_fitted_on_training_rows_and_read_on_test_rows(wired):
     from sklearn.linear_model import LogisticRegression
 
     for seed in SEEDS:
         train, tested = (
-            audit.tasks["sgd", seed].records,
-            audit.result("sgd", seed).arrays["test_rows"],
+            wired.tasks["sgd", seed].records,
+            wired.result("sgd", seed).arrays["test_rows"],
         )
         model = LogisticRegression(tol=1e-3, max_iter=200)
-        model.fit(audit.inputs(train, train).astype(np.float32), audit.labels[train])
-        score = model.score(audit.inputs(train, tested).astype(np.float32), audit.labels[tested])
-        found = audit.result("sgd", seed).facts["sklearn_baseline"]
+        model.fit(wired.inputs(train, train).astype(np.float32), wired.labels[train])
+        score = model.score(wired.inputs(train, tested).astype(np.float32), wired.labels[tested])
+        found = wired.result("sgd", seed).facts["sklearn_baseline"]
         assert found["accuracy"] == pytest.approx(score)
 
 
-def test_series_are_kept_with_the_steps_that_they_were_read_at(audit):
-    for arm, seed in audit.tasks:
-        arrays, repeats = audit.result(arm, seed).arrays, audit.tasks[arm, seed].repeats
+def test_series_are_kept_with_the_steps_that_they_were_read_at(wired):
+    for arm, seed in wired.tasks:
+        arrays, repeats = wired.result(arm, seed).arrays, wired.tasks[arm, seed].repeats
         expected = [recorder.threshold(arm, seed, step, repeats) for step in (1, 3)]
         assert arrays["trace.threshold"].tolist() == expected
         assert arrays["trace_steps.threshold"].tolist() == [1, 3]
@@ -402,8 +402,8 @@ def test_series_are_kept_with_the_steps_that_they_were_read_at(audit):
             assert arrays["reading.group_noise_multiplier"] == pytest.approx([1.5, 3.0, 6.0])
 
 
-def test_readers_are_the_options(audit, file):
-    for observers in audit.observers.values():
+def test_readers_are_the_options(wired, file):
+    for observers in wired.observers.values():
         (curves,) = observers
         assert isinstance(curves, EpochCurves)
     few = {"seeds": 1, "repeats": 1, "method": ("dpsgd",), "self_check": False}
@@ -440,7 +440,7 @@ def test_undersampling_takes_other_rows_of_a_group_at_every_seed(file):
 
 
 def test_a_student_is_given_the_public_file_and_teachers_are_encoded_by_it(tmp_path):
-    table, public = people(300), people(90).drop(columns="y")
+    table, public = distinct_rows(300), distinct_rows(90).drop(columns="y")
     public["x"] = public["x"] * 3 + 1
     public["sex"] = public["sex"].replace("", "F")
     table.to_csv(tmp_path / "people.csv", index=False)
@@ -522,15 +522,15 @@ def test_images_reach_a_training_pixel_by_pixel(tmp_path, given, scaled):
 
 
 @pytest.fixture(scope="module")
-def measured(audit):
-    return measure(audit.plan, audit.dataset, audit.results)
+def measured(wired):
+    return measure(wired.plan, wired.dataset, wired.results)
 
 
 @pytest.mark.parametrize(("column", "names"), [("sex", SEXES), ("region", REGIONS)])
 def test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group(
-    audit, measured, column, names
+    wired, measured, column, names
 ):
-    codes = audit.codes(column, names)
+    codes = wired.codes(column, names)
     compared = {c.arm: c for c in measured if c.grouping == column}
     assert set(compared) == {"sgd", *PRIVATE}
     for arm, comparison in compared.items():
@@ -539,26 +539,26 @@ def test_what_is_measured_is_what_was_predicted_for_each_arm_seed_and_group(
         assert [measure.group for measure in comparison.by_group] == list(names)
         assert "rows of this file" in comparison.estimand  # a split for every seed
         for k, group in enumerate((*comparison.by_group, comparison.overall)):
-            own = _accuracies(audit, arm, codes, k, len(names))
+            own = _accuracies(wired, arm, codes, k, len(names))
             assert group.estimates["accuracy"].value == pytest.approx(np.mean(own["test"]))
             assert group.n_train == pytest.approx(np.mean(own["trained"]))
             assert group.n_test == own["tested"]
             if arm != "sgd":
-                other = _accuracies(audit, reference, codes, k, len(names))
+                other = _accuracies(wired, reference, codes, k, len(names))
                 cost = np.subtract(other["test"], own["test"])
                 assert group.estimates["privacy_cost"].value == pytest.approx(np.mean(cost))
                 assert group.estimates["privacy_cost"].by_seed == pytest.approx(cost)
 
 
-def _accuracies(audit, arm, codes, k, count):
+def _accuracies(wired, arm, codes, k, count):
     """Of group k, or of all where k is K: seed by seed, over the repeats."""
     right, trained, tested = [], [], set()
     for seed in SEEDS:
         of_group = (codes == k) | (k == count)
-        rows = audit.result(arm, seed).arrays["test_rows"]
+        rows = wired.result(arm, seed).arrays["test_rows"]
         rows = rows[of_group[rows]]
-        right.append(audit.right(arm, seed, rows).mean())
-        trained.append(of_group[audit.tasks[arm, seed].records].sum())
+        right.append(wired.right(arm, seed, rows).mean())
+        trained.append(of_group[wired.tasks[arm, seed].records].sum())
         tested.update(rows)
     return {"test": right, "trained": trained, "tested": len(tested)}
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from changed import replace
-from checkpoint_readings import STEPS, audit, costing
+from checkpoint_readings import STEPS, checkpointed, costing
 from handmade import comparison, job_result, plan, resolved
 
 from fairaudit.analysis.arm_readings import arm_readings, over_seeds
@@ -11,14 +11,14 @@ from fairaudit.report.measures import detected_pair
 
 
 def test_without_full_diagnostics_there_is_no_decomposition():
-    made, data, results, compared = audit()
+    made, data, results, compared = checkpointed()
     basic = plan(resolved().config)
     assert decomposition(basic, data, results, compared) is None
     assert decomposition(made, data, results, compared) is not None
 
 
 def test_a_mean_per_step_weighs_checkpoints_by_the_steps_that_they_stand_for():
-    made, _, results, _ = audit()
+    made, _, results, _ = checkpointed()
     found = arm_readings(made, made.arm("global-adapt"), results)
     # 1 at step 0, 2 at 100, 3 at 1839, straight between: sums of arithmetic series.
     line = np.interp(np.arange(1840), STEPS, [1.0, 2.0, 3.0])
@@ -28,7 +28,7 @@ def test_a_mean_per_step_weighs_checkpoints_by_the_steps_that_they_stand_for():
 
 
 def test_parts_and_traits_are_told_by_group_and_seed():
-    made, data, results, compared = audit()
+    made, data, results, compared = checkpointed()
     found = decomposition(made, data, results, compared)
     causes = found.arms["global-adapt"]
     assert [group.group for group in causes.groups] == ["F", "M"]
@@ -39,7 +39,7 @@ def test_parts_and_traits_are_told_by_group_and_seed():
 
 
 def test_a_suppressed_group_has_no_figure_anywhere():
-    made, data, results, _ = audit()
+    made, data, results, _ = checkpointed()
     few = Disclosure(least=500).of_measured(comparison())  # every group of 382 rows
     causes = decomposition(made, data, results, [few]).arms["global-adapt"]
     assert causes.groups == ()
@@ -49,7 +49,7 @@ def test_a_suppressed_group_has_no_figure_anywhere():
 
 
 def test_an_arm_without_checkpoints_says_why():
-    made, data, _, compared = audit()
+    made, data, _, compared = checkpointed()
     bare = {job.id: job_result(job.id) for job in made.jobs}
     found = decomposition(made, data, bare, compared)
     assert all(causes.reason and not causes.groups for causes in found.arms.values())
@@ -61,7 +61,7 @@ def test_nobody_is_the_one_who_pays_where_the_difference_is_not_detected():
     assert detected_pair(Disclosure().of_measured(costing(loss=-0.058))) == ("M", "F")
     assert detected_pair(Disclosure().of_measured(costing(half=0.06))) is None
     assert detected_pair(Disclosure(least=500).of_measured(costing())) is None
-    made, data, results, _ = audit()
+    made, data, results, _ = checkpointed()
     compared = [Disclosure().of_measured(costing(half=0.06))]
     found = decomposition(made, data, results, compared)
     assert found.claims == ()
@@ -71,7 +71,7 @@ def test_nobody_is_the_one_who_pays_where_the_difference_is_not_detected():
 
 
 def test_bounds_stand_in_each_form_beside_the_truth_with_the_assumption_that_fails():
-    made, data, results, compared = audit()
+    made, data, results, compared = checkpointed()
     causes = decomposition(made, data, results, compared).arms["global-adapt"]
     by_name = {bound.name: bound for bound in causes.bounds}
     assert list(by_name) == [
@@ -92,7 +92,7 @@ def test_bounds_stand_in_each_form_beside_the_truth_with_the_assumption_that_fai
 
 
 def test_correlations_over_records_are_means_of_the_checkpoints_that_have_them():
-    made, data, results, compared = audit()
+    made, data, results, compared = checkpointed()
     found = decomposition(made, data, results, compared).arms["global-adapt"].correlations
     assert {one.between for one in found} == {
         ("input_norm", "gradient_norm"),
@@ -103,7 +103,7 @@ def test_correlations_over_records_are_means_of_the_checkpoints_that_have_them()
 
 
 def test_groups_are_held_in_the_order_of_their_costs_seed_by_seed():
-    made, data, results, _ = audit()
+    made, data, results, _ = checkpointed()
     costs = Disclosure().of_measured(costing())
     risks = {"F": (0.3, 0.1, 0.2), "M": (0.1, 0.2, 0.1)}
     by_group = []
@@ -119,7 +119,7 @@ def test_groups_are_held_in_the_order_of_their_costs_seed_by_seed():
 
 
 def test_readings_at_checkpoints_are_kept_as_curves():
-    made, data, results, compared = audit()
+    made, data, results, compared = checkpointed()
     curves = {
         c.name: c for c in decomposition(made, data, results, compared).arms["global-adapt"].curves
     }

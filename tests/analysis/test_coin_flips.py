@@ -3,9 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from audits import audit_here
-
-from fairaudit.report.load import load_report
+from audits import audited
 
 TEAMS = ("Quill", "Ember", "Thorn")
 AUDITS = 8
@@ -40,19 +38,17 @@ def test_of_groups_by_coin_flips_hardly_a_report_says_that_they_differ(tmp_path)
     saying = {}
     for seed in range(AUDITS):
         by_coin_flips(seed).to_parquet(tmp_path / f"{seed}.parquet")
-        report = load_report(
-            audit_here(
-                tmp_path / str(seed),
-                data=tmp_path / f"{seed}.parquet",
-                group=("team",),
-                label="paid",
-                method=("dpsgd", "global-adapt"),
-                noise_multiplier=1.0,
-                seeds=5,
-                epochs=2,
-                diagnostics="full",
-            )
-        )
+        report = audited(
+            tmp_path / str(seed),
+            data=tmp_path / f"{seed}.parquet",
+            group=("team",),
+            label="paid",
+            method=("dpsgd", "global-adapt"),
+            noise_multiplier=1.0,
+            seeds=5,
+            epochs=2,
+            diagnostics="full",
+        ).report
         if sentences := list(asserted(report)):
             saying[seed] = sentences
     assert len(saying) <= MOST, saying

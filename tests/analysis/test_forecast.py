@@ -16,7 +16,7 @@ from fairaudit.gate.grammar import parse_rules
 SIZES = (3000, 1000, 1500)
 
 
-def people(*, given=False, names=("F", "M")):
+def of_sizes(*, given=False, names=("F", "M")):
     """A table of groups of these sizes, labels by turns."""
     sizes = SIZES[: len(names)]
     groups = np.repeat(np.arange(len(names)), sizes)
@@ -46,7 +46,7 @@ def test_the_width_is_that_of_the_formula(given, changed):
 
     Of several splits each seed also has its own rows, by chance a share f of all.
     """
-    found = forecast("privacy_cost_gap > 2 points", people(given=given), changed=changed)
+    found = forecast("privacy_cost_gap > 2 points", of_sizes(given=given), changed=changed)
     t, z, f = stats.t.ppf(0.975, 4), stats.norm.ppf(0.975), 0.2
     each = [size / 4 if given else size for size in SIZES[:2]]
     shared = sum(changed / n for n in each)
@@ -58,7 +58,7 @@ def test_the_width_is_that_of_the_formula(given, changed):
 
 @pytest.mark.parametrize("rule", ["privacy_cost_gap > 2 points", "tpr_cost@sex=M > 2.8 points"])
 def test_the_seeds_that_are_said_would_let_the_rule_pass_and_fewer_would_not(rule):
-    table = people()
+    table = of_sizes()
     now = forecast(rule, table)
     assert not now.can_pass
     assert now.seeds_needed > 5
@@ -69,7 +69,7 @@ def test_the_seeds_that_are_said_would_let_the_rule_pass_and_fewer_would_not(rul
 
 
 def test_of_three_groups_it_is_the_largest_gap_or_the_pair_that_is_named():
-    table = people(names=("F", "M", "X"))
+    table = of_sizes(names=("F", "M", "X"))
     largest = forecast("privacy_cost_gap > 5 points", table)
     pair = forecast("privacy_cost_gap@sex=F,X > 5 points", table)
     assert largest.half_width > pair.half_width
@@ -86,11 +86,11 @@ def test_nothing_is_said_of_what_is_not_known_beforehand():
         "privacy_cost_gap < 0.1",
         "privacy_cost.noise > 0.1",
     ]
-    assert not list(forecasts(plan(), people(), parse_rules(rules), changed=0.05))
+    assert not list(forecasts(plan(), of_sizes(), parse_rules(rules), changed=0.05))
 
 
 def test_few_seeds_or_rows_decide_nothing():
-    for options, table in ((({"seeds": 3}), people()), ({}, dataset())):
+    for options, table in ((({"seeds": 3}), of_sizes()), ({}, dataset())):
         given = {"seeds": 5, **options}
         rules = parse_rules(["privacy_cost_gap > 2 points"])
         (found,) = forecasts(plan(**given), table, rules, changed=0.05)

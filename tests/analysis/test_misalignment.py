@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from audits import audit_here, audited_here
+from audits import audited
 from places import LOANS
 
 from fairaudit.analysis.misalignment import IS_OFF, IS_SEARCH, NO_STEPS, TOO_FEW
@@ -13,7 +13,6 @@ from fairaudit.api import check_gates
 from fairaudit.methods.catalog import catalog
 from fairaudit.metrics.registry import of_steps
 from fairaudit.report.frames import AuditReport
-from fairaudit.report.load import load_report
 
 pytestmark = pytest.mark.usefixtures("quick_accountant")
 NAMES = [spec.name for spec in of_steps()]
@@ -38,8 +37,8 @@ def two(tmp_path_factory, request):
     frame.to_parquet(folder / "people.parquet")
     given = {**QUICK, "data": folder / "people.parquet", "group": ("sex", "coin")}
     given |= {"label": "approved", "method": ("dpsgd", "global-adapt"), "seeds": 5}
-    path, plan, _, results = audited_here(folder / "out", **given)
-    return load_report(path), plan, results
+    made = audited(folder / "out", **given)
+    return made.report, made.plan, made.results
 
 
 def comparison(report, arm, grouping):
@@ -162,7 +161,7 @@ def test_every_registered_method_has_a_value_or_a_named_reason(name, tmp_path):
         given["method"] = (spec.control_of, name)
     if not spec.is_private:
         pytest.skip("a reference, which is no private arm")
-    report = load_report(audit_here(tmp_path / "out", **given))
+    report = audited(tmp_path / "out", **given).report
     compared = [c for c in report.costs if c.arm.startswith(name)]
     assert compared
     for found in compared:
@@ -183,21 +182,12 @@ def test_every_registered_method_has_a_value_or_a_named_reason(name, tmp_path):
 
 
 def test_where_nothing_is_read_the_reason_says_so(tmp_path):
-    off = load_report(
-        audit_here(
-            tmp_path / "off",
-            **{**QUICK, "group": ("sex",), "seeds": 1, "method": ("dpsgd",), "diagnostics": "off"},
-        )
-    )
+    given = {**QUICK, "group": ("sex",), "seeds": 1, "method": ("dpsgd",)}
+    off = audited(tmp_path / "off", **{**given, "diagnostics": "off"}).report
     (steps,) = off.diagnostics.steps
     assert steps.reason == IS_OFF
     assert off.costs[0].by_group[0].estimates["misalignment"].reason == IS_OFF
-    searched = load_report(
-        audit_here(
-            tmp_path / "tuned",
-            **{**QUICK, "group": ("sex",), "seeds": 1, "method": ("dpsgd",), "tune": 2},
-        )
-    )
+    searched = audited(tmp_path / "tuned", **given, tune=2).report
     reasons = {steps.reason for steps in searched.diagnostics.steps}
     assert reasons == {IS_SEARCH}
 
@@ -206,8 +196,9 @@ def test_readings_change_no_bit_of_a_training(tmp_path):
     trained = {}
     for level in ("off", "basic", "full"):
         given = {**QUICK, "group": ("sex",), "seeds": 2, "method": ("dpsgd", "dpsgd-f")}
-        _, plan, _, results = audited_here(tmp_path / level, **{**given, "diagnostics": level})
+        made = audited(tmp_path / level, **{**given, "diagnostics": level})
         trained[level] = {
-            (job.arm, job.seed): results[job.id].facts["params_sha256"] for job in plan.jobs
+            (job.arm, job.seed): made.results[job.id].facts["params_sha256"]
+            for job in made.plan.jobs
         }
     assert trained["off"] == trained["basic"] == trained["full"]

@@ -7,7 +7,7 @@ from fairaudit.analysis.readings import readings
 from fairaudit.results.jobs import JobResult
 
 
-def audit(read, seeds=2, **given):
+def with_readings(read, seeds=2, **given):
     """A plan and its results: ``read`` gives the readings of an arm at a seed."""
     found = plan(seeds=seeds, **given)
     results = {
@@ -32,7 +32,7 @@ def of_traces(arm, seed):
 
 
 def test_readings_are_means_over_seeds_with_groups_as_columns():
-    found, results = audit(of_traces, method=("output-perturbation",))
+    found, results = with_readings(of_traces, method=("output-perturbation",))
     by_arm = readings(found, table(), results)
     assert list(by_arm) == ["output-perturbation"]
     trace, risk, agreement = by_arm["output-perturbation"]
@@ -43,7 +43,7 @@ def test_readings_are_means_over_seeds_with_groups_as_columns():
 
 
 def test_a_suppressed_group_has_no_reading():
-    found, results = audit(of_traces, method=("output-perturbation",))
+    found, results = with_readings(of_traces, method=("output-perturbation",))
     trace, risk, agreement = readings(found, table(), results, {"F"})["output-perturbation"]
     assert trace.values == (None, 2.0)
     assert trace.by_seed == ((None, 2.0), (None, 2.0))

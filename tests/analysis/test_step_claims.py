@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from changed import replace
-from checkpoint_readings import STEPS, arrays, audit, costing
+from checkpoint_readings import STEPS, arrays, checkpointed, costing
 from handmade import arm, dataset, job_result, plan, privacy, resolved
 from scipy.stats import t
 
@@ -14,7 +14,7 @@ from fairaudit.results.jobs import JobResult
 
 
 def test_bounds_stand_beside_the_truth():
-    made, data, results, compared = audit()
+    made, data, results, compared = checkpointed()
     bounds = {
         b.name: b for b in decomposition(made, data, results, compared).arms["global-adapt"].bounds
     }
@@ -28,7 +28,7 @@ def test_bounds_stand_beside_the_truth():
 def claims_of(loss, **named):
     """The claims of dpsgd on Female and Male, with three seeds that agree to some tenths."""
     names = ("Female", "Male")
-    made, data, results, _ = audit(names=names, preset="esipova-adult", method=["dpsgd"])
+    made, data, results, _ = checkpointed(names=names, preset="esipova-adult", method=["dpsgd"])
     dpsgd = plan(made.config, (arm("sgd", reference=None), arm("dpsgd")))
     found = {}
     for job in dpsgd.jobs:

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import changed
 import numpy as np
-import pandas as pd
 import pytest
+from people import earners
 from places import trainings
 from reports import report_of
 from safetensors.numpy import load_file
@@ -43,20 +43,10 @@ SMALL = {
 }
 
 
-def people(rows=600):
-    draw = np.random.default_rng(0)
-    sex = np.where(draw.random(rows) < 0.4, "F", "M")
-    income = draw.normal(size=rows) * np.where(sex == "F", 2.0, 1.0)
-    approved = (income + draw.normal(size=rows) > 0).astype(int)
-    return pd.DataFrame(
-        {"income": income, "age": draw.integers(18, 80, rows), "sex": sex, "approved": approved}
-    )
-
-
 @pytest.fixture
 def table(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    people().to_csv("people.csv", index=False)
+    earners().to_csv("people.csv", index=False)
     return tmp_path / "people.csv"
 
 
@@ -206,7 +196,7 @@ def test_an_epsilon_that_a_rule_forbids_is_no_candidate_and_ends_no_method(table
 def chosen(tmp_path_factory):
     """A choice in a folder in which `run` trained the first arm before, and what was there then."""
     folder = tmp_path_factory.mktemp("choice")
-    people().to_csv(folder / "people.csv", index=False)
+    earners().to_csv(folder / "people.csv", index=False)
     rules = ("privacy_cost_gap > 0.9", "privacy_cost > 0.5")
     kept = {"out": str(folder / "out"), "format": ["json", "md", "html"]}
     from fairaudit.audit import audit
@@ -260,7 +250,7 @@ def test_arms_of_several_looks_keep_their_own_seeds(chosen):
 
 def by_hand(found, out, arm, level):
     """The upper limit of the gap in cost, from the files of trainings alone."""
-    table = people()
+    table = earners()
     group, truth = (table["sex"] == "F").to_numpy(), table["approved"].to_numpy()
     assert found.prepared.dataset.labels.tolist() == truth.tolist()
     y, influences, total = [], [], np.zeros(len(table))

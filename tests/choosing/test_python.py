@@ -2,9 +2,8 @@
 
 import json
 
-import numpy as np
-import pandas as pd
 import pytest
+from people import earners
 from places import trainings
 
 import fairaudit
@@ -30,18 +29,10 @@ SMALL = {
 }
 
 
-def people(rows=600):
-    draw = np.random.default_rng(3)
-    sex = np.where(draw.random(rows) < 0.4, "F", "M")
-    income = draw.normal(size=rows) * np.where(sex == "F", 2.0, 1.0)
-    approved = np.where(income + draw.normal(size=rows) > 0, "yes", "no")
-    return pd.DataFrame({"income": income, "sex": sex, "approved": approved})
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("python")
-    people().to_csv(path / "people.csv", index=False)
+    earners(classes=("no", "yes")).to_csv(path / "people.csv", index=False)
     return path
 
 
@@ -105,7 +96,7 @@ def test_what_is_recommended_is_trained(chosen, folder, tmp_path, monkeypatch):
 def test_a_frame_has_no_file_to_train_from_and_is_repeated_by_a_call(tmp_path):
     given = {**SMALL, "seeds_max": 6, "out": tmp_path / "out", "format": ["json"]}
     report = fairaudit.choose_epsilon(
-        people(300), fail_on="privacy_cost_gap > 90pt", epsilon=4, **given
+        earners(300), fail_on="privacy_cost_gap > 90pt", epsilon=4, **given
     )
     assert fairaudit.Choice.of(report).arm == "dpsgd"
     assert report.reproduce.startswith("fairaudit.choose_epsilon(frame, ")

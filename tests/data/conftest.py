@@ -3,6 +3,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from people import plain_columns
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.tabular import load_dataset
@@ -44,11 +45,5 @@ def load(save):
 
 @pytest.fixture
 def people():
-    """40 rows: two groups, a binary label, a number and a text that say nothing special."""
-    n = 40
-    return {
-        "sex": ["F", "M"] * (n // 2),
-        "income": [(i // 2) % 2 for i in range(n)],
-        "height": [150.0 + (i * 7) % 11 for i in range(n)],
-        "town": ["abc"[(i * 5) % 3] for i in range(n)],
-    }
+    """40 rows, by column: two groups, a binary label, a number, a text."""
+    return plain_columns()

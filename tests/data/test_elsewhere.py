@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from people import plain_columns
 from pyarrow import fs
 from refusals import refused_in_one_line
 from stores import breaking_wire
@@ -45,7 +46,7 @@ def port():
         secret_key="VERYSECRET",
     )
     store.create_dir("bank")
-    table = people()
+    table = pa.table(plain_columns())
     noise = np.random.default_rng(1).bytes(12_000_000)  # several pieces
     for name, content in {
         "bank/people.parquet": parquet(table),
@@ -66,16 +67,6 @@ def port():
 
 
 FEMALE = [k % 2 == 0 for k in range(40)]
-
-
-def people():
-    return pa.table(
-        {
-            "sex": ["F" if female else "M" for female in FEMALE],
-            "income": [(k // 2) % 2 for k in range(40)],
-            "height": [150.0 + (k * 7) % 11 for k in range(40)],
-        }
-    )
 
 
 def parquet(table):
@@ -103,7 +94,7 @@ def loaded(data, **options):
 )
 def test_a_store_gives_what_a_file_gives(s3, tmp_path, name):
     read = loaded(f"s3://bank/{name}")
-    pq.write_table(people(), tmp_path / "people.parquet")
+    pq.write_table(pa.table(plain_columns()), tmp_path / "people.parquet")
     file = loaded(tmp_path / "people.parquet")
     assert read.n_rows == 40
     assert read.groupings[0].names == file.groupings[0].names
@@ -231,7 +222,7 @@ PIPED = {
 def test_a_pipe_is_read(tmp_path, kind, name):
     done = subprocess.run(
         [sys.executable, "-m", "fairaudit", "inspect", name, "--group", "sex", "--json"],
-        input=PIPED[kind](people()),
+        input=PIPED[kind](pa.table(plain_columns())),
         capture_output=True,
         cwd=tmp_path,
     )
@@ -251,7 +242,7 @@ def test_an_empty_pipe_is_one_line(tmp_path):
 
 
 def test_a_pattern_of_files(tmp_path):
-    whole = people().to_pandas()
+    whole = pa.table(plain_columns()).to_pandas()
     for name, rows in (("a1", slice(0, 20)), ("a2", slice(20, 40)), ("b", slice(0, 3))):
         whole[rows].to_csv(tmp_path / f"{name}.csv.gz", index=False)
     assert loaded(tmp_path / "a*.csv.gz").n_rows == 40

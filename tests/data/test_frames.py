@@ -22,7 +22,7 @@ class Foreign:
         return self.table.__arrow_c_stream__(requested_schema)
 
 
-def people():
+def of_every_kind():
     return pd.DataFrame(
         {
             "age": [31, 45, 28, 61],
@@ -35,12 +35,12 @@ def people():
 
 
 def test_the_same_values_give_the_same_file_whoever_held_them(tmp_path):
-    own = pa.Table.from_pandas(people())
+    own = pa.Table.from_pandas(of_every_kind())
     foreign = own.set_column(2, "sex", own.column("sex").cast(pa.large_string()))
     view = own.set_column(2, "sex", own.column("sex").cast(pa.string_view()))
     chunks = pa.concat_tables([foreign.slice(0, 1), foreign.slice(1)])
     digests = set()
-    for number, frame in enumerate((people(), own, Foreign(foreign), Foreign(view), chunks)):
+    for number, frame in enumerate((of_every_kind(), own, Foreign(foreign), Foreign(view), chunks)):
         write_frame(table_of(frame), tmp_path / f"{number}.parquet")
         digests.add(hashlib.sha256((tmp_path / f"{number}.parquet").read_bytes()).hexdigest())
     assert len(digests) == 1
@@ -59,7 +59,7 @@ def test_groups_cut_by_pandas_are_text_and_keep_their_missing():
 
 
 def test_every_column_that_arrow_cannot_hold_is_named_and_no_value():
-    frame = people().assign(mixed=["secret", 1, 2, 3], odd=[1 + 2j, 3j, 4j, 5j])
+    frame = of_every_kind().assign(mixed=["secret", 1, 2, 3], odd=[1 + 2j, 3j, 4j, 5j])
     with pytest.raises(DataError) as caught:
         table_of(frame)
     assert "'mixed', 'odd'" in str(caught.value)
@@ -67,26 +67,26 @@ def test_every_column_that_arrow_cannot_hold_is_named_and_no_value():
 
 
 def test_a_column_name_that_stands_twice_is_named():
-    frame = pd.concat([people(), people()[["sex", "age"]]], axis=1)
+    frame = pd.concat([of_every_kind(), of_every_kind()[["sex", "age"]]], axis=1)
     with pytest.raises(DataError, match="'sex', 'age'"):
         table_of(frame)
 
 
 @pytest.mark.parametrize("kind", [list, tuple, np.asarray, pd.Series, pa.array])
 def test_predictions_may_be_whatever_scikit_learn_takes(kind):
-    table, name = with_predictions(table_of(people()), kind([1, 0, 1, 1]), "predictions")
+    table, name = with_predictions(table_of(of_every_kind()), kind([1, 0, 1, 1]), "predictions")
     assert table.column(name).to_pylist() == [1, 0, 1, 1]
 
 
 def test_the_name_of_a_column_of_predictions_is_nobody_elses():
-    given = table_of(people().assign(predictions=1))
+    given = table_of(of_every_kind().assign(predictions=1))
     table, name = with_predictions(given, [0, 1, 0, 1], "predictions")
     assert table.column("predictions").to_pylist() == [1] * 4
     assert table.column(name).to_pylist() == [0, 1, 0, 1]
 
 
 def test_predictions_that_do_not_fit_the_rows_are_refused():
-    frame = people().set_axis([3, 1, 2, 0])
+    frame = of_every_kind().set_axis([3, 1, 2, 0])
     for wrong, said in (
         ([1, 2, 3], "3 values for 4 rows"),
         (7, "of type int"),
@@ -100,13 +100,13 @@ def test_predictions_that_do_not_fit_the_rows_are_refused():
 
 @pytest.mark.parametrize("kind", [list, np.asarray, pd.Series, pa.array])
 def test_a_column_may_be_given_as_its_values(kind):
-    table, names = with_columns(table_of(people()), kind(["a", "b", "a", "b"]), "group")
+    table, names = with_columns(table_of(of_every_kind()), kind(["a", "b", "a", "b"]), "group")
     assert names == ["group"]
     assert table.column("group").to_pylist() == ["a", "b", "a", "b"]
 
 
 def test_a_series_of_the_frame_is_its_column_and_another_of_that_name_is_not():
-    frame, table = people(), table_of(people())
+    frame, table = of_every_kind(), table_of(of_every_kind())
     assert with_columns(table, frame.sex, "group") == (table, ["sex"])
     other, names = with_columns(table, frame.sex.fillna("X"), "group")
     assert (names, other.column("group").to_pylist()) == (["group"], ["F", "X", "M", "F"])
@@ -126,16 +126,16 @@ def test_a_series_of_the_frame_is_its_column_and_another_of_that_name_is_not():
 )
 def test_an_error_names_the_argument(values, said):
     with pytest.raises(ConfigError, match=said):
-        with_columns(table_of(people()), values, "label", people().index)
+        with_columns(table_of(of_every_kind()), values, "label", of_every_kind().index)
 
 
 def test_a_tensor_with_gradients_is_an_array():
     torch = pytest.importorskip("torch")
     given = torch.tensor([0.5, 1.5, 2.5, 3.5], requires_grad=True)
-    table, name = with_predictions(table_of(people()), given, "predictions")
+    table, name = with_predictions(table_of(of_every_kind()), given, "predictions")
     assert table.column(name).to_pylist() == [0.5, 1.5, 2.5, 3.5]
 
 
 def test_sparse_columns_are_read():
-    frame = people().assign(zeros=pd.arrays.SparseArray([0, 0, 7, 0]))
+    frame = of_every_kind().assign(zeros=pd.arrays.SparseArray([0, 0, 7, 0]))
     assert table_of(frame).column("zeros").to_pylist() == [0, 0, 7, 0]

@@ -9,7 +9,7 @@ from fairaudit.data.naming import near_equal
 from fairaudit.data.tabular import load_dataset
 
 
-def people(income, sex, rows=400):
+def spelled(income, sex, rows=400):
     draw = np.random.default_rng(1)
     return pd.DataFrame(
         {
@@ -30,14 +30,14 @@ def told(tmp_path, frame):
 
 def test_two_files_joined_have_each_class_twice(tmp_path):
     classes = ["<=50K", "<=50K.", ">50K", ">50K."]
-    messages = told(tmp_path, people(classes, ["F", "M"]))
+    messages = told(tmp_path, spelled(classes, ["F", "M"]))
     assert len(messages) == 2
     assert "'<=50K', '<=50K.'" in messages[0]
     assert "'>50K', '>50K.'" in messages[1]
 
 
 def test_groups_that_differ_in_case_or_blanks_are_told(tmp_path):
-    (message,) = told(tmp_path, people(["no", "yes"], ["Female", "female", "FE MALE", "Male"]))
+    (message,) = told(tmp_path, spelled(["no", "yes"], ["Female", "female", "FE MALE", "Male"]))
     assert "groups of 'sex'" in message
     assert "'Male'" not in message
 

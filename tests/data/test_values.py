@@ -21,7 +21,7 @@ from fairaudit.errors import ConfigError, DataError
 MARKS = ["NA", "null", "nan", "N/A", "NULL"]
 
 
-def people(rows=600):
+def oddly_named(rows=600):
     """Two numbers, a text, a label, and a region of which three names look like missing values."""
     draw = np.random.default_rng(5)
     return pd.DataFrame(
@@ -61,7 +61,7 @@ def same(one, other):
 def test_groups_labels_and_texts_are_what_they_say_in_a_file_of_text_as_in_parquet(
     tmp_path, suffix
 ):
-    frame = people()
+    frame = oddly_named()
     frame.to_parquet(tmp_path / "t.parquet")
     sign = "," if suffix == "csv" else "\t"
     dataset = load(as_csv(frame, tmp_path / f"t.{suffix}", sep=sign))
@@ -82,7 +82,7 @@ def test_groups_labels_and_texts_are_what_they_say_in_a_file_of_text_as_in_parqu
 def test_the_usual_marks_among_numbers_are_missing_and_so_is_an_empty_field_anywhere(
     tmp_path, mark
 ):
-    frame = people()
+    frame = oddly_named()
     frame = frame.astype({"income": object, "rate": object})
     frame.loc[frame.index % 7 == 0, ["income", "rate"]] = mark
     frame.loc[frame.index % 11 == 0, "region"] = ""
@@ -99,7 +99,7 @@ def test_the_usual_marks_among_numbers_are_missing_and_so_is_an_empty_field_anyw
 
 
 def test_a_column_that_one_part_holds_as_marks_alone_is_read_with_the_others(tmp_path):
-    frame = people().sort_values("region")
+    frame = oddly_named().sort_values("region")
     folder = tmp_path / "parts"
     folder.mkdir()
     for region, part in frame.groupby("region"):
@@ -111,7 +111,7 @@ def test_a_column_that_one_part_holds_as_marks_alone_is_read_with_the_others(tmp
 
 
 def test_numbers_of_one_part_and_numbers_with_marks_of_another_are_one_column(tmp_path):
-    frame = people()
+    frame = oddly_named()
     folder = tmp_path / "parts"
     folder.mkdir()
     as_csv(frame[:300], folder / "a.csv")
@@ -124,21 +124,21 @@ def test_numbers_of_one_part_and_numbers_with_marks_of_another_are_one_column(tm
 
 
 def test_what_is_said_to_be_missing_is_missing_everywhere_or_in_one_column(tmp_path):
-    path = as_csv(people(), tmp_path / "t.csv")
+    path = as_csv(oddly_named(), tmp_path / "t.csv")
     everywhere = load(path, missing_values=("null", "N/A"))
     assert everywhere.groupings[0].names == ("EU", "NA", "nan", "(missing)")
     assert set(everywhere.features["job"].to_pylist()) == {"clerk", None, "cook"}
     in_one = load(path, missing_values=("job=cook", "region=NA"))
     assert in_one.groupings[0].names == ("EU", "nan", "null", "(missing)")
     assert set(in_one.features["job"].to_pylist()) == {"clerk", "N/A", None}
-    people().to_parquet(tmp_path / "t.parquet")
+    oddly_named().to_parquet(tmp_path / "t.parquet")
     same(in_one, load(tmp_path / "t.parquet", missing_values=("job=cook", "region=NA")))
     told = [n.code for n in load(path, missing_values=("Nothing",)).notices]
     assert "marks_not_found" in told
 
 
 def test_a_number_may_stand_for_a_missing_value(tmp_path):
-    frame = people()
+    frame = oddly_named()
     frame.loc[::5, ["income", "rate"]] = -999
     for path in (as_csv(frame, tmp_path / "t.csv"), tmp_path / "t.parquet"):
         if not path.exists():
@@ -161,7 +161,7 @@ def test_a_declaration_names_what_is_missing_in_its_column(tmp_path):
             "rate": {"kind": "number", "range": [0, 10], "missing_values": [-1]},
         }
     }
-    frame = people()
+    frame = oddly_named()
     frame.loc[::6, "rate"] = -1
     dataset = load(as_csv(frame, tmp_path / "t.csv"), columns=declared)
     assert dataset.features["rate"].null_count == 100
@@ -171,7 +171,7 @@ def test_a_declaration_names_what_is_missing_in_its_column(tmp_path):
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_rules_judge_groups_that_are_called_like_missing_values(tmp_path, suffix):
-    frame = people()
+    frame = oddly_named()
     frame["region"] = np.where(np.arange(600) % 3 == 0, "NA", "EU")
     frame["paid"] = np.arange(600) // 3 % 2
     right = (np.arange(600) % 3 != 0) | (np.arange(600) % 5 < 2)
@@ -193,7 +193,7 @@ def test_rules_judge_groups_that_are_called_like_missing_values(tmp_path, suffix
 
 
 def test_rows_without_a_group_keep_the_rules_about_groups_of_an_audit_open(tmp_path):
-    frame = people(400)
+    frame = oddly_named(400)
     frame["region"] = np.where(np.arange(400) % 4 == 0, "", np.where(np.arange(400) % 2, "N", "S"))
     out = tmp_path / "out"
     report = fairaudit.run_audit(
@@ -234,7 +234,7 @@ def test_numbers_in_another_dress_are_refused_with_the_option_that_reads_them(
     tmp_path, dress, suffix
 ):
     write, kind, digits = FORMATS[dress]
-    frame = people()
+    frame = oddly_named()
     values = np.resize(np.random.default_rng(1).uniform(1, 90, 200), len(frame))
     frame["amount"] = [write(v) for v in values]
     if kind == "comma":  # a file has one sign before decimals
@@ -261,7 +261,7 @@ def test_numbers_in_another_dress_are_refused_with_the_option_that_reads_them(
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_word_among_numbers_is_named_with_its_rows_and_all_columns_at_once(tmp_path, suffix):
-    frame = people()
+    frame = oddly_named()
     frame["rate"] = frame["rate"].astype(str)
     frame.loc[::6, "rate"] = "Exempt"
     frame["income"] = frame["income"].astype(str)
@@ -285,7 +285,7 @@ def test_a_word_among_numbers_is_named_with_its_rows_and_all_columns_at_once(tmp
 def test_more_words_are_exceptions_among_more_numbers(tmp_path):
     rows, words = 3_000, [f"code {place}" for place in range(12)]
     draw = np.random.default_rng(2)
-    frame = people(rows).astype({"rate": object})
+    frame = oddly_named(rows).astype({"rate": object})
     frame["rate"] = draw.uniform(0, 90, rows).round(3).astype(str)
     frame.loc[::10, "rate"] = np.resize(words, 300)
     with refused_in_one_line(DataError, "'rate' holds numbers but for 'code 0' in 25 rows") as told:
@@ -301,7 +301,7 @@ def test_more_words_are_exceptions_among_more_numbers(tmp_path):
 
 
 def test_one_word_that_only_one_row_holds_is_counted_and_not_shown(tmp_path):
-    frame = people().astype({"rate": object})
+    frame = oddly_named().astype({"rate": object})
     frame.loc[3, "rate"] = "SECRET"
     with refused_in_one_line(DataError, "but for 1 other text in one row each") as caught:
         load(as_csv(frame, tmp_path / "t.csv"))
@@ -309,7 +309,7 @@ def test_one_word_that_only_one_row_holds_is_counted_and_not_shown(tmp_path):
 
 
 def test_a_word_that_texts_hold_too_is_named_with_its_column(tmp_path):
-    frame = people().astype({"rate": object})
+    frame = oddly_named().astype({"rate": object})
     frame.loc[::6, "rate"] = "cook"
     with refused_in_one_line(DataError) as caught:
         load(as_csv(frame, tmp_path / "t.csv"))
@@ -317,7 +317,7 @@ def test_a_word_that_texts_hold_too_is_named_with_its_column(tmp_path):
 
 
 def test_few_numbers_and_a_word_are_a_category_and_that_is_said(tmp_path):
-    frame = people()
+    frame = oddly_named()
     frame["grade"] = np.random.default_rng(3).choice(["1", "2", "3", "K"], 600)
     dataset = load(as_csv(frame, tmp_path / "t.csv"))
     assert set(dataset.features["grade"].to_pylist()) == {"1", "2", "3", "K"}
@@ -326,7 +326,7 @@ def test_few_numbers_and_a_word_are_a_category_and_that_is_said(tmp_path):
 
 
 def test_groups_and_labels_keep_their_dress_unless_they_are_named(tmp_path):
-    frame = people()
+    frame = oddly_named()
     frame["region"] = np.where(np.arange(600) % 2, "10%", "20%")
     frame["income"] = [f"{v:,}" for v in frame["income"]]
     path = as_csv(frame, tmp_path / "t.csv")
@@ -336,7 +336,7 @@ def test_groups_and_labels_keep_their_dress_unless_they_are_named(tmp_path):
 
 
 def test_points_where_commas_are_said_to_stand_are_refused(tmp_path):
-    frame = people()
+    frame = oddly_named()
     frame["rate"] = [f"{v:.2f}".replace(".", ",") for v in frame["rate"]]
     frame["other"] = np.linspace(0, 1, 600).round(4)
     path = as_csv(frame, tmp_path / "t.csv")
@@ -361,7 +361,7 @@ def test_points_where_commas_are_said_to_stand_are_refused(tmp_path):
 )
 def test_formats_that_are_none_are_refused(tmp_path, options, said):
     with refused_in_one_line(ConfigError, said):
-        load(as_csv(people(), tmp_path / "t.csv"), **options)
+        load(as_csv(oddly_named(), tmp_path / "t.csv"), **options)
 
 
 def test_every_dress_of_a_number_as_people_write_it():
@@ -434,7 +434,7 @@ def test_a_release_reads_each_value_by_the_options_alone(tmp_path):
 
 
 def test_parquet_text_that_is_a_number_in_every_row_stays_text(tmp_path):
-    frame = people()
+    frame = oddly_named()
     frame["zip"] = [f"0{i % 90:04d}" for i in range(600)]
     pq.write_table(pa.Table.from_pandas(frame), tmp_path / "t.parquet")
     assert load(tmp_path / "t.parquet").features["zip"].to_pylist()[1] == "00001"
@@ -448,7 +448,7 @@ def test_parquet_text_that_is_a_number_in_every_row_stays_text(tmp_path):
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_given_probabilities_in_another_dress_are_named_and_read_by_an_option(tmp_path, suffix):
     draw = np.random.default_rng(4)
-    frame = people().assign(region=np.arange(600) % 2, paid=draw.integers(0, 2, 600))
+    frame = oddly_named().assign(region=np.arange(600) % 2, paid=draw.integers(0, 2, 600))
     sure = (draw.random(600) * 0.998 + 0.001).round(4)
     frame["p"] = [f"{v:.4f}".replace(".", ",") for v in sure]
     path = tmp_path / f"t.{suffix}"

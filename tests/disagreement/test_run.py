@@ -8,9 +8,9 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from audits import audited_here
+from audits import audited
 from jobs import run_here
-from people import RECIPE, people
+from people import RECIPE, applicants
 
 import fairaudit
 from fairaudit.analysis.measure import measured
@@ -24,7 +24,6 @@ from fairaudit.errors import ConfigError
 from fairaudit.gate.grammar import parse_rule
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import make_plan
-from fairaudit.report.load import load_report
 
 ROWS, SEEDS = 600, 5
 SHORT = {**RECIPE, "method": ["dpsgd"], "diagnostics": "off", "twins": "off", "seeds": SEEDS}
@@ -35,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("quick_accountant")
 def table(tmp_path_factory):
     """A table with a column that says who is a test row: every fourth."""
     path = tmp_path_factory.mktemp("chance") / "people.csv"
-    frame = people(rows=ROWS)
+    frame = applicants(ROWS)
     frame["side"] = np.where(np.arange(ROWS) % 4 == 0, "test", "train")
     frame.to_csv(path, index=False)
     return path
@@ -81,12 +80,10 @@ def assert_as_by_hand(report, plan, dataset, results):
 
 
 def test_the_seeds_of_a_given_split_are_such_trainings(table, tmp_path):
-    path, plan, dataset, results = audited_here(
-        tmp_path, data=table, split_column="side", **{**SHORT, "repeats": 2}
-    )
-    report = load_report(path)
-    assert not plan.beside
-    assert_as_by_hand(report, plan, dataset, results)
+    made = audited(tmp_path, data=table, split_column="side", **{**SHORT, "repeats": 2})
+    report = made.report
+    assert not made.plan.beside
+    assert_as_by_hand(report, made.plan, made.dataset, made.results)
     study = report.studies["disagreement"]
     assert (study.source, study.planned, study.reason) == ("seeds", SEEDS, "")
     assert [(arm.arm, arm.finished) for arm in study.arms] == [("sgd", SEEDS), ("dpsgd", SEEDS)]
@@ -97,8 +94,9 @@ def test_the_seeds_of_a_given_split_are_such_trainings(table, tmp_path):
 
 def test_further_trainings_are_of_the_first_seeds_rows_and_pairs_among_themselves(table, tmp_path):
     options = {**SHORT, "seeds": 2, "again": 6, "seed": 3}
-    path, plan, dataset, results = audited_here(tmp_path, data=table, drop=["side"], **options)
-    report, again = load_report(path), plan.beside["again"]
+    made = audited(tmp_path, data=table, drop=["side"], **options)
+    report, plan, dataset, results = made.report, made.plan, made.dataset, made.results
+    again = plan.beside["again"]
     first = draw_split(dataset, plan.config.split, 3)
     assert len(again.jobs) == 12
     for job in again.jobs:
@@ -117,10 +115,9 @@ def results_jobs(plan):
 def test_further_trainings_change_nothing_else(table, tmp_path):
     both = []
     for name, more in (("without", {}), ("with", {"again": 3})):
-        path, plan, *_ = audited_here(
-            tmp_path / name, data=table, drop=["side"], **{**SHORT, "seeds": 2, **more}
-        )
-        both.append((load_report(path), plan))
+        options = {**SHORT, "seeds": 2, **more}
+        made = audited(tmp_path / name, data=table, drop=["side"], **options)
+        both.append((made.report, made.plan))
     (plain, planned), (added, with_again) = both
     assert [job.id for job in planned.jobs] == [job.id for job in with_again.jobs]
     for one, other in zip(plain.comparisons, added.comparisons, strict=True):
@@ -150,8 +147,9 @@ def test_a_control_and_other_trainers_are_trained_again(table, tmp_path):
     methods = ["global-adapt", "dpsgd-matched", "output-perturbation", "pate-hard"]
     options = {**SHORT, "seeds": 2, "again": 3, "method": methods, "epochs": 2}
     options |= {"noise_multiplier": None, "epsilon": [3.0]}
-    path, plan, dataset, results = audited_here(tmp_path, data=table, drop=["side"], **options)
-    report, again = load_report(path), plan.beside["again"]
+    made = audited(tmp_path, data=table, drop=["side"], **options)
+    report, plan, dataset, results = made.report, made.plan, made.dataset, made.results
+    again = plan.beside["again"]
     assert {arm.key for arm in again.arms} == {arm.key for arm in plan.arms}
     # PATE's students take other test rows at each training, so people are tested by some.
     tested = [results[job.id].arrays["test_rows"] for job in again.jobs if job.arm == "pate-hard"]
@@ -178,8 +176,7 @@ def test_without_such_trainings_every_number_has_a_reason(table, tmp_path, optio
         "epochs": 1,
         **({} if "split_column" in options else {"drop": ["side"]}),
     } | {**options}
-    path, *_ = audited_here(tmp_path, data=table, **options)
-    report = load_report(path)
+    report = audited(tmp_path, data=table, **options).report
     for comparison in report.comparisons:
         for group in (*comparison.by_group, comparison.overall):
             number = group.estimates["disagreement"]
@@ -212,10 +209,8 @@ def test_a_rule_that_cannot_be_judged_is_refused_before_training(table, tmp_path
 
 def test_rules_read_numbers_costs_and_gaps(table, tmp_path):
     rules = ["disagreement_gap > 99 points", "disagreement@sex=F > 0", "disagreement_cost > 0.99"]
-    path, *_ = audited_here(
-        tmp_path, data=table, split_column="side", **{**SHORT, "fail_on": rules}
-    )
-    gates = load_report(path).gates
+    options = {**SHORT, "fail_on": rules}
+    gates = audited(tmp_path, data=table, split_column="side", **options).report.gates
     outcomes = [gate.outcome for gate in gates]
     assert outcomes[0] == outcomes[2] == "pass"
     assert outcomes[1] in ("fail", "inconclusive")

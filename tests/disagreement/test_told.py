@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from audits import reported
 from jobs import run_here
-from people import RECIPE, people
+from people import RECIPE, applicants
 
 import fairaudit
 from fairaudit.audit import prepare
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("quick_accountant")
 def made(tmp_path_factory):
     """An audit on a given split, and a result to make others of."""
     folder = tmp_path_factory.mktemp("told")
-    frame = people(rows=ROWS)
+    frame = applicants(ROWS)
     frame["side"] = np.where(np.arange(ROWS) % 2 == 0, "test", "train")
     frame.to_csv(folder / "people.csv", index=False)
     options = {**RECIPE, "method": ["dpsgd"], "seeds": SEEDS, "diagnostics": "off"}
@@ -130,7 +130,7 @@ def gap_lines(report):
 
 
 def test_a_report_that_could_not_measure_it_says_how(tmp_path):
-    frame = people(rows=400)
+    frame = applicants(400)
     frame.to_csv(tmp_path / "people.csv", index=False)
     options = {**RECIPE, "method": ["dpsgd"], "diagnostics": "off", "workers": 1}
     report = fairaudit.run_audit(tmp_path / "people.csv", out=tmp_path / "out", **options)

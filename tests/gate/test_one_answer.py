@@ -46,7 +46,7 @@ def train(data, privacy, seed):
 """
 
 
-def people(rows=1600):
+def tall_women(rows=1600):
     """Every woman is tall; one in three of them earns well, of men every second."""
     draw = np.random.default_rng(3)
     frame = pd.DataFrame({"sex": draw.choice(["F", "M"], rows), "skill": draw.normal(size=rows)})
@@ -74,7 +74,7 @@ def scored(tmp_path, frame, **options):
 
 def given_predictions(share=0.0, rows=1600):
     """Men keep their predictions; of women that the reference selects a share is selected."""
-    frame = people(rows)
+    frame = tall_women(rows)
     draw = np.random.default_rng(4)
     score_of = 2.5 * frame["skill"] - 1.2 * frame["tall"]
     frame["base"] = np.where(score_of > 0, "well", "badly")
@@ -169,7 +169,7 @@ def test_of_several_classes_one_may_be_lost(tmp_path):
 @pytest.mark.slow
 def test_a_learner_of_ones_own_that_selects_no_woman_any_more(tmp_path, monkeypatch):
     (tmp_path / "tall_learner.py").write_text(LEARNER)
-    people(1200).to_csv(tmp_path / "people.csv", index=False)
+    tall_women(1200).to_csv(tmp_path / "people.csv", index=False)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     try:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from handmade import built
 from jobs import run_here
-from people import RECIPE, people
+from people import RECIPE, applicants
 
 import fairaudit
 from fairaudit.analysis.measure import measured
@@ -39,7 +39,7 @@ quick = pytest.mark.usefixtures("quick_accountant")
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     path = tmp_path_factory.mktemp("leakage") / "people.csv"
-    people(rows=400).to_csv(path, index=False)
+    applicants(400).to_csv(path, index=False)
     return path
 
 
@@ -115,7 +115,7 @@ def test_rows_that_options_leave_out_are_in_no_model(table):
 
 
 def test_a_given_split_is_not_followed(tmp_path):
-    frame = people(rows=300)
+    frame = applicants(300)
     frame["part"] = np.where(np.arange(300) < 200, "train", "test")
     frame.to_csv(tmp_path / "t.csv", index=False)
     _, rows, member = coins(tmp_path / "t.csv", seeds=50, split_column="part")
@@ -172,7 +172,7 @@ def test_what_does_not_fit_is_refused(table, options, message):
 def test_few_models_or_rows_are_refused(table, tmp_path):
     with pytest.raises(ValueError, match="greater than or equal to 8"):
         AuditConfig(data=table, leakage_seeds=7)
-    people(rows=150).to_csv(tmp_path / "t.csv", index=False)
+    applicants(150).to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(ConfigError, match="150 rows leave 75 to train on; 200 are needed"):
         planned(tmp_path / "t.csv")
 
@@ -185,7 +185,7 @@ def test_a_student_of_outsiders_is_not_attacked_and_one_of_public_records_is(tab
     assert {arm.method for arm in plan.beside["leakage"].arms} == {"sgd", "dpsgd"}
     notice = next(notice for notice in plan.notices if notice.code == "not_attacked")
     assert "pate-hard" in notice.text
-    people(1, rows=80).drop(columns="y").to_csv(tmp_path / "public.csv", index=False)
+    applicants(80, seed=1).drop(columns="y").to_csv(tmp_path / "public.csv", index=False)
     plan = planned(table, **options, epsilon=(8.0,), public_data=tmp_path / "public.csv")
     assert "pate-hard" in {arm.method for arm in plan.beside["leakage"].arms}
     job = next(job for job in plan.beside["leakage"].jobs if job.arm == "pate-hard")

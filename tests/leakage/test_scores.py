@@ -178,7 +178,7 @@ def test_outsiders_that_tie_share_their_accusations():
     assert_allclose(found, [0.0, 0.5, 0.5, 0.5, 0.0])
 
 
-def audit(seed, leak, rows=(260, 140), seeds=8):
+def attacked(seed, leak, rows=(260, 140), seeds=8):
     """Of two groups that leak differently.
 
     Value and 95 % interval of each and of the gap, and its truth.
@@ -193,7 +193,7 @@ def audit(seed, leak, rows=(260, 140), seeds=8):
 
 
 def test_a_planted_leak_in_one_group_is_found_and_covered():
-    found = audit(0, (0.0, 2.0), rows=(900, 500), seeds=16)
+    found = attacked(0, (0.0, 2.0), rows=(900, 500), seeds=16)
     exact = {
         AUC: norm.cdf(2.0 / math.sqrt(2)),
         TPR: of_gaussian(2.0, 0.05),
@@ -282,7 +282,7 @@ def test_record_variance_is_that_of_leaving_records_out(monkeypatch):
 @pytest.mark.parametrize("leak", [0.0, 1.0])
 def test_equal_groups_differ_in_seven_per_cent_of_audits_at_most(leak):
     audits = 300
-    found = [audit(seed, (leak, leak)) for seed in range(audits)]
+    found = [attacked(seed, (leak, leak)) for seed in range(audits)]
     most = 0.07 + 1.64 * math.sqrt(0.07 * 0.93 / audits)  # intervals hold in .93 or more
     for name in (AUC, TPR, "leakage_advantage"):
         assert np.mean([one[name][2].excludes_zero for one in found]) <= most

@@ -21,7 +21,7 @@ METRICS = (
 )
 
 
-def audit(
+def drawn_predictions(
     sizes=(900, 600),
     seeds=5,
     classes=2,
@@ -77,7 +77,7 @@ def gap_of(comparison, metric, kind="pair", a=None, b=None):
 
 @pytest.fixture(scope="module")
 def plain():
-    return audit()
+    return drawn_predictions()
 
 
 def test_every_documented_number_is_there(plain):
@@ -143,7 +143,7 @@ def test_rates_lost_are_those_of_the_favourable_class(plain, outcome, answer):
 
 
 def test_of_three_classes_each_has_a_hit_rate_that_is_lost():
-    private, baseline, labels, grouping = data = audit(sizes=(600, 500), classes=3)
+    private, baseline, labels, grouping = data = drawn_predictions(sizes=(600, 500), classes=3)
     for positive in (None, 1):
         c = compared(data, positive, classes=3)
         costs = {gap.metric for gap in c.gaps if "_cost" in gap.metric}
@@ -159,7 +159,9 @@ def test_of_three_classes_each_has_a_hit_rate_that_is_lost():
 
 def test_classes_in_doubt_are_those_that_a_group_gets_a_fifth_as_often():
     """Of three classes, X loses the last, M the last in part; the private shift of F is none."""
-    data = audit((500, 400, 300), classes=3, cost=(0, 0, 0), lift=((-1.9, 0, -9), (0, 0, 0)))
+    data = drawn_predictions(
+        (500, 400, 300), classes=3, cost=(0, 0, 0), lift=((-1.9, 0, -9), (0, 0, 0))
+    )
     private, baseline, labels, grouping = data
     c = compared(data, None, classes=3)
     expected = {}
@@ -187,7 +189,7 @@ LIFTS = ((-9.0, 0.0, -3.2, -0.4, -9.0), (-9.0, 0.0, 0.0, 0.0, 0.0))
 
 def test_a_group_that_gets_one_answer_is_found_whatever_the_reference_does():
     """M and Z get nothing but class 0, X hardly anything else; M so by the reference too."""
-    data = audit((500, 400, 1500, 400, 40), cost=(0,) * 5, lift=LIFTS)
+    data = drawn_predictions((500, 400, 1500, 400, 40), cost=(0,) * 5, lift=LIFTS)
     private, baseline, labels, grouping = data
     c = compared(data)
     alone = measure_reference(evaluation(labels, grouping), "sgd", baseline)
@@ -225,7 +227,9 @@ def test_whether_a_group_gets_one_answer_is_open_where_rows_are_few(size, of_eac
 
 
 def test_a_small_group_is_looked_at_for_lost_classes_and_named_in_no_gap():
-    data = audit((500, 400, 12), classes=3, cost=(0, 0, 0), lift=((-9, 0, -9), (0, 0, 0)))
+    data = drawn_predictions(
+        (500, 400, 12), classes=3, cost=(0, 0, 0), lift=((-9, 0, -9), (0, 0, 0))
+    )
     c = compared(data, None, classes=3)
     assert {share.looked_at for share in c.doubtful} == {3 * 3}
     small = [gap for gap in c.gaps if "X" in (gap.a, gap.b)]
@@ -263,7 +267,7 @@ def test_a_within_model_gap_and_its_change_fit_together(plain):
 
 def test_the_largest_gap_is_taken_after_averaging_over_seeds():
     """The broken variant averages each seed's |gap|: without a true gap it is far from 0."""
-    data = audit(cost=(0.3, 0.3), seed=3)
+    data = drawn_predictions(cost=(0.3, 0.3), seed=3)
     gap = gap_of(compared(data), "privacy_cost", "max")
     per_seed = np.abs(gap.signed.by_seed).mean()
     assert gap.signed.value == pytest.approx(abs(np.mean(gap.signed.by_seed)))
@@ -283,7 +287,7 @@ def test_of_two_groups_the_largest_gap_is_the_pair_in_the_order_of_who_pays_more
 
 
 def test_three_groups_are_judged_together():
-    c = compared(audit((500, 400, 300), cost=(0.0, 0.2, 0.5)))
+    c = compared(drawn_predictions((500, 400, 300), cost=(0.0, 0.2, 0.5)))
     pairs = [gap_of(c, "privacy_cost", "pair", a, b) for a, b in combinations("MFX", 2)]
     level, ends = 1 - 0.025 / 3, []
     for pair in pairs:
@@ -302,7 +306,9 @@ def test_three_groups_are_judged_together():
 
 
 def test_a_pair_is_resolved_among_all_pairs_or_by_its_own_interval():
-    measured = compared(audit((500, 400, 300, 300, 300), cost=(0.0, 0.2, 0.25, 0.3, 0.35)))
+    measured = compared(
+        drawn_predictions((500, 400, 300, 300, 300), cost=(0.0, 0.2, 0.25, 0.3, 0.35))
+    )
     pairs = [gap for gap in measured.gaps if gap.kind == "pair" and not gap.signed.reason]
     asked = [NamedPair(measured.grouping, gap.b, gap.a) for gap in pairs]
     (told,) = reported([measured], Disclosure(named=asked)).comparisons
@@ -326,7 +332,7 @@ def test_a_pair_is_resolved_among_all_pairs_or_by_its_own_interval():
 
 
 def test_identical_arms_cost_exactly_nothing():
-    private, _, labels, grouping = audit()
+    private, _, labels, grouping = drawn_predictions()
     c = compared((private, private, labels, grouping))
     risk = c.by_group[1].estimates["excess_risk"]
     assert (risk.value, risk.low, risk.high) == (0.0, 0.0, 0.0)
@@ -336,7 +342,7 @@ def test_identical_arms_cost_exactly_nothing():
 
 
 def test_a_small_group_is_shown_and_neither_gated_nor_the_maximum():
-    c = compared(audit((900, 600, 25), cost=(0.0, 0.1, 3.0)))
+    c = compared(drawn_predictions((900, 600, 25), cost=(0.0, 0.1, 3.0)))
     small = c.by_group[2]
     assert small.n_test <= 25
     assert small.estimates["privacy_cost"].value is not None
@@ -353,7 +359,7 @@ def test_a_small_group_is_shown_and_neither_gated_nor_the_maximum():
 
 
 def test_rows_without_a_group_are_shown_and_never_in_a_maximum():
-    private, baseline, labels, grouping = audit((600, 500, 400), cost=(0.0, 0.1, 3.0))
+    private, baseline, labels, grouping = drawn_predictions((600, 500, 400), cost=(0.0, 0.1, 3.0))
     grouping = replace(grouping, missing=2)
     c = compared((private, baseline, labels, grouping))
     assert not c.by_group[2].gated
@@ -362,7 +368,7 @@ def test_rows_without_a_group_are_shown_and_never_in_a_maximum():
 
 
 def test_an_absent_group_has_no_number_and_a_reason():
-    private, baseline, labels, grouping = audit()
+    private, baseline, labels, grouping = drawn_predictions()
     wider = Grouping("sex", grouping.groups, ("M", "F", "X"))
 
     def widened(p):
@@ -380,7 +386,7 @@ def test_an_absent_group_has_no_number_and_a_reason():
 
 
 def test_a_rate_on_fewer_than_ten_of_its_class_has_no_interval_and_no_gate():
-    private, baseline, labels, grouping = audit(tests=1.0)
+    private, baseline, labels, grouping = drawn_predictions(tests=1.0)
     labels = labels.copy()
     few = np.flatnonzero(grouping.groups == 1)
     labels[few] = 0
@@ -399,7 +405,7 @@ def test_a_rate_on_fewer_than_ten_of_its_class_has_no_interval_and_no_gate():
 
 
 def test_a_loss_is_gated_from_two_hundred_records_only():
-    c = compared(audit((900, 150)))
+    c = compared(drawn_predictions((900, 150)))
     gap = gap_of(c, "excess_risk")
     assert not gap.gated
     assert "200" in gap.reason
@@ -409,7 +415,7 @@ def test_a_loss_is_gated_from_two_hundred_records_only():
 
 
 def test_nobody_selected_is_undefined_and_bars_the_gate():
-    private, baseline, labels, grouping = audit()
+    private, baseline, labels, grouping = drawn_predictions()
     flat = np.tile(np.float32([0.9, 0.1]), (1, len(private[0].rows), 1))
     private = [replace(p, probabilities=flat) for p in private]
     c = compared((private, baseline, labels, grouping))
@@ -425,7 +431,7 @@ def test_nobody_selected_is_undefined_and_bars_the_gate():
 
 
 def test_a_diverged_seed_is_left_out_and_counted():
-    private, baseline, labels, grouping = audit(seeds=6)
+    private, baseline, labels, grouping = drawn_predictions(seeds=6)
     c = compared((private[:2] + private[3:], baseline, labels, grouping))
     assert {g.signed.n_seeds for g in c.gaps} == {5}
     kept = compared((private[:2] + private[3:], baseline[:2] + baseline[3:], labels, grouping))
@@ -433,7 +439,7 @@ def test_a_diverged_seed_is_left_out_and_counted():
 
 
 def test_fewer_than_five_seeds_are_shown_and_not_gated():
-    c = compared(audit(seeds=4))
+    c = compared(drawn_predictions(seeds=4))
     gap = gap_of(c, "privacy_cost", "max")
     assert gap.signed.low is not None
     assert not gap.gated
@@ -442,7 +448,7 @@ def test_fewer_than_five_seeds_are_shown_and_not_gated():
 
 
 def test_one_seed_has_values_and_no_interval():
-    c = compared(audit(seeds=1))
+    c = compared(drawn_predictions(seeds=1))
     gap = gap_of(c, "privacy_cost", "max")
     assert gap.signed.value is not None
     assert gap.signed.low is None
@@ -451,15 +457,15 @@ def test_one_seed_has_values_and_no_interval():
 
 
 def test_no_common_seed_leaves_every_number_undefined():
-    private, baseline, labels, grouping = audit(seeds=2)
+    private, baseline, labels, grouping = drawn_predictions(seeds=2)
     c = compared((private[:1], baseline[1:], labels, grouping))
     assert {e.value for g in c.by_group for e in g.estimates.values()} == {None}
     assert c.by_group[0].estimates["privacy_cost"].reason
-    assert set(c.by_group[0].estimates) == set(compared(audit()).by_group[0].estimates)
+    assert set(c.by_group[0].estimates) == set(compared(drawn_predictions()).by_group[0].estimates)
 
 
 def test_arms_tested_on_different_rows_are_refused():
-    private, baseline, labels, grouping = audit()
+    private, baseline, labels, grouping = drawn_predictions()
     private[0] = replace(private[0], rows=private[0].rows[::-1])
     with pytest.raises(AssertionError, match="different rows"):
         compared((private, baseline, labels, grouping))
@@ -483,7 +489,7 @@ def test_renaming_groups_renames_the_result(plain):
 
 
 def test_without_a_known_positive_class_rates_are_per_class_and_the_ratio_says_why():
-    c = compared(audit(classes=3), positive=None, classes=3)
+    c = compared(drawn_predictions(classes=3), positive=None, classes=3)
     e = c.by_group[0].estimates
     assert e["impact_ratio"].value is None
     assert "favourable" in e["impact_ratio"].reason
@@ -493,7 +499,7 @@ def test_without_a_known_positive_class_rates_are_per_class_and_the_ratio_says_w
 
 
 def test_many_classes_with_a_positive_one_are_one_against_the_rest():
-    c = compared(audit(classes=3), positive=2, classes=3)
+    c = compared(drawn_predictions(classes=3), positive=2, classes=3)
     assert c.by_group[0].estimates["auc"].low is not None
     assert c.by_group[0].estimates["impact_ratio"].value is not None
 
@@ -559,7 +565,7 @@ def test_the_floor_counts_by_what_seeds_have_in_common(at):
 
 
 def test_a_change_of_precision_rests_on_rows_that_both_arms_select():
-    data = audit(seeds=1, lift=((-2.0, -2.0), (2.0, 2.0)))
+    data = drawn_predictions(seeds=1, lift=((-2.0, -2.0), (2.0, 2.0)))
     private, baseline, _, grouping = data
     chosen = [p.probabilities[0, :, 1] > 0.5 for p in (private[0], baseline[0])]
     behind = chosen[0] & chosen[1]
@@ -570,7 +576,7 @@ def test_a_change_of_precision_rests_on_rows_that_both_arms_select():
 
 
 def test_the_largest_of_three_gaps_could_be_found_less_easily_than_its_pair_alone():
-    found = compared(audit((400, 300, 200), cost=(0.0, 0.2, 0.5)))
+    found = compared(drawn_predictions((400, 300, 200), cost=(0.0, 0.2, 0.5)))
     top = gap_of(found, "privacy_cost", "max")
     pair = gap_of(found, "privacy_cost", "pair", *sorted((top.a, top.b), key="MFX".index))
     assert top.minimum_detectable > 1.1 * pair.minimum_detectable

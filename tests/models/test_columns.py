@@ -19,7 +19,7 @@ from fairaudit.models.zoo import own_model
 N = 400
 
 
-def people():
+def of_every_column():
     draw = np.random.default_rng(3)
     words = draw.integers(1, 100, (N, 12))
     words[draw.random((N, 12)) < 0.3] = 0
@@ -41,14 +41,14 @@ def people():
 @pytest.fixture(scope="module")
 def encoded(tmp_path_factory):
     path = tmp_path_factory.mktemp("columns") / "people.parquet"
-    people().to_parquet(path)
+    of_every_column().to_parquet(path)
     config = AuditConfig(data=path, group=("sex",), label="y", merge_rare=0.0)
     dataset = load_dataset(config)
     return encode(dataset, draw_split(dataset, config.split, 0), config.encoding)
 
 
 def test_columns_give_back_what_the_table_held(encoded):
-    columns, rows = model_columns(encoded.columns), people().iloc[encoded.split.train]
+    columns, rows = model_columns(encoded.columns), of_every_column().iloc[encoded.split.train]
     x = torch.from_numpy(encoded.train[:])
     assert list(columns) == ["tokens", "job", "age", "member", "emb"]
     assert [one.kind for one in columns.values()] == [
@@ -101,7 +101,7 @@ def test_a_factory_is_told_where_it_asks(encoded, name):
 @pytest.mark.parametrize("name", ["tokens", "categories", "embedding"])
 def test_such_a_model_is_audited(tmp_path, name):
     report = fairaudit.run_audit(
-        people(),
+        of_every_column(),
         group="sex",
         label="y",
         method="dpsgd",

@@ -3,42 +3,43 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from audits import audit_here
-from people import OWN, RECIPE, TOLD, people
+from audits import audited
+from people import OWN, RECIPE, TOLD, applicants
 
 from fairaudit.release.planned import ReleaseRequest, plan_release
 from fairaudit.release.train import release
 
 
 @pytest.fixture(scope="session")
-def audited(tmp_path_factory):
+def stored(tmp_path_factory):
     """Options -> the path of a report on the same people, made once for equal options."""
     folder = tmp_path_factory.mktemp("audits")
-    people().to_parquet(folder / "people.parquet", index=False)
-    made = {}
+    applicants().to_parquet(folder / "people.parquet", index=False)
+    made, kept = {}, {}
 
-    def _audited(**options):
+    def _stored(**options):
         key = json.dumps({name: str(value) for name, value in options.items()}, sort_keys=True)
         if key not in made:
             given = {"method": ["dpsgd"], "columns": {"columns": TOLD}, **RECIPE, **options}
             given = {name: value for name, value in given.items() if value is not None}
             data = given.pop("data", folder / "people.parquet")
-            made[key] = audit_here(folder / str(len(made)), data=data, **given)
+            folder_of_it = folder / str(len(made))
+            made[key] = audited(folder_of_it, kept=kept, data=data, **given).path
         return made[key]
 
-    return _audited
+    return _stored
 
 
 @pytest.fixture
-def trained(audited, tmp_path):
+def trained(stored, tmp_path):
     """A model's folder and what led to it."""
 
     def _trained(method="dpsgd", wish=None, name="model", **options):
         options = {"method": [method], **options}
-        choice = plan_release(ReleaseRequest(audited(**options), method, **(wish or {})))
+        choice = plan_release(ReleaseRequest(stored(**options), method, **(wish or {})))
         found = release(choice, tmp_path / name)
         return SimpleNamespace(
-            folder=tmp_path / name, choice=choice, held_out=found, report=audited(**options)
+            folder=tmp_path / name, choice=choice, held_out=found, report=stored(**options)
         )
 
     return _trained

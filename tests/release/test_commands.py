@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from people import people
+from people import applicants
 from reports import sealed
 
 from fairaudit.cli.app import main
@@ -36,8 +36,8 @@ def typed(capsys, monkeypatch, tmp_path):
     return _typed
 
 
-def test_a_model_is_trained_checked_and_predicts(typed, audited, tmp_path):
-    report = audited(fail_on=["epsilon > 1000"])
+def test_a_model_is_trained_checked_and_predicts(typed, stored, tmp_path):
+    report = stored(fail_on=["epsilon > 1000"])
     code, said = typed("train", "--from", report, "--method", "dpsgd", "--out", "model")
     assert code == 0
     assert "rules: pass" in said
@@ -47,7 +47,7 @@ def test_a_model_is_trained_checked_and_predicts(typed, audited, tmp_path):
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert [group["group"] for group in held["groups"]] == ["F", "M"]
     assert not (tmp_path / "model" / kept.name).exists()
-    people().to_csv("rows.csv", index=False)
+    applicants().to_csv("rows.csv", index=False)
     for name in ("out.parquet", "out.csv"):
         code, said = typed("predict", "model", "--data", "rows.csv", "--out", name)
         assert code == 0
@@ -60,7 +60,7 @@ def test_a_model_is_trained_checked_and_predicts(typed, audited, tmp_path):
 
 @pytest.mark.parametrize("out", ["file/model", "link", "link/model", "x" * 300, "full"])
 def test_an_output_that_cannot_be_is_refused_before_training(
-    typed, audited, tmp_path, monkeypatch, out
+    typed, stored, tmp_path, monkeypatch, out
 ):
     monkeypatch.setattr(
         "fairaudit.release.train.train_for_release", lambda _: pytest.fail("trained")
@@ -68,7 +68,7 @@ def test_an_output_that_cannot_be_is_refused_before_training(
     (tmp_path / "file").write_text("x")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     (tmp_path / "full").mkdir()
-    code, said = typed("train", "--from", audited(), "--method", "dpsgd", "--out", out)
+    code, said = typed("train", "--from", stored(), "--method", "dpsgd", "--out", out)
     assert (code, said.count("\n") <= 2, "--out" in said) == (2, True, True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "full", "link"]
 
@@ -93,10 +93,10 @@ OWN_MAKE = "own_release_toy:make"
     ],
 )
 def test_the_command_in_a_report_trains_its_method(
-    typed, audited, tmp_path, monkeypatch, options, wanted
+    typed, stored, tmp_path, monkeypatch, options, wanted
 ):
     """In the report as it is typed beside it; in the terminal with the report's path."""
-    path = audited(**options)
+    path = stored(**options)
     report = load_report(path)
     told = [line for line in to_markdown(report).splitlines() if "fairaudit train --from" in line]
     words = shlex.split(told[0].split("Beside report.json: ")[1])
@@ -109,18 +109,18 @@ def test_the_command_in_a_report_trains_its_method(
     assert (tmp_path / "model" / "evidence.json").exists()
 
 
-def test_no_command_is_told_that_would_be_refused(audited):
+def test_no_command_is_told_that_would_be_refused(stored):
     refused = ({"columns": None}, {"fail_on": ["epsilon > 0.001"]}, {"method": ["sgd"]})
     for options in refused:
-        assert not list(next_lines(load_report(audited(**options)), Path("out"), ["json"]))
-    report = load_report(audited())
+        assert not list(next_lines(load_report(stored(**options)), Path("out"), ["json"]))
+    report = load_report(stored())
     assert list(next_lines(report, Path("out"), ["json"]))
     assert not list(next_lines(report, Path("out"), ["html"]))
-    assert "fairaudit train --from" not in to_markdown(load_report(audited(method=["sgd"])))
+    assert "fairaudit train --from" not in to_markdown(load_report(stored(method=["sgd"])))
 
 
 @pytest.mark.parametrize(("device", "wanted"), [("auto", "cuda"), ("cuda", "cuda"), ("cpu", "cpu")])
-def test_the_device_of_the_option_is_that_of_the_training(audited, monkeypatch, device, wanted):
+def test_the_device_of_the_option_is_that_of_the_training(stored, monkeypatch, device, wanted):
     """The audit's own device says nothing about it.
 
     What is drawn is drawn on the CPU (tests/engine).
@@ -137,7 +137,7 @@ def test_the_device_of_the_option_is_that_of_the_training(audited, monkeypatch, 
 
     monkeypatch.setattr("fairaudit.methods.gradient.GradientMethod.fit", fit)
     with pytest.raises(Stopped):
-        train_for_release(plan_release(ReleaseRequest(audited(), "dpsgd", device=device)))
+        train_for_release(plan_release(ReleaseRequest(stored(), "dpsgd", device=device)))
     assert given == [wanted]
 
 
@@ -166,10 +166,10 @@ def naming_code(report):
     return sealed(found)
 
 
-def test_nothing_that_a_report_names_is_imported_or_called(typed, audited, tmp_path, evil):
-    Path("r.json").write_text(naming_code(audited()))
+def test_nothing_that_a_report_names_is_imported_or_called(typed, stored, tmp_path, evil):
+    Path("r.json").write_text(naming_code(stored()))
     train = ("train", "--from", "r.json", "--method", "dpsgd", "--out", "model", "--despite-gates")
-    data = load_report(audited()).config["data"].value
+    data = load_report(stored()).config["data"].value
     plan = ("plan", "--data", data, "--group", "sex", "--label", "y", "--baseline", "r.json")
     rule = ("--fail-on", "accuracy.delta < -0.5")
     for words, code, said in (
@@ -177,9 +177,9 @@ def test_nothing_that_a_report_names_is_imported_or_called(typed, audited, tmp_p
         ((*train, "--model", "own_release_toy:make"), 2, "not of 'own_release_toy:make'"),
         ((*train, "--method", "evil:SPEC"), 2, "unknown method"),
         (("gate", "r.json", "--fail-on", "accuracy < 0.01"), None, ""),
-        (("gate", audited(), "--baseline", "r.json", *rule), None, ""),
-        (("compare", "r.json", audited()), None, ""),
-        (("compare", audited(), "r.json"), None, ""),
+        (("gate", stored(), "--baseline", "r.json", *rule), None, ""),
+        (("compare", "r.json", stored()), None, ""),
+        (("compare", stored(), "r.json"), None, ""),
         (("report", "r.json", "--out", "out", "--format", "md,html,json"), 0, ""),
         ((*plan, *rule), 0, ""),
     ):
@@ -190,8 +190,8 @@ def test_nothing_that_a_report_names_is_imported_or_called(typed, audited, tmp_p
     assert not (tmp_path / "model").exists()
 
 
-def test_nothing_that_a_models_folder_names_is_imported_or_called(typed, audited, evil):
-    assert typed("train", "--from", audited(), "--method", "dpsgd", "--out", "model")[0] == 0
+def test_nothing_that_a_models_folder_names_is_imported_or_called(typed, stored, evil):
+    assert typed("train", "--from", stored(), "--method", "dpsgd", "--out", "model")[0] == 0
     folder = Path("model")
     recipe = json.loads((folder / "recipe.json").read_text())
     recipe["model"]["model"] = "evil:make"
@@ -201,7 +201,7 @@ def test_nothing_that_a_models_folder_names_is_imported_or_called(typed, audited
         content = (folder / subject["name"]).read_bytes()
         subject["digest"]["sha256"] = hashlib.sha256(content).hexdigest()
     (folder / "evidence.json").write_text(json.dumps(evidence))
-    people().to_csv("rows.csv", index=False)
+    applicants().to_csv("rows.csv", index=False)
     for words, said in (
         ((), "if you trust it: --model evil:make"),
         (("--model", "own_release_toy:make"), "not of 'own_release_toy:make'"),
@@ -212,9 +212,9 @@ def test_nothing_that_a_models_folder_names_is_imported_or_called(typed, audited
         assert not evil()
 
 
-def test_rules_stand_against_the_arms_that_they_fail_for(typed, audited):
+def test_rules_stand_against_the_arms_that_they_fail_for(typed, stored):
     """Of two epsilons one breaks the rule: the other is trained, without a waiver."""
-    path = audited(epsilon=[8.0, 2.0], noise_multiplier=None, fail_on=["epsilon > 4"])
+    path = stored(epsilon=[8.0, 2.0], noise_multiplier=None, fail_on=["epsilon > 4"])
     report = load_report(path)
     assert report.verdict == "fail"
     assert next_command(report, str(path), "dpsgd@8") == ""
@@ -228,15 +228,15 @@ def test_rules_stand_against_the_arms_that_they_fail_for(typed, audited):
     assert typed(*other)[0] == 1
 
 
-def test_data_that_are_not_to_be_found_are_asked_for(audited, tmp_path, monkeypatch):
-    report = load_report(audited())
+def test_data_that_are_not_to_be_found_are_asked_for(stored, tmp_path, monkeypatch):
+    report = load_report(stored())
     framed = report.config["data"].model_copy(update={"value": None})
     moved = report.model_copy(update={"config": {**report.config, "data": framed}})
     monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, **__: moved)
     with pytest.raises(FairauditError, match="a DataFrame was audited"):
-        plan_release(ReleaseRequest(audited(), "dpsgd"))
+        plan_release(ReleaseRequest(stored(), "dpsgd"))
     data = Path(str(report.config["data"].value))
-    assert plan_release(ReleaseRequest(audited(), "dpsgd", data=data)).overrides == ()
+    assert plan_release(ReleaseRequest(stored(), "dpsgd", data=data)).overrides == ()
 
 
 _SLOW_LOOP = """
@@ -256,9 +256,9 @@ sys.exit(main(sys.argv[1:]))
 @pytest.mark.faults
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_a_killed_training_leaves_nothing(audited, tmp_path, number):
+def test_a_killed_training_leaves_nothing(stored, tmp_path, number):
     """Killed while it takes steps: no folder, no half of one, no file beside the report."""
-    report = audited()
+    report = stored()
     before = set(report.parent.rglob("*"))
     words = ["train", "--from", str(report), "--method", "dpsgd", "--out", str(tmp_path / "model")]
     with subprocess.Popen(

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from audits import audit_here
+from audits import audited
 from neighbours import (
     TOLD,
     images_of,
@@ -100,7 +100,7 @@ def reports(tmp_path_factory):
             public.drop(columns="y").to_csv(folder / "public.csv", index=False)
             options["public_data"] = folder / "public.csv"
         given = {key: value for key, value in options.items() if value is not None}
-        report = audit_here(folder / "audit", data=data, method=[method], **given)
+        report = audited(folder / "audit", data=data, method=[method], **given).path
         made[name] = method, report, frame
         return made[name]
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from disks import files_of_at_most
-from people import TOLD, people
+from people import TOLD, applicants
 from safetensors.numpy import load_file, save_file
 
 import fairaudit
@@ -26,13 +26,13 @@ from fairaudit.release.train import train_for_release, write_model
 
 
 @pytest.fixture
-def made(audited, tmp_path):
+def made(stored, tmp_path):
     """A folder, and what training itself predicts of the rows that it held out."""
 
     def _made(method="dpsgd", **options):
         wish = {"fitted": True, **options.pop("wish", {})}
         choice = plan_release(
-            ReleaseRequest(audited(**{"method": [method], **options}), method, **wish)
+            ReleaseRequest(stored(**{"method": [method], **options}), method, **wish)
         )
         trained = train_for_release(choice)
         write_model(choice, trained, tmp_path / "model")
@@ -62,7 +62,7 @@ EVERY = [
 @pytest.mark.parametrize(("method", "options"), EVERY)
 def test_predictions_equal_trainings_own_on_the_rows_that_it_held_out(made, method, options):
     folder, choice, trained = made(method, **options)
-    found = fairaudit.load_model(folder).predict_proba(people())
+    found = fairaudit.load_model(folder).predict_proba(applicants())
     assert len(trained.test) > 10
     assert np.abs(found[trained.test] - trained.probabilities).max() <= 1e-6
     assert list(fairaudit.load_model(folder).classes_) == ["no", "yes"]
@@ -72,14 +72,14 @@ def test_predictions_equal_trainings_own_on_the_rows_that_it_held_out(made, meth
 
 def test_a_text_that_only_private_rows_have_is_not_released(made, tmp_path):
     pool = tmp_path / "pool.parquet"
-    people().replace("pirate", "cook").to_parquet(pool)
+    applicants().replace("pirate", "cook").to_parquet(pool)
     given = {"noise_multiplier": None, "epsilon": [8.0], "columns": None, "public_data": pool}
     folder, choice, trained = made("pate-hard", **given)
     assert "pirate" not in (folder / "recipe.json").read_text()
-    found = load_model(folder).predict_proba(people())
+    found = load_model(folder).predict_proba(applicants())
     assert np.abs(found[trained.test] - trained.probabilities).max() <= 1e-6
     assert choice.pool_sha256 in (folder / "evidence.json").read_text()
-    people(seed=1).to_parquet(pool)
+    applicants(seed=1).to_parquet(pool)
     with pytest.raises(ConfigError, match="--public-data is not what was audited"):
         made("pate-hard", **given)
 
@@ -97,7 +97,7 @@ def test_every_method_with_a_guarantee_is_released_of_three_classes_and_searched
     made, tmp_path, spec
 ):
     """A student, a solution, a model of steps; two classes without a search are above."""
-    rows = people(rows=450)
+    rows = applicants(450)
     rows["y"] = np.where(rows["age"] < 35, "low", np.where(rows["age"] < 60, "mid", "top"))
     rows.to_parquet(tmp_path / "three.parquet", index=False)
     given = {"noise_multiplier": None, "epsilon": [30.0]} if spec.gaussian else {}
@@ -115,7 +115,7 @@ def test_every_method_with_a_guarantee_is_released_of_three_classes_and_searched
 
 @pytest.mark.parametrize("values", [(7, 12), (False, True)], ids=str)
 def test_predictions_have_the_type_of_the_label(made, tmp_path, values):
-    rows = people()
+    rows = applicants()
     rows["y"] = np.where(rows["y"] == "yes", values[1], values[0])
     rows.to_parquet(tmp_path / "typed.parquet", index=False)
     folder, _, _ = made(data=tmp_path / "typed.parquet")
@@ -130,7 +130,7 @@ def test_predictions_have_the_type_of_the_label(made, tmp_path, values):
 
 def test_rows_may_come_as_frame_parquet_or_csv_with_columns_in_any_order(made, tmp_path):
     folder, _, _ = made()
-    model, frame = load_model(folder), people()
+    model, frame = load_model(folder), applicants()
     frame["debt"] = frame["debt"].round(3)
     frame["age"] = frame["age"].round(3)
     wanted = model.predict_proba(frame)
@@ -145,7 +145,7 @@ def test_rows_may_come_as_frame_parquet_or_csv_with_columns_in_any_order(made, t
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_a_file_of_many_pieces_is_written_as_it_is_predicted(made, tmp_path, monkeypatch, kind):
     folder, _, _ = made()
-    model, frame = load_model(folder), people(rows=700)
+    model, frame = load_model(folder), applicants(700)
     frame.loc[600, "age"] = 1000.0
     frame.loc[650, "job"] = None
     path = tmp_path / "rows.parquet"
@@ -170,7 +170,7 @@ def test_a_file_of_many_pieces_is_written_as_it_is_predicted(made, tmp_path, mon
 def test_predictions_appear_whole_or_not_at_all(made, tmp_path):
     folder, _, _ = made()
     model, out = load_model(folder), tmp_path / "out.csv"
-    people(rows=1500).to_parquet(tmp_path / "rows.parquet", index=False)
+    applicants(1500).to_parquet(tmp_path / "rows.parquet", index=False)
     out.write_text("earlier")
     before = sorted(path.name for path in tmp_path.iterdir())
     with files_of_at_most(20_000), pytest.raises(OutputError, match="no space left to write"):
@@ -227,7 +227,7 @@ def test_a_text_that_training_did_not_see_is_what_an_unseen_one_was_in_the_audit
 
 def test_an_odd_value_changes_the_prediction_of_no_other_row_of_a_csv(made, tmp_path):
     """Read as a whole, a word among ages would make a text of all, and 7.0 no 7."""
-    rows = people()
+    rows = applicants()
     rows["job"] = rows["job"].map({"nurse": 1, "cook": 7, "pilot": 12, "pirate": 3})
     rows.to_parquet(tmp_path / "coded.parquet", index=False)
     told = {**TOLD, "job": {"kind": "category", "categories": [1, 7, 12]}}
@@ -255,12 +255,12 @@ def test_an_odd_value_changes_the_prediction_of_no_other_row_of_a_csv(made, tmp_
 )
 def test_rows_of_another_kind_are_refused(made, change, said):
     with pytest.raises(DataError, match=said):
-        load_model(made()[0]).predict_proba(change(people()))
+        load_model(made()[0]).predict_proba(change(applicants()))
 
 
 def test_what_is_no_frame_is_refused_and_one_without_rows_is_predicted(made):
     folder, _, _ = made()
-    model, frame = load_model(folder), people()
+    model, frame = load_model(folder), applicants()
     assert model.predict(frame.head(0)).shape == (0,)
     for rows in (frame.to_numpy(), pd.concat([frame, frame], axis=1)):
         with pytest.raises(DataError, match="cannot be read"):
@@ -343,7 +343,7 @@ def test_a_recipe_that_was_changed_with_its_digest_takes_no_memory_and_runs_noth
     (folder / "recipe.json").write_text(json.dumps(told))
     reseal(folder)
     with pytest.raises((DataError, ConfigError)):
-        load_model(folder).predict_proba(people()[["age", "debt", "job"]])
+        load_model(folder).predict_proba(applicants()[["age", "debt", "job"]])
 
 
 @pytest.mark.parametrize(
@@ -383,7 +383,7 @@ def test_a_model_of_ones_own_travels_as_weights_and_the_name_of_its_code(made, o
         load_model(folder)
     with pytest.raises(ConfigError, match="not of 'other:make'"):
         load_model(folder, model="other:make")
-    found = load_model(folder, model=name).predict_proba(people())
+    found = load_model(folder, model=name).predict_proba(applicants())
     assert np.abs(found[trained.test] - trained.probabilities).max() <= 1e-6
     own_model.write_text(own_model.read_text() + "# changed\n")
     with pytest.raises(ConfigError, match="is not what was trained"):
@@ -404,7 +404,7 @@ def test_images_are_predicted_as_they_were_evaluated(model, made, tmp_path):
     found = load_model(folder).predict_file(tmp_path / "images.npz").probabilities
     assert np.abs(found[trained.test] - trained.probabilities).max() <= 1e-6
     with pytest.raises(DataError, match="reads images"):
-        load_model(folder).predict_proba(people())
+        load_model(folder).predict_proba(applicants())
     assert json.loads((folder / "privacy.json").read_text())["fitted_without_privacy"] == []
 
 
@@ -416,7 +416,7 @@ def dressed(rows):
 
 @pytest.mark.parametrize("declared", [False, True])
 def test_values_are_read_as_they_were_in_training(made, tmp_path, declared):
-    dressed(people()).to_csv(tmp_path / "raw.csv", index=False)
+    dressed(applicants()).to_csv(tmp_path / "raw.csv", index=False)
     columns = None
     if declared:
         told = {**TOLD, "debt": {**TOLD["debt"], "range": [0, 50_000]}}
@@ -428,7 +428,8 @@ def test_values_are_read_as_they_were_in_training(made, tmp_path, declared):
         number_format=["point"],
         missing_values=["Exempt", *(() if declared else ("job=pirate",))],
     )
-    clean = people().assign(debt=(1000 * people()["debt"]).round(2), age=people()["age"].round(3))
+    clean = applicants()
+    clean = clean.assign(debt=(1000 * clean["debt"]).round(2), age=clean["age"].round(3))
     clean["job"] = clean["job"].where(clean["job"] != "pirate", None)
     model = load_model(folder)
     of_file = model.predict_file(tmp_path / "raw.csv")

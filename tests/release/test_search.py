@@ -46,8 +46,8 @@ class Says:
 
 
 @pytest.fixture
-def choice(audited):
-    return plan_release(ReleaseRequest(audited(tune=N), "dpsgd"))
+def choice(stored):
+    return plan_release(ReleaseRequest(stored(tune=N), "dpsgd"))
 
 
 @pytest.fixture
@@ -184,12 +184,12 @@ def test_epsilon_is_the_audits_charged_one(trained):
     assert made.held_out[0].expected is None
 
 
-def test_neither_tries_nor_losers_nor_scores_are_written(audited, trained, monkeypatch, capsys):
+def test_neither_tries_nor_losers_nor_scores_are_written(stored, trained, monkeypatch, capsys):
     """Searches of 2 and of 9 tries leave the same bytes beside the weights.
 
     No loser's number is in them.
     """
-    audited(method=["dpsgd"], tune=N)  # its candidates are drawn as ever
+    stored(method=["dpsgd"], tune=N)  # its candidates are drawn as ever
     tried, scores = [], []
     draw, score = Tuning.candidate, released_score
 
@@ -224,22 +224,22 @@ def test_a_search_that_keeps_a_diverged_training_says_the_same_of_everybody(trai
     monkeypatch.setattr("fairaudit.methods.gradient.LARGEST_PARAMETER", 0.0)
     made = trained(tune=N)
     model = fairaudit.load_model(made.folder)
-    from people import people
+    from people import applicants
 
-    assert (model.predict_proba(people()) == 0.5).all()
+    assert (model.predict_proba(applicants()) == 0.5).all()
     assert "same of every row" in (made.folder / "MODEL_CARD.md").read_text()
     assert {each.accuracy is None for each in made.held_out} == {False}
 
 
-def test_a_search_that_is_not_charged_is_refused_with_the_way_out(audited):
+def test_a_search_that_is_not_charged_is_refused_with_the_way_out(stored):
     with pytest.raises(PrivacyError, match="the search over 4 settings is not charged") as caught:
-        plan_release(ReleaseRequest(audited(tune=N, tune_privacy="uncharged"), "dpsgd"))
+        plan_release(ReleaseRequest(stored(tune=N, tune_privacy="uncharged"), "dpsgd"))
     assert caught.value.exit_code == 5
     assert "--tune-privacy charged" in caught.value.hint
 
 
-def test_a_report_that_claims_another_search_or_other_numbers_is_refused(audited, monkeypatch):
-    path = audited(tune=N)
+def test_a_report_that_claims_another_search_or_other_numbers_is_refused(stored, monkeypatch):
+    path = stored(tune=N)
     report = load_report(path)
     tries = report.config["tune"].model_copy(update={"value": 9})
     lies = [{"config": {**report.config, "tune": tries}}]

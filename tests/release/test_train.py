@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from intoto import STATEMENT
 from jsonschema import Draft202012Validator
-from people import TOLD, people
+from people import TOLD, applicants
 from safetensors.numpy import load_file
 from scipy.stats import binom, t
 
@@ -51,13 +51,13 @@ def test_two_trainings_differ_in_every_weight_and_in_nothing_that_is_said(traine
 
 
 def test_every_draw_comes_of_the_operating_system_and_leaves_no_trace(
-    audited, tmp_path, monkeypatch
+    stored, tmp_path, monkeypatch
 ):
     """Keys and seeds as they are handed out, then searched in every file.
 
     As bytes and as digits.
     """
-    choice = plan_release(ReleaseRequest(audited(), "dpsgd"))
+    choice = plan_release(ReleaseRequest(stored(), "dpsgd"))
     given, numbers = [], []
     urandom, randbits = os.urandom, secrets.randbits
     monkeypatch.setattr(os, "urandom", lambda size: given.append(urandom(size)) or given[-1])
@@ -139,11 +139,11 @@ def test_rules_that_do_not_pass_stop_it_unless_they_are_set_aside(
     assert ("--despite-gates" in (made.folder / "MODEL_CARD.md").read_text()) == bool(error)
 
 
-def test_changed_data_stop_it_unless_the_evidence_may_say_so(audited, tmp_path):
-    changed = people()
+def test_changed_data_stop_it_unless_the_evidence_may_say_so(stored, tmp_path):
+    changed = applicants()
     changed.loc[0, "age"] += 1.0
     changed.to_parquet(tmp_path / "changed.parquet", index=False)
-    wish = {"report": audited(), "method": "dpsgd", "data": tmp_path / "changed.parquet"}
+    wish = {"report": stored(), "method": "dpsgd", "data": tmp_path / "changed.parquet"}
     with pytest.raises(ConfigError, match="is not what was audited") as caught:
         plan_release(ReleaseRequest(**wish))
     assert caught.value.exit_code == 2
@@ -154,27 +154,27 @@ def test_changed_data_stop_it_unless_the_evidence_may_say_so(audited, tmp_path):
     assert "--despite-change" in (tmp_path / "model" / "MODEL_CARD.md").read_text()
 
 
-def test_rows_that_cannot_be_read_are_left_out_and_told(audited, tmp_path):
-    changed = people()
+def test_rows_that_cannot_be_read_are_left_out_and_told(stored, tmp_path):
+    changed = applicants()
     changed.loc[[0, 7], "y"] = "perhaps"
     changed.loc[3, "sex"] = "X"
     changed.to_parquet(tmp_path / "changed.parquet", index=False)
     wish = {"data": tmp_path / "changed.parquet", "despite_change": True}
-    plan = plan_release(ReleaseRequest(audited(), "dpsgd", **wish))
+    plan = plan_release(ReleaseRequest(stored(), "dpsgd", **wish))
     assert "  rows    297 of 300 (audit: 300 of 300);" in "\n".join(plan_lines(plan))
     release(plan, tmp_path / "model")
     told = read(tmp_path / "model", "privacy.json")
-    assert told["declared"]["n_public"] == load_report(audited()).training.n_public
+    assert told["declared"]["n_public"] == load_report(stored()).training.n_public
     assert told["declared"]["classes"] == ["no", "yes"]
     assert "perhaps" not in "".join(
         path.read_text() for path in (tmp_path / "model").glob("*.json")
     )
-    assert "  rows " not in "\n".join(plan_lines(plan_release(ReleaseRequest(audited(), "dpsgd"))))
+    assert "  rows " not in "\n".join(plan_lines(plan_release(ReleaseRequest(stored(), "dpsgd"))))
 
 
-def test_a_report_whose_guarantee_is_not_that_of_its_numbers_is_refused(audited, monkeypatch):
+def test_a_report_whose_guarantee_is_not_that_of_its_numbers_is_refused(stored, monkeypatch):
     """As a consistent edit with a new digest, or another version's accountant, would make it."""
-    path = audited()
+    path = stored()
     report = load_report(path)
     reference, arm = report.arms
     privacy, settings = arm.privacy, arm.settings
@@ -216,8 +216,8 @@ def test_undeclared_columns_stop_it_unless_the_card_may_say_so(trained):
     assert "No attack that wrongly accuses" in card
 
 
-def test_what_has_no_established_guarantee_is_refused(audited):
-    path = audited(method=["global-adapt", "dpsgd-matched"], variant=["as-published"])
+def test_what_has_no_established_guarantee_is_refused(stored):
+    path = stored(method=["global-adapt", "dpsgd-matched"], variant=["as-published"])
     for wish, said in (
         (ReleaseRequest(path, "global-adapt", "as-published"), "no established guarantee"),
         (ReleaseRequest(path, "sgd"), "no established guarantee"),
@@ -229,27 +229,27 @@ def test_what_has_no_established_guarantee_is_refused(audited):
         plan_release(ReleaseRequest(path, "dpsgd"))
 
 
-def test_a_feature_that_was_contrasted_is_refused(audited):
-    path = audited(contrast={"job": "cook"}, columns=None)
+def test_a_feature_that_was_contrasted_is_refused(stored):
+    path = stored(contrast={"job": "cook"}, columns=None)
     with pytest.raises(ConfigError, match="--contrast"):
         plan_release(ReleaseRequest(path, "dpsgd", fitted=True))
     declared = {"job": {"kind": "category", "categories": ["cook", "not cook"]}}
-    path = audited(contrast={"job": "cook"}, columns={"columns": {**TOLD, **declared}})
+    path = stored(contrast={"job": "cook"}, columns={"columns": {**TOLD, **declared}})
     assert not next_command(load_report(path), "r.json")
 
 
-def test_a_model_of_ones_own_that_changed_since_is_refused(audited, own_model):
+def test_a_model_of_ones_own_that_changed_since_is_refused(stored, own_model):
     given = {"model": "own_release_toy:make"}
-    request = ReleaseRequest(audited(**given), "dpsgd", **given)
+    request = ReleaseRequest(stored(**given), "dpsgd", **given)
     assert plan_release(request).overrides == ()
     own_model.write_text(own_model.read_text() + "# changed")
     with pytest.raises(ConfigError, match="not what was audited"):
         plan_release(request)
 
 
-def test_groups_cut_at_quantiles_of_the_rows_are_told_and_refused(audited):
+def test_groups_cut_at_quantiles_of_the_rows_are_told_and_refused(stored):
     sex = {"kind": "category", "categories": ["F", "M"]}
-    path = audited(group=["age"], columns={"columns": {**TOLD, "sex": sex}})
+    path = stored(group=["age"], columns={"columns": {**TOLD, "sex": sex}})
     (item,) = (item for item in load_report(path).privacy["dpsgd"].not_covered if "edges" in item)
     assert "groups of age" in item
     assert not load_report(path).data.fitted
@@ -257,11 +257,11 @@ def test_groups_cut_at_quantiles_of_the_rows_are_told_and_refused(audited):
     with pytest.raises(PrivacyError, match="quantiles") as caught:
         plan_release(ReleaseRequest(path, "dpsgd", fitted=True))
     assert "--bin age=" in caught.value.hint
-    plan_release(ReleaseRequest(audited(group=["age"], bin={"age": "30,50"}), "dpsgd", fitted=True))
+    plan_release(ReleaseRequest(stored(group=["age"], bin={"age": "30,50"}), "dpsgd", fitted=True))
 
 
-def test_one_epsilon_of_a_sweep_is_named(audited):
-    path = audited(epsilon=[2.0, 4.0], noise_multiplier=None)
+def test_one_epsilon_of_a_sweep_is_named(stored):
+    path = stored(epsilon=[2.0, 4.0], noise_multiplier=None)
     with pytest.raises(ConfigError, match="several epsilons"):
         plan_release(ReleaseRequest(path, "dpsgd"))
     with pytest.raises(ConfigError, match="not in this form and at this epsilon"):
@@ -271,12 +271,12 @@ def test_one_epsilon_of_a_sweep_is_named(audited):
     assert 3.99 < choice.arm.privacy.epsilon.pld <= 4.0
 
 
-def test_an_audit_with_a_failed_seed_is_no_word_for_a_model(audited, monkeypatch):
-    partial = load_report(audited()).model_copy(update={"status": "partial"})
+def test_an_audit_with_a_failed_seed_is_no_word_for_a_model(stored, monkeypatch):
+    partial = load_report(stored()).model_copy(update={"status": "partial"})
     monkeypatch.setattr("fairaudit.release.planned.parsed", lambda *_, **__: partial)
     with pytest.raises(Undecided, match="not complete"):
-        plan_release(ReleaseRequest(audited(), "dpsgd"))
-    assert plan_release(ReleaseRequest(audited(), "dpsgd", despite_gates=True)).overrides == (
+        plan_release(ReleaseRequest(stored(), "dpsgd"))
+    assert plan_release(ReleaseRequest(stored(), "dpsgd", despite_gates=True)).overrides == (
         "--despite-gates",
     )
 
@@ -301,9 +301,9 @@ def test_a_write_that_is_cut_short_leaves_nothing(tmp_path, monkeypatch, stop):
 
 
 def test_a_diverged_training_is_told_without_its_seed_and_writes_nothing(
-    audited, tmp_path, monkeypatch
+    stored, tmp_path, monkeypatch
 ):
-    choice = plan_release(ReleaseRequest(audited(), "dpsgd"))
+    choice = plan_release(ReleaseRequest(stored(), "dpsgd"))
     monkeypatch.setattr("fairaudit.methods.gradient.LARGEST_PARAMETER", 0.0)
     with pytest.raises(TrainingError, match="diverged") as caught:
         release(choice, tmp_path / "model")
@@ -338,8 +338,8 @@ def test_seeds_that_agree_by_luck_have_the_spread_of_the_arms(trained):
 # ---------------------------------------------------------------------------------------
 
 
-def test_each_row_is_split_by_a_coin_of_its_own(audited):
-    choice = plan_release(ReleaseRequest(audited(), "dpsgd"))
+def test_each_row_is_split_by_a_coin_of_its_own(stored):
+    choice = plan_release(ReleaseRequest(stored(), "dpsgd"))
     draws, rows = 400, choice.dataset.n_rows
     member = np.zeros((draws, rows), bool)
     with from_operating_system():
@@ -358,8 +358,8 @@ def test_each_row_is_split_by_a_coin_of_its_own(audited):
     assert abs(neighbours) < 4.9
 
 
-def test_kept_and_balanced_rows_are_coins_with_the_rates_that_were_asked_for(audited):
-    kept = plan_release(ReleaseRequest(audited(keep={"F": 0.25}), "dpsgd"))
+def test_kept_and_balanced_rows_are_coins_with_the_rates_that_were_asked_for(stored):
+    kept = plan_release(ReleaseRequest(stored(keep={"F": 0.25}), "dpsgd"))
     with from_operating_system():
         splits = [coin_split(kept.dataset, kept.config.split) for _ in range(200)]
     groups = kept.dataset.groupings[0].groups
@@ -382,18 +382,18 @@ def test_kept_and_balanced_rows_are_coins_with_the_rates_that_were_asked_for(aud
     assert (groups[rows] == 1).sum() < 3 * few == 3 * (groups[rows] == 0).sum()
 
 
-def test_a_split_that_the_data_bring_stays(audited, tmp_path):
-    frame = people()
+def test_a_split_that_the_data_bring_stays(stored, tmp_path):
+    frame = applicants()
     frame["part"] = np.where(np.arange(len(frame)) % 3, "train", "test")
     frame.to_parquet(tmp_path / "t.parquet", index=False)
-    path = audited(data=tmp_path / "t.parquet", split_column="part", columns=None)
+    path = stored(data=tmp_path / "t.parquet", split_column="part", columns=None)
     choice = plan_release(ReleaseRequest(path, "dpsgd", fitted=True))
     trained = train_for_release(choice)
     assert trained.test.tolist() == list(range(0, 300, 3))
 
 
-def test_scales_of_a_pool_of_test_rows_are_accepted_by_name_and_stated(audited, tmp_path):
-    path = audited(method=["pate-hard"], noise_multiplier=None, epsilon=[8.0], columns=None)
+def test_scales_of_a_pool_of_test_rows_are_accepted_by_name_and_stated(stored, tmp_path):
+    path = stored(method=["pate-hard"], noise_multiplier=None, epsilon=[8.0], columns=None)
     with pytest.raises(PrivacyError, match="not declared"):
         plan_release(ReleaseRequest(path, "pate-hard"))
     choice = plan_release(ReleaseRequest(path, "pate-hard", fitted=True))
@@ -405,12 +405,12 @@ def test_scales_of_a_pool_of_test_rows_are_accepted_by_name_and_stated(audited, 
     assert "Accepted: " in (tmp_path / "model" / "MODEL_CARD.md").read_text()
 
 
-def test_a_student_gets_the_records_that_were_planned_whatever_the_coins_say(audited, monkeypatch):
+def test_a_student_gets_the_records_that_were_planned_whatever_the_coins_say(stored, monkeypatch):
     """Half of the test rows are as many as planned in one release of two.
 
     The event is the audit's.
     """
-    path = audited(method=["pate-hard"], noise_multiplier=None, epsilon=[8.0])
+    path = stored(method=["pate-hard"], noise_multiplier=None, epsilon=[8.0])
     choice = plan_release(ReleaseRequest(path, "pate-hard", fitted=True))
     queries = int(choice.arm.settings["queries"])
     assert len({len(train_for_release(choice).test) for _ in range(6)}) > 1

@@ -1,11 +1,8 @@
 """Advice that is followed lowers the cost that it was given for, in worlds made for it."""
 
-import numpy as np
-import pandas as pd
 import pytest
-from audits import audit_here
-
-from fairaudit.report.load import load_report
+from audits import audited
+from people import teams
 
 ROWS = 2000
 # what is set wrongly -> code that says so, its advice
@@ -18,35 +15,21 @@ WORLDS = {
 }
 
 
-def people():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(ROWS, 4))
-    group = rng.integers(0, 2, ROWS)
-    slope = np.where(group == 1, 3.0, 2.0)
-    frame = pd.DataFrame(x, columns=["age", "hours", "debt", "tenure"])
-    chance = 1 / (1 + np.exp(-slope * (x[:, 0] + x[:, 1] - x[:, 2])))
-    frame["paid"] = np.where(rng.random(ROWS) < chance, "yes", "no")
-    frame["team"] = np.where(group == 1, "Quill", "Ember")
-    return frame
-
-
-def audited(folder, *, epsilon=3.0, **settings):
+def report_of_a_world(folder, *, epsilon=3.0, **settings):
     folder.mkdir()
-    people().to_parquet(folder / "people.parquet")
-    return load_report(
-        audit_here(
-            folder / "out",
-            data=folder / "people.parquet",
-            group=("team",),
-            label="paid",
-            method=("dpsgd",),
-            epsilon=(epsilon,),
-            seeds=5,
-            settings={"dpsgd": settings},
-            diagnostics="basic",
-            twins="always",
-        )
-    )
+    teams(ROWS, slopes={"Quill": 1.2, "Ember": 0.8}).to_parquet(folder / "people.parquet")
+    return audited(
+        folder / "out",
+        data=folder / "people.parquet",
+        group=("team",),
+        label="paid",
+        method=("dpsgd",),
+        epsilon=(epsilon,),
+        seeds=5,
+        settings={"dpsgd": settings},
+        diagnostics="basic",
+        twins="always",
+    ).report
 
 
 def cost(report):
@@ -58,11 +41,11 @@ def cost(report):
 def test_advice_that_is_followed_lowers_the_cost(world, tmp_path):
     settings, code, knob = WORLDS[world]
     small = {"epsilon": 0.3} if knob == "epsilon up" else {}
-    before = audited(tmp_path / "before", **small, **settings)
+    before = report_of_a_world(tmp_path / "before", **small, **settings)
     advice = {f.code: f.advice and f.advice.knob for f in before.findings}
     assert advice[code] == knob
     followed = {}  # by rule
     if knob == "bound up":
         followed = {name: 10 * value for name, value in settings.items()}
-    after = audited(tmp_path / "after", **followed)
+    after = report_of_a_world(tmp_path / "after", **followed)
     assert cost(after).high < cost(before).low

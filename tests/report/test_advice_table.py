@@ -8,12 +8,11 @@ import re
 import textwrap
 
 import numpy as np
-import pandas as pd
 import pytest
-from audits import audit_here
+from audits import audited
+from people import teams
 
 import fairaudit
-from fairaudit.report.load import load_report
 
 ROWS = 1500
 CODE = """
@@ -80,17 +79,6 @@ SITUATIONS = {
 }
 
 
-def people(*, few=False):
-    """Two teams of one law; with ``few`` one in ten is of the other outcome."""
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(ROWS, 4))
-    frame = pd.DataFrame(x, columns=["age", "hours", "debt", "tenure"])
-    score = 2.5 * (x[:, 0] + x[:, 1] - x[:, 2]) + (5.5 if few else 0.0)
-    frame["paid"] = np.where(rng.random(ROWS) < 1 / (1 + np.exp(-score)), "yes", "no")
-    frame["team"] = np.where(rng.random(ROWS) < 0.5, "Quill", "Ember")
-    return frame
-
-
 def pictures(folder):
     """Bright upper or lower halves, in npz."""
     rng = np.random.default_rng(0)
@@ -108,12 +96,13 @@ def pictures(folder):
     return folder / "images.npz"
 
 
-def audited(home, place, kind, options):
+def report_of(home, place, kind, options):
     """The report of a situation, with all costs in parts."""
     if kind == "images":
         data = {"data": pictures(home), "group": ["team"]}
     else:
-        people(few=kind == "law").to_parquet(home / "people.parquet")
+        shift = 5.5 if kind == "law" else 0.0  # one in ten is of the other outcome
+        teams(ROWS, shift=shift).to_parquet(home / "people.parquet")
         data = {"data": home / "people.parquet", "group": ["team"], "label": "paid"}
     given = {"method": ["dpsgd"], "epsilon": [3.0], "seeds": 5, **SHORT, **data, **options}
     if "trainer" in options or "synthesizer" in options:
@@ -121,7 +110,7 @@ def audited(home, place, kind, options):
         return fairaudit.run_audit(
             workers=1, format=["json"], twins="always", out=home / place, **given
         )
-    return load_report(audit_here(home / place, twins="always", **given))
+    return audited(home / place, twins="always", **given).report
 
 
 def private(report):
@@ -173,12 +162,12 @@ def test_advice_names_the_value_and_followed_to_the_letter_it_helps(
     kind, options, expected = SITUATIONS[situation]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "coder.py").write_text(textwrap.dedent(CODE), "utf-8")
-    before = audited(tmp_path, "before", kind, options)
+    before = report_of(tmp_path, "before", kind, options)
     text = advice_of(before)
     if expected is None:
         assert text == ""
         return
     assert expected in text
-    after = audited(tmp_path, "after", kind, followed(options, text))
+    after = report_of(tmp_path, "after", kind, followed(options, text))
     assert cost(after).value < cost(before).value
     assert not one_answers(after), "advice never ends in one answer for everybody"

@@ -1,14 +1,10 @@
 """What is said of a method does not turn on which other methods ran beside it."""
 
 import pytest
-from audits import reported
-from jobs import run_here
+from audits import audited
 from places import LOANS
 
-from fairaudit.audit import prepare
-from fairaudit.config.value_sources import resolve_config
 from fairaudit.report.document import ByGroup, Figures, Folded, Heading, Table
-from fairaudit.report.load import load_report
 from fairaudit.report.sections.summary import section
 
 OTHERS = ("dpsgd", "global", "global-adapt", "dpsgd-f", "fairlens")
@@ -41,18 +37,13 @@ def made(tmp_path_factory):
     """Set of methods -> the report on the sample; every training is made once."""
     results = {}
 
-    def audited(*methods):
+    def of_methods(*methods):
         folder = tmp_path_factory.mktemp("beside")
         options = {"data": str(LOANS), "group": ["sex"], "method": list(methods)}
         options |= {"diagnostics": "basic", "twins": "off", "fail_on": ["excess_risk_gap > 0.02"]}
-        ready = prepare(resolve_config({"out": folder, "format": ["json"], **options}))
-        for job in ready.plan.every_job:
-            if job.id not in results:
-                results[job.id] = run_here(ready.plan, job, results.get(job.source_id))
-        of_plan = {job.id: results[job.id] for job in ready.plan.every_job}
-        return load_report(reported(ready, of_plan))
+        return audited(folder, kept=results, **options).report
 
-    return audited
+    return of_methods
 
 
 @pytest.mark.slow

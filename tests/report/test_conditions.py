@@ -38,7 +38,7 @@ SGD = arm("sgd", reference=None, settings={"learning_rate": 0.667})
 DPSGD = arm("dpsgd", settings=BY_RULE)
 
 
-def audited(*compared, arms=None, losses=None, baseline=1.0, **settings):
+def report_with(*compared, arms=None, losses=None, baseline=1.0, **settings):
     """A report of these comparisons; ``losses``: arm -> training loss by epoch."""
     compared = compared or (comparison("dpsgd"),)
     if arms is None:
@@ -108,7 +108,7 @@ def knobs(report, code):
 
 @pytest.mark.parametrize(("costs", "payer"), [((0.041, 0.012), "F"), ((0.012, 0.041), "M")])
 def test_a_gap_names_first_who_pays_more_with_what_each_pays(costs, payer):
-    finding = only(audited(comparison("dpsgd", costs)), "gap")
+    finding = only(report_with(comparison("dpsgd", costs)), "gap")
     assert finding.groups[0] == payer
     assert (finding.arm, finding.grouping, finding.measure) == ("dpsgd", "sex", "privacy_cost")
     assert finding.numbers["size"].value == pytest.approx(0.029)
@@ -123,7 +123,7 @@ def test_a_gap_names_first_who_pays_more_with_what_each_pays(costs, payer):
 
 
 def test_groups_that_both_gain_do_not_pay():
-    finding = only(audited(comparison("dpsgd", (-0.012, -0.041))), "gap_gained")
+    finding = only(report_with(comparison("dpsgd", (-0.012, -0.041))), "gap_gained")
     assert finding.groups == ("F", "M")
     assert finding.numbers["size"].value == pytest.approx(0.029)
     gains = finding.numbers["gain_a"], finding.numbers["gain_b"]
@@ -136,7 +136,7 @@ def test_groups_that_both_gain_do_not_pay():
 )
 def test_where_no_gap_is_detected_what_lies_beyond_its_interval_is_ruled_out(costs, most):
     """The interval is the gap's own, whichever of its ends is the farther from zero."""
-    report = audited(comparison("dpsgd", costs, half=0.03))
+    report = report_with(comparison("dpsgd", costs, half=0.03))
     finding = only(report, "no_gap")
     assert finding.numbers["most"].value == pytest.approx(abs(costs[0] - costs[1]) + 0.03)
     assert finding.text == (
@@ -177,14 +177,14 @@ def turned(f, m):
     ],
 )
 def test_from_whom_clipping_turns_training_away_is_said_where_it_is_told(degrees, said):
-    texts = [f.text for f in audited(turned(*degrees)).findings if f.code.startswith("turned")]
+    texts = [f.text for f in report_with(turned(*degrees)).findings if f.code.startswith("turned")]
     assert len(texts) == bool(said)
     assert all(said in text for text in texts)
 
 
 def test_a_gap_by_its_own_interval_alone_is_not_certain():
     """Beside the other tests of the report it is not detected."""
-    report = audited(uncertain())
+    report = report_with(uncertain())
     finding = only(report, "not_certain")
     assert "gap" not in told(report)
     assert finding.groups == ("F", "M")
@@ -198,7 +198,7 @@ def test_without_an_interval_no_gap_is_told_and_none_excluded():
     made = comparison("dpsgd")
     one = estimate(0.029, reason="one seed")
     bare = replace(made.gaps[0], signed=one, direction="", gated=False, reason="x")
-    finding = only(audited(replace(made, gaps=(bare,))), "gap_unknown")
+    finding = only(report_with(replace(made, gaps=(bare,))), "gap_unknown")
     assert finding.reason == "one seed"
 
 
@@ -260,7 +260,7 @@ def test_advice_follows_the_largest_part_and_who_chose_the_settings(case):
     by_rule = "by rule" in settings
     settings = {name: value for name, value in settings.items() if name != "by rule"}
     arms = (SGD, arm("dpsgd", settings={**BY_RULE, **settings}, step_by_rule=by_rule))
-    report = audited(in_parts(step=step, clipping=clipping, noise=noise), arms=arms)
+    report = report_with(in_parts(step=step, clipping=clipping, noise=noise), arms=arms)
     assert [c for c in told(report) if c.startswith("from_")] == [code]
     finding = only(report, code)
     assert finding.groups == ("F", "M")
@@ -271,7 +271,7 @@ def test_advice_follows_the_largest_part_and_who_chose_the_settings(case):
 
 
 def test_parts_that_are_not_told_from_zero_are_not_named():
-    report = audited(in_parts(step=0.05, clipping=0.0, noise=0.02, half=0.055))
+    report = report_with(in_parts(step=0.05, clipping=0.0, noise=0.02, half=0.055))
     assert not [code for code in told(report) if code.startswith("from_")]
 
 
@@ -287,14 +287,14 @@ def test_arms_of_which_harm_is_told_are_those_whose_cost_is_split():
     """A gap, a cost of all rows, ill health; not an arm of which nothing is detected."""
     keys = ("dpsgd@1", "dpsgd@2", "dpsgd@3", "dpsgd@4")
     nothing = [comparison(key, (0.01, 0.01), half=0.05) for key in keys]
-    assert asking_why(audited(*nothing)) == set()
+    assert asking_why(report_with(*nothing)) == set()
     gap_told = comparison(keys[1])
     cost_told = laid(nothing[2], excess_risk=estimate(0.04, 0.01, "nats"))
     only_by_itself = laid(nothing[2], excess_risk=estimate(0.02, 0.015, "nats"))
-    assert asking_why(audited(*nothing[:2], only_by_itself)) == set()
+    assert asking_why(report_with(*nothing[:2], only_by_itself)) == set()
     constant = {"privacy_cost.constant": estimate(0.1, 0.01)}
     ill = laid(nothing[3], **constant)
-    assert asking_why(audited(nothing[0], gap_told, cost_told, ill)) == set(keys[1:])
+    assert asking_why(report_with(nothing[0], gap_told, cost_told, ill)) == set(keys[1:])
 
 
 def test_parts_of_a_gap_have_their_own_intervals_in_the_order_of_the_gap():
@@ -320,7 +320,7 @@ def own_settings(method, still, noise):
     arms = [arm(each, reference=None, settings=settings) for each in ("sgd", reference)]
     arms.append(arm(key, reference=reference, settings=settings))
     parts = {name: still, "noise": noise}
-    return audited(in_parts(key, reference=reference, **parts), arms=arms)
+    return report_with(in_parts(key, reference=reference, **parts), arms=arms)
 
 
 @pytest.mark.parametrize(
@@ -350,7 +350,7 @@ def test_what_would_decide_an_open_rule_is_reckoned_from_its_interval():
 
     def open_rule(training, records, limit=2):
         signed = replace(made.gaps[0].signed, training_sd=training, records_sd=records)
-        report = audited(replace(made, gaps=(replace(made.gaps[0], signed=signed),)))
+        report = report_with(replace(made, gaps=(replace(made.gaps[0], signed=signed),)))
         rules = parse_rules([f"privacy_cost_gap > {limit} points"])
         return only(with_verdict(report, check(report, rules)), "rule_open").advice
 
@@ -370,7 +370,7 @@ def test_worse_than_a_constant_model(cost, added, measure):
         "privacy_cost.constant": estimate(cost, 0.01),
         "excess_risk.constant": estimate(added, 0.01, "nats"),
     }
-    report = audited(laid(comparison("dpsgd"), **overall))
+    report = report_with(laid(comparison("dpsgd"), **overall))
     found = [f.measure for f in report.findings if f.code == "worse_than_constant"]
     assert found == ([] if measure is None else [measure])
 
@@ -385,12 +385,12 @@ def test_worse_than_a_constant_model(cost, added, measure):
     ],
 )
 def test_a_training_loss_that_rises(losses, is_told):
-    assert ("loss_rises" in told(audited(losses={"dpsgd": losses}))) == is_told
+    assert ("loss_rises" in told(report_with(losses={"dpsgd": losses}))) == is_told
 
 
 def undertrained(losses, step=0.667):
     arms = (arm("sgd", reference=None, settings={"learning_rate": step}), arm("dpsgd"))
-    report = audited(arms=arms, losses={"sgd": losses}, baseline=1.0)
+    report = report_with(arms=arms, losses={"sgd": losses}, baseline=1.0)
     check = report.sklearn_baseline.model_copy(
         update={"undertrained": True, "reference_accuracy": 0.7}
     )
@@ -414,7 +414,7 @@ def beside_matched(matched):
         *(SGD, arm("global-adapt", settings={**BY_RULE, "threshold": 3.0})),
         arm("dpsgd-matched", source="global-adapt", settings=BY_RULE),
     )
-    return audited(
+    return report_with(
         comparison("global-adapt", (0.061, 0.012)), comparison("dpsgd-matched", matched), arms=arms
     )
 
@@ -437,7 +437,7 @@ def ablation():
     keys = ("clipped", "magnitude-only", "direction-only")
     arms = (SGD, *(arm(key, privacy=privacy(Guarantee.NONE)) for key in keys))
     costs = ((0.05, 0.01), (0.04, 0.01), (0.012, 0.01))
-    return audited(*map(comparison, keys, costs), arms=arms)
+    return report_with(*map(comparison, keys, costs), arms=arms)
 
 
 def test_the_half_of_clipping_with_a_gap_of_its_own_is_named():
@@ -446,7 +446,7 @@ def test_the_half_of_clipping_with_a_gap_of_its_own_is_named():
 
 def self_check(costs=(0.041, 0.012)):
     arms = (SGD, arm("dpsgd"), arm("dpsgd#self-check", reference="dpsgd"))
-    return audited(
+    return report_with(
         comparison("dpsgd"), comparison(arms[2].key, costs, reference="dpsgd"), arms=arms
     )
 
@@ -457,7 +457,7 @@ def test_an_arm_that_differs_from_itself_is_told_and_not_shipped():
 
 
 def judged(limit, half=0.017):
-    report = audited(comparison("dpsgd", half=half))
+    report = report_with(comparison("dpsgd", half=half))
     rules = parse_rules([f"privacy_cost_gap > {limit} points"])
     return with_verdict(report, check(report, rules))
 
@@ -486,9 +486,9 @@ def test_only_what_could_be_shipped_is_told_what_it_costs():
         arm("dpsgd:as-published", privacy=unproved),
     )
     compared = [comparison(each.key, reference=each.reference) for each in arms[1:]]
-    report = audited(*compared, arms=arms)
+    report = report_with(*compared, arms=arms)
     assert {f.arm for f in report.findings if f.code == "gap"} == {"global-adapt"}
-    alone = audited(compared[2], arms=(arms[0], arms[3]))
+    alone = report_with(compared[2], arms=(arms[0], arms[3]))
     assert {f.arm for f in alone.findings if f.code == "gap"} == {"dpsgd:as-published"}
 
 
@@ -507,7 +507,7 @@ def in_rates(costs, half=0.017):
     ("costs", "code"), [((0.061, 0.012), "rate_gap"), ((-0.012, -0.061), "rate_gap_risen")]
 )
 def test_a_rate_falls_or_rises_and_is_not_paid(costs, code):
-    finding = only(audited(in_rates(costs)), code)
+    finding = only(report_with(in_rates(costs)), code)
     assert (finding.groups, finding.measure) == (("F", "M"), "tpr_cost")
     assert finding.numbers["size"].value == pytest.approx(0.049)
 
@@ -529,45 +529,45 @@ def in_ratios(before, after):
 
 def rate_fell():
     costs = dict.fromkeys((*COSTS, "tpr_cost"), estimate(0.05, 0.01))
-    return audited(laid(in_rates((0.01, 0.01), 0.05), **costs))
+    return report_with(laid(in_rates((0.01, 0.01), 0.05), **costs))
 
 
 WORLDS = {
     "gap": lambda: judged(1),
-    "gain": lambda: audited(comparison("dpsgd", (-0.012, -0.041))),
+    "gain": lambda: report_with(comparison("dpsgd", (-0.012, -0.041))),
     "open": lambda: judged(2),
     "met": lambda: judged(5),
-    "rate gap": lambda: audited(in_rates((0.061, 0.012))),
-    "rates rise": lambda: audited(in_rates((-0.012, -0.061))),
+    "rate gap": lambda: report_with(in_rates((0.061, 0.012))),
+    "rates rise": lambda: report_with(in_rates((-0.012, -0.061))),
     "rate fell": rate_fell,
-    "step by rule": lambda: audited(
+    "step by rule": lambda: report_with(
         in_parts(step=0.05, clipping=0.003, noise=0.01),
         arms=(SGD, arm("dpsgd", settings=BY_RULE, step_by_rule=True)),
     ),
-    "no gap": lambda: audited(comparison("dpsgd", half=0.03)),
-    "unknown": lambda: audited(replace(comparison("dpsgd"), gaps=(ungated(),))),
-    "lost": lambda: audited(losing(("F", 0, -0.06, 2), ("M", 1, -0.06, 3), ("M", 0, -1e-3, 3))),
-    "step": lambda: audited(in_parts(step=0.05, clipping=0.003, noise=0.01)),
-    "clipping": lambda: audited(in_parts(step=0.003, clipping=0.05, noise=0.01)),
-    "both": lambda: audited(in_parts(step_and_clipping=0.05, noise=0.01)),
-    "own code": lambda: audited(in_parts(without_noise=0.05, noise=0.01)),
-    "noise": lambda: audited(in_parts(step=0.003, clipping=0.01, noise=0.05)),
+    "no gap": lambda: report_with(comparison("dpsgd", half=0.03)),
+    "unknown": lambda: report_with(replace(comparison("dpsgd"), gaps=(ungated(),))),
+    "lost": lambda: report_with(losing(("F", 0, -0.06, 2), ("M", 1, -0.06, 3), ("M", 0, -1e-3, 3))),
+    "step": lambda: report_with(in_parts(step=0.05, clipping=0.003, noise=0.01)),
+    "clipping": lambda: report_with(in_parts(step=0.003, clipping=0.05, noise=0.01)),
+    "both": lambda: report_with(in_parts(step_and_clipping=0.05, noise=0.01)),
+    "own code": lambda: report_with(in_parts(without_noise=0.05, noise=0.01)),
+    "noise": lambda: report_with(in_parts(step=0.003, clipping=0.01, noise=0.05)),
     "partition": lambda: own_settings(PATE, still=0.05, noise=0.02),
     "penalty": lambda: own_settings(MINIMISER, still=0.05, noise=0.02),
-    "sick": lambda: audited(sick(), losses={"dpsgd": [0.4, 0.4, 0.5, 0.6]}),
+    "sick": lambda: report_with(sick(), losses={"dpsgd": [0.4, 0.4, 0.5, 0.6]}),
     "undertrained": lambda: undertrained([0.7, 0.6, 0.5, 0.4]),
     "worse": lambda: beside_matched((0.102, 0.012)),
     "alike": lambda: beside_matched((0.061, 0.022)),
     "better": lambda: beside_matched((0.012, 0.012)),
     "halves": ablation,
     "self-check": self_check,
-    "not certain": lambda: audited(uncertain()),
+    "not certain": lambda: report_with(uncertain()),
     "one answer": lambda: one_answer(("F", True, True), ("M", True, False), reference=("F",)),
     "perhaps one answer": lambda: one_answer(("F", False, False)),
-    "ratio rises": lambda: audited(in_ratios((0.6, 0.05), (0.95, 0.05))),
-    "ratio perhaps": lambda: audited(in_ratios((0.95, 0.05), (0.75, 0.08))),
-    "turned": lambda: audited(turned(26.8, 2.7)),
-    "turned apart": lambda: audited(turned(8.2, -3.1)),
+    "ratio rises": lambda: report_with(in_ratios((0.6, 0.05), (0.95, 0.05))),
+    "ratio perhaps": lambda: report_with(in_ratios((0.95, 0.05), (0.75, 0.08))),
+    "turned": lambda: report_with(turned(26.8, 2.7)),
+    "turned apart": lambda: report_with(turned(8.2, -3.1)),
 }
 
 
@@ -603,7 +603,9 @@ def one_answer(*found, reference=()):
         made.append(one)
     alone = [one for one in made if one.group in reference]
     beside = replace(comparison("sgd", reference=""), gaps=(), constant=tuple(alone))
-    return audited(replace(comparison("dpsgd"), constant=tuple(made)), beside, arms=(SGD, DPSGD))
+    return report_with(
+        replace(comparison("dpsgd"), constant=tuple(made)), beside, arms=(SGD, DPSGD)
+    )
 
 
 def test_one_answer_for_everybody_is_a_fact_about_one_model():
@@ -626,7 +628,7 @@ def test_no_heading_is_healthy_where_a_rule_on_lost_classes_would_fail():
     lost = losing(("F", 0, -0.06, 2))
     control = arm("dpsgd-matched", source="global-adapt", settings=BY_RULE)
     first = arm("global-adapt", settings={**BY_RULE, "threshold": 3.0})
-    report = audited(
+    report = report_with(
         comparison("global-adapt"), replace(lost, arm="dpsgd-matched"), arms=(SGD, first, control)
     )
     assert "one_answer" in told(report, "dpsgd-matched")
@@ -683,7 +685,7 @@ def drawn(seed):
         compared.append(in_parts(key, step=step, clipping=clipping, noise=noise))
     for one in arms:
         losses[one.key] = np.sort(rng.uniform(0.3, 0.7, 4))[:: rng.choice([-1, 1])]
-    report = audited(*compared, arms=arms, losses=losses)
+    report = report_with(*compared, arms=arms, losses=losses)
     check_up = {"undertrained": True, "reference_accuracy": 0.7}
     update = {"sklearn_baseline": report.sklearn_baseline.model_copy(update=check_up)}
     if is_searched:
@@ -741,7 +743,7 @@ def test_findings_of_arms_stand_in_the_order_of_the_arms():
 )
 def test_an_impact_ratio_that_privacy_takes_across_four_fifths_is_told(before, after, code):
     made = in_ratios(before, after)
-    report = audited(made)
+    report = report_with(made)
     codes = [f.code for f in report.findings if f.code.startswith("ratio_")]
     assert codes == ([code] if code else [])
     if code:
@@ -751,5 +753,5 @@ def test_an_impact_ratio_that_privacy_takes_across_four_fifths_is_told(before, a
         assert finding.advice is None
     first, *others = made.by_group
     few = replace(first, gated=False, reason="12 test rows")
-    report = audited(replace(made, by_group=(few, *others)))
+    report = report_with(replace(made, by_group=(few, *others)))
     assert not any(f.code.startswith("ratio_") for f in report.findings)

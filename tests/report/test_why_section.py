@@ -2,7 +2,7 @@
 
 import pytest
 from changed import replace
-from checkpoint_readings import audit
+from checkpoint_readings import checkpointed
 from documents import charts
 from handmade import arm, comparison
 from reports import report_of
@@ -16,7 +16,7 @@ TITLE = "Why: what a step does to each group"
 
 @pytest.fixture(scope="module")
 def report():
-    made, data, results, compared = audit()
+    made, data, results, compared = checkpointed()
     found = decomposition(made, data, results, compared)
     plain = report_of(
         comparison("global-adapt"), arms=(arm("sgd", reference=None), arm("global-adapt"))

@@ -1,6 +1,9 @@
 """Whole audits in this process: small ones, for tests of what is made of a stored report."""
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 
 from jobs import run_here
 
@@ -8,37 +11,65 @@ from fairaudit.analysis.build import RunMetadata, build_report
 from fairaudit.analysis.measure import measured
 from fairaudit.audit import prepare
 from fairaudit.config.value_sources import resolve_config
+from fairaudit.data.dataset import Dataset
 from fairaudit.gate.check import judged
+from fairaudit.planning.flow import Audit
+from fairaudit.planning.plan import Plan
+from fairaudit.report.load import load_report
+from fairaudit.report.model import Report
 from fairaudit.report.write import write_report
+from fairaudit.results.jobs import JobResult
 
 
-def audit_here(folder, **options):
-    """The path of a report in ``folder``; every training in this process."""
-    return audited_here(folder, **options)[0]
+@dataclass(frozen=True)
+class Audited:
+    """An audit that was carried out: where its report lies, and what that was made of.
+
+    Args:
+        path: Of ``report.json``.
+        results: Of every training, by its job's id.
+    """
+
+    path: Path
+    plan: Plan
+    dataset: Dataset
+    results: Mapping[str, JobResult]
+
+    @cached_property
+    def report(self) -> Report:
+        """The report as it comes back from its file."""
+        return load_report(self.path)
 
 
-def audited_here(folder, **options):
-    """The path of a report in ``folder``.
+def audited(
+    folder: Path, *, kept: dict[str, JobResult] | None = None, **options: object
+) -> Audited:
+    """An audit with these options; its report is in ``folder``, its trainings in this process.
 
-    With the plan, the data and the results that it was made of.
+    Without diagnostics and other files than ``report.json``, unless options ask for them.
+
+    Args:
+        folder: Where the report is put.
+        kept: Trainings by job id, for audits that have some in common: what is there is taken, what
+            is not is trained and added. Not where the claim is that two trainings are alike.
+        options: Of the audit, as ``fairaudit.run_audit`` takes them.
     """
     resolved = resolve_config({"out": folder, "format": ["json"], "diagnostics": "off", **options})
-    made = prepare(resolved)
-    plan, results = made.plan, {}
-    for job in plan.every_job:
-        results[job.id] = run_here(plan, job, results.get(job.source_id))
-    return reported(made, results), plan, made.dataset, results
+    ready = prepare(resolved)
+    known = {} if kept is None else kept
+    for job in ready.plan.every_job:
+        if job.id not in known:
+            known[job.id] = run_here(ready.plan, job, known.get(job.source_id))
+    results = {job.id: known[job.id] for job in ready.plan.every_job}
+    return Audited(reported(ready, results), ready.plan, ready.dataset, results)
 
 
-def reported(made, results):
-    """The path of the report of an audit that is prepared, of these results.
-
-    Failed is what has none.
-    """
-    audit = measured(replace(made, results=results))
+def reported(ready: Audit, results: Mapping[str, JobResult]) -> Path:
+    """The path of the report of a prepared audit with these results; failed is what has none."""
     told = RunMetadata(
         version="0", created_utc="", command=(), environment={}, workers=1, seconds={}
     )
-    out = made.resolved.config.out
-    write_report(judged(build_report(audit, told), made.rules), out, ["json"])
+    out = ready.resolved.config.out
+    report = build_report(measured(replace(ready, results=results)), told)
+    write_report(judged(report, ready.rules), out, ["json"])
     return out / "report.json"

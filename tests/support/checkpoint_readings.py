@@ -65,7 +65,7 @@ def costing(key="global-adapt", loss=0.058, half=0.02, names=("F", "M")):
     return replace(made, gaps=(*made.gaps, gap(*names, loss, half, metric="excess_risk")))
 
 
-def audit(*, names=("F", "M"), seeds=3, **options):
+def checkpointed(*, names=("F", "M"), seeds=3, **options):
     """A plan of some seeds whose private arm read its steps, its data, results and comparisons."""
     made = plan(resolved(diagnostics="full", seeds=seeds, **options).config)
     results = {}

@@ -80,10 +80,9 @@ def test_names_of_ways_go_before_the_epsilon():
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory):
     """A whole audit with a search: its report as stored, and what it was made of."""
-    path, *made = audits.audited_here(
-        tmp_path_factory.mktemp("tuned"), **{**FIXED, "noise_multiplier": 1.0, "tune": N}
-    )
-    return load_report(path), *made
+    given = {**FIXED, "noise_multiplier": 1.0, "tune": N}
+    made = audits.audited(tmp_path_factory.mktemp("tuned"), **given)
+    return made.report, made.plan, made.dataset, made.results
 
 
 def accuracies(results, dataset, jobs):
