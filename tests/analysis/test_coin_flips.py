@@ -47,7 +47,7 @@ def test_of_groups_by_coin_flips_hardly_a_report_says_that_they_differ(tmp_path)
             noise_multiplier=1.0,
             seeds=5,
             epochs=2,
-            diagnostics="full",
+            diagnostics="basic",
         ).report
         if sentences := list(asserted(report)):
             saying[seed] = sentences
