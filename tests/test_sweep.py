@@ -19,7 +19,7 @@ def data(tmp_path_factory):
     return path
 
 
-def run(data, out, *words, noise=("--epsilon", "2")):
+def run(data, out, *words, noise=("--noise-multiplier", "2")):
     common = ["--label", "paid", "--group", "sex", "--method", "dpsgd", *noise]
     common += ["--seeds", "2", "--twins", "off", "--diagnostics", "off", "--workers", "1"]
     command = ["run", "--data", str(data), *common, "--out", str(out), *words]

@@ -77,7 +77,9 @@ def test_which_outcome_is_positive_and_which_people_want(
 
 def test_the_outcome_is_declared_in_the_file_for_its_own_label_only(load, people):
     declared = {"fairaudit.label": "income", "fairaudit.favourable": "0", "fairaudit.positive": "1"}
-    table = pa.table({**people, "default": people["income"][::-1]}).replace_schema_metadata(declared)
+    table = pa.table({**people, "default": people["income"][::-1]}).replace_schema_metadata(
+        declared
+    )
     dataset = load(table, label=None)
     assert (dataset.positive, dataset.favourable) == (1, 0)
     assert dataset.favourable_origin == "declared in the file"
