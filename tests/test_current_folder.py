@@ -220,8 +220,7 @@ def test_python_m_imports_nothing_of_the_folder_once_it_has_found_the_program(tm
     made = Folder(tmp_path / "home", known() - {*by_python, "fairaudit"})
     made.plant()
     made.add(OWN)
-    plan = f"plan {AUDIT} --epsilon 3"
-    for words in ("doctor", f"{plan} --method dpsgd", f"{plan} --method my_method:SPEC"):
+    for words in ("doctor", f"plan {AUDIT} --epsilon 3 --method dpsgd --method my_method:SPEC"):
         done = made.run(words, "-m", "fairaudit")
         assert (words, done.returncode, done.stderr) == (words, 0, done.stderr)
 

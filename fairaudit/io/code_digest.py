@@ -4,6 +4,7 @@ The digest of that code enters the identity of a job, so that changed code train
 """
 
 import ast
+import functools
 import hashlib
 import importlib.util
 import sys
@@ -75,8 +76,9 @@ def _files_reached(modules: Iterable[str]) -> dict[str, Path]:
         else:
             # Installed code is in a folder of libraries, or has an installer's record beside it.
             home = path.parents[name.count(".") + (path.name == "__init__.py")]
-            is_listed = any(home.glob(f"{top}-*.dist-info"))
-            is_followed = top in packages or (_INSTALLED.isdisjoint(path.parts) and not is_listed)
+            is_followed = top in packages or (
+                _INSTALLED.isdisjoint(path.parts) and not any(home.glob(f"{top}-*.dist-info"))
+            )
         if name in roots or is_followed:
             files[name] = path
             waiting += _imported_names(name, path)
@@ -117,13 +119,25 @@ def _imported_names(name: str, path: Path) -> Iterator[str]:
     ``from a import b`` names ``a.b``, which may be no module. Only Python source is read.
     """
     yield from _with_parents(name)
-    if path.suffix != ".py":
-        return
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    if path.suffix == ".py":
+        package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+        yield from _imports(path.read_bytes(), package)
+
+
+@functools.lru_cache(maxsize=1024)
+def _imports(source: bytes, package: str) -> tuple[str, ...]:
+    """Names of the modules that a source text of a package may import, each once.
+
+    It is a function of the text, so a process that plans often parses each text once.
+    """
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = ast.parse(source)
     except (SyntaxError, ValueError):
-        return  # whoever imports it says so
+        return ()  # whoever imports it says so
+    return tuple(dict.fromkeys(_named_in(tree, package)))
+
+
+def _named_in(tree: ast.Module, package: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
