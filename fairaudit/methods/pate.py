@@ -152,5 +152,6 @@ PATE_SOFT = _private_spec(
     "soft",
     "the noised shares of the votes, projected to the simplex",
     "soft labels are published as a mitigation. On three files they moved the student less than "
-    "hard ones, and the groups' excess risks differed more (docs/methods.md 5.2).",
+    "hard ones, and the groups' excess risks differed more; at the paper's setting they moved it "
+    "more, and the excess risks differed as much (docs/methods.md 5.2).",
 )
