@@ -286,14 +286,25 @@ def test_the_two_files_of_uci_are_one_table_of_two_sides(tmp_path, packed, dotte
 
 def test_tables_named_train_and_test_are_two_sides_and_others_are_not(tmp_path):
     rows = "age,sex,y\n" + "".join(f"{k},{'fm'[k % 2]},{k // 2 % 2}\n" for k in range(20))
-    for place, names in enumerate((("train.csv", "test.csv"), ("a.csv", "b.csv"))):
+    pairs = {
+        ("train.csv", "test.csv"): True,
+        ("ann-train.csv.gz", "ann-test.csv.gz"): True,
+        ("Loans_TRAIN_1.csv", "Loans_TEST_1.csv"): True,
+        ("a.csv", "b.csv"): False,
+        ("train.csv", "b.csv"): False,
+        ("trains.csv", "tests.csv"): False,
+        ("train_test.csv", "test_train.csv"): False,
+    }
+    for place, (names, are_sides) in enumerate(pairs.items()):
         folder = tmp_path / str(place)
         folder.mkdir()
         for name in names:
-            (folder / name).write_text(rows)
+            content = rows.encode()
+            is_packed = name.endswith(".gz")
+            (folder / name).write_bytes(gzip.compress(content) if is_packed else content)
         found = load_dataset(AuditConfig(data=folder, label="y", group=("sex",)))
         assert found.features.column_names == ["age"]
-        assert ("split" in found.dropped_columns) == (place == 0)
+        assert ("split" in found.dropped_columns) == are_sides, names
 
 
 def test_a_dot_stays_where_a_row_ends_without_one(tmp_path):

@@ -20,7 +20,7 @@ from fairaudit.errors import DataError
 from fairaudit.messages.names import listed
 
 _NONE: Final = "__HIVE_DEFAULT_PARTITION__"  # how a folder says that the value is missing
-_SIDE: Final = re.compile(r"(train|test)(?![a-zA-Z])", re.IGNORECASE)  # begins a file's name
+_SIDE: Final = re.compile(r"(?<![a-zA-Z])(train|test)(?![a-zA-Z])", re.IGNORECASE)
 _SIDE_OF_ENDING: Final = {".data": "train", ".test": "test"}  # of UCI's files
 _HIDDEN: Final = (".", "_")  # first signs of names that are no parts, as _SUCCESS
 
@@ -113,8 +113,10 @@ def with_sides(files: Sequence[TableFile]) -> tuple[TableFile, ...]:
 
 def _side_of(path: Path) -> str:
     """The side that a file's name tells: ``train``, ``test`` or ""."""
-    begin = _SIDE.match(path.name)
-    return begin[1].lower() if begin else _SIDE_OF_ENDING.get(ending_of(path), "")
+    told = {word.lower() for word in _SIDE.findall(path.name.removesuffix(path.suffix))}
+    if told:
+        return told.pop() if len(told) == 1 else ""
+    return _SIDE_OF_ENDING.get(ending_of(path), "")
 
 
 def _scalar(text: str | None, of_type: pa.DataType) -> pa.Scalar:
