@@ -2,6 +2,7 @@
 
     python benchmarks/misalignment.py words FILE [--audits 600]
     python benchmarks/misalignment.py planted FILE [--audits 200]
+    python benchmarks/misalignment.py converged FILE [--audits 200]
     python benchmarks/misalignment.py coverage FILE [--audits 500]
     python benchmarks/misalignment.py own-steps FILE [--audits 500]
 
@@ -12,7 +13,11 @@ after the last.
 `words`: three groupings by coin flips of shares .5, .1 and .02; an audit counts where any sentence
 tells two groups' misalignments apart.
 
-`planted`: two groups of 1,000 training rows whose misalignments differ by about ten degrees.
+`planted`: two groups of 1,000 training rows whose misalignments differ by about ten degrees: tables
+drawn anew by the mechanism of the sample (``sample_data/make_loans.py``), half of the rows women.
+
+`converged`: two such groups whose outcomes follow different columns, so that no model is right for
+both, read while training goes nowhere any more: there a batch's gradient is mostly chance.
 
 `coverage`: how often intervals hold what they are about. Files are drawn from a population whose
 group gradients are known; five seeds split each file, train with clipping and noise by a loop of
@@ -28,7 +33,9 @@ very rows whose gradients are read.
 import argparse
 import json
 import math
+import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -51,6 +58,9 @@ from fairaudit.diagnostics.step_terms import left_out
 from fairaudit.execution import worker
 from fairaudit.metrics.intervals import contrast, estimate
 from fairaudit.results.steps import BATCHES, BLOCKS, TURNED, array_name
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "sample_data"))
+from make_loans import Mechanism, make
 
 WIDTH, SEEDS = 6, 5
 TOLD = "misalignment"
@@ -129,9 +139,17 @@ def words(number: int, folder: str) -> dict[str, object]:
 
 
 def planted(number: int, folder: str) -> dict[str, object]:
-    """One audit of groups whose misalignments differ."""
+    """One audit of women and men whose misalignments differ, of the sample's mechanism."""
+    frame = make(Mechanism(seed=1_000 + number, rows=2_666, women=1_333))
+    frame = frame.drop(columns=["applicant_id", "race"])
+    found, difference = told(audited(frame, ["sex"], folder, **PLANTED))
+    return {"told": found, "difference": difference}
+
+
+def converged(number: int, folder: str) -> dict[str, object]:
+    """One audit of groups whose misalignments differ, near convergence."""
     rng = np.random.default_rng([2, number])
-    frame = people(rng, 2500, apart=True, longer=PLANTED)
+    frame = people(rng, 2500, apart=True, longer=CONVERGED)
     found, difference = told(audited(frame, ["group"], folder, batch_size=250, epochs=80))
     return {"told": found, "difference": difference}
 
@@ -294,7 +312,15 @@ def read_step(everybody: Population, rows, trained, blocks, theta, rng):
     return arrays, {name: np.array(values) for name, values in true.items()}
 
 
-PLANTED = 1.2  # how much longer one group's inputs are: a difference of about ten degrees
+# Differences of about ten degrees: the bound, and how much longer one group's inputs are.
+PLANTED = {
+    "label": "approved",
+    "max_grad_norm": 2.5,
+    "epsilon": [3.0],
+    "batch_size": None,
+    "epochs": None,
+}
+CONVERGED = 1.2
 
 
 def summary(kind: str, lines: list[dict]) -> str:
@@ -307,7 +333,7 @@ def summary(kind: str, lines: list[dict]) -> str:
     hits = sum(bool(line["told"]) for line in lines)
     upper = beta.ppf(0.95, hits + 1, count - hits)
     text = f"{count} audits: told in {hits} ({hits / count:.3f}; upper exact limit {upper:.3f})"
-    if kind == "planted":
+    if kind in ("planted", "converged"):
         text += f"; mean difference {np.mean([line['difference'] for line in lines]):.1f} degrees"
     return text
 
@@ -326,21 +352,25 @@ def covered(name: str, found: list[list[float | None]]) -> str:
     )
 
 
+KINDS: dict[str, Callable[[int, str], dict[str, object]]] = {
+    "words": words,
+    "planted": planted,
+    "converged": converged,
+    "coverage": coverage,
+    "own-steps": partial(coverage, own_steps=True),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["words", "planted", "coverage", "own-steps"])
+    parser.add_argument("kind", choices=list(KINDS))
     parser.add_argument("file", type=Path)
     parser.add_argument("--audits", type=int, default=600)
     given = parser.parse_args()
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)
     done = given.file.read_text().splitlines() if given.file.exists() else []
-    run = {
-        "words": words,
-        "planted": planted,
-        "coverage": coverage,
-        "own-steps": partial(coverage, own_steps=True),
-    }[given.kind]
+    run = KINDS[given.kind]
     with given.file.open("a") as file:
         for number in range(len(done), given.audits):
             with tempfile.TemporaryDirectory() as folder:

@@ -35,6 +35,7 @@ from fairaudit.diagnostics.risk_terms import (
     Forms,
     Means,
     Sampling,
+    clipping_parts,
     noise_term,
     places,
     risk_terms,
@@ -56,8 +57,8 @@ OF_PART, OF_ALL = 0.1, 0.01
 # So many of these batches are also summed with random signs, for the covariance in R_clip; few are
 # enough, for it is small beside the first order.
 PROBES = 4
-# Checkpoints at which eigenvalues and correlations are read, which cost more than all else; of a
-# model whose Hessian is not written out.
+# Checkpoints at which eigenvalues are read where the Hessian is written out; and at which they are
+# read of other models, and correlations of all: these cost more than all else.
 THOROUGH, FEW = 8, 3
 HESSIAN_RECORDS = 1024  # stratified by group; gradients are taken over all records
 
@@ -77,10 +78,14 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
         return {}
     reading = CauseReading(method, task)
     steps = tuple(checkpoint.step for checkpoint in trained.checkpoints)
-    count = THOROUGH if trained.network.n_parameters <= DENSE_LIMIT else FEW
-    thorough = (*steps[:1], *spread(steps[1:], count - 1))
+    few = (*steps[:1], *spread(steps[1:], FEW - 1))
+    many = (*steps[:1], *spread(steps[1:], THOROUGH - 1))
+    spectra = many if trained.network.n_parameters <= DENSE_LIMIT else few
     return _stacked(
-        [reading.at(one, is_thorough=one.step in thorough) for one in trained.checkpoints]
+        [
+            reading.at(one, has_spectra=one.step in spectra, has_correlations=one.step in few)
+            for one in trained.checkpoints
+        ]
     )
 
 
@@ -117,13 +122,15 @@ class CauseReading:
             batch.inputs, pool.labels[chosen], batch.group, n_groups=pool.n_groups, shares=shares
         )
 
-    def at(self, checkpoint: Checkpoint, *, is_thorough: bool = True) -> dict[str, Tensor]:
+    def at(
+        self, checkpoint: Checkpoint, *, has_spectra: bool = True, has_correlations: bool = True
+    ) -> dict[str, Tensor]:
         """All series of one step, [R, ...] each; of a plain step those of curvature and records.
 
         Args:
             checkpoint: The step.
-            is_thorough: Whether eigenvalues and correlations are read here; else the last
-                eigenvalues stand in the bounds.
+            has_spectra: Whether eigenvalues are read here; else the last stand in the bounds.
+            has_correlations: Whether rank correlations are.
         """
         landscapes = []
         of_replicates = []
@@ -138,7 +145,7 @@ class CauseReading:
                 reading[f"mean_{name}"] = landscape.records.means(sums)
             shape = len(CORRELATED), self.task.pool.n_groups + 1, 3
             reading["correlations"] = torch.full(shape, torch.nan, dtype=torch.float64)
-            if is_thorough:
+            if has_correlations:
                 label = f"{checkpoint.step}"
                 reading["correlations"] = correlations(
                     landscape, values, seed=self.task.seed, label=label
@@ -149,7 +156,7 @@ class CauseReading:
         if self.is_plain(checkpoint):
             return series
         read = [Spectra.unknown(self.task.pool.n_groups)] * self.task.repeats
-        if is_thorough:
+        if has_spectra:
             read = self._spectra = [Spectra(*extremes(landscape)) for landscape in landscapes]
         series |= _stacked([one.series(checkpoint.learning_rate) for one in read])
         return series | self._terms(checkpoint, landscapes, series["hessian_trace"])
@@ -177,25 +184,27 @@ class CauseReading:
         samplings = [self._sampling(checkpoint, r) for r in range(self.task.repeats)]
         means = [self._means(moments, r) for r in range(self.task.repeats)]
 
-        def measured(batches: Batches, r: int) -> dict[str, Tensor]:
-            """The terms of replicate ``r``, as expectations over these batches."""
-            wanted = vectors(batches, means[r])
-            forms = Forms.of(quadratic_forms(landscapes[r], wanted, places(batches)), batches)
-            terms = dict(risk_terms(batches, means[r], forms, samplings[r]))
-            terms["r_noise"] = noise_term(trace[r], samplings[r])
-            return terms
-
         pilot = self._batches(reader, moments, "pilot", PILOT)
         # The pilot may use its own value: no expectation is taken over it.
         pilot = [replace(one, typical=one.typical_shrinkage()) for one in pilot]
-        needed = batches_needed(
-            [measured(one, r) for r, one in enumerate(pilot)], reader.network.n_parameters
-        )
+        noise = [noise_term(trace[r], sampling) for r, sampling in enumerate(samplings)]
+        tried = []
+        for r, batches in enumerate(pilot):
+            both = torch.cat([batches.plain, batches.clipped])
+            places_of_both = [*range(PILOT), *range(PILOT)]  # a pair meets the same slice
+            of_both = quadratic_forms(landscapes[r], both, places_of_both)
+            plain, clipped = torch.split(of_both, PILOT)
+            parts = clipping_parts(batches, means[r], plain, clipped, samplings[r])
+            tried.append({**parts, "r_noise": noise[r]})
+        needed = batches_needed(tried, reader.network.n_parameters)
         of_replicates = []
         for r, batches in enumerate(self._batches(reader, moments, "batches", needed)):
             # The pilot's value: one taken from these very batches would bias their expectations.
             batches = replace(batches, typical=pilot[r].typical)
-            terms = measured(batches, r)
+            wanted = vectors(batches, means[r])
+            forms = Forms.of(quadratic_forms(landscapes[r], wanted, places(batches)), batches)
+            terms = risk_terms(batches, means[r], forms, samplings[r])
+            terms["r_noise"] = noise[r]
             terms["angle_turned"] = angle_turned(batches, means[r])
             bound = float(checkpoint.sensitivity[r])
             terms |= lower_bounds(batches, means[r], samplings[r], self._spectra[r], bound)

@@ -25,13 +25,13 @@ from fairaudit.privacy.streams import numpy_stream
 
 Float64 = NDArray[np.float64]
 
-PROBES = 100  # random vectors of a trace estimate (Hutchinson)
+PROBES = 64  # random vectors of a trace estimate (Hutchinson)
 DENSE_LIMIT = 512  # parameters up to which a Hessian is written out for its eigenvalues
 TOLERANCE, ITERATIONS = 5e-3, 100  # of an eigenvalue that is looked for by products H v
 EIGEN_RECORDS = 128  # of a group, that such products are taken over
 BASIS_LIMIT = 2000  # parameters up to which a trace is taken by one form per parameter
 COLUMN_NUMBERS = 2**24  # numbers held at once for traces of records
-SLICE, EVERY = 64, -1  # records in a slice; the place of a vector that meets all of them
+SLICE, EVERY = 16, -1  # records in a slice; the place of a vector that meets all of them
 NUMBERS_AT_ONCE = 2**18  # inputs of one graph: what a module's activations take is not known
 
 
@@ -137,6 +137,33 @@ def forms_of_linear(landscape: Landscape, vectors: Tensor) -> Tensor:
     return records.sums(squares.T) / records.counts
 
 
+def hessian_of_linear(landscape: Landscape, rows: Tensor) -> Float64:
+    """The Hessian of the mean loss of some rows, [P, P], of one linear layer.
+
+    With inputs x, ending in 1 where there is a bias, it is the mean of (diag p - p p^T) ⊗ x x^T.
+    """
+    layers = landscape.layers()
+    assert layers is not None
+    (layer,) = layers
+    assert isinstance(layer, Linear)
+    features = landscape.records.features[rows]
+    outputs, inputs = layer.shape
+    p = layer.forward(features).double().softmax(-1)
+    of_outputs = torch.diag_embed(p) - p.unsqueeze(2) * p.unsqueeze(1)  # [n, C, C]
+    x = features.double()
+    place = torch.arange(outputs * inputs).view(outputs, inputs)  # of each weight in theta
+    if layer.has_bias:
+        x = torch.cat([x, x.new_ones(len(x), 1)], 1)
+        biases = outputs * inputs + torch.arange(outputs)
+        place = torch.cat([place, biases.unsqueeze(1)], 1)
+    matrix = np.zeros((place.numel(), place.numel()))
+    for c in range(outputs):
+        for d in range(outputs):
+            block = x.T @ (of_outputs[:, c, d].unsqueeze(1) * x) / len(x)
+            matrix[np.ix_(place[c].numpy(), place[d].numpy())] = block.cpu().numpy()
+    return matrix
+
+
 def extremes(landscape: Landscape) -> tuple[Tensor, Tensor]:
     """The largest and the smallest eigenvalue of every group's Hessian, algebraically, [K] each.
 
@@ -158,13 +185,13 @@ def extremes(landscape: Landscape) -> tuple[Tensor, Tensor]:
         rows = torch.arange(first, end)
         if size > DENSE_LIMIT:
             rows = rows[:: -(-len(rows) // EIGEN_RECORDS)]
-        apply = _hessian_of(landscape, rows)
         if size <= DENSE_LIMIT:
-            matrix = np.stack([apply(row) for row in np.eye(size)])
+            matrix = _hessian(landscape, rows)
             if np.isfinite(matrix).all():
                 values = np.linalg.eigvalsh((matrix + matrix.T) / 2)
                 largest[group], smallest[group] = values[-1], values[0]
             continue
+        apply = _product_with_hessian(landscape, rows)
         top = _largest(apply, size)
         largest[group] = top
         # Seen from above the spectrum its other end is the largest, found to the same tolerance.
@@ -172,7 +199,15 @@ def extremes(landscape: Landscape) -> tuple[Tensor, Tensor]:
     return largest, smallest
 
 
-def _hessian_of(landscape: Landscape, rows: Tensor) -> Callable[[Float64], Float64]:
+def _hessian(landscape: Landscape, rows: Tensor) -> Float64:
+    """The Hessian of the mean loss of some rows, [P, P]."""
+    if is_linear(landscape):
+        return hessian_of_linear(landscape, rows)
+    apply = _product_with_hessian(landscape, rows)
+    return np.stack([apply(row) for row in np.eye(landscape.n_parameters)])
+
+
+def _product_with_hessian(landscape: Landscape, rows: Tensor) -> Callable[[Float64], Float64]:
     """v -> H v of the mean loss of some rows, by a second pass backward through one graph."""
     pieces = []
     leaf = landscape.theta.clone().requires_grad_()

@@ -70,5 +70,5 @@ def correlations(
         for (first, end), share in zip(edges, records.shares.tolist(), strict=True)
     ]
     known = {name: value.cpu().numpy() for name, value in values.items()}
-    pairs = [(known[first], known[second]) for first, second in CORRELATED]
-    return torch.from_numpy(rank_correlations(pairs, strata, seed=seed, label=label))
+    found = rank_correlations(known, CORRELATED, strata, seed=seed, label=label)
+    return torch.from_numpy(found)

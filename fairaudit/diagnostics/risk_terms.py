@@ -143,25 +143,40 @@ def places(batches: Batches) -> list[int]:
 
 def risk_terms(
     batches: Batches, means: Means, forms: Forms, sampling: Sampling
-) -> Mapping[str, Tensor]:
+) -> dict[str, Tensor]:
     """The terms of one step for every group and, last, everybody; nats.
+
+    Returns:
+        Those of :func:`clipping_parts`, and ``r_clip`` in closed form with the ``_se`` of its
+        covariance part, [K + 1] each.
+    """
+    terms = clipping_parts(batches, means, forms.plain, forms.clipped, sampling)
+    terms["r_clip"], terms["r_clip_se"] = clip_term(means, forms, sampling)
+    return terms
+
+
+def clipping_parts(
+    batches: Batches, means: Means, plain: Tensor, clipped: Tensor, sampling: Sampling
+) -> dict[str, Tensor]:
+    """The parts of R_clip as means over batches, nats.
+
+    Args:
+        batches, means, sampling: Of the step.
+        plain, clipped: v^T H_a v of each batch's gradient before and after clipping, [M, K + 1].
 
     Returns:
         ``r_direction``, ``r_magnitude``, ``r_magnitude_effective`` (against a plain step of eta u,
         where ``r_magnitude`` is against one of eta; direction and noise are the same in both),
-        ``r_direction_star``, ``r_magnitude_star`` and their ``_se`` over batches, ``r_clip`` in
-        closed form with the ``_se`` of its covariance part, [K + 1] each. NaN where no batch is
-        kept.
+        ``r_direction_star``, ``r_magnitude_star`` and their ``_se`` over batches, [K + 1] each. NaN
+        where no batch is kept.
     """
     eta, rho, keep = sampling.learning_rate, batches.shrinkage.unsqueeze(1), batches.kept
-    linear = first_order(batches, means)
-    square = _by_part(rho**2, batches.unclipped**2, forms.plain, forms.clipped)
+    square = _by_part(rho**2, batches.unclipped**2, plain, clipped)
     # v^T H v enters with a plus where <g_a, v>, the step being downhill, enters with a minus.
     terms: dict[str, Tensor] = {}
-    for part, first in linear.items():
+    for part, first in first_order(batches, means).items():
         values = eta * first - eta**2 / 2 * square[part]
         terms[f"r_{part}"], terms[f"r_{part}_se"] = mean_and_error(values[keep])
-    terms["r_clip"], terms["r_clip_se"] = clip_term(means, forms, sampling)
     return terms
 
 

@@ -90,21 +90,19 @@ def _correlations(study: "_NoisedStudents", seed: int) -> dict[str, Tensor]:
         seed: The audit seed.
     """
     rows = torch.arange(0, len(study.x), -(-len(study.x) // _CORRELATED))
-    closeness, flips = 1.0 - study.p[rows].square().sum(-1), study.flips[rows]
-    lengths, excess = study.x[rows].norm(dim=1), study.excess[rows]
-    pairs = {
-        "closeness_flips": (closeness, flips),
-        "input_norm_excess_risk": (lengths, excess),
-        "flips_excess_risk": (flips, excess),
+    values = {
+        "closeness": 1.0 - study.p[rows].square().sum(-1),
+        "flips": study.flips[rows],
+        "input_norm": study.x[rows].norm(dim=1),
+        "excess_risk": study.excess[rows],
     }
+    known = {name: value.double().numpy() for name, value in values.items()}
+    pairs = [("closeness", "flips"), ("input_norm", "excess_risk"), ("flips", "excess_risk")]
     everybody = [Stratum(slice(0, len(rows)), 1.0)]
-    found = rank_correlations(
-        [(a.double().numpy(), b.double().numpy()) for a, b in pairs.values()],
-        everybody,
-        seed=seed,
-        label="queries",
-    )
-    return {name: torch.from_numpy(one[-1]) for name, one in zip(pairs, found, strict=True)}
+    found = rank_correlations(known, pairs, everybody, seed=seed, label="queries")
+    return {
+        "_".join(pair): torch.from_numpy(one[-1]) for pair, one in zip(pairs, found, strict=True)
+    }
 
 
 def _bounds(study: "_NoisedStudents", penalty: float, is_hard: bool) -> dict[str, Tensor]:

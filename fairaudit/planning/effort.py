@@ -28,9 +28,9 @@ INPUTS = 100  # a table's usual width once encoded; the plan does not encode
 # audit, which trains a reference, too, and mostly twins.
 ANGLES_SHARE, TERMS_SHARE = 0.2, 0.12
 JOB = 1e9  # of the rest of an audit of one arm at one seed: data, predictions, their measures
-ANGLES = 2.5e7  # of the angles of a checkpoint, whatever the model
-TERMS = 2e7  # of its terms
-BATCH = 5e5  # of a batch that is drawn for them
+ANGLES = 4e7  # of the angles of a checkpoint by one grouping, whatever the model
+TERMS = 7e7  # of its terms
+BATCH = 1.5e6  # of a batch that is drawn for them
 FORMS = 20.0  # gradients of a record that the forms and traces on its slice amount to
 # How many checkpoints, rows, batches, rows of second orders are read: the first that is in the
 # share. First the sample shrinks, then the checkpoints, never to none.
@@ -108,19 +108,20 @@ def amount_read(
         return NOTHING
     if config.diagnostics == "full":
         every = schedule.kept(config.diagnostics_every)
-        return Amount(every, every)
+        return Amount(every, every, curved=512 if is_closed(facts, model) else 256)
     record = record_work(config, facts, model)
     batch = schedule.expected_batch_size * record
     audit = JOB + schedule.steps * (STEP + batch)
     steps = schedule.kept(None)
+    cuts = max(1, len(config.group))
 
     def angles(count: int, rows: int) -> float:
         read = min(rows, schedule.n_public) * record + BATCHES_OF_ANGLES * (batch + BATCH)
-        return min(count, len(steps)) * (ANGLES + read)
+        return min(count, len(steps)) * (cuts * ANGLES + read)
 
     def terms(count: int, batches: int, curved: int) -> float:
         forms = 0.0 if is_closed(facts, model) else FORMS * curved * record
-        return min(count, len(steps)) * (TERMS + batches * (batch + BATCH) + forms)
+        return min(count, len(steps)) * (cuts * TERMS + batches * (batch + BATCH) + forms)
 
     fitting = [one for one in ANGLE_AMOUNTS if angles(*one) <= ANGLES_SHARE * audit]
     count, rows = (*fitting, ANGLE_AMOUNTS[-1])[0]

@@ -48,7 +48,7 @@ def test_full_reads_eigenvalues_clipping_bias_and_noise():
         assert found["noise_norm"][0, k].item() == pytest.approx(length)
     assert found["batch_norm"].shape == (1, 2)
     assert found["batch_norm"][0, 1] < found["batch_norm"][0, 0]
-    later = reading.at(step.reader.checkpoint, is_thorough=False)
+    later = reading.at(step.reader.checkpoint, has_spectra=False, has_correlations=False)
     assert later["eta_lambda"].isnan().all()  # not looked for here
     assert torch.equal(later["bound_clip_curved"], found["bound_clip_curved"])
 

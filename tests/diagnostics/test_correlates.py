@@ -11,6 +11,8 @@ from fairaudit.diagnostics.correlates import RESAMPLES, Stratum, rank_correlatio
 from fairaudit.diagnostics.curvature import traces_of_records
 from fairaudit.diagnostics.records import correlations, record_values
 
+AB = [("a", "b")]
+
 
 def pair(n=60, seed=0):
     rng = np.random.default_rng(seed)
@@ -22,17 +24,17 @@ def test_with_counts_as_weights_it_is_scipy_s_of_the_repeated_records():
     a, b = pair()
     counts = np.random.default_rng(1).integers(0, 4, (5, len(a))).astype(float)
     counts[0] = 1
-    for row, found in zip(counts, spearman(a, b, counts), strict=True):
+    for row, found in zip(counts, spearman(a, b, counts.T), strict=True):
         many = row.astype(int)
         expected = stats.spearmanr(np.repeat(a, many), np.repeat(b, many)).statistic
         assert found == pytest.approx(expected)
-    assert np.isnan(spearman(a, np.ones(len(a)), counts)).all()
+    assert np.isnan(spearman(a, np.ones(len(a)), counts.T)).all()
 
 
 def test_the_whole_weighs_strata_by_their_shares():
     a, b = pair(90)
     strata = [Stratum(slice(0, 30), 0.9), Stratum(slice(30, 90), 0.1)]
-    (found,) = rank_correlations([(a, b)], strata, seed=0, label="x")
+    (found,) = rank_correlations({"a": a, "b": b}, AB, strata, seed=0, label="x")
     for place, one in enumerate(strata):
         expected = stats.spearmanr(a[one.rows], b[one.rows]).statistic
         assert found[place, 0] == pytest.approx(expected)
@@ -41,7 +43,7 @@ def test_the_whole_weighs_strata_by_their_shares():
     assert found[2, 0] == pytest.approx(expected)
     assert (found[:, 1] < found[:, 0]).all()
     assert (found[:, 0] < found[:, 2]).all()
-    again = rank_correlations([(a, b)], strata, seed=0, label="x")
+    again = rank_correlations({"a": a, "b": b}, AB, strata, seed=0, label="x")
     assert np.array_equal(again[0], found)
 
 
@@ -51,8 +53,8 @@ def test_intervals_cover_the_population_s_correlation():
     covered = 0
     for seed in range(200):
         a = rng.standard_normal(60)
-        pairs = [(a, a + rng.standard_normal(60))]
-        found = rank_correlations(pairs, [Stratum(slice(0, 60), 1.0)], seed=seed, label="x")
+        both = {"a": a, "b": a + rng.standard_normal(60)}
+        found = rank_correlations(both, AB, [Stratum(slice(0, 60), 1.0)], seed=seed, label="x")
         covered += found[0, -1, 1] <= truth <= found[0, -1, 2]
     assert 178 <= covered <= 199  # .89 to .995
 
@@ -60,12 +62,10 @@ def test_intervals_cover_the_population_s_correlation():
 def test_few_unknown_or_constant_records_have_none():
     a, b = pair(10)
     few = [Stratum(slice(0, 2), 0.5), Stratum(slice(2, 10), 0.5)]
-    found = rank_correlations(
-        [(a, b), (a, np.where(np.arange(10) == 5, np.nan, b)), (a, np.ones(10))],
-        few,
-        seed=0,
-        label="x",
-    )
+    unknown = np.where(np.arange(10) == 5, np.nan, b)
+    values = {"a": a, "b": b, "unknown": unknown, "constant": np.ones(10)}
+    pairs = [("a", "b"), ("a", "unknown"), ("a", "constant")]
+    found = rank_correlations(values, pairs, few, seed=0, label="x")
     assert np.isnan(found[:, 0]).all()
     assert np.isfinite(found[0, 1:]).all()
     assert np.isnan(found[1:]).all()
