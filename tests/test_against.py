@@ -15,7 +15,7 @@ from fairaudit.errors import ConfigError, DataError
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory):
+def finished_audit(tmp_path_factory):
     folder = tmp_path_factory.mktemp("against")
     data = folder / "people.parquet"
     lent().to_parquet(data)
@@ -35,8 +35,8 @@ def stored(tmp_path_factory):
     return report, folder / "out", data
 
 
-def test_costs_and_gaps_are_differences_of_those_of_the_report(stored):
-    report, folder, _ = stored
+def test_costs_and_gaps_are_differences_of_those_of_the_report(finished_audit):
+    report, folder, _ = finished_audit
     (pair,) = compare_methods(report, folder, "dpsgd", data=None).pairs
     assert (pair.arm, pair.against) == ("reweight", "dpsgd")
     (compared,) = pair.comparisons
@@ -54,8 +54,8 @@ def test_costs_and_gaps_are_differences_of_those_of_the_report(stored):
     assert gap.reading in {"detected", "not certain", "not detected", "cannot tell"}
 
 
-def test_a_method_against_another_is_the_other_way_round_with_the_other_sign(stored):
-    report, folder, _ = stored
+def test_a_method_against_another_is_the_other_way_round_with_the_other_sign(finished_audit):
+    report, folder, _ = finished_audit
     (there,) = compare_methods(report, folder, "dpsgd", data=None).pairs
     (back,) = compare_methods(report, folder, "reweight", data=None).pairs
     values = [pair.comparisons[0].overall.value("excess_risk") for pair in (there, back)]
@@ -63,8 +63,8 @@ def test_a_method_against_another_is_the_other_way_round_with_the_other_sign(sto
     assert (there.more, there.less) == (back.less, back.more)
 
 
-def test_against_a_model_without_privacy_it_is_the_cost_of_the_report(stored):
-    report, folder, _ = stored
+def test_against_a_model_without_privacy_it_is_the_cost_of_the_report(finished_audit):
+    report, folder, _ = finished_audit
     pairs = compare_methods(report, folder, "sgd", data=None).pairs
     assert [pair.arm for pair in pairs] == ["dpsgd", "reweight"]
     found = pairs[0].comparisons[0].by_group[0].estimates["privacy_cost"]
@@ -72,8 +72,8 @@ def test_against_a_model_without_privacy_it_is_the_cost_of_the_report(stored):
     assert (found.value, found.low, found.high) == (expected.value, expected.low, expected.high)
 
 
-def test_what_is_not_the_audit_s_is_refused(stored, tmp_path):
-    report, folder, data = stored
+def test_what_is_not_the_audit_s_is_refused(finished_audit, tmp_path):
+    report, folder, data = finished_audit
     with pytest.raises(ConfigError, match="no method 'dpsdg'"):
         compare_methods(report, folder, "dpsdg", data=None)
     with pytest.raises(DataError, match="trainings of 'sgd'"):
@@ -84,16 +84,16 @@ def test_what_is_not_the_audit_s_is_refused(stored, tmp_path):
         compare_methods(report, folder, "dpsgd", data=other)
 
 
-def test_code_that_a_report_names_is_not_run(stored):
-    report, folder, _ = stored
+def test_code_that_a_report_names_is_not_run(finished_audit):
+    report, folder, _ = finished_audit
     option = report.config["model"].model_copy(update={"value": "evil:model"})
     forged = report.model_copy(update={"config": {**report.config, "model": option}})
     with pytest.raises(ConfigError, match="code of your own"):
         compare_methods(forged, folder, "dpsgd", data=None)
 
 
-def test_the_command_prints_both_and_wants_one_of_two_ways(stored):
-    _, folder, _ = stored
+def test_the_command_prints_both_and_wants_one_of_two_ways(finished_audit):
+    _, folder, _ = finished_audit
     path = str(folder / "report.json")
     said = CliRunner().invoke(app, ["compare", path, "--against", "dpsgd"])
     assert said.exit_code == 0

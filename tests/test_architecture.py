@@ -1,7 +1,7 @@
 """What import-linter and ruff cannot say.
 
-One place draws noise, none asks for a capability by its name, every hook is typed, and a class name
-stands for one thing.
+One place draws noise, none asks for a capability by its name, every hook is typed, a class name
+stands for one thing, and tests build people and audits in one place.
 """
 
 import ast
@@ -111,3 +111,24 @@ def test_no_class_name_stands_twice():
                 homes[node.name].append(str(path.relative_to(ROOT)))
     assert len(homes) > 300
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+
+
+def test_rows_of_people_and_whole_audits_are_built_in_one_place():
+    tests = ROOT.parent / "tests"
+    shared = ("people.py", "audits.py")
+    built = {
+        node.name
+        for name in shared
+        for node in ast.parse((tests / "support" / name).read_bytes()).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert {"people", "applicants", "predicted", "audited", "reported"} <= built
+    again = [
+        (str(path.relative_to(tests)), node.name)
+        for path in sorted(tests.rglob("*.py"))
+        if path.name not in shared
+        for node in ast.parse(path.read_bytes()).body
+        if isinstance(node, ast.FunctionDef) and node.name in built
+        if not node.decorator_list  # a fixture may hand on what was built there
+    ]
+    assert again == []

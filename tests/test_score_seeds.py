@@ -18,7 +18,7 @@ SEEDS = 5
 
 
 @pytest.fixture(scope="module")
-def stored(tmp_path_factory):
+def audit_and_rows(tmp_path_factory):
     """An audit's report, and what it predicted of its test rows as one long table."""
     out = tmp_path_factory.mktemp("audited")
     frame = people(500, slopes={"M": 2.0}, label="paid")
@@ -54,8 +54,8 @@ METRICS = ("privacy_cost", "excess_risk", "accuracy", "reference.accuracy", "tpr
 
 
 @pytest.mark.parametrize("column", ["seed", "run"])
-def test_the_intervals_are_those_of_the_audit_that_predicted(tmp_path, stored, column):
-    report, table = stored
+def test_the_intervals_are_those_of_the_audit_that_predicted(tmp_path, audit_and_rows, column):
+    report, table = audit_and_rows
     options = {"row_column": "id", "seed_column": None if column == "seed" else column}
     scores = scored(tmp_path, table.rename(columns={"seed": column}), **options)
     found, expected = cost_of(scores, "predictions"), cost_of(report, "dpsgd")
@@ -85,8 +85,8 @@ def same_rows(table, rows=150):
     return frame.assign(private=draw.random(len(frame)), plain=draw.random(len(frame)))
 
 
-def test_without_a_column_of_rows_their_order_tells_them(tmp_path, stored):
-    table = same_rows(stored[1])
+def test_without_a_column_of_rows_their_order_tells_them(tmp_path, audit_and_rows):
+    table = same_rows(audit_and_rows[1])
     table["id"] = table.groupby("seed").cumcount()
     by_place = cost_of(scored(tmp_path, table.drop(columns="id")), "predictions")
     by_id = cost_of(
@@ -124,27 +124,27 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_seeds_that_do_not_agree_are_refused_in_one_line(tmp_path, stored, name):
+def test_seeds_that_do_not_agree_are_refused_in_one_line(tmp_path, audit_and_rows, name):
     break_it, said = BROKEN[name]
-    table, options = break_it(same_rows(stored[1]))
+    table, options = break_it(same_rows(audit_and_rows[1]))
     with refused_in_one_line(FairauditError, said):
         scored(tmp_path, table, **options)
 
 
 def test_a_record_that_one_seed_does_not_predict_is_left_out_of_all_and_opens_the_gates(
-    tmp_path, stored
+    tmp_path, audit_and_rows
 ):
-    table = same_rows(stored[1])
+    table = same_rows(audit_and_rows[1])
     table.loc[[3, 150 + 7], "private"] = np.nan  # at the first seed, and at the second
     report = scored(tmp_path, table, fail_on=["privacy_cost_gap > 0.9"])
     assert report.data.rows == 148
     assert report.data.dropped_rows.keys() == {"prediction missing"}
     assert report.verdict == "inconclusive"
-    whole = scored(tmp_path, same_rows(stored[1]), fail_on=["privacy_cost_gap > 0.9"])
+    whole = scored(tmp_path, same_rows(audit_and_rows[1]), fail_on=["privacy_cost_gap > 0.9"])
     assert (whole.data.rows, whole.verdict) == (150, "pass")
 
 
-def test_row_columns_without_seeds_are_refused(tmp_path, stored):
-    table = stored[1].drop(columns="seed")
+def test_row_columns_without_seeds_are_refused(tmp_path, audit_and_rows):
+    table = audit_and_rows[1].drop(columns="seed")
     with pytest.raises(FairauditError, match="about several seeds"):
         scored(tmp_path, table, row_column="id")

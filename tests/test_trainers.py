@@ -218,7 +218,7 @@ def asked(**options):
     return quick | options
 
 
-def report_of(trainer=None, data="people.csv", **options):
+def report_by(trainer=None, data="people.csv", **options):
     return fairaudit.run_audit(data, trainer=trainer, **asked(**options))
 
 
@@ -477,7 +477,7 @@ def test_what_cannot_be_audited_is_refused_before_anything_is_trained(home, body
         body = f"import fairaudit\n{trains}{body}"
     (home / "nothing.py").write_text(body + "\n")
     with pytest.raises(ConfigError) as error:
-        report_of(**{"trainer": "nothing:train", **options})
+        report_by(**{"trainer": "nothing:train", **options})
     assert said in str(error.value)
     assert not (home / "trained").exists()
 
@@ -498,7 +498,7 @@ OPTIONS = {"seeds": 3, "epsilon": [2, 4], "self_check": True, "repeats": 2, "out
 @pytest.fixture(scope="module")
 def plain(home):
     """An audit, its plan, and what every job left by arm and seed."""
-    report = report_of("own:plain", fail_on="epsilon > 1.5", **OPTIONS)
+    report = report_by("own:plain", fail_on="epsilon > 1.5", **OPTIONS)
     plan = fairaudit.plan_audit("people.csv", trainer="own:plain", **asked(**OPTIONS))
     results = {(job.arm, job.seed): read_result(home / "out/jobs", job.id) for job in plan.jobs}
     return report, plan, results
@@ -565,7 +565,7 @@ def test_predictions_are_those_of_the_function_on_the_seeds_encoded_rows(plain):
 def test_beside_a_method_of_ours_it_is_not_released(home):
     trainer = {"trainer_groups": True, "trainer_version": "2", "reference": "sgd"}
     (home / "gone.py").write_text(OWN)
-    report = report_of("gone:plain", method="dpsgd", seeds=1, out="beside", **trainer)
+    report = report_by("gone:plain", method="dpsgd", seeds=1, out="beside", **trainer)
     references = {cost.arm: cost.reference for cost in report.costs}
     assert references == {"dpsgd": "sgd", "gone.plain": "sgd"}
     (home / "gone.py").unlink()
@@ -577,18 +577,18 @@ def test_beside_a_method_of_ours_it_is_not_released(home):
 
 @pytest.mark.slow
 def test_raw_rows_and_groups_are_handed_where_they_are_asked_for(home):
-    report = report_of("own:raw", raw=True, trainer_groups=True, seeds=1, favourable="yes")
+    report = report_by("own:raw", raw=True, trainer_groups=True, seeds=1, favourable="yes")
     assert report.status == "complete"
     assert {arm.key: arm for arm in report.arms}["own.raw"].reads_groups
     assert report.privacy["own.raw"].claim.epsilon is None
     assert ("privacy_not_heeded", "own.raw") in codes_of(report)
     with pytest.raises(FairauditError, match=r"sex.*--trainer-groups"):
-        report_of("own:asks", raw=True)
+        report_by("own:asks", raw=True)
 
 
 @pytest.mark.slow
 def test_a_trainer_that_draws_from_the_system_and_claims_too_much_is_named(home):
-    report = report_of(("own:draws", "own:beyond"), epsilon=2)
+    report = report_by(("own:draws", "own:beyond"), epsilon=2)
     assert ("trainer_not_deterministic", "own.draws") in codes_of(report)
     claim = report.privacy["own.draws"].claim
     assert (claim.epsilon, claim.claiming, claim.trainings) == (None, 1, 2)
@@ -598,7 +598,7 @@ def test_a_trainer_that_draws_from_the_system_and_claims_too_much_is_named(home)
 
 @pytest.mark.slow
 def test_a_failed_seed_leaves_a_log_and_what_fails_alike_at_two_seeds_ends_the_run(home):
-    report = report_of("own:fails", out="failed")
+    report = report_by("own:fails", out="failed")
     assert report.status == "partial"
     (log,) = (home / "failed/jobs").glob("*.log")
     (message,) = [w.message for w in report.warnings if w.code == "seed_failed"]
@@ -609,10 +609,10 @@ def test_a_failed_seed_leaves_a_log_and_what_fails_alike_at_two_seeds_ends_the_r
     assert "fairaudit/" not in text.replace(str(home), "")
     assert log.stat().st_mode & 0o077 == 0
     (home / "mended").touch()
-    assert report_of("own:fails", out="failed").status == "complete"
+    assert report_by("own:fails", out="failed").status == "complete"
     assert not log.exists()
     with pytest.raises(FairauditError, match="at every seed"):
-        report_of("own:never", seeds=6)
+        report_by("own:never", seeds=6)
     assert len(list(home.glob("seed-*-False"))) == 2
 
 
@@ -649,7 +649,7 @@ def test_what_a_training_depends_on_is_in_its_identity_and_moves_nothing_of_ours
 
 @pytest.mark.slow
 def test_a_search_repairs_a_default_and_no_epsilon_is_claimed_of_what_it_chose(home):
-    report = report_of("own:shifted", tune=3, fail_on="epsilon > 100", trust_claimed_epsilon=True)
+    report = report_by("own:shifted", tune=3, fail_on="epsilon > 100", trust_claimed_epsilon=True)
     searches = {search.arm: search for search in report.studies["tuning"].searches}
     for seed in (*searches["own.shifted"].seeds, *searches["own.shifted-reference"].seeds):
         default, *others = seed.tried
@@ -675,7 +675,7 @@ def test_planted_mistakes_are_named_and_sound_learners_are_not(home):
     people.to_csv("many.csv", index=False)
     names = "low_bound", "low_rate", "few_rounds", "few_rows", "few_in_both", "sound", "sound_too"
     trainers = [f"planted:{name}" for name in names]
-    report = report_of(trainers, "many.csv", epsilon=3, seeds=5, out="many")
+    report = report_by(trainers, "many.csv", epsilon=3, seeds=5, out="many")
     clean(Path("many"))  # twins that were trained last, too
     assert [path.name for path in (home / "many/jobs").iterdir()] == ["lock"]
     knobs = [(one.advice.knob, one.arm) for one in report.findings if one.advice]
@@ -686,7 +686,7 @@ def test_planted_mistakes_are_named_and_sound_learners_are_not(home):
     told = {warning for warning in codes_of(report) if warning[0] in codes}
     assert told == {("reference_behind", "planted.few_in_both-reference")}
     trainers = [f"planted:{name}" for name in ("ignores", "swaps", "sound")]
-    report = report_of(trainers, "many.csv", epsilon=[2, 8])
+    report = report_by(trainers, "many.csv", epsilon=[2, 8])
     swapped = {("classes_reordered", f"planted.swaps@{epsilon}") for epsilon in (2, 8)}
     same = {("privacy_not_heeded", f"planted.ignores@{epsilon}") for epsilon in (2, 8)}
     assert {one for one in codes_of(report) if one[0] in codes} == swapped | same
@@ -697,7 +697,7 @@ def test_planted_mistakes_are_named_and_sound_learners_are_not(home):
 
 @pytest.mark.slow
 def test_tables_are_described_beside_the_real_rows_and_lacking_groups_are_named(home):
-    report = report_of(synthesizer=["own:same", "own:mens"], epsilon=2, epochs=2)
+    report = report_by(synthesizer=["own:same", "own:mens"], epsilon=2, epochs=2)
     groups = {(g.arm, g.group): g for g in report.studies["trainers"].groups}
     for name in "FMX":
         same, mens = groups["own.same", name], groups["own.mens", name]
@@ -730,7 +730,7 @@ BROKEN = {
 def test_a_table_that_cannot_be_used_is_named_in_one_line(home, change):
     (home / "makes.py").write_text(OWN.replace("CHANGE", f"({change})"))
     with refused_in_one_line(FairauditError, BROKEN[change]) as error:
-        report_of(synthesizer="makes:broken")
+        report_by(synthesizer="makes:broken")
     assert "fails alike" in str(error.value)
 
 
@@ -748,7 +748,7 @@ def test_a_given_table_is_trained_on_by_several_seeds_and_told_to_be_one_draw(ho
     assert cost.overall.estimates["privacy_cost"].low is not None
     assert cost.estimand.startswith("the expected gap of models trained on this synthetic table")
     assert len(list(Path("scored/jobs").glob("*.safetensors"))) == 10
-    once = report_of(synthetic="made.csv", seeds=1, out="once")
+    once = report_by(synthetic="made.csv", seeds=1, out="once")
     (alone,) = once.costs
     assert "these models" in alone.estimand
     assert "one_model" in {limit.code for limit in report.limitations}
@@ -756,7 +756,7 @@ def test_a_given_table_is_trained_on_by_several_seeds_and_told_to_be_one_draw(ho
     assert missing == {"F": 0, "M": 0, "X": 5}
     real.drop(columns="age").to_csv("made.csv", index=False)
     with pytest.raises(DataError, match="lacks the column 'age'"):
-        report_of(synthetic="made.csv", seeds=1)
+        report_by(synthetic="made.csv", seeds=1)
     assert app.main(["score", "--group", "sex"]) == 2
 
 
@@ -771,7 +771,7 @@ def test_a_given_table_is_trained_on_by_several_seeds_and_told_to_be_one_draw(ho
 def test_an_example_is_audited_as_its_first_lines_say(home, code, package):
     pytest.importorskip(package, reason=f"{code} runs where {package} is installed")
     named = {"synthesizer" if package == "mbi" else "trainer": code, "raw": package == "interpret"}
-    report = report_of(**named, epsilon=8, seeds=1, twins="always", epochs=None)
+    report = report_by(**named, epsilon=8, seeds=1, twins="always", epochs=None)
     assert report.status == "complete", report.warnings
     arm = code.replace(":", ".")
     claim = report.privacy[arm].claim

@@ -112,7 +112,7 @@ def kept():
     return {}
 
 
-def report_of(home, place, kind, options, kept):
+def report_in(home, place, kind, options, kept):
     """The report of a situation, with all costs in parts."""
     if kind == "images":
         data = {"data": pictures(home), "group": ["team"]}
@@ -178,13 +178,13 @@ def test_advice_names_the_value_and_followed_to_the_letter_it_helps(
     kind, options, expected = SITUATIONS[situation]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "coder.py").write_text(textwrap.dedent(CODE), "utf-8")
-    before = report_of(tmp_path, "before", kind, options, kept)
+    before = report_in(tmp_path, "before", kind, options, kept)
     text = advice_of(before)
     if expected is None:
         assert text == ""
         return
     assert expected in text
-    after = report_of(tmp_path, "after", kind, followed(options, text), kept)
+    after = report_in(tmp_path, "after", kind, followed(options, text), kept)
     assert cost(after).value < cost(before).value
     if situation in CODES:
         assert CODES[situation] in {f.code for f in before.findings if f.arm == private(before).key}

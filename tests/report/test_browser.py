@@ -50,7 +50,7 @@ TWO = {**LOANS, "group": ["sex", "race"], "method": ["dpsgd", "global-adapt"], "
 IMAGES = {"data": SAMPLE / "images", "group": "style", "epochs": 1, "again": 3, "workers": 1}
 
 
-def audited(folder, options):
+def ran(folder, options):
     return judged(fairaudit.run_audit(out=folder, twins="always", **options))
 
 
@@ -58,9 +58,9 @@ REPORTS = {
     "handmade": lambda folder: judged(built()),
     "several": lambda folder: judged(several()),
     "hostile": lambda folder: hostile_report(),
-    "two": lambda folder: audited(folder, TWO),
-    "all": lambda folder: audited(folder, {**LOANS, "group": "sex", "method": "all"}),
-    "images": lambda folder: audited(folder, IMAGES),
+    "two": lambda folder: ran(folder, TWO),
+    "all": lambda folder: ran(folder, {**LOANS, "group": "sex", "method": "all"}),
+    "images": lambda folder: ran(folder, IMAGES),
 }
 
 
