@@ -151,7 +151,8 @@ PATE_SOFT_CLEAN = _reference_spec("soft")
 PATE_SOFT = _private_spec(
     "soft",
     "the noised shares of the votes, projected to the simplex",
-    "soft labels are published as a mitigation. On three files they moved the student less than "
-    "hard ones, and the groups' excess risks differed more; at the paper's setting they moved it "
-    "more, and the excess risks differed as much (docs/methods.md 5.2).",
+    "soft labels are published as a mitigation. On three of four files they moved the student "
+    "less than hard ones, and on none they brought the groups' excess risks visibly together; "
+    "without the projection they did so on the two large files and failed on a small one "
+    "(docs/methods.md 5.2).",
 )
