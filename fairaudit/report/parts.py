@@ -29,7 +29,7 @@ from fairaudit.results.estimates import (
 )
 
 # Part -> its name for readers, where that is not its own.
-_NAMES = {STEP_AND_CLIPPING: "step and clipping", "without_noise": "training without noise"}
+_NAMES = {STEP_AND_CLIPPING: "step and clipping", "without_noise": "the training itself"}
 
 
 class PartNames(NamedTuple):

@@ -52,7 +52,7 @@ PHRASES: Mapping[str, Phrase] = {
     "rule_met": Phrase("a rule passes for this arm", "{reason}: {value:plain}", question="verdict"),
     "reference_undertrained": Phrase(
         "the reference is more than a point less accurate than a standard library's model",
-        "Undertrained: {own:percent} of test rows are right, by {reason} {other:percent}; costs "
+        "Undertrained: it gets {own:percent} of test rows right, {reason} {other:percent}; costs "
         "against it cannot be read",
         question="works",
     ),
@@ -124,7 +124,7 @@ PHRASES: Mapping[str, Phrase] = {
         question="works",
     ),
     "gap": Phrase(
-        "two groups are told apart in a cost, among all methods, costs and pairs together",
+        "two groups are detected to differ in a cost, among all that is compared of the method",
         "{a} pays {cost_a:value} of {of} {cost_a:ends}, {b} {cost_b:plain}: a gap of {size:plain}",
         short="{size:value} of {of} {size:ends} more for {a} than for {b}",
         series="detected",
@@ -159,8 +159,8 @@ PHRASES: Mapping[str, Phrase] = {
         asks_why=True,
     ),
     "cost": Phrase(
-        "a cost over all rows is told from zero, among all that the report judges, and no two "
-        "groups are told apart in it",
+        "a cost over all rows is detected, among all that is compared of the method, and no two "
+        "groups are detected to differ in it",
         "All rows pay {size:value} of {of} {size:ends}",
         short="{size:value} of {of} {size:ends}",
         series="over all rows",
@@ -168,7 +168,7 @@ PHRASES: Mapping[str, Phrase] = {
         asks_why=True,
     ),
     "rate_fell": Phrase(
-        "a rate over all rows is told to fall and no two groups are told apart in it",
+        "a rate over all rows is detected to fall, and no two groups are detected to differ in it",
         "Over all rows, {change} by {size:value} {size:ends}",
         short="{change} by {size:value} {size:ends}",
         series="over all rows",
@@ -176,7 +176,7 @@ PHRASES: Mapping[str, Phrase] = {
         asks_why=True,
     ),
     "no_gap": Phrase(
-        "no two groups are told apart in any cost",
+        "no two groups are detected to differ in any cost",
         "No difference in cost between {reason} is detected; a gap of more than {most:value} of "
         "{of} is ruled out",
         series="none detected",
@@ -184,7 +184,7 @@ PHRASES: Mapping[str, Phrase] = {
     ),
     "not_certain": Phrase(
         "the interval of a gap excludes zero, but its test, which allows for all comparisons of "
-        "the report, does not reject",
+        "the method, does not reject",
         "Not certain, one of {reason} comparisons: {change}",
         short="{change}",
         series="not certain",
@@ -283,9 +283,9 @@ PHRASES: Mapping[str, Phrase] = {
         "clipping less alone",
     ),
     "clipping_halves": Phrase(
-        "a gap is told apart under clipping without noise, and both halves were trained alone",
+        "a gap is detected under clipping without noise, and both halves were trained alone",
         "Clipping alone has a gap of {whole}; its magnitude alone {shorter}, its direction alone "
-        "{turned}: told apart for {reason}",
+        "{turned}: detected for {reason}",
     ),
 }
 

@@ -244,8 +244,8 @@ def test_parts_have_the_names_of_the_methods_own(report):
         compared.append(replace(one, by_group=tuple(groups), overall=overall, gaps=tuple(gaps)))
     text = to_markdown(report.model_copy(update={"comparisons": tuple(compared)}))
     section = text.split("## Where the cost comes from: ")[1].split("\n## ")[0]
-    assert section.startswith("training without noise or noise\n")
-    assert "| cost (unit) | training without noise | noise |" in section
+    assert section.startswith("the training itself or noise\n")
+    assert "| cost (unit) | the training itself | noise |" in section
     assert "lipping" not in section
     assert "undefined" not in section
 

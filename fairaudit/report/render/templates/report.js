@@ -36,7 +36,9 @@
     [...table.tHead.rows[0].cells].forEach((head, column) => {
       const button = document.createElement("button");
       button.type = "button";
-      button.append(...head.childNodes);
+      const words = document.createElement("span"); // one piece beside the arrow
+      words.append(...head.childNodes);
+      button.append(words);
       head.append(button);
       button.addEventListener("click", () => sort(head, column));
     });
