@@ -68,7 +68,7 @@ def measure(options: dict[str, object], level: str) -> tuple[float, float, float
             worker.run_job(plan, job, None, made.inputs)
     finally:
         worker.method_of, causes.read, misalignment.read = own_method, own, turned
-    counted = count.full / count.beside_readings
+    counted = count.full / count.work_without_readings
     return counted, reading.seconds / training.seconds, training.seconds
 
 

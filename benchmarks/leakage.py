@@ -112,7 +112,7 @@ def trained(audits):
                 seed=1000 * audit,
             )
             data = load_dataset(config)
-            plan = make_plan(config, data).beside["leakage"]
+            plan = make_plan(config, data).side_plans["leakage"]
             again = plan.arm("dpsgd").model_copy(
                 update={"key": "again", "reference": "dpsgd", "shares_samples": False}
             )

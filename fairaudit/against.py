@@ -89,12 +89,12 @@ def compare_methods(report: Report, folder: Path, against: str, *, data: Path | 
             made = []
             for number, grouping in enumerate(dataset.groupings):
                 private = predictions(plan, first, number, results)
-                beside = on_rows_of(private, predictions(plan, second, number, results))
-                private = on_rows_of(beside, private)
+                of_second = on_rows_of(private, predictions(plan, second, number, results))
+                private = on_rows_of(of_second, private)
                 shared = evaluation(dataset, grouping, config.suppress_below)
                 if config.is_one_draw:
                     shared = replace(shared, estimand=of_one_table(config))
-                made.append(compare(shared, first, second, private, beside))
+                made.append(compare(shared, first, second, private, of_second))
             ways.append(reported(made, disclosure).comparisons)
         more, less = (tuple(dict.fromkeys(m for one in way for m in one.paid)) for way in ways)
         pairs.append(Pairing(arm=arm, against=against, comparisons=ways[0], more=more, less=less))

@@ -107,7 +107,7 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
         arms = [(arm.key, arm.method) for arm in plan.arms]
         for name, way in plan.ways.items():
             arms += [(key_of(arm.key, name), arm.method) for arm in way.arms]
-        studies = {beside.study for beside in plan.beside.values()} - {""}
+        studies = {side_plan.study for side_plan in plan.side_plans.values()} - {""}
         groups = {grouping.name: grouping.names for grouping in dataset.groupings}
         lacking: dict[str, str] = {}
         for capability in CAPABILITIES:

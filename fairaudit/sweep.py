@@ -9,7 +9,7 @@ from fairaudit.errors import ConfigError
 from fairaudit.execution.progress import Listener, silent
 from fairaudit.execution.run_directory import share_trainings
 from fairaudit.io.atomic import write_atomically
-from fairaudit.metrics.registry import beside_constant, spec_of
+from fairaudit.metrics.registry import costs_of_constant, spec_of
 from fairaudit.planning.flow import Audit
 from fairaudit.report.document import Block, Cell, Document, Quantity, Section, Text, figures, table
 from fairaudit.report.group_rows import comparison_of
@@ -108,12 +108,12 @@ def sweep(
         ended(value, report)
         points += _points(value, report, f"{own.name}/report.json")
         before = own
-    found = SettingSweep(setting=setting, points=tuple(points))
-    write_atomically(out / f"{_NAME}.json", part_json(found).encode())
-    whole = document(found)
+    swept = SettingSweep(setting=setting, points=tuple(points))
+    write_atomically(out / f"{_NAME}.json", part_json(swept).encode())
+    whole = document(swept)
     write_atomically(out / f"{_NAME}.md", to_text(whole).encode())
     write_atomically(out / f"{_NAME}.html", page(whole).encode())
-    return found
+    return swept
 
 
 def folder_of(setting: str, value: float) -> str:
@@ -139,7 +139,7 @@ def _points(value: float, report: Report, name: str) -> Iterator[SettingPoint]:
                     group.group: interval_of(group.estimates.get(metric))
                     for group in compared.by_group
                 }
-                for metric in beside_constant()
+                for metric in costs_of_constant()
             }
             yield SettingPoint(
                 value=value,
@@ -155,33 +155,33 @@ def _points(value: float, report: Report, name: str) -> Iterator[SettingPoint]:
 
 def _gaps(compared: Comparison) -> Iterator[tuple[str, Interval]]:
     """The main gap of every cost: of two groups the first less the second, else the largest."""
-    for metric in beside_constant():
+    for metric in costs_of_constant():
         gap = main_gap(compared, metric)
         if gap is not None:
             is_turned = gap.kind == "pair" and gap.a != compared.by_group[0].group
             yield metric, interval_of((gap.reversed if is_turned else gap).signed)
 
 
-def document(found: SettingSweep) -> Document:
+def document(swept: SettingSweep) -> Document:
     """The sweep as a page: one chart of costs and gaps against the setting, then its table."""
-    title = f"Cost and gap against {found.setting}"
-    values = list(dict.fromkeys(point.value for point in found.points))
+    title = f"Cost and gap against {swept.setting}"
+    values = list(dict.fromkeys(point.value for point in swept.points))
     blocks: list[Block] = [
         Text(
             "Each value was audited by itself, with the same seeds; intervals are 95 %. Costs are "
             "against the model without privacy. What looks best here was chosen among "
             f"{len(values)}."
         ),
-        *figures(*_charts(found)),
+        *figures(*_charts(swept)),
     ]
-    for metric in beside_constant():
+    for metric in costs_of_constant():
         heads = [f"#{value:g}" for value in values]
-        rows = list(_rows(found, metric, values))
+        rows = list(_rows(swept, metric, values))
         if rows:
             spec = spec_of(metric)
-            blocks.append(Text(f"{spec.title.capitalize()}, {spec.counted}, by {found.setting}."))
+            blocks.append(Text(f"{spec.title.capitalize()}, {spec.counted}, by {swept.setting}."))
             blocks.append(table(("method", "of", *heads), rows, most=16))
-    if any(point.verdict for point in found.points):
+    if any(point.verdict for point in swept.points):
         heads = [f"#{value:g}" for value in values]
         blocks.append(
             Text(
@@ -189,24 +189,24 @@ def document(found: SettingSweep) -> Document:
                 "only some pass, that one does was not tested as a choice among them."
             )
         )
-        blocks.append(table(("method", *heads), list(_verdicts(found, values)), most=16))
+        blocks.append(table(("method", *heads), list(_verdicts(swept, values)), most=16))
     return Document(title, (Section(_NAME, title, tuple(blocks)),))
 
 
-def _verdicts(found: SettingSweep, values: Sequence[float]) -> Iterator[tuple[Cell, ...]]:
+def _verdicts(swept: SettingSweep, values: Sequence[float]) -> Iterator[tuple[Cell, ...]]:
     """Every method with the worst outcome of its rules: a column for each value."""
     by_arm: dict[str, dict[float, str]] = {}
-    for point in found.points:
+    for point in swept.points:
         by_arm.setdefault(point.arm, {})[point.value] = point.verdict or UNKNOWN
     for arm, outcomes in by_arm.items():
         yield (plain(arm), *(outcomes.get(value, UNKNOWN) for value in values))
 
 
-def _rows(found: SettingSweep, metric: str, values: Sequence[float]) -> Iterator[tuple[Cell, ...]]:
+def _rows(swept: SettingSweep, metric: str, values: Sequence[float]) -> Iterator[tuple[Cell, ...]]:
     """The gap, then every group, of each method by each grouping: a column for each value."""
     scale = scale_of(metric)
     by_place: dict[tuple[str, str], dict[float, SettingPoint]] = {}
-    for point in found.points:
+    for point in swept.points:
         by_place.setdefault((point.arm, point.grouping), {})[point.value] = point
     for (arm, grouping), points in by_place.items():
         gaps = [points[v].gap.get(metric) if v in points else None for v in values]
@@ -220,18 +220,18 @@ def _rows(found: SettingSweep, metric: str, values: Sequence[float]) -> Iterator
             yield (plain(arm), group_text(grouping, group), *cells)
 
 
-def _charts(found: SettingSweep) -> Iterator[Chart]:
+def _charts(swept: SettingSweep) -> Iterator[Chart]:
     """One chart of gaps and costs against the setting for each grouping."""
-    for number, grouping in enumerate(dict.fromkeys(point.grouping for point in found.points), 1):
-        points = [point for point in found.points if point.grouping == grouping]
+    for number, grouping in enumerate(dict.fromkeys(point.grouping for point in swept.points), 1):
+        points = [point for point in swept.points if point.grouping == grouping]
         series: dict[str, str] = {}
         for point in points:
             series.setdefault(point.arm, f"{point.arm}: gap")
-            for group in point.cost[beside_constant()[0]]:
+            for group in point.cost[costs_of_constant()[0]]:
                 series.setdefault(f"{point.arm}\0{group}", f"{point.arm}: {plain(group, 20)}")
         shown = dict(list(labels(list(series.values()), 60).items())[:MOST_SERIES])
         panels = []
-        for metric in beside_constant():
+        for metric in costs_of_constant():
             bars = []
             for point in points:
                 numbers: Mapping[str, Interval | None] = {
@@ -241,7 +241,7 @@ def _charts(found: SettingSweep) -> Iterator[Chart]:
                         for group, paid in point.cost[metric].items()
                     },
                 }
-                row = f"{found.setting} {point.value:g}"
+                row = f"{swept.setting} {point.value:g}"
                 for name, of_one in numbers.items():
                     if of_one is not None and of_one.value is not None and name in shown:
                         scaled = of_one.scaled(scale_of(metric).factor)
@@ -254,9 +254,9 @@ def _charts(found: SettingSweep) -> Iterator[Chart]:
             more = f" {left_out} more are in the table." if left_out > 0 else ""
             yield Chart(
                 name=f"sweep-{number}",
-                title=f"Cost and gap against {found.setting}, by {plain(grouping)}",
+                title=f"Cost and gap against {swept.setting}, by {plain(grouping)}",
                 reading=f"Whiskers are 95 % intervals.{more}",
-                alt=f"Costs and gaps against {found.setting}.",
+                alt=f"Costs and gaps against {swept.setting}.",
                 series=tuple(shown.values()),
                 panels=tuple(panels),
             )

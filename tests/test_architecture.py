@@ -73,11 +73,11 @@ from fairaudit.config.options import AuditConfig
 
 class Wrong(Capability):
     name = "wrong"
-    def kept_apart(self, config: AuditConfig, rows: int, share: float) -> int:
+    def validation_rows(self, config: AuditConfig, rows: int, share: float) -> int:
         return 0
 
 def asks(one: Capability, config: AuditConfig) -> int:
-    return one.kept_apart(config, "all of them")
+    return one.validation_rows(config, "all of them")
 """
 
 

@@ -22,7 +22,7 @@ MEASURED = {
 def test_the_count_predicts_what_was_measured(case):
     options, full = MEASURED[case]
     found = plan(**options).effort
-    assert full / 1.7 < found.full / found.beside_readings < 1.7 * full
+    assert full / 1.7 < found.full / found.work_without_readings < 1.7 * full
 
 
 def test_the_level_is_basic_unless_another_is_asked_for():

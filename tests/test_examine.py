@@ -33,13 +33,13 @@ def chain():
 
 def test_layers_of_the_table_take_the_fast_path(chain):
     assert chain.gradients == BY_TABLE
-    assert chain.outside == ""
+    assert chain.why_not_in_table == ""
 
 
 def test_a_model_outside_the_table_is_isolated_and_named():
     facts = found("own_models:attention")
     assert facts.gradients == BY_VMAP
-    assert "attention" in facts.outside.lower()
+    assert "attention" in facts.why_not_in_table.lower()
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,14 @@ def here(tmp_path, monkeypatch):
     """The current folder, in which a command was started."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
-    others = [finder for finder in sys.meta_path if not isinstance(finder, named_code._Beside)]
+    others = [
+        finder for finder in sys.meta_path if not isinstance(finder, named_code._FolderFinder)
+    ]
     monkeypatch.setattr(
         sys, "meta_path", others
     )  # another test of this process may have named code
     monkeypatch.setattr(sys, "path_importer_cache", {})
-    monkeypatch.setattr(named_code, "_told", [])
+    monkeypatch.setattr(named_code, "_announced", [])
     yield tmp_path
     for name in MINE:
         sys.modules.pop(name, None)
@@ -46,9 +48,9 @@ def test_the_folder_is_searched_once_an_option_names_a_module_of_it_and_last(her
     assert import_named("named_here").lies_beside.A == 1
     assert sys.path == path
     assert not hasattr(import_module("json"), "wrong")
-    assert len([f for f in sys.meta_path if isinstance(f, named_code._Beside)]) == 1
+    assert len([f for f in sys.meta_path if isinstance(f, named_code._FolderFinder)]) == 1
     import_named("named_here")
-    assert len([f for f in sys.meta_path if isinstance(f, named_code._Beside)]) == 1
+    assert len([f for f in sys.meta_path if isinstance(f, named_code._FolderFinder)]) == 1
 
 
 def test_an_installed_module_is_imported_as_ever_and_the_folder_stays_shut(here):

@@ -132,9 +132,9 @@ def decomposition(
         if readings.has_terms:
             split[arm.key] = readings
         pair = published or worst_off.get(arm.key)
-        beside = [c for c in compared if (c.arm, c.reference) == (arm.key, arm.reference)]
+        of_reference = [c for c in compared if (c.arm, c.reference) == (arm.key, arm.reference)]
         of_arm = arm_causes(readings, names, hidden, pair)
-        agreements = tuple(_agreements(readings, names, beside[0])) if beside else ()
+        agreements = tuple(_agreements(readings, names, of_reference[0])) if of_reference else ()
         arms[arm.key] = of_arm.model_copy(update={"agreements": agreements})
     return Decomposition(
         steps=steps,
@@ -236,8 +236,8 @@ def _agreements(
             same.append(np.where(np.isfinite(product), product > 0, np.nan))
         shares = nan_mean(np.array(same)) if same else np.full(width, np.nan)
         if np.isfinite(shares).any():
-            found = over_seeds(shares, is_share=True)
-            yield Agreement(reading=reading, cost="excess_risk", **found.model_dump())
+            agreed = over_seeds(shares, is_share=True)
+            yield Agreement(reading=reading, cost="excess_risk", **agreed.model_dump())
 
 
 def bounds_of_arm(

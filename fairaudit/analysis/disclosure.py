@@ -49,9 +49,9 @@ class Disclosure:
         }
         hidden = {g.group for g in measured.by_group if 0 < (g.n_test or 0) < self.least}
         # Ratios that are divided by a suppressed group's rate would reveal that rate.
-        untold = {ratio for ratio, group in measured.divided_by.items() if group in hidden}
-        if untold:
-            untold.add("change.impact_ratio")
+        hidden_ratios = {ratio for ratio, group in measured.divided_by.items() if group in hidden}
+        if hidden_ratios:
+            hidden_ratios.add("change.impact_ratio")
         by_group = []
         for measure in measured.by_group:
             lacking = visible(unpredicted.get(measure.group, 0), self.least)
@@ -67,11 +67,11 @@ class Disclosure:
                 )
                 by_group.append(suppressed)
             else:
-                by_group.append(_withheld(measure, untold, lacking))
+                by_group.append(_withheld(measure, hidden_ratios, lacking))
         gaps = []
         for gap in measured.gaps:
             pair = frozenset((gap.a, gap.b))
-            if gap.metric in untold or pair & hidden:
+            if gap.metric in hidden_ratios or pair & hidden:
                 continue
             # Ten groups and ten classes make thousands of gaps in the rates of one class, some of
             # them large by chance: only the largest gap is kept, and the pairs that were named.
@@ -97,17 +97,17 @@ class Disclosure:
 
 
 def _withheld(
-    measure: GroupMeasure, untold: Collection[str], unpredicted: int | None
+    measure: GroupMeasure, hidden_ratios: Collection[str], unpredicted: int | None
 ) -> GroupMeasure:
     """A group's numbers, with those made undefined that would reveal a suppressed group's.
 
     Args:
         measure: The numbers.
-        untold: Names of the metrics that would.
+        hidden_ratios: Names of the metrics that would.
         unpredicted: How many rows of the group lack a prediction; None: the count is suppressed.
     """
     estimates = dict(measure.estimates)
-    for metric in untold:
+    for metric in hidden_ratios:
         if metric in estimates:
             estimates[metric] = undefined(OF_SUPPRESSED, estimates[metric].unit)
     return measure.model_copy(update={"estimates": estimates, "unpredicted": unpredicted})

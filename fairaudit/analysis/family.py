@@ -49,7 +49,7 @@ from fairaudit.results.estimates import (
 ONE_ANSWER = "one_answer"
 _CHANGE = "change."  # begins the name of a metric's change from the reference to the arm
 RISK = "excess_risk"
-LEAST_TOLD = 1.0  # degrees between two groups' misalignments
+LEAST_DEGREES = 1.0  # degrees between two groups' misalignments
 _ALL_ROWS = frozenset({""})  # in the place of groups
 _Place = tuple[int, str, frozenset[str]]  # of a claim: comparison, what is measured, groups
 
@@ -216,22 +216,22 @@ def _detected(claims: Mapping[_Place, _Claim], silent: float) -> tuple[set[_Plac
 
 
 def _gap_claims(
-    number: int, comparison: Comparison, metric: str, beside: int = 0
+    number: int, comparison: Comparison, metric: str, others: int = 0
 ) -> dict[_Place, _Claim]:
     """The claims that two groups differ in ``metric``, one for each pair that gates may read.
 
-    ``beside``: how many claims of another kind share the measure with them.
+    ``others``: how many claims of another kind share the measure with them.
 
     Where the comparison holds no pairs (of one class's rates among many groups), the largest gap is
     the claim, and its rivals are the pairs that it was chosen from.
     """
     gaps = [gap for gap in comparison.gaps if _without_class(gap.metric) == metric and gap.gated]
     pairs = [gap for gap in gaps if gap.kind == "pair"]
-    rivals = len(pairs) + beside
+    rivals = len(pairs) + others
     if all(gap.named for gap in pairs):  # none, or none but the named: the largest is the others'
         largest = [gap for gap in gaps if gap.kind == "max"]
         groups = len([group for group in comparison.by_group if group.n_test])
-        rivals = len(largest) * groups * (groups - 1) // 2 + beside
+        rivals = len(largest) * groups * (groups - 1) // 2 + others
         pairs = [*largest, *pairs]  # where the largest is a named pair, that has its own share
     claims = {}
     for gap in pairs:
@@ -250,7 +250,7 @@ def _retraining_claims(number: int, comparison: Comparison) -> dict[_Place, _Cla
     cost = comparison.overall.estimates.get(DISAGREEMENT_COST)
     if cost is None or cost.ends is None or DISAGREEMENT_COST in comparison.overall.ungated:
         return _gap_claims(number, comparison, DISAGREEMENT)
-    claims = _gap_claims(number, comparison, DISAGREEMENT, beside=1)
+    claims = _gap_claims(number, comparison, DISAGREEMENT, others=1)
     rivals = max((claim.rivals for claim in claims.values()), default=1)
     claims[number, DISAGREEMENT_COST, _ALL_ROWS] = _Claim((cost,), rivals)
     return claims
@@ -270,7 +270,9 @@ def _decides(gap: Gap) -> tuple[Estimate, ...]:
 
 def _is_slight(gap: Gap) -> bool:
     """Whether two groups' misalignments are too close for a sentence, whatever their intervals."""
-    return _without_class(gap.metric) == MISALIGNMENT and abs(gap.signed.value or 0.0) < LEAST_TOLD
+    return (
+        _without_class(gap.metric) == MISALIGNMENT and abs(gap.signed.value or 0.0) < LEAST_DEGREES
+    )
 
 
 def _change_claims(number: int, comparison: Comparison) -> dict[_Place, _Claim]:

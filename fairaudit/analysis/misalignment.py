@@ -35,7 +35,7 @@ TOO_FEW = (
 )
 IS_OFF = "not read: --diagnostics off"
 IS_SEARCH = "not read: several settings were tried"
-IS_OUTSIDE = "code of your own trains it, so its steps are not seen"
+OWN_CODE_TRAINS = "code of your own trains it, so its steps are not seen"
 NO_STEPS = "it does not train by steps that clip gradients"
 NOT_KEPT = "its steps were not kept"
 NO_RESULT = "no seed finished"
@@ -53,7 +53,7 @@ def why_unread(plan: Plan, arm: Arm, results: Results) -> str:
     if any(STEPS in result.arrays for result in done.values()):
         return ""
     if arm.capability:
-        return IS_OUTSIDE
+        return OWN_CODE_TRAINS
     if not find(arm.method).trains_by_steps:
         return NO_STEPS
     if plan.config.diagnostics == "off":
@@ -173,11 +173,11 @@ def with_step_readings(
     arm = plan.arm(measured.arm)
     why = why_unread(plan, arm, results)
     groups = [*measured.by_group, measured.overall]
-    found: list[dict[str, Estimate]] = [{} for _ in groups]
+    readings_by_group: list[dict[str, Estimate]] = [{} for _ in groups]
     gaps: list[Gap] = []
     if why:
         for spec in of_steps():
-            for estimates in found:
+            for estimates in readings_by_group:
                 estimates[spec.name] = undefined(why, spec.unit, n_test=None)
     else:
         steps = ArmSteps(plan, arm, number, results, len(grouping.names))
@@ -185,13 +185,13 @@ def with_step_readings(
         turned = steps.table(TURNED, "ratio", METRICS["direction"].bounds)
         for spec in of_steps():
             table = steps.table(spec.name, spec.unit, spec.bounds)
-            for k, estimates in enumerate(found):
+            for k, estimates in enumerate(readings_by_group):
                 estimates[spec.name] = _estimate(table, k, steps, cut)
             if "no gap" not in spec.needs:
                 gaps += _gaps(table, cut, turned, grouping.names)
     revised = [
         group.model_copy(update={"estimates": {**group.estimates, **more}})
-        for group, more in zip(groups, found, strict=True)
+        for group, more in zip(groups, readings_by_group, strict=True)
     ]
     update: dict[str, object] = {"by_group": tuple(revised[:-1]), "overall": revised[-1]}
     return measured.model_copy(update={**update, "gaps": (*measured.gaps, *gaps)})

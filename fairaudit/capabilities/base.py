@@ -79,7 +79,7 @@ class Capability(ABC):
 
     # --- arms whose code options name; their methods name the capability, which trains them
 
-    def outside(self, config: AuditConfig) -> Iterable[MethodSpec]:
+    def own_methods(self, config: AuditConfig) -> Iterable[MethodSpec]:
         """Methods of code that options name; ``MethodSpec.capability`` is this one.
 
         Raises:
@@ -141,7 +141,7 @@ class Capability(ABC):
         """Why a method takes no part in what the options ask for; None where it does."""
         return None
 
-    def kept_apart(self, config: AuditConfig, rows: int) -> int:
+    def validation_rows(self, config: AuditConfig, rows: int) -> int:
         """How many of so many training rows train nothing."""
         return 0
 

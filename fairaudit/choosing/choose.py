@@ -183,7 +183,7 @@ def candidates(
 
 
 def choose(
-    found: Candidates,
+    pool: Candidates,
     listener: Listener = silent,
     *,
     on_look: Callable[[Tested], None] = lambda test: None,
@@ -196,7 +196,7 @@ def choose(
     where it was, and comes to the same end.
 
     Args:
-        found: What :func:`candidates` decided.
+        pool: What :func:`candidates` decided.
         listener: Who watches the trainings.
         on_look: Called with every test as it is made.
         command: As typed, for the report.
@@ -204,10 +204,10 @@ def choose(
     Raises:
         OutputError: The output directory cannot be used.
     """
-    config = found.prepared.resolved.config
-    prepared = found.prepared
+    config = pool.prepared.resolved.config
+    prepared = pool.prepared
     with open_rundir(prepared.plan) as rundir:
-        course, tests, failed = found.course, list[Tested](), dict[str, None]()
+        course, tests, failed = pool.course, list[Tested](), dict[str, None]()
         while due := course.due():
             for seeds, keys in due.items():
                 looks = dict.fromkeys(keys, seeds)
@@ -216,18 +216,18 @@ def choose(
                     for seed in arm.failed:
                         failed[f"{arm.key}, seed {seed.seed}: {seed.message}"] = None
                 for key in keys:
-                    test = found.tested(prepared, report, key, course.level)
+                    test = pool.tested(prepared, report, key, course.level)
                     tests.append(test)
                     course.enter(key, test.outcome, hopeless=is_hopeless(test.numbers))
                     on_look(test)
-        choice = found.choice(course, tests, tuple(failed))
+        choice = pool.choice(course, tests, tuple(failed))
         # Once more, over every arm that was tested: the report of all that was trained.
         trained = {test.arm: test.seeds for test in tests}  # of several looks the last
         shown = [choice.arm or choice.nearest or ""]
         report = _look(prepared, rundir, trained, listener, command, split=shown)
         update = {
             "studies": {choice.name: choice},
-            "reproduce": _reproduce(prepared.resolved, found.looks),
+            "reproduce": _reproduce(prepared.resolved, pool.looks),
         }
         formats = ("json", *config.format)  # `train` starts from it
         return write_report(report.model_copy(update=update), config.out, formats)

@@ -34,7 +34,7 @@ _HELPS = {
 
 @partial(
     takes_audit_options,
-    beside=[parameter("seeds_max", int, 20, _SEEDS_MAX)],
+    of_command=[parameter("seeds_max", int, 20, _SEEDS_MAX)],
     unlisted=_UNLISTED,
     helps=_HELPS,
 )
@@ -59,7 +59,7 @@ def choose(given: Given) -> None:
     from fairaudit.report.to_json import to_json
 
     screen = Screen(quiet=given.quiet, verbose=given.verbose)
-    pool = candidates(resolved, seeds_max=given.beside["seeds_max"], listener=screen.listen)
+    pool = candidates(resolved, seeds_max=given.of_command["seeds_max"], listener=screen.listen)
     screen.lines(header_lines(pool.prepared, __version__))
     screen.lines(course_lines(pool, resolved.config.workers or available_cores()))
     screen.lines(rule_lines(pool.prepared.rules))

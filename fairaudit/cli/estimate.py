@@ -30,20 +30,22 @@ def estimated_seconds(plan: Plan, cores: int) -> float:
     seconds = PER_OPERATION * _seeds(plan) * plan.effort.training + PER_SEED * plan.config.seeds
     for job in plan.jobs:
         seconds += _evaluation_seconds(plan, job.arm)
-    for beside in plan.beside.values():  # on one core: all seconds are divided by cores below
-        seconds += estimated_seconds(beside, 1) - START_UP
+    for (
+        side_plan
+    ) in plan.side_plans.values():  # on one core: all seconds are divided by cores below
+        seconds += estimated_seconds(side_plan, 1) - START_UP
     total = START_UP + seconds / _at_once(plan, cores) + reading_seconds(plan, cores)
     if plan.config.twins == "always":
         total += twin_seconds(plan, cores)
     return total
 
 
-def beside_seconds(plan: Plan, cores: int) -> dict[str, float]:
+def seconds_of_side_plans(plan: Plan, cores: int) -> dict[str, float]:
     """Wall time in s that each study beside the plan adds, by its name; ways are not told apart."""
     return {
-        name: (estimated_seconds(beside, 1) - START_UP) / _at_once(plan, cores)
-        for name, beside in plan.beside.items()
-        if beside.study
+        name: (estimated_seconds(side_plan, 1) - START_UP) / _at_once(plan, cores)
+        for name, side_plan in plan.side_plans.items()
+        if side_plan.study
     }
 
 
@@ -122,7 +124,9 @@ def plan_record(
             "forecasts": [{**asdict(one), "can_pass": one.can_pass} for one in foreseen],
             "out": str(resolved.config.out),
             "trainings": plan.trainings,
-            "trainings_beside": {name: len(beside.jobs) for name, beside in plan.beside.items()},
+            "trainings_beside": {
+                name: len(side_plan.jobs) for name, side_plan in plan.side_plans.items()
+            },
             "estimated_seconds": math.ceil(seconds),
             "notices": [_noted(notice) for notice in (*plan.notices, *prepared.dataset.notices)],
         }

@@ -109,7 +109,7 @@ def plan_lines(
             yield f"          {plain(arms_text(keys), 300)}: {guarantee.value}"
     facts = plan.model_facts
     if facts.parameters is not None:
-        why = f": {plain(facts.outside, 200)}" if facts.outside else ""
+        why = f": {plain(facts.why_not_in_table, 200)}" if facts.why_not_in_table else ""
         size = numbered(facts.parameters, "parameter")
         yield (
             f"  model   {plain(plan.training.model)} · {size} · per-sample gradients by "
@@ -157,11 +157,11 @@ def _study_lines(plan: Plan, seconds: Mapping[str, float] | None, elsewhere: str
         seconds: Of each study, by its name; None: not told.
         elsewhere: What comes on top, in words.
     """
-    for name, beside in plan.beside.items():
-        if beside.study:
-            line = f"  {name:<7} {numbered(len(beside.jobs), 'training')} more"
-            if beside.training.n_public != plan.training.n_public:
-                line += f", with settings for {beside.training.n_public:,} records"
+    for name, side_plan in plan.side_plans.items():
+        if side_plan.study:
+            line = f"  {name:<7} {numbered(len(side_plan.jobs), 'training')} more"
+            if side_plan.training.n_public != plan.training.n_public:
+                line += f", with settings for {side_plan.training.n_public:,} records"
             if seconds is not None:
                 line += f": about {duration_text(seconds[name])}{elsewhere}"
             yield line

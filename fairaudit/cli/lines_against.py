@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from fairaudit.against import Pairing, Pairings
-from fairaudit.metrics.registry import beside_constant, spec_of
+from fairaudit.metrics.registry import costs_of_constant, spec_of
 from fairaudit.report.group_rows import group_tables
 from fairaudit.report.measures import scale_of
 from fairaudit.report.model import Report
@@ -34,7 +34,7 @@ def pairing_lines(pairings: Pairings, report: Report) -> Iterator[str]:
 
 def _sentences(pair: Pairing) -> Iterator[str]:
     """Which of the two costs more over all rows, of accuracy and of loss."""
-    for metric in beside_constant():
+    for metric in costs_of_constant():
         number = interval_of(pair.comparisons[0].overall.estimates.get(metric))
         spec = spec_of(metric)
         if number.value is None:

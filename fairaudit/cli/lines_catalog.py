@@ -46,13 +46,13 @@ def _did(spec: MethodSpec) -> Iterator[str]:
     """What the method did on the sample, and what a reader of its name must know."""
     if spec.gap_on_sample is not None:
         value, low, high = spec.gap_on_sample
-        beside = ""
+        of_plain = ""
         plain = find(PLAIN).gap_on_sample
         if spec.name != PLAIN and plain is not None:
-            beside = f"; {PLAIN} {plain[0]:.1f}"
+            of_plain = f"; {PLAIN} {plain[0]:.1f}"
         yield (
             f"  on sample  gap of privacy cost, F less M, at clipping bound 1: {value:.1f} points "
-            f"[{low:.1f}, {high:.1f}]{beside}"
+            f"[{low:.1f}, {high:.1f}]{of_plain}"
         )
     if spec.remark:
         yield f"  note       {spec.remark}"

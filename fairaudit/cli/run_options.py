@@ -86,7 +86,7 @@ class Given:
             that one named by ``--config`` may.
         json: Print the answer alone, as JSON, on stdout.
         quiet, verbose: Whether to print less, or more, on stderr.
-        beside: Values of the options that this command alone has, by name.
+        of_command: Values of the options that this command alone has, by name.
         swept: Field -> its values, where one option was typed several times to be swept over; its
             place in ``values`` holds the first.
     """
@@ -97,14 +97,14 @@ class Given:
     json: bool
     quiet: bool
     verbose: bool
-    beside: Mapping[str, Any]
+    of_command: Mapping[str, Any]
     swept: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def takes_audit_options(
     command: Callable[[Given], None],
     *,
-    beside: Sequence[inspect.Parameter] = (),
+    of_command: Sequence[inspect.Parameter] = (),
     unlisted: Collection[str] = (),
     helps: Mapping[str, str] = MappingProxyType({}),
     sweeps: bool = False,
@@ -114,7 +114,7 @@ def takes_audit_options(
 
     Args:
         command: Is given what was typed, as one :class:`Given`.
-        beside: Parameters of the options that this command alone has.
+        of_command: Parameters of the options that this command alone has.
         unlisted: Fields that its help leaves out. It accepts them all the same, so that it can say
             why they do not apply.
         helps: Field -> its help, where that differs from ``run``'s.
@@ -140,11 +140,11 @@ def takes_audit_options(
             if option.field == "settings":
                 value = nested_settings(value)
             values[option.field] = value
-        extra = {given.name: typed.pop(given.name) for given in beside}
+        extra = {given.name: typed.pop(given.name) for given in of_command}
         if several and not sweeps:
             name = next(iter(several)).replace("_", "-")
             raise ConfigError(f"--{name} has several values", hint="fairaudit run sweeps over them")
-        command(Given(values, **typed, beside=extra, swept=several))
+        command(Given(values, **typed, of_command=extra, swept=several))
 
     parameters = []
     for option in options:
@@ -163,7 +163,7 @@ def takes_audit_options(
             option.flags or name, help=text, metavar=option.metavar, hidden=hidden
         )
         parameters.append(parameter(option.field, kind, None, declared))
-    parameters += beside
+    parameters += of_command
     config = typer.Option(help="TOML file of options.", metavar="FILE")
     trust = typer.Option(
         "--trust-config",

@@ -24,7 +24,7 @@ class Address(WindowsPath if Path is WindowsPath else PosixPath):  # type: ignor
 
     def __str__(self) -> str:
         """The address with both slashes behind its scheme."""
-        return _SCHEME.sub(lambda found: f"{found[1]}://", super().__str__(), count=1)
+        return _SCHEME.sub(lambda match: f"{match[1]}://", super().__str__(), count=1)
 
     @property
     def name(self) -> str:
@@ -92,8 +92,8 @@ def located(value: object) -> object:
 
 def scheme_of(text: str) -> str:
     """The scheme of an address in lower case; "" of a path."""
-    found = _SCHEME.match(text)
-    return (found[1] or found[2]).lower() if found else ""
+    match = _SCHEME.match(text)
+    return (match[1] or match[2]).lower() if match else ""
 
 
 def _shown(address: str) -> str:

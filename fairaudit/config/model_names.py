@@ -33,7 +33,7 @@ class ModelFacts:
         copied: How many parameters are copied for each record, to have its gradient in them.
         why_copied: Why layers of known types are copied; "" where they are not.
         gradients: What computes each record's gradient: BY_TABLE or BY_VMAP.
-        outside: Why the layer table cannot compute them; "" where it can.
+        why_not_in_table: Why the layer table cannot compute them; "" where it can.
         digest: Of a user's own model: its code, architecture and initial parameters; else "".
     """
 
@@ -42,7 +42,7 @@ class ModelFacts:
     copied: int = 0
     why_copied: str = ""
     gradients: str = BY_TABLE
-    outside: str = ""
+    why_not_in_table: str = ""
     digest: str = ""
 
 

@@ -55,7 +55,7 @@ def _in_file(path: Path) -> tuple[str, ...]:
         raise ConfigError(f"--names {path.name} cannot be read", hint="save it as UTF-8") from None
     lines = [line.partition("|")[0].strip() for line in text.splitlines()]
     lines = [line for line in lines if line]
-    attributes = [found[1].strip() for line in lines if (found := _ATTRIBUTE.fullmatch(line))]
+    attributes = [match[1].strip() for line in lines if (match := _ATTRIBUTE.fullmatch(line))]
     if len(attributes) > 1:
         return (*attributes, _CLASS)
     if len(lines) == 1:

@@ -177,11 +177,11 @@ def _open(codebook: Codebook, config: AuditConfig) -> tuple[StoredColumns, DataS
 def _features(stored: StoredColumns, codebook: Codebook, config: AuditConfig) -> pa.Table:
     """The features of all rows, in plain types."""
     declared = {n: column for n, column in config.declared.items() if n in codebook.features}
-    laid = lay_over(stored, declared)[0]
+    declared_values = lay_over(stored, declared)[0]
     columns = {}
     for name, texts in codebook.features.items():
-        if name in laid:
-            columns[name] = laid[name]
+        if name in declared_values:
+            columns[name] = declared_values[name]
         elif codebook.shape is not None:
             columns[name] = stored.table.column(name)
         elif texts is not None:

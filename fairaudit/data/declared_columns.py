@@ -32,8 +32,8 @@ def lay_over(
         Column -> its declared values; and column -> indices of the rows whose value was not a
         declared one, without columns that have no such row.
     """
-    laid: dict[str, pa.ChunkedArray] = {}
-    outside: dict[str, Int64] = {}
+    values_of: dict[str, pa.ChunkedArray] = {}
+    misfits: dict[str, Int64] = {}
     for name, declaration in declared.items():
         if isinstance(declaration, DeclaredNumber):
             numbers = stored.numbers(name)
@@ -42,7 +42,7 @@ def lay_over(
                 unlike &= stored.present(name)
             values, beyond = within(numbers, declaration.range, declaration.outside)
             unlike |= beyond
-            laid[name] = number_column(values)
+            values_of[name] = number_column(values)
         else:
             codes = stored.codes(name, declaration.categories)
             # Codes past the categories: one of any value that is not listed, then the missing one.
@@ -53,26 +53,26 @@ def lay_over(
                 is_gap = np.zeros(len(codes), np.bool_)
             places = pa.array(codes, pa.int64(), mask=is_gap)
             names = pa.array(declaration.categories, pa.large_string())
-            laid[name] = pa.chunked_array([names.take(places)])
+            values_of[name] = pa.chunked_array([names.take(places)])
         rows = np.flatnonzero(unlike)
         if len(rows):
-            outside[name] = rows
-    return laid, outside
+            misfits[name] = rows
+    return values_of, misfits
 
 
-def refuse_no_numbers(stored: StoredColumns, laid: Mapping[str, pa.ChunkedArray]) -> None:
+def refuse_no_numbers(stored: StoredColumns, values: Mapping[str, pa.ChunkedArray]) -> None:
     """Refuse a column that is declared a number and holds none.
 
     All its rows together say so, so it is a help for audits alone, whose data are not protected.
 
     Args:
         stored: Holds the columns.
-        laid: Column -> its declared values, as of :func:`lay_over`.
+        values: Column -> its declared values, as of :func:`lay_over`.
 
     Raises:
         DataError: A number's column has values and none is a number.
     """
-    for name, column in laid.items():
+    for name, column in values.items():
         if pa.types.is_floating(column.type) and column.null_count == len(column):
             has_number = (~np.isnan(stored.numbers(name))).any()
             if stored.present(name).any() and not has_number:
@@ -82,7 +82,7 @@ def refuse_no_numbers(stored: StoredColumns, laid: Mapping[str, pa.ChunkedArray]
 def declaration_notices(
     columns: Sequence[str],
     declared: Mapping[str, DeclaredColumn],
-    outside: Mapping[str, Mapping[str, int]],
+    unlike: Mapping[str, Mapping[str, int]],
     *,
     asked: bool,
 ) -> Iterator[Message]:
@@ -91,12 +91,12 @@ def declaration_notices(
     Args:
         columns: Names of the features.
         declared: Feature -> its declaration.
-        outside: Feature -> group -> how many of its values were not as declared.
+        unlike: Feature -> group -> how many of its values were not as declared.
         asked: Whether the user declared columns at all.
     """
     lacking = [name for name in columns if name not in declared]
     if asked and lacking:
         yield UndeclaredColumns(tuple(lacking))
-    if outside:
-        values = sum(sum(counts.values()) for counts in outside.values())
-        yield OutsideDeclaration(values, columns=tuple(outside))
+    if unlike:
+        values = sum(sum(counts.values()) for counts in unlike.values())
+        yield OutsideDeclaration(values, columns=tuple(unlike))

@@ -309,7 +309,7 @@ def _refuse_equal_seeds(
 
 
 def _equal_records(
-    table: pa.Table, layout: PredictionLayout, predicted: Sequence[str], beside: Sequence[str]
+    table: pa.Table, layout: PredictionLayout, predicted: Sequence[str], no_features: Sequence[str]
 ) -> tuple[EqualRows, int]:
     """Which records are equal in all that the table says of them, and whether these are copies.
 
@@ -320,13 +320,12 @@ def _equal_records(
         table: Rows of all seeds.
         layout: Which seed and record each row is.
         predicted: Columns of predictions.
-        beside: What is no feature of a record: the column of seeds, and the one that names a record
-            in all of them, which is an id.
+        no_features: The column of seeds, and the one that names a record in all of them, an id.
 
     Returns:
         The equal records, and how many share an id with an earlier one that is not equal.
     """
-    seed_column, row_column = beside
+    seed_column, row_column = no_features
     hashes = np.zeros(len(layout.first), np.uint64)
     seen: list[NDArray[np.integer]] = []
     of_ids: list[Int64] = []

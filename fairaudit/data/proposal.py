@@ -107,12 +107,12 @@ class Proposal:
         first = ("data", "label", "positive", "favourable", "group")
         order = [name for name in first if name in given]
         order += [name for name in given if name not in first]
-        told = ["fairaudit", "run"]
+        words = ["fairaudit", "run"]
         for name in order:
             if name == "drop" and not given[name]:
                 continue
-            told += words_of(name, given[name])
-        return tuple(told)
+            words += words_of(name, given[name])
+        return tuple(words)
 
 
 def propose(
@@ -182,16 +182,16 @@ def _trait(name: str) -> int:
 
 def _likely_groups(codes: dict[str, Codes], config: AuditConfig) -> Iterator[str]:
     """Columns that are named after a trait of people and cut the rows into few groups."""
-    found = []
+    likely = []
     for place, (name, column) in enumerate(codes.items()):
         n = len(column.values)
         is_few = 2 <= n <= FEW_VALUES or (column.kind == "number" and n > FEW_VALUES)
         if is_few and _trait(name) < len(_TRAITS) and name not in (config.label, *config.drop):
             # One of several columns of a trait: the first of texts, else the first.
-            found.append((_trait(name), column.kind == "number", place, name))
+            likely.append((_trait(name), column.kind == "number", place, name))
     seen: set[int] = set()
     later = []
-    for trait, _, _, name in sorted(found):
+    for trait, _, _, name in sorted(likely):
         if trait in seen:
             later.append(name)
             continue
@@ -203,7 +203,7 @@ def _likely_groups(codes: dict[str, Codes], config: AuditConfig) -> Iterator[str
 def _likely_labels(codes: dict[str, Codes], config: AuditConfig, declared: object) -> Sequence[str]:
     """Columns of few values that are named like an outcome, or stand last."""
     names = list(codes)
-    found = []
+    likely = []
     for place, name in enumerate(names):
         n = len(codes[name].values)
         if not 2 <= n <= FEW_VALUES or name in (*config.group, *config.drop, config.split_column):
@@ -215,8 +215,8 @@ def _likely_labels(codes: dict[str, Codes], config: AuditConfig, declared: objec
         is_last = place == len(names) - 1
         score = 6 * is_exact + 3 * min(outcome, 2) + 3 * (n == 2) + is_last
         if outcome or is_last or n == 2:
-            found.append((-score, -place, name))
-    return [name for _, _, name in sorted(found)]
+            likely.append((-score, -place, name))
+    return [name for _, _, name in sorted(likely)]
 
 
 def _suspects(codes: dict[str, Codes], config: AuditConfig) -> Iterator[str]:
@@ -230,8 +230,8 @@ def _suspects(codes: dict[str, Codes], config: AuditConfig) -> Iterator[str]:
         elif column.kind == "number" and len(column.values) > FEW_VALUES:
             values = numeric_values(pa.chunked_array([column.values]))
             order = np.sort(values)
-            for end, beside, other in ((0, 1, -1), (-1, -2, 0)):
-                gap, rest = abs(order[end] - order[beside]), abs(order[beside] - order[other])
+            for end, neighbour, other in ((0, 1, -1), (-1, -2, 0)):
+                gap, rest = abs(order[end] - order[neighbour]), abs(order[neighbour] - order[other])
                 rows = int(counts[values == order[end]].sum())
                 if order[end] in _CODES and gap > rest / 2 and rows >= _LEAST_ROWS:
                     (text,) = level_names(pa.array([float(order[end])]))

@@ -63,7 +63,7 @@ class CheckedTable:
         source: The data.
         digest: sha256 of their content.
         table: Columns in plain types; those of ``contrast`` hold a value and ``not`` that value.
-        laid: Declared column -> its values as the declaration reads them, each by itself.
+        as_declared: Declared column -> its values as the declaration reads them, each by itself.
         unlike: Declared column -> indices of the rows whose value was not a declared one.
         dropped: column -> reason.
         notices: What reading it showed.
@@ -73,7 +73,7 @@ class CheckedTable:
     source: DataSource
     digest: str
     table: pa.Table
-    laid: dict[str, pa.ChunkedArray]
+    as_declared: dict[str, pa.ChunkedArray]
     unlike: dict[str, Int64]
     dropped: dict[str, str]
     notices: tuple[Message, ...]
@@ -124,14 +124,14 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     rules = value_rules(config, names)
     by_rows = [n for n in columns if n not in own]
     read, notices = _read(source, by_rows, rules, named)
-    found = find_types(read, rules, is_untyped=source.is_untyped, by_name=named)
-    table, unreadable, notes = plain_table(found.table)
+    typed_columns = find_types(read, rules, is_untyped=source.is_untyped, by_name=named)
+    table, unreadable, notes = plain_table(typed_columns.table)
     # Types that values have decided: dates, of which some rows are marked as missing.
     dated = [field.name for field in table.schema if kind_of(field.type) == "unsupported"]
     table = table.drop_columns(dated)
     dropped |= dict.fromkeys(dated, UNSUPPORTED)
     odd += dated
-    notices += (*found.notices, *notes)
+    notices += (*typed_columns.notices, *notes)
     odd += unreadable
     notices += tuple(_form_notices(source, odd, unreadable))
     for name in named:
@@ -141,23 +141,23 @@ def read_checked(config: AuditConfig) -> CheckedTable:
     _check_zero(table, config)
     readable = set(columns)
     declared = {n: column for n, column in config.declared.items() if n in readable}
-    laid, unlike = _declared_values(source, table, declared, config.contrast, rules)
+    as_declared, unlike = _declared_values(source, table, declared, config.contrast, rules)
     typed = columns_of(table)
     in_order = {}
     for name in columns:
         if name in own:
-            in_order[name] = laid[name]
+            in_order[name] = as_declared[name]
         elif name in typed:
             in_order[name] = typed[name]
     return CheckedTable(
         source=source,
         digest=source.digest(),
         table=pa.table(in_order),
-        laid=laid,
+        as_declared=as_declared,
         unlike=unlike,
         dropped=dropped | unreadable,
         notices=notices,
-        odd=found.odd,
+        odd=typed_columns.odd,
     )
 
 
@@ -287,7 +287,7 @@ def _declared_values(
     Raises:
         DataError: A column that is declared a number holds none.
     """
-    laid: dict[str, pa.ChunkedArray] = {}
+    as_declared: dict[str, pa.ChunkedArray] = {}
     unlike: dict[str, Int64] = {}
     changed = {n: column for n, column in declared.items() if n in contrast}
     others = {n: column for n, column in declared.items() if n not in contrast}
@@ -298,9 +298,9 @@ def _declared_values(
             stored = replace(source.stored(list(others)), rules=rules)
         values, rows = lay_over(stored, columns)
         refuse_no_numbers(stored, values)
-        laid |= values
+        as_declared |= values
         unlike |= rows
-    return laid, unlike
+    return as_declared, unlike
 
 
 def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
@@ -314,14 +314,14 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
     named_pairs(config.compare, groupings)  # a name that is no group is refused before training
     in_use = _classes_in_use(roles, rows.used)
     columns_left_out = {**checked.dropped, **roles.no_features, **rows.reasons}
-    outside = _outside_declaration(roles, checked, rows.used)
+    unlike = _undeclared_values(roles, checked, rows.used)
     notices = (
         *checked.notices,
         *roles.notices,
         *_row_notices(rows, columns_left_out),
         *leaks(sampled(roles.features, rows), roles.choice.column, in_use.codes, groupings),
         *declaration_notices(
-            rows.columns, roles.declared, outside, asked=config.columns is not None
+            rows.columns, roles.declared, unlike, asked=config.columns is not None
         ),
     )
     return Dataset(
@@ -348,7 +348,7 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         records=rows.equal.first if rows.equal.are_copies else None,
         notices=notices,
         declared=roles.declared,
-        outside=outside,
+        undeclared_values=unlike,
     )
 
 
@@ -399,7 +399,9 @@ def _find_roles(checked: CheckedTable, config: AuditConfig) -> _ColumnRoles:
         label=label,
         groupings=groupings,
         split=split,
-        features=pa.table({name: checked.laid.get(name, in_table[name]) for name in features}),
+        features=pa.table(
+            {name: checked.as_declared.get(name, in_table[name]) for name in features}
+        ),
         declared={n: column for n, column in config.declared.items() if n in is_feature},
         no_features=no_features,
         only_groups=table.select(only_groups),
@@ -434,17 +436,17 @@ def _classes_in_use(roles: _ColumnRoles, used: Int64) -> Levels:
     return in_use
 
 
-def _outside_declaration(
+def _undeclared_values(
     roles: _ColumnRoles, checked: CheckedTable, used: Int64
 ) -> dict[str, dict[str, int]]:
     """Declared feature -> group -> how many of its values in used rows are not as declared."""
     counted = first_grouping(roles.groupings, checked.table.num_rows)
-    outside = {}
+    counts = {}
     for name in roles.declared:
         unlike = np.intersect1d(checked.unlike.get(name, ()), used, assume_unique=True)
         if len(unlike):
-            outside[name] = counted.counts(unlike)
-    return outside
+            counts[name] = counted.counts(unlike)
+    return counts
 
 
 def _taken(table: pa.Table, used: Int64) -> pa.Table:

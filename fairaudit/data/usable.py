@@ -306,13 +306,13 @@ def choose_rows(
         raise DataError(
             f"no feature column is left in {config.data.name}", "see `fairaudit inspect`"
         )
-    beside: list[NDArray[np.integer]] = [label.codes[used]]
-    beside += [encode_codes(column).codes[used] for column in group_columns.columns]
-    for codes_beside in beside:
-        hashes = mixed_in(hashes, codes_beside)
+    other_codes: list[NDArray[np.integer]] = [label.codes[used]]
+    other_codes += [encode_codes(column).codes[used] for column in group_columns.columns]
+    for codes_of_label_and_groups in other_codes:
+        hashes = mixed_in(hashes, codes_of_label_and_groups)
     first = first_alike(hashes)
     of_features = (encode_codes(in_table[name]).codes[used] for name in columns)
-    one = tells_apart and are_copies(chain(beside, of_features), first)
+    one = tells_apart and are_copies(chain(other_codes, of_features), first)
     return Chosen(used, tuple(columns), dropped, missing, reasons, EqualRows(first, one))
 
 
@@ -336,10 +336,10 @@ def unusable(odd: Sequence[OddColumn], too_many: Mapping[str, int]) -> UnusableC
         odd: Neither numbers nor categories.
         too_many: Column -> how many different texts it has.
     """
-    told, fixes = [], []
+    problems, fixes = [], []
     options = options_for(odd)
     if odd:
-        told.append("; ".join(column.what for column in odd))
+        problems.append("; ".join(column.what for column in odd))
         one = next((column.name for column in odd), "")
         as_text = f"--number-format {typed(f'{one}=text')}"
         fixes.append(f"a column that is no number is kept as text by {as_text}")
@@ -347,13 +347,13 @@ def unusable(odd: Sequence[OddColumn], too_many: Mapping[str, int]) -> UnusableC
             fixes.append("correct a text of one row in the file, or name it by --missing-values")
     if too_many:
         each = [f"{quoted(name)} has {n:,} different texts" for name, n in too_many.items()]
-        told.append(f"columns of more than {MAX_LEVELS:,} levels: {', '.join(each)}")
+        problems.append(f"columns of more than {MAX_LEVELS:,} levels: {', '.join(each)}")
         options += [("--drop", name) for name in too_many]
         fixes.append("values may also be merged in the file")
     words = " ".join(f"{flag} {typed(value)}" for flag, value in options)
     if words:
         fixes.insert(0, f"give {words}")
-    return UnusableColumns("; ".join(told), "; ".join(fixes), options)
+    return UnusableColumns("; ".join(problems), "; ".join(fixes), options)
 
 
 def _find_gaps(

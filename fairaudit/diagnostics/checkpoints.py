@@ -170,7 +170,7 @@ class StepReader:
         squares, norms, ratios, clipped = torch.zeros(
             4, self.task.repeats, len(blocks), dtype=torch.float64
         )
-        found = BlockSums(
+        sums = BlockSums(
             torch.zeros(self.task.repeats, len(blocks), self.network.n_parameters).double(),
             counts.double(),
             squares,
@@ -188,16 +188,22 @@ class StepReader:
             pieces = [(one, places[places == j]) for j, one in enumerate(blocks)]
         for records, of_records in pieces:
             for rows in torch.split(torch.arange(len(records)), ROWS_AT_ONCE):
-                self._add(found, records[rows], of_records[rows], bounds, processed=processed)
-        return found
+                self._add(sums, records[rows], of_records[rows], bounds, processed=processed)
+        return sums
 
     def _add(
-        self, found: BlockSums, records: Tensor, places: Tensor, bounds: Tensor, *, processed: bool
+        self,
+        block_sums: BlockSums,
+        records: Tensor,
+        places: Tensor,
+        bounds: Tensor,
+        *,
+        processed: bool,
     ) -> None:
         """Add some records to the sums of their blocks.
 
         Args:
-            found: The sums.
+            block_sums: The sums.
             records: Numbers of the records, [B].
             places: Of each the block, ascending, [B].
             bounds: The rule's bound for each of the pool's groups, [R, K].
@@ -206,20 +212,20 @@ class StepReader:
         batch = self._gather(records)
         norms, scale, unclipped = self._scaled(batch)
         if processed:
-            found.processed.add_(self._weighted([scale])[0])
+            block_sums.processed.add_(self._weighted([scale])[0])
         plain = norms
         if not isinstance(self.objective, Erm):
             plain = self._plain(batch)
         present = torch.unique_consecutive(places).tolist()
         for some in torch.split(torch.tensor(present), self.most_rows):
             rows = [(places == j).to(norms).expand_as(norms) for j in some]
-            found.gradients[:, some] += self._weighted(rows).transpose(0, 1)
+            block_sums.gradients[:, some] += self._weighted(rows).transpose(0, 1)
         is_clipped = scale / unclipped < CLIPPED
         for sums, values in (
-            (found.squares, plain.double().square()),
-            (found.norms, norms.double()),
-            (found.ratios, norms.double() / bounds.gather(1, self._lead(batch.group))),
-            (found.clipped, is_clipped.double()),
+            (block_sums.squares, plain.double().square()),
+            (block_sums.norms, norms.double()),
+            (block_sums.ratios, norms.double() / bounds.gather(1, self._lead(batch.group))),
+            (block_sums.clipped, is_clipped.double()),
         ):
             sums.index_add_(1, places, values)
 

@@ -97,7 +97,7 @@ def rank_correlations(
         if size:
             drawn = stream.multinomial(size, np.full(size, 1 / size), size=RESAMPLES)
             weights[rows] = np.vstack([np.ones(size), drawn]).T * (share / size)
-    found = np.full((len(pairs), len(strata) + 1, 3), np.nan)
+    correlations = np.full((len(pairs), len(strata) + 1, 3), np.nan)
     for place, rows in enumerate([*(one.rows for one in strata), slice(0, n)]):
         if rows.stop - rows.start < LEAST:
             continue
@@ -109,10 +109,10 @@ def rank_correlations(
         }
         for number, (first, second) in enumerate(pairs):
             if first in ranked and second in ranked:
-                found[number, place] = _with_interval(
+                correlations[number, place] = _with_interval(
                     _correlation(ranked[first], ranked[second], here)
                 )
-    return found
+    return correlations
 
 
 def spearman(a: Float64, b: Float64, weights: Float64) -> Float64:

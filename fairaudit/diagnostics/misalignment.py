@@ -146,7 +146,7 @@ def read(
         return {}
     has_terms = isinstance(method.release(task), Release)
     readers = [CutReader(cut, task, amount, len(cuts)) for cut in cuts]
-    found: dict[str, list[Tensor]] = {}
+    by_name: dict[str, list[Tensor]] = {}
     counts = []
     with torch.no_grad():
         for checkpoint in trained.checkpoints:
@@ -161,8 +161,8 @@ def read(
             counts.append(of_step.batches)
             for number, series in enumerate(of_step.series):
                 for name, value in series.items():
-                    found.setdefault(array_name(number, name), []).append(value)
-    arrays = {name: torch.stack(values) for name, values in found.items()}
+                    by_name.setdefault(array_name(number, name), []).append(value)
+    arrays = {name: torch.stack(values) for name, values in by_name.items()}
     for number, one in enumerate(readers):
         arrays[array_name(number, "rows")] = one.rows
     arrays[array_name(0, "batches")] = torch.tensor(counts)
@@ -260,16 +260,16 @@ class StepOfCuts:
             of_cut: The grouping.
             has_terms: Whether terms are to be read.
         """
-        means, beside, processed = [], [], []
+        means, of_records, processed = [], [], []
         for k, cells in enumerate(of_cut.cells):
-            found = self.reader.blocks(cells, self.bounds, processed=True)
-            mean = left_out(found.gradients, found.counts)
-            squares = left_out(found.squares, found.counts)
-            chance = chance_in_square(mean, squares, found.counts)
+            blocks = self.reader.blocks(cells, self.bounds, processed=True)
+            mean = left_out(blocks.gradients, blocks.counts)
+            squares = left_out(blocks.squares, blocks.counts)
+            chance = chance_in_square(mean, squares, blocks.counts)
             means.append(GroupMean(mean, chance, float(of_cut.rows[k])))
-            of_rows = torch.stack([found.norms, found.ratios, found.clipped], -1)
-            beside.append(left_out(of_rows, found.counts))
-            processed.append(found.processed / max(1.0, means[-1].rows))
+            of_rows = torch.stack([blocks.norms, blocks.ratios, blocks.clipped], -1)
+            of_records.append(left_out(of_rows, blocks.counts))
+            processed.append(blocks.processed / max(1.0, means[-1].rows))
         shares = of_cut.shares
         chances = [share * one.chance for share, one in zip(shares, means, strict=True)]
         whole = GroupMean(
@@ -280,7 +280,7 @@ class StepOfCuts:
         means.append(whole)
         angles = [turned_by(one, self.pilot) for one in means]
         series = {name: torch.stack([one[name] for one in angles], 1) for name in angles[0]}
-        norms, ratios, clipped = of_cut.together(beside).unbind(-1)
+        norms, ratios, clipped = of_cut.together(of_records).unbind(-1)
         series |= {"gradient_norm": norms, "norm_to_bound": ratios, "clipped_share": clipped}
         # Of all records E g_B and E gbar_B over batches.
         per_record = self.reader.task.pool.n_records / self.reader.task.n_public

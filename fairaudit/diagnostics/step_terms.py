@@ -168,9 +168,9 @@ def left_out(sums: Tensor, counts: Tensor) -> Tensor:
     """
     total = sums.sum(1, keepdim=True)
     rest = counts.sum() - counts
-    beside = (1, -1, *[1] * (sums.dim() - 2))
+    shape = (1, -1, *[1] * (sums.dim() - 2))
     without = torch.where(
-        (rest > 0).view(beside), (total - sums) / rest.view(beside), total / counts.sum()
+        (rest > 0).view(shape), (total - sums) / rest.view(shape), total / counts.sum()
     )
     return torch.cat([total / counts.sum(), without], 1)
 
@@ -236,7 +236,7 @@ class CurvatureReader:
             step: The step's number, which names the probes.
         """
         probes: Tensor | None = None
-        found = []
+        of_groups = []
         for landscapes in self._groups:
             values = []
             for landscape in landscapes:
@@ -255,8 +255,8 @@ class CurvatureReader:
                     _forms(landscape, one, j) for j, one in enumerate(torch.split(probes, PROBES))
                 ]
                 values.append(torch.stack(forms).mean(1))
-            found.append(self._means(landscapes, values))
-        return found
+            of_groups.append(self._means(landscapes, values))
+        return of_groups
 
     def forms(
         self, batches: StepBatches, unclipped: Tensor

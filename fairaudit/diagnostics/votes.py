@@ -60,7 +60,7 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
     risk = study.excess @ study.share
     defined = risk[~risk.isnan()]
     xi = (defined.max() - defined.min()).view(1)
-    found = {
+    readings = {
         "flip_probability": study.flips @ study.share,
         "closeness": (1.0 - study.p.square().sum(-1)) @ study.share,
         "input_norm": study.x.norm(dim=1) @ study.share,
@@ -77,7 +77,7 @@ def read(method: Method, task: Task, trained: TrainedReplicates) -> dict[str, Te
         bounds = dict.fromkeys(("deviation_bound", "deviation_square_bound", "xi_bound"), nothing)
         of_groups = nothing.expand(study.share.shape[1])
         bounds |= dict.fromkeys(("gradient_norm", "smoothness"), of_groups)
-    return {**found, **bounds, "xi_of_bound": xi / bounds["xi_bound"]}
+    return {**readings, **bounds, "xi_of_bound": xi / bounds["xi_bound"]}
 
 
 def _correlations(study: "_NoisedStudents", seed: int) -> dict[str, Tensor]:
@@ -99,9 +99,10 @@ def _correlations(study: "_NoisedStudents", seed: int) -> dict[str, Tensor]:
     known = {name: value.double().numpy() for name, value in values.items()}
     pairs = [("closeness", "flips"), ("input_norm", "excess_risk"), ("flips", "excess_risk")]
     everybody = [Stratum(slice(0, len(rows)), 1.0)]
-    found = rank_correlations(known, pairs, everybody, seed=seed, label="queries")
+    correlations = rank_correlations(known, pairs, everybody, seed=seed, label="queries")
     return {
-        "_".join(pair): torch.from_numpy(one[-1]) for pair, one in zip(pairs, found, strict=True)
+        "_".join(pair): torch.from_numpy(one[-1])
+        for pair, one in zip(pairs, correlations, strict=True)
     }
 
 

@@ -37,9 +37,9 @@ class DecidedByChance(Capability):
         self, plan: Plan, dataset: Dataset, own_model: ModelFacts | None
     ) -> Mapping[str, Plan]:
         """The further trainings on the first seed's split that ``--again`` asks for."""
-        from fairaudit.disagreement.plan import plan_beside
+        from fairaudit.disagreement.plan import side_plans_of
 
-        return plan_beside(plan, dataset, own_model)
+        return side_plans_of(plan, dataset, own_model)
 
     def unmeasured(self, plan: Plan, dataset: Dataset) -> Mapping[str, str]:
         """Its metrics, with what to do, where no trainings are on the same rows."""

@@ -55,13 +55,13 @@ def compared(audit: Audit) -> tuple[Measured, ...]:
     why = why_not(plan, dataset)
     if why == OWN_ROWS:
         why = f"{why}: {TO_MEASURE}"
-    trained = plan.beside.get(AGAIN, plan)
+    trained = plan.side_plans.get(AGAIN, plan)
     least = plan.config.suppress_below
     groupings = {grouping.name: grouping for grouping in dataset.groupings}
-    found = []
+    measured = []
     for one in audit.comparisons:
         if why:
-            found.append(_undefined(one, why))
+            measured.append(_undefined(one, why))
             continue
         sides = []
         for key in filter(None, (one.arm, one.reference)):
@@ -72,14 +72,14 @@ def compared(audit: Audit) -> tuple[Measured, ...]:
             if failed := failed_seeds(trained, key, audit.results, audit.failures):
                 lacking = f"{numbered(len(failed), 'training')} of {key} without a result"
         grouping = groupings[one.grouping]
-        found.append(with_disagreement(one, grouping, sides, least, lacking))
-    return tuple(found)
+        measured.append(with_disagreement(one, grouping, sides, least, lacking))
+    return tuple(measured)
 
 
 def measure(audit: Audit) -> Disagreement:
     """From which trainings the disagreement was measured, or why it was not."""
     plan = audit.plan
-    trained = plan.beside.get(AGAIN, plan)
+    trained = plan.side_plans.get(AGAIN, plan)
     why = why_not(plan, audit.dataset)
     arms = []
     for arm in () if why else trained.arms:
@@ -94,7 +94,7 @@ def measure(audit: Audit) -> Disagreement:
     return Disagreement(
         name=NAME,
         comparisons=(),
-        source="again" if AGAIN in plan.beside else "seeds",
+        source="again" if AGAIN in plan.side_plans else "seeds",
         reason=why,
         advice=TO_MEASURE if why == OWN_ROWS else "",
         planned=0 if why else trained.config.seeds,
@@ -119,19 +119,19 @@ def scored(
     why = ONE_GIVEN if seeds == 1 else "" if scored.same_rows else OTHER_PEOPLE
     groupings = {grouping.name: grouping for grouping in scored.dataset.groupings}
     both = [_given(scored.predictions, scored.rows), _given(scored.baseline, scored.rows)]
-    found = []
+    measured = []
     for one in comparisons:
         if why:
-            found.append(_undefined(one, why))
+            measured.append(_undefined(one, why))
             continue
         # A model measured by itself is the baseline where there is one.
         sides = both if one.reference else both[-1:] if scored.baseline else both[:1]
         sides = [side for side in sides if side]
-        found.append(with_disagreement(one, groupings[one.grouping], sides))
+        measured.append(with_disagreement(one, groupings[one.grouping], sides))
     study = Disagreement(
         name=NAME, comparisons=(), source="given", reason=why, planned=seeds, arms=()
     )
-    return tuple(found), None if seeds == 1 else study
+    return tuple(measured), None if seeds == 1 else study
 
 
 def _answered(result: JobResult) -> Answered:

@@ -29,7 +29,7 @@ TO_MEASURE = (
 )
 
 
-def plan_beside(
+def side_plans_of(
     plan: Plan, dataset: Dataset, own_model: ModelFacts | None = None
 ) -> dict[str, Plan]:
     """The plan of the further trainings, beside the audit's own.
@@ -98,7 +98,7 @@ def is_same_rows(config: AuditConfig, dataset: Dataset) -> bool:
 def why_not(plan: Plan, dataset: Dataset) -> str:
     """Why an audit's trainings do not tell the disagreement; "" where some do."""
     config = plan.config
-    if AGAIN in plan.beside:
+    if AGAIN in plan.side_plans:
         return ""
     if config.tune is not None:
         return SEVERAL_SETTINGS

@@ -115,7 +115,7 @@ def chance_chart(report: Report) -> Chart | None:
     series = tuple(methods.values())[:MOST_SERIES]
     panels = []
     for grouping in report.data.groupings:
-        bars, told = [], set[tuple[str, str]]()
+        bars, shown = [], set[tuple[str, str]]()
         for comparison in known:
             method = methods[comparison.arm]
             if comparison.grouping != grouping.name or method not in series:
@@ -123,8 +123,8 @@ def chance_chart(report: Report) -> Chart | None:
             for group in comparison.by_group[:MOST_ROWS]:
                 number = interval_of(group.estimates.get(DISAGREEMENT)).scaled(100.0)
                 row = group_text(grouping.name, group.group)
-                if number.value is not None and (row, method) not in told:
-                    told.add((row, method))
+                if number.value is not None and (row, method) not in shown:
+                    shown.add((row, method))
                     bars.append(Bar(row, method, number))
         if bars:
             title = f"by {plain(grouping.name)} (% of the group)"

@@ -101,11 +101,11 @@ class Disagreement(Study):
         """
         first = report.data.groupings[0].name
         for _, comparison in shipped(report):
-            found = _gap_finding(comparison)
-            if found is None and comparison.grouping == first:
-                found = _added_finding(comparison)
-            if found is not None:
-                yield found
+            finding = _gap_finding(comparison)
+            if finding is None and comparison.grouping == first:
+                finding = _added_finding(comparison)
+            if finding is not None:
+                yield finding
 
     def sections(self, report: Report) -> dict[str, Section]:
         """Who is decided by chance, by group, or why that was not measured; before the rules."""

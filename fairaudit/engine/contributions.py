@@ -49,12 +49,12 @@ def numbers(values: object, shape: Sequence[int | None], like: Tensor, what: str
         raise PrivacyError(
             f"{what} cannot be read: {said(error)}", hint="return a dense tensor"
         ) from error
-    found = type(values).__name__
+    kind = type(values).__name__
     if isinstance(plain, Tensor):
-        found = f"{list(plain.shape)} of {str(plain.dtype).removeprefix('torch.')}"
+        kind = f"{list(plain.shape)} of {str(plain.dtype).removeprefix('torch.')}"
     wanted = ", ".join("any" if length is None else f"{length}" for length in shape)
     raise PrivacyError(
-        f"{what} is {found}, where real numbers [{wanted}] belong",
+        f"{what} is {kind}, where real numbers [{wanted}] belong",
         hint="one number or row for each record of each replicate; nothing is broadcast",
     )
 

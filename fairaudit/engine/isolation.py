@@ -50,7 +50,7 @@ from fairaudit.engine.terms import Gradients, TappedLayer, Term
 from fairaudit.errors import FairauditError, TrainingError, said
 from fairaudit.privacy.borrowed import (
     global_stream,
-    states_beside_torch,
+    other_generator_states,
     torch_states,
     torch_stream,
 )
@@ -276,7 +276,7 @@ class Isolated:
         with borrow(*stream), warnings.catch_warnings(), faults():
             warnings.filterwarnings("ignore", "There is a performance drop")
             # States change with every draw.
-            beside = states_beside_torch() if is_watched else None
+            generator_states = other_generator_states() if is_watched else None
             states = torch_states()
             records = x.clone().unsqueeze(1)  # code may write to its input
             out, *inputs = _of_records(self, records, (*copies.values(), *taps.values()))
@@ -284,7 +284,9 @@ class Isolated:
                 self._draws = True
             self._draws = bool(self._draws)
             if is_watched:
-                self._draws_beside = self._draws_beside or beside != states_beside_torch()
+                self._draws_beside = (
+                    self._draws_beside or generator_states != other_generator_states()
+                )
         if not _equal_bits(flat.detach(), theta):
             raise _error_of_write("a parameter")
         if self._watch.error is not None:
@@ -416,11 +418,11 @@ class Graph:
         leaves = {**self.lent, **self.copies}
         wanted = [*leaves.values(), *self.taps.values()]
         with faults():
-            found = torch.autograd.grad(self.outputs, wanted, delta, allow_unused=True)
-        gradients = dict(zip((*leaves, *self.taps), found, strict=True))
-        beside = [name for name in self.lent if gradients[name] is not None]
-        if beside:
-            raise UsedElsewhere(beside)
+            derivatives = torch.autograd.grad(self.outputs, wanted, delta, allow_unused=True)
+        gradients = dict(zip((*leaves, *self.taps), derivatives, strict=True))
+        lent = [name for name in self.lent if gradients[name] is not None]
+        if lent:
+            raise UsedElsewhere(lent)
         count = len(delta)
         terms: dict[str, Term] = {}
         for name in self.copies:

@@ -64,11 +64,11 @@ def _check_parameters(module: nn.Module, weight: Shape, bias: Shape) -> bool:
     Raises:
         TrainingError: They are others, or its weight or bias is no parameter but computed.
     """
-    found = {name: tuple(value.shape) for name, value in module.named_parameters(recurse=False)}
+    shapes = {name: tuple(value.shape) for name, value in module.named_parameters(recurse=False)}
     wanted = {"weight": weight}
     if module.bias is not None:
         wanted["bias"] = bias
-    if found != wanted:
+    if shapes != wanted:
         raise unsupported(module, "with parameters of other shapes than its sizes say")
     return "bias" in wanted
 

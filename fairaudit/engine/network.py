@@ -291,6 +291,6 @@ def _zeroed(values: list[Tensor], finite: Tensor) -> list[Tensor]:
     """Copies of the values [(R,) B, ...], 0 for records that are not ``finite`` [(R,) B]."""
     zeroed = []
     for value in values:
-        beside = [1] * (value.dim() - finite.dim())
-        zeroed.append(value.where(finite.view(*finite.shape, *beside), 0.0))
+        ones = [1] * (value.dim() - finite.dim())
+        zeroed.append(value.where(finite.view(*finite.shape, *ones), 0.0))
     return zeroed

@@ -102,12 +102,12 @@ class TrainingPool:
         whole = isinstance(features, Tensor) and len(self.shape) == 1
         self._apart = None if whole else features  # inputs that are not in the table
         self._widths = [*self.shape, n_classes, 1] if whole else [n_classes, 1]
-        beside = [
+        tensors = [
             torch.nn.functional.one_hot(labels, n_classes).to(torch.float32),
             self._norms(features),
         ]
         table = torch.cat(
-            [features, *beside] if isinstance(features, Tensor) and whole else beside, 1
+            [features, *tensors] if isinstance(features, Tensor) and whole else tensors, 1
         )
         self._table = torch.cat([table, table.new_zeros(1, table.shape[1])])
 

@@ -136,10 +136,10 @@ def _compared(isolated: Isolated, theta: Tensor, records: Tensor) -> Tapping:
         weight[number] = 1.0
         missed, lengths = [], []
         for name, rows in alone.items():
-            found = torch.zeros_like(rows[number])
+            summed = torch.zeros_like(rows[number])
             if name in terms:
-                terms[name].add_to(found, weight)
-            missed.append((found - rows[number]).norm())
+                terms[name].add_to(summed, weight)
+            missed.append((summed - rows[number]).norm())
             lengths.append(rows[number].norm())
         length = torch.stack(lengths).norm()
         if not torch.stack(missed).norm() <= AGREEMENT * length + 1e-6:  # NaN, too
@@ -487,12 +487,12 @@ def stack(modules: Sequence[nn.Module], seed: int = 0, device: torch.device = CP
     Raises:
         TrainingError: A layer that cannot be private.
     """
-    if outside_table(modules[0]):
+    if why_not_in_table(modules[0]):
         return IsolatedNetwork(modules, seed, device)
     return Network(modules, device)
 
 
-def outside_table(module: nn.Module) -> str:
+def why_not_in_table(module: nn.Module) -> str:
     """Why the layer table cannot compute a model, in words for people; empty where it can."""
     try:
         check_table(module)

@@ -264,12 +264,12 @@ class TappedLayer(ABC):
             x: What the layer was given, [n, ...].
             delta: The gradient at its output, [n, ...].
         """
-        found = []
+        of_parameters = []
         if "weight" in self.trained:
-            found.append(self.weight(x, delta))
+            of_parameters.append(self.weight(x, delta))
         if "bias" in self.trained:
-            found.append(self.bias(delta))
-        return found
+            of_parameters.append(self.bias(delta))
+        return of_parameters
 
     def products(self, x: Shape, y: Shape) -> int:
         """How many multiplications a record's forward pass takes, to a small factor."""
@@ -277,8 +277,8 @@ class TappedLayer(ABC):
 
     def numbers(self, x: Shape, y: Shape) -> int:
         """How many numbers are kept of a record, whose input and output have these shapes."""
-        beside = self.weight_numbers(x, y) if "weight" in self.trained else 0
-        return math.prod(x) + math.prod(y) + beside
+        of_weight = self.weight_numbers(x, y) if "weight" in self.trained else 0
+        return math.prod(x) + math.prod(y) + of_weight
 
 
 class TappedLinear(TappedLayer):
@@ -295,14 +295,14 @@ class TappedLinear(TappedLayer):
         rows, delta = x.reshape(len(x), -1), delta.reshape(len(delta), -1)
         outputs: Tensor = torch.linalg.vector_norm(delta, dim=-1)
         outputs.add_(HIDDEN)
-        found: list[Term] = []
+        of_parameters: list[Term] = []
         if "weight" in self.trained:
             inputs: Tensor = torch.linalg.vector_norm(rows, dim=-1)
             norms = inputs.add_(HIDDEN).mul_(outputs)
-            found.append(Products(rows.unsqueeze(1), delta.unsqueeze(1), norms))
+            of_parameters.append(Products(rows.unsqueeze(1), delta.unsqueeze(1), norms))
         if "bias" in self.trained:
-            found.append(Gradients(delta, outputs))
-        return found
+            of_parameters.append(Gradients(delta, outputs))
+        return of_parameters
 
     def weight(self, x: Tensor, delta: Tensor) -> Term:
         """Written out, or as products."""
@@ -460,15 +460,15 @@ class TappedConv(_OfImages):
     def norms(self, x: Tensor, delta: Tensor) -> Tensor:
         """Upper bounds of the norms of the weight's gradients, [n], of padded images."""
         images = x.shape[1]
-        found = []
+        norms_of_blocks = []
         for _, windows, columns in self._pieces(x.flatten(0, 1), delta.flatten(0, 1), images):
             # [m N, G, I, L] -> [m, G, N L, I]
             rows = [
                 one.view(-1, images, *one.shape[1:]).permute(0, 2, 1, 4, 3).flatten(2, 3)
                 for one in (windows, columns)
             ]
-            found.append(torch.linalg.vector_norm(norms_of_products(*rows), dim=-1))
-        return torch.cat(found)
+            norms_of_blocks.append(torch.linalg.vector_norm(norms_of_products(*rows), dim=-1))
+        return torch.cat(norms_of_blocks)
 
     def products(self, x: Shape, y: Shape) -> int:
         """One for each number of an output's window."""
@@ -557,7 +557,7 @@ def known_layers(module: nn.Module) -> dict[str, TappedLayer]:
     for part in module.modules():
         for value in part._parameters.values():
             places[id(value)] = places.get(id(value), 0) + 1
-    found = {}
+    layers = {}
     for path, layer in module.named_modules():
         kind = KNOWN.get(type(layer))
         if kind is None or not is_plain(layer) or layer._modules or layer._buffers:
@@ -571,5 +571,5 @@ def known_layers(module: nn.Module) -> dict[str, TappedLayer]:
             name for name in ("weight", "bias") if name in held and held[name].requires_grad
         )
         if trained:
-            found[path] = kind(layer, trained)
-    return found
+            layers[path] = kind(layer, trained)
+    return layers

@@ -25,7 +25,7 @@ from fairaudit.data.inputs.split import draw_split
 from fairaudit.data.inputs.spool import Shared
 from fairaudit.engine.isolation import PerRecord, faults
 from fairaudit.engine.pool import TrainingPool
-from fairaudit.engine.replicates import check_model, choose_taps, outside_table
+from fairaudit.engine.replicates import check_model, choose_taps, why_not_in_table
 from fairaudit.engine.small_layers import ChannelsFirst
 from fairaudit.execution.seed_data import prepare_rows
 from fairaudit.models.zoo import check_outputs, make_model, own_model
@@ -85,7 +85,7 @@ def fresh_model(
     else:
         made = make_model(name, shape, classes, hidden=hidden, activation=activation, seed=stream)
     model = nn.Sequential(ChannelsFirst(shape), made) if len(shape) == 3 else made
-    if is_factory(name) and outside_table(model):
+    if is_factory(name) and why_not_in_table(model):
         return PerRecord(model)
     return model
 
@@ -119,6 +119,6 @@ def examine_model(config: AuditConfig, inputs: Shared[Inputs]) -> ModelFacts:
         copied=tapping.copied,
         why_copied=tapping.why_not,
         gradients=BY_VMAP,
-        outside=outside_table(model.inner),
+        why_not_in_table=why_not_in_table(model.inner),
         digest=identity,
     )

@@ -29,7 +29,7 @@ from fairaudit.execution.seed_data import SeedData, prepare_seed
 from fairaudit.execution.trained import method_of
 from fairaudit.execution.twins import train_twins
 from fairaudit.methods.base import Method, Task, TrainedReplicates
-from fairaudit.methods.catalog import REFERENCE, admit, admit_outside, find, home_of
+from fairaudit.methods.catalog import REFERENCE, admit, admit_own, find, home_of
 from fairaudit.methods.spec import Need
 from fairaudit.metrics.sklearn_check import logistic_baseline
 from fairaudit.models.zoo import check_outputs
@@ -55,14 +55,16 @@ def run_job(plan: Plan, job: Job, source: JobResult | None, inputs: Shared[Input
     Raises:
         TrainingError: The training diverged, or the user's own code or model failed.
     """
-    plan = plan.beside.get(job.way, plan)  # a job of a plan beside the audit's is trained by that
+    plan = plan.side_plans.get(
+        job.way, plan
+    )  # a job of a plan beside the audit's is trained by that
     began = time.perf_counter()
     # Gradients of records that are predicted well become denormal float32 numbers, which a
     # processor handles several times more slowly; they are taken for 0.
     torch.set_flush_denormal(True)
     # Methods that options name are not in the catalog of this process yet.
     admit(plan.config.method)
-    admit_outside(plan.config)
+    admit_own(plan.config)
     arm = plan.arm(job.arm)
     spec = find(arm.method)
     prepared = prepare_seed(plan, job.seed, inputs, by_pool=Need.PUBLIC_POOL in spec.needs)

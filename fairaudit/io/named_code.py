@@ -43,7 +43,7 @@ PACKAGES = {
 _NEVER_HERE = sys.stdlib_module_names | PACKAGES.keys() | {__name__.partition(".")[0]}
 
 
-class _Beside:
+class _FolderFinder:
     """At the end of ``sys.meta_path``: finds modules of one folder that are found nowhere else.
 
     Args:
@@ -90,20 +90,20 @@ def _restrict(place: str) -> None:
         sys.path_importer_cache[place] = _Restricted(finder)
 
 
-_told: list[str] = []  # the folder, in a process that does not run in it
+_announced: list[str] = []  # the folder, in a process that does not run in it
 
 
 def folder() -> str:
     """The folder of modules that options name; "" where the current folder was deleted."""
     try:
-        return _told[-1] if _told else os.getcwd()
+        return _announced[-1] if _announced else os.getcwd()
     except FileNotFoundError:
         return ""
 
 
 def look_in(place: str) -> None:
     """Make ``place`` the folder in this process, a worker that runs elsewhere than the command."""
-    _told.append(place)
+    _announced.append(place)
 
 
 def put_on_path(place: str) -> None:
@@ -124,10 +124,10 @@ def make_findable(module: str) -> None:
     """
     invalidate_caches()  # a file may have been written just now
     top, place = module.partition(".")[0], folder()
-    if top in _NEVER_HERE or top in sys.modules or _found(top) is not None:
+    if top in _NEVER_HERE or top in sys.modules or _spec_of(top) is not None:
         return
     if PathFinder.find_spec(top, [place]) is not None:
-        sys.meta_path.append(_Beside(place))
+        sys.meta_path.append(_FolderFinder(place))
 
 
 def import_named(module: str) -> ModuleType:
@@ -153,7 +153,7 @@ def hidden(module: str) -> str:
     top, here = module.partition(".")[0], os.path.join(folder(), "")
     if not os.path.isfile(f"{here}{top}.py") and not os.path.isdir(here + top):
         return ""
-    there = _found(top)
+    there = _spec_of(top)
     if top not in _NEVER_HERE:
         places = [there.origin, *(there.submodule_search_locations or ())] if there else [here]
         if any(place is not None and place.startswith(here) for place in places):
@@ -161,7 +161,7 @@ def hidden(module: str) -> str:
     return f"a module {top!r} of Python's or of a package comes before yours: rename yours"
 
 
-def _found(top: str) -> ModuleSpec | None:
+def _spec_of(top: str) -> ModuleSpec | None:
     """Where Python finds a module of the top level; None where it does not."""
     try:
         return find_spec(top)

@@ -35,9 +35,9 @@ class MembershipAttacks(Capability):
         self, plan: Plan, dataset: Dataset, own_model: ModelFacts | None
     ) -> Mapping[str, Plan]:
         """The trainings whose models are attacked."""
-        from fairaudit.leakage.plan import plan_beside
+        from fairaudit.leakage.plan import side_plans_of
 
-        return plan_beside(plan, dataset, own_model)
+        return side_plans_of(plan, dataset, own_model)
 
     def rows(self, dataset: Dataset, options: SplitOptions, seed: int) -> Split:
         """A random half of the rows as training rows, the other half as test rows."""

@@ -192,7 +192,7 @@ def measure(audit: Audit) -> Leakage | None:
 
     ``audit``: with the results of the trainings on random halves.
     """
-    plan, dataset = audit.plan.beside.get(NAME), audit.dataset
+    plan, dataset = audit.plan.side_plans.get(NAME), audit.dataset
     if plan is None:
         return None
     disclosure = Disclosure.of(plan.config, dataset.groupings)

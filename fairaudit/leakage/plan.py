@@ -10,7 +10,7 @@ from fairaudit.data.inputs.split import leakage_rows
 from fairaudit.errors import ConfigError
 from fairaudit.leakage.messages import NotAttacked
 from fairaudit.messages.base import Message
-from fairaudit.methods.catalog import admit_outside, find
+from fairaudit.methods.catalog import admit_own, find
 from fairaudit.methods.spec import Need
 from fairaudit.planning.arms import Arm
 from fairaudit.planning.plan import Plan, plan_trainings
@@ -22,7 +22,7 @@ LEAST_ROWS = 200  # of the table: half of them are trained on
 FIRST_SEED = 1_000_000
 
 
-def plan_beside(
+def side_plans_of(
     plan: Plan, dataset: Dataset, own_model: ModelFacts | None = None
 ) -> dict[str, Plan]:
     """The plan of the trainings whose models are attacked, beside the audit's own.
@@ -60,7 +60,7 @@ def refuse_leakage(config: AuditConfig) -> None:
     if not config.leakage:
         return
     # The call also registers such methods; the audit's plan did so before, so nothing changes.
-    if admit_outside(config):
+    if admit_own(config):
         raise ConfigError(
             "--leakage attacks methods of this program, not code or tables of your own",
             hint="leave them out, or --leakage",

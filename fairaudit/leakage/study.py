@@ -223,7 +223,7 @@ def _within_groups(report: Report, leakage: Leakage) -> Table:
                 report.name_of(comparison.grouping, group.group),
                 group.n_test,
                 *cells,
-                UNKNOWN if ceiling is None else told_rate(ceiling),
+                UNKNOWN if ceiling is None else rate_text(ceiling),
                 plain(group.reason, 60),
             )
         )
@@ -274,7 +274,7 @@ def _sentence(leakage: Leakage, models: int) -> str:
         ceiling = _ceiling(leakage, comparison.arm)
         limit = ""
         if ceiling is not None:
-            limit = f" (no attack above {told_rate(ceiling)})"
+            limit = f" (no attack above {rate_text(ceiling)})"
         rates = []
         for group in [group for group in comparison.by_group if group.estimates][:4]:
             rate = written(group.estimates.get("leakage_tpr"), SHARE)
@@ -286,7 +286,7 @@ def _sentence(leakage: Leakage, models: int) -> str:
     )
 
 
-def told_rate(value: float) -> str:
+def rate_text(value: float) -> str:
     """The most that any attack can find, in per cent; rounded up, for it is an upper bound."""
     # A tenth of a per cent is the last digit; less than 1e-9 of it is rounding, not a value above.
     return f"{math.ceil(1000 * value - 1e-9) / 10:g} %"

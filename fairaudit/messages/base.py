@@ -43,9 +43,9 @@ class Message(ABC):
 
 def messages_in(module: ModuleType) -> tuple[type[Message], ...]:
     """The messages that a module defines, in its order; what several have in common is none."""
-    found: list[type[Message]] = []
+    messages: list[type[Message]] = []
     for thing in vars(module).values():
         is_message = isinstance(thing, type) and issubclass(thing, Message)
         if is_message and thing.__module__ == module.__name__ and hasattr(thing, "code"):
-            found.append(thing)
-    return tuple(found)
+            messages.append(thing)
+    return tuple(messages)

@@ -9,10 +9,10 @@ from fairaudit.messages.base import Message, messages_in
 
 def every_message() -> tuple[type[Message], ...]:
     """The messages of all modules, one class for each case that a code is said of."""
-    found = [*messages_in(data), *messages_in(training), *messages_in(limits)]
+    every = [*messages_in(data), *messages_in(training), *messages_in(limits)]
     for capability in CAPABILITIES:
-        found += capability.messages()
-    return tuple(found)
+        every += capability.messages()
+    return tuple(every)
 
 
 def messages() -> Mapping[str, type[Message]]:

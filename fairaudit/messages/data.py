@@ -54,18 +54,18 @@ class MarksAsValues(Message):
     level = "notice"
     when = "a column of text holds a text that often stands for a missing value"
 
-    found: tuple[MarkedValue, ...]
+    marks: tuple[MarkedValue, ...]
 
     @property
     def text(self) -> str:
-        shown = ", ".join(map(str, self.found[:_SHOWN_MARKS]))
-        hidden = len(self.found) - _SHOWN_MARKS
+        shown = ", ".join(map(str, self.marks[:_SHOWN_MARKS]))
+        hidden = len(self.marks) - _SHOWN_MARKS
         more = f" and {hidden} more" if hidden > 0 else ""
         return f"read as a value like others: {shown}{more}"
 
     @property
     def fix(self) -> str:
-        word = f"{self.found[0].column}={self.found[0].mark}"
+        word = f"{self.marks[0].column}={self.marks[0].mark}"
         return f"where it means a missing value: --missing-values {typed(word)}"
 
 

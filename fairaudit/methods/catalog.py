@@ -33,7 +33,7 @@ __all__ = [
     "MethodSpec",
     "Variant",
     "admit",
-    "admit_outside",
+    "admit_own",
     "catalog",
     "find",
     "home_of",
@@ -66,7 +66,7 @@ def catalog() -> dict[str, MethodSpec]:
 
     First the built-in methods, then those of capabilities, then those of the entry points
     `fairaudit.methods`. Every call returns the same dict, to which :func:`admit` and
-    :func:`admit_outside` add.
+    :func:`admit_own` add.
 
     Raises:
         ConfigError: An entry point cannot be imported, is not a MethodSpec, or takes a name that is
@@ -154,7 +154,7 @@ def admit(names: Iterable[str]) -> None:
         methods[spec.name], _HOMES[spec.name] = spec, name
 
 
-def admit_outside(config: AuditConfig) -> tuple[MethodSpec, ...]:
+def admit_own(config: AuditConfig) -> tuple[MethodSpec, ...]:
     """Add to the catalog the code that options name (``--trainer``, ``--synthesizer``).
 
     No such code is imported. A second call with the same options changes nothing, so everybody who
@@ -169,7 +169,7 @@ def admit_outside(config: AuditConfig) -> tuple[MethodSpec, ...]:
     methods = catalog()
     admitted: dict[str, MethodSpec] = {}
     for capability in CAPABILITIES:
-        for spec in capability.outside(config):
+        for spec in capability.own_methods(config):
             present = methods.get(spec.name, spec)
             if present.trainer != spec.trainer:
                 raise ConfigError(

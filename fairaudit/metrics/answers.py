@@ -153,11 +153,11 @@ def doubtful_classes(
         # Shares of a group's rows, as selection rates are: by that name the tables get their bounds
         # and the floor of their variance.
         arm_table = metric_table("selection_rate", private, cut.counts)
-        beside = metric_table("selection_rate", reference, cut.counts)
+        of_reference = metric_table("selection_rate", reference, cut.counts)
         contrast = metric_table("change.selection_rate", kept, cut.counts)
-        shares.append((arm_table, beside, contrast))
+        shares.append((arm_table, of_reference, contrast))
         # Either model predicts it for somebody of the group, at some seed.
-        n_answers += ((arm_table.by_seed > 0) | (beside.by_seed > 0)).any(axis=0)
+        n_answers += ((arm_table.by_seed > 0) | (of_reference.by_seed > 0)).any(axis=0)
     for k, group in enumerate(cut.names):
         for target, tables in enumerate(shares):
             arm_share, reference_share, contrast_of = (

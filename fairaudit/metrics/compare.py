@@ -20,8 +20,8 @@ from fairaudit.metrics.registry import (
     NOISE,
     STEP_AND_NOISE,
     base_metric,
-    beside_constant,
     costs,
+    costs_of_constant,
     spec_of,
     within_model,
 )
@@ -300,7 +300,7 @@ def _against_constant(
         constant.append(replace(p, probabilities=probabilities, weights=None))
     shares_alone = evaluated(constant, evaluation.labels, records, evaluation.outcome)
     tables = costs_between(seeds, shares_alone, records, evaluation.outcome, CONSTANT)
-    return {name: tables[name] for name in tables if base_metric(name) in beside_constant()}
+    return {name: tables[name] for name in tables if base_metric(name) in costs_of_constant()}
 
 
 def _training_rows(predictions: Sequence[ArmPredictions]) -> Float64:

@@ -103,15 +103,15 @@ def disagreement_tables(
     """
     assert len(private) >= LEAST_TRAININGS, "too few trainings for a variance"
     own = _scores(private, records)
-    found = {DISAGREEMENT: _table(DISAGREEMENT, [own], records)}
+    tables = {DISAGREEMENT: _table(DISAGREEMENT, [own], records)}
     if reference is not None:
         other = _scores(reference, records)
         name = f"reference.{DISAGREEMENT}"
-        found[name] = replace(_table(DISAGREEMENT, [other], records), name=name)
+        tables[name] = replace(_table(DISAGREEMENT, [other], records), name=name)
         # Made as a change, for which `metric_table` has the floor and the bounds of a difference.
         changed = _table(f"change.{DISAGREEMENT}", [own, other], records)
-        found[DISAGREEMENT_COST] = replace(changed, name=DISAGREEMENT_COST)
-    return found
+        tables[DISAGREEMENT_COST] = replace(changed, name=DISAGREEMENT_COST)
+    return tables
 
 
 def _scores(answers: Int64, records: EvaluatedRecords) -> list[SeedScores]:

@@ -491,13 +491,13 @@ def costs() -> tuple[str, ...]:
     return tuple(name for name, spec in METRICS.items() if spec.cost_of)
 
 
-def beside_constant() -> tuple[str, ...]:
+def costs_of_constant() -> tuple[str, ...]:
     """Names of the costs that are also measured against a constant model.
 
     Not those about one class, for which it selects everybody or nobody.
 
     Example:
-        >>> beside_constant()
+        >>> costs_of_constant()
         ('privacy_cost', 'excess_risk')
     """
     of_a_class = frozenset({"positive", "favourable"})

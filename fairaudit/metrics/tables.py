@@ -63,10 +63,10 @@ def both_tables(
     for metric in outcome.measured:
         first, second, change = (Influences(records) for _ in range(3))
         for a, b, place in zip(ours, theirs, records.places, strict=True):
-            score, beside = a.score(metric), b.score(metric)
+            score, other = a.score(metric), b.score(metric)
             first.add(place, score)
-            second.add(place, beside)
-            change.add(place, score.minus(beside))
+            second.add(place, other)
+            change.add(place, score.minus(other))
         # Adding up left the rows that both rest on at the same seed; the change of two means over
         # seeds rests on every row that each of them rests on at any seed.
         change.support = first.support & second.support

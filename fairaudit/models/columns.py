@@ -93,27 +93,27 @@ def model_columns(columns: Sequence[Column]) -> dict[str, ModelColumn]:
     ``columns``: the constants of all columns, in the order of their inputs; () of images.
     """
     starts = [0, *accumulate(len(column.inputs) for column in columns)]
-    told: dict[str, ModelColumn] = {}
+    meanings: dict[str, ModelColumn] = {}
     for column, start in zip(columns, starts, strict=False):
         stop = start + len(column.inputs)
         if isinstance(column, CategoryColumn):
-            told[column.name] = ModelColumn(
+            meanings[column.name] = ModelColumn(
                 column.name, "category", slice(start, stop), _levels(column)
             )
             continue
         one = _number(column, slice(start, stop))
         name, place = _list_of(column.name)
-        before = told.get(name)
-        if place == 0 and name not in told:
-            told[name] = replace(one, name=name, kind="list")
+        before = meanings.get(name)
+        if place == 0 and name not in meanings:
+            meanings[name] = replace(one, name=name, kind="list")
         elif before is not None and before.kind == "list" and place == len(before.places):
-            told[name] = _longer(before, one)
+            meanings[name] = _longer(before, one)
         else:
-            told[column.name] = one
-    for name, known in list(told.items()):
+            meanings[column.name] = one
+    for name, known in list(meanings.items()):
         if known.kind == "list" and len(known.places) == 1:  # a column that is only named like one
-            told[f"{name}[0]"] = replace(told.pop(name), name=f"{name}[0]", kind="number")
-    return told
+            meanings[f"{name}[0]"] = replace(meanings.pop(name), name=f"{name}[0]", kind="number")
+    return meanings
 
 
 def _levels(column: CategoryColumn) -> tuple[str, ...]:
@@ -139,8 +139,8 @@ def _number(column: NumberColumn, inputs: slice) -> ModelColumn:
 
 def _list_of(name: str) -> tuple[str, int]:
     """The list that a column is a number of, and its place; the name and -1 where it is of none."""
-    found = _OF_LIST.fullmatch(name)
-    return (found[1], int(found[2])) if found else (name, -1)
+    match = _OF_LIST.fullmatch(name)
+    return (match[1], int(match[2])) if match else (name, -1)
 
 
 def _longer(before: ModelColumn, one: ModelColumn) -> ModelColumn:

@@ -167,10 +167,10 @@ class FirstComparison:
         for row, norm in zip(gradients(), norms, strict=True):
             expected += row / norm.clamp(min=bound)
         try:
-            found = self._by_opacus(model, rows, places, directions, bound)
+            summed = self._by_opacus(model, rows, places, directions, bound)
         except FairauditError:  # which the pass itself shows, too
             return
-        self._refuse_unless(found is None or _near(found, expected, room))
+        self._refuse_unless(summed is None or _near(summed, expected, room))
 
     def _by_opacus(
         self, model: nn.Module, rows: "_Rows", places: Tensor, directions: Tensor, bound: float
@@ -194,8 +194,8 @@ class FirstComparison:
             return torch.cat([p.grad.flatten() for p in trained])
         sums = torch.cat([each.flatten(1) for each in samples], 1)
         norms = torch.linalg.vector_norm(sums, dim=1)
-        found: Tensor = (1 / norms.clamp(min=bound)) @ sums
-        return found
+        summed: Tensor = (1 / norms.clamp(min=bound)) @ sums
+        return summed
 
     @staticmethod
     def _refuse_unless(is_near: bool) -> None:

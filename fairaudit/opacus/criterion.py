@@ -56,7 +56,7 @@ _FUNCTIONS: dict[Callable[..., Tensor], type[nn.Module]] = {
     F.smooth_l1_loss: nn.SmoothL1Loss,
     F.soft_margin_loss: nn.SoftMarginLoss,
 }
-WAYS_OUT = (
+HOW_TO_ADD = (
     "call backward() on what the criterion gives, once for each step: a penalty is the optimizer's "
     "weight_decay, a factor its learning rate, several batches are BatchMemoryManager's"
 )
@@ -380,7 +380,7 @@ class BatchLoss(Tensor):
             raise ConfigError(
                 "backward() is not called on the loss that the criterion gave, or that one was "
                 "changed, scaled or added to",
-                hint=WAYS_OUT,
+                hint=HOW_TO_ADD,
             )
         if self._pass is None:
             raise ConfigError(
@@ -390,7 +390,7 @@ class BatchLoss(Tensor):
         if gradient is not None or create_graph or inputs is not None:
             raise ConfigError(
                 "backward() of a private loss takes no gradient, inputs or create_graph",
-                hint=WAYS_OUT,
+                hint=HOW_TO_ADD,
             )
         self._pass(self._parts, retain_graph=bool(retain_graph))
 
@@ -414,7 +414,7 @@ class BatchLoss(Tensor):
         """
         if isinstance(other, Tensor) and other.requires_grad:
             raise ConfigError(
-                "a term is added to the loss whose gradient would be lost", hint=WAYS_OUT
+                "a term is added to the loss whose gradient would be lost", hint=HOW_TO_ADD
             )
         total: Tensor = super().__add__(other)  # type: ignore[operator]
         parts = self._parts

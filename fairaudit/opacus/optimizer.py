@@ -23,7 +23,7 @@ from fairaudit.engine.rules import ClippingRule, PublicFacts
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.opacus.accountant import Accountant
-from fairaudit.opacus.criterion import WAYS_OUT, Part
+from fairaudit.opacus.criterion import HOW_TO_ADD, Part
 from fairaudit.opacus.wrapped import ELSEWHERE, GhostModel, HookedModel
 from fairaudit.planning.arms import Arm
 from fairaudit.privacy.noise import GaussianNoise
@@ -341,7 +341,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             self._refuse_second()
         raise ConfigError(
             "a gradient that does not come from the criterion of make_private would be lost",
-            hint=WAYS_OUT,
+            hint=HOW_TO_ADD,
         )
 
     def zero_grad(self, set_to_none: bool = False) -> None:
@@ -356,7 +356,7 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
             ConfigError: Always.
         """
         self._passed = None
-        raise ConfigError("a second backward pass before a step", hint=WAYS_OUT)
+        raise ConfigError("a second backward pass before a step", hint=HOW_TO_ADD)
 
     def _admit(self, records: int, last: bool) -> None:
         """Count a part of the batch, of so many records, and charge the step with its last part.
@@ -379,7 +379,8 @@ class RuleOptimizer(DPOptimizer):  # type: ignore[misc]  # Opacus has no types
         records, self._passed = self._passed, None
         if records is None:
             raise ConfigError(
-                "the loss of a step does not come from the criterion of make_private", hint=WAYS_OUT
+                "the loss of a step does not come from the criterion of make_private",
+                hint=HOW_TO_ADD,
             )
         part = self._take_gradients(records)
         self._admit(records, last)

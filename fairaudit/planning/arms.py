@@ -17,7 +17,7 @@ from fairaudit.methods.catalog import (
     MethodSpec,
     Variant,
     admit,
-    admit_outside,
+    admit_own,
     find,
 )
 from fairaudit.planning.chosen import chosen_methods
@@ -122,7 +122,7 @@ def make_arms(
     refuse_many_steps(schedule.steps_per_epoch, schedule.epochs)
     # From here on the catalog of this process has the methods that options name.
     admit(config.method)
-    admit_outside(config)
+    admit_own(config)
     check_settings(numbers)
     for capability in CAPABILITIES:
         capability.refuse(config)

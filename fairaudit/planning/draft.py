@@ -113,7 +113,7 @@ def refuse_noisy_counts(
 
 
 def _settings(
-    numbers: SettingsResolver, spec: MethodSpec, beside: tuple[str, ...]
+    numbers: SettingsResolver, spec: MethodSpec, of_form: tuple[str, ...]
 ) -> dict[str, float]:
     """The arm's numbers by name, without its noise multiplier.
 
@@ -125,7 +125,7 @@ def _settings(
     Args:
         numbers: The options, and the rules for what they leave open.
         spec: The method.
-        beside: Names of the settings that only its variant has.
+        of_form: Names of the settings that only its variant has.
 
     Raises:
         ConfigError: A number out of its range, or given twice; a step that float32 cannot hold.
@@ -144,7 +144,7 @@ def _settings(
                 f"{spec.name}: {name} and {target} say the same twice", hint="give one of them"
             )
     settings: dict[str, float] = {}
-    for name in (*spec.settings, *beside):
+    for name in (*spec.settings, *of_form):
         if name != "noise_multiplier" and name not in converted:
             value = asked.get(name, shared.get(name))
             if value is None:

@@ -71,7 +71,7 @@ class Effort:
     full: float
 
     @property
-    def beside_readings(self) -> float:
+    def work_without_readings(self) -> float:
         """The work that readings are compared with: the arms', and one noiseless twin of each.
 
         It does not depend on whether ``--twins`` trains them: the level of diagnostics is part of

@@ -52,7 +52,7 @@ class Job:
         seed: Audit seed.
         repeats: Private runs trained as stacked replicates.
         source_id: Id of the job whose result it reads; None: it reads none.
-        way: Name in ``Plan.beside`` of the plan that it belongs to; "": the plan itself.
+        way: Name in ``Plan.side_plans`` of the plan that it belongs to; "": the plan itself.
         is_twins: It trains the arm's twins, and not the arm.
     """
 
@@ -98,7 +98,7 @@ class Plan:
         copies_together: Whether a record and its copies lie on one side of each split.
         unread: Given settings that nothing trained reads, by method and setting, and why.
         study: Capability whose study this plan is (see the module); "": an ordinary audit.
-        beside: Plans that capabilities train beside it, by name.
+        side_plans: Plans that capabilities train beside it, by name.
     """
 
     config: AuditConfig
@@ -111,7 +111,7 @@ class Plan:
     copies_together: bool = False
     unread: Mapping[Place, str] = field(default_factory=dict)
     study: str = ""
-    beside: "Mapping[str, Plan]" = field(default_factory=dict)
+    side_plans: "Mapping[str, Plan]" = field(default_factory=dict)
     twins: tuple[Job, ...] = ()
 
     @property
@@ -132,7 +132,7 @@ class Plan:
     def every_job(self) -> tuple[Job, ...]:
         """All jobs to train, seed by seed: its own, those of twins, those of plans beside it."""
         jobs = [*self.jobs, *self.twins]
-        for plan in self.beside.values():
+        for plan in self.side_plans.values():
             jobs += plan.jobs
         return tuple(sorted(jobs, key=lambda job: job.seed))
 
@@ -149,7 +149,7 @@ class Plan:
     @property
     def ways(self) -> "dict[str, Plan]":
         """The ways beside it, by name: ordinary audits of the same arms at default settings."""
-        return {name: plan for name, plan in self.beside.items() if not plan.study}
+        return {name: plan for name, plan in self.side_plans.items() if not plan.study}
 
     def arm(self, key: str) -> Arm:
         """The arm of that key."""
@@ -204,7 +204,7 @@ def narrowed(plan: Plan, looks: Mapping[str, int]) -> Plan:
         training=plan.training.model_copy(update=training),
         arms=arms,
         jobs=jobs,
-        beside={},
+        side_plans={},
         twins=(),
     )
     return narrow.splitting({job.arm for job in plan.twins})
@@ -223,22 +223,22 @@ def make_plan(config: AuditConfig, dataset: Dataset, own_model: ModelFacts | Non
     """
     refuse_alone(config)
     plan = plan_trainings(config, dataset, own_model)
-    beside: dict[str, Plan] = {}
+    side_plans: dict[str, Plan] = {}
     for one in CAPABILITIES:
-        beside |= one.plan(plan, dataset, own_model)
-    for name, study_plan in beside.items():
+        side_plans |= one.plan(plan, dataset, own_model)
+    for name, study_plan in side_plans.items():
         jobs = tuple(replace(job, way=name) for job in study_plan.jobs)
-        beside[name] = replace(study_plan, jobs=jobs)
+        side_plans[name] = replace(study_plan, jobs=jobs)
     notices = list(plan.notices)
-    for study_plan in beside.values():
+    for study_plan in side_plans.values():
         notices += study_plan.notices
-    studies = [study for study in beside.values() if study.study]
+    studies = [study for study in side_plans.values() if study.study]
     released = plan.training.epsilon_if_all_released
     if studies:
         delta = plan.training.delta
         released = _epsilon_of_everything(plan.arms, config.seeds, delta, studies)
     training = plan.training.model_copy(update={"epsilon_if_all_released": released})
-    plan = replace(plan, training=training, beside=beside, notices=tuple(notices))
+    plan = replace(plan, training=training, side_plans=side_plans, notices=tuple(notices))
     if config.twins == "always":
         return plan.splitting([arm.key for arm in plan.arms])
     return plan
@@ -264,7 +264,7 @@ def plan_trainings(
     n_public = config.n_public or training_size(dataset, config.split)
     fitted, groups = n_public, 1  # records that train: a search keeps some apart for scores
     for one in CAPABILITIES:
-        fitted -= one.kept_apart(config, n_public)
+        fitted -= one.validation_rows(config, n_public)
     if dataset.groupings:
         groups = len(dataset.groupings[0].names)
     sizes = PublicSizes(
@@ -283,7 +283,7 @@ def plan_trainings(
     facts = own_model
     if facts is None:
         facts = known_facts(sizes.model, dataset.image_shape, len(dataset.classes), config.hidden)
-    arms = make_arms(numbers, schedule, delta, own_module=bool(facts.outside))
+    arms = make_arms(numbers, schedule, delta, own_module=bool(facts.why_not_in_table))
     arms = tuple(_with_edges(arm, dataset) for arm in arms if takes_part(arm))
     if config.reads_rows and dataset.image_shape is not None:
         raise ConfigError("code of your own is given rows of a table, and these are images")
@@ -343,10 +343,10 @@ def _jobs(plan: Plan) -> tuple[Job, ...]:
     # plan a training enter by what the plan made of them, below; the rest change none.
     data = config.model_dump(mode="json", exclude=marked(type(config), *Effect))
     code = {modules: code_digest(modules) for modules in set(map(_modules, plan.arms))}
-    outside = {}
+    identities = {}
     for arm in plan.arms:
         if arm.capability:
-            outside[arm.key] = capability(arm.capability).identity(config, arm, training.delta)
+            identities[arm.key] = capability(arm.capability).identity(config, arm, training.delta)
     jobs: list[Job] = []
     for seed in range(config.seed, config.seed + config.seeds):
         ids: dict[str, str] = {}
@@ -377,8 +377,8 @@ def _jobs(plan: Plan) -> tuple[Job, ...]:
                 identity["own_model"] = plan.model_facts.digest
             if arm.search:
                 identity["search"] = arm.search.to_json()
-            if arm.key in outside:
-                identity |= outside[arm.key]
+            if arm.key in identities:
+                identity |= identities[arm.key]
                 # At the first seed the user's own code may be run twice, to see if it repeats.
                 identity["is_first"] = seed == config.seed
             ids[arm.key] = job_id(identity)

@@ -117,9 +117,7 @@ class CandidateSearch(ABC):
         """
         raise NotImplementedError(f"{arm.key} has no candidates of this program")
 
-    def train_outside(
-        self, arm: Arm, seed: int, prepared: SeedData, train_at: TrainAt
-    ) -> JobContent:
+    def train_own(self, arm: Arm, seed: int, prepared: SeedData, train_at: TrainAt) -> JobContent:
         """Train the candidates of one seed by code of the user's own.
 
         Args:

@@ -65,7 +65,7 @@ def torch_states() -> list[torch.Tensor]:
     return states
 
 
-def states_beside_torch() -> tuple[object, ...]:
+def other_generator_states() -> tuple[object, ...]:
     """The states of Python's and NumPy's global generators, for comparing."""
     name, key, *rest = np.random.get_state()
     return random.getstate(), name, np.asarray(key).tobytes(), *rest

@@ -88,8 +88,8 @@ def _step_divergences(steps_per_epoch: int, sigma: float) -> tuple[float, ...]:
             # order each follows from the other. Source: Canonne, Kamath and Steinke 2020,
             # Proposition 12.
             value = float(rdp.RdpAccountant([order]).compose(step).get_epsilon(_ALMOST_ZERO))
-            beside = math.log1p(-1.0 / order) - math.log(_ALMOST_ZERO * order) / (order - 1.0)
-            values.append(max(0.0, value - beside))
+            correction = math.log1p(-1.0 / order) - math.log(_ALMOST_ZERO * order) / (order - 1.0)
+            values.append(max(0.0, value - correction))
     return tuple(values)
 
 

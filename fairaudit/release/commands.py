@@ -77,10 +77,10 @@ def train(
     plan = plan_release(request)
     screen.lines(plan_lines(plan))
     # After what is refused: torch takes a second to import.
-    from fairaudit.release.train import keep_beside, release
+    from fairaudit.release.train import release, write_held_out
 
     checks = release(plan, out)
-    kept = keep_beside(report, out, checks)
+    kept = write_held_out(report, out, checks)
     wrote = f"Wrote {plain(str(out), 1000)}; `fairaudit predict` reads it"
     screen.lines([*held_out_lines(checks, plain(str(kept), 1000)), wrote])
 

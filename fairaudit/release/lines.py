@@ -60,10 +60,10 @@ def held_out_lines(checks: Sequence[HeldOut], kept: str) -> Iterator[str]:
         name = plain(f"{group.grouping} {group.group}")
         rows.append((name, f"{group.rows:,}", accuracy, expected, words[group.is_inside]))
     yield from aligned(rows, left={0, 4})
-    outside = sum(group.is_inside is False for group in checks)
-    if outside:
+    unexpected = sum(group.is_inside is False for group in checks)
+    if unexpected:
         yield (
-            f"Warning {numbered(outside, 'group is', 'groups are')} outside (of ordinary models "
+            f"Warning {numbered(unexpected, 'group is', 'groups are')} outside (of ordinary models "
             "one in twenty is, in some group)"
         )
     yield f"Kept in {kept}: not private, and no part of the model's folder"

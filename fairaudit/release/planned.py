@@ -303,7 +303,7 @@ def _audited(report: Report, request: ReleaseRequest) -> ArmFacts:
         ConfigError: None has, or several.
         PrivacyError: It is of a trainer of the user's own.
     """
-    found, known = [], []
+    matching, known = [], []
     for arm in report.arms:
         is_claimed = arm.privacy.guarantee is Guarantee.CLAIMED
         if is_claimed and arm.method == request.method:
@@ -318,11 +318,11 @@ def _audited(report: Report, request: ReleaseRequest) -> ArmFacts:
         known.append(arm.key)
         is_wanted = request.epsilon in (None, arm.privacy.target_epsilon)
         if is_wanted and arm.variant == request.variant:
-            found.append(arm)
-    if len(found) == 1:
-        return found[0]
+            matching.append(arm)
+    if len(matching) == 1:
+        return matching[0]
     hint = f"audited: {', '.join(known or [arm.key for arm in report.arms])}"
-    if found:
+    if matching:
         raise ConfigError(f"several epsilons of {request.method} were audited", hint=hint)
     raise ConfigError(
         f"{request.method} was not audited, or not in this form and at this epsilon", hint=hint
@@ -373,11 +373,11 @@ class Stored(ArmDraft):
             ConfigError: One is out of its range, lacks, or is none of the method.
             PrivacyError: A threshold would follow noise alone.
         """
-        beside = self.variant.settings if self.variant else {}
-        if self.stored.keys() != {*self.spec.settings, *beside}:
+        of_form = self.variant.settings if self.variant else {}
+        if self.stored.keys() != {*self.spec.settings, *of_form}:
             raise ConfigError(
                 f"the report has {listed(sorted(self.stored)) or 'no numbers'} of "
-                f"{self.spec.name}, which has {listed(sorted({*self.spec.settings, *beside}))}",
+                f"{self.spec.name}, which has {listed(sorted({*self.spec.settings, *of_form}))}",
                 hint="run the audit again",
             )
         settings = {
@@ -410,7 +410,7 @@ def _arm(audited: ArmFacts, report: Report, config: AuditConfig, dataset: Datase
                 "values that it starts from changed",
                 hint="audit it, or put back the code that was audited",
             )
-        has_own_code = bool(facts.outside)
+        has_own_code = bool(facts.why_not_in_table)
     sizes = PublicSizes(
         training.n_public,
         max(1, dataset.n_raw_inputs),

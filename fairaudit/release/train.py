@@ -289,7 +289,7 @@ def write_model(plan: ReleasePlan, trained: TrainedRelease, out: Path) -> None:
     write_folder(out, files)
 
 
-def keep_beside(report: Path, out: Path, checks: Sequence[HeldOut]) -> Path:
+def write_held_out(report: Path, out: Path, checks: Sequence[HeldOut]) -> Path:
     """Write the held-out accuracies into a file beside the audit's report, and return its path.
 
     They are exact functions of rows, so they are no part of the model's folder.

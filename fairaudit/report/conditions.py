@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from statistics import fmean
 
 from fairaudit.methods.catalog import Guarantee, find
-from fairaudit.metrics.registry import CONSTANT, MISALIGNMENT, beside_constant, spec_of
+from fairaudit.metrics.registry import CONSTANT, MISALIGNMENT, costs_of_constant, spec_of
 from fairaudit.report import phrases
 from fairaudit.report.group_rows import comparison_of, rule_number
 from fairaudit.report.measures import (
@@ -130,7 +130,7 @@ def _rule_findings(report: Report) -> Iterator[Finding]:
     """
     codes = {"fail": "rule_failed", "inconclusive": "rule_open", "pass": "rule_met"}
     for arm in report.arms:
-        told: list[tuple[int, Finding]] = []
+        by_severity: list[tuple[int, Finding]] = []
         for gate in report.gates:
             targets = [target for target in gate.targets if target.arm == arm.key]
             if not targets:
@@ -148,8 +148,8 @@ def _rule_findings(report: Report) -> Iterator[Finding]:
                 reason=gate.promise or gate.rule,
                 advice=deciding(report, gate, worst, arm) if is_open else None,
             )
-            told.append((-severity(worst.outcome), finding))
-        yield from (finding for _, finding in sorted(told, key=lambda place: place[0]))
+            by_severity.append((-severity(worst.outcome), finding))
+        yield from (finding for _, finding in sorted(by_severity, key=lambda place: place[0]))
 
 
 def _rule_number(report: Report, gate: GateRecord, target: GateTarget) -> Interval:
@@ -178,8 +178,12 @@ def _constant_findings(report: Report) -> Iterator[Finding]:
         for (key, grouping, group), one in constant.items():
             if key != arm.key:
                 continue
-            beside = constant.get((arm.reference or "", grouping, group))
-            is_alike = beside is not None and beside.is_certain and beside.answer == one.answer
+            of_reference = constant.get((arm.reference or "", grouping, group))
+            is_alike = (
+                of_reference is not None
+                and of_reference.is_certain
+                and of_reference.answer == one.answer
+            )
             code = "constant" if one.is_certain else "constant_unknown"
             if one.is_certain and not one.is_every_row:
                 code = "nearly_constant"
@@ -209,12 +213,12 @@ def _lost_classes(report: Report, arm: ArmFacts) -> Iterator[Finding]:
         for comparison in report.costs:
             if (comparison.arm, comparison.grouping) == (arm.key, grouping.name):
                 compared.append((comparison is not first, comparison))
-    told = set()
+    places = set()
     for _, comparison in sorted(compared, key=lambda place: place[0]):
         for finding in _lost_class_findings(report, arm, comparison):
             place = finding.code, finding.grouping, finding.groups, finding.answer
-            if place not in told:
-                told.add(place)
+            if place not in places:
+                places.add(place)
                 yield finding
 
 
@@ -271,8 +275,8 @@ def _gap_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
         gap = detected_gap(comparison, metric)
         if gap is not None:
             gaps.append(gap)
-        told = () if gap is None else {gap.a, gap.b}
-        gaps += [g for g in named_gaps(comparison, metric) if {g.a, g.b} != told]
+        pair = () if gap is None else {gap.a, gap.b}
+        gaps += [g for g in named_gaps(comparison, metric) if {g.a, g.b} != pair]
     detected = [gap for gap in gaps if is_detected(gap)]
     detected.sort(  # rates, which people know, before losses
         key=lambda gap: (spec_of(gap.metric).unit != "fraction", -abs(gap.signed.value or 0.0))
@@ -530,7 +534,7 @@ def _worse_than_constant(
 
     Over all rows and by the estimate; of several costs (accuracy, loss) the first that is worse.
     """
-    for cost in beside_constant():
+    for cost in costs_of_constant():
         worse = comparison.overall.estimates.get(f"{cost}.{CONSTANT}")
         if worse is not None and worse.value is not None and worse.value > 0:
             yield _finding(

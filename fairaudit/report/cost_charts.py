@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.metrics.quantiles import among
-from fairaudit.metrics.registry import NOISE, STEP, beside_constant, spec_of
+from fairaudit.metrics.registry import NOISE, STEP, costs_of_constant, spec_of
 from fairaudit.report.measures import COST, cost_title, scale_of, shown_costs
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import POINTS, versus
@@ -83,7 +83,7 @@ def parts_chart(report: Report) -> Chart | None:
         return None
     panels = []
     for comparison in report.costs:
-        for metric in beside_constant():
+        for metric in costs_of_constant():
             bars = []
             for group in (*comparison.by_group, comparison.overall):
                 split = split_cost(comparison, group, metric)

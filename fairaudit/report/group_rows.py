@@ -54,15 +54,15 @@ def comparison_of(report: Report, arm: ArmFacts, grouping: str) -> Comparison | 
     not compared with it, the one with its own reference. None for a reference beside which others
     stand.
     """
-    found = {}
+    by_reference = {}
     for comparison in report.comparisons:
         if (comparison.arm, comparison.grouping) == (arm.key, grouping):
-            found[comparison.reference] = comparison
+            by_reference[comparison.reference] = comparison
     if report.costs:
-        found.pop("", None)
-    for reference in (REFERENCE, arm.reference, *found):
-        if reference in found:
-            return found[reference]
+        by_reference.pop("", None)
+    for reference in (REFERENCE, arm.reference, *by_reference):
+        if reference in by_reference:
+            return by_reference[reference]
     return None
 
 
@@ -173,9 +173,9 @@ def _gap_rows(report: Report, comparison: Comparison, metrics: Sequence[str]) ->
         ]
         yield TableRow("gap", (), tuple(cells))
         for metric, shown in zip(metrics, largest, strict=True):
-            found = detected_gap(comparison, metric)
-            if shown is not None and found is not None and not is_detected(shown):
-                pairs[_ordered(comparison, found)] = None
+            detected = detected_gap(comparison, metric)
+            if shown is not None and detected is not None and not is_detected(shown):
+                pairs[_ordered(comparison, detected)] = None
     else:
         pairs |= {_ordered(comparison, gap): None for gap in largest if gap is not None}
     pairs |= {(gap.a, gap.b): None for metric in metrics for gap in named_gaps(comparison, metric)}

@@ -72,7 +72,7 @@ def _hint(folder: Path, name: str) -> str:
     reports = sorted([*folder.glob(escape(name)), *folder.glob(f"*/{escape(name)}")])
     if reports:
         return f"did you mean {' or '.join(repr(str(path)) for path in reports[:_SHOWN])}?"
-    beside = sorted(file.name for file in folder.glob("*.json"))
-    if beside:
-        return did_you_mean(name, beside)
+    neighbours = sorted(file.name for file in folder.glob("*.json"))
+    if neighbours:
+        return did_you_mean(name, neighbours)
     return "`fairaudit run` writes report.json"

@@ -174,10 +174,10 @@ def shown_costs(report: Report) -> list[str]:
 
     Of measures by class only those that findings of some comparison are about.
     """
-    told: set[str] = set()  # what findings are about
+    in_findings: set[str] = set()  # what findings are about
     for comparison in report.costs:
-        told |= set(measures(comparison))
-    names = [name for name in all_costs(report) if name in told or "[" not in name]
+        in_findings |= set(measures(comparison))
+    names = [name for name in all_costs(report) if name in in_findings or "[" not in name]
     return names[:_MOST_SHOWN]
 
 
@@ -218,13 +218,13 @@ def change_words(metric: str, label: LabelFacts) -> tuple[str, str]:
 
 def compared_pairs(report: Report, arm: str, metrics: Collection[str]) -> int:
     """How many gaps a method's tests choose from: pairs of groups, by measure and grouping."""
-    found = set()
+    pairs = set()
     for comparison in report.comparisons:
         if comparison.arm == arm:
             for gap in comparison.gaps:
                 if gap.kind == "pair" and gap.metric in metrics and gap.gated:
-                    found.add((comparison.grouping, gap.metric, gap.a, gap.b))
-    return len(found)
+                    pairs.add((comparison.grouping, gap.metric, gap.a, gap.b))
+    return len(pairs)
 
 
 def measure_text(metric: str, label: LabelFacts) -> str:

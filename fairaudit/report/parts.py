@@ -15,7 +15,7 @@ from fairaudit.metrics.registry import (
     STEP,
     STEP_AND_CLIPPING,
     STEP_AND_NOISE,
-    beside_constant,
+    costs_of_constant,
 )
 from fairaudit.report.measures import detected_gap, measures
 from fairaudit.report.model import Report
@@ -188,7 +188,7 @@ def names_of_parts(report: Report) -> PartNames | None:
     has_step, others, is_split = False, dict[str, None](), False
     for comparison in report.costs:
         for group in (*comparison.by_group, comparison.overall):
-            for metric in beside_constant():
+            for metric in costs_of_constant():
                 split = split_cost(comparison, group, metric)
                 for part in split.parts if split is not None else ():
                     is_split = True

@@ -403,12 +403,12 @@ def said(finding: Finding) -> Finding:
         words["part"] = _part_text(finding, part, total)
     numbers = {name: _Number(number, finding.unit) for name, number in finding.numbers.items()}
     phrase = phrases()[finding.code]
-    told = phrase.text.format(**words, **numbers)
+    sentence = phrase.text.format(**words, **numbers)
     if phrase.question != "verdict":  # which stands behind its outcome
-        told = told[:1].upper() + told[1:]
+        sentence = sentence[:1].upper() + sentence[1:]
     update = {
         "question": phrase.question,
-        "text": f"{told}.",
+        "text": f"{sentence}.",
         "short": phrase.short.format(**words, **numbers),
         "series": phrase.series,
     }

@@ -18,7 +18,7 @@ from fairaudit.data.reading.elsewhere import at_hand
 from fairaudit.errors import ConfigError, OwnCodeError
 from fairaudit.io.code_digest import code_digest, has_file, imported_libraries
 from fairaudit.io.named_code import advice, hidden, make_findable
-from fairaudit.methods.catalog import REFERENCE, admit_outside
+from fairaudit.methods.catalog import REFERENCE, admit_own
 from fairaudit.methods.spec import Guarantee, MethodSpec
 from fairaudit.planning.arms import Arm, self_check
 from fairaudit.report.types.facts import ArmPrivacy
@@ -97,7 +97,7 @@ def arms(config: AuditConfig, targets: Sequence[float | None], reference: Arm) -
     Raises:
         ConfigError: A function that cannot be called, or not as the options ask.
     """
-    for spec in admit_outside(config):
+    for spec in admit_own(config):
         declared = _declared(spec.trainer)
         search = None
         for one in CAPABILITIES:

@@ -31,7 +31,7 @@ class OwnTrainers(Capability):
 
         return messages_in(messages)
 
-    def outside(self, config: AuditConfig) -> Iterable[MethodSpec]:
+    def own_methods(self, config: AuditConfig) -> Iterable[MethodSpec]:
         """The code and the table that options name, as methods."""
         from fairaudit.trainers.arms import methods
 

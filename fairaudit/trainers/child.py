@@ -107,7 +107,7 @@ def main(parent: int, descriptor: int, folder: str) -> NoReturn:
         result = error
     except BaseException as error:  # of objects that the user's code returned
         trace = "".join(traceback.format_exception(error))[-_KEPT:]
-        message, detail = _told(f"what {request.trainer} returned", error, request)
+        message, detail = _failure_texts(f"what {request.trainer} returned", error, request)
         result = OwnCodeError(message, log=trace, detail=detail)
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # the user's code may have put anything there
@@ -115,7 +115,7 @@ def main(parent: int, descriptor: int, folder: str) -> NoReturn:
     try:
         write(result, answer)
     except Exception as error:
-        message, detail = _told(f"what {request.trainer} returned", error, request)
+        message, detail = _failure_texts(f"what {request.trainer} returned", error, request)
         write(OwnCodeError(message, detail=detail), answer)
     os._exit(0)  # threads and processes of the user's do not keep it
 
@@ -234,7 +234,7 @@ def _synthesised(made: object, request: TrainerRequest) -> Synthesised:
     try:
         table = pa.Table.from_pandas(made, preserve_index=False)
     except (pa.ArrowException, ValueError, TypeError) as error:
-        message, detail = _told("the reading of its table", error, request)
+        message, detail = _failure_texts("the reading of its table", error, request)
         raise OwnCodeError(message, _TABLE, detail=detail) from error
     return Synthesised(table, _claim(claimed))
 
@@ -264,11 +264,11 @@ def _called(
         # From the user's first frame on, without this program's.
         inner = error.__traceback__.tb_next if error.__traceback__ else None
         trace = "".join(traceback.format_exception(type(error), error, inner))[-_KEPT:]
-        message, detail = _told(name, error, request)
+        message, detail = _failure_texts(name, error, request)
         raise OwnCodeError(message, hint, trace, detail) from error
 
 
-def _told(name: str, error: BaseException, request: TrainerRequest) -> tuple[str, str]:
+def _failure_texts(name: str, error: BaseException, request: TrainerRequest) -> tuple[str, str]:
     """That something raised an error, with where, and beside it the error's own text, of one line.
 
     The text stands in the message where no record was handed over, and where it names a module.

@@ -68,7 +68,7 @@ def _search(plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobContent:
         tried = replace(request, settings=settings, seed=run_seed(job, arm, number))
         return answer_of(tried, TrainerAnswer)
 
-    arrays, tried = arm.search.train_outside(arm, job.seed, prepared, train_at)
+    arrays, tried = arm.search.train_own(arm, job.seed, prepared, train_at)
     return arrays, {"event": None, "claimed": [None], **tried}
 
 
@@ -96,14 +96,14 @@ def _train(plan: Plan, job: Job, arm: Arm, prepared: SeedData) -> JobContent:
 
 
 def _request(
-    plan: Plan, job: Job, arm: Arm, prepared: SeedData, fit: Int64, beside: Int64
+    plan: Plan, job: Job, arm: Arm, prepared: SeedData, fit: Int64, validation: Int64
 ) -> TrainerRequest:
     """What the user's trainer is handed for one training, at its default settings.
 
     Args:
         plan, job, arm, prepared: The job of that arm, and the data of its seed.
         fit: Places among the training rows, of those that it trains on.
-        beside: Places of those that it predicts after the test rows.
+        validation: Places of those that it predicts after the test rows.
     """
     config, dataset, encoded = plan.config, prepared.dataset, prepared.encoded
     split, grouping = encoded.split, dataset.groupings[0]
@@ -115,11 +115,11 @@ def _request(
             table = with_groups(table, grouping)
         elif grouping.name not in table.column_names:
             hidden = grouping.name
-        tested = np.concatenate([split.test, split.train[beside]])
+        tested = np.concatenate([split.test, split.train[validation]])
         features, test = table.take(rows).to_pandas(), table.take(tested).to_pandas()
     else:
         features = _channels_first(encoded.train[fit])
-        test = _channels_first(np.concatenate([encoded.test[:], encoded.train[beside]]))
+        test = _channels_first(np.concatenate([encoded.test[:], encoded.train[validation]]))
     data = TrainingData(
         features=features,
         labels=dataset.labels[rows],

@@ -45,11 +45,11 @@ class SettingsSearch(Capability):
 
         return unsuited(spec, config)
 
-    def kept_apart(self, config: AuditConfig, rows: int) -> int:
+    def validation_rows(self, config: AuditConfig, rows: int) -> int:
         """The validation rows, on which candidates are scored."""
-        from fairaudit.tuning.plan import kept_apart
+        from fairaudit.tuning.plan import validation_rows
 
-        return kept_apart(config, rows)
+        return validation_rows(config, rows)
 
     def search(self, draft: ArmDraft, config: AuditConfig, target: float | None) -> Tuning | None:
         """Around the arm's default setting, with noise so that all of it meets the target."""
@@ -75,9 +75,9 @@ class SettingsSearch(Capability):
         self, plan: Plan, dataset: Dataset, own_model: ModelFacts | None
     ) -> Mapping[str, Plan]:
         """Every arm at its default setting, which a search is compared with."""
-        from fairaudit.tuning.plan import plan_beside
+        from fairaudit.tuning.plan import side_plans_of
 
-        return plan_beside(plan, dataset, own_model)
+        return side_plans_of(plan, dataset, own_model)
 
     @property
     def study(self) -> type[Tuned]:

@@ -97,7 +97,7 @@ def search_around(draft: ArmDraft, trials: int, goal: Goal) -> FromEpsilon:
         goal: What they are scored by.
     """
 
-    def sought(base: float | None) -> Tuning:
+    def search_at(base: float | None) -> Tuning:
         """The search around the default setting at ``base``, a candidate's epsilon; not charged."""
         settings = draft.settings(base)
         coordinates = _coordinates(draft, settings)
@@ -115,7 +115,7 @@ def search_around(draft: ArmDraft, trials: int, goal: Goal) -> FromEpsilon:
             scales_by_threshold=by_threshold,
         )
 
-    return sought
+    return search_at
 
 
 def _coordinates(draft: ArmDraft, settings: Mapping[str, float]) -> dict[str, Coordinate]:
@@ -220,14 +220,16 @@ def _around(default: float, search: Search, low: float, high: float, *, whole: b
     return Coordinate(default, at(search.low_factor), at(search.high_factor), choices, whole)
 
 
-def charged_search(sought: FromEpsilon, trials: int, delta: float, target: float | None) -> Tuning:
+def charged_search(
+    search_at: FromEpsilon, trials: int, delta: float, target: float | None
+) -> Tuning:
     """A search that releases the best of K tries at a target epsilon, and what it is charged.
 
     K is random, with mean ``trials``. The charge is None of a method without noise, which has no
     guarantee.
 
     Args:
-        sought: From the epsilon of one training (None: its noise is given) to the search.
+        search_at: From the epsilon of one training (None: its noise is given) to the search.
         trials: Mean of K, and the candidates that are trained at a seed.
         delta: In (0, 1).
         target: Epsilon of the whole search; None: whatever the given noise costs.
@@ -242,12 +244,12 @@ def charged_search(sought: FromEpsilon, trials: int, delta: float, target: float
         for shape in SHAPES:  # the first that meets the target
             selection = Selection(float(trials), shape)
             try:
-                base = base_epsilon(selection, lambda base: sought(base).events, delta, target)
+                base = base_epsilon(selection, lambda base: search_at(base).events, delta, target)
                 break
             except PrivacyError:
                 if shape == SHAPES[-1]:
                     raise
-    tuning = sought(base)
+    tuning = search_at(base)
     if not tuning.events:  # no guarantee, so nothing to charge
         return replace(tuning, selection=selection)
     # A score gets as much noise as leaves a validation record no worse off than a fit record.
@@ -259,7 +261,7 @@ def charged_search(sought: FromEpsilon, trials: int, delta: float, target: float
 
 
 def uncharged_search(
-    sought: FromEpsilon, trials: int, delta: float, target: float | None
+    search_at: FromEpsilon, trials: int, delta: float, target: float | None
 ) -> Tuning:
     """A search that releases the best of exactly ``trials``, by exact scores, and what that costs.
 
@@ -268,7 +270,7 @@ def uncharged_search(
     the least that this search costs. None of a method without noise. Arguments are those of
     :func:`charged_search`, but ``target`` is the epsilon of each training.
     """
-    tuning = sought(target)
+    tuning = search_at(target)
     if not tuning.events:
         return tuning
     selection = Selection(float(trials), SHAPES[0])

@@ -23,7 +23,7 @@ from fairaudit.tuning.study import Tuned
 def measure(audit: Audit) -> Tuned | None:
     """What a report holds of an audit's searches; None where settings were fixed."""
     plan, dataset, results = audit.plan, audit.dataset, audit.results
-    config, default = plan.config, plan.beside.get(DEFAULT)
+    config, default = plan.config, plan.side_plans.get(DEFAULT)
     if config.tune is None or default is None:
         return None
     disclosure = Disclosure.of(config, dataset.groupings)
@@ -54,13 +54,13 @@ def _default_way(audit: Audit, default: Plan, disclosure: Disclosure) -> Way:
             key = getattr(facts, field)
             renamed[field] = key and key_of(key, DEFAULT)  # None stays None
         arms.append(facts.model_copy(update=renamed))
-    found = []
+    measured_arms = []
     for measured in measure_plan(default, audit.dataset, audit.results):
         names = {"arm": key_of(measured.arm, DEFAULT)}
         if measured.reference:
             names["reference"] = key_of(measured.reference, DEFAULT)
-        found.append(measured.model_copy(update=names))
-    comparisons = reported(found, disclosure).comparisons
+        measured_arms.append(measured.model_copy(update=names))
+    comparisons = reported(measured_arms, disclosure).comparisons
     return Way(name=DEFAULT, arms=tuple(arms), comparisons=comparisons)
 
 
@@ -76,7 +76,7 @@ def measure_gains(
     for number, grouping in enumerate(dataset.groupings):
         shared = evaluation(dataset, grouping, plan.config.suppress_below)
         for arm in plan.arms:
-            default = predictions(plan.beside[DEFAULT], arm.key, number, results)
+            default = predictions(plan.side_plans[DEFAULT], arm.key, number, results)
             tuned = on_rows_of(default, predictions(plan, arm.key, number, results))
             gains.append(compare(shared, key_of(arm.key, DEFAULT), arm.key, default, tuned))
     return tuple(gains)
@@ -84,16 +84,16 @@ def measure_gains(
 
 def _search(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmSearch:
     """What was searched for one arm, at what charge, and what each seed found."""
-    sought = tuning_of(arm)
+    tuning = tuning_of(arm)
     # The default setting of one ordinary training, whose noise spends all of epsilon.
     alone: Mapping[str, float] = {}
-    if DEFAULT in plan.beside:
-        alone = plan.beside[DEFAULT].arm(arm.key).settings
+    if DEFAULT in plan.side_plans:
+        alone = plan.side_plans[DEFAULT].arm(arm.key).settings
     mean_tries, shape_tries = None, None
-    if sought.selection is not None:
-        mean_tries, shape_tries = sought.selection.mean, sought.selection.shape
+    if tuning.selection is not None:
+        mean_tries, shape_tries = tuning.selection.mean, tuning.selection.shape
     searched = {}
-    for name, coordinate in sought.coordinates.items():
+    for name, coordinate in tuning.coordinates.items():
         searched[name] = Searched(
             default=finite(coordinate.default),
             low=coordinate.low,
@@ -123,9 +123,9 @@ def _search(arm: Arm, plan: Plan, results: Mapping[str, JobResult]) -> ArmSearch
         searched=searched,
         mean_tries=mean_tries,
         base_epsilon=arm.privacy.base_epsilon,
-        noise_multiplier=sought.settings.get("noise_multiplier"),
+        noise_multiplier=tuning.settings.get("noise_multiplier"),
         uncharged_noise_multiplier=alone.get("noise_multiplier"),
-        score_noise=sought.score_noise,
+        score_noise=tuning.score_noise,
         seeds=tuple(seeds),
         shape_tries=shape_tries,
     )

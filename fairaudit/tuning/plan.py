@@ -61,14 +61,14 @@ def unsuited(spec: MethodSpec, config: AuditConfig) -> Lacking | None:
     return None
 
 
-def kept_apart(config: AuditConfig, rows: int) -> int:
+def validation_rows(config: AuditConfig, rows: int) -> int:
     """How many of so many training rows a search keeps apart for validation; 0 without a search."""
     if config.tune is None:
         return 0
     return validation_size(rows)
 
 
-def plan_beside(
+def side_plans_of(
     plan: Plan, dataset: Dataset, own_model: ModelFacts | None = None
 ) -> dict[str, Plan]:
     """Plan what a search is compared with: an ordinary audit of every arm at its default setting.

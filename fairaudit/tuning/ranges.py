@@ -54,13 +54,11 @@ class RangeTuning(Tuning):
         """How long a candidate trains beside the default: not known, so taken for as long."""
         return 1.0
 
-    def train_outside(
-        self, arm: Arm, seed: int, prepared: SeedData, train_at: TrainAt
-    ) -> JobContent:
+    def train_own(self, arm: Arm, seed: int, prepared: SeedData, train_at: TrainAt) -> JobContent:
         """Train every candidate by the user's code, and keep the best by an exact score."""
-        from fairaudit.tuning.trials import search_outside
+        from fairaudit.tuning.trials import search_own
 
-        return search_outside(arm, seed, prepared, train_at)
+        return search_own(arm, seed, prepared, train_at)
 
     def to_json(self) -> dict[str, object]:
         """What its candidates follow from, for a job's id, which has a digest of the code too.

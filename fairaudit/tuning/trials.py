@@ -79,7 +79,7 @@ def search(arm: Arm, method: Method, task: Task, prepared: SeedData) -> JobConte
     return {"weights": weights, **arrays}, {"tuning": tuned, "event": event}
 
 
-def search_outside(arm: Arm, seed: int, prepared: SeedData, train_at: TrainAt) -> JobContent:
+def search_own(arm: Arm, seed: int, prepared: SeedData, train_at: TrainAt) -> JobContent:
     """Train every candidate by code of the user's own, and score it as :func:`search` does.
 
     A candidate at which the code fails is taken for a model that predicts the same for everybody.
@@ -100,7 +100,7 @@ def search_outside(arm: Arm, seed: int, prepared: SeedData, train_at: TrainAt) -
     n, n_test = len(candidates), len(split.test)
     test = np.full((n, n_test, n_classes), 1.0 / n_classes, np.float32)
     # What each candidate predicts of the validation rows.
-    beside = np.full((n, len(division.validation), n_classes), 1.0 / n_classes, np.float32)
+    uniform = np.full((n, len(division.validation), n_classes), 1.0 / n_classes, np.float32)
     failed = []
     for number, candidate in enumerate(candidates):
         try:
@@ -110,8 +110,10 @@ def search_outside(arm: Arm, seed: int, prepared: SeedData, train_at: TrainAt) -
                 raise
             failed.append(number)
             continue
-        test[number], beside[number] = run.test[:n_test], run.test[n_test:]
-    correct = record_correct(beside, prepared.dataset.labels[split.train[division.validation]]) == 1
+        test[number], uniform[number] = run.test[:n_test], run.test[n_test:]
+    correct = (
+        record_correct(uniform, prepared.dataset.labels[split.train[division.validation]]) == 1
+    )
     weights, tuned = judged(arm, seed, candidates, failed, correct, prepared, division)
     arrays: dict[str, Array] = {
         "weights": weights,

@@ -82,7 +82,7 @@ def assert_as_by_hand(report, plan, dataset, results):
 def test_the_seeds_of_a_given_split_are_such_trainings(table, tmp_path):
     made = audited(tmp_path, data=table, split_column="side", **{**SHORT, "repeats": 2})
     report = made.report
-    assert not made.plan.beside
+    assert not made.plan.side_plans
     assert_as_by_hand(report, made.plan, made.dataset, made.results)
     study = report.studies["disagreement"]
     assert (study.source, study.planned, study.reason) == ("seeds", SEEDS, "")
@@ -96,7 +96,7 @@ def test_further_trainings_are_of_the_first_seeds_rows_and_pairs_among_themselve
     options = {**SHORT, "seeds": 2, "again": 6, "seed": 3}
     made = audited(tmp_path, data=table, drop=["side"], **options)
     report, plan, dataset, results = made.report, made.plan, made.dataset, made.results
-    again = plan.beside["again"]
+    again = plan.side_plans["again"]
     first = draw_split(dataset, plan.config.split, 3)
     assert len(again.jobs) == 12
     for job in again.jobs:
@@ -109,7 +109,7 @@ def test_further_trainings_are_of_the_first_seeds_rows_and_pairs_among_themselve
 
 
 def results_jobs(plan):
-    return [*plan.jobs, *plan.beside["again"].jobs]
+    return [*plan.jobs, *plan.side_plans["again"].jobs]
 
 
 def test_further_trainings_change_nothing_else(table, tmp_path):
@@ -139,7 +139,7 @@ def test_seeds_give_further_trainings_of_their_own(table):
     ids = set()
     for seed in (0, 1):
         config = AuditConfig(data=table, **{**SHORT, "drop": ("side",), "again": 3, "seed": seed})
-        ids |= {job.id for job in make_plan(config, data).beside["again"].jobs}
+        ids |= {job.id for job in make_plan(config, data).side_plans["again"].jobs}
     assert len(ids) == 12
 
 
@@ -149,7 +149,7 @@ def test_a_control_and_other_trainers_are_trained_again(table, tmp_path):
     options |= {"noise_multiplier": None, "epsilon": [3.0]}
     made = audited(tmp_path, data=table, drop=["side"], **options)
     report, plan, dataset, results = made.report, made.plan, made.dataset, made.results
-    again = plan.beside["again"]
+    again = plan.side_plans["again"]
     assert {arm.key for arm in again.arms} == {arm.key for arm in plan.arms}
     # PATE's students take other test rows at each training, so people are tested by some.
     tested = [results[job.id].arrays["test_rows"] for job in again.jobs if job.arm == "pate-hard"]
@@ -220,7 +220,7 @@ def test_a_training_that_failed_is_named_and_leaves_rules_open(table, tmp_path):
     options = {**SHORT, "again": 6, "seeds": 5, "epochs": 1}
     made = prepare(resolve_config({**options, "data": table, "drop": ["side"], "out": tmp_path}))
     results = {job.id: run_here(made.plan, job) for job in made.plan.every_job}
-    lost = next(job for job in made.plan.beside["again"].jobs if job.arm == "dpsgd")
+    lost = next(job for job in made.plan.side_plans["again"].jobs if job.arm == "dpsgd")
     del results[lost.id]
     audit = measured(Audit(made.resolved, made.plan, made.dataset, results, {lost.id: "diverged"}))
     study = audit.studies["disagreement"]

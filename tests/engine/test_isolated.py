@@ -15,9 +15,9 @@ from fairaudit.engine.replicates import (
     IsolatedNetwork,
     IsolatedTape,
     check_model,
-    outside_table,
     stack,
     tape_of,
+    why_not_in_table,
 )
 from fairaudit.engine.small_layers import ChannelsFirst
 from fairaudit.errors import TrainingError
@@ -103,12 +103,12 @@ def test_a_record_that_is_not_finite_counts_as_nothing_in_a_isolated_module(name
 
 def test_each_model_gets_the_engine_that_fits_it():
     chain = own_models.chain((WIDTH,), CLASSES)
-    assert outside_table(chain) == ""
+    assert why_not_in_table(chain) == ""
     assert isinstance(stack([chain]), Network)
     assert isinstance(tape_of(stack([chain])), Tape)
     for name in NAMES:
         module = made(name)
-        assert outside_table(module)
+        assert why_not_in_table(module)
         assert isinstance(tape_of(stack([module])), IsolatedTape)
 
 
@@ -120,7 +120,7 @@ class Doubled(nn.Sequential):
 
 
 def test_a_subclass_of_a_chain_is_no_chain():
-    assert outside_table(Doubled(nn.Linear(WIDTH, CLASSES)))
+    assert why_not_in_table(Doubled(nn.Linear(WIDTH, CLASSES)))
 
 
 def test_a_layer_that_cannot_be_private_is_named_with_its_replacement():
@@ -162,4 +162,4 @@ def test_a_layer_that_does_more_than_its_type_says_is_isolated_with_what_it_does
     check_model(chain, x, CLASSES)
     inner = nn.Sequential(chain)
     inner[0].forward = lambda x: x[:, :CLASSES]
-    assert outside_table(inner)
+    assert why_not_in_table(inner)

@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 from fairaudit.engine.isolation import Isolated, PerRecord
 from fairaudit.engine.refusals import place_of
-from fairaudit.engine.replicates import check_model, outside_table
+from fairaudit.engine.replicates import check_model, why_not_in_table
 from fairaudit.errors import ConfigError, TrainingError
 from fairaudit.models.zoo import check_outputs
 
@@ -39,7 +39,7 @@ def records():
 
 def examined(made):
     """As ``plan`` and ``run`` examine a factory's module before any training."""
-    model = PerRecord(made) if outside_table(made) else made
+    model = PerRecord(made) if why_not_in_table(made) else made
     check_outputs("nets:net", model, records(), CLASSES)
     check_model(model, records(), CLASSES)
     return model
@@ -352,14 +352,14 @@ def test_the_engines_own_layers_are_of_parameters_as_their_sizes_say():
     """Others are computed as PyTorch computes them, and not by what the sizes say."""
     narrowed = chain(nn.Tanh())
     narrowed[0].weight = nn.Parameter(narrowed[0].weight[:, :WIDTH].detach().clone())
-    assert outside_table(narrowed) == ""
+    assert why_not_in_table(narrowed) == ""
     narrowed = nn.Sequential(nn.Linear(7, 5), nn.Tanh(), nn.Linear(5, CLASSES))
     narrowed[0].weight = nn.Parameter(torch.ones(5, WIDTH))
-    assert outside_table(narrowed)
+    assert why_not_in_table(narrowed)
     examined(narrowed)
     extra = chain(nn.Tanh())
     extra[0].register_parameter("gain", nn.Parameter(torch.ones(1)))
-    assert outside_table(extra)
+    assert why_not_in_table(extra)
 
 
 with warnings.catch_warnings(action="ignore"):

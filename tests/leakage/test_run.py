@@ -130,7 +130,7 @@ def test_a_given_split_is_not_followed(tmp_path):
 
 def test_the_plan_is_of_half_the_rows_at_the_audits_epsilon(table):
     plan = planned(table, noise_multiplier=None, epsilon=(2.0,), delta=None)
-    half = plan.beside["leakage"]
+    half = plan.side_plans["leakage"]
     assert (half.training.n_public, half.config.leakage_seeds, len(half.jobs)) == (200, 8, 16)
     assert plan.training.n_public == 320
     assert half.training.delta == plan.training.delta
@@ -147,7 +147,10 @@ def test_the_plan_is_of_half_the_rows_at_the_audits_epsilon(table):
 
 @quick
 def test_more_models_keep_those_that_are_there(table):
-    few, more = planned(table).beside["leakage"], planned(table, leakage_seeds=12).beside["leakage"]
+    few, more = (
+        planned(table).side_plans["leakage"],
+        planned(table, leakage_seeds=12).side_plans["leakage"],
+    )
     assert {job.id for job in few.jobs} < {job.id for job in more.jobs}
     assert not {job.id for job in few.jobs} & {job.id for job in planned(table).jobs}
 
@@ -182,14 +185,14 @@ def test_a_student_of_outsiders_is_not_attacked_and_one_of_public_records_is(tab
     few = {"pate-hard": {"teachers": 3.0, "queries": 6.0}}
     options = {"method": ("dpsgd", "pate-hard"), "settings": few, "noise_multiplier": None}
     plan = planned(table, **options, epsilon=(8.0,))
-    assert {arm.method for arm in plan.beside["leakage"].arms} == {"sgd", "dpsgd"}
+    assert {arm.method for arm in plan.side_plans["leakage"].arms} == {"sgd", "dpsgd"}
     notice = next(notice for notice in plan.notices if notice.code == "not_attacked")
     assert "pate-hard" in notice.text
     applicants(80, seed=1).drop(columns="y").to_csv(tmp_path / "public.csv", index=False)
     plan = planned(table, **options, epsilon=(8.0,), public_data=tmp_path / "public.csv")
-    assert "pate-hard" in {arm.method for arm in plan.beside["leakage"].arms}
-    job = next(job for job in plan.beside["leakage"].jobs if job.arm == "pate-hard")
-    arrays = run_here(plan.beside["leakage"], job).arrays
+    assert "pate-hard" in {arm.method for arm in plan.side_plans["leakage"].arms}
+    job = next(job for job in plan.side_plans["leakage"].jobs if job.arm == "pate-hard")
+    arrays = run_here(plan.side_plans["leakage"], job).arrays
     assert arrays["confidence"].shape == (1, 400)
     assert np.isfinite(arrays["confidence"]).all()
 
@@ -197,8 +200,8 @@ def test_a_student_of_outsiders_is_not_attacked_and_one_of_public_records_is(tab
 @quick
 def test_controls_and_self_checks_are_not_attacked(table):
     plan = planned(table, method=("global-adapt", "dpsgd-matched"), self_check=True)
-    assert {arm.method for arm in plan.beside["leakage"].arms} == {"sgd", "global-adapt"}
-    assert len(plan.beside["leakage"].arms) == 2
+    assert {arm.method for arm in plan.side_plans["leakage"].arms} == {"sgd", "global-adapt"}
+    assert len(plan.side_plans["leakage"].arms) == 2
     assert not [notice for notice in plan.notices if notice.code == "not_attacked"]
 
 
@@ -209,8 +212,8 @@ def test_controls_and_self_checks_are_not_attacked(table):
 @quick
 def test_a_job_leaves_how_sure_its_model_is_of_every_row(table):
     plan = planned(table, method=("output-perturbation",), noise_multiplier=None, epsilon=(5.0,))
-    job = plan.beside["leakage"].jobs[-1]
-    result = run_here(plan.beside["leakage"], job)
+    job = plan.side_plans["leakage"].jobs[-1]
+    result = run_here(plan.side_plans["leakage"], job)
     assert sorted(result.arrays) == ["confidence", "member", "rows"]
     rows, member = result.arrays["rows"], result.arrays["member"]
     assert np.array_equal(rows, np.arange(400))
@@ -225,7 +228,7 @@ def test_results_do_not_depend_on_what_is_attacked_beside(table):
     plan = planned(table)
     plain = planned(table, leakage=False, leakage_seeds=16)
     assert [job.id for job in plan.jobs] == [job.id for job in plain.jobs]
-    assert not plain.beside
+    assert not plain.side_plans
     first, second = (run_here(p, p.jobs[1]).arrays for p in (plan, plain))
     assert all(first[name].tobytes() == second[name].tobytes() for name in first)
 
@@ -240,12 +243,12 @@ def test_a_model_that_memorises_is_seen_and_a_private_one_is_below_its_ceiling(t
     options = {"noise_multiplier": 8.0, "epochs": 40, "learning_rate": 0.5, "batch_size": 50}
     plan = planned(tmp_path / "t.csv", **options)
     found = measure_leakage(
-        plan.beside["leakage"], load_dataset(plan.config), train(plan.beside["leakage"])
+        plan.side_plans["leakage"], load_dataset(plan.config), train(plan.side_plans["leakage"])
     )
     reference, private = (next(c for c in found if c.arm == arm) for arm in ("sgd", "dpsgd"))
     assert reference.overall.estimates["leakage_auc"].low > 0.65
     assert private.overall.estimates["change.leakage_auc"].high < -0.1
-    event = plan.beside["leakage"].arm("dpsgd").privacy.event
+    event = plan.side_plans["leakage"].arm("dpsgd").privacy.event
     curve = privacy_curve(event)
     epsilons = np.linspace(curve.least, curve.most, 400)
     ceiling = min(curve.delta(e) + np.exp(e) * 0.05 for e in epsilons)
@@ -370,7 +373,7 @@ def test_a_report_with_a_model_that_could_not_be_trained_is_partial_and_read_aga
     report, table, tmp_path
 ):
     plan, data = planned(table), load_dataset(AuditConfig(data=table, **ATTACK))
-    failures = {job.id: "diverged" for job in plan.beside["leakage"].jobs}
+    failures = {job.id: "diverged" for job in plan.side_plans["leakage"].jobs}
     resolved = resolve_config({"data": table, "out": tmp_path, **ATTACK})
     results = {job.id: run_here(plan, job) for job in plan.jobs}
     findings = measured(Audit(resolved, plan, data, results, failures))
@@ -381,7 +384,7 @@ def test_a_report_with_a_model_that_could_not_be_trained_is_partial_and_read_aga
 
 @quick
 def test_too_few_models_leave_no_number(table):
-    plan = planned(table).beside["leakage"]
+    plan = planned(table).side_plans["leakage"]
     data = load_dataset(plan.config)
     job = plan.jobs[0]
     found = measure_leakage(plan, data, {job.id: run_here(plan, job)})

@@ -65,7 +65,7 @@ def test_the_default_way_is_the_audit_without_a_search_to_the_bit(arm):
     tuned, plain = planned(), planned(tune=None)
     job, alone = job_of(tuned, arm, 1, "default"), job_of(plain, arm, 1, "")
     assert job.id == alone.id  # so a training that is there already is taken
-    assert tuned.training.n_public == 3840 < tuned.beside["default"].training.n_public == 4800
+    assert tuned.training.n_public == 3840 < tuned.side_plans["default"].training.n_public == 4800
     arrays = [run_here(plan, own).arrays for plan, own in ((tuned, job), (plain, alone))]
     assert arrays[0]["probabilities"].tobytes() == arrays[1]["probabilities"].tobytes()
 
@@ -323,6 +323,6 @@ def test_a_way_without_a_result_makes_the_audit_partial_and_its_report_is_read_a
 
 def test_workers_keep_one_encoding_for_all_ways():
     plan = planned()
-    assert plan.beside["default"].config == plan.config
-    assert replace(plan, beside={}).every_job == plan.jobs
+    assert plan.side_plans["default"].config == plan.config
+    assert replace(plan, side_plans={}).every_job == plan.jobs
     assert [job.seed for job in plan.every_job] == sorted(job.seed for job in plan.every_job)

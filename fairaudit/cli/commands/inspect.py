@@ -20,11 +20,13 @@ _OPTIONS = [
 
 
 @partial(
-    takes_audit_options, beside=[parameter("data", str, Parameter.empty, _DATA)], options=_OPTIONS
+    takes_audit_options,
+    of_command=[parameter("data", str, Parameter.empty, _DATA)],
+    options=_OPTIONS,
 )
 def inspect(given: Given) -> None:
     """Show what is in a table or images, what looks wrong, and the command that would run."""
-    values = {**given.values, "data": given.beside["data"]}
+    values = {**given.values, "data": given.of_command["data"]}
     resolved = settled(replace(given, values=values))
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.cli.console import Screen

@@ -13,10 +13,10 @@ def plan(given: Given) -> None:
     from fairaudit.audit import prepare
     from fairaudit.cli.console import Screen
     from fairaudit.cli.estimate import (
-        beside_seconds,
         estimated_seconds,
         plan_record,
         reading_seconds,
+        seconds_of_side_plans,
         twin_seconds,
     )
     from fairaudit.cli.lines import (
@@ -55,7 +55,7 @@ def plan(given: Given) -> None:
             cores=cores,
             reading=reading,
             splitting=splitting,
-            studies=beside_seconds(prepared.plan, cores),
+            studies=seconds_of_side_plans(prepared.plan, cores),
         )
     )
     print_stdout([out_line(resolved.config.out)])

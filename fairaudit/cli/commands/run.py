@@ -148,14 +148,14 @@ def _sweep(given: Given) -> None:
 
     command = ["fairaudit", *sys.argv[1:]]
     try:
-        found = sweep(
+        swept = sweep(
             setting, audits, out, screen.listen, command=command, begun=begun, ended=ended
         )
     finally:
         screen.stop()
-    (section,) = document(found).sections
+    (section,) = document(swept).sections
     screen.lines(lines_of(section.blocks, screen.width), is_result=True)
     screen.lines([f"Sweep {plain(str(out / 'sweep.html'), 1000)} · sweep.md · sweep.json"])
     if given.json:
-        print_stdout([part_json(found).rstrip("\n")])
+        print_stdout([part_json(swept).rstrip("\n")])
     raise typer.Exit(max(ends, key=_WORST_LAST.index))

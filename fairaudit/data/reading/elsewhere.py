@@ -105,11 +105,11 @@ def _of_store(address: str, folder: Path) -> Path:
         address += f"{'&' if '?' in address else '?'}retry_limit_seconds={_PATIENCE}"
     with _explained(address):
         store, path = fs.FileSystem.from_uri(address)
-        found = store.get_file_info(path)
-        if found.type == fs.FileType.NotFound:
+        at_place = store.get_file_info(path)
+        if at_place.type == fs.FileType.NotFound:
             raise DataError(f"there is nothing at {_named(address)}")
-        if found.type == fs.FileType.File:
-            return _file(store, found, folder / Path(path).name)
+        if at_place.type == fs.FileType.File:
+            return _file(store, at_place, folder / Path(path).name)
         inside = store.get_file_info(fs.FileSelector(path, recursive=True))
     base = path.rstrip("/")
     root = folder / Path(base).name

@@ -213,7 +213,7 @@ def _read_arff(path: Path, columns: Sequence[str]) -> pa.Table:
         return arff.schema.empty_table().select(list(columns))
     quote = max("'\"", key=lambda sign: arff.rows.count(sign.encode()))
     # A quote must come first in its field.
-    rows = _BLANKS.sub(lambda found: found[1] or b",", arff.rows)
+    rows = _BLANKS.sub(lambda match: match[1] or b",", arff.rows)
     table = pacsv.read_csv(
         watched(path, pa.BufferReader(rows)),
         read_options=pacsv.ReadOptions(column_names=arff.schema.names),

@@ -140,8 +140,8 @@ class TableFiles(DataSource):
         """
         if self.pixels and self.image in columns:
             images = self._of_pixels(stored)
-            beside = stored.table.drop_columns(list(self.pixels))
-            stored = replace(stored, table=beside.append_column(self.image, images))
+            others = stored.table.drop_columns(list(self.pixels))
+            stored = replace(stored, table=others.append_column(self.image, images))
         present = columns_of(stored.table)
         table = with_numbers(stored.table, {n: k for n, k in self.lists.items() if n in present})
         return replace(stored, table=self._with_images(table.select(list(columns))))
@@ -377,10 +377,10 @@ def _lists(files: Sequence[TableFile], dropped: Sequence[str]) -> dict[str, int]
             continue
         length = fixed_length(one.type)
         if length is None:
-            found: set[int] = set()
+            seen: set[int] = set()
             for file in files:
-                found |= lengths_in(read_columns(file, [one.name]).column(one.name))
-            length = found.pop() if len(found) == 1 else None
+                seen |= lengths_in(read_columns(file, [one.name]).column(one.name))
+            length = seen.pop() if len(seen) == 1 else None
         if length is not None and length >= SHORTEST and not names & {*names_of(one.name, length)}:
             lengths[one.name] = length
     return lengths

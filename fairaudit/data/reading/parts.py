@@ -75,7 +75,7 @@ def with_folders(
         types[name] = pa.string()
         if not as_text and pc.all(pc.match_substring_regex(texts, "^-?[0-9]{1,18}$")).as_py():
             types[name] = pa.int64()
-    laid = []
+    with_parts = []
     for file, values in zip(files, named, strict=True):
         own = set(file.schema.names)
         if set(values) - set(types):
@@ -86,8 +86,8 @@ def with_folders(
             for name, of_type in types.items()
             if name not in own
         }
-        laid.append(_with(file, parts, file.path.relative_to(folder).as_posix()))
-    return laid
+        with_parts.append(_with(file, parts, file.path.relative_to(folder).as_posix()))
+    return with_parts
 
 
 def with_sides(files: Sequence[TableFile]) -> tuple[TableFile, ...]:
@@ -103,12 +103,12 @@ def with_sides(files: Sequence[TableFile]) -> tuple[TableFile, ...]:
     words = [_side_of(file.path) for file in files]
     if set(words) != {"train", "test"} or any(SPLIT in file.schema.names for file in files):
         return tuple(files)
-    laid = []
+    with_parts = []
     for file, word in zip(files, words, strict=True):
         parts = {**file.parts, SPLIT: pa.scalar(word, pa.string())}
         schema = file.schema.append(pa.field(SPLIT, pa.string()))
-        laid.append(replace(file, schema=schema, parts=parts))
-    return tuple(laid)
+        with_parts.append(replace(file, schema=schema, parts=parts))
+    return tuple(with_parts)
 
 
 def _side_of(path: Path) -> str:

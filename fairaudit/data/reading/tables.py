@@ -386,9 +386,9 @@ def _first_bytes(path: Path) -> bytes:
         if not path.parent.is_dir():
             message = f"there is no folder {quoted(str(path.parent))}"
             raise DataError(message) from None
-        beside = sorted(p.name for p in path.parent.iterdir() if is_table_name(p))
+        neighbours = sorted(p.name for p in path.parent.iterdir() if is_table_name(p))
         raise DataError(
-            f"there is no file {quoted(str(path))}", nearest(path.name, beside)
+            f"there is no file {quoted(str(path))}", nearest(path.name, neighbours)
         ) from None
     except UnicodeEncodeError:  # Arrow takes paths as UTF-8
         raise DataError(f"{quoted(path.name)} is no name in UTF-8", "rename the file") from None

@@ -123,14 +123,14 @@ def find_types(
     kept_marks: list[MarkedValue] = []  # usual marks that columns of text hold as values
     mixed: list[OddColumn] = []
     words: set[str] = set()  # what columns of text hold that are not odd
-    found: set[str] = set()  # marks of options that occur
+    marks_seen: set[str] = set()  # marks of options that occur
     columns = columns_of(table)
     for name, column in columns.items():
         marks = rules.marks_of(name)
         if not _is_text(column.type):
-            columns[name] = _without_numbers(column, marks, found)
+            columns[name] = _without_numbers(column, marks, marks_seen)
             continue
-        texts = _distinct(name, column, marks, found)
+        texts = _distinct(name, column, marks, marks_seen)
         explicit = name in rules.formats
         written = rules.format_of(name) if explicit or name not in by_name else None
         typed_column = None
@@ -139,19 +139,19 @@ def find_types(
                 texts, written, is_untyped=is_untyped or texts.marked, is_named=explicit
             )
         if typed_column is not None:
-            typed_column = _without_numbers(typed_column, marks, found)
+            typed_column = _without_numbers(typed_column, marks, marks_seen)
         else:
             typed_column = texts.read_as(texts.values)
-            told = None
+            odd_column = None
             if name not in by_name and written != "text":
-                told = _oddness(texts, written, is_untyped=is_untyped)
-            if told is not None and _is_refused(texts, told):
-                odd.append(told)
+                odd_column = _oddness(texts, written, is_untyped=is_untyped)
+            if odd_column is not None and _is_refused(texts, odd_column):
+                odd.append(odd_column)
             else:
-                if told is None:
+                if odd_column is None:
                     words.update(texts.trimmed.to_pylist())
                 else:
-                    mixed.append(told)
+                    mixed.append(odd_column)
                 kept_marks += _usual_marks(texts)
         columns[name] = typed_column
     notices: list[Message] = []
@@ -161,17 +161,19 @@ def find_types(
     if kept_marks:
         notices.append(MarksAsValues(tuple(kept_marks)))
     given = frozenset().union(*rules.marks.values())
-    lost = sorted(given - found)
+    lost = sorted(given - marks_seen)
     if lost:
         notices.append(MarksNotFound(tuple(lost)))
     typed_table = pa.table(columns)
     points = is_untyped and any(map(pa.types.is_floating, typed_table.schema.types))
-    told_odd = []
+    odd_columns = []
     for column in odd:
         own = [f"{column.name}={word}" if word in words else word for word in column.words]
         alone = column.is_alone or (points and "point" not in column.formats)
-        told_odd.append(replace(column, words=tuple(own), is_alone=alone and bool(column.formats)))
-    return FoundColumns(typed_table, tuple(told_odd), tuple(notices))
+        odd_columns.append(
+            replace(column, words=tuple(own), is_alone=alone and bool(column.formats))
+        )
+    return FoundColumns(typed_table, tuple(odd_columns), tuple(notices))
 
 
 def options_for(odd: Sequence[OddColumn]) -> list[tuple[str, str]]:
@@ -202,11 +204,11 @@ def _is_text(of: pa.DataType) -> bool:
 
 
 def _distinct(
-    name: str, column: pa.ChunkedArray, marks: Collection[str], found: set[str]
+    name: str, column: pa.ChunkedArray, marks: Collection[str], marks_seen: set[str]
 ) -> _Texts:
     """The distinct values of a column of text; blank ones and ``marks`` are missing.
 
-    Marks that occur are added to ``found``.
+    Marks that occur are added to ``marks_seen``.
     """
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -214,7 +216,7 @@ def _distinct(
     values = encoded.dictionary
     trimmed = pc.utf8_trim_whitespace(values).to_pylist()
     present = set(trimmed) & set(marks)
-    found.update(present)
+    marks_seen.update(present)
     kept = [text != "" and text not in marks for text in trimmed]
     place = np.full(len(values) + 1, sum(kept), np.int64)
     place[:-1][kept] = np.arange(sum(kept))
@@ -270,16 +272,16 @@ def _is_of_two(others: pa.Array, written: NumberFormat) -> bool:
     """Whether numbers with a decimal point stand where decimal commas are said to be used."""
     if written != "comma":
         return False
-    outside = pc.and_(is_number(others, None), pc.invert(is_number(others, "comma")))
-    return bool(pc.any(outside).as_py())
+    not_comma = pc.and_(is_number(others, None), pc.invert(is_number(others, "comma")))
+    return bool(pc.any(not_comma).as_py())
 
 
 def _without_numbers(
-    column: pa.ChunkedArray, marks: Collection[str], found: set[str]
+    column: pa.ChunkedArray, marks: Collection[str], marks_seen: set[str]
 ) -> pa.ChunkedArray:
     """A column that is no text, with null for numbers that are said to be missing values.
 
-    Marks that occur are added to ``found``.
+    Marks that occur are added to ``marks_seen``.
     """
     of = column.type
     if not (pa.types.is_integer(of) or pa.types.is_floating(of)):
@@ -290,7 +292,7 @@ def _without_numbers(
             continue
         is_mark = pc.fill_null(pc.equal(column.cast(pa.float64(), safe=False), number), False)
         if pc.any(is_mark).as_py():
-            found.add(mark)
+            marks_seen.add(mark)
             column = pc.if_else(is_mark, pa.scalar(None, of), column)
     return column
 
@@ -323,10 +325,10 @@ def _oddness(texts: _Texts, written: NumberFormat | None, *, is_untyped: bool) -
     what = f"{quoted(name)} holds numbers{signs}"
     shown = [word for word in words if rows[word] >= _SHOWN_ROWS]
     if words and _are_few(len(words), n_numbers):
-        told = [f"{quoted(word)} in {numbered(rows[word], 'row')}" for word in shown]
+        exceptions = [f"{quoted(word)} in {numbered(rows[word], 'row')}" for word in shown]
         if len(words) > len(shown):
-            told.append(f"{numbered(len(words) - len(shown), 'other text')} in one row each")
-        what += f" but for {', '.join(told)}"
+            exceptions.append(f"{numbered(len(words) - len(shown), 'other text')} in one row each")
+        what += f" but for {', '.join(exceptions)}"
     elif words:
         what += f" and {len(words):,} other texts"
     few = _are_few(len(words), n_numbers)

@@ -78,5 +78,5 @@ class TextForm:
             content = _REMARKS.sub(b"", content)
         if self.delimiter == BLANK:
             content = _AT_ENDS.sub(b"", content.replace(b"\r\n", b"\n"))
-            content = _GAPS.sub(lambda found: found[1] or b" ", content)
+            content = _GAPS.sub(lambda match: match[1] or b" ", content)
         return content

@@ -23,8 +23,8 @@ class Explained:
     def __call__(self, text: str) -> Markup:
         """One line of text as HTML."""
         rest, written = visible(text), Markup("")
-        while (found := self._first(rest)) is not None:
-            term, match = found
+        while (place := self._first(rest)) is not None:
+            term, match = place
             written += _unbroken(rest[: match.start()])
             written += Markup('<abbr title="{}">{}</abbr>').format(self._left.pop(term), match[0])
             rest = rest[match.end() :]
@@ -32,15 +32,15 @@ class Explained:
 
     def _first(self, text: str) -> tuple[str, re.Match[str]] | None:
         """The term that stands first, of those that were not explained; the longer of two."""
-        found = []
+        matches = []
         for term in self._left:
             flags = re.NOFLAG if term.isupper() else re.IGNORECASE
             match = re.search(rf"(?<![\w-]){re.escape(term)}(?![\w-])", text, flags)
             if match is not None:
-                found.append((match.start(), -len(term), term, match))
-        if not found:
+                matches.append((match.start(), -len(term), term, match))
+        if not matches:
             return None
-        *_, term, match = min(found, key=lambda place: place[:2])
+        *_, term, match = min(matches, key=lambda place: place[:2])
         return term, match
 
 

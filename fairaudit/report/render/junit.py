@@ -76,8 +76,8 @@ def _case(suite: Element, gate: GateRecord, element_of: Mapping[str, str]) -> st
                 lines.append(f"{target.outcome}: {described(target, gate.unit)}{reason}")
         problem.text = "\n".join(lines)
     if gate.left_out:
-        told = SubElement(case, "system-out")
-        told.text = f"not judged: {plain('; '.join(gate.left_out), _LONGEST)}"
+        output = SubElement(case, "system-out")
+        output.text = f"not judged: {plain('; '.join(gate.left_out), _LONGEST)}"
     return element
 
 

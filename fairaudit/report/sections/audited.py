@@ -129,10 +129,10 @@ def _reference_check(report: Report) -> Iterator[Words]:
         else:
             yield beginning, check.reading
     elif report.training is not None:
-        beside = ""
+        of_baseline = ""
         if accuracy:
-            beside = f" ({accuracy})"
-        yield f"Reference check: none, {plain(check.reason, 200)}{beside}"
+            of_baseline = f" ({accuracy})"
+        yield f"Reference check: none, {plain(check.reason, 200)}{of_baseline}"
 
 
 def _rows(report: Report) -> Iterator[str]:

@@ -6,7 +6,7 @@ sum to it.
 
 from collections.abc import Iterator
 
-from fairaudit.metrics.registry import NOISE, STEP, beside_constant, spec_of
+from fairaudit.metrics.registry import NOISE, STEP, costs_of_constant, spec_of
 from fairaudit.report.cost_charts import parts_chart
 from fairaudit.report.document import Block, Cell, Quantity, Section, Text, figures, table
 from fairaudit.report.measures import detected_gap, main_gap, measure_text, scale_of
@@ -47,7 +47,7 @@ def _measures(report: Report, comparison: Comparison) -> list[str]:
 
     The first are those of accuracy and loss, the others costs in rates.
     """
-    of_all = list(beside_constant())
+    of_all = list(costs_of_constant())
     named = []
     for finding in report.findings:
         place = finding.arm, finding.reference, finding.grouping
@@ -69,7 +69,7 @@ def _rows(report: Report, comparison: Comparison, names: PartNames) -> Iterator[
                 yield (arm, f"gap, {a} less {b}", *_cells(report, split, names))
     for group in (*comparison.by_group, comparison.overall):
         name = report.name_of(grouping, group.group) or "all rows"
-        for measure in beside_constant():
+        for measure in costs_of_constant():
             split = split_cost(comparison, group, measure)
             if split is not None:
                 yield (arm, name, *_cells(report, split, names))

@@ -16,12 +16,12 @@ def section(report: Report) -> Section | None:
     elsewhere = {
         (one.arm, name) for one in report.diagnostics.steps for name in one.method_readings
     }
-    found = readings_table(report, lambda arm, name: (arm, name) not in elsewhere)
-    if found is None:
+    readings = readings_table(report, lambda arm, name: (arm, name) not in elsewhere)
+    if readings is None:
         return None
     blocks: tuple[Block, ...] = (
         Text("Means over seeds; group readings in the order of the groups. None of it is private."),
-        found,
+        readings,
     )
     return Section("readings", "What noise does to each group", blocks)
 

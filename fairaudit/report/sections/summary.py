@@ -51,22 +51,22 @@ def section(report: Report) -> Section | None:
     """
     tables = group_tables(report)
     axes = _axes(tables)
-    told: list[tuple[Words, tuple[Block, ...]]] = []
+    by_arm: list[tuple[Words, tuple[Block, ...]]] = []
     for arm in report.arms:
         findings = [finding for finding in report.findings if finding.arm == arm.key]
         shown = [ByGroup(t, axes[t.grouping]) for t in tables if t.arm == arm.key]
         if findings or shown:
             may_advise = verdicts(report.gates).get(arm.key) != "pass"
-            blocks = tuple(_told(findings, shown, may_advise=may_advise))
-            told.append((_heading(report, arm, findings), blocks))
-    if not told:
+            blocks = tuple(_around_tables(findings, shown, may_advise=may_advise))
+            by_arm.append((_heading(report, arm, findings), blocks))
+    if not by_arm:
         return None
     first: list[Block] = []
-    if len(told) > OPEN:
+    if len(by_arm) > OPEN:
         first += [_ranking(report, tables), Text(_BY_ESTIMATE)]
-    for words, blocks in told[:OPEN]:
+    for words, blocks in by_arm[:OPEN]:
         first += [Heading(words), *blocks]
-    folded = [Folded(words, blocks) for words, blocks in told[OPEN:]]
+    folded = [Folded(words, blocks) for words, blocks in by_arm[OPEN:]]
     brief = [*first]
     if folded:
         brief.append(Text(f"{len(folded)} more methods are in the report's page and text."))
@@ -181,7 +181,7 @@ def _title(report: Report, arm: ArmFacts) -> str:
     return plain(title, 300)
 
 
-def _told(
+def _around_tables(
     findings: Sequence[Finding], tables: Sequence[ByGroup], *, may_advise: bool
 ) -> Iterator[Block]:
     """What is said of a method around its tables.

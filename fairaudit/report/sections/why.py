@@ -113,15 +113,15 @@ def _correlations(report: Report, causes: Mapping[str, ArmCauses]) -> Iterator[B
     """A table of rank correlations over records, a column for each pair; nothing without any."""
     grouping = report.data.groupings[0].name
     pairs: dict[tuple[str, str], None] = {}
-    found: dict[tuple[str, str], dict[tuple[str, str], RankCorrelation]] = {}
+    by_reading: dict[tuple[str, str], dict[tuple[str, str], RankCorrelation]] = {}
     for arm, of_arm in causes.items():
         for one in of_arm.correlations:
             pairs[one.between] = None
-            found.setdefault((arm, one.group), {})[one.between] = one
-    if not found:
+            by_reading.setdefault((arm, one.group), {})[one.between] = one
+    if not by_reading:
         return
     rows: list[tuple[Cell, ...]] = []
-    for (arm, group), of_pairs in found.items():
+    for (arm, group), of_pairs in by_reading.items():
         name = report.name_of(grouping, group) or "all rows"
         numbers = [Quantity(of_pairs.get(pair), HUNDREDTHS, UNKNOWN) for pair in pairs]
         rows.append((plain(arm), name, *numbers))
