@@ -28,7 +28,7 @@ _TITLES = {
 _METHODS = (
     "method",
     "#smallest ε that passes",
-    "#gap (points)",
+    "#gap in cost (points)",
     "#largest cost (points)",
     "#accuracy (%)",
     "why not smaller",
