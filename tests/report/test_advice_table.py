@@ -69,7 +69,11 @@ SITUATIONS = {
         {"method": ["output-perturbation"], "epsilon": [0.5]},
         "epsilon",
     ),
-    "output perturbation, 4": ("law", {"method": ["output-perturbation"], "epsilon": [4.0]}, None),
+    "output perturbation, 16": (
+        "law",
+        {"method": ["output-perturbation"], "epsilon": [16.0]},
+        None,
+    ),
     "PATE": ("table", {"method": ["pate-soft"], "epsilon": [1.0]}, "epsilon"),
     "network": ("table", {"model": "mlp", "max_grad_norm": 0.01}, "max-grad-norm"),
     "images": ("images", {"max_grad_norm": 0.01}, "max-grad-norm"),
@@ -79,12 +83,12 @@ SITUATIONS = {
 }
 
 
-# Of these the code that says where the cost comes from; to follow their advice helps beyond chance.
+# What is said of these: the part that the cost is in, or that a constant would do better.
 CODES = {
     "bound too small": "from_clipping",
-    "bound too large": "from_step_and_noise",
+    "bound too large": "from_noise",
     "step too short": "from_step",
-    "step too long": "from_step",
+    "step too long": "worse_than_constant",
     "all by rule, small epsilon": "from_step_and_noise",
 }
 
@@ -188,5 +192,6 @@ def test_advice_names_the_value_and_followed_to_the_letter_it_helps(
     assert cost(after).value < cost(before).value
     if situation in CODES:
         assert CODES[situation] in {f.code for f in before.findings if f.arm == private(before).key}
-        assert cost(after).high < cost(before).low
+        # Beyond chance, but for epsilon, of which advice asks no more than twice as much.
+        assert cost(after).high < cost(before).low or expected == "epsilon"
     assert not one_answers(after), "advice never ends in one answer for everybody"
