@@ -388,10 +388,9 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
             return sigma
         if sigma == LARGEST_SIGMA and value > target:
             break
-        # All that the steps reveal lies within delta: this noise is enough, and an epsilon of 0 has
-        # no logarithm to go on from.
+        # All that the steps reveal lies within delta, and 0 has no logarithm to go on from.
         if value == 0.0:
-            return sigma
+            return _silent_sigma(steps_per_epoch, steps, delta, low, sigma)
         if value > target:
             low = max(low, sigma)
         else:
@@ -415,6 +414,32 @@ def _total_sigma(steps_per_epoch: int, steps: int, delta: float, target: float) 
         f"noise of {LARGEST_SIGMA:g} times the clipping bound still costs {shown_up(least)}",
         hint=f"use --epsilon {rounded_up(1.01 * least, digits=2):g} or more, or fewer epochs",
     )
+
+
+def _silent_sigma(steps_per_epoch: int, steps: int, delta: float, low: float, high: float) -> float:
+    """The least noise multiplier, to two digits, at which all that steps reveal lies within delta.
+
+    By halving, so that it is one number whatever way led here, and with whatever library.
+
+    Args:
+        steps_per_epoch, steps, delta: As of :func:`calibrate`.
+        low: Costs some epsilon; 0 where none is known.
+        high: Costs none.
+    """
+
+    def is_silent(sigma: float) -> bool:
+        """Whether epsilon is 0 at that noise."""
+        return _epsilon((_Charge(steps_per_epoch, sigma, steps),), delta, "pld") == 0.0
+
+    low, enough = max(low, SMALLEST_SIGMA), high
+    while enough > 1.001 * low:
+        middle = math.sqrt(low * enough)
+        if is_silent(middle):
+            enough = middle
+        else:
+            low = middle
+    rounded = rounded_up(enough, digits=2)
+    return rounded if rounded <= LARGEST_SIGMA and is_silent(rounded) else enough
 
 
 def _coarse_sigma(

@@ -219,7 +219,8 @@ def within_target(reached, target):
         (2, 40, 1e-5, 1e3, (), 0.129584),
         (92, 1840, 1e-6, 1e-3, (), 1137.01),
         (100, 1000, 1e-5, 1e7, (), 0.02),  # the smallest noise there is
-        (100, 100, 1e-5, 1e-9, (), 7592.81),  # all that the steps reveal lies within delta
+        # All that the steps reveal lies within delta: mu = q sqrt(T) / sigma, 0.4 mu = delta.
+        (100, 100, 1e-5, 1e-9, (), 4000.0),
     ],
 )
 def test_calibration_meets_its_target_and_never_overshoots(rate, steps, delta, target, side, noise):
