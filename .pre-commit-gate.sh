@@ -24,7 +24,7 @@ if [ ! -d "$home" ]; then
     new=$(mktemp -d "$here/.gate-env-XXXXXX")
     trap 'rm -rf "$new"' EXIT
     "$python" -I -m venv "$new/env" >&2 || fail "no environment can be made in $here"
-    install "pydantic>=2.10" "rich>=13.9" "typer>=0.29"
+    install "pydantic>=2.10" "rich>=14.2" "typer>=0.29"
     install --no-deps "$here"
     "$python" -I -c 'import os, sys; os.rename(*sys.argv[1:])' "$new/env" "$home" 2>/dev/null || [ -d "$home" ] \
         || fail "$home cannot be made"
