@@ -33,6 +33,7 @@ from opacus_loops import (
     train,
 )
 from places import ROOT
+from refusals import refused_in_one_line
 from torch import nn
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
@@ -507,6 +508,28 @@ def test_the_groups_of_one_batch_do_not_serve_another():
     loop[2](loop[0](records()[0]), records()[1]).backward()
     with pytest.raises(ConfigError, match="reads the group"):
         loop[1].step()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"epochs": 2.5}, "whole numbers"),
+        ({"epochs": 0}, "whole numbers"),
+        ({"epochs": float("nan")}, "whole numbers"),
+        ({"epochs": 10**30}, "epochs or fewer"),
+        ({"n_public": 1e3}, "whole numbers"),
+        ({"target_epsilon": 3e4}, "less than or equal to 10000"),
+        ({"target_epsilon": float("inf")}, "finite number"),
+        ({"max_grad_norm": 1e300}, "not a number from"),
+        ({"max_grad_norm": 1e-300}, "not a number from"),
+        ({"max_grad_norm": float("nan")}, "finite number"),
+        ({"method": "dpsgd-f", "groups": 10**9}, "how many groups"),
+        ({"method": "dpsgd-f", "groups": 2.5}, "how many groups"),
+    ],
+)
+def test_numbers_that_no_training_has_are_refused_in_one_line(given, said):
+    with refused_in_one_line(ConfigError, said):
+        private(**given)
 
 
 def test_a_public_number_of_records_sets_the_schedule():

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from math import ceil
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -45,6 +46,7 @@ from fairaudit.privacy.streams import from_operating_system, numpy_stream
 from fairaudit.report.types.facts import Schedule
 
 MODES = ("hooks", "functorch", "ghost")
+MOST_GROUPS = 100_000  # a method keeps numbers of its own for each
 _USABLE = "use dpsgd, global, global-adapt, dpsgd-f, reweight, or a plugin that is a rule alone"
 
 
@@ -285,7 +287,8 @@ def _trainer(method: str, groups: int) -> GradientMethod:
             "alone",
             hint=_USABLE,
         )
-    if groups < (2 if spec.reads_groups else 1):
+    least = 2 if spec.reads_groups else 1
+    if not isinstance(groups, Integral) or not least <= groups <= MOST_GROUPS:
         raise ConfigError(
             f"{spec.name} needs to know how many groups there are, and groups is {groups}",
             hint="give groups=K, and optimizer.set_groups(group) for every batch",
@@ -414,7 +417,7 @@ def _schedule(loader: DataLoader[Any], epochs: int, n_public: int | None) -> Sch
         records = _records(loader)
     else:
         records = n_public
-    if epochs < 1 or records < 1:
+    if not all(isinstance(number, Integral) and number >= 1 for number in (epochs, records)):
         raise ConfigError(
             "epochs and n_public are whole numbers above 0", hint=f"{epochs=}, {n_public=}"
         )
