@@ -49,10 +49,10 @@ TERM_AMOUNTS = (
     (1, 8, 160),
 )
 CHECKPOINT = 4.5e8  # of a checkpoint, whatever the model and the batch
-PASSES = 1.4  # passes over all training records that their gradients at a checkpoint amount to
-CURVATURE_RECORDS = 14_000.0  # gradients of a record that a checkpoint's curvature amounts to
+PASSES = 2.5  # passes over all training records that their gradients at a checkpoint amount to
+CURVATURE_RECORDS = 16_000.0  # gradients of a record that a checkpoint's curvature amounts to
 BATCHES = 72  # drawn at a checkpoint at most: those of a pilot and what it can ask for
-BATCH_RECORDS = 1_050.0  # gradients of a record that the curvature along a batch's step amounts to
+BATCH_RECORDS = 1_200.0  # gradients of a record that the curvature along a batch's step amounts to
 
 
 @dataclass(frozen=True, slots=True)
