@@ -6,6 +6,7 @@ labels, targets).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 import pyarrow as pa
 
@@ -127,32 +128,14 @@ def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> Lab
         DataError: Continuous, one-valued, all missing, or too many classes.
         ConfigError: ``--positive`` or ``--favourable`` names no class.
     """
-    name = quoted(choice.column)
     column = table.column(choice.column)
     levels = encode_levels(column)
-    n_classes = len(levels.names)
-    if n_classes < 2:
-        problem = "has one value in all rows" if n_classes else "is missing in all rows"
-        raise DataError(f"label {name} {problem}")
-    numeric = kind_of(column.type) != "category"
-    if numeric and n_classes > MAX_NUMERIC_CLASSES:
-        raise DataError(
-            f"label {name} looks continuous ({n_classes:,} distinct numbers)",
-            "choose a threshold, write it as a column of 0 and 1, and give that with --label",
-        )
-    if n_classes > MAX_CLASSES:
-        raise DataError(f"label {name} has {n_classes:,} values, more than {MAX_CLASSES}")
-    favourable, origin, classes = None, "", levels.names
-    if config.favourable is not None:
-        favourable, origin = _class_of(config.favourable, "--favourable", classes, choice), "given"
-    elif "favourable" in choice.declared:
-        favourable = _class_of(choice.declared["favourable"], "favourable", classes, choice)
-        origin = choice.declared_by
-    positive = 1 if n_classes == 2 else favourable  # where nobody says, the later of two
-    if config.positive is not None:
-        positive = _class_of(config.positive, "--positive", classes, choice)
-    elif "positive" in choice.declared:
-        positive = _class_of(choice.declared["positive"], "positive", classes, choice)
+    _refuse_unusable_label(choice.column, column, len(levels.names))
+    classes = levels.names
+    favourable, origin = _named_class("favourable", config.favourable, classes, choice)
+    positive, _ = _named_class("positive", config.positive, classes, choice)
+    if positive is None:  # where nobody says, the later of two
+        positive = 1 if len(classes) == 2 else favourable
     notices: list[Message] = []
     for names in near_equal(classes):
         notices.append(NearEqualNames("classes of label", choice.column, tuple(names)))
@@ -162,8 +145,47 @@ def read_label(table: pa.Table, choice: LabelChoice, config: AuditConfig) -> Lab
         notices.append(PositiveUnknown(choice.column))
     elif favourable is None:
         favourable, origin = positive, ASSUMED
-        notices.append(FavourableAssumed(choice.column, favourable=levels.names[positive]))
-    return LabelColumn(levels.codes, levels.names, positive, favourable, origin, tuple(notices))
+        notices.append(FavourableAssumed(choice.column, favourable=classes[positive]))
+    return LabelColumn(levels.codes, classes, positive, favourable, origin, tuple(notices))
+
+
+def _refuse_unusable_label(name: str, column: pa.ChunkedArray, n_classes: int) -> None:
+    """Refuse a label that is constant, missing, continuous or of too many classes.
+
+    Raises:
+        DataError: It is.
+    """
+    name = quoted(name)
+    if n_classes < 2:
+        problem = "has one value in all rows" if n_classes else "is missing in all rows"
+        raise DataError(f"label {name} {problem}")
+    if kind_of(column.type) != "category" and n_classes > MAX_NUMERIC_CLASSES:
+        raise DataError(
+            f"label {name} looks continuous ({n_classes:,} distinct numbers)",
+            "choose a threshold, write it as a column of 0 and 1, and give that with --label",
+        )
+    if n_classes > MAX_CLASSES:
+        raise DataError(f"label {name} has {n_classes:,} values, more than {MAX_CLASSES}")
+
+
+def _named_class(
+    role: Literal["favourable", "positive"],
+    given: str | None,
+    classes: tuple[str, ...],
+    choice: LabelChoice,
+) -> tuple[int | None, str]:
+    """Index of the class that an option, else the data, name for a role; and who did.
+
+    None and "" where nobody does.
+
+    Raises:
+        ConfigError: What is named is no class.
+    """
+    if given is not None:
+        return _class_of(given, f"--{role}", classes, choice), "given"
+    if role in choice.declared:
+        return _class_of(choice.declared[role], role, classes, choice), choice.declared_by
+    return None, ""
 
 
 def _class_of(wanted: str, option: str, classes: tuple[str, ...], choice: LabelChoice) -> int:

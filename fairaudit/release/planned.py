@@ -128,41 +128,11 @@ def plan_release(request: ReleaseRequest) -> ReleasePlan:
             hint="audit first",
         )
     audited = _audited(report, request)
-    privacy = audited.privacy
-    if not privacy.guarantee.is_proved or privacy.epsilon is None:
-        why = f": {privacy.reason}" if privacy.reason else ""
-        hint = "train a method that has one"
-        if audited.variant is None and report.config["tune_privacy"].value == "uncharged":
-            hint = "audit with --tune-privacy charged"
-        raise PrivacyError(f"{audited.key} has no established guarantee{why}", hint=hint)
-    if audited.source is not None:
-        raise PrivacyError(
-            f"{audited.key} reads what {audited.source} released: it is a control, and epsilon "
-            "covers it alone",
-            hint=f"train {audited.source} itself",
-        )
-    overrides = []
-    if not gates_pass(report, audited.key):
-        hint = "--despite-gates trains all the same, which the evidence says"
-        outcomes = outcomes_of(report, audited.key)
-        failing = [rule for rule, outcome in outcomes.items() if outcome == "fail"]
-        rules = "; ".join(rule for rule, outcome in outcomes.items() if outcome != "pass")
-        if not request.despite_gates and report.status != "complete":
-            raise Undecided("the audit is not complete: a seed failed", hint=hint)
-        if not request.despite_gates and failing:
-            raise GateFailed(f"the report's gates fail: {'; '.join(failing)}", hint=hint)
-        if not request.despite_gates:
-            raise Undecided(f"the report's gates are inconclusive: {rules}", hint=hint)
-        overrides.append("--despite-gates")
+    refuse_unproved(audited, report)
+    overrides = _overridden_gates(audited, report, request)
     config = _config(report, audited, request)
     refuse_other_factory(config.model, request.model)
-    contrasted = [name for name in report.data.features if name in config.contrast]
-    if contrasted:
-        raise ConfigError(
-            f"--contrast changed {listed(contrasted)}, a feature: predictions would read it as it "
-            "was before",
-            hint="write the two values into a column of the data, and audit without --contrast",
-        )
+    refuse_contrasted_features(report, config)
     refuse_fitted_groups(report)
     pool = None  # sha256 of --public-data, if the method learns from it
     if Need.PUBLIC_POOL in find(audited.method).needs:
@@ -179,18 +149,91 @@ def plan_release(request: ReleaseRequest) -> ReleasePlan:
         hashlib.sha256(content).hexdigest(),
         pool_sha256=pool,
     )
-    # Undeclared columns are scaled by rows of the table; images by nothing, public ones by theirs.
-    fitted = set(dataset.features.column_names) - set(dataset.declared)
-    if fitted and dataset.image_shape is None and plan.encodes_records:
-        if not request.fitted:
-            raise PrivacyError(
-                f"{len(fitted)} of {dataset.features.num_columns} columns are not declared: their "
-                "scales and levels would be exact functions of the rows, outside of epsilon",
-                hint="audit with --columns (`fairaudit init --columns` writes a file to start "
-                "from), or --accept-fitted-preprocessing, which the card says",
-            )
-        overrides.append("--accept-fitted-preprocessing")
+    overrides += _overridden_fitting(plan, request)
     return replace(plan, overrides=tuple(overrides))
+
+
+def refuse_unproved(audited: ArmFacts, report: Report) -> None:
+    """Refuse an arm without an epsilon that is proved of it alone.
+
+    Args:
+        audited: The arm.
+        report: Holds it.
+
+    Raises:
+        PrivacyError: Nothing is proved, or it reads what another arm released.
+    """
+    privacy = audited.privacy
+    if not privacy.guarantee.is_proved or privacy.epsilon is None:
+        why = f": {privacy.reason}" if privacy.reason else ""
+        hint = "train a method that has one"
+        if audited.variant is None and report.config["tune_privacy"].value == "uncharged":
+            hint = "audit with --tune-privacy charged"
+        raise PrivacyError(f"{audited.key} has no established guarantee{why}", hint=hint)
+    if audited.source is not None:
+        raise PrivacyError(
+            f"{audited.key} reads what {audited.source} released: it is a control, and epsilon "
+            "covers it alone",
+            hint=f"train {audited.source} itself",
+        )
+
+
+def _overridden_gates(audited: ArmFacts, report: Report, request: ReleaseRequest) -> list[str]:
+    """The option by which an arm is trained though a rule does not pass; [] where all pass.
+
+    Raises:
+        GateFailed, Undecided: A rule does not pass, and the request does not override it.
+    """
+    if gates_pass(report, audited.key):
+        return []
+    if request.despite_gates:
+        return ["--despite-gates"]
+    hint = "--despite-gates trains all the same, which the evidence says"
+    outcomes = outcomes_of(report, audited.key)
+    failing = [rule for rule, outcome in outcomes.items() if outcome == "fail"]
+    rules = "; ".join(rule for rule, outcome in outcomes.items() if outcome != "pass")
+    if report.status != "complete":
+        raise Undecided("the audit is not complete: a seed failed", hint=hint)
+    if failing:
+        raise GateFailed(f"the report's gates fail: {'; '.join(failing)}", hint=hint)
+    raise Undecided(f"the report's gates are inconclusive: {rules}", hint=hint)
+
+
+def refuse_contrasted_features(report: Report, config: AuditConfig) -> None:
+    """Refuse a feature that ``--contrast`` changed: predictions would read it as it was before.
+
+    Raises:
+        ConfigError: There is one.
+    """
+    contrasted = [name for name in report.data.features if name in config.contrast]
+    if contrasted:
+        raise ConfigError(
+            f"--contrast changed {listed(contrasted)}, a feature: predictions would read it as it "
+            "was before",
+            hint="write the two values into a column of the data, and audit without --contrast",
+        )
+
+
+def _overridden_fitting(plan: ReleasePlan, request: ReleaseRequest) -> list[str]:
+    """The option by which scales and levels may be learned from the table's own records.
+
+    Declared columns need none, images are scaled by constants, and public rows are no records.
+
+    Raises:
+        PrivacyError: They would be learned so, and the request does not accept it.
+    """
+    dataset = plan.dataset
+    fitted = set(dataset.features.column_names) - set(dataset.declared)
+    if not fitted or dataset.image_shape is not None or not plan.encodes_records:
+        return []
+    if not request.fitted:
+        raise PrivacyError(
+            f"{len(fitted)} of {dataset.features.num_columns} columns are not declared: their "
+            "scales and levels would be exact functions of the rows, outside of epsilon",
+            hint="audit with --columns (`fairaudit init --columns` writes a file to start "
+            "from), or --accept-fitted-preprocessing, which the card says",
+        )
+    return ["--accept-fitted-preprocessing"]
 
 
 def codebook_of(report: Report, config: AuditConfig, *, by_public: bool) -> Codebook:
