@@ -16,6 +16,7 @@ from typing import Any
 
 from scipy.stats import wilcoxon
 
+from fairaudit.errors import numbered
 from fairaudit.report.load import load_report
 from fairaudit.report.model import Report
 from fairaudit.results.estimates import Comparison
@@ -237,8 +238,8 @@ def _printed(table: Mapping[str, Any], ours: Mapping[str, Any] | None) -> Iterat
     if ours is None:
         yield f"Ours: {table.get('missing', 'not run yet')}."
     else:
-        yield f"Ours: {ours['seeds']} seeds, {ours['epochs']} epochs."
-    if ours is not None and ours.get("better"):
+        yield f"Ours: {numbered(ours['seeds'], 'seed')}, {numbered(ours['epochs'], 'epoch')}."
+    if ours is not None and any(any(values) for values in ours.get("better", {}).values()):
         yield ""
         yield "Wilcoxon's signed rank test over the seeds of ours, one-sided;"
         yield table["said"]
