@@ -241,7 +241,8 @@ def _printed(table: Mapping[str, Any], ours: Mapping[str, Any] | None) -> Iterat
         yield f"Ours: {numbered(ours['seeds'], 'seed')}, {numbered(ours['epochs'], 'epoch')}."
     if ours is not None and any(any(values) for values in ours.get("better", {}).values()):
         yield ""
-        yield "Wilcoxon's signed rank test over the seeds of ours, one-sided;"
+        least = f"{0.5 ** ours['seeds']:.3f}"
+        yield f"p of Wilcoxon's signed rank test over our seeds, one-sided; none can be below {least}."
         yield table["said"]
         yield ""
         yield f"| | {' | '.join(TESTED)} |"
@@ -261,8 +262,8 @@ def _cell(value: float | None, column: str, digits: int) -> str:
     if value is None:
         return ""
     if TITLES[column.split(" ")[0]][1]:
-        return f"{100 * value:.1f}"
-    return f"{value:.{digits}f}"
+        return f"{round(100 * value, 1) + 0.0:.1f}"
+    return f"{round(value, digits) + 0.0:.{digits}f}"  # never -0
 
 
 if __name__ == "__main__":
