@@ -242,7 +242,7 @@ def _printed(table: Mapping[str, Any], ours: Mapping[str, Any] | None) -> Iterat
     if ours is not None and any(any(values) for values in ours.get("better", {}).values()):
         yield ""
         least = f"{0.5 ** ours['seeds']:.3f}"
-        yield f"p of Wilcoxon's signed rank test over our seeds, one-sided; none can be below {least}."
+        yield f"p of Wilcoxon's signed rank test over our seeds, one-sided, at least {least} each."
         yield table["said"]
         yield ""
         yield f"| | {' | '.join(TESTED)} |"
