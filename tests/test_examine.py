@@ -59,7 +59,6 @@ def test_a_model_that_cannot_be_audited_is_refused_before_any_training(model, er
         found(model)
 
 
-@pytest.mark.usefixtures("quick_accountant")
 def test_an_epsilon_that_rests_on_what_a_module_hides_passes_no_gate_unasked(tmp_path, capsys):
     applicants().to_parquet(tmp_path / "people.parquet")
     given = {**RECIPE, "noise_multiplier": None, "epsilon": [1, 3], "seeds": 1}
