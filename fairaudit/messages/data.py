@@ -217,10 +217,7 @@ class OutsideDeclaration(Message):
 
     @property
     def fix(self) -> str:
-        return (
-            "each was clipped or counts as missing, as declared; their counts by group are in the "
-            "report"
-        )
+        return "each was clipped or counts as missing, as declared"
 
 
 @dataclass(frozen=True, slots=True)
