@@ -27,7 +27,7 @@ INPUTS = 100  # a table's usual width once encoded; the plan does not encode
 # Of the training of an arm, what its angles and its terms may take: a tenth and a twentieth of an
 # audit, which trains a reference, too, and mostly twins.
 ANGLES_SHARE, TERMS_SHARE = 0.2, 0.12
-JOB = 1e9  # of the rest of an audit of one arm at one seed: data, predictions, their measures
+JOB = 2e9  # of the rest of an audit of one arm at one seed: data, predictions, their measures
 ANGLES = 4e7  # of the angles of a checkpoint by one grouping, whatever the model
 TERMS = 7e7  # of its terms
 BATCH = 1.5e6  # of a batch that is drawn for them

@@ -118,7 +118,7 @@ def test_a_network_on_a_table_stands_beside_a_linear_model_and_one_on_images_doe
     assert check.undertrained is (None if fitted is None else True)
     said = [f.text for f in report.findings if f.code == "reference_undertrained"]
     assert len(said) == (fitted is not None)
-    assert all(f"by {told}" in text for text in said)
+    assert all(f"right, {told}" in text for text in said)
 
 
 def test_a_threshold_method_without_its_control_says_so_and_how():

@@ -29,7 +29,7 @@ def test_how_near_an_arm_is_counts_in_half_widths_of_its_farthest_number():
         outcome = "passes" if bound < limit else "undecided"
         numbers.append(
             tested.TestedNumber.model_construct(
-                bound=bound, value=value, limit=limit, outcome=outcome
+                bound=bound, value=value, limit=limit, outcome=outcome, is_size=True
             )
         )
     arm = tested.Tested.model_construct(numbers=tuple(numbers), outcome="undecided")

@@ -226,7 +226,7 @@ def test_a_training_that_failed_is_named_and_leaves_rules_open(table, tmp_path):
     study = audit.studies["disagreement"]
     assert study.unfinished == {"dpsgd": "1 of 6 further trainings of dpsgd have no result"}
     (warning,) = study.warnings()
-    assert "diverged" in warning.message
+    assert "diverged" in warning.text
     private = next(one for one in audit.comparisons if one.reference)
     assert private.overall.estimates["disagreement"].n_seeds == 5
     assert "1 training of dpsgd without a result" in private.overall.ungated["disagreement"]
