@@ -188,6 +188,8 @@ class StepReader:
             pieces = [(one, places[places == j]) for j, one in enumerate(blocks)]
         for records, of_records in pieces:
             for rows in torch.split(torch.arange(len(records)), ROWS_AT_ONCE):
+                if not len(rows):  # a group that a seed does not train on
+                    continue
                 self._add(sums, records[rows], of_records[rows], bounds, processed=processed)
         return sums
 

@@ -199,6 +199,8 @@ class BlockMeans(NamedTuple):
         It holds what rows and, where each block has vectors of its own, vectors add.
         """
         present = self.values[:, self.rows > 0]
+        if present.shape[1] < 2:
+            return present.new_full((len(present),), math.nan)
         return present.std(1) / math.sqrt(max(1, present.shape[1]))
 
 

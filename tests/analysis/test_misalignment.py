@@ -202,3 +202,24 @@ def test_readings_change_no_bit_of_a_training(tmp_path):
             for job in made.plan.jobs
         }
     assert trained["off"] == trained["basic"] == trained["full"]
+
+
+def test_a_group_that_is_tested_alone_has_no_angle_and_others_are_read(tmp_path):
+    """None of its rows is trained on; it stands between two others; small model and large."""
+    rng = np.random.default_rng(2)
+    group = np.array(["a", "b", "c"])[np.arange(300) % 3]
+    frame = pd.DataFrame({"x": rng.normal(size=300), "z": rng.normal(size=300), "team": group})
+    frame["y"] = (frame.x + rng.normal(size=300) > 0).astype(int)
+    frame["part"] = np.where((group == "b") | (rng.random(300) < 0.3), "test", "train")
+    frame.to_parquet(tmp_path / "people.parquet")
+    given = {**QUICK, "data": tmp_path / "people.parquet", "group": ("team",), "label": "y"}
+    given |= {"split_column": "part", "method": ("dpsgd",), "batch_size": 50, "seeds": 2}
+    for number, diagnostics in enumerate(("basic", "full")):
+        more = {"model": ("logistic", "mlp")[number], "diagnostics": diagnostics}
+        found = comparison(audited(tmp_path / f"{number}", **given | more).report, "dpsgd", "team")
+        first, absent, last = (one.estimates["misalignment"] for one in found.by_group)
+        assert absent.value is None
+        assert absent.reason == "no training row of this group"
+        for one in (first, last):
+            assert one.value is not None or one.reason.endswith(TOO_FEW)
+        assert found.by_group[0].estimates["gradient_norm"].value > 0
