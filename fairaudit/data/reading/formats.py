@@ -14,7 +14,7 @@ import pyarrow.csv as pacsv
 import pyarrow.ipc as paipc
 import pyarrow.parquet as pq
 
-from fairaudit.data.reading.memory import Room, watched
+from fairaudit.data.reading.memory import Room, read_text
 from fairaudit.data.reading.packed import whole
 from fairaudit.data.reading.text_form import REWRITTEN
 from fairaudit.errors import DataError
@@ -214,8 +214,9 @@ def _read_arff(path: Path, columns: Sequence[str]) -> pa.Table:
     quote = max("'\"", key=lambda sign: arff.rows.count(sign.encode()))
     # A quote must come first in its field.
     rows = _BLANKS.sub(lambda match: match[1] or b",", arff.rows)
-    table = pacsv.read_csv(
-        watched(path, pa.BufferReader(rows)),
+    table = read_text(
+        path,
+        pa.BufferReader(rows),
         read_options=pacsv.ReadOptions(column_names=arff.schema.names),
         parse_options=pacsv.ParseOptions(quote_char=quote, escape_char="\\"),
         convert_options=pacsv.ConvertOptions(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.csv as pacsv
 
 from fairaudit.errors import DataError
 
@@ -67,20 +68,48 @@ class Room:
             )
 
 
-class Watched(io.RawIOBase):
-    """A stream of text, which ends with an error where what Arrow made of it fills the memory.
+def read_text(
+    path: Path,
+    text: io.IOBase | pa.NativeFile,
+    read_options: pacsv.ReadOptions | None = None,
+    parse_options: pacsv.ParseOptions | None = None,
+    convert_options: pacsv.ConvertOptions | None = None,
+) -> pa.Table:
+    """The columns that Arrow makes of delimited text, as long as there is memory.
 
-    How much memory that takes shows only in reading it: a digit of one byte becomes a number of
-    eight, and Arrow keeps the text as long as it does not know the types of its columns.
+    How much they take shows only in reading: a digit of one byte becomes a number of eight, and
+    Arrow keeps the text as long as it does not know the types of its columns. So it is looked at
+    before each piece, and once more when the table is there: Arrow may read the last piece before
+    it has made a column of the first.
 
     Args:
-        path: The file that it is of.
-        stream: Its content.
-    """
+        path: The file that the text is of.
+        text: Its content.
+        read_options: Arrow's, as are the two that follow.
+        parse_options: How a line is taken apart.
+        convert_options: The columns and their types.
 
-    def __init__(self, path: Path, stream: io.IOBase | pa.NativeFile) -> None:
+    Raises:
+        DataError: The columns are more than there is memory for.
+    """
+    pieces = _Pieces(path, text)
+    table = pacsv.read_csv(
+        pa.PythonFile(pieces, mode="r"),
+        read_options=read_options,
+        parse_options=parse_options,
+        convert_options=convert_options,
+    )
+    pieces.room.hold(table.nbytes)
+    return table
+
+
+class _Pieces(io.RawIOBase):
+    """A stream of text that ends with an error where what Arrow made of it fills the memory."""
+
+    def __init__(self, path: Path, text: io.IOBase | pa.NativeFile) -> None:
         super().__init__()
-        self._stream, self._room, self._before = stream, Room(path), pa.total_allocated_bytes()
+        self.room = Room(path)
+        self._text, self._before = text, pa.total_allocated_bytes()
 
     def readable(self) -> bool:
         """It is read and not written."""
@@ -88,13 +117,8 @@ class Watched(io.RawIOBase):
 
     def read(self, size: int | None = -1, /) -> bytes:
         """The next bytes; DataError where the memory is full."""
-        self._room.hold(pa.total_allocated_bytes() - self._before)
-        return bytes(self._stream.read(size))
-
-
-def watched(path: Path, stream: io.IOBase | pa.NativeFile) -> pa.NativeFile:
-    """The stream as Arrow takes it, :class:`Watched`."""
-    return pa.PythonFile(Watched(path, stream), mode="r")
+        self.room.hold(pa.total_allocated_bytes() - self._before)
+        return bytes(self._text.read(size))
 
 
 def _size(size: int) -> str:

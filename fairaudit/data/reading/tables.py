@@ -22,7 +22,7 @@ from fairaudit.data.dataset import columns_of
 from fairaudit.data.reading.formats import FORMATS
 from fairaudit.data.reading.header import fields_of, refuse_footer, refuse_odd_header, refuse_title
 from fairaudit.data.reading.lines import MOST_BYTES, header_of, is_closed, lone_lines
-from fairaudit.data.reading.memory import Room, watched
+from fairaudit.data.reading.memory import Room, read_text
 from fairaudit.data.reading.packed import ending_of, packing_of, unpacked
 from fairaudit.data.reading.refused import other_kind
 from fairaudit.data.reading.stored import StoredColumns
@@ -284,8 +284,9 @@ def _csv_texts(source: TableFile, columns: Sequence[str]) -> StoredColumns:
         return "skip"
 
     content, lost = lone_lines(source.path, source.form)
-    table = pacsv.read_csv(
-        watched(source.path, pa.BufferReader(content)),
+    table = read_text(
+        source.path,
+        pa.BufferReader(content),
         read_options=pacsv.ReadOptions(block_size=2 * MOST_BYTES),
         parse_options=pacsv.ParseOptions(
             delimiter=source.form.delimiter, invalid_row_handler=leave_out
@@ -303,7 +304,8 @@ def _read_csv(source: TableFile, convert: pacsv.ConvertOptions) -> pa.Table:
     """
     form = source.form
     with _footer_named(source.path, form):
-        table = pacsv.read_csv(
+        table = read_text(
+            source.path,
             form.content(source.path),
             read_options=form.reading,
             parse_options=form.parsing,

@@ -3,14 +3,14 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import BytesIO
+from io import BytesIO, IOBase
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from fairaudit.data.reading.memory import Room, watched
+from fairaudit.data.reading.memory import Room
 from fairaudit.data.reading.packed import unpacked, whole
 
 BLANK: Final = " "  # the delimiter of a file whose fields have blanks or tabs between them
@@ -58,19 +58,19 @@ class TextForm:
         """How Arrow takes a line apart, where a quoted field may hold several lines."""
         return pacsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
 
-    def content(self, path: Path) -> pa.NativeFile:
+    def content(self, path: Path) -> IOBase | pa.NativeFile:
         """The file's content, unpacked, with one delimiter between two fields.
 
         Raises:
             OSError: It cannot be read.
-            DataError: Reading it, where what Arrow makes of it fills the memory.
+            DataError: It does not fit the memory at hand as it lies there.
         """
         Room(path).hold(path.stat().st_size)
         if self.delimiter != BLANK and not self.names:
-            return watched(path, unpacked(path))
+            return unpacked(path)
         text = whole(path)
         Room(path).hold(REWRITTEN * text.size)
-        return watched(path, BytesIO(self.plain(text.to_pybytes())))
+        return BytesIO(self.plain(text.to_pybytes()))
 
     def plain(self, content: bytes) -> bytes:
         """Bytes of the file with one delimiter between two fields, and without remarks."""
