@@ -222,5 +222,5 @@ def settled(given: Given) -> ResolvedConfig:
         environment=os.environ,
         folder=folder,
         config_file=given.config,
-        trust_found=given.trust_config,
+        trust_config=given.trust_config,
     )

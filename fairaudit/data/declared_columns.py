@@ -11,7 +11,7 @@ from fairaudit.data.dataset import Int64
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.errors import DataError
 from fairaudit.messages.base import Message
-from fairaudit.messages.data import OutsideDeclaration, UndeclaredColumns
+from fairaudit.messages.data import UndeclaredColumns, UndeclaredValues
 from fairaudit.messages.names import quoted
 
 
@@ -99,4 +99,4 @@ def declaration_notices(
         yield UndeclaredColumns(tuple(lacking))
     if unlike:
         values = sum(sum(counts.values()) for counts in unlike.values())
-        yield OutsideDeclaration(values, columns=tuple(unlike))
+        yield UndeclaredValues(values, columns=tuple(unlike))

@@ -47,7 +47,7 @@ from fairaudit.messages.data import ColumnsDropped, PixelsAsNumbers, RowsDropped
 from fairaudit.messages.names import nearest, quoted
 
 # Reasons why a column is no feature, as a report gives them.
-BY_OPTION, BESIDE_IMAGES = "dropped by option", "beside the images"
+BY_OPTION, NO_IMAGE = "dropped by option", "beside the images"
 OF_FILES = "made of the names of the files"
 UNSUPPORTED = "nested or unsupported type"
 # What a given split may call its sides.
@@ -527,7 +527,7 @@ def _feature_names(
         if name in dropped:
             reasons[name] = BY_OPTION
         elif images and name not in images:
-            reasons[name] = BESIDE_IMAGES
+            reasons[name] = NO_IMAGE
         elif name == sides:
             reasons[name] = OF_FILES
         else:
@@ -560,7 +560,7 @@ def _row_notices(rows: Chosen, reasons: dict[str, str]) -> Sequence[Message]:
         if why in (BY_OPTION, UNSUPPORTED, NOT_TEXT):  # asked for, or said by `read_checked`
             continue
         names = [name for name, reason in reasons.items() if reason == why]
-        brings_split = why in (BESIDE_IMAGES, OF_FILES) and SPLIT in names
+        brings_split = why in (NO_IMAGE, OF_FILES) and SPLIT in names
         notices.append(ColumnsDropped(tuple(names), why, split=SPLIT if brings_split else ""))
     copies = copies_notice(rows.equal)
     return notices if copies is None else [*notices, copies]

@@ -26,7 +26,7 @@ from torch.utils.data import (
 
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.engine.pool import TrainingPool
-from fairaudit.engine.refusals import refuse_uncopied
+from fairaudit.engine.refusals import refuse_uncopyable
 from fairaudit.errors import ConfigError, TrainingError, said
 from fairaudit.methods.base import Task
 from fairaudit.methods.catalog import admit, find
@@ -324,7 +324,7 @@ def _check_loop(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[nn.P
         )
     for path, part in model.named_modules():
         refuse_known(path, part)
-    refuse_uncopied(model)
+    refuse_uncopyable(model)
     ids = {id(p) for p in model.parameters()}
     chosen = [p for group in optimizer.param_groups for p in group["params"]]
     trained = [p for p in chosen if p.requires_grad]

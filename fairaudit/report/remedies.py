@@ -75,8 +75,8 @@ def _estimate_of(report: Report, gate: GateRecord, target: GateTarget) -> Estima
     """The report's number that a rule was held against, with what its interval is made of."""
     for comparison in report.comparisons:
         place = comparison.arm, comparison.grouping
-        is_beside = target.reference in ("", comparison.reference)
-        if place != (target.arm, target.grouping) or not is_beside:
+        is_same_reference = target.reference in ("", comparison.reference)
+        if place != (target.arm, target.grouping) or not is_same_reference:
             continue
         if gate.kind == "gap":
             gap = gap_between(comparison, gate.metric, target.groups)
