@@ -56,12 +56,14 @@ Formats = Annotated[
 ]
 StoredReport = Annotated[
     Path,
-    typer.Argument(help="Report JSON written by `fairaudit run`; - reads stdin.", metavar="REPORT"),
+    typer.Argument(
+        help="report.json of `fairaudit run`, or its folder; - reads stdin.", metavar="REPORT"
+    ),
 ]
 StoredReports = Annotated[
     list[Path],
     typer.Argument(
-        help="Report JSON written by `fairaudit run`, one or several; - reads stdin.",
+        help="report.json of `fairaudit run`, or its folder, one or several; - reads stdin.",
         metavar="REPORT...",
     ),
 ]

@@ -13,6 +13,7 @@ from fairaudit.report.types.facts import ArmPrivacy, AttackFacts
 from fairaudit.results.estimates import Comparison, Estimate, GroupMeasure, Interval
 
 UNKNOWN = "–"
+_ROUNDING = 1e-15  # what is left of zero where numbers of about 1 are added and subtracted
 
 
 def number(value: float | None, decimals: int = 3) -> str:
@@ -26,9 +27,14 @@ def number(value: float | None, decimals: int = 3) -> str:
 
 
 def figure(value: float | None, digits: int = 4) -> str:
-    """A number at so many significant digits; a dash where it is undefined, never 0."""
+    """A number at so many significant digits; a dash where it is undefined, never 0.
+
+    One that is zero but for rounding is 0.
+    """
     if value is None:
         return UNKNOWN
+    if abs(value) < _ROUNDING:
+        return "0"
     return f"{value:.{digits}g}"
 
 
