@@ -139,6 +139,25 @@ def _digits(estimate: Interval, scale: Scale) -> Callable[[float], str]:
     return scale.digits
 
 
+def with_unit(value: float | None, unit: str) -> str:
+    """A number with its unit, for a sentence: fractions in points, losses in nats, else bare.
+
+    A dash where it is None.
+    """
+    if value is None:
+        return UNKNOWN
+    if unit == "nats":
+        return f"{number(value)} nats"
+    if unit != "fraction":
+        return number(value)
+    points = number(100 * value, decimals=1).removesuffix(".0")
+    if abs(value) < 1e-3:
+        points = f"{100 * value:.3g}"
+    if points == "1":
+        return f"{points} point"
+    return f"{points} points"
+
+
 def versus(comparison: Comparison) -> str:
     """The arm of a comparison, and its reference where that is not ``sgd``."""
     arm = plain(comparison.arm)

@@ -12,9 +12,9 @@ from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
 from fairaudit.metrics.quantiles import half_width
 from fairaudit.metrics.registry import NOISE, STEP, STEP_AND_CLIPPING, spec_of
 from fairaudit.report.group_rows import gap_between
+from fairaudit.report.messages.advice import OF_THE_RULE, advice
 from fairaudit.report.model import Report
 from fairaudit.report.parts import SplitCost, detected_split, split_cost
-from fairaudit.report.phrases import OF_THE_RULE, advice
 from fairaudit.report.types.facts import ArmFacts
 from fairaudit.report.types.findings import Advice, Knob
 from fairaudit.report.types.verdicts import GateRecord, GateTarget
