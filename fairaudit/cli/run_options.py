@@ -145,7 +145,9 @@ def takes_audit_options(
         extra = {given.name: typed.pop(given.name) for given in of_command}
         if several and not sweeps:
             name = next(iter(several)).replace("_", "-")
-            raise ConfigError(f"--{name} has several values", hint="fairaudit run sweeps over them")
+            raise ConfigError(
+                f"--{name} has several values", hint="fairaudit run and plan take them"
+            )
         command(Given(values, **typed, of_command=extra, swept=several))
 
     parameters = []
