@@ -39,7 +39,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairaudit.diagnostics.amount import Amount
-from fairaudit.diagnostics.checkpoints import StepReader, stratified
+from fairaudit.diagnostics.checkpoints import BlockSums, StepReader, stratified
 from fairaudit.diagnostics.step_batches import StepBatches, drawn
 from fairaudit.diagnostics.step_terms import (
     TERMS,
@@ -169,24 +169,35 @@ def read(
     return arrays
 
 
-class GroupMean(NamedTuple):
-    """A group's mean gradient at a step, or that of all records.
+class GroupMeans(NamedTuple):
+    """Mean gradients of a grouping's K groups and, last, of all records, at one step.
+
+    A group's mean stays a weighted sum of its blocks' sums. Products with it and its length follow
+    from those of the blocks, so that no vector is made for each block that is left out.
 
     Args:
-        gradient: g_a, [R, J, P].
-        chance: tr S_a / n_a, what chance adds to its square, [R, J].
-        rows: How many are behind it.
+        sums: Sums of the gradients of each group's blocks, [R, K, BLOCKS, P].
+        weights: Of these sums in the group's means, [K, J, BLOCKS]; 0 for a group without rows.
+        whole: The mean over all records, [R, J, P].
+        squares: ||g_a||^2, [R, K + 1, J].
+        chance: tr S_a / n_a, what chance adds to that, [R, K + 1, J].
+        rows: How many are behind each, [K + 1].
     """
 
-    gradient: Tensor
+    sums: Tensor
+    weights: Tensor
+    whole: Tensor
+    squares: Tensor
     chance: Tensor
-    rows: float
+    rows: Tensor
 
     def of(self, vectors: Tensor) -> Tensor:
-        """Products with some vectors [R, V, P], [R, J, V]; NaN of too few rows."""
-        if self.rows < LEAST_ROWS:
-            return self.chance.new_full((*self.chance.shape, vectors.shape[1]), math.nan)
-        return torch.einsum("rjp,rvp->rjv", self.gradient, vectors)
+        """Products with some vectors [R, V, P], [R, K + 1, J, V]; NaN of too few rows."""
+        of_blocks = torch.einsum("rkbp,rvp->rkbv", self.sums, vectors)
+        of_groups = torch.einsum("kjb,rkbv->rkjv", self.weights, of_blocks)
+        of_whole = torch.einsum("rjp,rvp->rjv", self.whole, vectors)
+        products = torch.cat([of_groups, of_whole.unsqueeze(1)], 1)
+        return products.masked_fill((self.rows < LEAST_ROWS).view(1, -1, 1, 1), math.nan)
 
 
 class CutReader:
@@ -218,6 +229,33 @@ class CutReader:
             blocks = cut.blocks[members]
             cells.append([members[blocks == j] for j in range(BLOCKS)])
         return cells
+
+    def means(self, of_groups: Sequence[BlockSums]) -> GroupMeans:
+        """Mean gradients of every group and of all records.
+
+        Args:
+            of_groups: The sums over each group's blocks.
+        """
+        sums = torch.stack([blocks.gradients for blocks in of_groups], 1)
+        counts = torch.stack([blocks.counts for blocks in of_groups])  # [K, BLOCKS]
+        one_block = torch.eye(BLOCKS, dtype=torch.float64).unsqueeze(0)
+        weights = torch.cat([left_out(one_block, one).nan_to_num(0.0) for one in counts])
+        of_all = self.shares.view(-1, 1, 1) * weights  # of each block in the mean of all records
+        whole = torch.einsum("kjb,rkbp->rjp", of_all, sums)
+        products = torch.einsum("rkbp,rkcp->rkbc", sums, sums)
+        squares = torch.einsum("kjb,rkbc,kjc->rkj", weights, products, weights)
+        rows = torch.cat([counts.sum(1, keepdim=True), counts.sum(1, keepdim=True) - counts], 1)
+        of_records = torch.stack([left_out(one.squares, one.counts) for one in of_groups], 1)
+        chance = (of_records - squares) / (rows - 1).clamp(min=1)
+        shared = self.together(list((self.shares.view(-1, 1) * chance).unbind(1)))[:, -1:]
+        return GroupMeans(
+            sums,
+            weights,
+            whole,
+            torch.cat([squares, whole.square().sum(-1).unsqueeze(1)], 1),
+            torch.cat([chance, shared], 1),
+            self.rows,
+        )
 
     def together(self, of_groups: Sequence[Tensor]) -> Tensor:
         """A mean over records of every group [R, ...] each, and over all records: [R, K + 1, ...].
@@ -260,31 +298,21 @@ class StepOfCuts:
             of_cut: The grouping.
             has_terms: Whether terms are to be read.
         """
-        means, of_records, processed = [], [], []
-        for k, cells in enumerate(of_cut.cells):
-            blocks = self.reader.blocks(cells, self.bounds, processed=True)
-            mean = left_out(blocks.gradients, blocks.counts)
-            squares = left_out(blocks.squares, blocks.counts)
-            chance = chance_in_square(mean, squares, blocks.counts)
-            means.append(GroupMean(mean, chance, float(of_cut.rows[k])))
+        of_groups = [
+            self.reader.blocks(cells, self.bounds, processed=True) for cells in of_cut.cells
+        ]
+        means = of_cut.means(of_groups)
+        of_records, processed = [], []
+        for blocks in of_groups:
             of_rows = torch.stack([blocks.norms, blocks.ratios, blocks.clipped], -1)
             of_records.append(left_out(of_rows, blocks.counts))
-            processed.append(blocks.processed / max(1.0, means[-1].rows))
-        shares = of_cut.shares
-        chances = [share * one.chance for share, one in zip(shares, means, strict=True)]
-        whole = GroupMean(
-            of_cut.together([one.gradient for one in means])[:, -1],
-            of_cut.together(chances)[:, -1],
-            float(of_cut.rows[-1]),
-        )
-        means.append(whole)
-        angles = [turned_by(one, self.pilot) for one in means]
-        series = {name: torch.stack([one[name] for one in angles], 1) for name in angles[0]}
+            processed.append(blocks.processed / blocks.counts.sum().clamp(min=1))
+        series = turned_by(means, self.pilot)
         norms, ratios, clipped = of_cut.together(of_records).unbind(-1)
         series |= {"gradient_norm": norms, "norm_to_bound": ratios, "clipped_share": clipped}
         # Of all records E g_B and E gbar_B over batches.
         per_record = self.reader.task.pool.n_records / self.reader.task.n_public
-        known = whole.gradient[:, 0] * per_record, of_cut.together(processed)[:, -1] * per_record
+        known = means.whole[:, 0] * per_record, of_cut.together(processed)[:, -1] * per_record
         usable = self.pilot.kept()
         turns = Turns.of(usable, self.scale.unclipped, known=known if self.pilot.all_kept else None)
         # In units that all groups share, so that every checkpoint counts alike.
@@ -318,7 +346,7 @@ class StepOfCuts:
             of_cut.series["step_noise_se"] = half[..., 0] * of_cut.error(traces)
             turns = Turns.of(pilot, scale.unclipped, typical=typical, known=of_cut.known)
             both = [self._first(of_cut.means, one) for one in (turns.direction, turns.magnitude)]
-            spread = eta * torch.stack([one.of(turns.spread)[:, 0] for one in of_cut.means], 1)
+            spread = eta * of_cut.means.of(turns.spread)[:, :, 0]
             parts = torch.stack(both)[..., 0], noise[..., 0]
             size = reader.network.n_parameters
             needed = max(needed, batches_needed(spread, *parts, size, amount.batches))
@@ -330,7 +358,7 @@ class StepOfCuts:
         for of_cut, curvature in zip(self._terms, curvatures, strict=True):
             known = of_cut.known if batches.all_kept else None
             turns = Turns.of(usable, scale.unclipped, typical=typical, known=known)
-            spread = torch.stack([one.of(turns.spread)[:, 0] for one in of_cut.means], 1)
+            spread = of_cut.means.of(turns.spread)[:, :, 0]
             drawn_error = eta * spread.std(-1) / math.sqrt(max(1, spread.shape[-1]))
             series = of_cut.series
             first = self._first(of_cut.means, turns.direction)
@@ -346,10 +374,9 @@ class StepOfCuts:
                 of_slices = eta**2 / 2 * of_cut.error(forms)
                 series[f"{name}_se"] = torch.hypot(drawn_error, of_slices)
 
-    def _first(self, means: Sequence[GroupMean], vector: Tensor) -> Tensor:
+    def _first(self, means: GroupMeans, vector: Tensor) -> Tensor:
         """eta <g_a, v> of every group and of all records, [R, K + 1, J]; v [R, P]."""
-        products = [one.of(vector.unsqueeze(1))[..., 0] for one in means]
-        return self.scale.learning_rate * torch.stack(products, 1)
+        return self.scale.learning_rate * means.of(vector.unsqueeze(1))[..., 0]
 
 
 class CutTerms(NamedTuple):
@@ -365,7 +392,7 @@ class CutTerms(NamedTuple):
     """
 
     reader: "CutReader"
-    means: list[GroupMean]
+    means: GroupMeans
     known: tuple[Tensor, Tensor]
     size: Tensor
     series: dict[str, Tensor]
@@ -379,38 +406,27 @@ class CutTerms(NamedTuple):
         return torch.stack([*errors, whole.sqrt()], 1)
 
 
-def chance_in_square(mean: Tensor, squares: Tensor, counts: Tensor) -> Tensor:
-    """tr S_a / n_a, what chance adds to ||g_a||^2, with all rows and with each block left out.
+def turned_by(means: GroupMeans, batches: StepBatches) -> dict[str, Tensor]:
+    """Cosines and angles of each group's gradient, and of all records', with those of M batches.
 
     Args:
-        mean: g_a, [R, J, P].
-        squares: Mean squared norm of a record's gradient, [R, J].
-        counts: Rows of each block, [BLOCKS].
-    """
-    rows = torch.cat([counts.sum().unsqueeze(0), counts.sum() - counts])
-    return (squares - mean.square().sum(-1)) / (rows - 1).clamp(min=1)
-
-
-def turned_by(mean: GroupMean, batches: StepBatches) -> dict[str, Tensor]:
-    """Cosines and angles of one group's gradient with those of M batches.
-
-    Args:
-        mean: g_a.
+        means: g_a of every group.
         batches: Of the step.
 
     Returns:
-        ``misalignment`` in degrees and the two cosines, [R, J] each; NaN where chance is more than
-        half of the square or makes a cosine impossible, or there are fewer than ``LEAST_ROWS``.
+        ``misalignment`` in degrees and the two cosines, [R, K + 1, J] each; NaN where chance is
+        more than half of the square or makes a cosine impossible, or there are fewer than
+        ``LEAST_ROWS``.
     """
-    square, chance = mean.gradient.square().sum(-1), mean.chance
+    square, chance = means.squares, means.chance
     length = torch.maximum(square - chance, LEAST_LEFT * square).sqrt().unsqueeze(-1)
-    undefined = chance[:, :1] > MOST_CHANCE * square[:, :1]
+    undefined = chance[..., :1] > MOST_CHANCE * square[..., :1]
     cosines = []
     for vectors, lengths in zip(batches, batches.lengths, strict=True):
         # A batch whose gradient vanishes, before or after clipping, has no direction.
-        cosine = mean.of(vectors) / (length * lengths.unsqueeze(1))
+        cosine = means.of(vectors) / (length * lengths[:, None, None])
         cosines.append(cosine.clamp(-1.0, 1.0))
-        undefined |= cosine[:, :1].nanmean(-1).abs() > MOST_COSINE
+        undefined |= cosine[..., :1, :].nanmean(-1).abs() > MOST_COSINE
     before, after = (cosine.arccos().rad2deg() for cosine in cosines)
     values = {
         "misalignment": (after - before).nanmean(-1),

@@ -27,7 +27,7 @@ from fairaudit.diagnostics.checkpoints import StepReader
 from fairaudit.diagnostics.curvature import (
     forms_of_linear,
     is_linear,
-    summed_loss,
+    summed_forms,
     traces_of_records,
 )
 from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
@@ -309,16 +309,5 @@ class CurvatureReader:
 def _forms(landscape: Landscape, vectors: Tensor, block: int) -> Tensor:
     """v^T H v of the mean loss of one block's records, for each vector [V, P]: [V] float64."""
     records = landscape.records
-    rows = slice(records.edges[block], records.edges[block + 1])
-    values = torch.zeros(len(vectors), dtype=torch.float64)
-    if rows.start == rows.stop:
-        return values
-    loss = summed_loss(landscape.module, records.features[rows], records.targets[rows])
-    leaf = landscape.theta.clone().requires_grad_()
-    with torch.enable_grad():
-        # One graph of the gradient serves all vectors: a pass backward through it gives H v.
-        (gradient,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
-    for number, vector in enumerate(vectors.to(leaf)):
-        (product,) = torch.autograd.grad(gradient, leaf, vector, retain_graph=True)
-        values[number] = product.double() @ vector.double()
-    return values / (rows.stop - rows.start)
+    rows = torch.arange(records.edges[block], records.edges[block + 1])
+    return summed_forms(landscape, vectors, rows) / max(1, len(rows))

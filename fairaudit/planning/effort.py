@@ -35,8 +35,11 @@ ANGLES_SHARE, TERMS_SHARE = 0.2, 0.12
 JOB = 2e9  # of the rest of an audit of one arm at one seed: data, predictions, their measures
 ANGLES = 4e7  # of the angles of a checkpoint by one grouping, whatever the model
 TERMS = 7e7  # of its terms
-BATCH = 1.5e6  # of a batch that is drawn for them
-FORMS = 20.0  # gradients of a record that the forms and traces on its slice amount to
+BATCH = 1.5e6  # of a batch that is drawn for them, whatever the model
+READ = (
+    1.5  # gradients in training that one read for them amounts to: it is summed plain and clipped
+)
+FORMS = 36.0  # gradients in training that the forms and traces on a record's slice amount to
 # How many checkpoints, rows, batches, rows of second orders are read: the first that is in the
 # share. First the sample shrinks, then the checkpoints, never to none.
 ANGLE_AMOUNTS = (
@@ -132,12 +135,13 @@ def amount_read(
     cuts = max(1, len(config.group))
 
     def angles(count: int, rows: int) -> float:
-        read = min(rows, schedule.n_public) * record + BATCHES_OF_ANGLES * (batch + BATCH)
+        records = min(rows, schedule.n_public) * record
+        read = READ * (records + BATCHES_OF_ANGLES * batch) + BATCHES_OF_ANGLES * BATCH
         return min(count, len(steps)) * (cuts * ANGLES + read)
 
     def terms(count: int, batches: int, curved: int) -> float:
         forms = 0.0 if is_closed(facts, model) else FORMS * curved * record
-        return min(count, len(steps)) * (cuts * TERMS + batches * (batch + BATCH) + forms)
+        return min(count, len(steps)) * (cuts * TERMS + batches * (READ * batch + BATCH) + forms)
 
     fitting = [one for one in ANGLE_AMOUNTS if angles(*one) <= ANGLES_SHARE * audit]
     count, rows = (*fitting, ANGLE_AMOUNTS[-1])[0]
