@@ -29,22 +29,22 @@ INPUTS = 100  # a table's usual width once encoded; the plan does not encode
 # Of a model's multiplications for a record: those of an answer alone, as part of a step's. Of the
 # square of its inputs: what a record adds to a Hessian.
 ANSWER, HESSIAN = 1 / 3, 0.5
-# Of the training of an arm, what its angles and its terms may take: a tenth and a twentieth of an
-# audit, which trains a reference, too, and mostly twins.
-ANGLES_SHARE, TERMS_SHARE = 0.2, 0.12
+# Of the training of an arm, what its angles and its terms may take. An audit trains a
+# reference, too, and mostly twins, so that both together stay below 15 % of it.
+ANGLES_SHARE, TERMS_SHARE = 0.12, 0.1
 JOB = 2e9  # of the rest of an audit of one arm at one seed: data, predictions, their measures
-ANGLES = 4e7  # of the angles of a checkpoint by one grouping, whatever the model
-TERMS = 7e7  # of its terms
+ANGLES = 2e7  # of the angles of a checkpoint by one grouping, whatever the model
+TERMS = 5e7  # of its terms
 BATCH = 1.5e6  # of a batch that is drawn for them, whatever the model
-READ = (
-    1.5  # gradients in training that one read for them amounts to: it is summed plain and clipped
-)
-FORMS = 36.0  # gradients in training that the forms and traces on a record's slice amount to
+# Gradients in training that one amounts to which is read (it is summed plain and clipped), and that
+# the forms and traces on a record's slice amount to.
+READ, FORMS = 1.5, 24.0
 # How many checkpoints, rows, batches, rows of second orders are read: the first that is in the
 # share. First the sample shrinks, then the checkpoints, never to none.
 ANGLE_AMOUNTS = (
     *((8, rows) for rows in (8192, 4096, 2048, 1024)),
-    *((count, 1024) for count in (6, 4, 3, 2)),
+    *((count, 1024) for count in (6, 4)),
+    *((count, 512) for count in (4, 3, 2)),
 )
 TERM_AMOUNTS = (
     (8, 64, 512),
