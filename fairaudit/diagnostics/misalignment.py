@@ -45,6 +45,7 @@ from fairaudit.diagnostics.step_terms import (
     TERMS,
     BlockMeans,
     CurvatureReader,
+    StepProducts,
     StepScale,
     Turns,
     batches_needed,
@@ -172,13 +173,14 @@ def read(
 class GroupMeans(NamedTuple):
     """Mean gradients of a grouping's K groups and, last, of all records, at one step.
 
-    A group's mean stays a weighted sum of its blocks' sums. Products with it and its length follow
-    from those of the blocks, so that no vector is made for each block that is left out.
+    They stay weighted sums of the blocks' sums: products and lengths follow from those of the
+    blocks, so that no vector is made for each block that is left out.
 
     Args:
         sums: Sums of the gradients of each group's blocks, [R, K, BLOCKS, P].
         weights: Of these sums in the group's means, [K, J, BLOCKS]; 0 for a group without rows.
-        whole: The mean over all records, [R, J, P].
+        shares: Of each group's mean in the mean over all records, [K].
+        whole: The mean over all records, no block left out, [R, P].
         squares: ||g_a||^2, [R, K + 1, J].
         chance: tr S_a / n_a, what chance adds to that, [R, K + 1, J].
         rows: How many are behind each, [K + 1].
@@ -186,18 +188,20 @@ class GroupMeans(NamedTuple):
 
     sums: Tensor
     weights: Tensor
+    shares: Tensor
     whole: Tensor
     squares: Tensor
     chance: Tensor
     rows: Tensor
 
     def of(self, vectors: Tensor) -> Tensor:
-        """Products with some vectors [R, V, P], [R, K + 1, J, V]; NaN of too few rows."""
-        of_blocks = torch.einsum("rkbp,rvp->rkbv", self.sums, vectors)
-        of_groups = torch.einsum("kjb,rkbv->rkjv", self.weights, of_blocks)
-        of_whole = torch.einsum("rjp,rvp->rjv", self.whole, vectors)
-        products = torch.cat([of_groups, of_whole.unsqueeze(1)], 1)
-        return products.masked_fill((self.rows < LEAST_ROWS).view(1, -1, 1, 1), math.nan)
+        """Products with some vectors [R, V, P], [R, V, K + 1, J]; NaN of too few rows."""
+        of_blocks = torch.matmul(vectors, self.sums.flatten(1, 2).transpose(1, 2))
+        of_blocks = of_blocks.view(*vectors.shape[:2], *self.sums.shape[1:3])
+        of_groups = torch.einsum("kjb,rvkb->rvkj", self.weights, of_blocks)
+        of_whole = torch.einsum("k,rvkj->rvj", self.shares, of_groups)
+        products = torch.cat([of_groups, of_whole.unsqueeze(2)], 2)
+        return products.masked_fill((self.rows < LEAST_ROWS).view(-1, 1), math.nan)
 
 
 class CutReader:
@@ -240,9 +244,9 @@ class CutReader:
         counts = torch.stack([blocks.counts for blocks in of_groups])  # [K, BLOCKS]
         one_block = torch.eye(BLOCKS, dtype=torch.float64).unsqueeze(0)
         weights = torch.cat([left_out(one_block, one).nan_to_num(0.0) for one in counts])
-        of_all = self.shares.view(-1, 1, 1) * weights  # of each block in the mean of all records
-        whole = torch.einsum("kjb,rkbp->rjp", of_all, sums)
-        products = torch.einsum("rkbp,rkcp->rkbc", sums, sums)
+        of_all = (self.shares.view(-1, 1, 1) * weights).transpose(0, 1).flatten(1)  # [J, K BLOCKS]
+        whole = torch.matmul(of_all, sums.flatten(1, 2))  # [R, J, P]
+        products = torch.matmul(sums, sums.transpose(2, 3))
         squares = torch.einsum("kjb,rkbc,kjc->rkj", weights, products, weights)
         rows = torch.cat([counts.sum(1, keepdim=True), counts.sum(1, keepdim=True) - counts], 1)
         of_records = torch.stack([left_out(one.squares, one.counts) for one in of_groups], 1)
@@ -251,7 +255,8 @@ class CutReader:
         return GroupMeans(
             sums,
             weights,
-            whole,
+            self.shares,
+            whole[:, 0],
             torch.cat([squares, whole.square().sum(-1).unsqueeze(1)], 1),
             torch.cat([chance, shared], 1),
             self.rows,
@@ -307,22 +312,25 @@ class StepOfCuts:
             of_rows = torch.stack([blocks.norms, blocks.ratios, blocks.clipped], -1)
             of_records.append(left_out(of_rows, blocks.counts))
             processed.append(blocks.processed / blocks.counts.sum().clamp(min=1))
-        series = turned_by(means, self.pilot)
-        norms, ratios, clipped = of_cut.together(of_records).unbind(-1)
-        series |= {"gradient_norm": norms, "norm_to_bound": ratios, "clipped_share": clipped}
+        plain, clipped = (means.of(vectors) for vectors in self.pilot)
+        series = turned_by(means, (plain, clipped), self.pilot.lengths)
+        norms, ratios, shares = of_cut.together(of_records).unbind(-1)
+        series |= {"gradient_norm": norms, "norm_to_bound": ratios, "clipped_share": shares}
         # Of all records E g_B and E gbar_B over batches.
         per_record = self.reader.task.pool.n_records / self.reader.task.n_public
-        known = means.whole[:, 0] * per_record, of_cut.together(processed)[:, -1] * per_record
-        usable = self.pilot.kept()
-        turns = Turns.of(usable, self.scale.unclipped, known=known if self.pilot.all_kept else None)
+        expected = torch.stack([means.whole, of_cut.together(processed)[:, -1]], 1) * per_record
+        of_plain, of_clipped = means.of(expected).unbind(1)
+        of_pilot = StepProducts.of(self.pilot, plain, clipped, (of_plain, of_clipped))
+        turns = Turns.of(of_pilot, self.scale.unclipped)
         # In units that all groups share, so that every checkpoint counts alike.
         size = self.scale.learning_rate * self.pilot.lengths[0].mean(1) * norms[:, -1, 0]
-        series[TURNED] = self._first(means, turns.direction) / size.view(-1, 1, 1)
+        series[TURNED] = self.scale.learning_rate * turns.direction / size.view(-1, 1, 1)
         series |= {name: torch.full_like(norms, math.nan) for name in TERMS}
         series |= {f"{name}_se": torch.full_like(norms[..., 0], math.nan) for name in TERMS}
         self.series.append(series)
         if has_terms:
-            self._terms.append(CutTerms(of_cut, means, known, size, series))
+            known = of_plain, of_clipped
+            self._terms.append(CutTerms(of_cut, means, of_pilot, known, size, series))
 
     def read_terms(self, amount: Amount) -> None:
         """Read the terms of all groupings, over batches that are drawn for them.
@@ -330,12 +338,12 @@ class StepOfCuts:
         Args:
             amount: How many batches at most.
         """
-        reader, scale, pilot = self.reader, self.scale, self.pilot.kept()
+        reader, scale, usable = self.reader, self.scale, self.pilot.usable
         eta, step = scale.learning_rate, reader.checkpoint.step
-        if not pilot.plain.shape[1]:
+        if not usable.any():
             return
         # The pilot's value: one taken from the very batches would bias their expectations.
-        typical = pilot.shrinkage.mean(1)
+        typical = self.pilot.shrinkage[:, usable].mean(1)
         curvatures = [CurvatureReader(reader, one.reader.curved) for one in self._terms]
         half = (eta * scale.noise).square().view(-1, 1, 1) / 2
         needed = 1
@@ -344,39 +352,35 @@ class StepOfCuts:
             noise = half * of_cut.reader.together([one.left_out for one in traces])
             of_cut.series["step_noise"] = noise
             of_cut.series["step_noise_se"] = half[..., 0] * of_cut.error(traces)
-            turns = Turns.of(pilot, scale.unclipped, typical=typical, known=of_cut.known)
-            both = [self._first(of_cut.means, one) for one in (turns.direction, turns.magnitude)]
-            spread = eta * of_cut.means.of(turns.spread)[:, :, 0]
-            parts = torch.stack(both)[..., 0], noise[..., 0]
+            of_pilot = of_cut.pilot._replace(known=of_cut.known)
+            turns = Turns.of(of_pilot, scale.unclipped, typical=typical)
+            spread = eta * turns.spread[..., 0].movedim(1, -1)
+            parts = eta * torch.stack([turns.direction, turns.magnitude])[..., 0], noise[..., 0]
             size = reader.network.n_parameters
             needed = max(needed, batches_needed(spread, *parts, size, amount.batches))
         batches = drawn(reader, "batches", needed)
         self.batches = needed
-        usable = batches.kept()
-        if not usable.plain.shape[1]:
+        usable = batches.usable
+        if not usable.any():
             return
         for of_cut, curvature in zip(self._terms, curvatures, strict=True):
-            known = of_cut.known if batches.all_kept else None
-            turns = Turns.of(usable, scale.unclipped, typical=typical, known=known)
-            spread = of_cut.means.of(turns.spread)[:, :, 0]
+            plain, clipped = (of_cut.means.of(vectors) for vectors in batches)
+            of_batches = StepProducts.of(batches, plain, clipped, of_cut.known)
+            turns = Turns.of(of_batches, scale.unclipped, typical=typical)
+            spread = turns.spread[..., 0].movedim(1, -1)
             drawn_error = eta * spread.std(-1) / math.sqrt(max(1, spread.shape[-1]))
             series = of_cut.series
-            first = self._first(of_cut.means, turns.direction)
-            series[TURNED] = first / of_cut.size.view(-1, 1, 1)
+            series[TURNED] = eta * turns.direction / of_cut.size.view(-1, 1, 1)
             for name, turned, forms in zip(
                 ("direction", "magnitude"),
                 (turns.direction, turns.magnitude),
-                curvature.forms(usable, scale.unclipped),
+                curvature.forms(batches.only(usable), scale.unclipped),
                 strict=True,
             ):
                 second = of_cut.reader.together([one.left_out for one in forms])
-                series[name] = self._first(of_cut.means, turned) - eta**2 / 2 * second
+                series[name] = eta * turned - eta**2 / 2 * second
                 of_slices = eta**2 / 2 * of_cut.error(forms)
                 series[f"{name}_se"] = torch.hypot(drawn_error, of_slices)
-
-    def _first(self, means: GroupMeans, vector: Tensor) -> Tensor:
-        """eta <g_a, v> of every group and of all records, [R, K + 1, J]; v [R, P]."""
-        return self.scale.learning_rate * means.of(vector.unsqueeze(1))[..., 0]
 
 
 class CutTerms(NamedTuple):
@@ -385,7 +389,8 @@ class CutTerms(NamedTuple):
     Args:
         reader: The grouping.
         means: Mean gradients of its groups and, last, of all records.
-        known: E g_B and E gbar_B over batches, [R, P] each.
+        pilot: Products of these means with a few batches of the step.
+        known: Products with E g_B and E gbar_B over all batches, [R, K + 1, J] each.
         size: What the comparison of groups is counted in, eta times the mean length of g_B times
             that of a record's gradient, [R].
         series: Where the terms go.
@@ -393,6 +398,7 @@ class CutTerms(NamedTuple):
 
     reader: "CutReader"
     means: GroupMeans
+    pilot: StepProducts
     known: tuple[Tensor, Tensor]
     size: Tensor
     series: dict[str, Tensor]
@@ -406,12 +412,15 @@ class CutTerms(NamedTuple):
         return torch.stack([*errors, whole.sqrt()], 1)
 
 
-def turned_by(means: GroupMeans, batches: StepBatches) -> dict[str, Tensor]:
+def turned_by(
+    means: GroupMeans, products: tuple[Tensor, Tensor], lengths: tuple[Tensor, Tensor]
+) -> dict[str, Tensor]:
     """Cosines and angles of each group's gradient, and of all records', with those of M batches.
 
     Args:
         means: g_a of every group.
-        batches: Of the step.
+        products: Its products with g_B and with gbar_B, [R, M, K + 1, J] each.
+        lengths: ||g_B|| and ||gbar_B||, [R, M] each.
 
     Returns:
         ``misalignment`` in degrees and the two cosines, [R, K + 1, J] each; NaN where chance is
@@ -419,18 +428,18 @@ def turned_by(means: GroupMeans, batches: StepBatches) -> dict[str, Tensor]:
         ``LEAST_ROWS``.
     """
     square, chance = means.squares, means.chance
-    length = torch.maximum(square - chance, LEAST_LEFT * square).sqrt().unsqueeze(-1)
+    length = torch.maximum(square - chance, LEAST_LEFT * square).sqrt().unsqueeze(1)
     undefined = chance[..., :1] > MOST_CHANCE * square[..., :1]
     cosines = []
-    for vectors, lengths in zip(batches, batches.lengths, strict=True):
+    for of_batches, of_vectors in zip(products, lengths, strict=True):
         # A batch whose gradient vanishes, before or after clipping, has no direction.
-        cosine = means.of(vectors) / (length * lengths[:, None, None])
+        cosine = of_batches / (length * of_vectors[..., None, None])
         cosines.append(cosine.clamp(-1.0, 1.0))
-        undefined |= cosine[..., :1, :].nanmean(-1).abs() > MOST_COSINE
+        undefined |= cosine[..., :1].nanmean(1).abs() > MOST_COSINE
     before, after = (cosine.arccos().rad2deg() for cosine in cosines)
     values = {
-        "misalignment": (after - before).nanmean(-1),
-        "cosine_before": cosines[0].nanmean(-1),
-        "cosine_after": cosines[1].nanmean(-1),
+        "misalignment": (after - before).nanmean(1),
+        "cosine_before": cosines[0].nanmean(1),
+        "cosine_after": cosines[1].nanmean(1),
     }
     return {name: value.where(~undefined, math.nan) for name, value in values.items()}
