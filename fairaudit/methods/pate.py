@@ -187,8 +187,8 @@ PATE_SOFT_CLEAN = _reference_spec("soft")
 PATE_SOFT = _private_spec(
     "soft",
     "the noised shares of the votes, projected to the simplex",
-    "soft labels are published as a mitigation. On three of four files they moved the student "
-    "less than hard ones, and on none they brought the groups' excess risks visibly together; "
-    "without the projection they did so on the two large files and failed on a small one "
-    "(docs/methods.md 5.2).",
+    "soft labels are published as a mitigation. At the settings of docs/methods.md 5.2 they moved "
+    "the student less than hard ones on three of four files. The groups' excess risks came visibly "
+    "together on none of the four; on one the gap halved at another setting. Without the projection "
+    "they did on the two large files, and on a small one the training failed.",
 )
