@@ -189,6 +189,6 @@ PATE_SOFT = _private_spec(
     "the noised shares of the votes, projected to the simplex",
     "soft labels are published as a mitigation. At the settings of docs/methods.md 5.2 they moved "
     "the student less than hard ones on three of four files. The groups' excess risks came visibly "
-    "together on none of the four; on one the gap halved at another setting. Without the projection "
-    "they did on the two large files, and on a small one the training failed.",
+    "together on none of the four; on one the gap halved at another setting. Without the "
+    "projection they did on the two large files, and on a small one the training failed.",
 )

@@ -41,10 +41,14 @@ def methods(
     specs = catalog() if name is None else {find(name).name: find(name)}
     if as_json:
         # Settings and variants by name, since a rule is a function, which JSON has no form for;
-        # "numbers" says in words what each setting is.
+        # "numbers" says in words what each setting is. What a training does is a function, too.
+        whole = {
+            name: asdict(replace(spec, settings={}, variants=(), conversions={}, fit_work=None))
+            for name, spec in specs.items()
+        }
         content = {
             name: {
-                **asdict(replace(spec, settings={}, variants=(), conversions={})),
+                **{field: value for field, value in whole[name].items() if field != "fit_work"},
                 "guarantee": guarantee_of(spec),
                 "settings": list(spec.settings),
                 "variants": [
