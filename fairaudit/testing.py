@@ -36,7 +36,7 @@ from fairaudit.engine.contributions import NORM_GUARD, numbers
 from fairaudit.engine.loop import Loop, Training
 from fairaudit.engine.optimizers import Optimizer
 from fairaudit.engine.pool import Batch, TrainingPool
-from fairaudit.engine.rules import ClippingRule, Objective, leaves
+from fairaudit.engine.rules import ClippingRule, Objective, StepRecords, leaves
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.engine.stacked import DEFAULT_BUDGET, Stacked
 from fairaudit.errors import PrivacyError
@@ -152,13 +152,13 @@ def a_record_is_treated_alone_as_in_company(spec: MethodSpec) -> None:
             _test_alone("the scale", partial(_factors, rule), released, norms, group)
             if rule.query_noise_multiplier is not None:
                 _test_alone("the query", partial(_rows, rule), released, norms, group)
-        objective, state = case.objective()
-        logits = _logits(group)
-        targets = torch.nn.functional.one_hot(group % 2, 2).float()
-        gradient = partial(_output_gradient, objective)
-        _test_alone("the output gradient", gradient, state, logits, targets, group)
-        if objective.query_noise_multiplier is not None:
-            _test_alone("the query", partial(_rows, objective), state, logits, group)
+        records = _records(group)
+        for objective, released in case.objectives():
+            gradient = partial(_output_gradient, objective)
+            _test_alone("the output gradient", gradient, released, *records)
+            if objective.query_noise_multiplier is not None:
+                query = partial(_rows_of_records, objective)
+                _test_alone("the query", query, released, *records)
 
 
 def a_record_moves_a_query_by_at_most_one(spec: MethodSpec) -> None:
@@ -475,27 +475,35 @@ class _Case:
             for answer in answers:
                 if rule.query_noise_multiplier is not None:
                     rows = _rows(rule, released, norms, group)
-                    cells = torch.full_like(rows[:, 0], answer)
-                    cells[:, 1::2] *= 0.5  # so that not all cells are equal
-                    released = rule.update(released, cells)
+                    released = rule.update(released, _cells(rows, answer))
                 released = rule.step(released)
             yield rule, released
 
-    def objective(self) -> tuple[Objective[Any], Any]:
-        """The method's objective and its first state."""
-        task = self.task()
-        objective: Objective[Any] = private_by_steps(self.spec).objective(task)
-        return objective, objective.init(1, task.facts())
+    def objectives(self) -> Iterator[tuple[Objective[Any], Any]]:
+        """For each list in ANSWERS the method's objective, and the state to which these lead."""
+        trainer, task = private_by_steps(self.spec), self.task()
+        records = _records(_norms_and_groups(FEW)[1])
+        for answers in ANSWERS:
+            objective: Objective[Any] = trainer.objective(task)
+            released = objective.init(1, task.facts())
+            for answer in answers:
+                if objective.query_noise_multiplier is not None:
+                    rows = _rows_of_records(objective, released, *records)
+                    released = objective.update(released, _cells(rows, answer))
+                released = objective.step(released)
+            yield objective, released
+            if objective.query_noise_multiplier is None:
+                return  # no answer, so there is one state
 
     def query_rows(self) -> Iterator[Tensor]:
-        """Rows of all queries, [1, B, Q]: the rule's in each state, then the objective's."""
+        """Rows of all queries, [1, B, Q]: the rule's in each state, and the objective's."""
         norms, group = _norms_and_groups(self.size)
         for rule, released in self.rules():
             if rule.query_noise_multiplier is not None:
                 yield _rows(rule, released, norms, group)
-        objective, state = self.objective()
-        if objective.query_noise_multiplier is not None:
-            yield _rows(objective, state, _logits(group), group)
+        for objective, released in self.objectives():
+            if objective.query_noise_multiplier is not None:
+                yield _rows_of_records(objective, released, *_records(group))
 
     def trained_on(self, records: list[int], repeats: int = 1) -> _UnlimitedLoop:
         """The loop after STEPS steps of which every batch holds exactly these records.
@@ -599,6 +607,23 @@ def _logits(group: Tensor) -> Tensor:
     return 4.0 * torch.sin(torch.arange(2.0 * group.numel())).view(*group.shape, 2)
 
 
+def _records(group: Tensor) -> StepRecords:
+    """Made-up records of those groups [1, B], of inputs from a hundredth to a thousand long."""
+    count = group.numel()
+    lengths = torch.logspace(-2, 3, count)[torch.arange(count) * 7 % count]
+    directions = torch.sin(torch.arange(1.0, 1.0 + count * WIDTH)).view(count, WIDTH)
+    inputs = (directions * lengths.unsqueeze(1)).view(*group.shape, WIDTH)
+    targets = torch.nn.functional.one_hot(group % 2, 2).float()
+    return StepRecords(inputs, _logits(group), targets, group)
+
+
+def _cells(rows: Tensor, answer: float) -> Tensor:
+    """A made-up answer [1, Q] to a query with these rows [1, B, Q]; not all cells are equal."""
+    cells = torch.full_like(rows[:, 0], answer)
+    cells[:, 1::2] *= 0.5
+    return cells
+
+
 def _handed(what: str, values: object, shape: Sequence[int | None]) -> Tensor:
     """What a part hands over, as the loop takes it: real numbers of that shape.
 
@@ -614,8 +639,14 @@ def _handed(what: str, values: object, shape: Sequence[int | None]) -> Tensor:
 
 
 def _rows(part: Any, state: object, batch: Tensor, group: Tensor) -> Tensor:  # noqa: ANN401
-    """The rows [R, B, Q] of a rule's or an objective's query; LawBroken where they are no rows."""
+    """The rows [R, B, Q] of a rule's query; LawBroken where they are no rows."""
     return _handed("the query", part.query(state, batch, group), (*group.shape, None))
+
+
+def _rows_of_records(part: Any, state: object, *batch: Tensor) -> Tensor:  # noqa: ANN401
+    """The rows [R, B, Q] of an objective's query; LawBroken where they are no rows."""
+    records = StepRecords(*batch)
+    return _handed("the query", part.rows(state, records), (*records.group.shape, None))
 
 
 def _factors(rule: ClippingRule[Any], released: object, norms: Tensor, group: Tensor) -> Tensor:
@@ -623,12 +654,11 @@ def _factors(rule: ClippingRule[Any], released: object, norms: Tensor, group: Te
     return _handed("the scale", rule.scale(released, norms, group), norms.shape)
 
 
-def _output_gradient(
-    objective: Objective[Any], released: object, logits: Tensor, targets: Tensor, group: Tensor
-) -> Tensor:
+def _output_gradient(objective: Objective[Any], released: object, *batch: Tensor) -> Tensor:
     """An objective's output gradient [R, B, Y]; LawBroken where it is not one row a record."""
-    gradient = objective.output_gradient(released, logits, targets, group)
-    return _handed("the output gradient", gradient, logits.shape)
+    records = StepRecords(*batch)
+    gradient = objective.gradient(released, records)
+    return _handed("the output gradient", gradient, records.logits.shape)
 
 
 def _test_alone(what: str, call: Callable[..., Tensor], state: object, *batch: Tensor) -> None:

@@ -130,6 +130,35 @@ def test_at_the_defaults_all_methods_of_noised_steps_go_equally_far_and_clip_at_
     assert bounds == {found.arm("dpsgd").settings["max_grad_norm"]}
 
 
+@pytest.mark.parametrize(
+    ("given", "weight", "ratio", "decay"),
+    [
+        ({"max_grad_norm": 1.0}, 1.0, 1.5, 0.995),
+        ({}, 0.0, 10 / 2**0.5, 0.95),  # clipping takes next to nothing
+        ({"max_grad_norm": 1.0, "model": "mlp"}, 0.0, 10 / 2**0.5, 0.95),
+        ({"max_grad_norm": 1.0, "model": "logistic-squashed"}, 0.0, 10 / 2**0.5, 0.95),
+        ({"max_grad_norm": 1.0, "settings": {"fairlens": {"gamma1": 0.0}}}, 0.0, 1.5, 0.995),
+        ({"max_grad_norm": 1.0, "settings": {"fairlens": {"gamma1": 3.0}}}, 3.0, 1.5, 0.995),
+    ],
+)
+def test_fairlens_has_its_half_about_clipping_where_a_linear_model_is_clipped(
+    given, weight, ratio, decay
+):
+    settings = plan(method=("fairlens",), noise_multiplier=2.0, **given).arm("fairlens").settings
+    found = [settings[name] for name in ("gamma1", "statistic_noise_ratio", "statistic_decay")]
+    assert found == pytest.approx([weight, ratio, decay])
+
+
+def test_a_gamma1_that_the_model_cannot_have_is_not_given_in_silence():
+    given = {"settings": {"fairlens": {"gamma1": 2.0}}, "noise_multiplier": 2.0, "model": "mlp"}
+    found = plan(method=("fairlens",), **given)
+    assert found.arm("fairlens").settings["gamma1"] == 0.0
+    assert ("fairlens", "gamma1") in found.unread
+    both = plan(method=("fairlens",), variant=("t21-eq6",), **given)  # the published form reads it
+    assert both.arm("fairlens:t21-eq6").settings["gamma1"] == 2.0
+    assert not both.unread
+
+
 def test_a_smaller_epsilon_shortens_the_default_step_and_no_given_one():
     def steps(**given):
         found = plan(method=("dpsgd",), epsilon=(8.0, 0.1), noise_multiplier=None, **given)

@@ -45,9 +45,14 @@ def _privacy_limits(plan: Plan) -> Iterator[Message]:
     if models and not is_search:
         yield limits.PerRun(models)
     yield limits.FixedSeeds()
-    for name in dict.fromkeys(arm.method for arm in plan.arms if not arm.variant):
+    own = [arm for arm in plan.arms if not arm.variant]
+    for name in dict.fromkeys(arm.method for arm in own):
         if find(name).remark:
             yield limits.MethodRemark(name, find(name).remark)
+        # Arms of one method differ in noise alone, or in what a search chooses.
+        arm = next(arm for arm in own if arm.method == name)
+        if find(name).remark_at(arm.settings):
+            yield limits.MethodRemark(name, find(name).remark_at(arm.settings))
     copies = [arm.key for arm in plan.arms if arm.source is not None and arm.key in private]
     if copies:
         yield limits.ReadsOtherArm(tuple(copies))

@@ -20,7 +20,7 @@ class Check(NamedTuple):
 
     name: str
     ok: bool
-    result: str
+    found: str
 
 
 def examine() -> list[Check]:

@@ -113,7 +113,7 @@ def described(spec: MethodSpec) -> Mapping[str, Mapping[str, str | None]]:
     ``tuning`` is where a search looks for it; None there: it does not look. None as the default:
     there is none.
     """
-    settings = spec.known_settings
+    settings = {**spec.known_settings, **spec.settings}
     return {
         name: {
             "meaning": setting.meaning,

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fairaudit.engine.contributions import NORM_GUARD, limited_scale, numbers
-from fairaudit.engine.loop import claims_sensitivity
+from fairaudit.engine.loop import claims_sensitivity, records_for
 from fairaudit.engine.observe import Checkpoint
 from fairaudit.engine.pool import Batch
 from fairaudit.engine.replicates import stack
@@ -280,7 +280,8 @@ class StepReader:
         group = self._lead(batch.group)
         logits = self.tape.forward(batch.inputs, batch.norms)
         released = self.checkpoint.objective_released
-        gradient = self.objective.output_gradient(released, logits, batch.targets, batch.group)
+        records = records_for(self.objective, batch, logits)
+        gradient = self.objective.gradient(released, records)
         delta = numbers(gradient, logits.shape, logits, "the objective's output gradient")
         norms = self._lead(self.tape.backward(delta))
         bound = self.checkpoint.rule_released

@@ -27,7 +27,7 @@ from fairaudit.engine.optimizers import Optimizer
 from fairaudit.engine.pool import Batch, TrainingPool
 from fairaudit.engine.release import GradientSum, Realised, Release, UnprovenRelease
 from fairaudit.engine.replicates import tape_of
-from fairaudit.engine.rules import ClippingRule, Objective, PublicFacts, SideQuery
+from fairaudit.engine.rules import ClippingRule, Objective, PublicFacts, SideQuery, StepRecords
 from fairaudit.engine.sampling import PoissonSampler
 from fairaudit.engine.stacked import DEFAULT_BUDGET, GradientTape, Stacked
 from fairaudit.privacy.events import NoisyRelease, SampledGaussian
@@ -72,14 +72,14 @@ class Asking(Generic[S]):
         self.released = part.init(replicates, facts)
         self.state = self.released
 
-    def ask(self, batch: Tensor, group: Tensor, present: Tensor | None) -> None:
+    def ask(self, batch: Tensor | StepRecords, group: Tensor, present: Tensor | None) -> None:
         """Sum the part's query over a batch, add noise, and update ``released`` by the answer.
 
         A part without a query stays as it is.
 
         Args:
-            batch: What the query is computed from: logits [R, B, Y] for an objective, norms [R, B]
-                for a rule.
+            batch: What the query is computed from: the records, with an axis of replicates, for an
+                objective, norms [R, B] for a rule.
             group: Each record's group, [R, B].
             present: False for padding, [R, B]; None where nothing is padded.
 
@@ -88,15 +88,39 @@ class Asking(Generic[S]):
         """
         if self.multiplier is None:
             return
-        rows = self.part.query(self.state, batch, group)
-        query = numbers(rows, (*group.shape, None), batch, f"the query {self.part.query_name!r}")
+        if isinstance(batch, StepRecords):
+            answer = self._sum_of_records(batch, present)
+        else:
+            answer = self._sum(self.part.query(self.state, batch, group), batch, group, present)
+        noise = self.noise.fill(torch.empty_like(answer))
+        self.released = self.part.update(self.state, answer.add_(noise, alpha=self.multiplier))
+
+    def _sum_of_records(self, records: StepRecords, present: Tensor | None) -> Tensor:
+        """The sum of an objective's rows, [R, Q], of so many records at a time as it says."""
+        count = records.group.shape[1]
+        at_once = self.part.records_at_once(self.state)
+        if at_once is None or count <= at_once:
+            rows = self.part.rows(self.state, records)
+            return self._sum(rows, records.logits, records.group, present)
+        total: Tensor | None = None
+        for start in range(0, count, at_once):
+            piece = slice(start, start + at_once)
+            some = records.some(piece)
+            is_there = None if present is None else present[:, piece]
+            rows = self.part.rows(self.state, some)
+            part = self._sum(rows, some.logits, some.group, is_there)
+            total = part if total is None else total.add_(part)
+        assert total is not None, "there is a record"
+        return total
+
+    def _sum(self, rows: object, like: Tensor, group: Tensor, present: Tensor | None) -> Tensor:
+        """The sum of a query's rows, [R, Q], each held to norm 1; padding adds nothing."""
+        query = numbers(rows, (*group.shape, None), like, f"the query {self.part.query_name!r}")
         if self.is_limited:
             query = limited_rows(query)
         if present is not None:
             query = query * present.unsqueeze(-1)
-        answer = query.sum(1)
-        noise = self.noise.fill(torch.empty_like(answer))
-        self.released = self.part.update(self.state, answer.add_(noise, alpha=self.multiplier))
+        return query.sum(1)
 
     def step(self) -> None:
         """Move to the next step's state."""
@@ -135,6 +159,19 @@ def scaled(
         # Norms are multiplied again: the rule may have written over ``upper``.
         scale = limited_scale(scale, norms * NORM_GUARD, sensitivity)
     return scale, sensitivity
+
+
+def records_for(objective: Objective[Any], batch: Batch, logits: Tensor) -> StepRecords:
+    """A batch as an objective is handed it, with logits [(R,) B, Y].
+
+    Inputs are a copy, and only for an objective that reads them: the pass back reads them again,
+    beside norms that were taken before, so nobody may write over them.
+    """
+    if objective.reads_inputs:
+        inputs = batch.inputs.clone()
+    else:
+        inputs = batch.inputs[..., :0]
+    return StepRecords(inputs, logits, batch.targets, batch.group)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,11 +324,10 @@ class Loop:
         # A query reads the logits before the backward pass, which would clean them otherwise.
         logits = self.tape.forward(batch.inputs, batch.norms, clean=asks)
         group = self._with_axis(batch.group)
+        records = records_for(training.objective, batch, logits)
         if asks:
-            objective.ask(self._with_axis(logits), group, batch.present)
-        gradient = training.objective.output_gradient(
-            objective.released, logits, batch.targets, batch.group
-        )
+            objective.ask(StepRecords(*map(self._with_axis, records)), group, batch.present)
+        gradient = training.objective.gradient(objective.released, records)
         delta = numbers(gradient, logits.shape, logits, "the objective's output gradient")
         if batch.present is not None:
             delta = delta * batch.present.unsqueeze(-1)
@@ -322,7 +358,8 @@ class Loop:
         objective, rule, bound = released
         theta = self.network.theta.clone()
         eta = self.training.optimizer.learning_rate
-        # Trainings that run as one (joint_training.py) have a learning rate each, and keep none.
+        # Several trainings that run as one (abreast.py) have a learning rate each, and keep no
+        # checkpoints.
         assert isinstance(eta, float), "checkpoints are of one training"
         return Checkpoint(step, theta, objective, rule, bound, eta)
 

@@ -20,7 +20,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar  # noqa: TID251 - it is read without torch
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeVar  # noqa: TID251 - it is read without torch
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,6 +57,27 @@ class PublicFacts:
     def each(self, number: float | Tensor) -> Tensor:
         """``number`` as a tensor [R]: one number is repeated for every replicate, [R] stays [R]."""
         return self.expected_batch_size.new_zeros(self.expected_batch_size.shape) + number
+
+
+class StepRecords(NamedTuple):
+    """What an objective may read of a batch: each record by itself, with its place in every tensor.
+
+    Args:
+        inputs: [(R,) B, d], or images [(R,) B, H, W, C]; 0 for padding. Without numbers, [(R,) B,
+            .., 0], where the objective does not read them.
+        logits: [(R,) B, Y].
+        targets: One-hot labels, [(R,) B, Y]; 0 for padding.
+        group: [(R,) B].
+    """
+
+    inputs: Tensor
+    logits: Tensor
+    targets: Tensor
+    group: Tensor
+
+    def some(self, piece: slice) -> StepRecords:
+        """A slice of the records, of tensors that have the axis of replicates."""
+        return StepRecords(*(values[:, piece] for values in self))
 
 
 def leaves(state: object) -> list[object]:
@@ -96,7 +117,7 @@ class SideQuery(ABC, Generic[State]):
         """Noise std of the query's sum, whose sensitivity is 1; None: there is no query."""
         return None
 
-    def stacked_with(self, others: Sequence[SideQuery[Any]]) -> Self | None:
+    def beside(self, others: Sequence[SideQuery[Any]]) -> Self | None:
         """One part for the replicates of this and of all others, so that they can train as one.
 
         None where they cannot: only dataclasses of one type whose fields are plain numbers can, and
@@ -153,6 +174,8 @@ class Objective(SideQuery[State]):
         [[[-0.25, 0.25]]]
     """
 
+    reads_inputs: ClassVar[bool] = False  # whether ``rows`` and ``gradient`` are handed inputs
+
     def query(self, state: State, logits: Tensor, group: Tensor) -> Tensor:
         """One row per record, [R, B, Q], each of L2 norm at most 1; their noised sum is the answer.
 
@@ -169,6 +192,28 @@ class Objective(SideQuery[State]):
         It follows from that record and released values, never from other records (rule R1).
         """
 
+    def rows(self, state: State, records: StepRecords) -> Tensor:
+        """The query's rows, [R, B, Q]; what the engine calls.
+
+        An objective overrides it in place of ``query`` where a row follows from the record's input
+        or label, too.
+        """
+        return self.query(state, records.logits, records.group)
+
+    def gradient(self, released: State, records: StepRecords) -> Tensor:
+        """The output gradients, [(R,) B, Y]; what the engine calls.
+
+        An objective overrides it, too, where the gradient follows from the record's input as well.
+        """
+        return self.output_gradient(released, records.logits, records.targets, records.group)
+
+    def records_at_once(self, state: State) -> int | None:
+        """How many records' rows are made at a time, of a query that is wide; None: all.
+
+        It follows from public sizes.
+        """
+        return None
+
 
 class Erm(Objective[None]):
     """Empirical risk minimisation: the plain cross-entropy of the softmax, without a query."""
@@ -177,7 +222,7 @@ class Erm(Objective[None]):
         """None: it has no state."""
         return None
 
-    def stacked_with(self, others: Sequence[SideQuery[Any]]) -> Self | None:
+    def beside(self, others: Sequence[SideQuery[Any]]) -> Self | None:
         """This one itself, for it has no numbers; None beside subclasses, which may have some."""
         if all(type(part) is Erm for part in (self, *others)):
             return self

@@ -70,7 +70,7 @@ class MarksAsValues(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class UnusedMarks(Message):
+class MarksNotFound(Message):
     """Texts that are said to be missing values and stand nowhere."""
 
     code = "marks_not_found"
@@ -201,7 +201,7 @@ class UndeclaredColumns(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class UndeclaredValues(Message):
+class OutsideDeclaration(Message):
     """How many values are not as their columns were declared."""
 
     code = "outside_declaration"

@@ -29,6 +29,7 @@ class PublicSizes:
             where no arm has noise.
         steps: T, its steps.
         expected_batch_size: qN, its expected batch size.
+        max_grad_norm: C, its clipping bound, for the settings that are decided after it; 0 before.
 
     Example:
         >>> sizes = PublicSizes(n_public=10_000, columns=7, model="logistic")
@@ -44,6 +45,7 @@ class PublicSizes:
     noise_multiplier: float = 0.0
     steps: int = 0
     expected_batch_size: float = 1.0
+    max_grad_norm: float = 0.0
 
     @property
     def is_linear(self) -> bool:
@@ -137,6 +139,8 @@ class Setting:
         or_zero: 0 will do as well.
         default: Its rule; None where there is none, so that it is given or calibrated.
         search: Where tuning looks for it; None where it keeps its default.
+        applies: Whether a model of these sizes has it; where it has not, the number is 0 in the
+            method's default form, whatever is given. None: every one has it.
 
     Example:
         >>> sizes = PublicSizes(n_public=800, columns=3, model="logistic")
@@ -155,6 +159,7 @@ class Setting:
     or_zero: bool = False
     default: Rule | None = None
     search: Search | None = None
+    applies: Callable[[PublicSizes], bool] | None = None
 
     def admits(self, value: float, sizes: PublicSizes) -> bool:
         """Whether the value may be given: in the range, whole if it must be; NaN may not."""
@@ -260,8 +265,6 @@ SMALLEST_COUNT = Setting(
     "records",
     default=Rule("1 record", lambda s: 1.0),
 )
-# Newton steps that an exact minimiser is taken to need, where its work is foreseen.
-NEWTON_STEPS = 5
 NOISE_DRAWS = Setting(
     "draws of noise behind each expectation",
     1.0,

@@ -1,40 +1,83 @@
-"""FairLens: DP-SGD whose loss has a penalty on the groups' distances to the decision boundary.
+"""FairLens: DP-SGD whose loss has penalties on what noise and clipping do to groups.
 
 With f_c the model's probability of class c, s = 1 - sum_c f_c^2 says how close a record is to the
-boundary: 0 where one class is certain, largest where all are equally likely. In shapes R is the
-number of replicates, B of records in a batch, K of groups, Y of classes.
+decision boundary: 0 where one class is certain, largest where all are equally likely. gamma2 weighs
+how far the groups' means of s are apart, which is the half about noise, gamma1 how unlike they are
+in what clipping takes from their gradients. In shapes R is the number of replicates, B of records
+in a batch, K of groups, Y of classes, d of inputs, D of inputs and the constant.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar  # noqa: TID251 - it is read without torch
+from typing import TYPE_CHECKING, Any, ClassVar  # noqa: TID251 - it is read without torch
 
-from fairaudit.engine.rules import Objective, PublicFacts
-from fairaudit.methods.defaults import FLAT, SMALLEST_COUNT, Rule, Setting
+from fairaudit.engine.rules import Objective, PublicFacts, StepRecords
+from fairaudit.errors import TrainingError
+from fairaudit.methods.defaults import FLAT, SMALLEST_COUNT, PublicSizes, Rule, Setting
 from fairaudit.methods.dpsgd import DpSgd
 from fairaudit.methods.spec import Guarantee, MethodSpec
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
     from fairaudit.methods.base import Task
 
+LARGEST_MODEL = 2000  # parameters, beyond which the sums of gradients are noise
+ROW_NUMBERS = 2**22  # in the rows of a query that are made at a time
+HIDDEN, NORM_GUARD = 1e-15, 1.0 + 1e-5  # what makes norms upper bounds, as in the engine
+SMALLEST_NORM = 1e-30  # of a gradient; a shorter one is none
+# What a row's four parts are multiplied by: two of counts and s, of which little noise is enough,
+# and two of gradients. The sum of the squares is 1.
+SMALL_PART = 0.2
+LARGE_PART = math.sqrt(0.5 - SMALL_PART**2)
 NOISE_STDS = 2.0  # a running count within so many noise stds of 0 says nothing of its group
+
+
+def _has_both(sizes: PublicSizes) -> bool:
+    """Whether the half about clipping can be had and has something to do, from public numbers."""
+    is_small = sizes.model == "logistic" and sizes.columns <= LARGEST_MODEL // 2
+    return is_small and sizes.max_grad_norm < sizes.longest_gradient
+
+
+def _half(settings: Mapping[str, float]) -> str:
+    """What the report says of an arm that has the half about noise alone."""
+    if settings["gamma1"] and settings["statistic_grad_norm"] > settings["max_grad_norm"]:
+        return ""
+    return (
+        "it has the half about noise alone here. The half about clipping is for logistic "
+        "regressions of at most 1,000 columns, at a clipping bound below sqrt(2 (columns + 1))."
+    )
+
+
 FAIRLENS = MethodSpec(
     name="fairlens",
-    summary="dpsgd whose loss also pulls the groups' mean distances to the decision boundary "
-    "together",
+    summary="dpsgd whose loss also pulls the groups together: in their mean distance to the "
+    "decision boundary, and in what clipping takes from them",
     source="Tran et al. 2021, eq. (6), in a form of this tool in which no record sees another",
     guarantee=Guarantee.ESTABLISHED,
-    gap_on_sample=(6.7, 3.4, 9.9),
-    remark="of the published mitigation it has the half about noise (distances to the boundary); "
-    "the half about clipping, gamma1, is in its variants alone, which have no guarantee. On three "
-    "files at clipping bound 1 it took gaps of 5.2, -0.4 and -3.1 points to 6.7, 2.3 and -1.5.",
+    gap_on_sample=(3.9, 0.1, 7.6),
+    remark="its two penalties, gamma1 on what clipping takes and gamma2 on distances to the "
+    "boundary, read statistics of earlier steps that are released with noise. On three files at "
+    "clipping bound 1 it took gaps of 5.2, -0.4 and -3.1 points to 3.9, 3.7 and 1.0, with gamma2 "
+    "alone to 6.7, 2.3 and -1.5.",
+    remark_at=_half,
     trainer=f"{__name__}:FairLensDecoupled",
     settings={
         **FLAT,
+        "gamma1": Setting(
+            "weight of the penalty on what clipping takes from the groups' gradients",
+            0.0,
+            1e6,
+            default=Rule(
+                "1 for logistic regressions of at most 1,000 columns with a clipping bound below "
+                "sqrt(2 (columns + 1)), else 0",
+                lambda s: float(_has_both(s)),
+            ),
+            applies=_has_both,
+        ),
         "gamma2": Setting(
             "weight of the penalty on distances to the boundary",
             0.0,
@@ -46,15 +89,29 @@ FAIRLENS = MethodSpec(
             0.1,
             1e6,
             default=Rule(
-                "10 / sqrt(2): counts and sums each get 10 times the gradient's noise multiplier",
-                lambda s: 10.0 / math.sqrt(2.0),
+                "1.5 where gamma1 is 1 by rule; else 10 / sqrt(2): counts and sums each get 10 "
+                "times the gradient's noise multiplier",
+                lambda s: 1.5 if _has_both(s) else 10.0 / math.sqrt(2.0),
             ),
         ),
         "statistic_decay": Setting(
             "share of the running statistics that is kept at each step",
             0.0,
             1.0,
-            default=Rule("0.95", lambda s: 0.95),
+            default=Rule(
+                "0.995 where gamma1 is 1 by rule, else 0.95",
+                lambda s: 0.995 if _has_both(s) else 0.95,
+            ),
+        ),
+        "statistic_grad_norm": Setting(
+            "bound of gradients in the groups' sums; at most C, there is no gamma1",
+            1e-6,
+            1e6,
+            "norm of a record's gradient",
+            default=Rule(
+                "sqrt(2 (columns + 1)), a typical record's longest gradient",
+                lambda s: s.longest_gradient,
+            ),
         ),
         "smallest_count": SMALLEST_COUNT,
         "smallest_share": Setting(
@@ -155,20 +212,31 @@ class FairLens(Objective[GroupStatistics]):
 
     def weights(self, counts: Tensor, sums: Tensor) -> Tensor:
         """The penalty weight w_k of every group, from running counts and sums of s, [R, K] each."""
-        # Shares p_k: noise may make a count negative, and a share too small to divide by.
-        present = counts.clamp_min(0.0)
-        share = present / present.sum(1, keepdim=True).clamp_min(self.smallest_count)
-        share = share.clamp_min(self.smallest_share)
-        share = share / share.sum(1, keepdim=True)
+        share = self.shares(counts)
         mean = sums / counts.clamp_min(self.smallest_count)
         overall = sums.sum(1, keepdim=True) / counts.sum(1, keepdim=True).clamp_min(
             self.smallest_count
         )
-        # The mean of a group that the noise drowns (one without members, the first steps) has a
-        # random sign, which would push all other records; it is left out. The bound is public.
-        heard = counts > NOISE_STDS * self.running_noise
-        sign = (mean - overall).sign().where(heard, 0.0)
+        sign = (mean - overall).sign().where(self.heard(counts), 0.0)
         return sign / share - sign.sum(1, keepdim=True)
+
+    def shares(self, counts: Tensor) -> Tensor:
+        """Share p_k of every group by its running count, [R, K], none below ``smallest_share``.
+
+        Noise may make a count negative, and a share too small to divide by.
+        """
+        present = counts.clamp_min(0.0)
+        share = present / present.sum(1, keepdim=True).clamp_min(self.smallest_count)
+        share = share.clamp_min(self.smallest_share)
+        return share / share.sum(1, keepdim=True)
+
+    def heard(self, counts: Tensor) -> Tensor:
+        """Which groups' running counts stand out of their noise, [R, K].
+
+        The mean of another group (one without members, the first steps) has a random sign, which
+        would push all other records; it is left out. The bound is public.
+        """
+        return counts > NOISE_STDS * self.running_noise
 
     @property
     def running_noise(self) -> float:
@@ -201,6 +269,195 @@ class FairLens(Objective[GroupStatistics]):
         return {"group_penalty_weight": released.weights}
 
 
+@dataclass(frozen=True, slots=True)
+class HalvesStatistics(GroupStatistics):
+    """The state of :class:`FairLensHalves`, all released.
+
+    Args:
+        gradients: Running noised sums of gradients clipped to C_1, by group, [R, K, Y, D].
+        lost: Running noised sum of what clipping to C takes of them, [R, Y, D].
+        v: Mean of what clipping takes, [R, Y, D].
+        pull: sum_a sgn_a u_a, [R, Y, D], with u_a = g_a - g_D and sgn_a the sign of <u_a, v>.
+        shift: sgn_k / p_k - sum_a sgn_a of every group, [R, K].
+    """
+
+    gradients: Tensor
+    lost: Tensor
+    v: Tensor
+    pull: Tensor
+    shift: Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class FairLensHalves(FairLens):
+    """The same plus gamma1 sum_a |<g_a - g_D, g_D - gbar_D>|, of a softmax regression.
+
+    g_a is the mean gradient of group a, g_D that of all records, gbar_D that of gradients clipped
+    to C. With u_a = g_a - g_D, v = g_D - gbar_D and sgn_a the sign of <u_a, v>, the gradient of
+    this penalty is a mean over records of
+
+        sum_a sgn_a ((1[a_i = a] / p_a - 1) H_i v + (H_i - Jc_i)^T u_a)
+
+    with H_i the Hessian of record i's loss and Jc_i the Jacobian of its clipped gradient. Means
+    couple the records, and they are released with noise. For logits z = W x with the constant 1 in
+    x the gradient of a record is the outer product of its error delta = f - y and x, and H_i v is
+    that of (diag f - f f^T) v x and x. So a record's part follows from its input, logits, label and
+    group, and from what was released.
+
+    Sensitivity. Record i adds to the query's sum the one row
+
+        (e, s / s_max e, e (x) clip_C1(g_i) / C1, (clip_C1(g_i) - clip_C(g_i)) / (C1 - C)) / 2
+
+    with e the one-hot code of its group and C1 > C. Each of the four parts is at most 1 long: e by
+    itself; 0 <= s <= s_max; the third is one clipped gradient in the cell of one group; the fourth
+    is a gradient of length n made (min(n, C1) - min(n, C)) / (C1 - C) long, within 0 and 1. So the
+    row is at most sqrt(4) / 2 = 1 long, for whatever input, label, group, parameters and
+    earlier releases, and a record more or less moves the sum by at most 1. The engine cuts longer
+    rows. Of one row is one Gaussian release, so the event is that of :class:`FairLens`: the query's
+    multiplier and the gradient's, on one sample (docs/methods.md 2.1).
+
+    Source: Tran et al. 2021, eq. (6); docs/methods.md 3.7. Guarantee: row and output gradient of a
+    record depend on that record and on released values; the row is at most 1 long.
+    """
+
+    gamma1: float  # weight of the penalty on what clipping takes
+    max_grad_norm: float  # C
+    statistic_grad_norm: float  # C1, above C
+    width: int  # D, inputs of a record and the constant
+    has_constant: int  # 1 where the model has a bias, so that the constant is one of them
+
+    reads_inputs: ClassVar[bool] = True
+
+    def init(self, replicates: int, facts: PublicFacts) -> HalvesStatistics:
+        """The state before the first step: all zero, so there is no penalty yet."""
+        new = facts.expected_batch_size.new_zeros
+        of_groups, of_model = (replicates, facts.n_groups), (self.n_classes, self.width)
+        return HalvesStatistics(
+            counts=new(of_groups),
+            sums=new(of_groups),
+            weights=new(of_groups),
+            gradients=new(*of_groups, *of_model),
+            lost=new(replicates, *of_model),
+            v=new(replicates, *of_model),
+            pull=new(replicates, *of_model),
+            shift=new(of_groups),
+        )
+
+    def records_at_once(self, state: GroupStatistics) -> int:
+        """As many as have rows of ROW_NUMBERS numbers together, in every replicate."""
+        replicates, n_groups = state.counts.shape
+        of_row = 2 * n_groups + (n_groups + 1) * self.n_classes * self.width
+        return max(1, ROW_NUMBERS // (replicates * of_row))
+
+    def rows(self, state: GroupStatistics, records: StepRecords) -> Tensor:
+        """What each record adds to the four sums, [R, B, 2K + (K + 1) Y D], at most 1 long."""
+        import torch
+
+        n_groups = state.counts.shape[1]
+        x = self._with_constant(records.inputs)
+        delta = records.logits.softmax(-1) - records.targets
+        norm = (delta.norm(dim=-1) + HIDDEN) * x.norm(dim=-1) * NORM_GUARD
+        norm = norm.clamp_min(SMALLEST_NORM)
+        # How long the third and the fourth part are over the gradient's length, for each record.
+        long = (self.statistic_grad_norm / norm).clamp_max(1.0)
+        beyond = norm.clamp(self.max_grad_norm, self.statistic_grad_norm) - self.max_grad_norm
+        beyond /= self.statistic_grad_norm - self.max_grad_norm
+        taken = beyond.clamp_max(1.0) / norm
+        factors = x.new_zeros(*norm.shape, n_groups + 1)
+        factors.scatter_(
+            2, records.group.unsqueeze(-1), (long / self.statistic_grad_norm).unsqueeze(-1)
+        )
+        factors[..., n_groups] = taken
+        gradient = (delta.unsqueeze(-1) * x.unsqueeze(-2)).flatten(2)
+        cells = (factors.unsqueeze(-1) * gradient.unsqueeze(-2)).flatten(2)
+        # A gradient that is not finite adds nothing (rule R6).
+        cells = cells.where(norm.isfinite().unsqueeze(-1), 0.0)
+        of_group = self.query(state, records.logits, records.group)
+        return torch.cat([of_group * (SMALL_PART * math.sqrt(2.0)), cells * LARGE_PART], -1)
+
+    def update(self, state: GroupStatistics, answer: Tensor) -> HalvesStatistics:
+        """The state with this step's noised ``answer`` in it: four running sums, what follows.
+
+        The factors undo the row's division by 2 and what makes each part at most 1 long.
+        """
+        assert isinstance(state, HalvesStatistics)
+        of_groups, of_model = state.counts.shape[1], state.lost[0].numel()
+        small, large = answer.tensor_split([2 * of_groups], 1)
+        counts, sums = (small / SMALL_PART).chunk(2, 1)
+        gradients, lost = (large / LARGE_PART).tensor_split([of_groups * of_model], 1)
+        taken = self.statistic_grad_norm - self.max_grad_norm
+        running = replace(
+            state,
+            counts=self.decay * state.counts + counts,
+            sums=self.decay * state.sums + self.largest * sums,
+            gradients=self.decay * state.gradients
+            + self.statistic_grad_norm * gradients.view(state.gradients.shape),
+            lost=self.decay * state.lost + taken * lost.view(state.lost.shape),
+        )
+        return self._followed(running)
+
+    def _followed(self, running: HalvesStatistics) -> HalvesStatistics:
+        """The state with all that follows from its running sums."""
+        counts = running.counts
+        each = counts.clamp_min(self.smallest_count)
+        total = counts.sum(1, keepdim=True).clamp_min(self.smallest_count)
+        of_all = running.gradients.sum(1, keepdim=True) / total.view(-1, 1, 1, 1)
+        u = running.gradients / each.unsqueeze(-1).unsqueeze(-1) - of_all
+        v = running.lost / total.view(-1, 1, 1)
+        sign = (u * v.unsqueeze(1)).sum((2, 3)).sign().where(self.heard(counts), 0.0)
+        return replace(
+            running,
+            weights=self.weights(counts, running.sums),
+            v=v,
+            pull=(sign.unsqueeze(-1).unsqueeze(-1) * u).sum(1),
+            shift=sign / self.shares(counts) - sign.sum(1, keepdim=True),
+        )
+
+    @property
+    def running_noise(self) -> float:
+        """As of :class:`FairLens`, with the 2 of this query's rows in place of sqrt(2)."""
+        return self.noise_multiplier / SMALL_PART / math.sqrt(max(1.0 - self.decay**2, 1e-6))
+
+    def gradient(self, released: GroupStatistics, records: StepRecords) -> Tensor:
+        """Gradient of each record's own objective at its logits, ``[(R,) B, Y]``.
+
+        That of :class:`FairLens`, plus gamma1 times what the class says, for the outer product of
+        which with x it stands.
+        """
+        assert isinstance(released, HalvesStatistics)
+        _, logits, targets, group = records
+        plain = self.output_gradient(released, logits, targets, group)
+        v, pull, shift = released.v, released.pull, released.shift
+        if group.dim() == 1:  # one replicate, whose tensors have no axis for it
+            v, pull, shift = v[0], pull[0], shift[0]
+        f = logits.softmax(-1)
+        delta = f - targets
+        x = self._with_constant(records.inputs, group.dim())
+        long, wrong = x.norm(dim=-1, keepdim=True), delta.norm(dim=-1, keepdim=True) + HIDDEN
+        norm = long * wrong
+        along_v, along_u = x @ v.mT, x @ pull.mT
+        # Of u the Jacobian of clipping, transposed, keeps (C / |g|) (u - ghat <ghat, u>) with ghat
+        # = g / |g|, where the gradient g is longer than C; what it loses of u is taken times x.
+        ghat = (delta * along_u).sum(-1, keepdim=True) / norm * delta * (long / wrong)
+        kept = self.max_grad_norm / norm * (along_u - ghat)
+        lost = (along_u - kept).where(norm > self.max_grad_norm, 0.0)
+        pushed = shift.gather(-1, group).unsqueeze(-1) * along_v + lost
+        curved = f * (pushed - (f * pushed).sum(-1, keepdim=True))
+        return plain.add(curved, alpha=self.gamma1)
+
+    def _with_constant(self, inputs: Tensor, leading: int = 2) -> Tensor:
+        """Inputs as rows [(R,) B, D], with a 1 behind them where the model has a bias.
+
+        ``leading``: axes before those of a record.
+        """
+        import torch
+
+        x = inputs.flatten(leading)
+        if not self.has_constant:
+            return x
+        return torch.cat([x, x.new_ones(*x.shape[:-1], 1)], -1)
+
+
 class FairLensDecoupled(DpSgd):
     """Flat clipping of a penalised loss, decoupled: no record's gradient reads another record.
 
@@ -213,11 +470,48 @@ class FairLensDecoupled(DpSgd):
         A multiple of the gradient's, so that a target epsilon is met by one scale of all noise.
         """
         settings = task.settings
-        return FairLens(
-            gamma2=settings["gamma2"],
-            noise_multiplier=settings["statistic_noise_ratio"] * settings["noise_multiplier"],
-            decay=settings["statistic_decay"],
-            smallest_count=settings["smallest_count"],
-            smallest_share=settings["smallest_share"],
-            n_classes=task.pool.n_classes,
+        numbers: dict[str, Any] = {
+            "gamma2": settings["gamma2"],
+            "noise_multiplier": settings["statistic_noise_ratio"] * settings["noise_multiplier"],
+            "decay": settings["statistic_decay"],
+            "smallest_count": settings["smallest_count"],
+            "smallest_share": settings["smallest_share"],
+            "n_classes": task.pool.n_classes,
+        }
+        bound, largest = settings["max_grad_norm"], settings["statistic_grad_norm"]
+        if not settings["gamma1"] or largest <= bound:
+            return FairLens(**numbers)
+        layer = _only_layer(task)
+        has_constant = layer.bias is not None
+        return FairLensHalves(
+            **numbers,
+            gamma1=settings["gamma1"],
+            max_grad_norm=bound,
+            statistic_grad_norm=largest,
+            width=layer.in_features + has_constant,
+            has_constant=int(has_constant),
         )
+
+
+def _only_layer(task: Task) -> nn.Linear:
+    """The layer of a softmax regression, of which alone the gamma1 half is known.
+
+    Raises:
+        TrainingError: The model is another, or has more than LARGEST_MODEL parameters.
+    """
+    from torch import nn
+
+    from fairaudit.engine.network import flatten
+    from fairaudit.engine.small_layers import ChannelsFirst
+
+    layers = [
+        layer for layer in flatten(task.model) if not isinstance(layer, ChannelsFirst | nn.Flatten)
+    ]
+    size = sum(parameter.numel() for parameter in task.model.parameters())
+    if len(layers) == 1 and type(layers[0]) is nn.Linear and size <= LARGEST_MODEL:
+        return layers[0]
+    raise TrainingError(
+        "fairlens's half about clipping is for softmax regressions of at most "
+        f"{LARGEST_MODEL:,} parameters; this model has {size:,}",
+        hint="use --settings fairlens.gamma1=0: the half about noise alone",
+    )

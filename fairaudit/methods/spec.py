@@ -244,46 +244,6 @@ class Conversion:
 
 
 @dataclass(frozen=True, slots=True)
-class FitSizes:
-    """What the work of a training depends on that does not go by steps on samples.
-
-    Args:
-        settings: Of the arm.
-        n_public: N, training records.
-        epochs: Passes of networks over their records.
-        repeats: Private runs.
-        is_convex: The model is one linear layer, which is solved exactly.
-        is_read: The method's own readings are taken.
-    """
-
-    settings: Settings
-    n_public: int
-    epochs: int
-    repeats: int
-    is_convex: bool
-    is_read: bool
-
-
-@dataclass(frozen=True, slots=True)
-class FitWork:
-    """How often such a training, with its readings, does what takes time.
-
-    Args:
-        steps: Steps of gradient descent.
-        records: Records in these steps, each as often as it is in one.
-        solves: Newton steps of convex problems.
-        solved: Records in these.
-        answers: Records that a finished model answers.
-    """
-
-    steps: float = 0.0
-    records: float = 0.0
-    solves: float = 0.0
-    solved: float = 0.0
-    answers: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class MethodSpec:
     """One training method.
 
@@ -313,8 +273,6 @@ class MethodSpec:
         source_series: Name of the series that is read of the run of ``control_of``.
         method_set: The name by which ``--method`` asks for it and for others at once that take a
             method apart, without noise and guarantee; `all` leaves them out. "" for other methods.
-        fit_work: Of a method that does not train by steps on samples: what a training does, so that
-            its time is foreseen; None: not known.
         readings: ``module:function`` that reads a finished training for the report, or "".
         meanings: What each of these readings is, by name, with its unit.
         columns: What the values of a reading are called, where they are not one of each group.
@@ -330,6 +288,8 @@ class MethodSpec:
             groups of the sample at clipping bound 1, F less M in points of accuracy, with the ends
             of its 95 % interval; None: not measured.
         remark: What a reader of its name must know of it, in a sentence; "" for nothing.
+        remark_at: What a reader of an arm must know beside it, from the arm's settings; "" for
+            nothing.
         capability: Name of the capability that runs the code, where options name the code that
             trains; "" for the methods of this program and of plugins.
 
@@ -368,7 +328,6 @@ class MethodSpec:
     control_of: str | None = None
     source_series: str = "threshold"
     method_set: str = ""
-    fit_work: Callable[[FitSizes], FitWork] | None = None
     readings: str = ""
     meanings: Mapping[str, str] = field(default_factory=dict)
     unprotected: tuple[str, ...] = ()
@@ -379,6 +338,7 @@ class MethodSpec:
     is_normalised: bool = False
     gap_on_sample: tuple[float, float, float] | None = None
     remark: str = ""
+    remark_at: Callable[[Settings], str] = lambda settings: ""
     capability: str = ""
 
     def with_variants(self, more: tuple[Variant, ...]) -> "MethodSpec":

@@ -33,7 +33,10 @@ _COUPLED = (
 )
 _GAMMA1 = {
     "gamma1": Setting(
-        "weight of the penalty on gradients", 0.0, 1e6, default=Rule("1", lambda s: 1.0)
+        "weight of the penalty on what clipping takes from the groups' gradients",
+        0.0,
+        1e6,
+        default=Rule("1", lambda s: 1.0),
     )
 }
 

@@ -112,6 +112,12 @@ def refuse_noisy_counts(
         )
 
 
+def _lacks(numbers: SettingsResolver, spec: MethodSpec, name: str) -> bool:
+    """Whether the model has not what this number is of, so that it is 0."""
+    applies = spec.settings[name].applies
+    return applies is not None and not applies(numbers.sizes)
+
+
 def _settings(
     numbers: SettingsResolver, spec: MethodSpec, of_form: tuple[str, ...]
 ) -> dict[str, float]:
@@ -145,7 +151,10 @@ def _settings(
             )
     settings: dict[str, float] = {}
     for name in (*spec.settings, *of_form):
-        if name != "noise_multiplier" and name not in converted:
+        if name not in of_form and _lacks(numbers, spec, name):
+            settings[name] = 0.0
+            numbers.origins[name] = "0 for this model and bound"
+        elif name != "noise_multiplier" and name not in converted:
             value = asked.get(name, shared.get(name))
             if value is None:
                 value = numbers.default(spec, name)
@@ -153,6 +162,9 @@ def _settings(
                 if name == "threshold":
                     value = max(value, settings["max_grad_norm"])
             settings[name] = numbers.checked(spec, name, value)
+            if name == "max_grad_norm":
+                sizes = replace(numbers.sizes, max_grad_norm=settings[name])
+                numbers = replace(numbers, sizes=sizes)
     for name, given in converted.items():
         value = spec.conversions[given].value(asked[given], settings, numbers.sizes)
         settings[name] = numbers.checked(spec, name, value)

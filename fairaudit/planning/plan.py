@@ -144,13 +144,11 @@ class Plan:
     @property
     def trainings(self) -> int:
         """Trainings in all, ways included; twins and studies are not counted."""
-        return len(self.jobs) * self.trials + sum(
-            len(way.jobs) for way in self.default_plans.values()
-        )
+        return len(self.jobs) * self.trials + sum(len(way.jobs) for way in self.ways.values())
 
     @property
-    def default_plans(self) -> "dict[str, Plan]":
-        """With a search, by name: ordinary audits of the same arms at default settings."""
+    def ways(self) -> "dict[str, Plan]":
+        """The ways beside it, by name: ordinary audits of the same arms at default settings."""
         return {name: plan for name, plan in self.side_plans.items() if not plan.study}
 
     def arm(self, key: str) -> Arm:
@@ -313,7 +311,7 @@ def plan_trainings(
         notices=tuple(_notices(numbers, arms, facts)),
         model_facts=facts,
         copies_together=dataset.records is not None,
-        unread=unread_settings(numbers, [(arm.method, arm.settings) for arm in arms]),
+        unread=unread_settings(numbers, [(arm.method, _read(numbers, arm)) for arm in arms]),
         study=study,
     )
     return replace(plan, jobs=_jobs(plan))
@@ -412,7 +410,7 @@ def _epsilon_of_everything(
     runs: list[tuple[PrivacyEvent, int]] = []
     for trained, n_seeds in audits:
         shared: list[SampledGaussian] = []
-        separate: list[tuple[PrivacyEvent, int]] = []
+        apart: list[tuple[PrivacyEvent, int]] = []
         for arm in trained:
             # The k-th candidates of all arms train on the same samples, but a search is charged as
             # a whole and not by steps: there is no joint event of several searches.
@@ -427,10 +425,10 @@ def _epsilon_of_everything(
             # joint.
             alone = (arm.repeats - arm.shares_samples) * n_seeds
             if alone:
-                separate.append((event, alone))
+                apart.append((event, alone))
         if shared:
             runs.append((joint(shared), n_seeds))
-        runs += separate
+        runs += apart
     if not runs:
         return None
     return composed_epsilon(runs, delta)
@@ -458,3 +456,18 @@ def _notices(
     seeds = numbers.config.seeds
     if seeds < 5 and not (numbers.config.is_one_draw and seeds == 1):
         yield FewSeeds(seeds)
+
+
+def _read(numbers: SettingsResolver, arm: Arm) -> list[str]:
+    """Names of the numbers that an arm trains with; one that is 0 though another is given is none.
+
+    The default form has 0 in place of a number that its model has no use for.
+    """
+    given = numbers.own(find(arm.method))
+    names = []
+    for name, value in arm.settings.items():
+        setting = find(arm.method).settings.get(name)
+        is_fixed = not arm.variant and setting is not None and setting.applies is not None
+        if not is_fixed or given.get(name, value) == value:
+            names.append(name)
+    return names

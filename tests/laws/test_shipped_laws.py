@@ -10,15 +10,28 @@ import pytest
 from fairaudit.engine.release import GaussianRelease
 from fairaudit.engine.rules import FlatClip
 from fairaudit.methods.catalog import catalog, find
+from fairaudit.methods.defaults import FLAT, Rule
 from fairaudit.methods.dpsgd import DpSgd
-from fairaudit.methods.fairlens import FairLens, FairLensDecoupled
+from fairaudit.methods.fairlens import FairLens, FairLensDecoupled, FairLensHalves
 from fairaudit.methods.global_adapt import GlobalAdapt, GlobalAdaptiveClip
 from fairaudit.testing import LAWS, LawBroken, broken_laws, private_by_steps
 
 PRIVATE = [spec for spec in catalog().values() if spec.is_private and spec.trains_by_steps]
 
 
-@pytest.mark.parametrize("spec", PRIVATE, ids=lambda spec: spec.name)
+# At the bound by default it has one of its halves, at a smaller one both.
+BOTH_HALVES = replace(
+    find("fairlens"),
+    settings={
+        **find("fairlens").settings,
+        "max_grad_norm": replace(FLAT["max_grad_norm"], default=Rule("1", lambda sizes: 1.0)),
+    },
+)
+
+
+@pytest.mark.parametrize(
+    "spec", [*PRIVATE, BOTH_HALVES], ids=[*(spec.name for spec in PRIVATE), "fairlens, both halves"]
+)
 @pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 def test_our_own_methods_keep_every_law(spec, law):
     law(spec)
@@ -123,6 +136,58 @@ class Coupled(FairLensDecoupled):
     def objective(self, task):
         made = super().objective(task)
         return CoupledLens(**{name: getattr(made, name) for name in FairLens.__slots__})
+
+
+class CoupledHalves(FairLensHalves):
+    """A record's gradient is taken relative to the batch's mean."""
+
+    def gradient(self, released, records):
+        found = FairLensHalves.gradient(self, released, records)
+        return found - found.mean(-2, keepdim=True)
+
+
+class LongHalves(FairLensHalves):
+    """What clipping takes is divided by less than its largest length."""
+
+    def rows(self, state, records):
+        made = FairLensHalves.rows(self, state, records)
+        made[..., -self.n_classes * self.width :] *= 1.5
+        return made
+
+
+class ComparedHalves(FairLensHalves):
+    """A record adds its gradient less that of the record before it."""
+
+    def rows(self, state, records):
+        made = FairLensHalves.rows(self, state, records)
+        return (made - made.roll(1, 1)) / 2
+
+
+def halves(kind):
+    class Trainer(FairLensDecoupled):
+        def objective(self, task):
+            made = super().objective(task)
+            names = (*FairLens.__slots__, *FairLensHalves.__slots__)
+            if isinstance(made, FairLensHalves):
+                return kind(**{name: getattr(made, name) for name in names})
+            return made
+
+    return Trainer
+
+
+@pytest.mark.parametrize(
+    ("kind", "law"),
+    [
+        (CoupledHalves, "per-record"),
+        (CoupledHalves, "contribution"),
+        (LongHalves, "query"),
+        (ComparedHalves, "per-record"),
+    ],
+)
+def test_broken_halves_break_their_law_by_name(monkeypatch, kind, law):
+    monkeypatch.setitem(globals(), "_Trainer", halves(kind))
+    with pytest.raises(LawBroken):
+        LAWS[law](replace(BOTH_HALVES, trainer=f"{__name__}:_Trainer"))
 
 
 @pytest.mark.parametrize(

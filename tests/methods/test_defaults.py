@@ -36,8 +36,9 @@ BY_HAND = {  # from each rule's words: 9,050 rows, 20 columns, linear; 40,000 ro
     "largest_weight": (6, 4),
     "gamma1": (1, 1),
     "gamma2": (1, 1),
-    "statistic_noise_ratio": (10 / math.sqrt(2), 10 / math.sqrt(2)),
-    "statistic_decay": (0.95, 0.95),
+    "statistic_noise_ratio": (1.5, 10 / math.sqrt(2)),
+    "statistic_decay": (0.995, 0.95),
+    "statistic_grad_norm": (math.sqrt(42), 10),
     "smallest_share": (0.01, 0.01),
     "penalty": (0.0011, 0.00025),  # to two digits
     "feature_norm": (1, 1),
@@ -59,7 +60,7 @@ def test_every_rule_gives_what_its_words_say():
 
 RANGES = {
     (1e-9, 1e6): "learning_rate penalty student_penalty teacher_penalty",
-    (1e-6, 1e6): "feature_norm max_grad_norm threshold",
+    (1e-6, 1e6): "feature_norm max_grad_norm statistic_grad_norm threshold",
     (0, 1e6): "gamma1 gamma2 intercept tolerance",
     (0.001, 1e6): "largest_weight noise_multiplier",
     (0.1, 1e6): "count_noise_multiplier statistic_noise_ratio",
