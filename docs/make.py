@@ -18,7 +18,9 @@ from fairaudit.cli import app
 from fairaudit.cli.lines_catalog import described
 from fairaudit.methods.catalog import BUILT_IN
 from fairaudit.metrics.registry import METRICS
-from fairaudit.report.phrases import ADVICE, phrases
+from fairaudit.report.messages.advice import ADVICE
+from fairaudit.report.messages.base import FindingMessage
+from fairaudit.report.messages.catalog import messages
 
 HERE = Path(__file__).resolve().parent
 _USAGE = "Usage: fairaudit "
@@ -45,8 +47,9 @@ def findings() -> str:
         "| code | where | sentence |",
         "|---|---|---|",
     ]
-    for code, phrase in phrases().items():
-        lines.append(f"| `{code}` | {phrase.when} | {_plain(phrase.text)} |")
+    for code, message in messages().items():
+        if issubclass(message, FindingMessage):
+            lines.append(f"| `{code}` | {message.when} | {_plain(message.sentence)} |")
     lines += ["", "What a finding advises:", "", "| advice | in words |", "|---|---|"]
     for knob, text in ADVICE.items():
         lines.append(f"| {knob} | {_plain(text)} |")

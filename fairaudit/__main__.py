@@ -30,12 +30,14 @@ def main() -> int:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:  # the program was started with it closed
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (lives as long as this)
-    from fairaudit.cli.printing import Unheard
+    from fairaudit.cli.printing import QuietStderr
 
     if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(sys.stderr, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
         encoding = sys.stderr.encoding
-        sys.stderr = Unheard(sys.stderr.detach(), encoding, "backslashreplace", line_buffering=True)
+        sys.stderr = QuietStderr(
+            sys.stderr.detach(), encoding, "backslashreplace", line_buffering=True
+        )
     from fairaudit.cli.app import main as command  # takes most of the time of `--help`
     from fairaudit.errors import EXIT_INTERRUPTED, EXIT_TERMINATED
 

@@ -200,7 +200,7 @@ def score_predictions(
 
 
 def load_report(path: str | Path) -> AuditReport:
-    """The report in a file; ``-`` reads stdin.
+    """The report in a file, or in the folder that a run wrote; ``-`` reads stdin.
 
     Raises:
         DataError: There is no such file, it cannot be read, it is no report of this version, or not

@@ -12,7 +12,7 @@ from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.config.model_names import is_factory
 from fairaudit.config.option_words import refuse_alone
 from fairaudit.config.options import AuditConfig
-from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig, naming_found_files
+from fairaudit.config.value_sources import OPTION, PRESET, ResolvedConfig, naming_config_files
 from fairaudit.data.inputs.shared import share_inputs
 from fairaudit.data.tabular import load_dataset
 from fairaudit.errors import ConfigError
@@ -85,7 +85,7 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
     """
     config = resolved.config
     seconds: dict[str, float] = {}
-    with naming_found_files(resolved):
+    with naming_config_files(resolved):
         rules = parse_rules(config.fail_on)
         baseline = load_report(where_put(config.baseline, config.out)) if config.baseline else None
         refuse_without_baseline(rules, has_baseline=baseline is not None)
@@ -105,7 +105,7 @@ def prepare(resolved: ResolvedConfig, listener: Listener = silent) -> Audit:
             plan = make_plan(config, dataset, own)
         plan = replace(plan, notices=(*plan.notices, *_unread_settings(resolved, plan)))
         arms = [(arm.key, arm.method) for arm in plan.arms]
-        for name, way in plan.ways.items():
+        for name, way in plan.default_plans.items():
             arms += [(key_of(arm.key, name), arm.method) for arm in way.arms]
         studies = {side_plan.study for side_plan in plan.side_plans.values()} - {""}
         groups = {grouping.name: grouping.names for grouping in dataset.groupings}

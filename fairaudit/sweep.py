@@ -92,12 +92,9 @@ def sweep(
         ConfigError: A value twice.
         FairauditError: As of an audit.
     """
-    values = [value for value, _ in audits]
-    if len(set(values)) < len(values):
-        raise ConfigError(f"--{setting.replace('_', '-')} names a value twice")
     points: list[SettingPoint] = []
     before: Path | None = None
-    for value, resolved in sorted(audits, key=lambda one: one[0]):
+    for value, resolved in in_order(setting, audits):
         own = resolved.config.out
         get_ready(resolved.config)
         if before is not None:
@@ -114,6 +111,24 @@ def sweep(
     write_atomically(out / f"{_NAME}.md", to_text(whole).encode())
     write_atomically(out / f"{_NAME}.html", page(whole).encode())
     return swept
+
+
+def in_order(
+    setting: str, audits: Sequence[tuple[float, ResolvedConfig]]
+) -> list[tuple[float, ResolvedConfig]]:
+    """The audits of a sweep by rising value, as they are run.
+
+    Args:
+        setting: Name of the option.
+        audits: Its values, each with the options of its audit.
+
+    Raises:
+        ConfigError: A value twice.
+    """
+    values = [value for value, _ in audits]
+    if len(set(values)) < len(values):
+        raise ConfigError(f"--{setting.replace('_', '-')} names a value twice")
+    return sorted(audits, key=lambda one: one[0])
 
 
 def folder_of(setting: str, value: float) -> str:

@@ -99,6 +99,8 @@ def test_the_command_prints_both_and_wants_one_of_two_ways(finished_audit):
     assert said.exit_code == 0
     assert "reweight against dpsgd" in said.output
     assert "Excess risk of all rows" in said.output
+    of_folder = CliRunner().invoke(app, ["compare", str(folder), "--against", "dpsgd"])
+    assert of_folder.output == said.output
     as_json = CliRunner().invoke(app, ["compare", path, "--against", "dpsgd", "--json"])
     assert json.loads(as_json.output)["pairs"][0]["arm"] == "reweight"
     for words in ([path], [path, path, "--against", "dpsgd"]):

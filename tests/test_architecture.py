@@ -1,11 +1,12 @@
 """What import-linter and ruff cannot say.
 
 One place draws noise, none asks for a capability by its name, every hook is typed, a class name
-stands for one thing, and tests build people and audits in one place.
+stands for one thing, names are nouns of the field, and tests build people and audits in one place.
 """
 
 import ast
 import inspect
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -111,6 +112,47 @@ def test_no_class_name_stands_twice():
                 homes[node.name].append(str(path.relative_to(ROOT)))
     assert len(homes) > 300
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+
+
+# Words that say nothing of what a thing is.
+NO_NOUNS = {
+    *("told", "untold", "beside", "besides", "laid", "outside", "ways", "apart", "sought", "found"),
+    *("abreast", "yardstick", "hopeless", "unheard", "strange", "thing", "stuff", "misc", "utils"),
+}
+# Keys of files that users have: a declaration's ``outside``, a report's ``ways`` and ``found``.
+KEYS_OF_FILES = {
+    ("config/declared.py", "outside"),
+    ("data/inputs/column.py", "outside"),
+    ("leakage/messages.py", "found"),
+    ("report/model.py", "ways"),
+    ("report/types/decomposition.py", "found"),
+}
+
+
+def public_names(tree):
+    """Every name that a class, function, parameter or attribute of a module is given, once."""
+    names = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef(name=name) | ast.FunctionDef(name=name) | ast.arg(arg=name):
+                names.add(name)
+            case ast.Attribute(attr=name, ctx=ast.Store()):
+                names.add(name)
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                names.add(name)
+    return {name for name in names if not name.startswith("_")}
+
+
+def test_no_public_name_holds_a_word_that_is_no_noun_of_the_field():
+    seen, odd = set(), set()
+    for path in sorted(ROOT.rglob("*.py")):
+        for name in public_names(ast.parse(path.read_bytes())):
+            seen.add(name)
+            words = re.findall("[A-Z]?[a-z]+|[A-Z]+", name)
+            if NO_NOUNS & {word.lower() for word in words}:
+                odd.add((str(path.relative_to(ROOT)), name))
+    assert {"ClippingRule", "output_gradient", "learning_rate", "mechanism"} <= seen
+    assert odd == KEYS_OF_FILES
 
 
 def test_rows_of_people_and_whole_audits_are_built_in_one_place():

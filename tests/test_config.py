@@ -187,7 +187,7 @@ def test_a_file_that_was_only_found_decides_nothing_beyond_the_audit(found, name
         assert way in caught.value.hint
     expected = text.split("= ")[-1].strip('"')
     ways: dict[str, dict[str, object]] = {
-        "the option": {"trust_found": True},
+        "the option": {"trust_config": True},
         "named by hand": {"config_file": path},
         "named by hand in a variable": {"environment": {"FAIRAUDIT_CONFIG": str(path)}},
     }

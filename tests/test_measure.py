@@ -17,7 +17,7 @@ def predictions(seed, rows):
 @pytest.mark.usefixtures("quick_accountant")
 def test_an_arm_is_compared_with_its_reference_and_with_sgd_where_that_is_another():
     made = plan(method=("dpsgd", "output-perturbation"), self_check=True)
-    beside = {arm.key: (arm.reference, *arm.also_beside) for arm in made.arms}
+    beside = {arm.key: (arm.reference, *arm.other_references) for arm in made.arms}
     assert beside["dpsgd"] == ("sgd",)
     assert beside["output-perturbation"] == ("exact-minimiser", "sgd")
     assert beside["output-perturbation#self-check"] == ("output-perturbation",)

@@ -97,7 +97,7 @@ def test_the_earlier_report_may_be_the_baseline_of_the_next(out):
     assert load_report(out / "report.previous.json").verdict is None
     with pytest.raises(FairauditError):
         audit(options(seeds=1, baseline="out/report.json", label="gone"))
-    found = audit(options(seeds=1, baseline="out/report.json", fail_on=["epsilon.delta > 0"]))
+    found = audit(options(seeds=1, baseline="out", fail_on=["epsilon.delta > 0"]))
     assert found.verdict == "pass"  # after a run that failed, it is the last one that did not
 
 

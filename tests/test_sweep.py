@@ -19,11 +19,11 @@ def data(tmp_path_factory):
     return path
 
 
-def run(data, out, *words, noise=("--noise-multiplier", "2")):
+def run(data, out, *words, noise=("--noise-multiplier", "2"), command="run"):
     common = ["--label", "paid", "--group", "sex", "--method", "dpsgd", *noise]
     common += ["--seeds", "2", "--twins", "off", "--diagnostics", "off", "--workers", "1"]
-    command = ["run", "--data", str(data), *common, "--out", str(out), *words]
-    return CliRunner().invoke(app, command, catch_exceptions=False)
+    whole = [command, "--data", str(data), *common, "--out", str(out), *words]
+    return CliRunner().invoke(app, whole, catch_exceptions=False)
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,22 @@ def test_the_reference_is_trained_once(swept):
     assert "2 of 4 trainings were finished before" in said.output
 
 
+def test_a_plan_shows_every_value_and_counts_a_shared_training_once(swept, data, tmp_path):
+    _, out = swept
+    values = ("--epochs", "3", "--max-grad-norm", "4", "--max-grad-norm", "0.5")
+    said = run(data, out, *values, command="plan").output
+    # Two methods at two seeds for each value, of which those of the reference are the same.
+    trained = {path.name for path in out.glob("*/jobs/*.safetensors")}
+    assert f"2 values, {len(trained)} trainings (2 more are taken over" in said
+    assert said.index("max_grad_norm 0.5") < said.index("max_grad_norm 4") < said.index("total")
+    record = json.loads(run(data, tmp_path, *values, "--json", command="plan").stdout)
+    assert [one["value"] for one in record["values"]] == [0.5, 4]
+    assert record["trainings"] == len(trained) == 6
+    with pytest.raises(ConfigError, match="a value twice"):
+        run(data, tmp_path, "--epochs", "3", "--epochs", "3", command="plan")
+    assert not list(tmp_path.iterdir())
+
+
 def test_one_chart_shows_costs_and_gap_against_the_setting(swept):
     _, out = swept
     page = (out / "sweep.html").read_text()
@@ -85,7 +101,7 @@ def test_what_cannot_be_swept_is_refused(data, tmp_path):
         run(data, tmp_path / "a", *twice)
     with pytest.raises(ConfigError, match="one option at a time"):
         run(data, tmp_path / "b", *twice, "--max-grad-norm", "1", "--max-grad-norm", "2")
-    words = ["plan", "--data", str(data), "--group", "sex", "--epochs", "1", "--epochs", "2"]
+    words = ["choose", "--data", str(data), "--group", "sex", "--epochs", "1", "--epochs", "2"]
     with pytest.raises(ConfigError, match="several values"):
         CliRunner().invoke(app, words, catch_exceptions=False)
 

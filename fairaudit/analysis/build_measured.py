@@ -8,7 +8,7 @@ from fairaudit.analysis.arm_readings import curve, finished, nan_mean
 from fairaudit.analysis.build_causes import decomposition
 from fairaudit.analysis.misalignment import step_readings
 from fairaudit.analysis.readings import readings
-from fairaudit.config.model_names import has_linear_yardstick
+from fairaudit.config.model_names import has_linear_baseline
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.metrics.registry import UNDERTRAINED_BY
 from fairaudit.planning.plan import Arm, Plan
@@ -19,7 +19,7 @@ from fairaudit.results.estimates import Comparison, interval_of
 from fairaudit.results.jobs import JobResult
 
 SKLEARN_BASELINE = "scikit-learn logistic regression, same rows and inputs"
-BESIDE_A_SEARCH = "scikit-learn logistic regression, all training rows, same inputs"
+SEARCH_BASELINE = "scikit-learn logistic regression, all training rows, same inputs"
 NO_BASELINE = "a linear model of pixels says nothing of how well a network was trained"
 PIXEL_BASELINE = "scikit-learn logistic regression on the pixels of {rows:,.0f} of the same images"
 
@@ -36,7 +36,7 @@ def sklearn_baseline(
     arm_results = finished(plan, arm.key, results)
     # A job of a search holds no baseline: that of the default setting, trained beside it, does.
     fitted: dict[int, Mapping[str, float]] = {}
-    for trained in (plan, *plan.ways.values()):
+    for trained in (plan, *plan.default_plans.values()):
         for seed, result in finished(trained, arm.key, results).items():
             facts = result.facts.get("sklearn_baseline")
             if seed in arm_results and isinstance(facts, Mapping):
@@ -55,7 +55,7 @@ def sklearn_baseline(
     if accuracies:
         accuracy = float(np.mean(accuracies))
     baseline, reason = SKLEARN_BASELINE, "no seed of the reference carries it"
-    if not has_linear_yardstick(plan.training.model, dataset.image_shape):
+    if not has_linear_baseline(plan.training.model, dataset.image_shape):
         baseline, reason = "none", NO_BASELINE
     if fitted:
         library, reason = float(np.mean([facts["accuracy"] for facts in fitted.values()])), ""
@@ -63,8 +63,8 @@ def sklearn_baseline(
         if dataset.image_shape is not None:
             rows = fitted[max(fitted)].get("train_rows", 0)
             baseline = PIXEL_BASELINE.format(rows=rows)
-        elif plan.ways:
-            baseline = BESIDE_A_SEARCH
+        elif plan.default_plans:
+            baseline = SEARCH_BASELINE
     return SklearnBaseline(
         arm=arm.key,
         reference_accuracy=accuracy,

@@ -73,7 +73,7 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
             if arm.reference is None:
                 comparisons.append(measure_reference(shared, arm.key, private))
                 continue
-            for reference in (arm.reference, *arm.also_beside):
+            for reference in (arm.reference, *arm.other_references):
                 baseline = on_rows_of(private, of_arm[reference])
                 twins = _twins(plan, arm, baseline, number, results)
                 # Beside a further reference, the arm's own one is the arm without its noise.

@@ -80,7 +80,7 @@ def outcome_of(numbers: Sequence[TestedNumber]) -> Outcome:
     return max((number.outcome for number in numbers), key=_ORDER.index)
 
 
-def is_hopeless(numbers: Sequence[TestedNumber]) -> bool:
+def lacks_limit(numbers: Sequence[TestedNumber]) -> bool:
     """Whether some number has no limit to test, which more seeds would not change."""
     return any(number.bound is None for number in numbers)
 

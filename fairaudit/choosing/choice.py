@@ -82,7 +82,7 @@ class Choice(Study):
     failed: tuple[str, ...]
 
     @property
-    def told(self) -> "Tested":
+    def decisive(self) -> "Tested":
         """The last look at the arm that the answer is about: recommended, else the nearest."""
         return self.last(self.arm or self.nearest or "")
 
@@ -105,7 +105,7 @@ class Choice(Study):
     @property
     def section(self) -> Section:
         """The section on the chosen epsilon."""
-        facts = self.told
+        facts = self.decisive
         title = _TITLES[self.status].format(method=facts.method, epsilon=facts.target_epsilon)
         answer: list[Block] = [
             Text((Strong(f"{plain(self.answer, _LONGEST)}."),)),

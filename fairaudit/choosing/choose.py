@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fairaudit.audit import examined, get_ready, prepare
 from fairaudit.choosing import words
 from fairaudit.choosing.arm_outcome import (
-    is_hopeless,
+    lacks_limit,
     left_out,
     numbers_of,
     outcome_of,
@@ -218,7 +218,7 @@ def choose(
                 for key in keys:
                     test = pool.tested(prepared, report, key, course.level)
                     tests.append(test)
-                    course.enter(key, test.outcome, hopeless=is_hopeless(test.numbers))
+                    course.enter(key, test.outcome, is_final=lacks_limit(test.numbers))
                     on_look(test)
         choice = pool.choice(course, tests, tuple(failed))
         # Once more, over every arm that was tested: the report of all that was trained.

@@ -138,14 +138,14 @@ class Course:
             by_look.setdefault(self.looks[look], []).append(self._current(family))
         return dict(sorted(by_look.items()))
 
-    def enter(self, arm: str, outcome: Outcome, *, hopeless: bool = False) -> None:
+    def enter(self, arm: str, outcome: Outcome, *, is_final: bool = False) -> None:
         """Note the outcome of a look at an arm that was due, and what its method tests next.
 
         - ``passes``: the method's next smaller epsilon is due, at the first look; without a smaller
           one the method ends.
         - ``breaks``: the method ends, and its smaller epsilons are not tested.
         - ``undecided``: the same arm is due again, at the next look; after the last look, or where
-          it is ``hopeless`` (more seeds cannot decide), the method ends.
+          it is ``is_final`` (more seeds cannot decide), the method ends.
         """
         family = next(name for name in self._look if self._current(name) == arm)
         if outcome == "passes":
@@ -153,7 +153,7 @@ class Course:
             self._look[family] = 0
             if len(self.passed[family]) == len(self.families[family]):
                 del self._look[family]
-        elif outcome == "breaks" or hopeless or self._look[family] + 1 == len(self.looks):
+        elif outcome == "breaks" or is_final or self._look[family] + 1 == len(self.looks):
             del self._look[family]
         else:
             self._look[family] += 1

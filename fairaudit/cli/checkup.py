@@ -20,7 +20,7 @@ class Check(NamedTuple):
 
     name: str
     ok: bool
-    found: str
+    result: str
 
 
 def examine() -> list[Check]:

@@ -23,7 +23,7 @@ from fairaudit.errors import numbered
 from fairaudit.execution.progress import (
     JobFailed,
     JobFinished,
-    JobsFound,
+    JobsCounted,
     ProgressEvent,
     StageStarted,
 )
@@ -87,7 +87,7 @@ class Screen:
         if self._quiet:
             return
         match event:
-            case JobsFound():
+            case JobsCounted():
                 self._start(event)
             case JobFinished():
                 place = f"{plain(event.arm)}, seed {event.seed}"
@@ -123,7 +123,7 @@ class Screen:
         seconds = (time.monotonic() - self._began) / done * left
         return f" · about {duration_text(seconds)} left"
 
-    def _start(self, event: JobsFound) -> None:
+    def _start(self, event: JobsCounted) -> None:
         """Begin the progress bar, in a terminal; trainings that were finished before count as done.
 
         Elsewhere it only says how many those are.

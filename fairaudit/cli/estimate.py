@@ -1,7 +1,7 @@
 """About how long a plan takes (for people, never for a report), and the JSON of ``plan --json``."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 
 from pydantic import JsonValue, TypeAdapter
@@ -10,7 +10,7 @@ from fairaudit.analysis.build_facts import privacy_of
 from fairaudit.analysis.forecast import Forecast
 from fairaudit.messages.base import Message
 from fairaudit.planning.flow import Audit
-from fairaudit.planning.plan import Plan
+from fairaudit.planning.plan import Job, Plan
 from fairaudit.report.reproduce import EXECUTION_FIELDS
 
 # Seconds on one core of a 2024 server, measured on Adult with logistic regression and the 2 x 256
@@ -22,21 +22,27 @@ PER_SEED = 1.2  # encoding and the scikit-learn baseline
 PER_ROW = 7e-6  # of a job: preparation and evaluation, where millions of rows outweigh all else
 
 
-def estimated_seconds(plan: Plan, cores: int) -> float:
+def estimated_seconds(plan: Plan, cores: int, done: Collection[str] = ()) -> float:
     """Wall time of a whole run in s on ``cores`` cores, by a rule of thumb for tables.
 
     Plans beside it are included, and twins where ``--twins always`` trains them.
+
+    Args:
+        plan: What is run.
+        cores: Trainings at a time.
+        done: Ids of jobs that are trained already, as by another value of a sweep.
     """
-    seconds = PER_OPERATION * _seeds(plan) * plan.effort.training + PER_SEED * plan.config.seeds
-    for job in plan.jobs:
-        seconds += _evaluation_seconds(plan, job.arm)
+    seconds = PER_SEED * plan.config.seeds
+    by_arm = plan.effort.by_arm
+    for job in _open(plan, done):
+        seconds += PER_OPERATION * by_arm[job.arm].training + _evaluation_seconds(plan, job.arm)
     for (
         side_plan
     ) in plan.side_plans.values():  # on one core: all seconds are divided by cores below
         seconds += estimated_seconds(side_plan, 1) - START_UP
-    total = START_UP + seconds / _at_once(plan, cores) + reading_seconds(plan, cores)
+    total = START_UP + seconds / _at_once(plan, cores) + reading_seconds(plan, cores, done)
     if plan.config.twins == "always":
-        total += twin_seconds(plan, cores)
+        total += twin_seconds(plan, cores, done)
     return total
 
 
@@ -49,18 +55,22 @@ def seconds_of_side_plans(plan: Plan, cores: int) -> dict[str, float]:
     }
 
 
-def twin_seconds(plan: Plan, cores: int) -> float:
+def twin_seconds(plan: Plan, cores: int, done: Collection[str] = ()) -> float:
     """Wall time in s of the twins of all arms; 0 with ``--twins off``.
 
-    With ``--twins auto`` it is the most: twins are then trained where a cost is detected.
+    With ``--twins auto`` it is the most: twins are then trained where a cost is detected. Arguments
+    are those of :func:`estimated_seconds`.
     """
     if plan.config.twins == "off":
         return 0.0
-    seconds = PER_OPERATION * _seeds(plan) * plan.effort.twins
-    for job in plan.jobs:
+    seconds = 0.0
+    by_arm = plan.effort.by_arm
+    for job in _open(plan, done):
         if plan.arm(job.arm).has_twins:
             # Two twins: without noise, and the arm's steps alone.
-            seconds += 2 * _evaluation_seconds(plan, job.arm)
+            seconds += PER_OPERATION * by_arm[job.arm].twins + 2 * _evaluation_seconds(
+                plan, job.arm
+            )
     return seconds / _at_once(plan, cores)
 
 
@@ -69,20 +79,22 @@ def _evaluation_seconds(plan: Plan, arm: str) -> float:
     return plan.arm(arm).trials * (PER_JOB + PER_ROW * plan.training.n_public)
 
 
-def reading_seconds(plan: Plan, cores: int) -> float:
+def reading_seconds(plan: Plan, cores: int, done: Collection[str] = ()) -> float:
     """Wall time in s that the readings of checkpoints take at most; 0 where none are taken.
 
     How many batches a checkpoint's reading draws is known only once it is taken: the largest number
-    is assumed.
+    is assumed. Arguments are those of :func:`estimated_seconds`.
     """
     if plan.config.diagnostics != "full":
         return 0.0
-    return PER_OPERATION * _seeds(plan) * plan.effort.full / _at_once(plan, cores)
+    by_arm = plan.effort.by_arm
+    work = sum(by_arm[job.arm].full for job in _open(plan, done))
+    return PER_OPERATION * work / _at_once(plan, cores)
 
 
-def _seeds(plan: Plan) -> int:
-    """How many seeds the plan's jobs have."""
-    return len({job.seed for job in plan.jobs})
+def _open(plan: Plan, done: Collection[str]) -> Iterator[Job]:
+    """The plan's own jobs that are still to be trained."""
+    return (job for job in plan.jobs if job.id not in done)
 
 
 def _at_once(plan: Plan, cores: int) -> int:

@@ -55,7 +55,7 @@ def header_lines(audit: Audit, version: str) -> Iterator[str]:
         if len(grouping.names) > _MOST_GROUPS:
             groups.append(f"{len(grouping.names) - _MOST_GROUPS} more")
         yield f"  group   {plain(grouping.name)}   {' · '.join(groups)}"
-    for origin, names in audit.resolved.found.items():
+    for origin, names in audit.resolved.options_by_file.items():
         yield f"  options {origin} sets {plain(', '.join(names), 300)}"
 
 
@@ -120,8 +120,8 @@ def plan_lines(
     if plan.trials > 1:
         counts.append(numbered(plan.trials, "setting"))
     trainings = f"{' × '.join(counts)} = {numbered(plan.trainings, 'training')}"
-    if plan.ways:
-        trainings += f", the {arms_text(plan.ways)} setting of each method included"
+    if plan.default_plans:
+        trainings += f", the {arms_text(plan.default_plans)} setting of each method included"
     own_code = {arm.key for arm in plan.arms if arm.capability}
     elsewhere = ""
     if own_code:

@@ -50,7 +50,7 @@ def write_to_nothing(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-class Unheard(io.TextIOWrapper):
+class QuietStderr(io.TextIOWrapper):
     """Standard error whose reader may have gone, which must not end the program.
 
     The exit code and the files still say how a command ended.

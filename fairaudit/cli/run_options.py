@@ -56,12 +56,14 @@ Formats = Annotated[
 ]
 StoredReport = Annotated[
     Path,
-    typer.Argument(help="Report JSON written by `fairaudit run`; - reads stdin.", metavar="REPORT"),
+    typer.Argument(
+        help="report.json of `fairaudit run`, or its folder; - reads stdin.", metavar="REPORT"
+    ),
 ]
 StoredReports = Annotated[
     list[Path],
     typer.Argument(
-        help="Report JSON written by `fairaudit run`, one or several; - reads stdin.",
+        help="report.json of `fairaudit run`, or its folder, one or several; - reads stdin.",
         metavar="REPORT...",
     ),
 ]
@@ -143,7 +145,9 @@ def takes_audit_options(
         extra = {given.name: typed.pop(given.name) for given in of_command}
         if several and not sweeps:
             name = next(iter(several)).replace("_", "-")
-            raise ConfigError(f"--{name} has several values", hint="fairaudit run sweeps over them")
+            raise ConfigError(
+                f"--{name} has several values", hint="fairaudit run and plan take them"
+            )
         command(Given(values, **typed, of_command=extra, swept=several))
 
     parameters = []
@@ -222,5 +226,5 @@ def settled(given: Given) -> ResolvedConfig:
         environment=os.environ,
         folder=folder,
         config_file=given.config,
-        trust_found=given.trust_config,
+        trust_config=given.trust_config,
     )

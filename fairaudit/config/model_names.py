@@ -49,7 +49,7 @@ class ModelFacts:
 UNENCODED = ModelFacts()  # of a model on a table: its inputs are counted when a seed is encoded
 
 
-def has_linear_yardstick(model: str, image_shape: Shape | None) -> bool:
+def has_linear_baseline(model: str, image_shape: Shape | None) -> bool:
     """Whether a linear model of the same inputs says how well this one should do.
 
     It does of any model on a table, and not of a network on images: a linear model of pixels says

@@ -71,7 +71,7 @@ class ResolvedConfig:
     settings_origins: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     @property
-    def found(self) -> dict[str, list[str]]:
+    def options_by_file(self) -> dict[str, list[str]]:
         """Found file -> the options whose value comes from it."""
         decided: dict[str, list[str]] = {}
         for name, origin in self.origins.items():
@@ -86,7 +86,7 @@ def resolve_config(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
     config_file: Path | None = None,
-    trust_found: bool = False,
+    trust_config: bool = False,
 ) -> ResolvedConfig:
     """Collect the options that every place sets, and merge them, the strongest place first.
 
@@ -100,7 +100,7 @@ def resolve_config(
             None reads none.
         folder: Where ``fairaudit.toml`` and ``pyproject.toml`` are looked for; None looks nowhere.
         config_file: The file of ``--config``.
-        trust_found: Whether found files may set everything.
+        trust_config: Whether found files may set everything.
 
     Raises:
         ConfigError: Unknown key, bad value, two options of one layer contradict each other, or a
@@ -121,13 +121,13 @@ def resolve_config(
         preset = find_preset(str(chosen))
         layers.append(OptionLayer(f"{PRESET}{preset.name}", preset.fields))
     resolved = merge_layers(layers)
-    if folder is not None and not trust_found:
+    if folder is not None and not trust_config:
         _refuse_untrusted(resolved, folder)
     return resolved
 
 
 @contextmanager
-def naming_found_files(resolved: ResolvedConfig) -> Iterator[None]:
+def naming_config_files(resolved: ResolvedConfig) -> Iterator[None]:
     """In the ``with`` block, add to the hint of an error which found files set which options.
 
     The user may not know of these files. Errors are those of options and data.
@@ -135,7 +135,7 @@ def naming_found_files(resolved: ResolvedConfig) -> Iterator[None]:
     try:
         yield
     except (ConfigError, DataError) as error:
-        for origin, names in resolved.found.items():
+        for origin, names in resolved.options_by_file.items():
             error.hint = "; ".join(filter(None, (error.hint, f"{origin} sets {', '.join(names)}")))
         raise
 

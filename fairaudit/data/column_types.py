@@ -228,16 +228,16 @@ def number_column(values: Float64) -> pa.ChunkedArray:
 
 
 def within(
-    values: Float64, limits: tuple[float, float], outside: Literal["clip", "missing"]
+    values: Float64, limits: tuple[float, float], treatment: Literal["clip", "missing"]
 ) -> tuple[Float64, NDArray[np.bool_]]:
-    """Clip numbers to a range, or make those outside it missing (NaN).
+    """Clip numbers to a range, or make those beyond it missing (NaN).
 
     Returns:
-        The numbers, ``[n]``; and whether each lay outside, ``[n]``.
+        The numbers, ``[n]``; and whether each lay beyond it, ``[n]``.
     """
     low, high = limits
     beyond = (values < low) | (values > high)
-    if outside == "missing":
+    if treatment == "missing":
         return np.where(beyond, np.nan, values), beyond
     return np.clip(values, low, high), beyond
 

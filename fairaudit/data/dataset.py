@@ -148,7 +148,6 @@ class Dataset:
         favourable: Index of the outcome that people want; the positive class where that is assumed.
         favourable_origin: Who said so; see :class:`fairaudit.data.infer.LabelColumn`.
         declared: feature column -> what is publicly known of it; nothing is learned of these.
-        undeclared_values: column -> group name -> count of values that are not as declared.
         unpredicted: grouping name -> group name -> rows without a prediction, where predictions are
             given and not made by an audit.
     """
@@ -176,7 +175,6 @@ class Dataset:
     favourable: int | None = None
     favourable_origin: str = ""
     declared: Mapping[str, DeclaredColumn] = field(default_factory=dict)
-    undeclared_values: dict[str, dict[str, int]] = field(default_factory=dict)
     unpredicted: dict[str, dict[str, int]] = field(default_factory=dict)
 
     @property

@@ -11,7 +11,7 @@ from fairaudit.data.dataset import Int64
 from fairaudit.data.reading.stored import StoredColumns
 from fairaudit.errors import DataError
 from fairaudit.messages.base import Message
-from fairaudit.messages.data import OutsideDeclaration, UndeclaredColumns
+from fairaudit.messages.data import UndeclaredColumns, UndeclaredValues
 from fairaudit.messages.names import quoted
 
 
@@ -82,7 +82,7 @@ def refuse_no_numbers(stored: StoredColumns, values: Mapping[str, pa.ChunkedArra
 def declaration_notices(
     columns: Sequence[str],
     declared: Mapping[str, DeclaredColumn],
-    unlike: Mapping[str, Mapping[str, int]],
+    unlike: Mapping[str, int],
     *,
     asked: bool,
 ) -> Iterator[Message]:
@@ -91,12 +91,11 @@ def declaration_notices(
     Args:
         columns: Names of the features.
         declared: Feature -> its declaration.
-        unlike: Feature -> group -> how many of its values were not as declared.
+        unlike: Feature -> how many of its values were not as declared.
         asked: Whether the user declared columns at all.
     """
     lacking = [name for name in columns if name not in declared]
     if asked and lacking:
         yield UndeclaredColumns(tuple(lacking))
     if unlike:
-        values = sum(sum(counts.values()) for counts in unlike.values())
-        yield OutsideDeclaration(values, columns=tuple(unlike))
+        yield UndeclaredValues(sum(unlike.values()), columns=tuple(unlike))

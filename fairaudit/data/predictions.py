@@ -4,7 +4,7 @@ A record is what was predicted; the table has a row for each record at each seed
 the model). A table without seeds has one row for each record.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -145,18 +145,19 @@ def load_scored(
     named = [y_pred] if baseline_pred is None else [y_pred, baseline_pred]
     predicted_in = _predicted_in(table, named, config)
     used_names = [column for columns in predicted_in for column in columns]
-    # Truth and groups are the same in every seed.
-    fixed = list(dict.fromkeys([config.label, *config.group]))
     odd = [column for column in checked.odd if column.name in used_names]
     if odd:
         raise unusable(odd, {})
-    layout = _lay_out(table, fixed, used_names, seed_column, row_column)
+    # Truth and groups are the same in every seed.
+    fixed = list(dict.fromkeys([config.label, *config.group]))
+    seeds = seed_column
+    if seeds is None:
+        seeds = _default_seed_column(table, [*fixed, *used_names])
+    layout = _lay_out(table, fixed, seeds, row_column)
     records = table.take(layout.first)
     choice = given_label(config.label, checked.source.declared, checked.source.declared_by)
     label = read_label(records, choice, config)
     read = [_read_predictions(table, columns, label, classes) for columns in predicted_in]
-    is_default = SEED_COLUMN in table.column_names and SEED_COLUMN not in [*fixed, *used_names]
-    seeds = seed_column or (SEED_COLUMN if is_default else None)
     equal, shared = _equal_records(table, layout, used_names, (seeds or "", row_column or ""))
     fates = _fates_of(layout, label, [values for values, _ in read], equal)
     if not len(fates.used):
@@ -171,11 +172,9 @@ def load_scored(
     dataset = replace(dataset, notices=tuple(notices))
     require_groups(dataset)
     places = layout.places(fates.used)
-    models: list[tuple[Float32, ...]] = []
+    models = []
     for name, (values, _) in zip(named, read, strict=True):
-        of_seeds = tuple(values[place].astype(np.float32) for place in places)
-        _refuse_equal_seeds(name, of_seeds, layout)
-        models.append(of_seeds)
+        models.append(_by_seed(name, values, places, layout))
     return Scored(
         dataset=dataset,
         predictions=models[0],
@@ -485,21 +484,40 @@ def _read_by_name(columns: Sequence[str], label: LabelColumn) -> Message | None:
     return ProbabilityOf(tuple(columns), tuple(of_columns))
 
 
+def _by_seed(
+    model: str, values: NDArray[np.float64], places: Sequence[Int64], layout: PredictionLayout
+) -> tuple[Float32, ...]:
+    """A model's predictions of the records that are used, ``[n, Y]`` for each seed.
+
+    Args:
+        model: Its columns, for an error.
+        values: Of all rows of the table, ``[N, Y]``.
+        places: Rows of each seed, in the order of the records.
+        layout: Which seed each row is.
+
+    Raises:
+        DataError: Two seeds are equal in every prediction.
+    """
+    of_seeds = tuple(values[place].astype(np.float32) for place in places)
+    _refuse_equal_seeds(model, of_seeds, layout)
+    return of_seeds
+
+
+def _default_seed_column(table: pa.Table, used: Collection[str]) -> str | None:
+    """The column ``seed``, where there is one that is neither truth, group nor prediction."""
+    return SEED_COLUMN if SEED_COLUMN in table.column_names and SEED_COLUMN not in used else None
+
+
 def _lay_out(
-    table: pa.Table,
-    fixed: Sequence[str],
-    predicted: Sequence[str],
-    seed_column: str | None,
-    row_column: str | None,
+    table: pa.Table, fixed: Sequence[str], seed_column: str | None, row_column: str | None
 ) -> PredictionLayout:
     """Find which seed and which record each row is; a table without seeds is one seed.
 
     Args:
         table: Rows of all seeds.
         fixed: Columns that must say the same of a record at every seed: the label and the groups.
-        predicted: Columns of predictions. A column ``seed`` that is one of these or of ``fixed`` is
-            not taken for the seeds.
-        seed_column, row_column: As of :func:`load_scored`.
+        seed_column: Column of seeds; None: there is one seed.
+        row_column: As of :func:`load_scored`.
 
     Raises:
         DataError: No such column; a row without a seed; records that differ between seeds.
@@ -510,9 +528,6 @@ def _lay_out(
             raise DataError(
                 f"there is no column {quoted(column)}", nearest(column, table.column_names)
             )
-    used = [*fixed, *predicted]
-    if seed_column is None and SEED_COLUMN in table.column_names and SEED_COLUMN not in used:
-        seed_column = SEED_COLUMN
     if seed_column is None:
         if row_column is not None:
             raise ConfigError("--row-column is about several seeds, and there is one")
@@ -521,11 +536,8 @@ def _lay_out(
     seeds = _complete_levels(table, seed_column)
     if row_column is not None:
         names_of_rows = _complete_levels(table, row_column).codes
-    else:  # its place among the rows of its seed
-        order = np.argsort(seeds.codes, kind="stable")
-        starts = np.searchsorted(seeds.codes[order], seeds.codes)
-        names_of_rows = np.empty_like(order)
-        names_of_rows[order] = np.arange(len(order)) - starts[order]
+    else:
+        names_of_rows = _places_within_seeds(seeds.codes)
     # A record at a seed as one number, which may occur once.
     cells = np.unique(names_of_rows * len(seeds.names) + seeds.codes)
     if len(cells) < table.num_rows:
@@ -537,16 +549,34 @@ def _lay_out(
     )
     if row_column is None and len(record) != len(seeds.names) * len(first):
         raise DataError(f"the {len(seeds.names)} seeds have different numbers of rows", _SAME_ROWS)
+    _refuse_differing(table, fixed, layout)
+    return layout
+
+
+def _places_within_seeds(seeds: Int64) -> Int64:
+    """Each row's place among the rows of its seed, ``[n]``, from 0; ``seeds``: each row's seed."""
+    order = np.argsort(seeds, kind="stable")
+    starts = np.searchsorted(seeds[order], seeds)
+    places = np.empty_like(order)
+    places[order] = np.arange(len(order)) - starts[order]
+    return places
+
+
+def _refuse_differing(table: pa.Table, fixed: Sequence[str], layout: PredictionLayout) -> None:
+    """Refuse truth and groups that are not the same of a record at every seed.
+
+    Raises:
+        DataError: Names the column, and the first seed that differs.
+    """
     for column in fixed:
         codes = encode_levels(table.column(column)).codes
         odd = np.flatnonzero(codes != codes[layout.first][layout.record])
         if len(odd):
             raise DataError(
                 f"{quoted(column)} differs between seeds in {numbered(len(odd), 'row')}, first "
-                f"in seed {seeds.names[int(seeds.codes[odd[0]])]}",
+                f"in seed {layout.names[int(layout.seed[odd[0]])]}",
                 _SAME_ROWS,
             )
-    return layout
 
 
 def _complete_levels(table: pa.Table, column: str) -> Levels:

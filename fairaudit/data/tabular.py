@@ -20,15 +20,7 @@ from fairaudit.data.column_types import (
     plain_table,
 )
 from fairaudit.data.copies import copies_notice
-from fairaudit.data.dataset import (
-    SPLIT,
-    Dataset,
-    Grouping,
-    Int64,
-    columns_of,
-    first_grouping,
-    image_columns,
-)
+from fairaudit.data.dataset import SPLIT, Dataset, Grouping, Int64, columns_of, image_columns
 from fairaudit.data.declared_columns import declaration_notices, lay_over, refuse_no_numbers
 from fairaudit.data.groups import label_grouping, make_groupings, named_pairs, restrict
 from fairaudit.data.infer import LabelChoice, LabelColumn, choose_label, read_label
@@ -47,7 +39,7 @@ from fairaudit.messages.data import ColumnsDropped, PixelsAsNumbers, RowsDropped
 from fairaudit.messages.names import nearest, quoted
 
 # Reasons why a column is no feature, as a report gives them.
-BY_OPTION, BESIDE_IMAGES = "dropped by option", "beside the images"
+BY_OPTION, NO_IMAGE = "dropped by option", "beside the images"
 OF_FILES = "made of the names of the files"
 UNSUPPORTED = "nested or unsupported type"
 # What a given split may call its sides.
@@ -348,7 +340,6 @@ def make_dataset(checked: CheckedTable, config: AuditConfig) -> Dataset:
         records=rows.equal.first if rows.equal.are_copies else None,
         notices=notices,
         declared=roles.declared,
-        undeclared_values=unlike,
     )
 
 
@@ -436,16 +427,13 @@ def _classes_in_use(roles: _ColumnRoles, used: Int64) -> Levels:
     return in_use
 
 
-def _undeclared_values(
-    roles: _ColumnRoles, checked: CheckedTable, used: Int64
-) -> dict[str, dict[str, int]]:
-    """Declared feature -> group -> how many of its values in used rows are not as declared."""
-    counted = first_grouping(roles.groupings, checked.table.num_rows)
+def _undeclared_values(roles: _ColumnRoles, checked: CheckedTable, used: Int64) -> dict[str, int]:
+    """Declared feature -> how many of its values in used rows are not as declared; no zeros."""
     counts = {}
     for name in roles.declared:
         unlike = np.intersect1d(checked.unlike.get(name, ()), used, assume_unique=True)
         if len(unlike):
-            counts[name] = counted.counts(unlike)
+            counts[name] = len(unlike)
     return counts
 
 
@@ -527,7 +515,7 @@ def _feature_names(
         if name in dropped:
             reasons[name] = BY_OPTION
         elif images and name not in images:
-            reasons[name] = BESIDE_IMAGES
+            reasons[name] = NO_IMAGE
         elif name == sides:
             reasons[name] = OF_FILES
         else:
@@ -560,7 +548,7 @@ def _row_notices(rows: Chosen, reasons: dict[str, str]) -> Sequence[Message]:
         if why in (BY_OPTION, UNSUPPORTED, NOT_TEXT):  # asked for, or said by `read_checked`
             continue
         names = [name for name, reason in reasons.items() if reason == why]
-        brings_split = why in (BESIDE_IMAGES, OF_FILES) and SPLIT in names
+        brings_split = why in (NO_IMAGE, OF_FILES) and SPLIT in names
         notices.append(ColumnsDropped(tuple(names), why, split=SPLIT if brings_split else ""))
     copies = copies_notice(rows.equal)
     return notices if copies is None else [*notices, copies]

@@ -259,23 +259,16 @@ def choose_rows(
             are odd, or categories of more than a thousand levels.
     """
     counted = first_grouping(groupings, table.num_rows)
-    is_labelled = label.codes >= 0
-    labelled = np.flatnonzero(is_labelled)
-    dropped = {}
-    if len(labelled) < table.num_rows:
-        dropped["label missing"] = counted.counts(~is_labelled)
+    labelled = np.flatnonzero(label.codes >= 0)
     gaps, reasons = _find_gaps(table, labelled, groupings, config)
     missing = {name: counted.counts(labelled[gap]) for name, gap in gaps.items()}
-    used = labelled
-    if missing and config.missing == "error":
-        raise DataError(
-            f"missing values in {numbered(len(missing), 'column')}: {listed(missing)}",
-            "use --missing impute or drop",
-        )
-    if missing and config.missing == "drop":
-        anywhere = np.logical_or.reduce(list(gaps.values()))
-        used = labelled[~anywhere]
-        dropped["value missing"] = counted.counts(labelled[anywhere])
+    is_used = _are_used(len(labelled), gaps, config)
+    dropped = {}
+    if len(labelled) < table.num_rows:
+        dropped["label missing"] = counted.counts(label.codes < 0)
+    if not is_used.all():
+        dropped["value missing"] = counted.counts(labelled[~is_used])
+    used = labelled[is_used]
     if not len(used):
         raise DataError("every row has a missing value")
     hashes = np.zeros(len(used), np.uint64)
@@ -314,6 +307,31 @@ def choose_rows(
     of_features = (encode_codes(in_table[name]).codes[used] for name in columns)
     one = tells_apart and are_copies(chain(other_codes, of_features), first)
     return Chosen(used, tuple(columns), dropped, missing, reasons, EqualRows(first, one))
+
+
+def _are_used(
+    rows: int, gaps: Mapping[str, NDArray[np.bool_]], config: AuditConfig
+) -> NDArray[np.bool_]:
+    """Which of the rows with a label are used, ``[n]``: with ``--missing drop`` those without gaps.
+
+    Args:
+        rows: How many there are.
+        gaps: Column -> which of them lack its value, ``[n]``; only columns that lack some.
+        config: What to do with missing values.
+
+    Raises:
+        DataError: Values are missing, and that is an error.
+    """
+    if gaps and config.missing == "error":
+        raise DataError(
+            f"missing values in {numbered(len(gaps), 'column')}: {listed(gaps)}",
+            "use --missing impute or drop",
+        )
+    are_used = np.ones(rows, dtype=np.bool_)
+    if config.missing == "drop":
+        for lacks in gaps.values():
+            are_used &= ~lacks
+    return are_used
 
 
 class UnusableColumns(DataError):

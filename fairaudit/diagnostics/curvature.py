@@ -76,11 +76,8 @@ def quadratic_forms(
     records = landscape.records
     if is_linear(landscape):
         return records.means(forms_of_linear(landscape, vectors) * records.counts)
-    vectors = vectors.to(landscape.theta)
     of_vectors = [EVERY] * len(vectors) if places is None else list(places)
     means = torch.full((len(vectors), records.n_groups), torch.nan, dtype=torch.float64)
-    leaf = landscape.theta.clone().requires_grad_()
-    rows_at_once = max(1, NUMBERS_AT_ONCE // math.prod(records.features.shape[1:]))
     for group, (first, end) in enumerate(itertools.pairwise(records.edges)):
         slices = max(1, -(-(end - first) // SLICE))
         meeting: dict[int, list[int]] = {}  # slice -> the vectors that meet it
@@ -90,22 +87,88 @@ def quadratic_forms(
             # Every so many-th record, for neighbours in the file may be alike.
             rows = torch.arange(first, end)
             rows = rows if place == EVERY else rows[place::slices]
-            sums = torch.zeros(len(numbers), dtype=torch.float64)
-            for piece in torch.split(rows, rows_at_once):
-                loss = summed_loss(
-                    landscape.module, records.features[piece], records.targets[piece]
-                )
-                # One graph of the gradient serves all vectors: a pass backward through it gives
-                # H v.
-                with torch.enable_grad():
-                    (gradient,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
-                for at, number in enumerate(numbers):
-                    vector = vectors[number]
-                    (product,) = torch.autograd.grad(gradient, leaf, vector, retain_graph=True)
-                    sums[at] += (product.double() @ vector.double()).cpu()
             if len(rows):
-                means[numbers, group] = sums / len(rows)
+                means[numbers, group] = summed_forms(landscape, vectors[numbers], rows) / len(rows)
     return records.means(means * records.counts)
+
+
+def summed_forms(landscape: Landscape, vectors: Tensor, rows: Tensor) -> Tensor:
+    """v^T H v of the summed loss of some rows, for each vector: [V] float64.
+
+    Args:
+        landscape: Model, parameters, records.
+        vectors: [V, P], in the engine's order of parameters.
+        rows: Numbers of the records.
+    """
+    vectors = vectors.to(landscape.theta)
+    sums = torch.zeros(len(vectors), dtype=torch.float64)
+    rows_at_once = max(1, NUMBERS_AT_ONCE // math.prod(landscape.records.features.shape[1:]))
+    leaf = landscape.theta.clone().requires_grad_()
+    for piece in torch.split(rows, rows_at_once):
+        of_records = forms_of_records(landscape, vectors, piece)
+        if of_records is not None:
+            sums += of_records.sum(1, dtype=torch.float64).cpu()
+            continue
+        records = landscape.records
+        loss = summed_loss(landscape.module, records.features[piece], records.targets[piece])
+        with torch.enable_grad():
+            # One graph of the gradient serves all vectors: a pass backward through it gives H v.
+            (gradient,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
+        for number, vector in enumerate(vectors):
+            (product,) = torch.autograd.grad(gradient, leaf, vector, retain_graph=True)
+            sums[number] += (product.double() @ vector.double()).cpu()
+    return sums
+
+
+def forms_of_records(
+    landscape: Landscape, vectors: Tensor, rows: Tensor | slice = slice(None)
+) -> Tensor | None:
+    """v^T H_i v of each record's own loss, for each vector: [V, n].
+
+    None where the model is no chain of linear layers and activations of ``CURVES``.
+
+    It is the second derivative of the loss at theta + t v in t. Each layer passes on its outputs'
+    first and second derivatives, and needs nothing but its inputs': no pass backward.
+
+    Args:
+        landscape: Model, parameters, records.
+        vectors: [V, P], in the engine's order of parameters.
+        rows: Numbers of the records; all by default.
+    """
+    layers = landscape.layers()
+    if layers is None or not _is_chain(layers):
+        return None
+    outputs = landscape.records.features[rows]
+    vectors = vectors.to(outputs)
+    first: Tensor | None = None  # [V, n, width]; below the first linear layer nothing moves
+    second: Tensor | None = None
+    for layer in layers:
+        inputs, outputs = outputs, layer.forward(outputs)
+        if isinstance(layer, Linear):
+            weights = vectors[:, layer.start : layer.split].reshape(-1, *layer.shape)
+            moved = (inputs @ weights.flatten(0, 1).T).view(len(inputs), -1, layer.shape[0])
+            moved = moved.transpose(0, 1)
+            if layer.has_bias:
+                moved = moved + vectors[:, layer.split : layer.end].unsqueeze(1)
+            if first is None or second is None:
+                first, second = moved, torch.zeros_like(moved)
+                continue
+            second = second @ layer.weight.T + 2 * first @ weights.transpose(1, 2)
+            first = first @ layer.weight.T + moved
+        elif first is not None and second is not None:
+            slope, bend = CURVES[type(layer)](outputs)
+            second = slope * second + bend * first.square()
+            first = slope * first
+    assert first is not None, "a model has a linear layer"
+    assert second is not None
+    probabilities, delta = landscape.records.loss_gradient(outputs, rows)
+    spread = (probabilities * first.square()).sum(-1) - (probabilities * first).sum(-1).square()
+    return (delta * second).sum(-1) + spread
+
+
+def _is_chain(layers: Sequence[Layer]) -> bool:
+    """Whether a model has linear layers and activations of ``CURVES`` alone."""
+    return all(type(one) is Linear or type(one) in CURVES for one in layers)
 
 
 def is_linear(landscape: Landscape) -> bool:
@@ -115,26 +178,10 @@ def is_linear(landscape: Landscape) -> bool:
 
 
 def forms_of_linear(landscape: Landscape, vectors: Tensor) -> Tensor:
-    """v^T H v of each block's mean loss, for each vector [V, P]: [V, BLOCKS] float64.
-
-    Of one linear layer the loss's Hessian in the outputs z is diag p - p p^T, and z is linear in
-    the parameters.
-    """
-    records = landscape.records
-    layers = landscape.layers()
-    assert layers is not None
-    (layer,) = layers
-    assert isinstance(layer, Linear)
-    features = records.features
-    probabilities, _ = records.loss_gradient(layer.forward(features), slice(None))
-    outputs, inputs = layer.shape
-    weights = vectors[:, : outputs * inputs].to(features).reshape(-1, inputs)
-    moved = (features @ weights.T).view(len(features), len(vectors), outputs)
-    if layer.has_bias:
-        moved = moved + vectors[:, outputs * inputs :].to(features)
-    p = probabilities.unsqueeze(1)
-    squares = (p * moved.square()).sum(-1) - (p * moved).sum(-1).square()  # [n, V]
-    return records.sums(squares.T) / records.counts
+    """v^T H v of each block's mean loss, for each vector [V, P]: [V, BLOCKS] float64."""
+    of_records = forms_of_records(landscape, vectors)
+    assert of_records is not None, "one linear layer is a chain"
+    return landscape.records.sums(of_records) / landscape.records.counts
 
 
 def hessian_of_linear(landscape: Landscape, rows: Tensor) -> Float64:
@@ -294,7 +341,7 @@ def traces_of_records(landscape: Landscape) -> Tensor | None:
     as the coefficients: the trace over the parameters is |x|^2 + 1 times the trace over z.
     """
     layers = landscape.layers()
-    if layers is None or not all(type(one) is Linear or type(one) in CURVES for one in layers):
+    if layers is None or not _is_chain(layers):
         return None
     widths = [layer.shape[0] for layer in layers if isinstance(layer, Linear)]
     rows_at_once = max(1, COLUMN_NUMBERS // (sum(widths) * max(widths)))

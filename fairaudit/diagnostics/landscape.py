@@ -81,7 +81,7 @@ class GroupedRecords:
             for start in range(first, end, rows_at_once):
                 yield group, slice(start, min(start + rows_at_once, end))
 
-    def loss_gradient(self, logits: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+    def loss_gradient(self, logits: Tensor, rows: Tensor | slice) -> tuple[Tensor, Tensor]:
         """Softmax outputs of some rows and their loss's gradient in the logits, [n, Y] each."""
         probabilities = torch.softmax(logits, -1)
         gradient = probabilities.clone()

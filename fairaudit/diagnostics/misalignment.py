@@ -39,12 +39,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fairaudit.diagnostics.amount import Amount
-from fairaudit.diagnostics.checkpoints import StepReader, stratified
+from fairaudit.diagnostics.checkpoints import BlockSums, StepReader, stratified
 from fairaudit.diagnostics.step_batches import StepBatches, drawn
 from fairaudit.diagnostics.step_terms import (
     TERMS,
     BlockMeans,
     CurvatureReader,
+    StepProducts,
     StepScale,
     Turns,
     batches_needed,
@@ -169,24 +170,38 @@ def read(
     return arrays
 
 
-class GroupMean(NamedTuple):
-    """A group's mean gradient at a step, or that of all records.
+class GroupMeans(NamedTuple):
+    """Mean gradients of a grouping's K groups and, last, of all records, at one step.
+
+    They stay weighted sums of the blocks' sums: products and lengths follow from those of the
+    blocks, so that no vector is made for each block that is left out.
 
     Args:
-        gradient: g_a, [R, J, P].
-        chance: tr S_a / n_a, what chance adds to its square, [R, J].
-        rows: How many are behind it.
+        sums: Sums of the gradients of each group's blocks, [R, K, BLOCKS, P].
+        weights: Of these sums in the group's means, [K, J, BLOCKS]; 0 for a group without rows.
+        shares: Of each group's mean in the mean over all records, [K].
+        whole: The mean over all records, no block left out, [R, P].
+        squares: ||g_a||^2, [R, K + 1, J].
+        chance: tr S_a / n_a, what chance adds to that, [R, K + 1, J].
+        rows: How many are behind each, [K + 1].
     """
 
-    gradient: Tensor
+    sums: Tensor
+    weights: Tensor
+    shares: Tensor
+    whole: Tensor
+    squares: Tensor
     chance: Tensor
-    rows: float
+    rows: Tensor
 
     def of(self, vectors: Tensor) -> Tensor:
-        """Products with some vectors [R, V, P], [R, J, V]; NaN of too few rows."""
-        if self.rows < LEAST_ROWS:
-            return self.chance.new_full((*self.chance.shape, vectors.shape[1]), math.nan)
-        return torch.einsum("rjp,rvp->rjv", self.gradient, vectors)
+        """Products with some vectors [R, V, P], [R, V, K + 1, J]; NaN of too few rows."""
+        of_blocks = torch.matmul(vectors, self.sums.flatten(1, 2).transpose(1, 2))
+        of_blocks = of_blocks.view(*vectors.shape[:2], *self.sums.shape[1:3])
+        of_groups = torch.einsum("kjb,rvkb->rvkj", self.weights, of_blocks)
+        of_whole = torch.einsum("k,rvkj->rvj", self.shares, of_groups)
+        products = torch.cat([of_groups, of_whole.unsqueeze(2)], 2)
+        return products.masked_fill((self.rows < LEAST_ROWS).view(-1, 1), math.nan)
 
 
 class CutReader:
@@ -218,6 +233,34 @@ class CutReader:
             blocks = cut.blocks[members]
             cells.append([members[blocks == j] for j in range(BLOCKS)])
         return cells
+
+    def means(self, of_groups: Sequence[BlockSums]) -> GroupMeans:
+        """Mean gradients of every group and of all records.
+
+        Args:
+            of_groups: The sums over each group's blocks.
+        """
+        sums = torch.stack([blocks.gradients for blocks in of_groups], 1)
+        counts = torch.stack([blocks.counts for blocks in of_groups])  # [K, BLOCKS]
+        one_block = torch.eye(BLOCKS, dtype=torch.float64).unsqueeze(0)
+        weights = torch.cat([left_out(one_block, one).nan_to_num(0.0) for one in counts])
+        of_all = (self.shares.view(-1, 1, 1) * weights).transpose(0, 1).flatten(1)  # [J, K BLOCKS]
+        whole = torch.matmul(of_all, sums.flatten(1, 2))  # [R, J, P]
+        products = torch.matmul(sums, sums.transpose(2, 3))
+        squares = torch.einsum("kjb,rkbc,kjc->rkj", weights, products, weights)
+        rows = torch.cat([counts.sum(1, keepdim=True), counts.sum(1, keepdim=True) - counts], 1)
+        of_records = torch.stack([left_out(one.squares, one.counts) for one in of_groups], 1)
+        chance = (of_records - squares) / (rows - 1).clamp(min=1)
+        shared = self.together(list((self.shares.view(-1, 1) * chance).unbind(1)))[:, -1:]
+        return GroupMeans(
+            sums,
+            weights,
+            self.shares,
+            whole[:, 0],
+            torch.cat([squares, whole.square().sum(-1).unsqueeze(1)], 1),
+            torch.cat([chance, shared], 1),
+            self.rows,
+        )
 
     def together(self, of_groups: Sequence[Tensor]) -> Tensor:
         """A mean over records of every group [R, ...] each, and over all records: [R, K + 1, ...].
@@ -260,41 +303,34 @@ class StepOfCuts:
             of_cut: The grouping.
             has_terms: Whether terms are to be read.
         """
-        means, of_records, processed = [], [], []
-        for k, cells in enumerate(of_cut.cells):
-            blocks = self.reader.blocks(cells, self.bounds, processed=True)
-            mean = left_out(blocks.gradients, blocks.counts)
-            squares = left_out(blocks.squares, blocks.counts)
-            chance = chance_in_square(mean, squares, blocks.counts)
-            means.append(GroupMean(mean, chance, float(of_cut.rows[k])))
+        of_groups = [
+            self.reader.blocks(cells, self.bounds, processed=True) for cells in of_cut.cells
+        ]
+        means = of_cut.means(of_groups)
+        of_records, processed = [], []
+        for blocks in of_groups:
             of_rows = torch.stack([blocks.norms, blocks.ratios, blocks.clipped], -1)
             of_records.append(left_out(of_rows, blocks.counts))
-            processed.append(blocks.processed / max(1.0, means[-1].rows))
-        shares = of_cut.shares
-        chances = [share * one.chance for share, one in zip(shares, means, strict=True)]
-        whole = GroupMean(
-            of_cut.together([one.gradient for one in means])[:, -1],
-            of_cut.together(chances)[:, -1],
-            float(of_cut.rows[-1]),
-        )
-        means.append(whole)
-        angles = [turned_by(one, self.pilot) for one in means]
-        series = {name: torch.stack([one[name] for one in angles], 1) for name in angles[0]}
-        norms, ratios, clipped = of_cut.together(of_records).unbind(-1)
-        series |= {"gradient_norm": norms, "norm_to_bound": ratios, "clipped_share": clipped}
+            processed.append(blocks.processed / blocks.counts.sum().clamp(min=1))
+        plain, clipped = (means.of(vectors) for vectors in self.pilot)
+        series = turned_by(means, (plain, clipped), self.pilot.lengths)
+        norms, ratios, shares = of_cut.together(of_records).unbind(-1)
+        series |= {"gradient_norm": norms, "norm_to_bound": ratios, "clipped_share": shares}
         # Of all records E g_B and E gbar_B over batches.
         per_record = self.reader.task.pool.n_records / self.reader.task.n_public
-        known = whole.gradient[:, 0] * per_record, of_cut.together(processed)[:, -1] * per_record
-        usable = self.pilot.kept()
-        turns = Turns.of(usable, self.scale.unclipped, known=known if self.pilot.all_kept else None)
+        expected = torch.stack([means.whole, of_cut.together(processed)[:, -1]], 1) * per_record
+        of_plain, of_clipped = means.of(expected).unbind(1)
+        of_pilot = StepProducts.of(self.pilot, plain, clipped, (of_plain, of_clipped))
+        turns = Turns.of(of_pilot, self.scale.unclipped)
         # In units that all groups share, so that every checkpoint counts alike.
         size = self.scale.learning_rate * self.pilot.lengths[0].mean(1) * norms[:, -1, 0]
-        series[TURNED] = self._first(means, turns.direction) / size.view(-1, 1, 1)
+        series[TURNED] = self.scale.learning_rate * turns.direction / size.view(-1, 1, 1)
         series |= {name: torch.full_like(norms, math.nan) for name in TERMS}
         series |= {f"{name}_se": torch.full_like(norms[..., 0], math.nan) for name in TERMS}
         self.series.append(series)
         if has_terms:
-            self._terms.append(CutTerms(of_cut, means, known, size, series))
+            known = of_plain, of_clipped
+            self._terms.append(CutTerms(of_cut, means, of_pilot, known, size, series))
 
     def read_terms(self, amount: Amount) -> None:
         """Read the terms of all groupings, over batches that are drawn for them.
@@ -302,12 +338,12 @@ class StepOfCuts:
         Args:
             amount: How many batches at most.
         """
-        reader, scale, pilot = self.reader, self.scale, self.pilot.kept()
+        reader, scale, usable = self.reader, self.scale, self.pilot.usable
         eta, step = scale.learning_rate, reader.checkpoint.step
-        if not pilot.plain.shape[1]:
+        if not usable.any():
             return
         # The pilot's value: one taken from the very batches would bias their expectations.
-        typical = pilot.shrinkage.mean(1)
+        typical = self.pilot.shrinkage[:, usable].mean(1)
         curvatures = [CurvatureReader(reader, one.reader.curved) for one in self._terms]
         half = (eta * scale.noise).square().view(-1, 1, 1) / 2
         needed = 1
@@ -316,40 +352,35 @@ class StepOfCuts:
             noise = half * of_cut.reader.together([one.left_out for one in traces])
             of_cut.series["step_noise"] = noise
             of_cut.series["step_noise_se"] = half[..., 0] * of_cut.error(traces)
-            turns = Turns.of(pilot, scale.unclipped, typical=typical, known=of_cut.known)
-            both = [self._first(of_cut.means, one) for one in (turns.direction, turns.magnitude)]
-            spread = eta * torch.stack([one.of(turns.spread)[:, 0] for one in of_cut.means], 1)
-            parts = torch.stack(both)[..., 0], noise[..., 0]
+            of_pilot = of_cut.pilot._replace(known=of_cut.known)
+            turns = Turns.of(of_pilot, scale.unclipped, typical=typical)
+            spread = eta * turns.spread[..., 0].movedim(1, -1)
+            parts = eta * torch.stack([turns.direction, turns.magnitude])[..., 0], noise[..., 0]
             size = reader.network.n_parameters
             needed = max(needed, batches_needed(spread, *parts, size, amount.batches))
         batches = drawn(reader, "batches", needed)
         self.batches = needed
-        usable = batches.kept()
-        if not usable.plain.shape[1]:
+        usable = batches.usable
+        if not usable.any():
             return
         for of_cut, curvature in zip(self._terms, curvatures, strict=True):
-            known = of_cut.known if batches.all_kept else None
-            turns = Turns.of(usable, scale.unclipped, typical=typical, known=known)
-            spread = torch.stack([one.of(turns.spread)[:, 0] for one in of_cut.means], 1)
+            plain, clipped = (of_cut.means.of(vectors) for vectors in batches)
+            of_batches = StepProducts.of(batches, plain, clipped, of_cut.known)
+            turns = Turns.of(of_batches, scale.unclipped, typical=typical)
+            spread = turns.spread[..., 0].movedim(1, -1)
             drawn_error = eta * spread.std(-1) / math.sqrt(max(1, spread.shape[-1]))
             series = of_cut.series
-            first = self._first(of_cut.means, turns.direction)
-            series[TURNED] = first / of_cut.size.view(-1, 1, 1)
+            series[TURNED] = eta * turns.direction / of_cut.size.view(-1, 1, 1)
             for name, turned, forms in zip(
                 ("direction", "magnitude"),
                 (turns.direction, turns.magnitude),
-                curvature.forms(usable, scale.unclipped),
+                curvature.forms(batches.only(usable), scale.unclipped),
                 strict=True,
             ):
                 second = of_cut.reader.together([one.left_out for one in forms])
-                series[name] = self._first(of_cut.means, turned) - eta**2 / 2 * second
+                series[name] = eta * turned - eta**2 / 2 * second
                 of_slices = eta**2 / 2 * of_cut.error(forms)
                 series[f"{name}_se"] = torch.hypot(drawn_error, of_slices)
-
-    def _first(self, means: Sequence[GroupMean], vector: Tensor) -> Tensor:
-        """eta <g_a, v> of every group and of all records, [R, K + 1, J]; v [R, P]."""
-        products = [one.of(vector.unsqueeze(1))[..., 0] for one in means]
-        return self.scale.learning_rate * torch.stack(products, 1)
 
 
 class CutTerms(NamedTuple):
@@ -358,14 +389,16 @@ class CutTerms(NamedTuple):
     Args:
         reader: The grouping.
         means: Mean gradients of its groups and, last, of all records.
-        known: E g_B and E gbar_B over batches, [R, P] each.
+        pilot: Products of these means with a few batches of the step.
+        known: Products with E g_B and E gbar_B over all batches, [R, K + 1, J] each.
         size: What the comparison of groups is counted in, eta times the mean length of g_B times
             that of a record's gradient, [R].
         series: Where the terms go.
     """
 
     reader: "CutReader"
-    means: list[GroupMean]
+    means: GroupMeans
+    pilot: StepProducts
     known: tuple[Tensor, Tensor]
     size: Tensor
     series: dict[str, Tensor]
@@ -379,42 +412,34 @@ class CutTerms(NamedTuple):
         return torch.stack([*errors, whole.sqrt()], 1)
 
 
-def chance_in_square(mean: Tensor, squares: Tensor, counts: Tensor) -> Tensor:
-    """tr S_a / n_a, what chance adds to ||g_a||^2, with all rows and with each block left out.
+def turned_by(
+    means: GroupMeans, products: tuple[Tensor, Tensor], lengths: tuple[Tensor, Tensor]
+) -> dict[str, Tensor]:
+    """Cosines and angles of each group's gradient, and of all records', with those of M batches.
 
     Args:
-        mean: g_a, [R, J, P].
-        squares: Mean squared norm of a record's gradient, [R, J].
-        counts: Rows of each block, [BLOCKS].
-    """
-    rows = torch.cat([counts.sum().unsqueeze(0), counts.sum() - counts])
-    return (squares - mean.square().sum(-1)) / (rows - 1).clamp(min=1)
-
-
-def turned_by(mean: GroupMean, batches: StepBatches) -> dict[str, Tensor]:
-    """Cosines and angles of one group's gradient with those of M batches.
-
-    Args:
-        mean: g_a.
-        batches: Of the step.
+        means: g_a of every group.
+        products: Its products with g_B and with gbar_B, [R, M, K + 1, J] each.
+        lengths: ||g_B|| and ||gbar_B||, [R, M] each.
 
     Returns:
-        ``misalignment`` in degrees and the two cosines, [R, J] each; NaN where chance is more than
-        half of the square or makes a cosine impossible, or there are fewer than ``LEAST_ROWS``.
+        ``misalignment`` in degrees and the two cosines, [R, K + 1, J] each; NaN where chance is
+        more than half of the square or makes a cosine impossible, or there are fewer than
+        ``LEAST_ROWS``.
     """
-    square, chance = mean.gradient.square().sum(-1), mean.chance
-    length = torch.maximum(square - chance, LEAST_LEFT * square).sqrt().unsqueeze(-1)
-    undefined = chance[:, :1] > MOST_CHANCE * square[:, :1]
+    square, chance = means.squares, means.chance
+    length = torch.maximum(square - chance, LEAST_LEFT * square).sqrt().unsqueeze(1)
+    undefined = chance[..., :1] > MOST_CHANCE * square[..., :1]
     cosines = []
-    for vectors, lengths in zip(batches, batches.lengths, strict=True):
+    for of_batches, of_vectors in zip(products, lengths, strict=True):
         # A batch whose gradient vanishes, before or after clipping, has no direction.
-        cosine = mean.of(vectors) / (length * lengths.unsqueeze(1))
+        cosine = of_batches / (length * of_vectors[..., None, None])
         cosines.append(cosine.clamp(-1.0, 1.0))
-        undefined |= cosine[:, :1].nanmean(-1).abs() > MOST_COSINE
+        undefined |= cosine[..., :1].nanmean(1).abs() > MOST_COSINE
     before, after = (cosine.arccos().rad2deg() for cosine in cosines)
     values = {
-        "misalignment": (after - before).nanmean(-1),
-        "cosine_before": cosines[0].nanmean(-1),
-        "cosine_after": cosines[1].nanmean(-1),
+        "misalignment": (after - before).nanmean(1),
+        "cosine_before": cosines[0].nanmean(1),
+        "cosine_after": cosines[1].nanmean(1),
     }
     return {name: value.where(~undefined, math.nan) for name, value in values.items()}

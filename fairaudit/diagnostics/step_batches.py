@@ -33,10 +33,13 @@ class StepBatches(NamedTuple):
         return torch.where((before > 0) & (after > 0), after / before, 1.0)
 
     @property
-    def all_kept(self) -> bool:
-        """Whether at every batch both gradients vanish, or neither does."""
+    def usable(self) -> Tensor:
+        """Whether at every replicate both gradients vanish, or neither does, [M].
+
+        At another batch some terms are not defined.
+        """
         before, after = self.lengths
-        return bool(((before > 0) == (after > 0)).all())
+        return ((before > 0) == (after > 0)).all(0)
 
     def of(self, replicate: int) -> "StepBatches":
         """Those of one replicate, [1, M, P] each."""
@@ -44,16 +47,9 @@ class StepBatches(NamedTuple):
             self.plain[replicate : replicate + 1], self.clipped[replicate : replicate + 1]
         )
 
-    def kept(self) -> "StepBatches":
-        """Those at which both gradients vanish, or neither does, at every replicate.
-
-        At another batch some terms are not defined.
-        """
-        if self.all_kept:
-            return self
-        before, after = self.lengths
-        usable = ((before > 0) == (after > 0)).all(0)
-        return StepBatches(self.plain[:, usable], self.clipped[:, usable])
+    def only(self, chosen: Tensor) -> "StepBatches":
+        """Some of the batches; ``chosen``: booleans, [M]."""
+        return StepBatches(self.plain[:, chosen], self.clipped[:, chosen])
 
 
 def drawn(reader: StepReader, label: str, count: int) -> StepBatches:

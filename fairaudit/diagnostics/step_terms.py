@@ -1,13 +1,14 @@
 """What clipping's direction, its length and the noise of a step add to each group's loss.
 
 The terms R_dir, R_mag and R_noise of ``risk_terms`` at one step, cheap enough to be read always.
-The first order is a product with each group's gradient, of whose rows every block is also left out;
-its expectation is over M Poisson batches, M chosen for the wanted error. The second order needs v^T
-H_a v of the batches' gradients and the trace of H_a. All that is wanted of these are means over
-vectors *and* records, drawn independently, so each slice of a group's records has vectors of its
-own: the means stay unbiased, and slices show how far they are off. Slices of all groups take the
-same vectors, so that a difference of two groups keeps its pairing. Where the model is one linear
-layer, forms and traces are exact, of all records and vectors.
+The first order is made of products with each group's gradient, of whose rows every block is also
+left out. Its expectation is over M Poisson batches, M chosen for the wanted error.
+
+The second order needs v^T H_a v of the batches' gradients and the trace of H_a. All that is wanted
+of these are means over vectors *and* records, drawn independently, so each slice of a group's
+records has vectors of its own: the means stay unbiased, and slices show how far they are off.
+Slices of all groups take the same vectors, so that a difference of two groups keeps its pairing.
+Where the model is one linear layer, forms and traces are exact, of all records and vectors.
 
 In shapes R is the number of replicates, K of groups, P of parameters, M of batches.
 
@@ -27,7 +28,7 @@ from fairaudit.diagnostics.checkpoints import StepReader
 from fairaudit.diagnostics.curvature import (
     forms_of_linear,
     is_linear,
-    summed_loss,
+    summed_forms,
     traces_of_records,
 )
 from fairaudit.diagnostics.landscape import GroupedRecords, Landscape
@@ -72,19 +73,55 @@ class StepScale:
         )
 
 
+class StepProducts(NamedTuple):
+    """Products of a gradient with those of M batches of a step, and with their expectations.
+
+    Args:
+        plain: <g_a, g_B>, [R, M, ...]; the last axes are those of g_a.
+        clipped: <g_a, gbar_B>, [R, M, ...].
+        shrinkage: rho = ||gbar_B|| / ||g_B||, [R, M].
+        known: <g_a, E g_B> and <g_a, E gbar_B>, [R, ...] each; None where batches were left out, so
+            that these are not the expectations of those at hand.
+    """
+
+    plain: Tensor
+    clipped: Tensor
+    shrinkage: Tensor
+    known: tuple[Tensor, Tensor] | None
+
+    @classmethod
+    def of(
+        cls, batches: StepBatches, plain: Tensor, clipped: Tensor, known: tuple[Tensor, Tensor]
+    ) -> "StepProducts":
+        """Those of the batches at which terms are defined.
+
+        Args:
+            batches: M of them.
+            plain, clipped: Products with all of them, [R, M, ...] each.
+            known: Products with the expectations, [R, ...] each.
+        """
+        usable = batches.usable
+        return cls(
+            plain[:, usable],
+            clipped[:, usable],
+            batches.shrinkage[:, usable],
+            known if bool(usable.all()) else None,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """Expectations over M batches that the first order of the terms is a product with.
+    """First orders of direction and magnitude over M batches, but for eta.
 
     With a shrinkage ``typical`` that does not depend on these batches in place of each batch's own,
     a part is linear in <g_a, g_B> and <g_a, gbar_B>, whose expectations are known; what it misses
     its own expectation by is taken off (a control variate), which moves no expectation.
 
     Args:
-        direction: E (rho g_B - gbar_B), [R, P].
-        magnitude: E (u - rho) g_B, [R, P].
-        spread: What is left of each batch: (rho - typical) g_B, [R, M, P], or of a part without
-            control variate the batch's own vector.
+        direction: <g_a, E (rho g_B - gbar_B)>, [R, ...].
+        magnitude: <g_a, E (u - rho) g_B>, [R, ...].
+        spread: What is left of each batch: <g_a, (rho - typical) g_B>, [R, M, ...], or of a part
+            without control variate the batch's own product.
     """
 
     direction: Tensor
@@ -93,38 +130,33 @@ class Turns:
 
     @classmethod
     def of(
-        cls,
-        batches: StepBatches,
-        unclipped: Tensor,
-        *,
-        typical: Tensor | None = None,
-        known: tuple[Tensor, Tensor] | None = None,
+        cls, products: StepProducts, unclipped: Tensor, *, typical: Tensor | None = None
     ) -> "Turns":
-        """The expectations over these batches.
+        """The first orders over these batches.
 
         Args:
-            batches: M of them.
+            products: Those of M batches.
             unclipped: u, [R].
             typical: A shrinkage near theirs that does not depend on them, [R]; None: of each batch
                 the mean of the others.
-            known: E g_B and E gbar_B, [R, P] each; None: not known, and nothing is taken off.
         """
-        rho = batches.shrinkage.unsqueeze(-1)
-        factor = unclipped.view(-1, 1, 1)
-        count = rho.shape[1]
+        plain, clipped, shrinkage, known = products
+        count = shrinkage.shape[1]
+        beside = [1] * (plain.dim() - 2)  # axes of the gradient, over which factors are equal
+        rho, factor = shrinkage.view(-1, count, *beside), unclipped.view(-1, 1, *beside)
         if known is None or (typical is None and count < 2):
-            turned = rho * batches.plain - batches.clipped
-            return cls(turned.mean(1), ((factor - rho) * batches.plain).mean(1), turned)
-        plain, clipped = known
+            turned = rho * plain - clipped
+            return cls(turned.mean(1), ((factor - rho) * plain).mean(1), turned)
         if typical is None:
             usual = (rho.sum(1, keepdim=True) - rho) / (count - 1)
         else:
-            usual = typical.view(-1, 1, 1).expand_as(rho)
-        spread = (rho - usual) * batches.plain
+            usual = typical.view(-1, 1, *beside).expand_as(rho)
+        spread = (rho - usual) * plain
         mean, average = spread.mean(1), usual.mean(1)
+        of_plain, of_clipped = known
         return cls(
-            mean + average * plain - clipped,
-            (unclipped.view(-1, 1) - average) * plain - mean,
+            mean + average * of_plain - of_clipped,
+            (factor[:, 0] - average) * of_plain - mean,
             spread,
         )
 
@@ -309,16 +341,5 @@ class CurvatureReader:
 def _forms(landscape: Landscape, vectors: Tensor, block: int) -> Tensor:
     """v^T H v of the mean loss of one block's records, for each vector [V, P]: [V] float64."""
     records = landscape.records
-    rows = slice(records.edges[block], records.edges[block + 1])
-    values = torch.zeros(len(vectors), dtype=torch.float64)
-    if rows.start == rows.stop:
-        return values
-    loss = summed_loss(landscape.module, records.features[rows], records.targets[rows])
-    leaf = landscape.theta.clone().requires_grad_()
-    with torch.enable_grad():
-        # One graph of the gradient serves all vectors: a pass backward through it gives H v.
-        (gradient,) = torch.autograd.grad(loss(leaf), leaf, create_graph=True)
-    for number, vector in enumerate(vectors.to(leaf)):
-        (product,) = torch.autograd.grad(gradient, leaf, vector, retain_graph=True)
-        values[number] = product.double() @ vector.double()
-    return values / (rows.stop - rows.start)
+    rows = torch.arange(records.edges[block], records.edges[block + 1])
+    return summed_forms(landscape, vectors, rows) / max(1, len(rows))

@@ -1,18 +1,18 @@
 """From which trainings a report's disagreement is, and how it is told."""
 
-from collections.abc import Iterator, Mapping
-from typing import ClassVar, Literal
+from collections.abc import Iterator
+from typing import Literal
 
-from fairaudit.disagreement.messages import AgainFailed, lacking_text
+from fairaudit.disagreement.messages import AgainFailed, ChanceAdded, ChanceGap, lacking_text
 from fairaudit.disagreement.section import said_source, section, unmeasured
 from fairaudit.messages.base import Message
 from fairaudit.metrics.registry import DISAGREEMENT, DISAGREEMENT_COST
 from fairaudit.report.conditions import shipped
 from fairaudit.report.document import Section
 from fairaudit.report.measures import is_detected, main_gap
+from fairaudit.report.messages.base import FindingMessage, Subject
 from fairaudit.report.model import Report, Study
 from fairaudit.report.types.facts import FailedSeed
-from fairaudit.report.types.findings import Finding, Phrase
 from fairaudit.results.estimates import Comparison, GroupMeasure, Interval, Part, interval_of
 
 
@@ -47,22 +47,6 @@ class Disagreement(Study):
         arms: The arms that were trained.
     """
 
-    phrases: ClassVar[Mapping[str, Phrase]] = {
-        "chance_gap": Phrase(
-            "another training would decide more of one group differently than of another, beside "
-            "all other comparisons of the method",
-            "Another training would decide {first:rate} {first:ends} of {a} and "
-            "{second:rate} {second:ends} of {b} differently; without privacy {first_before:rate} "
-            "and {second_before:rate}",
-        ),
-        "chance_added": Phrase(
-            "private training adds to the share of all people whom another training would decide "
-            "differently, and no gap between groups in it is detected",
-            "Another training would decide {now:rate} {now:ends} of all people differently; "
-            "without privacy {before:rate}",
-        ),
-    }
-
     source: Literal["seeds", "again", "given"]
     reason: str = ""
     advice: str = ""
@@ -94,7 +78,7 @@ class Disagreement(Study):
                 failed = len(arm.failed)
                 yield AgainFailed(arm.arm, failed, self.planned, reason=arm.failed[0].message)
 
-    def findings(self, report: Report) -> Iterator[Finding]:
+    def findings(self, report: Report) -> Iterator[FindingMessage]:
         """A finding where chance is detected to decide more of one group, or privacy adds to it.
 
         Of what is detected over all rows it is made once, by the first grouping.
@@ -116,30 +100,39 @@ class Disagreement(Study):
         return {} if made is None else {"metrics.within": made}
 
 
-def _gap_finding(comparison: Comparison) -> Finding | None:
+def _gap_finding(comparison: Comparison) -> FindingMessage | None:
     """The finding that chance decides more of one group than of another; None where none is."""
     gap = main_gap(comparison, DISAGREEMENT)
     if gap is None or not gap.b or not is_detected(gap):
         return None
     gap = gap.larger_first
     of_group = {group.group: group for group in comparison.by_group}
-    numbers = {}
-    for name, group in (("first", of_group[gap.a]), ("second", of_group[gap.b])):
-        numbers[name] = interval_of(group.estimates.get(DISAGREEMENT))
-        numbers[f"{name}_before"] = _before(group)
-    return _finding("chance_gap", comparison, (gap.a, gap.b), DISAGREEMENT, numbers)
+    a, b = of_group[gap.a], of_group[gap.b]
+    return ChanceGap(
+        _subject(comparison, DISAGREEMENT, (gap.a, gap.b)),
+        first=_now(a),
+        first_before=_before(a),
+        second=_now(b),
+        second_before=_before(b),
+        reason=comparison.arm,
+    )
 
 
-def _added_finding(comparison: Comparison) -> Finding | None:
+def _added_finding(comparison: Comparison) -> FindingMessage | None:
     """The finding that privacy adds to what chance decides of all people; None where it is not."""
     if DISAGREEMENT_COST not in comparison.paid:
         return None
-    everybody = comparison.overall
-    numbers = {
-        "now": interval_of(everybody.estimates.get(DISAGREEMENT)),
-        "before": _before(everybody),
-    }
-    return _finding("chance_added", comparison, (), DISAGREEMENT_COST, numbers)
+    return ChanceAdded(
+        _subject(comparison, DISAGREEMENT_COST),
+        now=_now(comparison.overall),
+        before=_before(comparison.overall),
+        reason=comparison.arm,
+    )
+
+
+def _now(group: GroupMeasure) -> Interval:
+    """The share of the group with privacy."""
+    return interval_of(group.estimates.get(DISAGREEMENT))
 
 
 def _before(group: GroupMeasure) -> Interval:
@@ -147,21 +140,12 @@ def _before(group: GroupMeasure) -> Interval:
     return interval_of(group.estimates.get(f"reference.{DISAGREEMENT}"))
 
 
-def _finding(
-    code: str,
-    comparison: Comparison,
-    groups: tuple[str, ...],
-    measure: str,
-    numbers: dict[str, Interval],
-) -> Finding:
-    """A finding of one comparison; its sentence names the arm."""
-    return Finding(
-        code=code,
+def _subject(comparison: Comparison, measure: str, groups: tuple[str, ...] = ()) -> Subject:
+    """One measure of one comparison, as a finding is about it."""
+    return Subject(
         arm=comparison.arm,
         grouping=comparison.grouping,
         groups=groups,
         measure=measure,
         unit="fraction",
-        numbers=numbers,
-        reason=comparison.arm,
     )

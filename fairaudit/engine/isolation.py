@@ -41,7 +41,7 @@ from fairaudit.engine.refusals import (
     explained,
     fault,
     place_of,
-    refuse_uncopied,
+    refuse_uncopyable,
     set_mode,
 )
 from fairaudit.engine.stacked import in_one_row, refuse_untrainable
@@ -87,7 +87,7 @@ class Isolated:
     ) -> None:
         if isinstance(module, PerRecord):
             module = module.inner
-        refuse_uncopied(module)
+        refuse_uncopyable(module)
         refuse_untrainable(module)
         self.start: dict[str, Tensor] = {}
         self._constants: dict[str, Tensor] = {}
@@ -98,7 +98,7 @@ class Isolated:
                 values[name] = value.detach().clone()
         self._draws: bool | None = None  # whether it draws; None: not known before the first pass
         # Whether Python's or NumPy's generator is drawn from, as far as passes were watched.
-        self._draws_beside = False
+        self._uses_other_generators = False
         self._watch = _Watch()
         self._running: tuple[Values, Sequence[str], Recording | None] = {}, (), None
         self._slots = list(_slots_of(self.module))
@@ -272,7 +272,7 @@ class Isolated:
         self._running = {**shared, **self._constants}, tuple(copies), recording
         self._watch = _Watch()
         is_watched = self._watched > 0
-        borrow = global_stream if is_watched or self._draws_beside else torch_stream
+        borrow = global_stream if is_watched or self._uses_other_generators else torch_stream
         with borrow(*stream), warnings.catch_warnings(), faults():
             warnings.filterwarnings("ignore", "There is a performance drop")
             # States change with every draw.
@@ -284,8 +284,8 @@ class Isolated:
                 self._draws = True
             self._draws = bool(self._draws)
             if is_watched:
-                self._draws_beside = (
-                    self._draws_beside or generator_states != other_generator_states()
+                self._uses_other_generators = (
+                    self._uses_other_generators or generator_states != other_generator_states()
                 )
         if not _equal_bits(flat.detach(), theta):
             raise _error_of_write("a parameter")

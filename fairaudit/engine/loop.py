@@ -358,8 +358,7 @@ class Loop:
         objective, rule, bound = released
         theta = self.network.theta.clone()
         eta = self.training.optimizer.learning_rate
-        # Several trainings that run as one (abreast.py) have a learning rate each, and keep no
-        # checkpoints.
+        # Trainings that run as one (joint_training.py) have a learning rate each, and keep none.
         assert isinstance(eta, float), "checkpoints are of one training"
         return Checkpoint(step, theta, objective, rule, bound, eta)
 

@@ -31,12 +31,12 @@ class Unfit:
     """A kind of layer that no model may hold.
 
     Args:
-        is_found: Whether a module is such a layer, by itself and not by what is in it.
+        matches: Whether a module is such a layer, by itself and not by what is in it.
         problem: What is wrong, after "the model's LAYER at 'PATH'".
         hint: What to do.
     """
 
-    is_found: Callable[[nn.Module], bool]
+    matches: Callable[[nn.Module], bool]
     problem: str
     hint: str
 
@@ -93,11 +93,11 @@ def _is_empty(layer: nn.Module) -> bool:
 def _has_hook(name: str) -> Callable[[nn.Module], bool]:
     """Whether a class of that name, or a base of it, computes the layer's weight beforehand."""
 
-    def is_found(layer: nn.Module) -> bool:
+    def matches(layer: nn.Module) -> bool:
         hooks = layer._forward_pre_hooks.values()
         return any(name in [kind.__name__ for kind in type(hook).__mro__] for hook in hooks)
 
-    return is_found
+    return matches
 
 
 def _has_computed_tensor(layer: nn.Module) -> bool:
@@ -213,7 +213,7 @@ CAUSES = (
 )
 
 
-def refuse_uncopied(module: nn.Module) -> None:
+def refuse_uncopyable(module: nn.Module) -> None:
     """Refuse a module with a layer that cannot be copied and run as it stands.
 
     Raises:
@@ -221,7 +221,7 @@ def refuse_uncopied(module: nn.Module) -> None:
     """
     for path, layer in module.named_modules():
         for unfit in UNCOPIED:
-            if unfit.is_found(layer):
+            if unfit.matches(layer):
                 raise TrainingError(f"{_named(layer, path)} {unfit.problem}", hint=unfit.hint)
 
 

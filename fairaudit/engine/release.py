@@ -42,7 +42,7 @@ class Release(ABC):
     def event(self) -> NoisyRelease | None:
         """What one call releases under a guarantee; None: no guarantee is claimed."""
 
-    def beside(self, others: Sequence["Release"]) -> "Release | None":
+    def stacked_with(self, others: Sequence["Release"]) -> "Release | None":
         """One release for the replicates of this and of all others, so that they train as one.
 
         None, as here by default, where one cannot do what they all do.
@@ -83,7 +83,7 @@ class GaussianRelease(Release):
             return NoisyRelease("gradient", self.noise_multiplier)
         return None
 
-    def beside(self, others: Sequence[Release]) -> "GaussianRelease | None":
+    def stacked_with(self, others: Sequence[Release]) -> "GaussianRelease | None":
         """One release for the replicates of all; None where types or noise multipliers differ.
 
         Each replicate keeps its own stream of noise.
@@ -110,7 +110,7 @@ class ExactRelease(Release):
         """None: without noise no guarantee is claimed."""
         return None
 
-    def beside(self, others: Sequence[Release]) -> "ExactRelease | None":
+    def stacked_with(self, others: Sequence[Release]) -> "ExactRelease | None":
         """This one itself, for it keeps nothing of a replicate; None where types differ."""
         if all(type(other) is type(self) for other in others):
             return self

@@ -198,14 +198,14 @@ class IsolatedNetwork(Stacked):
         """Outputs [(R,) B, Y] as the module predicts, dropout off."""
         outputs = []
         with torch.inference_mode(mode=False), torch.no_grad():
-            for number, records in enumerate(self.apart(x)):
+            for number, records in enumerate(self.by_replicate(x)):
                 predict = self.predicting[number].outputs
                 padded = _never_empty(records)
                 rows = predict(self.values(number), padded, (self.seed, number, 0))
                 outputs.append(rows[: len(records)])
             return self.together(outputs)
 
-    def apart(self, batch: Tensor) -> Sequence[Tensor]:
+    def by_replicate(self, batch: Tensor) -> Sequence[Tensor]:
         """Split [(R,) B, ...] into R tensors [B, ...], one for each replicate."""
         if self.replicates == 1:
             return [batch]
@@ -449,14 +449,14 @@ class IsolatedTape(GradientTape):
         """
         self._steps += 1
         logits = []
-        for records, inputs in zip(self._replicates, self.network.apart(x), strict=True):
+        for records, inputs in zip(self._replicates, self.network.by_replicate(x), strict=True):
             logits.append(records.forward(inputs, self._steps, clean=clean))
         return self.network.together(logits)
 
     @torch.inference_mode(False)
     def backward(self, output_gradient: Tensor) -> Tensor:
         """L2 norms of the per-sample gradients, [(R,) B], from the gradient at the logits."""
-        deltas = self.network.apart(output_gradient)
+        deltas = self.network.by_replicate(output_gradient)
         norms = []
         for records, delta in zip(self._replicates, deltas, strict=True):
             norms.append(records.backward(delta))

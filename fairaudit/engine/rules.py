@@ -117,7 +117,7 @@ class SideQuery(ABC, Generic[State]):
         """Noise std of the query's sum, whose sensitivity is 1; None: there is no query."""
         return None
 
-    def beside(self, others: Sequence[SideQuery[Any]]) -> Self | None:
+    def stacked_with(self, others: Sequence[SideQuery[Any]]) -> Self | None:
         """One part for the replicates of this and of all others, so that they can train as one.
 
         None where they cannot: only dataclasses of one type whose fields are plain numbers can, and
@@ -222,7 +222,7 @@ class Erm(Objective[None]):
         """None: it has no state."""
         return None
 
-    def beside(self, others: Sequence[SideQuery[Any]]) -> Self | None:
+    def stacked_with(self, others: Sequence[SideQuery[Any]]) -> Self | None:
         """This one itself, for it has no numbers; None beside subclasses, which may have some."""
         if all(type(part) is Erm for part in (self, *others)):
             return self

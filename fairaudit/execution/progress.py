@@ -13,7 +13,7 @@ class StageStarted:
 
 
 @dataclass(frozen=True, slots=True)
-class JobsFound:
+class JobsCounted:
     """How many trainings the plan holds, and how many of them were finished before."""
 
     total: int
@@ -55,7 +55,7 @@ class JobFailed:
     detail: str = ""
 
 
-ProgressEvent = StageStarted | JobsFound | JobFinished | JobFailed
+ProgressEvent = StageStarted | JobsCounted | JobFinished | JobFailed
 Listener = Callable[[ProgressEvent], None]
 
 

@@ -18,7 +18,7 @@ from fairaudit.data.inputs.spool import Shared
 from fairaudit.errors import FairauditError, OwnCodeError, TrainingError
 from fairaudit.execution.executor import Died, Executor, Raised, WorkerBug
 from fairaudit.execution.local import PRELOAD, Pool, available_cores
-from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, Listener, silent
+from fairaudit.execution.progress import JobFailed, JobFinished, JobsCounted, Listener, silent
 from fairaudit.execution.ray_cluster import Cluster, RayRequest
 from fairaudit.execution.run_directory import RunDir
 from fairaudit.planning.plan import Job, Plan
@@ -97,7 +97,7 @@ def execute(
         WorkerBug: A job raised something else than a FairauditError.
     """
     board = _Board.of(plan, rundir, listener)
-    listener(JobsFound(total=len(board.jobs), finished=len(board.done)))
+    listener(JobsCounted(total=len(board.jobs), finished=len(board.done)))
     if not board.waiting:
         return board.results()
     serve = functools.partial(_train_timed, plan, execution.train)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fairaudit.capabilities.installed import capability
-from fairaudit.config.model_names import has_linear_yardstick, is_factory
+from fairaudit.config.model_names import has_linear_baseline, is_factory
 from fairaudit.data.inputs.shared import Inputs
 from fairaudit.data.inputs.spool import Shared
 from fairaudit.diagnostics import causes, misalignment
@@ -154,7 +154,7 @@ def _train_and_read(
         "parameters": trained.network.n_parameters,
     }
     # Beside it the report judges whether the reference is undertrained.
-    is_fair = has_linear_yardstick(plan.training.model, prepared.dataset.image_shape)
+    is_fair = has_linear_baseline(plan.training.model, prepared.dataset.image_shape)
     if arm.method == REFERENCE and is_fair:
         facts["sklearn_baseline"] = _baseline(prepared)
     return arrays, facts

@@ -237,11 +237,11 @@ def parse_rule(text: str) -> GateRule:
         )
     number = _number(" ".join(tokens[place + 1 :]), metric, rule)
     fails = cast(Operator, tokens[place])
-    _refuse_outside(metric, is_change, fails, number, rule)
+    _refuse_useless_limit(metric, is_change, fails, number, rule)
     return GateRule(shown, metric, statistic, is_change, group, arm, fails, number)
 
 
-def _refuse_outside(
+def _refuse_useless_limit(
     metric: Metric, is_change: bool, fails: Operator, number: float, rule: str
 ) -> None:
     """Refuse a limit outside of what the number can be, and one that nothing can be beyond.

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from fairaudit.messages.base import Message
+from fairaudit.report.messages.base import FindingMessage
+from fairaudit.results.estimates import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +55,19 @@ class AttackFailed(Message):
     @property
     def about(self) -> str:
         return self.arm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AboveCeiling(FindingMessage):
+    """The share of members that an attack finds, and the most that epsilon allows."""
+
+    code = "above_ceiling"
+    when = "an attack's success has an interval that lies above what epsilon allows"
+    question = "works"
+    sentence = (
+        "In {a} the attack finds {found:percent} of members; epsilon allows {most:percent}: check "
+        "what is fitted without noise, then the method's implementation"
+    )
+
+    found: Interval
+    most: Interval

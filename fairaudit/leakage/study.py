@@ -7,11 +7,10 @@ accuses 5 % of the outsiders.
 """
 
 import math
-from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from collections.abc import Iterator
 
 from fairaudit.errors import numbered
-from fairaudit.leakage.messages import AttackFailed
+from fairaudit.leakage.messages import AboveCeiling, AttackFailed
 from fairaudit.messages.base import Message
 from fairaudit.messages.names import arms_text
 from fairaudit.metrics.registry import WITHIN
@@ -29,12 +28,12 @@ from fairaudit.report.document import (
     table,
 )
 from fairaudit.report.measures import main_gap
+from fairaudit.report.messages.base import FindingMessage, Subject
 from fairaudit.report.model import Report, Study
 from fairaudit.report.numbers import OWN_UNIT, POINTS, UNKNOWN, Scale, number, written
 from fairaudit.report.safe_names import plain
 from fairaudit.report.sections.gaps import gap_table
 from fairaudit.report.types.facts import AttackFacts, FailedSeed
-from fairaudit.report.types.findings import Finding, Phrase
 from fairaudit.results.estimates import (
     Comparison,
     EpsilonFigure,
@@ -112,15 +111,6 @@ class Leakage(Study):
             ``reference.`` and ``change.`` beside its reference.
     """
 
-    phrases: ClassVar[Mapping[str, Phrase]] = {
-        "above_ceiling": Phrase(
-            "an attack's success has an interval that lies above what epsilon allows",
-            "In {a} the attack finds {found:percent} of members; epsilon allows {most:percent}: "
-            "check what is fitted without noise, then the method's implementation",
-            question="works",  # it stands where the report says whether a model works at all
-        )
-    }
-
     rows: int
     n_public: int
     delta: Figure
@@ -159,7 +149,7 @@ class Leakage(Study):
                     reason=arm.failed[0].message,
                 )
 
-    def findings(self, report: Report) -> Iterator[Finding]:
+    def findings(self, report: Report) -> Iterator[FindingMessage]:
         """A finding for every rate whose whole interval lies above what the arm's epsilon allows.
 
         Such a rate says that the method or its inputs leak more than is proved. Only the rates
@@ -175,15 +165,14 @@ class Leakage(Study):
                         continue
                     if estimate.low > most:
                         ceiling = Interval(value=most, low=None, high=None)
-                        yield Finding(
-                            code="above_ceiling",
+                        subject = Subject(
                             arm=comparison.arm,
                             grouping=comparison.grouping,
                             groups=(group.group,),
                             measure=metric,
                             unit="fraction",
-                            numbers={"found": interval_of(estimate), "most": ceiling},
                         )
+                        yield AboveCeiling(subject, found=interval_of(estimate), most=ceiling)
 
     def sections(self, report: Report) -> dict[str, Section]:
         """Who is exposed, by group; before the section of rules."""

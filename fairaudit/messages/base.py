@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import ClassVar, Literal
 
-Level = Literal["warning", "notice", "limitation"]
+Level = Literal["warning", "notice", "limitation", "finding"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +16,9 @@ class Message(ABC):
 
     Args of the class:
         code: Stable, snake_case; for scripts and ``fairaudit explain``.
-        level: ``warning`` (may bias the audit), ``notice`` (tells what was done) or ``limitation``
-            (what the figures do not say).
+        level: ``warning`` (may bias the audit), ``notice`` (tells what was done), ``limitation``
+            (what the figures do not say) or ``finding`` (a result of an arm, see
+            ``report/messages/base.py``).
         when: Where it is given, as a clause.
     """
 

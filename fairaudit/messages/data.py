@@ -70,7 +70,7 @@ class MarksAsValues(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class MarksNotFound(Message):
+class UnusedMarks(Message):
     """Texts that are said to be missing values and stand nowhere."""
 
     code = "marks_not_found"
@@ -201,7 +201,7 @@ class UndeclaredColumns(Message):
 
 
 @dataclass(frozen=True, slots=True)
-class OutsideDeclaration(Message):
+class UndeclaredValues(Message):
     """How many values are not as their columns were declared."""
 
     code = "outside_declaration"

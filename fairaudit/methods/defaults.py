@@ -265,6 +265,8 @@ SMALLEST_COUNT = Setting(
     "records",
     default=Rule("1 record", lambda s: 1.0),
 )
+# Newton steps that an exact minimiser is taken to need, where its work is foreseen.
+NEWTON_STEPS = 5
 NOISE_DRAWS = Setting(
     "draws of noise behind each expectation",
     1.0,

@@ -96,7 +96,7 @@ class GradientMethod(Method):
         time or load: the sums of the two ways are rounded differently, and a run must give the same
         numbers again.
         """
-        from fairaudit.engine.abreast import at_once
+        from fairaudit.engine.joint_training import at_once
         from fairaudit.engine.replicates import stack
 
         has_own_way = type(self).fit is not GradientMethod.fit  # that cannot be joined here
@@ -127,15 +127,15 @@ class GradientMethod(Method):
             One result per task, in their order, with None for a task that diverged. None in place
             of the list where the tasks cannot be joined, so that the caller trains them in turn.
         """
-        from fairaudit.engine.abreast import abreast
         from fairaudit.engine.devices import working_on
+        from fairaudit.engine.joint_training import joined
         from fairaudit.engine.loop import train
         from fairaudit.engine.replicates import stack
 
         first = tasks[0]
         with working_on(first.device):
             # Without observers: those of the common training are set below.
-            training = abreast([self._set_up(task, [])[1] for task in tasks])
+            training = joined([self._set_up(task, [])[1] for task in tasks])
             if training is None:
                 return None
             network = stack([task.model for task in tasks], first.seed, first.device)

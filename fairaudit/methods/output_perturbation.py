@@ -1,7 +1,14 @@
 """Output perturbation and its reference; the solver and the noise are in ``minimiser``."""
 
-from fairaudit.methods.defaults import NOISE_DRAWS, NOISE_MULTIPLIER, WIDE, Rule, Setting
-from fairaudit.methods.spec import GaussianMechanism, Guarantee, MethodSpec, Need
+from fairaudit.methods.defaults import (
+    NEWTON_STEPS,
+    NOISE_DRAWS,
+    NOISE_MULTIPLIER,
+    WIDE,
+    Rule,
+    Setting,
+)
+from fairaudit.methods.spec import FitSizes, FitWork, GaussianMechanism, Guarantee, MethodSpec, Need
 
 _TRAINERS = "fairaudit.methods.minimiser"
 _POINT = {
@@ -21,6 +28,15 @@ _POINT = {
     ),
 }
 
+
+def _fit_work(sizes: FitSizes) -> FitWork:
+    """What the minimiser takes, and its readings: losses of all records under drawn noise."""
+    drawn = 1 + sizes.settings["noise_draws"] if sizes.is_read else 0.0
+    return FitWork(
+        solves=NEWTON_STEPS, solved=NEWTON_STEPS * sizes.n_public, answers=drawn * sizes.n_public
+    )
+
+
 EXACT_MINIMISER = MethodSpec(
     name="exact-minimiser",
     summary="reference of output-perturbation: the same regularised minimiser, without noise",
@@ -31,6 +47,7 @@ EXACT_MINIMISER = MethodSpec(
     needs=(Need.CONVEX_MODEL,),
     reference=None,
     reference_of="output-perturbation",
+    fit_work=_fit_work,
 )
 OUTPUT_PERTURBATION = MethodSpec(
     name="output-perturbation",
@@ -43,6 +60,7 @@ OUTPUT_PERTURBATION = MethodSpec(
     needs=(Need.CONVEX_MODEL,),
     gaussian=GaussianMechanism("minimiser"),
     reference="exact-minimiser",
+    fit_work=_fit_work,
     readings="fairaudit.diagnostics.perturbation:read",
     meanings={
         "hessian_trace": "trace of the group's Hessian at the minimiser",

@@ -244,6 +244,46 @@ class Conversion:
 
 
 @dataclass(frozen=True, slots=True)
+class FitSizes:
+    """What the work of a training depends on that does not go by steps on samples.
+
+    Args:
+        settings: Of the arm.
+        n_public: N, training records.
+        epochs: Passes of networks over their records.
+        repeats: Private runs.
+        is_convex: The model is one linear layer, which is solved exactly.
+        is_read: The method's own readings are taken.
+    """
+
+    settings: Settings
+    n_public: int
+    epochs: int
+    repeats: int
+    is_convex: bool
+    is_read: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FitWork:
+    """How often such a training, with its readings, does what takes time.
+
+    Args:
+        steps: Steps of gradient descent.
+        records: Records in these steps, each as often as it is in one.
+        solves: Newton steps of convex problems.
+        solved: Records in these.
+        answers: Records that a finished model answers.
+    """
+
+    steps: float = 0.0
+    records: float = 0.0
+    solves: float = 0.0
+    solved: float = 0.0
+    answers: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class MethodSpec:
     """One training method.
 
@@ -273,6 +313,8 @@ class MethodSpec:
         source_series: Name of the series that is read of the run of ``control_of``.
         method_set: The name by which ``--method`` asks for it and for others at once that take a
             method apart, without noise and guarantee; `all` leaves them out. "" for other methods.
+        fit_work: Of a method that does not train by steps on samples: what a training does, so that
+            its time is foreseen; None: not known.
         readings: ``module:function`` that reads a finished training for the report, or "".
         meanings: What each of these readings is, by name, with its unit.
         columns: What the values of a reading are called, where they are not one of each group.
@@ -328,6 +370,7 @@ class MethodSpec:
     control_of: str | None = None
     source_series: str = "threshold"
     method_set: str = ""
+    fit_work: Callable[[FitSizes], FitWork] | None = None
     readings: str = ""
     meanings: Mapping[str, str] = field(default_factory=dict)
     unprotected: tuple[str, ...] = ()

@@ -36,7 +36,7 @@ class StepFactors(ClippingRule[int]):
 
     factors: Tensor  # [T, R]
 
-    def beside(self, others: Sequence[SideQuery[Any]]) -> Self | None:
+    def stacked_with(self, others: Sequence[SideQuery[Any]]) -> Self | None:
         """One rule for the replicates of this and of all others; None where one is of another kind.
 
         The factors of all stand side by side.

@@ -25,6 +25,7 @@ from fairaudit.engine.replicates import stack, tape_of
 from fairaudit.engine.stacked import Stacked
 from fairaudit.errors import DivergedError
 from fairaudit.methods.base import Method, PublicPool, Task, TrainedModels, TrainedReplicates
+from fairaudit.methods.pate import BATCH
 from fairaudit.models.convex import (
     BoundedInputs,
     LogisticModels,
@@ -43,7 +44,6 @@ VOTE_SENSITIVITY = math.sqrt(2.0)
 # from being solved.
 LONGEST = 1e4
 INPUTS = BoundedInputs(LONGEST, 1.0)  # of the models with a convex loss
-BATCH = 32  # batch size of networks; a teacher holds a few hundred records
 QUERIES_AT_ONCE = 4096  # that all networks answer in one pass
 
 

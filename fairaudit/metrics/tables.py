@@ -106,7 +106,7 @@ def costs_between(
     records: EvaluatedRecords,
     outcome: LabelOutcome,
     part: str = "",
-    apart: tuple[Sequence[EvaluatedSeed], Sequence[EvaluatedSeed]] | None = None,
+    subtracted: tuple[Sequence[EvaluatedSeed], Sequence[EvaluatedSeed]] | None = None,
 ) -> Tables:
     """Tables of every cost by name: by how much ``later`` is worse than ``earlier``.
 
@@ -117,7 +117,7 @@ def costs_between(
             reference, or two neighbours among arm, twins and reference.
         records, outcome: As of :func:`both_tables`.
         part: Ends the names of the costs, as ``privacy_cost.PART``; "" for whole costs.
-        apart: Two further models (later, earlier), whose difference is subtracted at each seed:
+        subtracted: Two further models (later, earlier), whose difference is taken off at each seed:
             those between which the part lies that is not to be counted.
 
     Example:
@@ -135,7 +135,7 @@ def costs_between(
     """
     tables: Tables = {}
     for metric in outcome.paid:
-        change = _influences_of_change(metric, later, earlier, records, apart)
+        change = _influences_of_change(metric, later, earlier, records, subtracted)
         counts = records.count(change.support)
         for name in metric.spec.rests_on:
             of_class = ClassMetric(name, METRICS[name], outcome.scored or 0)
@@ -157,17 +157,17 @@ def _influences_of_change(
     later: Sequence[EvaluatedSeed],
     earlier: Sequence[EvaluatedSeed],
     records: EvaluatedRecords,
-    apart: tuple[Sequence[EvaluatedSeed], Sequence[EvaluatedSeed]] | None = None,
+    subtracted: tuple[Sequence[EvaluatedSeed], Sequence[EvaluatedSeed]] | None = None,
 ) -> Influences:
     """What each test record contributes to a metric's change from ``earlier`` to ``later``.
 
-    ``apart``: two further models (later, earlier) whose difference is subtracted, or None.
+    ``subtracted``: two further models (later, earlier) whose difference is subtracted, or None.
     """
     change = Influences(records)
     for seed, place in enumerate(records.places):
         score = later[seed].score(metric).minus(earlier[seed].score(metric))
-        if apart is not None:
-            after, before = apart
+        if subtracted is not None:
+            after, before = subtracted
             score = score.minus(after[seed].score(metric).minus(before[seed].score(metric)))
         change.add(place, score)
     return change

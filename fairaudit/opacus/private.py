@@ -1,13 +1,14 @@
 """From a model, an optimizer and a loader to their private counterparts."""
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from math import ceil
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 import torch
 from opacus.data_loader import DPDataLoader
 from opacus.grad_sample import AbstractGradSampleModule
@@ -23,10 +24,12 @@ from torch.utils.data import (
     RandomSampler,
     SequentialSampler,
 )
+from torch.utils.hooks import RemovableHandle
 
 from fairaudit.config.value_sources import resolve_config
 from fairaudit.engine.pool import TrainingPool
-from fairaudit.engine.refusals import refuse_uncopied
+from fairaudit.engine.refusals import refuse_uncopyable
+from fairaudit.engine.rules import PublicFacts
 from fairaudit.errors import ConfigError, TrainingError, said
 from fairaudit.methods.base import Task
 from fairaudit.methods.catalog import admit, find
@@ -139,20 +142,7 @@ def make_private(
         >>> optimizer.accountant.steps, str(optimizer.accountant.guarantee)
         (3, 'established')
     """
-    if grad_sample_mode not in MODES:
-        raise ConfigError(
-            f"grad_sample_mode {grad_sample_mode!r} is not supported",
-            hint=f"use {', '.join(MODES)}; PyTorch's expanded weights (ew) take no empty batch",
-        )
-    if (target_epsilon is None) == (noise_multiplier is None):
-        raise ConfigError(
-            "either a target or its noise is needed",
-            hint="give target_epsilon, or noise_multiplier",
-        )
-    if loss_reduction not in ("mean", "sum"):
-        raise ConfigError(
-            f"loss_reduction {loss_reduction!r} is not supported", hint="use mean or sum"
-        )
+    _check_choices(grad_sample_mode, loss_reduction, target_epsilon, noise_multiplier)
     trained = _check_loop(model, optimizer)
     _check_loader(loader)
     if grad_sample_mode == "ghost":
@@ -169,23 +159,14 @@ def make_private(
     refuse_large_delta(target_delta, schedule.n_public)
     arm = _arm(method, options, schedule, groups)
     task = _task(arm, schedule, groups, classes)
-    # Of the device and precision in which norms are computed: at least float32.
-    norms = trained[0].new_empty(0, dtype=torch.promote_types(trained[0].dtype, torch.float32))
-    event = arm.privacy.event
-    assert event is None or isinstance(event, SampledGaussian)
+    sampling, streams = _streams(arm, seed)
     ahead = loader.num_workers > 0
-    with from_operating_system() if seed is None else nullcontext():
-        sampling = numpy_stream(seed or 0, "sampling", "shared")
-        streams = Streams(
-            noise_stream(seed or 0, "noise", arm.method, 1),
-            noise_stream(seed or 0, "query", f"{arm.method}/rule", 1),
-        )
     batches = PoissonBatches(sampling, _records(loader), schedule.steps_per_epoch, ahead=ahead)
     dealt = _dealing(loader, batches)
-    accountant = Accountant(event, target_delta, target_epsilon, arm.privacy.guarantee)
-    parts = list(not_admitted(model))
-    for part in parts:
-        accountant.rest_on(part)
+    accountant = _accountant(arm, target_delta, target_epsilon)
+    conditions = list(not_admitted(model))
+    for condition in conditions:
+        accountant.rest_on(condition)
     comparison = FirstComparison(model, grad_sample_mode)
     wrapped = wrap(model, grad_sample_mode)
     wrapped.forbid_grad_accumulation()
@@ -195,29 +176,16 @@ def make_private(
         model=wrapped,
         arm=arm,
         rule=trainer.rule(task),
-        facts=replace(task.facts(), expected_batch_size=task.facts().expected_batch_size.to(norms)),
+        facts=_public_facts(task, trained[0].dtype, trained[0].device),
         streams=streams,
         batches=batches,
         accountant=accountant,
         loss_reduction=loss_reduction,
     )
-    looks = Looks(model, grad_sample_mode, accountant.rest_on, is_chain=not parts)
-    handles = [
-        p.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
-            lambda _: private.arrived()
-        )
-        for p in trained
-    ]
+    looks = Looks(model, grad_sample_mode, accountant.rest_on, is_chain=not conditions)
     wrapped.ran = comparison
     wrapped.rest_on = accountant.rest_on
-
-    def end() -> None:
-        """Leave nothing at the model, when Opacus' hooks are removed."""
-        looks.end()
-        for handle in handles:
-            handle.remove()
-
-    wrapped.end = end
+    wrapped.end = _ending(looks, _arrival_hooks(trained, private))
     checked = RecordCriterion(
         SingleLosses(criterion, loss_reduction),
         loss_reduction,
@@ -227,6 +195,87 @@ def make_private(
         name=f"the criterion {getattr(criterion, '__name__', type(criterion).__name__)}",
     )
     return wrapped, private, checked, dealt
+
+
+def _check_choices(
+    grad_sample_mode: str,
+    loss_reduction: str,
+    target_epsilon: float | None,
+    noise_multiplier: float | None,
+) -> None:
+    """Refuse words that are no choice, and a target and its noise that are both or neither given.
+
+    Raises:
+        ConfigError: Names the argument.
+    """
+    if grad_sample_mode not in MODES:
+        raise ConfigError(
+            f"grad_sample_mode {grad_sample_mode!r} is not supported",
+            hint=f"use {', '.join(MODES)}; PyTorch's expanded weights (ew) take no empty batch",
+        )
+    if (target_epsilon is None) == (noise_multiplier is None):
+        raise ConfigError(
+            "either a target or its noise is needed",
+            hint="give target_epsilon, or noise_multiplier",
+        )
+    if loss_reduction not in ("mean", "sum"):
+        raise ConfigError(
+            f"loss_reduction {loss_reduction!r} is not supported", hint="use mean or sum"
+        )
+
+
+def _streams(arm: Arm, seed: int | None) -> tuple[np.random.Generator, Streams]:
+    """Where the samples of a training come from, and the noise of its gradient and its queries.
+
+    Without a seed the operating system gives both, so that no call can repeat them.
+    """
+    with from_operating_system() if seed is None else nullcontext():
+        sampling = numpy_stream(seed or 0, "sampling", "shared")
+        noise = Streams(
+            noise_stream(seed or 0, "noise", arm.method, 1),
+            noise_stream(seed or 0, "query", f"{arm.method}/rule", 1),
+        )
+    return sampling, noise
+
+
+def _accountant(arm: Arm, delta: float, target_epsilon: float | None) -> Accountant:
+    """The accountant of the steps that the arm plans, each a noised sum over a Poisson sample."""
+    event = arm.privacy.event
+    assert event is None or isinstance(event, SampledGaussian)
+    return Accountant(event, delta, target_epsilon, arm.privacy.guarantee)
+
+
+def _public_facts(task: Task, dtype: torch.dtype, device: torch.device) -> PublicFacts:
+    """What a rule may know of the training: public numbers, on the parameters' device.
+
+    Norms are computed at their precision, and at least in float32, so the facts are, too.
+    """
+    facts, precision = task.facts(), torch.promote_types(dtype, torch.float32)
+    expected = facts.expected_batch_size.to(device=device, dtype=precision)
+    return replace(facts, expected_batch_size=expected)
+
+
+def _arrival_hooks(
+    trained: Sequence[nn.Parameter], private: RuleOptimizer
+) -> list[RemovableHandle]:
+    """Hooks that say to the optimizer when each parameter's gradient has arrived."""
+    return [
+        parameter.register_post_accumulate_grad_hook(  # type: ignore[no-untyped-call]
+            lambda _: private.arrived()
+        )
+        for parameter in trained
+    ]
+
+
+def _ending(looks: Looks, hooks: Sequence[RemovableHandle]) -> Callable[[], None]:
+    """What leaves nothing at the model, when Opacus' hooks are removed."""
+
+    def end() -> None:
+        looks.end()
+        for hook in hooks:
+            hook.remove()
+
+    return end
 
 
 def _dealing(loader: DataLoader[Any], batches: PoissonBatches) -> DataLoader[Any]:
@@ -324,7 +373,7 @@ def _check_loop(model: nn.Module, optimizer: torch.optim.Optimizer) -> list[nn.P
         )
     for path, part in model.named_modules():
         refuse_known(path, part)
-    refuse_uncopied(model)
+    refuse_uncopyable(model)
     ids = {id(p) for p in model.parameters()}
     chosen = [p for group in optimizer.param_groups for p in group["params"]]
     trained = [p for p in chosen if p.requires_grad]

@@ -37,13 +37,13 @@ class Arm(ArmPlan):
 
     Args:
         search: How its settings are sought at each seed; None: ``settings`` are fixed.
-        also_beside: Keys of other arms that its cost is measured against, beside ``reference``.
+        other_references: Keys of the arms that its cost is measured against, too.
         supports_no_noise: It is trained by code of the user's own that says of itself that it can
             train without its noise.
     """
 
     search: CandidateSearch | None = None
-    also_beside: tuple[str, ...] = ()
+    other_references: tuple[str, ...] = ()
     supports_no_noise: bool = False
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
@@ -218,7 +218,7 @@ def arm_of(draft: ArmDraft, target: float | None, *, own_module: bool) -> Arm:
         shares_samples=spec.trains_by_steps,
         search=search,
         # Where its reference is another method, it is measured against plain SGD as well.
-        also_beside=() if spec.reference in (None, REFERENCE) else (REFERENCE,),
+        other_references=() if spec.reference in (None, REFERENCE) else (REFERENCE,),
     )
 
 
@@ -227,5 +227,5 @@ def self_check(arm: Arm) -> Arm:
 
     It has samples and noise of its own, so it tells how far equal trainings differ by chance.
     """
-    changed = {"key": f"{arm.key}#{SELF_CHECK}", "reference": arm.key, "also_beside": ()}
+    changed = {"key": f"{arm.key}#{SELF_CHECK}", "reference": arm.key, "other_references": ()}
     return arm.model_copy(update={**changed, "shares_samples": False})

@@ -6,6 +6,7 @@ The unit is one multiplication of a record's value by a weight in a forward pass
 expressed in it, by constants that ``benchmarks/diagnostics_cost.py`` compares with measured times.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -13,6 +14,7 @@ from fairaudit.config.model_names import BY_TABLE, BY_VMAP, LINEAR, ModelFacts
 from fairaudit.config.options import AuditConfig
 from fairaudit.diagnostics.amount import NOTHING, Amount, spread
 from fairaudit.methods.catalog import find
+from fairaudit.methods.spec import FitSizes
 from fairaudit.planning.arms import Arm
 from fairaudit.report.types.facts import Schedule
 from fairaudit.results.steps import BATCHES as BATCHES_OF_ANGLES
@@ -24,19 +26,25 @@ RECORD = 2_500.0  # of a record in a step, weights aside
 VMAP_FACTOR = 2.0
 COPY_FACTOR = 30.0
 INPUTS = 100  # a table's usual width once encoded; the plan does not encode
-# Of the training of an arm, what its angles and its terms may take: a tenth and a twentieth of an
-# audit, which trains a reference, too, and mostly twins.
-ANGLES_SHARE, TERMS_SHARE = 0.2, 0.12
+# Of a model's multiplications for a record: those of an answer alone, as part of a step's. Of the
+# square of its inputs: what a record adds to a Hessian.
+ANSWER, HESSIAN = 1 / 3, 0.5
+# Of the training of an arm, what its angles and its terms may take. An audit trains a
+# reference, too, and mostly twins, so that both together stay below 15 % of it.
+ANGLES_SHARE, TERMS_SHARE = 0.12, 0.1
 JOB = 2e9  # of the rest of an audit of one arm at one seed: data, predictions, their measures
-ANGLES = 4e7  # of the angles of a checkpoint by one grouping, whatever the model
-TERMS = 7e7  # of its terms
-BATCH = 1.5e6  # of a batch that is drawn for them
-FORMS = 20.0  # gradients of a record that the forms and traces on its slice amount to
+ANGLES = 2e7  # of the angles of a checkpoint by one grouping, whatever the model
+TERMS = 5e7  # of its terms
+BATCH = 1.5e6  # of a batch that is drawn for them, whatever the model
+# Gradients in training that one amounts to which is read (it is summed plain and clipped), and that
+# the forms and traces on a record's slice amount to.
+READ, FORMS = 1.5, 24.0
 # How many checkpoints, rows, batches, rows of second orders are read: the first that is in the
 # share. First the sample shrinks, then the checkpoints, never to none.
 ANGLE_AMOUNTS = (
     *((8, rows) for rows in (8192, 4096, 2048, 1024)),
-    *((count, 1024) for count in (6, 4, 3, 2)),
+    *((count, 1024) for count in (6, 4)),
+    *((count, 512) for count in (4, 3, 2)),
 )
 TERM_AMOUNTS = (
     (8, 64, 512),
@@ -56,19 +64,30 @@ BATCH_RECORDS = 1_200.0  # gradients of a record that the curvature along a batc
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
-    """The work of one seed of an audit, in multiplications (see the module).
+class ArmEffort:
+    """The work of one arm at one seed, in multiplications (see the module).
 
     Args:
-        training: Of all steps of the arms, searches included.
-        twins: Of all twins that could be trained: two for each arm that has them, the arm without
-            noise and its steps alone.
+        training: Of its training, search and repeats included.
+        twins: Of its two twins, itself without noise and its steps alone; 0 where it has none.
         full: Of the readings of checkpoints that ``--diagnostics full`` takes.
     """
 
     training: float
-    twins: float
-    full: float
+    twins: float = 0.0
+    full: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """The work of one seed of an audit, in multiplications, by the keys of its arms."""
+
+    by_arm: Mapping[str, ArmEffort]
+
+    @property
+    def full(self) -> float:
+        """The work of the readings of checkpoints that ``--diagnostics full`` takes."""
+        return sum(arm.full for arm in self.by_arm.values())
 
     @property
     def work_without_readings(self) -> float:
@@ -77,7 +96,7 @@ class Effort:
         It does not depend on whether ``--twins`` trains them: the level of diagnostics is part of
         a job's id, and ``--twins`` must not change an arm's training.
         """
-        return self.training + self.twins / 2
+        return sum(arm.training + arm.twins / 2 for arm in self.by_arm.values())
 
 
 def record_work(config: AuditConfig, facts: ModelFacts, model: str) -> float:
@@ -116,12 +135,13 @@ def amount_read(
     cuts = max(1, len(config.group))
 
     def angles(count: int, rows: int) -> float:
-        read = min(rows, schedule.n_public) * record + BATCHES_OF_ANGLES * (batch + BATCH)
+        records = min(rows, schedule.n_public) * record
+        read = READ * (records + BATCHES_OF_ANGLES * batch) + BATCHES_OF_ANGLES * BATCH
         return min(count, len(steps)) * (cuts * ANGLES + read)
 
     def terms(count: int, batches: int, curved: int) -> float:
         forms = 0.0 if is_closed(facts, model) else FORMS * curved * record
-        return min(count, len(steps)) * (cuts * TERMS + batches * (batch + BATCH) + forms)
+        return min(count, len(steps)) * (cuts * TERMS + batches * (READ * batch + BATCH) + forms)
 
     fitting = [one for one in ANGLE_AMOUNTS if angles(*one) <= ANGLES_SHARE * audit]
     count, rows = (*fitting, ANGLE_AMOUNTS[-1])[0]
@@ -155,18 +175,48 @@ def effort(
     reference_reading = CHECKPOINT + CURVATURE_RECORDS * curvature
     private_reading = reference_reading + passes + BATCHES * (step + BATCH_RECORDS * curvature)
     checkpoints = len(schedule.kept(config.diagnostics_every))
-    training = twins = full = 0.0
+    by_arm = {}
     for arm in arms:
-        if not find(arm.method).trains_by_steps:
+        spec = find(arm.method)
+        if not spec.trains_by_steps:
+            by_arm[arm.key] = ArmEffort(_of_no_steps(config, arm, schedule, facts, model))
             continue
         work = arm.repeats * schedule.steps * step
         if arm.search is not None:
             work *= arm.search.trials * arm.search.mean_length
-        training += work
-        if arm.has_twins:
-            twins += 2 * work
-        if arm.reference:
-            full += arm.repeats * checkpoints * private_reading
-        else:
-            full += arm.repeats * checkpoints * reference_reading
-    return Effort(training, twins, full)
+        reading = private_reading if arm.reference else reference_reading
+        by_arm[arm.key] = ArmEffort(
+            training=work,
+            twins=2 * work if arm.has_twins else 0.0,
+            full=arm.repeats * checkpoints * reading,
+        )
+    return Effort(by_arm)
+
+
+def _of_no_steps(
+    config: AuditConfig, arm: Arm, schedule: Schedule, facts: ModelFacts, model: str
+) -> float:
+    """The work of a training that does not go by steps on samples, readings included; 0 if unknown.
+
+    Args:
+        config, schedule, facts, model: As of :func:`effort`.
+        arm: What is trained.
+    """
+    spec = find(arm.method)
+    if spec.fit_work is None:
+        return 0.0
+    is_read = config.diagnostics != "off" and bool(spec.readings)
+    is_convex = is_closed(facts, model)
+    sizes = FitSizes(
+        arm.settings, schedule.n_public, schedule.epochs, arm.repeats, is_convex, is_read
+    )
+    work = spec.fit_work(sizes)
+    record = record_work(config, facts, model)
+    inputs = facts.products or INPUTS
+    answer = inputs if is_convex else ANSWER * record
+    return (
+        (work.steps + work.solves) * STEP
+        + work.records * record
+        + work.solved * HESSIAN * inputs**2
+        + work.answers * answer
+    )

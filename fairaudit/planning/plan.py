@@ -144,11 +144,13 @@ class Plan:
     @property
     def trainings(self) -> int:
         """Trainings in all, ways included; twins and studies are not counted."""
-        return len(self.jobs) * self.trials + sum(len(way.jobs) for way in self.ways.values())
+        return len(self.jobs) * self.trials + sum(
+            len(way.jobs) for way in self.default_plans.values()
+        )
 
     @property
-    def ways(self) -> "dict[str, Plan]":
-        """The ways beside it, by name: ordinary audits of the same arms at default settings."""
+    def default_plans(self) -> "dict[str, Plan]":
+        """With a search, by name: ordinary audits of the same arms at default settings."""
         return {name: plan for name, plan in self.side_plans.items() if not plan.study}
 
     def arm(self, key: str) -> Arm:
@@ -410,7 +412,7 @@ def _epsilon_of_everything(
     runs: list[tuple[PrivacyEvent, int]] = []
     for trained, n_seeds in audits:
         shared: list[SampledGaussian] = []
-        apart: list[tuple[PrivacyEvent, int]] = []
+        separate: list[tuple[PrivacyEvent, int]] = []
         for arm in trained:
             # The k-th candidates of all arms train on the same samples, but a search is charged as
             # a whole and not by steps: there is no joint event of several searches.
@@ -425,10 +427,10 @@ def _epsilon_of_everything(
             # joint.
             alone = (arm.repeats - arm.shares_samples) * n_seeds
             if alone:
-                apart.append((event, alone))
+                separate.append((event, alone))
         if shared:
             runs.append((joint(shared), n_seeds))
-        runs += apart
+        runs += separate
     if not runs:
         return None
     return composed_epsilon(runs, delta)

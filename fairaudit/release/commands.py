@@ -10,7 +10,8 @@ from fairaudit.cli.run_options import Quiet
 
 def train(
     report: Annotated[
-        Path, typer.Option("--from", help="report.json of the audit.", metavar="REPORT")
+        Path,
+        typer.Option("--from", help="report.json of the audit, or its folder.", metavar="REPORT"),
     ],
     method: Annotated[str, typer.Option(help="Audited method to train.", metavar="NAME")],
     out: Annotated[

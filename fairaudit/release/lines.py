@@ -75,7 +75,7 @@ def prediction_lines(rows: int, inputs: TableInputs) -> Iterator[str]:
     ``inputs`` has counted those that are missing, out of their range or not listed, by column.
     """
     yield f"Predicted {numbered(rows, 'row')}"
-    unlike = {"not as the model knows them": inputs.outside, "missing": inputs.missing}
+    unlike = {"not as the model knows them": inputs.unknown, "missing": inputs.missing}
     for problem, counts in unlike.items():
         if counts:
             yield f"Warning {numbered(counts.total(), 'value')} in {listed(counts)}: {problem}"

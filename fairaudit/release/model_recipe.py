@@ -147,7 +147,7 @@ class TableInputs:
         present: Names of the columns of the table that is to be read.
 
     Attributes:
-        outside: Column -> how many values, of the rows so far, are not listed or out of the range.
+        unknown: Column -> how many values, of the rows so far, are not listed or out of the range.
         missing: Column -> how many values, of the rows so far, are missing.
 
     Raises:
@@ -162,7 +162,7 @@ class TableInputs:
                 f"{listed(lacking)}",
                 "give the columns that it was trained on; the label is not needed",
             )
-        self.outside: Counter[str] = Counter()
+        self.unknown: Counter[str] = Counter()
         self.missing: Counter[str] = Counter()
         self._columns = columns
         fields = []
@@ -203,5 +203,5 @@ class TableInputs:
                 values, beyond = within(numbers, spec.range, spec.outside)
                 unlike |= beyond
         self.missing += Counter({spec.name: int(missing.sum())})
-        self.outside += Counter({spec.name: int(unlike.sum())})
+        self.unknown += Counter({spec.name: int(unlike.sum())})
         return values

@@ -22,7 +22,7 @@ from fairaudit.planning.chosen import unmet
 from fairaudit.planning.draft import ArmDraft, refuse_noisy_counts
 from fairaudit.planning.settings import SettingsResolver
 from fairaudit.release.next_command import gates_pass, outcomes_of
-from fairaudit.report.load import parsed, report_bytes
+from fairaudit.report.load import parsed, report_bytes, report_file
 from fairaudit.report.model import Report
 from fairaudit.report.reproduce import stored_options
 from fairaudit.report.types.facts import ArmFacts, TrainingFacts
@@ -121,11 +121,11 @@ def plan_release(request: ReleaseRequest) -> ReleasePlan:
         GateFailed, Undecided: A rule of the report does not pass.
     """
     content = report_bytes(request.report)
-    report = parsed(content, name=request.report.name)
+    name = report_file(request.report).name
+    report = parsed(content, name=name)
     if report.training is None:
         raise ConfigError(
-            f"{request.report.name} is of given predictions: nothing was trained",
-            hint="audit first",
+            f"{name} is of given predictions: nothing was trained", hint="audit first"
         )
     audited = _audited(report, request)
     refuse_unproved(audited, report)

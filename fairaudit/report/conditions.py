@@ -1,6 +1,6 @@
 """Report -> findings: which conditions hold of which arm. No sentence is made here.
 
-A finding has a code, as ``gap``, for which ``phrases`` has the sentence. An arm is one trained
+A finding is a message of ``report/messages``, whose class has the sentence. An arm is one trained
 configuration, a comparison is one arm against its reference, cut by one grouping. A number is
 detected if a test finds it beside everything that is judged of its arm;
 ``comparison.paid`` names the costs over all rows that are detected. A measure is a cost that
@@ -9,12 +9,12 @@ findings are about. A knob is what an advice is about, as "bound up" for a large
 Source: docs/methods.md 6.5 (what counts as detected), 7.2 (health).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from statistics import fmean
 
 from fairaudit.methods.catalog import Guarantee, find
 from fairaudit.metrics.registry import CONSTANT, MISALIGNMENT, costs_of_constant, spec_of
-from fairaudit.report import phrases
 from fairaudit.report.group_rows import comparison_of, rule_number
 from fairaudit.report.measures import (
     COST,
@@ -31,9 +31,12 @@ from fairaudit.report.measures import (
     measures,
     named_gaps,
 )
+from fairaudit.report.messages import causes, costs, health
+from fairaudit.report.messages.base import FindingMessage, Subject, stored
+from fairaudit.report.messages.catalog import codes_of_harm
 from fairaudit.report.model import Report
+from fairaudit.report.numbers import count
 from fairaudit.report.parts import detected_split
-from fairaudit.report.phrases import said
 from fairaudit.report.remedies import (
     LEAST_SEEDS,
     RISK,
@@ -43,10 +46,16 @@ from fairaudit.report.remedies import (
     training_losses,
 )
 from fairaudit.report.safe_names import group_text
-from fairaudit.report.types.facts import ArmFacts, LabelFacts
-from fairaudit.report.types.findings import Advice, Finding
+from fairaudit.report.types.facts import ArmFacts
 from fairaudit.report.types.verdicts import GateRecord, GateTarget, severity
-from fairaudit.results.estimates import Comparison, ConstantAnswer, Gap, Interval, interval_of
+from fairaudit.results.estimates import (
+    ClassShare,
+    Comparison,
+    ConstantAnswer,
+    Gap,
+    Interval,
+    interval_of,
+)
 
 RISES_BY = 0.01  # of the training loss, relative: a smaller rise is the noise of batches
 RATIO, FOUR_FIFTHS = "impact_ratio", 0.8  # below which a ratio is often asked to be explained
@@ -62,7 +71,7 @@ def with_findings(report: Report) -> Report:
     They stand in this order: rules, health, then by arm lost classes, gaps, parts; controls; the
     ablation; those of studies.
     """
-    findings_so_far = list(_health_findings(report))
+    findings_so_far: list[FindingMessage] = list(_health_findings(report))
     findings_so_far += _constant_findings(report)
     for arm in report.arms:
         findings_so_far += _lost_classes(report, arm)
@@ -75,7 +84,7 @@ def with_findings(report: Report) -> Report:
     findings_so_far += _ablation_findings(report)
     for study in report.studies.values():
         findings_so_far += study.findings(report)
-    findings = tuple(map(said, findings_so_far))
+    findings = tuple(map(stored, findings_so_far))
     return with_rules(report.model_copy(update={"findings": findings}))
 
 
@@ -84,7 +93,7 @@ def asking_why(report: Report) -> set[str]:
 
     ``--twins auto`` trains the twins of these arms, which split the harm into its parts.
     """
-    codes = {code for code, phrase in phrases.phrases().items() if phrase.asks_why}
+    codes = codes_of_harm()
     arms = {finding.arm for finding in report.findings if finding.code in codes}
     # What is decided by chance is a cost that twins do not split.
     paying = {one.arm for one in report.costs if set(one.paid) & set(cost_names(one))}
@@ -96,7 +105,7 @@ def with_rules(report: Report) -> Report:
 
     So it serves a report whose rules were judged after its other findings were made.
     """
-    of_rules = [said(finding) for finding in _rule_findings(report)]
+    of_rules = [stored(finding) for finding in _rule_findings(report)]
     others = [finding for finding in report.findings if finding.code not in RULE_CODES]
     return report.model_copy(update={"findings": (*of_rules, *others)})
 
@@ -123,28 +132,34 @@ def shipped(report: Report) -> Iterator[tuple[ArmFacts, Comparison]]:
                 yield usable[key], comparison
 
 
-def _rule_findings(report: Report) -> Iterator[Finding]:
+def _rule_findings(report: Report) -> Iterator[FindingMessage]:
     """For each arm what each rule says of it, with its worst number; those that fail come first.
 
     Nothing of an arm that no rule is about.
     """
-    codes = {"fail": "rule_failed", "inconclusive": "rule_open", "pass": "rule_met"}
+    by_outcome = {
+        "fail": health.RuleFailed,
+        "inconclusive": health.RuleOpen,
+        "pass": health.RulePassed,
+    }
     for arm in report.arms:
-        by_severity: list[tuple[int, Finding]] = []
+        by_severity: list[tuple[int, FindingMessage]] = []
         for gate in report.gates:
             targets = [target for target in gate.targets if target.arm == arm.key]
             if not targets:
                 continue
             worst = max(targets, key=lambda target: severity(target.outcome))
             is_open = worst.outcome == "inconclusive"
-            finding = Finding(
-                code=codes[worst.outcome],
+            subject = Subject(
                 arm=arm.key,
                 reference=worst.reference,
                 grouping=worst.grouping,
                 groups=worst.groups,
                 unit=gate.unit,
-                numbers={"value": _rule_number(report, gate, worst)},
+            )
+            finding = by_outcome[worst.outcome](
+                subject,
+                value=_rule_number(report, gate, worst),
                 reason=gate.promise or gate.rule,
                 advice=deciding(report, gate, worst, arm) if is_open else None,
             )
@@ -163,7 +178,7 @@ def _rule_number(report: Report, gate: GateRecord, target: GateTarget) -> Interv
     return interval_of(target)
 
 
-def _constant_findings(report: Report) -> Iterator[Finding]:
+def _constant_findings(report: Report) -> Iterator[FindingMessage]:
     """A finding for every model and group that it gives one answer, whatever its reference does.
 
     Of a reference the costs beside it cannot be read in accuracy and rates; of a private model they
@@ -184,25 +199,35 @@ def _constant_findings(report: Report) -> Iterator[Finding]:
                 and of_reference.is_certain
                 and of_reference.answer == one.answer
             )
-            code = "constant" if one.is_certain else "constant_unknown"
-            if one.is_certain and not one.is_every_row:
-                code = "nearly_constant"
-            if arm.reference is None and report.costs and one.is_certain:
-                code = "constant_reference"
-            yield Finding(
-                code=code,
+            of_answer = _constant_kind(arm, one, has_costs=bool(report.costs))
+            subject = Subject(
                 arm=arm.key,
                 grouping=grouping,
                 groups=(group,),
                 measure="selection_rate",
-                unit="fraction",
-                numbers={"other": interval_of(one.other), "truth": _bare_number(one.truth)},
                 answer=group_text(report.data.label.column, classes[one.answer]),
-                reason=phrases.LIKE_REFERENCE if is_alike else "",
+                unit="fraction",
+            )
+            yield of_answer(
+                subject,
+                other=interval_of(one.other),
+                truth=_bare_number(one.truth),
+                reason=health.LIKE_REFERENCE if is_alike else "",
             )
 
 
-def _lost_classes(report: Report, arm: ArmFacts) -> Iterator[Finding]:
+def _constant_kind(
+    arm: ArmFacts, one: ConstantAnswer, *, has_costs: bool
+) -> type[health.ConstantFinding]:
+    """Which finding on one answer for a whole group it is, by whose it is and how sure."""
+    if not one.is_certain:
+        return health.ConstantUnknown
+    if arm.reference is None and has_costs:
+        return health.ConstantReference
+    return health.ConstantAnswers if one.is_every_row else health.NearlyConstant
+
+
+def _lost_classes(report: Report, arm: ArmFacts) -> Iterator[FindingMessage]:
     """The classes that an arm hardly predicts any more, beside any reference that it stands beside.
 
     Each is told once, first beside the model that would be shipped without privacy.
@@ -216,7 +241,8 @@ def _lost_classes(report: Report, arm: ArmFacts) -> Iterator[Finding]:
     places = set()
     for _, comparison in sorted(compared, key=lambda place: place[0]):
         for finding in _lost_class_findings(report, arm, comparison):
-            place = finding.code, finding.grouping, finding.groups, finding.answer
+            subject = finding.subject
+            place = finding.code, subject.grouping, subject.groups, subject.answer
             if place not in places:
                 places.add(place)
                 yield finding
@@ -224,7 +250,7 @@ def _lost_classes(report: Report, arm: ArmFacts) -> Iterator[Finding]:
 
 def _lost_class_findings(
     report: Report, arm: ArmFacts, comparison: Comparison
-) -> Iterator[Finding]:
+) -> Iterator[FindingMessage]:
     """Classes that a group is predicted as less than a fifth as often as by the reference.
 
     ``one_answer`` where all classes but one are lost so, ``class_lost`` for one of several,
@@ -234,37 +260,40 @@ def _lost_class_findings(
     classes = [label_class.name for label_class in report.data.label.classes]
     named = set()  # groups with one class left, which is said once and not for every class lost
     for share in sorted(comparison.doubtful, key=lambda share: -(share.reference.value or 0.0)):
-        numbers = {"share": interval_of(share.private), "reference": interval_of(share.reference)}
-        code, reason, advised = "class_lost", "", advice_for(report, arm)
+        subject = replace(
+            _subject(report, comparison, "selection_rate", (share.group,)),
+            answer=group_text(report.data.label.column, classes[share.answer]),
+        )
+        now, before = interval_of(share.private), interval_of(share.reference)
         if not share.is_lost:
-            code, reason, advised = "answer_unknown", phrases.NO_INTERVAL, None
-            if share.rows_needed is not None:
-                numbers["rows"] = _bare_number(share.rows_needed)
-                reason = phrases.rows_would_tell(share.rows_needed, share.group)
-            elif has_few_seeds(share.kept):
-                reason = phrases.too_few_seeds(share.kept.n_seeds, LEAST_SEEDS)
-            elif share.kept.ends is not None:
-                reason = phrases.WIDE_INTERVAL
-        elif answers.get(share.group) == 1:
+            rows = share.rows_needed
+            yield health.LossUnknown(
+                subject,
+                share=now,
+                reference=before,
+                rows=None if rows is None else _bare_number(rows),
+                reason=_why_unknown(share),
+            )
+            continue
+        lost: type[health.OneAnswerLeft | health.ClassLost] = health.ClassLost
+        if answers.get(share.group) == 1:
             if share.group in named:
                 continue
             named.add(share.group)
-            code = "one_answer"
-        finding = _finding(
-            code,
-            comparison,
-            "selection_rate",
-            (share.group,),
-            numbers,
-            report=report,
-            reason=reason,
-            advised=advised,
-        )
-        answer = group_text(report.data.label.column, classes[share.answer])
-        yield finding.model_copy(update={"answer": answer})
+            lost = health.OneAnswerLeft
+        yield lost(subject, share=now, reference=before, advice=advice_for(report, arm))
 
 
-def _gap_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
+def _why_unknown(share: ClassShare) -> str:
+    """Why it is not known whether a class is lost, or what would tell."""
+    if share.rows_needed is not None:
+        return health.rows_would_tell(share.rows_needed, share.group)
+    if has_few_seeds(share.kept):
+        return health.too_few_seeds(share.kept.n_seeds, LEAST_SEEDS)
+    return health.NO_INTERVAL if share.kept.ends is None else health.WIDE_INTERVAL
+
+
+def _gap_findings(report: Report, comparison: Comparison) -> Iterator[FindingMessage]:
     """Every measure in which two groups are detected to differ, the largest gap first.
 
     Then, of measures without such a gap, the detected costs over all rows. Where no gap is detected
@@ -286,15 +315,15 @@ def _gap_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
     apart = {gap.metric for gap in detected}
     for metric in measures(comparison):
         if metric in comparison.paid and metric not in apart:
-            size = {"size": interval_of(comparison.overall.estimates[metric])}
-            code = "rate_fell" if is_rate(metric) else "cost"
-            yield _finding(code, comparison, metric, (), size, report=report)
+            of_cost = costs.RateFell if is_rate(metric) else costs.CostDetected
+            size = interval_of(comparison.overall.estimates[metric])
+            yield of_cost(_subject(report, comparison, metric), size=size)
     if detected:
         return
     yield from _undetected(report, comparison)
 
 
-def _undetected(report: Report, comparison: Comparison) -> Iterator[Finding]:
+def _undetected(report: Report, comparison: Comparison) -> Iterator[FindingMessage]:
     """Where no gap is detected: how large one could be, what is not certain, what is not known."""
     tests = compared_pairs(report, comparison.arm, measures(comparison))
     for metric in measures(comparison):
@@ -302,45 +331,40 @@ def _undetected(report: Report, comparison: Comparison) -> Iterator[Finding]:
         if gap is None:
             continue
         shown, reading = interval_of(gap.larger_first.signed), gap.reading
+        subject = _subject(report, comparison, metric)
         if reading == "cannot tell":
-            reason = gap.signed.reason or gap.reason
-            yield _finding("gap_unknown", comparison, metric, (), {}, report=report, reason=reason)
+            yield costs.GapUnknown(subject, reason=gap.signed.reason or gap.reason)
             continue
         most = max(map(abs, shown.ends or (0.0,)))
-        numbers = {"size": shown, "most": _bare_number(most)}
         pair = (gap.a, gap.b) if gap.kind == "pair" else None
         small = [group.group for group in comparison.by_group if comparison.note_on(group)]
-        between = phrases.compared_groups(comparison.grouping, pair, small)
-        yield _finding("no_gap", comparison, metric, (), numbers, report=report, reason=between)
+        between = costs.compared_groups(comparison.grouping, pair, small)
+        yield costs.NoGapDetected(subject, size=shown, most=_bare_number(most), reason=between)
         if reading == "not certain":
             # Who would pay more, in the words of a gap that is detected.
-            words = said(_gap_finding(report, comparison, gap)).short
+            words = _gap_finding(report, comparison, gap).item_text
             groups = gap.larger_first.a, gap.larger_first.b
-            finding = _finding(
-                "not_certain",
-                comparison,
-                metric,
-                groups,
-                {"size": shown},
-                report=report,
-                reason=f"{tests:,}",
-            )
-            yield finding.model_copy(update={"change": words})
+            subject = replace(subject, groups=groups, change=words)
+            yield costs.GapNotCertain(subject, size=shown, reason=count(tests))
 
 
-def _gap_finding(report: Report, comparison: Comparison, gap: Gap) -> Finding:
+def _gap_finding(report: Report, comparison: Comparison, gap: Gap) -> FindingMessage:
     """The finding on two groups that are detected to differ, the one that pays more first."""
     code, *groups = code_of_gap(comparison, gap)
     cost_a, cost_b = (cost_of(comparison, group, gap.metric) for group in groups)
     size = interval_of(gap.larger_first.signed)
-    numbers = {"size": size, "cost_a": cost_a, "cost_b": cost_b}
+    rises = code == "rate_gap_risen"
+    subject = _subject(report, comparison, gap.metric, tuple(groups), rises=rises)
     if code in ("gap_gained", "rate_gap_risen"):  # of those sentences write what is gained
-        del numbers["cost_a"], numbers["cost_b"]
-        numbers |= {"gain_a": cost_a.scaled(-1), "gain_b": cost_b.scaled(-1)}
-    return _finding(code, comparison, gap.metric, tuple(groups), numbers, report=report)
+        of_gains = costs.RateGapRisen if rises else costs.GapOfGains
+        return of_gains(subject, size=size, gain_a=cost_a.scaled(-1), gain_b=cost_b.scaled(-1))
+    of_costs = costs.RateGap if code == "rate_gap" else costs.GapDetected
+    return of_costs(subject, size=size, cost_a=cost_a, cost_b=cost_b)
 
 
-def _part_findings(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
+def _part_findings(
+    report: Report, arm: ArmFacts, comparison: Comparison
+) -> Iterator[FindingMessage]:
     """Which part makes most of the first detected gap, else of the first detected cost.
 
     A part is the length of the steps, clipping, noise or what stands for them in other methods.
@@ -349,27 +373,20 @@ def _part_findings(report: Report, arm: ArmFacts, comparison: Comparison) -> Ite
     split = detected_split(comparison)
     if split is None:
         return
-    numbers = {"total": split.total}
-    groups: tuple[str, ...] = ()
-    if split.a:
-        groups = (split.a, split.b)
-    for part in split.known:
-        numbers[part.name] = part.number
+    groups = (split.a, split.b) if split.a else ()
+    subject = _subject(report, comparison, split.metric, groups)
     for part in split.asked(step_by_rule=arm.step_by_rule):
         if part.is_above and (part.number.value or 0.0) >= MOST * (split.total.value or 0.0):
-            yield _finding(
-                f"from_{part.name}",
-                comparison,
-                split.metric,
-                groups,
-                numbers,
-                report=report,
+            yield causes.FROM_PART[part.name](
+                subject,
+                total=split.total,
+                parts=tuple((known.name, known.number) for known in split.known),
                 reason=find(arm.method).part_words,
-                advised=advice_for(report, arm),
+                advice=advice_for(report, arm),
             )
 
 
-def _ratio_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
+def _ratio_findings(report: Report, comparison: Comparison) -> Iterator[FindingMessage]:
     """A finding for each group whose impact ratio privacy takes across four fifths.
 
     Certain where both intervals lie beside four fifths, else by the estimates.
@@ -387,12 +404,14 @@ def _ratio_findings(report: Report, comparison: Comparison) -> Iterator[Finding]
             number.ends is not None and not number.ends.low <= FOUR_FIFTHS <= number.ends.high
             for number in (before, after)
         )
-        code = ("ratio_rises" if now else "ratio_falls") if is_certain else "ratio_unsure"
-        numbers = {"before": before, "after": after}
-        yield _finding(code, comparison, RATIO, (group.group,), numbers, report=report)
+        of_ratio: type[costs.RatioFinding] = costs.RatioUnsure
+        if is_certain:
+            of_ratio = costs.RatioRises if now else costs.RatioFalls
+        subject = _subject(report, comparison, RATIO, (group.group,))
+        yield of_ratio(subject, before=before, after=after)
 
 
-def _turn_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
+def _turn_findings(report: Report, comparison: Comparison) -> Iterator[FindingMessage]:
     """A finding where clipping is detected to turn the steps away from one group more than others.
 
     Nothing where it is not shown to turn them away from that group at all.
@@ -404,12 +423,14 @@ def _turn_findings(report: Report, comparison: Comparison) -> Iterator[Finding]:
     turn_a, turn_b = (cost_of(comparison, group, MISALIGNMENT) for group in (first, second))
     if (turn_a.low or 0.0) <= 0 or turn_b.value is None:
         return
-    code = "turned" if turn_b.value >= 0 else "turned_apart"
-    numbers = {"turn_a": turn_a, "turn_b": turn_b if turn_b.value >= 0 else turn_b.scaled(-1)}
-    yield _finding(code, comparison, MISALIGNMENT, (first, second), numbers, report=report)
+    subject = _subject(report, comparison, MISALIGNMENT, (first, second))
+    if turn_b.value >= 0:
+        yield causes.TurnedAway(subject, turn_a=turn_a, turn_b=turn_b)
+    else:
+        yield causes.TurnedToOther(subject, turn_a=turn_a, turn_b=turn_b.scaled(-1))
 
 
-def _control_findings(report: Report) -> Iterator[Finding]:
+def _control_findings(report: Report) -> Iterator[FindingMessage]:
     """A finding for each method trained beside its control, by whether their gaps differ.
 
     A method that scales gradients by a threshold clips less than DP-SGD. Its control is DP-SGD that
@@ -437,17 +458,19 @@ def _control_findings(report: Report) -> Iterator[Finding]:
             continue
         if not is_detected(gap) and not is_detected(matched_gap):
             continue
-        code = "matched_alike"
+        of_control: type[causes.ControlFinding] = causes.ControlAlike
         if matched_ends.low > ends.high:
-            code = "matched_worse"
+            of_control = causes.ControlWorse
         elif matched_ends.high < ends.low:
-            code = "matched_better"
-        numbers = {"size": interval_of(gap.signed), "matched": interval_of(matched_gap.signed)}
-        finding = _finding(code, copied, COST, (), numbers, report=report)
-        yield finding.model_copy(update={"reference": control.key})
+            of_control = causes.ControlBetter
+        yield of_control(
+            replace(_subject(report, copied, COST), reference=control.key),
+            size=interval_of(gap.signed),
+            matched=interval_of(matched_gap.signed),
+        )
 
 
-def _ablation_findings(report: Report) -> Iterator[Finding]:
+def _ablation_findings(report: Report) -> Iterator[FindingMessage]:
     """The finding that says which half of clipping has a gap like all of clipping.
 
     The halves are that clipping shortens a batch's gradient and that it turns it, each trained
@@ -473,23 +496,19 @@ def _ablation_findings(report: Report) -> Iterator[Finding]:
     for half in (SHORTER, TURNED):
         if is_detected(gaps[half]) and gaps[half].direction == whole.direction:
             halves.append(half)
-    yield Finding(
-        code="clipping_halves",
-        arm=CLIPPED,
-        grouping=first,
-        groups=(whole.a, whole.b),
-        measure=COST,
-        unit="fraction",
-        numbers={
-            "whole": interval_of(whole.signed),
-            "shorter": interval_of(gaps[SHORTER].signed),
-            "turned": interval_of(gaps[TURNED].signed),
-        },
-        reason=" and ".join(halves) or phrases.NEITHER_HALF,
+    subject = Subject(
+        arm=CLIPPED, grouping=first, groups=(whole.a, whole.b), measure=COST, unit="fraction"
+    )
+    yield causes.ClippingHalves(
+        subject,
+        whole=interval_of(whole.signed),
+        shorter=interval_of(gaps[SHORTER].signed),
+        turned=interval_of(gaps[TURNED].signed),
+        reason=" and ".join(halves) or causes.NEITHER_HALF,
     )
 
 
-def _health_findings(report: Report) -> Iterator[Finding]:
+def _health_findings(report: Report) -> Iterator[FindingMessage]:
     """Findings on trainings that went wrong: their costs may be due to settings, not to privacy."""
     yield from _undertrained_reference(report)
     first = report.data.groupings[0].name
@@ -506,7 +525,7 @@ def _health_findings(report: Report) -> Iterator[Finding]:
         yield from _failed_self_check(report, arm, comparison)
 
 
-def _undertrained_reference(report: Report) -> Iterator[Finding]:
+def _undertrained_reference(report: Report) -> Iterator[FindingMessage]:
     """A finding if the reference predicts worse than scikit-learn's baseline on the same rows.
 
     Then a cost against that reference says nothing.
@@ -516,12 +535,10 @@ def _undertrained_reference(report: Report) -> Iterator[Finding]:
     if check.undertrained and reference is not None and baseline is not None:
         for arm in report.arms:
             if arm.key == check.arm:
-                yield Finding(
-                    code="reference_undertrained",
-                    arm=arm.key,
-                    measure="accuracy",
-                    unit="fraction",
-                    numbers={"own": _bare_number(reference), "other": _bare_number(baseline)},
+                yield health.ReferenceUndertrained(
+                    Subject(arm=arm.key, measure="accuracy", unit="fraction"),
+                    own=_bare_number(reference),
+                    other=_bare_number(baseline),
                     reason=check.baseline,
                     advice=advice_for(report, arm),
                 )
@@ -529,7 +546,7 @@ def _undertrained_reference(report: Report) -> Iterator[Finding]:
 
 def _worse_than_constant(
     report: Report, arm: ArmFacts, comparison: Comparison
-) -> Iterator[Finding]:
+) -> Iterator[FindingMessage]:
     """A finding if the model is worse than predicting the training rows' class shares for all.
 
     Over all rows and by the estimate; of several costs (accuracy, loss) the first that is worse.
@@ -537,20 +554,16 @@ def _worse_than_constant(
     for cost in costs_of_constant():
         worse = comparison.overall.estimates.get(f"{cost}.{CONSTANT}")
         if worse is not None and worse.value is not None and worse.value > 0:
-            yield _finding(
-                "worse_than_constant",
-                comparison,
-                cost,
-                (),
-                {"worse": interval_of(worse)},
-                report=report,
-                reason=phrases.WORSE if (worse.low or 0.0) > 0 else phrases.NOT_BETTER,
-                advised=advice_for(report, arm),
+            yield health.WorseThanConstant(
+                _subject(report, comparison, cost),
+                worse=interval_of(worse),
+                reason=health.WORSE if (worse.low or 0.0) > 0 else health.NOT_BETTER,
+                advice=advice_for(report, arm),
             )
             return
 
 
-def _rising_loss(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
+def _rising_loss(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[FindingMessage]:
     """A finding if the last quarter of training has a larger mean loss than the first half.
 
     Nothing of fewer than four epochs, or where losses were not read.
@@ -560,12 +573,17 @@ def _rising_loss(report: Report, arm: ArmFacts, comparison: Comparison) -> Itera
         return
     first, last = fmean(losses[: len(losses) // 2]), fmean(losses[-(len(losses) // 4) :])
     if last > first * (1 + RISES_BY):
-        numbers = {"first": _bare_number(first), "last": _bare_number(last)}
-        advised = advice_for(report, arm)
-        yield _finding("loss_rises", comparison, RISK, (), numbers, report=report, advised=advised)
+        yield health.LossRises(
+            _subject(report, comparison, RISK),
+            first=_bare_number(first),
+            last=_bare_number(last),
+            advice=advice_for(report, arm),
+        )
 
 
-def _failed_self_check(report: Report, arm: ArmFacts, comparison: Comparison) -> Iterator[Finding]:
+def _failed_self_check(
+    report: Report, arm: ArmFacts, comparison: Comparison
+) -> Iterator[FindingMessage]:
     """A finding if an arm compared with another run of itself shows a gap.
 
     ``--self-check`` adds such comparisons. Their true gap is 0, so the intervals are too narrow.
@@ -579,29 +597,26 @@ def _failed_self_check(report: Report, arm: ArmFacts, comparison: Comparison) ->
     if not private_references or private_references[0].method != arm.method or gap is None:
         return
     if gap.signed.excludes_zero:
-        numbers = {"size": interval_of(gap.signed)}
-        yield _finding("self_check_failed", comparison, gap.metric, (), numbers, report=report)
+        subject = _subject(report, comparison, gap.metric)
+        yield health.SelfCheckFailed(subject, size=interval_of(gap.signed))
 
 
-def _finding(
-    code: str,
+def _subject(
+    report: Report,
     comparison: Comparison,
     measure: str,
-    groups: tuple[str, ...],
-    numbers: Mapping[str, Interval],
+    groups: tuple[str, ...] = (),
     *,
-    report: Report,
-    reason: str = "",
-    advised: Advice | None = None,
-) -> Finding:
-    """A finding about one measure of one comparison; its sentence is looked up by ``code`` later.
+    rises: bool = False,
+) -> Subject:
+    """One measure of one comparison, as a finding is about it.
 
     Args:
-        code, groups, numbers, reason: As of :class:`Finding`.
+        report: Holds the comparison, and says what the classes are called.
         comparison: The one that it is about.
         measure: Name of the cost, as ``tpr_cost[2]`` for the class of index 2.
-        report: Holds the comparison, and says what the classes are called.
-        advised: What to do about it, None for nothing.
+        groups: The one that pays more first.
+        rises: Whether the rate behind the cost rose; else it fell.
     """
     label = report.data.label
     place = measure.partition("[")[2].removesuffix("]")
@@ -610,29 +625,21 @@ def _finding(
         answer = label.classes[int(place)].name
     elif "positive" in spec_of(measure).needs:
         answer = label.favourable or label.positive or ""
-    return Finding(
-        code=code,
+    change = ""
+    if is_rate(measure):
+        fell, rose = change_words(measure, label)
+        change = rose if rises else fell
+    return Subject(
         arm=comparison.arm,
         reference=comparison.reference,
         grouping=comparison.grouping,
         groups=groups,
         measure=measure,
         of=measure_text(measure, label),
-        change=_change(code, measure, label),
+        change=change,
         answer=answer,
         unit=spec_of(measure).unit,
-        numbers=dict(numbers),
-        reason=reason,
-        advice=advised,
     )
-
-
-def _change(code: str, measure: str, label: LabelFacts) -> str:
-    """What is said of the rate behind a cost: that it fell, or that it rose; "" for no rate."""
-    if not is_rate(measure):
-        return ""
-    fell, rose = change_words(measure, label)
-    return rose if code == "rate_gap_risen" else fell
 
 
 def _bare_number(value: float | None) -> Interval:

@@ -274,6 +274,6 @@ def _bounds_of(gate: GateRecord, comparison: Comparison, groups: set[str]) -> It
     """What one rule says of the number of these groups in this comparison."""
     for target in gate.targets:
         is_here = (target.arm, target.grouping) == (comparison.arm, comparison.grouping)
-        is_beside = target.reference in ("", comparison.reference)
-        if is_here and is_beside and set(target.groups) == groups:
+        is_same_reference = target.reference in ("", comparison.reference)
+        if is_here and is_same_reference and set(target.groups) == groups:
             yield Bound(gate.limit, target.outcome)

@@ -14,18 +14,29 @@ _SHOWN = 4  # reports to choose from in a hint
 
 
 def load_report(path: str | Path) -> Report:
-    """The report in a file; ``-`` reads stdin.
+    """The report in a file, or in the folder that a run wrote; ``-`` reads stdin.
 
     Raises:
         DataError: There is no such file, it cannot be read, it is no report of this version, or not
             as it was written.
     """
     path = Path(path)
-    return parsed(report_bytes(path), name="stdin" if path == STDIN else path.name)
+    content = report_bytes(path)
+    return parsed(content, name="stdin" if path == STDIN else report_file(path).name)
+
+
+def report_file(path: Path) -> Path:
+    """The file of a report that is named by itself or by its folder."""
+    if path != STDIN and path.is_dir():
+        return path / "report.json"
+    return path
 
 
 def report_bytes(path: Path) -> bytes:
     """The bytes of a report's file, at most 128 MiB; of stdin where the path is ``-``.
+
+    Args:
+        path: The file, or the folder that a run wrote.
 
     Raises:
         DataError: There is no such file, or it cannot be read.
@@ -33,8 +44,7 @@ def report_bytes(path: Path) -> bytes:
     if path == STDIN and sys.stdin is None:
         raise DataError("stdin is closed", hint="give the report's path, or pipe it in")
     try:
-        if path != STDIN and path.is_dir():
-            raise DataError(f"{path} is a folder", _hint(path, "report.json"))
+        path = report_file(path)
         if path != STDIN:
             return read_file(path, LARGEST_REPORT)
         content = sys.stdin.buffer.read(LARGEST_REPORT + 1)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 from fairaudit.metrics.registry import METRICS, costs, part_of, spec_of
 from fairaudit.report.model import Report
-from fairaudit.report.numbers import DEGREES, OWN_UNIT, POINTS, READINGS, UNKNOWN, Scale, number
+from fairaudit.report.numbers import DEGREES, OWN_UNIT, POINTS, READINGS, Scale
 from fairaudit.report.safe_names import plain
 from fairaudit.report.types.facts import LabelFacts
 from fairaudit.results.estimates import Comparison, Gap, Interval, interval_of
@@ -112,25 +112,6 @@ def is_rate(metric: str) -> bool:
     Then a sentence says that the rate falls, not that rows pay.
     """
     return bool(spec_of(metric).needs & {"positive", "favourable"})
-
-
-def with_unit(value: float | None, unit: str) -> str:
-    """A number with its unit, for a sentence: fractions in points, losses in nats, else bare.
-
-    A dash where it is None.
-    """
-    if value is None:
-        return UNKNOWN
-    if unit == "nats":
-        return f"{number(value)} nats"
-    if unit != "fraction":
-        return number(value)
-    points = number(100 * value, decimals=1).removesuffix(".0")
-    if abs(value) < 1e-3:
-        points = f"{100 * value:.3g}"
-    if points == "1":
-        return f"{points} point"
-    return f"{points} points"
 
 
 def is_detected(gap: Gap) -> bool:

@@ -8,13 +8,14 @@ audit trained once more in another manner, as at default settings beside a searc
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, WithJsonSchema
 
 from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.messages.base import Message
 from fairaudit.report.document import Section
+from fairaudit.report.messages.base import FindingMessage
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.types.facts import (
     ArmFacts,
@@ -29,7 +30,7 @@ from fairaudit.report.types.facts import (
     TrainingFacts,
     Way,
 )
-from fairaudit.report.types.findings import Finding, Knob, Phrase
+from fairaudit.report.types.findings import Finding, Knob
 from fairaudit.report.types.measured import ChangedGap, Diagnostics, SklearnBaseline, Sweep
 from fairaudit.report.types.verdicts import GateRecord, Outcome
 from fairaudit.results.estimates import Comparison, Figure, Part
@@ -47,9 +48,6 @@ class Study(Part):
         comparisons: What it measured on them, by grouping.
         ways: The audit's arms trained once more, see :class:`Way`.
     """
-
-    # How its findings are said, by their code.
-    phrases: ClassVar[Mapping[str, Phrase]] = {}
 
     name: str
     comparisons: tuple[Comparison, ...]
@@ -74,8 +72,8 @@ class Study(Part):
         """What a reader of its numbers must know, for the report's warnings."""
         return ()
 
-    def findings(self, report: "Report") -> Iterable[Finding]:
-        """What it found of the report's arms; :attr:`phrases` says them."""
+    def findings(self, report: "Report") -> Iterable[FindingMessage]:
+        """What it found of the report's arms."""
         return ()
 
     def knob(self, compared: Sequence[Comparison]) -> Knob | None:

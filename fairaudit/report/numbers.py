@@ -13,6 +13,7 @@ from fairaudit.report.types.facts import ArmPrivacy, AttackFacts
 from fairaudit.results.estimates import Comparison, Estimate, GroupMeasure, Interval
 
 UNKNOWN = "–"
+_ROUNDING = 1e-15  # what is left of zero where numbers of about 1 are added and subtracted
 
 
 def number(value: float | None, decimals: int = 3) -> str:
@@ -26,9 +27,14 @@ def number(value: float | None, decimals: int = 3) -> str:
 
 
 def figure(value: float | None, digits: int = 4) -> str:
-    """A number at so many significant digits; a dash where it is undefined, never 0."""
+    """A number at so many significant digits; a dash where it is undefined, never 0.
+
+    One that is zero but for rounding is 0.
+    """
     if value is None:
         return UNKNOWN
+    if abs(value) < _ROUNDING:
+        return "0"
     return f"{value:.{digits}g}"
 
 
@@ -131,6 +137,25 @@ def _digits(estimate: Interval, scale: Scale) -> Callable[[float], str]:
     if scale.exact is not None and estimate.is_exact:
         return scale.exact
     return scale.digits
+
+
+def with_unit(value: float | None, unit: str) -> str:
+    """A number with its unit, for a sentence: fractions in points, losses in nats, else bare.
+
+    A dash where it is None.
+    """
+    if value is None:
+        return UNKNOWN
+    if unit == "nats":
+        return f"{number(value)} nats"
+    if unit != "fraction":
+        return number(value)
+    points = number(100 * value, decimals=1).removesuffix(".0")
+    if abs(value) < 1e-3:
+        points = f"{100 * value:.3g}"
+    if points == "1":
+        return f"{points} point"
+    return f"{points} points"
 
 
 def versus(comparison: Comparison) -> str:

@@ -12,9 +12,9 @@ from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
 from fairaudit.metrics.quantiles import half_width
 from fairaudit.metrics.registry import NOISE, STEP, STEP_AND_CLIPPING, spec_of
 from fairaudit.report.group_rows import gap_between
+from fairaudit.report.messages.advice import OF_THE_RULE, advice
 from fairaudit.report.model import Report
 from fairaudit.report.parts import SplitCost, detected_split, split_cost
-from fairaudit.report.phrases import OF_THE_RULE, advice
 from fairaudit.report.types.facts import ArmFacts
 from fairaudit.report.types.findings import Advice, Knob
 from fairaudit.report.types.verdicts import GateRecord, GateTarget
@@ -75,8 +75,8 @@ def _estimate_of(report: Report, gate: GateRecord, target: GateTarget) -> Estima
     """The report's number that a rule was held against, with what its interval is made of."""
     for comparison in report.comparisons:
         place = comparison.arm, comparison.grouping
-        is_beside = target.reference in ("", comparison.reference)
-        if place != (target.arm, target.grouping) or not is_beside:
+        is_same_reference = target.reference in ("", comparison.reference)
+        if place != (target.arm, target.grouping) or not is_same_reference:
             continue
         if gate.kind == "gap":
             gap = gap_between(comparison, gate.metric, target.groups)

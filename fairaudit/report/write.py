@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from fairaudit.errors import OutputError
 from fairaudit.io.atomic import output_error, write_atomically
+from fairaudit.report.load import report_file
 from fairaudit.report.model import Report
 from fairaudit.report.render.junit import to_junit
 from fairaudit.report.render.markdown import to_markdown
@@ -125,9 +126,10 @@ def earlier_audit(out: Path) -> str:
 def where_put(path: Path, out: Path) -> Path:
     """Where the report at ``path`` lies now; for a baseline that a run into ``out`` put aside.
 
-    If it was ``report.json`` of ``out`` and is no more, it is ``report.previous.json``; any other
-    path is given back as it is.
+    If it was ``report.json`` of ``out`` and is no more, it is ``report.previous.json``; of any
+    other folder it is ``report.json``, and any other file is given back as it is.
     """
+    path = report_file(path)
     ours = out / f"report.{JSON}"
     if not path.exists() and path.resolve() == ours.resolve():
         return _aside(ours)

@@ -48,7 +48,7 @@ class TrainerAnswer(NamedTuple):
         if list(head["shape"]) != list(shape) or len(body) != 4 * math.prod(shape):
             raise ValueError(f"it has shape {head['shape']} in {len(body):,} bytes")
         values = np.frombuffer(body, "<f4").astype(np.float32).reshape(shape)
-        refuse_strange(values, SUM_TOLERANCE + _ROUNDING)
+        refuse_improper(values, SUM_TOLERANCE + _ROUNDING)
         return cls(values, claim_of(head["claimed"]))
 
 
@@ -178,17 +178,17 @@ def claim_of(fields: object) -> Claimed:
     return None if claim.epsilon == math.inf else asdict(claim)
 
 
-def refuse_strange(values: NDArray[np.floating[Any]], tolerance: float = SUM_TOLERANCE) -> None:
+def refuse_improper(values: NDArray[np.floating[Any]], tolerance: float = SUM_TOLERANCE) -> None:
     """Refuse numbers [n, Y] that are no probabilities; rows may sum to 1 but for the tolerance.
 
     Raises:
         OwnCodeError: Says what is wrong in how many rows.
     """
     close = np.abs(values.sum(axis=1, dtype=np.float64) - 1.0) <= tolerance
-    for is_strange, why in (
+    for is_improper, why in (
         (~np.isfinite(values).all(axis=1), "are not finite"),
         (~close | (values < 0.0).any(axis=1), "do not add up to 1 or are negative"),
     ):
-        if is_strange.any():
-            count = f"{is_strange.sum():,} of {len(values):,} rows"
+        if is_improper.any():
+            count = f"{is_improper.sum():,} of {len(values):,} rows"
             raise OwnCodeError(f"predict_proba gave numbers that {why} in {count}", IN_ORDER)

@@ -35,7 +35,7 @@ from fairaudit.trainers.answers import (
     Synthesised,
     TrainerAnswer,
     claim_of,
-    refuse_strange,
+    refuse_improper,
     write,
 )
 from fairaudit.trainers.contract import Privacy, Range, TrainingData
@@ -322,7 +322,7 @@ def _predicted(
         given = list(values.shape)
         message = f"predict_proba gave {given} for {rows:,} rows of {classes} classes"
         raise OwnCodeError(message, IN_ORDER)
-    refuse_strange(values)
+    refuse_improper(values)
     rounded = values.astype(np.float32)
     best = values.argmax(axis=1)
     # Two probabilities may be one float32: the class that was ahead is put ahead by the next one.

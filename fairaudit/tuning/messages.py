@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from fairaudit.errors import numbered
 from fairaudit.messages.base import Message
 from fairaudit.messages.limits import PerRun
+from fairaudit.report.messages.base import FindingMessage
+from fairaudit.results.estimates import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,3 +75,26 @@ class SearchedCosts(Message):
             "settings. Costs at default settings are of trainings with all of epsilon and all "
             "training rows."
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BestAtEdge(FindingMessage):
+    """A setting, as ``reason``, and its best values' nearest to an end of its range."""
+
+    code = "at_edge"
+    when = "after a search: at most seeds the best value of a setting lies at an end of its range"
+    sentence = "The best {reason} found lies at an end of what was searched: {nearest:value}"
+
+    nearest: Interval
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRaisedLoss(FindingMessage):
+    """How much higher the loss is than at the default setting."""
+
+    code = "search_raised_loss"
+    when = "over all rows the tuned model is told to have a higher loss than the default setting's"
+    sentence = "Searching raised the loss over all rows: by {added}"
+
+    added: Interval

@@ -4,7 +4,7 @@ At each seed a search trains candidates; "best" is the one with the best release
 """
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Literal
+from typing import Literal
 
 from fairaudit.errors import numbered
 from fairaudit.privacy.events import shown_up
@@ -21,13 +21,14 @@ from fairaudit.report.document import (
     table,
 )
 from fairaudit.report.measures import COST, main_gap
+from fairaudit.report.messages.advice import advice
+from fairaudit.report.messages.base import FindingMessage, Subject
 from fairaudit.report.model import Report, Study
 from fairaudit.report.numbers import POINTS, UNKNOWN, figure, short, versus
-from fairaudit.report.phrases import advice
 from fairaudit.report.safe_names import plain
 from fairaudit.report.types.facts import ArmFacts
-from fairaudit.report.types.findings import Finding, Phrase
 from fairaudit.results.estimates import DEFAULT, Comparison, GroupMeasure, Interval, key_of
+from fairaudit.tuning.messages import BestAtEdge, SearchRaisedLoss
 from fairaudit.tuning.searched import ArmSearch
 
 RISK = "excess_risk"
@@ -46,18 +47,6 @@ class Tuned(Study):
     tuned (``dpsgd``), seed by seed: their ``privacy_cost`` and ``excess_risk`` are what searching
     gains.
     """
-
-    phrases: ClassVar[Mapping[str, Phrase]] = {
-        "at_edge": Phrase(
-            "after a search: at most seeds the best value of a setting lies at an end of its range",
-            "The best {reason} found lies at an end of what was searched: {nearest:value}",
-        ),
-        "search_raised_loss": Phrase(
-            "over all rows the tuned model is told to have a higher loss than the default "
-            "setting's",
-            "Searching raised the loss over all rows: by {added}",
-        ),
-    }
 
     trials: int
     goal: Literal["accuracy", "worst-group"]
@@ -78,7 +67,7 @@ class Tuned(Study):
         """The search of an arm; None where it has none."""
         return next((search for search in self.searches if search.arm == arm), None)
 
-    def findings(self, report: Report) -> Iterator[Finding]:
+    def findings(self, report: Report) -> Iterator[FindingMessage]:
         """Best settings at an end of their range, and losses that the search raised."""
         yield from edges(self, {arm.key: arm for arm in report.arms})
         yield from raised_losses(self)
@@ -94,7 +83,7 @@ class Tuned(Study):
         return sections
 
 
-def raised_losses(tuned: Tuned) -> Iterator[Finding]:
+def raised_losses(tuned: Tuned) -> Iterator[FindingMessage]:
     """A finding for each arm whose tuned loss over all rows is higher than at the default setting.
 
     A search is scored by accuracy, and a higher loss may not show there.
@@ -108,16 +97,13 @@ def raised_losses(tuned: Tuned) -> Iterator[Finding]:
         # What searching gained in loss is below 0, with its whole interval, on enough test rows.
         if most < 0 and RISK not in gain.overall.ungated and gain.reference not in raised:
             raised.add(gain.reference)
-            yield Finding(
-                code="search_raised_loss",
-                arm=gain.reference,
-                measure=RISK,
-                unit="nats",
-                numbers={"added": Interval(value=-by_loss.value, low=-most, high=-least)},
+            yield SearchRaisedLoss(
+                Subject(arm=gain.reference, measure=RISK, unit="nats"),
+                added=Interval(value=-by_loss.value, low=-most, high=-least),
             )
 
 
-def edges(tuned: Tuned, arms: Mapping[str, ArmFacts]) -> Iterator[Finding]:
+def edges(tuned: Tuned, arms: Mapping[str, ArmFacts]) -> Iterator[FindingMessage]:
     """A finding for each setting whose best values lie at one end of what was searched.
 
     That must be so at more than ``OFTEN`` of an arm's seeds: a wider search might find better ones.
@@ -146,10 +132,9 @@ def edges(tuned: Tuned, arms: Mapping[str, ArmFacts]) -> Iterator[Finding]:
                     nearest = min(near, key=lambda value: abs(value - end))
                     reason = f"{name.replace('_', ' ')} {nearest:.3g}"
                     arm = arms[search.arm]
-                    yield Finding(
-                        code="at_edge",
-                        arm=arm.key,
-                        numbers={"nearest": Interval(value=nearest, low=None, high=None)},
+                    yield BestAtEdge(
+                        Subject(arm=arm.key),
+                        nearest=Interval(value=nearest, low=None, high=None),
                         reason=name,
                         advice=advice("search wider", arm, reason),
                     )

@@ -17,7 +17,7 @@ from scipy import stats
 from several import PRIVATE, cost, several
 
 from fairaudit.choosing import tested as parts
-from fairaudit.choosing.arm_outcome import is_hopeless, numbers_of, outcome_of, refuse_unfit
+from fairaudit.choosing.arm_outcome import lacks_limit, numbers_of, outcome_of, refuse_unfit
 from fairaudit.choosing.choice import Choice
 from fairaudit.choosing.choose import candidates, choose, exit_code
 from fairaudit.choosing.sequence import skewed_quantile
@@ -463,7 +463,7 @@ def test_an_arm_with_a_failed_training_cannot_be_judged():
     report = several()
     judged = numbers_of(parse_rules(["privacy_cost_gap > 90pt"]), report, PRIVATE[0], 0.0125)
     assert outcome_of(judged) == "undecided"
-    assert is_hopeless(judged)
+    assert lacks_limit(judged)
     assert "have no result" in judged[0].reason
 
 
@@ -473,4 +473,4 @@ def test_a_number_without_interval_is_never_a_pass():
         parse_rules(["privacy_cost_gap > 0.9"]), report, report.costs[0].arm, 0.0125
     )
     assert outcome_of(numbers) == "undecided"
-    assert is_hopeless(numbers)
+    assert lacks_limit(numbers)

@@ -153,7 +153,7 @@ def test_more_seeds_are_tried_where_it_cannot_be_told_and_undecided_is_not_passe
 
 def test_a_number_that_no_seed_can_supply_ends_its_method_at_once():
     course = Course(FAMILIES, (10, 20))
-    course.enter("a@8", "undecided", hopeless=True)
+    course.enter("a@8", "undecided", is_final=True)
     assert course.due() == {10: ["b@8"]}
 
 

@@ -4,7 +4,7 @@ import pytest
 from rich.console import Console
 
 from fairaudit.cli.console import Screen
-from fairaudit.execution.progress import JobFailed, JobFinished, JobsFound, StageStarted
+from fairaudit.execution.progress import JobFailed, JobFinished, JobsCounted, StageStarted
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def test_a_pipe_gets_one_line_per_finished_training_with_what_is_left(screen, mo
     times = iter([100.0, 104.0, 108.0, 111.0])
     monkeypatch.setattr("fairaudit.cli.console.time.monotonic", lambda: next(times))
     screen.listen(StageStarted("training"))
-    screen.listen(JobsFound(total=6, finished=1))
+    screen.listen(JobsCounted(total=6, finished=1))
     screen.listen(JobFinished("dpsgd", 0, 1.25, 2, 6))
     screen.listen(JobFinished("dpsgd", 1, 1.25, 3, 6))
     screen.listen(JobFinished("dpsgd", 2, 1.25, 6, 6))
@@ -52,7 +52,7 @@ def test_a_verdict_has_its_colour_where_the_terminal_has_colours(colours):
 def test_a_terminal_gets_a_bar_and_no_lines():
     screen = Screen()
     screen._console = Console(file=io.StringIO(), force_terminal=True, width=80)
-    screen.listen(JobsFound(total=2, finished=0))
+    screen.listen(JobsCounted(total=2, finished=0))
     screen.listen(JobFinished("a[b]", 0, 1.0, 1, 2))
     screen.stop()
     assert "seed 0 ·" not in shown(screen)

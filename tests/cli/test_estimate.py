@@ -1,7 +1,13 @@
 import pytest
 from plans import plan
 
-from fairaudit.cli.estimate import estimated_seconds, reading_seconds, twin_seconds
+from fairaudit.cli.estimate import (
+    PER_SEED,
+    START_UP,
+    estimated_seconds,
+    reading_seconds,
+    twin_seconds,
+)
 from fairaudit.cli.lines import plan_lines
 from fairaudit.diagnostics.causes import MOST, PILOT
 from fairaudit.planning.effort import BATCHES
@@ -36,3 +42,13 @@ def test_twins_are_told_of_before_training_whether_they_are_sure_or_wait_for_a_c
     assert twin_seconds(none, 1) == 0.0
     assert len(sure.twins) == waiting.config.seeds
     assert waiting.twins == none.twins == ()
+
+
+def test_what_is_trained_already_takes_no_time():
+    whole, _, made = seconds(diagnostics="full")
+    of_arm = {arm.key: {job.id for job in made.jobs if job.arm == arm.key} for arm in made.arms}
+    saved = [whole - estimated_seconds(made, 1, ids) for ids in of_arm.values()]
+    assert all(each > 0 for each in saved)
+    everything = {job.id for job in made.jobs}
+    assert whole - sum(saved) == pytest.approx(START_UP + PER_SEED * made.config.seeds)
+    assert reading_seconds(made, 1, everything) == twin_seconds(made, 1, everything) == 0

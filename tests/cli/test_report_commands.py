@@ -48,6 +48,29 @@ def test_reports_that_cannot_be_compared_end_in_2(folder, capsys):
     assert "different data" in capsys.readouterr().out
 
 
+def test_a_report_is_named_by_its_file_or_by_its_folder(folder, capsys):
+    def out(*words):
+        assert app.main([*words]) == 0
+        return capsys.readouterr().out
+
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        (folder / f"{name}.json").rename(folder / name / "report.json")
+    assert out("compare", "a", "b") == out("compare", "a/report.json", "b/report.json")
+    rule = ["--fail-on", "accuracy < 0.1"]
+    assert out("gate", "a", *rule, "--baseline", "b", "--json")
+    assert out("report", "a", "--out", "-") == out("report", "a/report.json", "--out", "-")
+    assert out("report", "a", "b") == out("report", "a/report.json", "b/report.json")
+    assert app.main(["report", "a", "--format", "md"]) == 0
+    assert (folder / "a" / "report.md").is_file()
+    assert app.main(["report", "a", "a/report.json"]) == 2
+    assert "given twice" in capsys.readouterr().err
+    assert app.main(["compare", ".", "a"]) == 2
+    said = capsys.readouterr().err
+    assert "no report" in said
+    assert "did you mean 'a/report.json' or 'b/report.json'?" in said
+
+
 @pytest.mark.parametrize("name", ["pipe", "zero", "large"])
 def test_a_report_that_is_a_pipe_or_without_end_is_refused_unread(folder, capsys, name):
     os.mkfifo("pipe")

@@ -196,7 +196,7 @@ def test_a_found_file_may_not_name_an_address(tmp_path, option):
     (tmp_path / "fairaudit.toml").write_text(text + ('data = "a.csv"\n' * (option != "data")))
     with refused_in_one_line(ConfigError, "--trust-config"):
         resolve_config({}, folder=tmp_path)
-    trusted = resolve_config({}, folder=tmp_path, trust_found=True).config
+    trusted = resolve_config({}, folder=tmp_path, trust_config=True).config
     assert str(getattr(trusted, option)) == "s3://bank/people.parquet"
 
 

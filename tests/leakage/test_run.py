@@ -28,7 +28,7 @@ from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import make_plan
 from fairaudit.privacy.accounting import privacy_curve
 from fairaudit.report.load import load_report
-from fairaudit.report.phrases import said
+from fairaudit.report.messages.base import stored
 from fairaudit.report.write import write_report
 
 ATTACK = {**RECIPE, "method": ["dpsgd"], "diagnostics": "off", "leakage": True, "leakage_seeds": 8}
@@ -398,6 +398,6 @@ def test_more_than_epsilon_allows_is_a_finding(report):
     leaky = json.loads(study.model_dump_json())
     private = next(c for c in leaky["comparisons"] if c["arm"] == "dpsgd")
     private["by_group"][1]["estimates"]["leakage_tpr"] |= {"value": 0.95, "low": 0.9, "high": 1.0}
-    (found,) = type(study).model_validate(leaky).findings(report)
-    assert (found.code, found.arm, found.groups) == ("above_ceiling", "dpsgd", ("M",))
-    assert said(found).text.startswith("In M the attack finds ")
+    (finding,) = map(stored, type(study).model_validate(leaky).findings(report))
+    assert (finding.code, finding.arm, finding.groups) == ("above_ceiling", "dpsgd", ("M",))
+    assert finding.text.startswith("In M the attack finds ")

@@ -153,10 +153,10 @@ def test_a_file_of_many_pieces_is_written_as_it_is_predicted(made, tmp_path, mon
     whole = model.predict_file(path)
     monkeypatch.setattr("fairaudit.release.loaded.ROWS", 64)
     found = write_predictions(model, path, tmp_path / f"out.{kind}")
-    assert found.inputs.outside == whole.inputs.outside
+    assert found.inputs.unknown == whole.inputs.unknown
     assert found.inputs.missing == whole.inputs.missing
     assert found.inputs.missing["job"] == 1
-    assert whole.inputs.outside["age"] >= 1
+    assert whole.inputs.unknown["age"] >= 1
     read_back = pd.read_csv if kind == "csv" else pd.read_parquet
     out = read_back(tmp_path / f"out.{kind}")
     assert list(out.columns) == ["prediction", "probability_no", "probability_yes"]
@@ -196,7 +196,7 @@ def test_what_is_not_as_declared_is_clipped_or_missing_and_counted(made, tmp_pat
     )
     rows.to_parquet(tmp_path / "rows.parquet", index=False)
     found = model.predict_file(tmp_path / "rows.parquet")
-    assert found.inputs.outside == {"age": 2, "job": 1}
+    assert found.inputs.unknown == {"age": 2, "job": 1}
     assert found.inputs.missing == {"debt": 2, "job": 1}
     p = found.probabilities
     assert (p[0] == p[1]).all()
@@ -221,7 +221,7 @@ def test_a_text_that_training_did_not_see_is_what_an_unseen_one_was_in_the_audit
         unseen = pd.DataFrame({"age": [30.0], "debt": [1.0], "job": ["never seen"]})
         unseen.to_parquet(tmp_path / "unseen.parquet", index=False)
         found = load_model(folder).predict_file(tmp_path / "unseen.parquet")
-        assert found.inputs.outside == {"job": 1}
+        assert found.inputs.unknown == {"job": 1}
         shutil.rmtree(folder)
 
 
@@ -241,8 +241,8 @@ def test_an_odd_value_changes_the_prediction_of_no_other_row_of_a_csv(made, tmp_
         more.to_csv(tmp_path / "more.csv", index=False)
         found = model.predict_file(tmp_path / "more.csv")
         assert np.abs(found.probabilities[:-1] - wanted).max() <= 1e-6
-        assert found.inputs.outside["age"] >= 1
-        assert found.inputs.outside["job"] >= 1
+        assert found.inputs.unknown["age"] >= 1
+        assert found.inputs.unknown["job"] >= 1
         shutil.rmtree(folder)
 
 
@@ -437,5 +437,5 @@ def test_values_are_read_as_they_were_in_training(made, tmp_path, declared):
     assert np.abs(of_file.probabilities[trained.test] - trained.probabilities).max() <= 1e-6
     assert of_file.inputs.missing["debt"] == clean["debt"].isna().sum()
     assert of_file.inputs.missing["job"] == clean["job"].isna().sum()
-    assert set(map(type, of_file.inputs.outside.values())) <= {int}
-    assert "debt" not in of_file.inputs.outside or declared
+    assert set(map(type, of_file.inputs.unknown.values())) <= {int}
+    assert "debt" not in of_file.inputs.unknown or declared

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairaudit.privacy.events import shown_up
-from fairaudit.results.estimates import rounded, rounded_down, rounded_up
+from fairaudit.report.numbers import CHANGES, UNKNOWN, figure, written
+from fairaudit.results.estimates import Interval, rounded, rounded_down, rounded_up
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, min_value=-1e300, max_value=1e300)
 
@@ -34,3 +35,12 @@ def test_an_epsilon_at_its_target_is_shown_as_its_target():
     assert [shown_up(v) for v in (0.005, 0.0123, 0.1, 0.0, 1e-9)] == [
         *("0.0050", "0.013", "0.10", "0.00", "0.000001")
     ]
+
+
+def test_what_rounding_leaves_of_zero_is_0():
+    left = 0.3 - 0.1 - 0.2
+    assert left != 0
+    assert [figure(value) for value in (left, -left, 0.0, None)] == ["0", "0", "0", UNKNOWN]
+    assert figure(-4.8263e-7) == "-4.826e-07"
+    shown = written(Interval(value=left, low=-0.02, high=-left), CHANGES)
+    assert shown == "0 [-0.02, 0]"

@@ -46,8 +46,16 @@ def test_the_longer_term_is_explained_and_names_that_hold_one_are_not():
 def test_no_line_breaks_within_the_name_of_an_option():
     text = Explained({"clipping": "short"})
     assert text("(--again 5) of clipping; a--b, -- & --max-grad-norm") == (
-        '(<span class="option">--again</span> 5) of <abbr title="short">clipping</abbr>; a--b, -- '
-        '&amp; <span class="option">--max-grad-norm</span>'
+        '(<span class="whole">--again</span> 5) of <abbr title="short">clipping</abbr>; a--b, -- '
+        '&amp; <span class="whole">--max-grad-norm</span>'
+    )
+
+
+def test_no_line_breaks_within_a_number_with_an_exponent():
+    text = Explained({"delta": "short"})
+    assert text("3.00 (delta 1e-05, 2.5e-12); -4 to 5, e-07, 1e+20") == (
+        '3.00 (<abbr title="short">delta</abbr> <span class="whole">1e-05</span>, '
+        '<span class="whole">2.5e-12</span>); -4 to 5, e-07, 1e+20'
     )
 
 

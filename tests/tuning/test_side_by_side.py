@@ -8,7 +8,7 @@ from jobs import seed_here
 from plans import search
 from torch import nn
 
-from fairaudit.engine import abreast as module
+from fairaudit.engine import joint_training as module
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.rules import Erm, FlatClip
 from fairaudit.execution.trained import method_of
@@ -25,14 +25,14 @@ N = 7
 @pytest.fixture
 def joined(monkeypatch):
     """How many trainings went side by side, each time that some were asked to."""
-    sizes, honest = [], module.abreast
+    sizes, honest = [], module.joined
 
     def counting(trainings):
         found = honest(trainings)
         sizes.append(len(trainings) if found else 0)
         return found
 
-    monkeypatch.setattr(module, "abreast", counting)
+    monkeypatch.setattr(module, "joined", counting)
     return sizes
 
 
@@ -162,12 +162,12 @@ def test_numbers_that_are_no_fields_keep_parts_apart():
         def __init__(self, weight):
             self.weight = weight
 
-    assert Own(1.0, 2.0).beside([Own(1.0, 3.0)]) is None
-    assert Weighed(1.0).beside([Weighed(2.0)]) is None
-    assert Erm().beside([Weighed(2.0)]) is None
-    assert FlatClip(1.0).beside([Own(1.0, 3.0)]) is None
-    assert FlatClip(1.0).beside([FlatClip(3.0)]).max_grad_norm.tolist() == [1.0, 3.0]
-    assert FlatClip(2.0).beside([FlatClip(2.0)]) == FlatClip(2.0)
+    assert Own(1.0, 2.0).stacked_with([Own(1.0, 3.0)]) is None
+    assert Weighed(1.0).stacked_with([Weighed(2.0)]) is None
+    assert Erm().stacked_with([Weighed(2.0)]) is None
+    assert FlatClip(1.0).stacked_with([Own(1.0, 3.0)]) is None
+    assert FlatClip(1.0).stacked_with([FlatClip(3.0)]).max_grad_norm.tolist() == [1.0, 3.0]
+    assert FlatClip(2.0).stacked_with([FlatClip(2.0)]) == FlatClip(2.0)
 
 
 def test_a_method_that_trains_in_its_own_way_is_asked_task_by_task():

@@ -27,6 +27,7 @@ from fairaudit.gate.targets import find_targets
 from fairaudit.planning.flow import Audit
 from fairaudit.planning.plan import make_plan
 from fairaudit.report.load import load_report
+from fairaudit.report.messages.base import stored
 from fairaudit.report.render.markdown import to_markdown
 from fairaudit.results.estimates import key_of
 from fairaudit.tuning.searched import ArmSearch, Searched, SearchedSeed, Tried
@@ -161,9 +162,9 @@ def test_a_search_that_raises_the_loss_is_told_once_an_arm():
         made = handmade_comparison(f"{key}:default", reference=key)
         known = {**made.overall.estimates, "excess_risk": estimate(gain, 0.01, "nats")}
         gains.append(replaced(made, overall=replaced(made.overall, estimates=known)))
-    (found,) = raised_losses(SimpleNamespace(gains=gains))
-    assert (found.code, found.arm, found.unit) == ("search_raised_loss", "dpsgd", "nats")
-    added = found.numbers["added"]
+    (raised,) = map(stored, raised_losses(SimpleNamespace(gains=gains)))
+    assert (raised.code, raised.arm, raised.unit) == ("search_raised_loss", "dpsgd", "nats")
+    added = raised.numbers["added"]
     assert (added.low, added.value, added.high) == pytest.approx((0.19, 0.2, 0.21))
     few = [replaced(g, overall=replaced(g.overall, ungated={"excess_risk": "few"})) for g in gains]
     assert not list(raised_losses(SimpleNamespace(gains=few)))

@@ -11,10 +11,10 @@ from fairaudit.errors import ConfigError
 
 def compare(
     before: Annotated[
-        Path, typer.Argument(help="Report JSON of the earlier audit.", metavar="REPORT")
+        Path, typer.Argument(help="Report or folder of the earlier audit.", metavar="REPORT")
     ],
     after: Annotated[
-        Path | None, typer.Argument(help="Report JSON of the later audit.", metavar="[AFTER]")
+        Path | None, typer.Argument(help="Report or folder of the later audit.", metavar="[AFTER]")
     ] = None,
     against: Annotated[
         str | None,
@@ -63,10 +63,9 @@ def _compare_methods(path: Path, against: str, data: Path | None, *, as_json: bo
     from fairaudit.against import compare_methods
     from fairaudit.cli.lines_against import pairing_lines
     from fairaudit.cli.printing import print_stdout
-    from fairaudit.report.load import load_report
+    from fairaudit.report.load import load_report, report_file
     from fairaudit.report.to_json import part_json
 
     report = load_report(path)
-    folder = path if path.is_dir() else path.parent
-    pairings = compare_methods(report, folder, against, data=data)
+    pairings = compare_methods(report, report_file(path).parent, against, data=data)
     print_stdout([part_json(pairings).rstrip("\n")] if as_json else pairing_lines(pairings, report))

@@ -17,7 +17,7 @@ def doctor(as_json: AsJson = False) -> None:
     if as_json:
         print_json([check._asdict() for check in checks])
     else:
-        rows = [("ok" if c.ok else "MISSING", c.name, c.found) for c in checks]
+        rows = [("ok" if c.ok else "MISSING", c.name, c.result) for c in checks]
         print_stdout(aligned(rows, left={0, 1, 2}))
     if not all(check.ok for check in checks):
         raise typer.Exit(EXIT_INPUT)

@@ -18,13 +18,13 @@ def explain(
     """Say what a term of a report means, or when a thing is said; without one, list them."""
     # Imported here: `--help` must not wait for the report's models.
     from fairaudit.cli.printing import print_stdout
-    from fairaudit.messages.catalog import messages
-    from fairaudit.report.phrases import phrases
+    from fairaudit.report.messages.catalog import messages
     from fairaudit.report.words import TERMS, explanation
 
-    meanings = {code: f"Found where {phrase.when}." for code, phrase in phrases().items()}
-    lists = {"Terms": list(TERMS), "Findings": list(meanings)}
+    meanings: dict[str, str] = {}
+    lists = {"Terms": list(TERMS)}
     for title, verb, level in (
+        ("Findings", "Found", "finding"),
         ("Warnings", "Warned", "warning"),
         ("Notices", "Noted", "notice"),
         ("Limitations", "Said", "limitation"),

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from fairaudit.cli.run_options import AsJson
-from fairaudit.methods.spec import MethodSpec
+
+FUNCTIONS = ("fit_work", "remark_at")  # fields of a method, which JSON has no form for
 
 
 def methods(
@@ -42,10 +43,14 @@ def methods(
     specs = catalog() if name is None else {find(name).name: find(name)}
     if as_json:
         # Settings and variants by name, since a rule is a function, which JSON has no form for;
-        # "numbers" says in words what each setting is.
+        # "numbers" says in words what each setting is. What a training does is a function, too.
+        whole = {
+            name: asdict(replace(spec, settings={}, variants=(), conversions={}, fit_work=None))
+            for name, spec in specs.items()
+        }
         content = {
             name: {
-                **_plain(spec),
+                **{field: value for field, value in whole[name].items() if field not in FUNCTIONS},
                 "guarantee": guarantee_of(spec),
                 "settings": list(spec.settings),
                 "variants": [
@@ -64,13 +69,6 @@ def methods(
         return
     print_stdout(method_lines(specs.values()))
     print_stdout(setting_lines(specs.values()))
-
-
-def _plain(spec: MethodSpec) -> dict[str, object]:
-    """The fields of a method that are not functions and have none in them."""
-    values = asdict(replace(spec, settings={}, variants=(), conversions={}))
-    del values["remark_at"]
-    return values
 
 
 def _check(name: str) -> None:

@@ -1,12 +1,28 @@
 """``fairaudit plan``."""
 
+import math
+from functools import partial
+
 from fairaudit import __version__
 from fairaudit.cli.run_options import Given, settled, takes_audit_options
+from fairaudit.messages.base import Message
+
+_SEVERAL = " Typed several times, each value is planned."
 
 
-@takes_audit_options
+@partial(
+    takes_audit_options,
+    sweeps=True,
+    helps={
+        "max_grad_norm": "Clipping bound C (default: by rule)." + _SEVERAL,
+        "epochs": "Passes over the training rows (default: by rule)." + _SEVERAL,
+    },
+)
 def plan(given: Given) -> None:
     """Show what `run` would train, at which epsilon."""
+    if given.swept:
+        _plan_sweep(given)
+        return
     resolved = settled(given)
     # Imported here: `--help` must not wait for pandas and pyarrow.
     from fairaudit.analysis.forecast import forecasts
@@ -64,3 +80,68 @@ def plan(given: Given) -> None:
     print_stdout(arm_lines(prepared.plan))
     print_stdout(option_lines(resolved, prepared.plan))
     screen.lines(notice_lines([*prepared.plan.notices, *prepared.dataset.notices]))
+
+
+def _plan_sweep(given: Given) -> None:
+    """Show what `run` would train for each value of one option, and for all of them.
+
+    Raises:
+        ConfigError: Two options have several values, or a value stands twice.
+    """
+    from fairaudit.analysis.forecast import forecasts
+    from fairaudit.audit import prepare
+    from fairaudit.cli.console import Screen
+    from fairaudit.cli.estimate import estimated_seconds, plan_record, reading_seconds, twin_seconds
+    from fairaudit.cli.lines import arm_lines, header_lines, notice_lines, out_line, plan_lines
+    from fairaudit.cli.lines_forecast import forecast_lines
+    from fairaudit.cli.lines_gate import rule_lines
+    from fairaudit.cli.printing import print_json, print_stdout
+    from fairaudit.cli.swept import swept_audits, total_lines
+    from fairaudit.execution.local import available_cores
+    from fairaudit.sweep import in_order
+
+    setting, audits = swept_audits(given)
+    screen = Screen(quiet=given.quiet, verbose=given.verbose)
+    lines: list[str] = []
+    records = []
+    notices: dict[str, Message] = {}
+    done: set[str] = set()  # ids of jobs of the values before
+    trainings, shared, total = 0, 0, 0.0
+    for value, resolved in in_order(setting, audits):
+        prepared = prepare(resolved, screen.listen)
+        made, dataset, config = prepared.plan, prepared.dataset, resolved.config
+        cores = config.workers or available_cores()
+        seconds, reading, splitting = (
+            of(made, cores, done) for of in (estimated_seconds, reading_seconds, twin_seconds)
+        )
+        foreseen = list(forecasts(made, dataset, prepared.rules, changed=config.changed_answers))
+        record = plan_record(prepared, seconds=seconds, foreseen=foreseen)
+        records.append({"value": value, "plan": record})
+        if not lines:
+            lines += [*header_lines(prepared, __version__), *rule_lines(prepared.rules)]
+            lines += forecast_lines(foreseen)
+        lines.append(f"{setting} {value:g}")
+        lines += plan_lines(
+            made, seconds=seconds, cores=cores, reading=reading, splitting=splitting
+        )
+        lines += [out_line(config.out), *arm_lines(made)]
+        notices |= {notice.text: notice for notice in (*made.notices, *dataset.notices)}
+        again = made.trials * sum(job.id in done for job in made.jobs)
+        trainings, shared, total = (
+            trainings + made.trainings - again,
+            shared + again,
+            total + seconds,
+        )
+        done |= {job.id for job in made.every_job}
+    if given.json:
+        print_json(
+            {
+                "setting": setting,
+                "values": records,
+                "trainings": trainings,
+                "estimated_seconds": math.ceil(total),
+            }
+        )
+        return
+    print_stdout([*lines, *total_lines(len(audits), trainings, shared, total)])
+    screen.lines(notice_lines(notices.values()))

@@ -31,7 +31,7 @@ def report(
     from fairaudit.cli.console import Screen
     from fairaudit.cli.printing import print_stdout
     from fairaudit.io.atomic import refuse_unusable
-    from fairaudit.report.load import STDIN, load_report
+    from fairaudit.report.load import STDIN, load_report, report_file
     from fairaudit.report.safe_names import plain
     from fairaudit.report.write import FORMATS, TEXTS, rendered, report_paths, write_report
 
@@ -50,7 +50,7 @@ def report(
     if out == STDOUT:
         print_stdout(rendered(loaded, name).rstrip("\n") for name in names)
         return
-    place = out or (Path() if path == STDIN else path.parent)
+    place = out or (Path() if path == STDIN else report_file(path).parent)
     write_report(loaded, place, names)
     Screen(quiet=quiet).lines(
         f"Wrote {plain(str(path), 1000)}" for path in report_paths(place, names)
@@ -91,4 +91,7 @@ def _print_table(paths: list[Path], forms: list[str], out: Path | None) -> None:
 
 def _name(path: Path) -> str:
     """What a report is called: its folder, where it has the name that `run` gives it."""
+    from fairaudit.report.load import report_file
+
+    path = report_file(path)
     return str(path.parent) if path.name == "report.json" else str(path)

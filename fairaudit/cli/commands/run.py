@@ -2,20 +2,13 @@
 
 import shlex
 import sys
-from dataclasses import replace
 from functools import partial
 
 import typer
 
 from fairaudit import __version__
 from fairaudit.cli.run_options import Given, settled, takes_audit_options
-from fairaudit.errors import (
-    EXIT_GATE_FAILED,
-    EXIT_INCONCLUSIVE,
-    EXIT_OK,
-    EXIT_TRAINING,
-    ConfigError,
-)
+from fairaudit.errors import EXIT_GATE_FAILED, EXIT_INCONCLUSIVE, EXIT_OK, EXIT_TRAINING
 
 # How an audit ends: trainings that failed leave it unjudged, and an open rule is no failed one.
 _WORST_LAST = (EXIT_OK, EXIT_INCONCLUSIVE, EXIT_GATE_FAILED, EXIT_TRAINING)
@@ -110,25 +103,18 @@ def _sweep(given: Given) -> None:
     from fairaudit.cli.lines import header_lines
     from fairaudit.cli.lines_gate import rule_lines, tell_github, verdict_lines
     from fairaudit.cli.printing import print_stdout
+    from fairaudit.cli.swept import swept_audits
     from fairaudit.gate.check import exit_code
     from fairaudit.planning.flow import Audit
     from fairaudit.report.model import Report
     from fairaudit.report.render.terminal import lines_of
     from fairaudit.report.safe_names import plain
     from fairaudit.report.to_json import part_json
-    from fairaudit.sweep import document, folder_of, sweep
+    from fairaudit.sweep import document, sweep
 
-    if len(given.swept) > 1:
-        raise ConfigError("one option at a time can be swept over")
-    ((setting, texts),) = given.swept.items()
+    setting, audits = swept_audits(given)
     whole = settled(given)
     out, counts_as = whole.config.out, whole.config.inconclusive
-    audits = []
-    for text in texts:
-        own = settled(replace(given, values={**given.values, setting: text}))
-        value = float(getattr(own.config, setting))
-        config = own.config.model_copy(update={"out": out / folder_of(setting, value)})
-        audits.append((value, replace(own, config=config)))
     screen = Screen(quiet=given.quiet, verbose=given.verbose)
 
     def begun(value: float, audit: Audit) -> None:

@@ -113,9 +113,9 @@ def with_sides(files: Sequence[TableFile]) -> tuple[TableFile, ...]:
 
 def _side_of(path: Path) -> str:
     """The side that a file's name tells: ``train``, ``test`` or ""."""
-    told = {word.lower() for word in _SIDE.findall(path.name.removesuffix(path.suffix))}
-    if told:
-        return told.pop() if len(told) == 1 else ""
+    named = {word.lower() for word in _SIDE.findall(path.name.removesuffix(path.suffix))}
+    if named:
+        return named.pop() if len(named) == 1 else ""
     return _SIDE_OF_ENDING.get(ending_of(path), "")
 
 

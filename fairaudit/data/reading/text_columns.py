@@ -23,7 +23,7 @@ from fairaudit.data.reading.values import (
 )
 from fairaudit.errors import numbered
 from fairaudit.messages.base import Message
-from fairaudit.messages.data import MarkedValue, MarksAsValues, MarksNotFound, MixedTypes
+from fairaudit.messages.data import MarkedValue, MarksAsValues, MixedTypes, UnusedMarks
 from fairaudit.messages.names import quoted
 
 FEW_NUMBERS = 20  # a column of more distinct numbers is a measurement, whatever words it holds
@@ -59,7 +59,7 @@ class OddColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundColumns:
+class TypedColumns:
     """A table of which every column has a type.
 
     Args:
@@ -108,7 +108,7 @@ class _Texts:
 
 def find_types(
     table: pa.Table, rules: ValueRules, *, is_untyped: bool, by_name: Collection[str]
-) -> FoundColumns:
+) -> TypedColumns:
     """Give every column of text its type, and every value that is said to be missing its null.
 
     Args:
@@ -163,7 +163,7 @@ def find_types(
     given = frozenset().union(*rules.marks.values())
     lost = sorted(given - marks_seen)
     if lost:
-        notices.append(MarksNotFound(tuple(lost)))
+        notices.append(UnusedMarks(tuple(lost)))
     typed_table = pa.table(columns)
     points = is_untyped and any(map(pa.types.is_floating, typed_table.schema.types))
     odd_columns = []
@@ -173,7 +173,7 @@ def find_types(
         odd_columns.append(
             replace(column, words=tuple(own), is_alone=alone and bool(column.formats))
         )
-    return FoundColumns(typed_table, tuple(odd_columns), tuple(notices))
+    return TypedColumns(typed_table, tuple(odd_columns), tuple(notices))
 
 
 def options_for(odd: Sequence[OddColumn]) -> list[tuple[str, str]]:

@@ -7,7 +7,8 @@ from markupsafe import Markup, escape
 
 from fairaudit.report.safe_names import visible
 
-_OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+# The name of an option, and a number with a negative exponent, as 1e-05.
+_WHOLE = re.compile(r"(?<![\w-])--[a-z][a-z-]*|\d+(?:\.\d+)?e-\d+")
 
 
 class Explained:
@@ -45,10 +46,10 @@ class Explained:
 
 
 def _unbroken(text: str) -> Markup:
-    """Text as escaped HTML, in which no line breaks within the name of an option."""
+    """Text as escaped HTML, in which no line breaks within an option's name or a number."""
     written, end = Markup(""), 0
-    for match in _OPTION.finditer(text):
+    for match in _WHOLE.finditer(text):
         written += escape(text[end : match.start()])
-        written += Markup('<span class="option">{}</span>').format(match[0])
+        written += Markup('<span class="whole">{}</span>').format(match[0])
         end = match.end()
     return written + escape(text[end:])

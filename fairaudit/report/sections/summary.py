@@ -25,9 +25,9 @@ from fairaudit.report.document import (
 )
 from fairaudit.report.group_rows import group_tables
 from fairaudit.report.group_table import GroupTable
+from fairaudit.report.messages.base import SERIES
 from fairaudit.report.model import Report
 from fairaudit.report.numbers import UNKNOWN
-from fairaudit.report.phrases import SERIES
 from fairaudit.report.safe_names import group_text, plain
 from fairaudit.report.table_words import between_words, cell_number, cell_value, percent, row_title
 from fairaudit.report.types.facts import ArmFacts

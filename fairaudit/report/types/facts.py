@@ -385,7 +385,7 @@ class ReportWarning(Part):
     @classmethod
     def of(cls, message: Message) -> Self:
         """The warning or notice as a report holds it."""
-        assert message.level != "limitation", message.code
+        assert message.level in ("warning", "notice"), message.code
         return cls(
             code=message.code,
             level=message.level,

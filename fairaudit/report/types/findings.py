@@ -1,6 +1,5 @@
-"""What an audit found of an arm: the types. Conditions make findings, phrases say them."""
+"""What an audit found of an arm, as a report holds it; ``report/messages`` has the sentences."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
@@ -47,7 +46,7 @@ class Finding(Part):
     """One result of one arm.
 
     Args:
-        code: Which condition holds; ``fairaudit.report.phrases`` has the sentence of each.
+        code: Which condition holds; a class of ``fairaudit.report.messages`` has its sentence.
         arm, reference, grouping: Whose comparison; "" where it is about no comparison.
         groups: The groups that it is about, the one that pays more first.
         measure: Metric that the numbers are of, "" for none.
@@ -59,8 +58,8 @@ class Finding(Part):
         reason: Why something is not known, or a name that the sentence needs.
         question: The question of a reader that it answers.
         text: The sentence.
-        short: The same as an item of a list, where it does not come first; "" where it is not told.
-        series: Those of one series are told together, see :class:`Phrase`.
+        short: The same as an item of a list, where it does not come first; "" where it is none.
+        series: Findings of one series stand in one sentence; "" for one that stands alone.
         advice: What to do about it, None for nothing.
     """
 
@@ -81,32 +80,3 @@ class Finding(Part):
     short: str = ""
     series: str = ""
     advice: Advice | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Phrase:
-    """How the findings of one code are said.
-
-    Args:
-        when: The condition, in words.
-        text: The sentence, without its full stop. ``{a}`` and ``{b}`` are the groups, ``{of}`` is
-            what is lost, ``{fell}`` and ``{rose}`` say that a rate did, ``{answer}`` is a class,
-            ``{reason}`` a name or why something is not known; every number stands by its name,
-            with how it is written: nothing for number and interval with their unit, ``plain`` for
-            no unit, ``value`` for no interval, ``bare`` for neither, ``ends`` for the interval
-            alone, ``rate``, ``percent`` and ``degrees``.
-        short: The same as an item of a list: how it is said where another of its series comes
-            first.
-        series: Findings of one series are told together: the first by its text, the others by
-            their ``short``; "" for a code that stands alone.
-        question: The question of a reader that it answers.
-        asks_why: Whether it tells of harm, so that a reader asks where that comes from; then
-            ``--twins auto`` trains what splits the arm's cost.
-    """
-
-    when: str
-    text: str
-    short: str = ""
-    series: str = ""
-    question: Question = "beside"
-    asks_why: bool = False

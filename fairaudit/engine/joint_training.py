@@ -35,7 +35,7 @@ def at_once(network: Stacked, batch: float) -> int:
     return max(1, int(AT_ONCE / (batch * network.bytes_per_record)))
 
 
-def abreast(trainings: Sequence[Training]) -> Training | None:
+def joined(trainings: Sequence[Training]) -> Training | None:
     """One training whose replicates are those of all trainings, in their order.
 
     Each replicate draws its batches and noise from the streams of its own training, from their
@@ -53,12 +53,12 @@ def abreast(trainings: Sequence[Training]) -> Training | None:
     releases = [training.release for training in trainings if isinstance(training.release, Release)]
     if first.tape is not tape_of or len(releases) < len(trainings):
         return None
-    objective = first.objective.beside([other.objective for other in others])
-    rule = first.rule.beside([other.rule for other in others])
+    objective = first.objective.stacked_with([other.objective for other in others])
+    rule = first.rule.stacked_with([other.rule for other in others])
     if objective is None or rule is None:
         return None
     try:
-        release = releases[0].beside(releases[1:])
+        release = releases[0].stacked_with(releases[1:])
         objective_noise = GaussianNoise.of_all([training.objective_noise for training in trainings])
         rule_noise = GaussianNoise.of_all([training.rule_noise for training in trainings])
     except ValueError:  # two noise seeds are one to PyTorch's generator, which reads 32 bits

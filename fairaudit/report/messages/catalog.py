@@ -5,11 +5,17 @@ from collections.abc import Mapping
 from fairaudit.capabilities.installed import CAPABILITIES
 from fairaudit.messages import data, limits, training
 from fairaudit.messages.base import Message, messages_in
+from fairaudit.report.messages import causes, costs, health
+from fairaudit.report.messages.base import FindingMessage
+
+_HOMES = (data, training, limits, health, costs, causes)
 
 
 def every_message() -> tuple[type[Message], ...]:
-    """The messages of all modules, one class for each case that a code is said of."""
-    every = [*messages_in(data), *messages_in(training), *messages_in(limits)]
+    """The messages of all modules, one class for each case that has a code."""
+    every: list[type[Message]] = []
+    for module in _HOMES:
+        every += messages_in(module)
     for capability in CAPABILITIES:
         every += capability.messages()
     return tuple(every)
@@ -18,3 +24,9 @@ def every_message() -> tuple[type[Message], ...]:
 def messages() -> Mapping[str, type[Message]]:
     """Code -> the message that owns it; others say the same of another case."""
     return {message.code: message for message in every_message() if "code" in vars(message)}
+
+
+def codes_of_harm() -> frozenset[str]:
+    """Codes of findings after which a reader asks where the harm comes from."""
+    every = every_message()
+    return frozenset(m.code for m in every if issubclass(m, FindingMessage) and m.asks_why)
