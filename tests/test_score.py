@@ -2,6 +2,8 @@
 
 import json
 from dataclasses import replace
+from importlib.metadata import version
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -264,6 +266,23 @@ def test_a_gap_that_is_not_known_may_be_the_largest(tmp_path):
     assert "recall of c" in {f.of for f in report.findings if f.code == "gap_unknown"}
 
 
+@pytest.mark.parametrize(("label", "y_pred"), [(None, "private0"), ("paid", ""), (None, "")])
+def test_what_was_true_and_what_was_predicted_are_both_named(tmp_path, label, y_pred):
+    with refused_in_one_line(ConfigError, "must both be named"):
+        score(config(tmp_path, worse_for_f(1), y_pred, label=label))
+
+
+def test_a_report_says_by_what_it_was_made_and_how_long_that_took(tmp_path, monkeypatch):
+    clock = SimpleNamespace(perf_counter=iter((5.0, 7.5)).__next__)
+    monkeypatch.setattr("fairaudit.score.time", clock)
+    words = ("fairaudit", "score", "p.csv")
+    report = score(config(tmp_path, worse_for_f(1), "private0"), command=words)
+    assert report.command == words
+    assert report.timing == {"scoring": 2.5}
+    for name in ("numpy", "pyarrow", "scipy"):
+        assert report.environment[name] == version(name)
+
+
 RULES = [
     "accuracy < 0.01",
     "accuracy_gap > 0.99",
@@ -435,6 +454,10 @@ IMPACT = [
 ]
 
 
+def codes(report):
+    return [warning.code for warning in report.warnings]
+
+
 def by_group(report, metric):
     return {g.group: g.estimates[metric].value for g in report.comparisons[-1].by_group}
 
@@ -541,6 +564,35 @@ def test_a_column_of_the_other_classs_probability_is_told(
     turned = [warning for warning in report.warnings if warning.code == "turned_probability"]
     assert len(turned) == is_turned
     assert all("--positive bad" in warning.fix for warning in turned)
+
+
+@pytest.mark.parametrize(
+    ("others", "is_turned"),
+    [
+        ({"X": 0.5}, False),  # one probability for all ranks as a coin does: an AUC of 0.5 exactly
+        ({}, True),
+    ],
+)
+def test_one_group_that_is_not_ranked_worse_than_chance_is_enough_for_no_warning(
+    tmp_path, others, is_turned
+):
+    frame = worse_for_f(1)
+    frame["private0"] = 1 - frame["private0"]
+    for name, probability in others.items():
+        frame.loc[frame.index[:60], ["sex", "private0"]] = name, probability
+    report = scored(tmp_path, frame, "private0")
+    assert report.comparisons[0].overall.estimates["auc"].high < 0.5
+    assert by_group(report, "auc").get("X", 0.5) == 0.5
+    assert ("turned_probability" in codes(report)) == is_turned
+
+
+def test_a_model_is_called_turned_though_no_group_has_both_classes(tmp_path):
+    frame = worse_for_f(1)
+    frame["private0"] = 1 - frame["private0"]
+    frame["sex"] = np.where(frame["paid"] == 1, "F", "M")
+    report = scored(tmp_path, frame, "private0")
+    assert set(by_group(report, "auc").values()) == {None}
+    assert "turned_probability" in codes(report)
 
 
 def test_a_model_that_ranks_by_a_coin_is_not_called_turned(tmp_path):

@@ -37,7 +37,6 @@ OUT = map("out-{}".format, itertools.count())
 OWN = """
 import math, os, sys, time
 import numpy as np
-import pandas as pd
 import fairaudit
 
 class Shares:
