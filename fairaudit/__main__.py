@@ -16,6 +16,7 @@ if __name__ == "__main__" and not sys.flags.safe_path and os.path.isdir(sys.path
             sys.path.append(_first)  # the package itself was found there
 
 import contextlib
+import gc
 import io
 import signal
 from types import FrameType
@@ -23,6 +24,9 @@ from types import FrameType
 
 def main() -> int:
     """Prepare signals and standard streams, run the command line, and return the exit code."""
+    # A million objects of libraries stay to the end: they are not searched for garbage again
+    # and again while they are imported, nor once more at the end. That is a fifth of a start.
+    gc.set_threshold(50_000, 20, 20)
     # Another handler than Python's own was set by the process that started this one, and stays.
     handles = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if handles:
@@ -51,6 +55,7 @@ def main() -> int:
         # A thread may still be reading: nobody waits for it, and Python's own end would break off
         # hard.
         os._exit(code)
+    gc.freeze()
     return code
 
 
