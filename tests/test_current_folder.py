@@ -4,6 +4,7 @@ The folder holds a *shadow* of every module of Python, of every package that is 
 whatever else anything asks for: a file of that name that says so when it is imported.
 """
 
+import json
 import shlex
 import sys
 from importlib.util import find_spec
@@ -14,7 +15,7 @@ from people import people
 from places import ROOT, TOYS
 from processes import ended
 
-from fairaudit.cli.app import app
+from fairaudit.cli.app import app, main
 
 # What an installer writes as the command `fairaudit`.
 COMMAND = "import sys\nfrom fairaudit.__main__ import main\nsys.exit(main())\n"
@@ -187,12 +188,14 @@ def answers(folder, commands):
     return printed
 
 
-def test_no_command_imports_what_lies_in_the_folder(folder, tmp_path):
+def test_no_command_imports_what_lies_in_the_folder(folder, tmp_path, monkeypatch, capsys):
     printed = answers(folder, LIGHT)
     assert {"pandas", "numpy", "dp_accounting", "scipy"} <= names(folder.asked)
     # And a plan is the same as elsewhere, to the last digit of sigma and epsilon.
     (words,) = (words for words in LIGHT if words.startswith("plan"))
-    elsewhere = Folder(tmp_path, ()).run(words).stdout
+    monkeypatch.chdir(Folder(tmp_path, ()).place)
+    assert main(shlex.split(words)) == 0
+    elsewhere = capsys.readouterr().out
     assert printed["plan"] == elsewhere
     assert elsewhere.count('"noise_multiplier": ') >= 2
     assert elsewhere.count('"epsilon": ') >= 2
@@ -220,9 +223,11 @@ def test_python_m_imports_nothing_of_the_folder_once_it_has_found_the_program(tm
     made = Folder(tmp_path / "home", known() - {*by_python, "fairaudit"})
     made.plant()
     made.add(OWN)
-    for words in ("doctor", f"plan {AUDIT} --epsilon 3 --method dpsgd --method my_method:SPEC"):
-        done = made.run(words, "-m", "fairaudit")
-        assert (words, done.returncode, done.stderr) == (words, 0, done.stderr)
+    # A plan with a network of one's own reads the table, accounts, and imports PyTorch.
+    words = f"plan {AUDIT} --noise-multiplier 1 --method my_method:SPEC --model my_models:net"
+    done = made.run(words, "-m", "fairaudit")
+    assert (done.returncode, done.stderr) == (0, done.stderr)
+    assert {"torch", "pandas", "dp_accounting"} <= names(made.asked)
 
 
 @pytest.fixture(scope="module")
@@ -235,10 +240,10 @@ def own(tmp_path_factory):
 
 
 def test_code_that_an_option_names_finds_what_lies_beside_it_and_replaces_nothing(own):
-    words = f"plan {AUDIT} --epsilon 3"
-    for named in ("--method my_method:SPEC --model my_models:net", "--trainer my_pipeline:train"):
-        done = own.run(f"{words} {named}")
-        assert (named, done.returncode, done.stderr) == (named, 0, done.stderr)
+    words = f"plan {AUDIT} --epsilon 3 --model my_models:net --trainer my_pipeline:train"
+    done = own.run(f"{words} --method my_method:SPEC --json")
+    assert (done.returncode, done.stderr) == (0, done.stderr)
+    assert {"mine", "my_pipeline.train"} <= {arm["key"] for arm in json.loads(done.stdout)["arms"]}
 
 
 @pytest.mark.slow

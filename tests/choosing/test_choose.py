@@ -84,6 +84,7 @@ def test_costs_gaps_accuracy_ratios_and_epsilon_are_accepted():
     refuse_unfit(parse_rules([*costs, "accuracy < 0.7", "impact_ratio < 0.8", "epsilon > 3"]))
 
 
+@pytest.mark.usefixtures("quick_accountant")
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -141,6 +142,7 @@ def test_help_lists_the_options_of_run_but_those_that_no_choice_is_made_with(cap
     assert {name for name in own - run if not name.startswith("no-")} == {"seeds-max"}
 
 
+@pytest.mark.usefixtures("quick_accountant")
 @pytest.mark.parametrize("option", REFUSED)
 def test_what_help_leaves_out_is_refused_and_says_why(table, option, capsys):
     values, said = REFUSED[option]
@@ -149,6 +151,7 @@ def test_what_help_leaves_out_is_refused_and_says_why(table, option, capsys):
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("quick_accountant")
 def test_controls_are_trained_but_never_candidates_and_epsilons_fall(table):
     found = prepared(
         table, "privacy_cost_gap > 2pt", method=["dpsgd-matched", "dpsgd"], epsilon=[1.0, 8.0, 4.0]

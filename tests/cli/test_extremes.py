@@ -50,6 +50,17 @@ def test_the_options_of_numbers_are_found():
     assert not {"label", "group", "method", "out"} & found
 
 
+@pytest.fixture
+def real_only_where_asked(request, field):
+    """Epsilon takes time and is about these options alone."""
+    if field not in {"epsilon", "delta", "noise_multiplier", "epochs", "batch_size", "tune"}:
+        request.getfixturevalue("quick_accountant")
+
+
+accounted = pytest.mark.usefixtures("real_only_where_asked")
+
+
+@accounted
 @pytest.mark.parametrize("field", NUMERIC)
 def test_no_option_takes_a_number_without_end(field, capsys):
     for number in HUGE:
@@ -60,6 +71,7 @@ def test_no_option_takes_a_number_without_end(field, capsys):
         assert "nowhere" not in err  # the number is looked at before code is
 
 
+@accounted
 @pytest.mark.parametrize("field", NUMERIC)
 def test_a_tiny_number_is_taken_or_refused_in_one_line(field, capsys):
     for number in TINY:

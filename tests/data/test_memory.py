@@ -1,6 +1,7 @@
 """A table that is larger than the memory at hand is refused before it fills it."""
 
 import gzip
+from functools import lru_cache
 
 import pyarrow as pa
 import pyarrow.feather as feather
@@ -14,8 +15,12 @@ from fairaudit.data.reading.tables import open_source, read_columns, read_stored
 from fairaudit.errors import DataError
 
 ROWS = 200_000
-NUMBERS = pa.table({"x": pa.array([0.0] * ROWS), "y": pa.array([1] * ROWS, pa.int8())})
-TEXTS = pa.table({"x": pa.array(["a" * 1000] * ROWS), "y": pa.array([1] * ROWS, pa.int8())})
+
+
+@lru_cache(maxsize=1)
+def with_ones(value):
+    """A table of that value in every row, and ones."""
+    return pa.table({"x": pa.array([value] * ROWS), "y": pa.array([1] * ROWS, pa.int8())})
 
 
 def parquet(table, path):
@@ -54,10 +59,13 @@ def one_piece(table, path):
 
 
 @pytest.mark.parametrize("write", [parquet, arrow, stream])
-@pytest.mark.parametrize(("table", "size"), [(NUMBERS, 9 * ROWS), (TEXTS, 1000 * ROWS)])
+@pytest.mark.parametrize(
+    ("value", "size"), [(0.0, 9 * ROWS), ("a" * 1000, 1000 * ROWS)], ids=["numbers", "texts"]
+)
 def test_a_small_file_of_many_values_is_refused_where_memory_is_short(
-    tmp_path, monkeypatch, write, table, size
+    tmp_path, monkeypatch, write, value, size
 ):
+    table = with_ones(value)
     path = tmp_path / "people"
     write(table, path)
     assert path.stat().st_size < size / 10
@@ -158,7 +166,7 @@ def test_a_table_that_does_not_fit_ends_a_command_with_one_line(
 
 def test_numbers_of_a_parquet_file_are_counted_before_any_is_read(tmp_path, monkeypatch):
     path = tmp_path / "people"
-    parquet(NUMBERS, path)
+    parquet(with_ones(0.0), path)
     monkeypatch.setattr(memory, "at_hand", lambda: ROWS)
     monkeypatch.setattr(pq.ParquetFile, "read_row_group", None)
     with refused_in_one_line(DataError, "memory are at hand"):
@@ -167,7 +175,7 @@ def test_numbers_of_a_parquet_file_are_counted_before_any_is_read(tmp_path, monk
 
 def test_a_table_without_rows_has_its_columns(tmp_path):
     for write in (parquet, arrow, stream):
-        write(NUMBERS.slice(0, 0), tmp_path / "none")
+        write(with_ones(0.0).slice(0, 0), tmp_path / "none")
         with refused_in_one_line(DataError, "has columns but no rows"):
             read_columns(open_source(tmp_path / "none"), ["x"])
 

@@ -282,7 +282,7 @@ def hessian_of(task, theta, rows):
 @pytest.mark.parametrize("kind", ["mlp-tanh", "logistic"])
 @pytest.mark.parametrize("key", ["dpsgd", "global-adapt", "dpsgd-f"])
 def test_terms_are_those_of_a_loop_over_single_records_and_whole_hessians(key, kind):
-    checkpoints = (0, 5)
+    checkpoints = (0, 5) if kind == "logistic" else (5,)  # whole Hessians of a network take seconds
     method, task, made = trained(
         key, checkpoints=checkpoints, noise_multiplier=0.7, model=model(kind)
     )

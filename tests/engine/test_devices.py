@@ -45,9 +45,14 @@ def fakes_become_plain():
     return True
 
 
-with_fakes = pytest.mark.skipif(
-    not fakes_become_plain(), reason="this PyTorch makes no plain tensor of a fake one"
-)
+@pytest.fixture(scope="module")
+def fakes():
+    """Asked when a test needs it: the first fake tensor takes seconds of imports."""
+    if not fakes_become_plain():
+        pytest.skip("this PyTorch makes no plain tensor of a fake one")
+
+
+with_fakes = pytest.mark.usefixtures("fakes")
 
 
 def image_pool(count=60):

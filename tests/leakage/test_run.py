@@ -155,19 +155,22 @@ def test_more_models_keep_those_that_are_there(table):
     assert not {job.id for job in few.jobs} & {job.id for job in planned(table).jobs}
 
 
+@quick
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"tune": 2, "noise_multiplier": None, "epsilon": (3.0,)}, "--tune tries several"),
+        ({"tune": 2}, "--tune tries several"),
         ({"leakage": False, "leakage_seeds": 9}, "is about --leakage"),
         (
-            {"trainer": ("oracles:gradients",), "noise_multiplier": None, "epsilon": (3.0,)},
+            {"trainer": ("light_trainer:train",), "noise_multiplier": None, "epsilon": (3.0,)},
             "--leakage attacks methods of this program",
         ),
         ({"batch_size": 250}, "larger than the 200 training records"),
     ],
 )
-def test_what_does_not_fit_is_refused(table, options, message):
+def test_what_does_not_fit_is_refused(table, options, message, tmp_path, monkeypatch):
+    (tmp_path / "light_trainer.py").write_text("def train(data, privacy, seed): ...\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigError, match=message):
         planned(table, **options)
 

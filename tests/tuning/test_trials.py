@@ -250,10 +250,12 @@ def test_worst_group_is_refused_where_noise_would_steer_it():
     assert arm.search.score_noise == pytest.approx(multiplier * 2**0.5)
 
 
+EVERY_ROW = 3840  # a batch of all fit rows, whose accounting takes no time
+
+
 def test_a_charged_arm_meets_its_target_and_costs_more_than_one_training():
-    plan = planned(
-        noise_multiplier=None, epsilon=(3.0,), method=("dpsgd", "global-adapt", "dpsgd-f")
-    )
+    methods = ("dpsgd", "global-adapt", "dpsgd-f")
+    plan = planned(noise_multiplier=None, epsilon=(3.0,), method=methods, batch_size=EVERY_ROW)
     for arm in plan.arms[1:]:
         privacy = arm.privacy
         assert privacy.headline == privacy.epsilon.rdp <= 3.0
@@ -275,7 +277,8 @@ def test_tries_are_geometric_unless_only_fewer_are_affordable():
     counts = {
         "method": (name,),
         "noise_multiplier": None,
-        "settings": {name: {"count_noise_multiplier": 6.0}},
+        "settings": {name: {"count_noise_multiplier": 16.0}},
+        "batch_size": EVERY_ROW,
     }
     for target, shape in ((1.0, 0.0), (3.0, 1.0)):
         plan = planned(**counts, epsilon=(target,), tune=20)
