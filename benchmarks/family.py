@@ -55,7 +55,16 @@ from fairaudit.results.estimates import Comparison, Gap, Measured
 Array = NDArray[np.float64]
 COSTS = {"privacy_cost": 1, "excess_risk": 1, "tpr_cost": -1, "selection_cost": -1}
 TRUE_OF = {"tpr_cost": "change.tpr", "selection_cost": "change.selection_rate"}
-DIFFERENCES = {"gap", "gap_gained", "rate_gap", "rate_gap_risen", "one_answer", "class_lost"}
+DIFFERENCES = {
+    "gap",
+    "gap_gained",
+    "rate_gap",
+    "rate_gap_risen",
+    "gap_both_ways",
+    "rate_gap_both_ways",
+    "one_answer",
+    "class_lost",
+}
 METHODS = ("dpsgd", "global-adapt")
 PLANTED = "Thorn"
 DRAWS = 4000

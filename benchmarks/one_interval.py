@@ -46,7 +46,16 @@ from fairaudit.results.estimates import Comparison, Ends
 
 SEEDS = 5
 FOUR = ("dpsgd", "global-adapt", "reweight", "dpsgd-f")
-ASSERTED = {"gap", "gap_gained", "rate_gap", "rate_gap_risen", "one_answer", "class_lost"}
+ASSERTED = {
+    "gap",
+    "gap_gained",
+    "rate_gap",
+    "rate_gap_risen",
+    "gap_both_ways",
+    "rate_gap_both_ways",
+    "one_answer",
+    "class_lost",
+}
 ASSERTED |= {"turned", "turned_apart"}
 NEAR = 1e-4  # beside an end: more than the six digits to which reports are rounded
 

@@ -19,7 +19,6 @@ from fairaudit.report.group_rows import comparison_of, rule_number
 from fairaudit.report.measures import (
     COST,
     change_words,
-    code_of_gap,
     compared_pairs,
     cost_names,
     cost_of,
@@ -30,6 +29,7 @@ from fairaudit.report.measures import (
     measure_text,
     measures,
     named_gaps,
+    rise_words,
 )
 from fairaudit.report.messages import causes, costs, health
 from fairaudit.report.messages.base import FindingMessage, Subject, stored
@@ -59,6 +59,8 @@ from fairaudit.results.estimates import (
 
 RISES_BY = 0.01  # of the training loss, relative: a smaller rise is the noise of batches
 RATIO, FOUR_FIFTHS = "impact_ratio", 0.8  # below which a ratio is often asked to be explained
+# A gain below it is written as 0, in points of a hundredth and in thousandths of nats alike.
+SHOWN_AS_ZERO = 0.0005
 MOST = 0.5  # share of a cost from which a part is most of it
 # The arms of the ablation of clipping, methods of ``papers``.
 CLIPPED, SHORTER, TURNED = "clipped", "magnitude-only", "direction-only"
@@ -350,16 +352,24 @@ def _undetected(report: Report, comparison: Comparison) -> Iterator[FindingMessa
 
 def _gap_finding(report: Report, comparison: Comparison, gap: Gap) -> FindingMessage:
     """The finding on two groups that are detected to differ, the one that pays more first."""
-    code, *groups = code_of_gap(comparison, gap)
-    cost_a, cost_b = (cost_of(comparison, group, gap.metric) for group in groups)
+    groups = gap.larger_first.a, gap.larger_first.b
     size = interval_of(gap.larger_first.signed)
-    rises = code == "rate_gap_risen"
-    subject = _subject(report, comparison, gap.metric, tuple(groups), rises=rises)
-    if code in ("gap_gained", "rate_gap_risen"):  # of those sentences write what is gained
-        of_gains = costs.RateGapRisen if rises else costs.GapOfGains
-        return of_gains(subject, size=size, gain_a=cost_a.scaled(-1), gain_b=cost_b.scaled(-1))
-    of_costs = costs.RateGap if code == "rate_gap" else costs.GapDetected
-    return of_costs(subject, size=size, cost_a=cost_a, cost_b=cost_b)
+    cost_a, cost_b = (cost_of(comparison, group, gap.metric) for group in groups)
+    gain_a, gain_b = cost_a.scaled(-1), cost_b.scaled(-1)
+    rate = is_rate(gap.metric)
+    if cost_a.value is None or cost_b.value is None or cost_b.value > -SHOWN_AS_ZERO:
+        subject = _subject(report, comparison, gap.metric, groups)
+        of_costs = costs.RateGap if rate else costs.GapDetected
+        return of_costs(subject, size=size, cost_a=cost_a, cost_b=cost_b)
+    if cost_a.value < 0:
+        subject = _subject(report, comparison, gap.metric, groups, rises=rate)
+        of_gains = costs.RateGapRisen if rate else costs.GapOfGains
+        return of_gains(subject, size=size, gain_a=gain_a, gain_b=gain_b)
+    subject = _subject(report, comparison, gap.metric, groups)
+    if rate:
+        rises = rise_words(gap.metric)
+        return costs.RateGapBothWays(subject, size=size, cost_a=cost_a, gain_b=gain_b, reason=rises)
+    return costs.GapBothWays(subject, size=size, cost_a=cost_a, gain_b=gain_b)
 
 
 def _part_findings(

@@ -88,24 +88,6 @@ def cost_of(comparison: Comparison, group: str, metric: str) -> Interval:
     return interval_of(None)
 
 
-def code_of_gap(comparison: Comparison, gap: Gap) -> tuple[str, str, str]:
-    """Code of the finding on two groups that are detected to differ, the worse off, the other.
-
-    The code is ``gap`` for a cost and ``rate_gap`` for the fall of a rate; where even the worse off
-    group gains, so that nobody pays, it is ``gap_gained`` or ``rate_gap_risen``.
-    """
-    first, second = gap.larger_first.a, gap.larger_first.b
-    code = "gap"
-    if is_rate(gap.metric):
-        code = "rate_gap"
-    costs = [cost_of(comparison, group, gap.metric).value for group in (first, second)]
-    if costs[0] is None or costs[1] is None or costs[0] >= 0:
-        return code, first, second
-    if code == "gap":
-        return "gap_gained", first, second
-    return "rate_gap_risen", first, second
-
-
 def is_rate(metric: str) -> bool:
     """Whether a cost is the fall of a rate of one class (as the true positive rate).
 
@@ -195,6 +177,11 @@ def change_words(metric: str, label: LabelFacts) -> tuple[str, str]:
         return f"{chosen} less often than before", f"{chosen} more often than before"
     of = measure_text(metric, label)
     return f"the {of} falls", f"the {of} rises"
+
+
+def rise_words(metric: str) -> str:
+    """What is said of a rate that rises, right after it was said of whom it falls."""
+    return "more often" if "favourable" in spec_of(metric).needs else "it rises"
 
 
 def compared_pairs(report: Report, arm: str, metrics: Collection[str]) -> int:

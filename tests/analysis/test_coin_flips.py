@@ -9,7 +9,18 @@ TEAMS = ("Quill", "Ember", "Thorn")
 AUDITS = 8
 MOST = 2  # of eight audits that each err in 5 %, more than two do so in 0.6 % of tests
 ROWS = 500
-DIFFERENCES = (*("gap", "gap_gained", "rate_gap", "rate_gap_risen", "one_answer", "class_lost"),)
+DIFFERENCES = (
+    *(
+        "gap",
+        "gap_gained",
+        "gap_both_ways",
+        "rate_gap",
+        "rate_gap_risen",
+        "rate_gap_both_ways",
+        "one_answer",
+        "class_lost",
+    ),
+)
 
 
 def by_coin_flips(seed):

@@ -65,6 +65,26 @@ class GapOfGains(FindingMessage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GapBothWays(FindingMessage):
+    """The gap, what one group pays and what the other gains."""
+
+    code = "gap_both_ways"
+    when = "two groups are detected to differ in a cost: one pays, the other does better"
+    question = "pays"
+    series = "detected"
+    asks_why = True
+    sentence = (
+        "{a} pays {cost_a:value} of {of} {cost_a:ends}, {b} does better by {gain_b:plain}: a gap "
+        "of {size:plain}"
+    )
+    item = "{size:value} of {of} {size:ends} more for {a} than for {b}"
+
+    size: Interval
+    cost_a: Interval
+    gain_b: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RateGap(FindingMessage):
     """How far the falls of a rate lie apart, and the fall for each group."""
 
@@ -101,6 +121,34 @@ class RateGapRisen(FindingMessage):
 
     size: Interval
     gain_a: Interval
+    gain_b: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateGapBothWays(FindingMessage):
+    """How far the changes of a rate lie apart, its fall for one group and its rise for the other.
+
+    ``reason`` says that it rises.
+    """
+
+    code = "rate_gap_both_ways"
+    when = (
+        "two groups are detected to differ in how a rate changes: of one it falls, of one it rises"
+    )
+    question = "pays"
+    series = "detected"
+    asks_why = True
+    sentence = (
+        "{change}: {a} by {cost_a:value} {cost_a:ends}; {reason}: {b} by {gain_b:plain} "
+        "(difference {size:plain})"
+    )
+    item = (
+        "{change}, {a} by {cost_a:value}, and {reason}, {b} by {gain_b:bare} (difference "
+        "{size:plain})"
+    )
+
+    size: Interval
+    cost_a: Interval
     gain_b: Interval
 
 
