@@ -60,8 +60,8 @@ DIFFERENCES = {
     "gap_gained",
     "rate_gap",
     "rate_gap_risen",
-    "gap_both_ways",
-    "rate_gap_both_ways",
+    "gap_opposed",
+    "rate_gap_opposed",
     "one_answer",
     "class_lost",
 }

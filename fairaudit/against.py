@@ -92,7 +92,7 @@ def compare_methods(report: Report, folder: Path, against: str, *, data: Path | 
                 of_second = on_rows_of(private, predictions(plan, second, number, results))
                 private = on_rows_of(of_second, private)
                 shared = evaluation(dataset, grouping, config.suppress_below)
-                if config.is_one_draw:
+                if config.has_given_synthetic:
                     shared = replace(shared, estimand=of_one_table(config))
                 made.append(compare(shared, first, second, private, of_second))
             ways.append(reported(made, disclosure).comparisons)

@@ -73,7 +73,7 @@ def get_ready(config: AuditConfig) -> None:
     refuse_other_data(config)
     if config.executor == "ray":
         return require_ray()
-    refuse_alone(config)  # options of Ray's without it
+    refuse_alone(config)  # any option without effect, as Ray's here
     warm_up()
 
 

@@ -220,15 +220,20 @@ def _gap_claims(
 ) -> dict[_Place, _Claim]:
     """The claims that two groups differ in ``metric``, one for each pair that gates may read.
 
-    ``others``: how many claims of another kind share the measure with them.
+    Where no such pair is left but those that the user named (``compare``), the largest gap is a
+    claim, too, and its rivals are all pairs of groups that it was chosen from. A pair that the user
+    named is chosen from nothing: its only rival is itself.
 
-    Where the comparison holds no pairs (of one class's rates among many groups), the largest gap is
-    the claim, and its rivals are the pairs that it was chosen from.
+    Args:
+        number: Place of the comparison.
+        comparison: Of one arm, cut by one grouping.
+        metric: Without its class.
+        others: How many claims of another kind share the measure with them.
     """
     gaps = [gap for gap in comparison.gaps if _without_class(gap.metric) == metric and gap.gated]
     pairs = [gap for gap in gaps if gap.kind == "pair"]
     rivals = len(pairs) + others
-    if all(gap.named for gap in pairs):  # none, or none but the named: the largest is the others'
+    if all(gap.named for gap in pairs):  # also of no pair: the largest gap stands for the others
         largest = [gap for gap in gaps if gap.kind == "max"]
         groups = len([group for group in comparison.by_group if group.n_test])
         rivals = len(largest) * groups * (groups - 1) // 2 + others

@@ -66,7 +66,9 @@ def measure(plan: Plan, dataset: Dataset, results: Mapping[str, JobResult]) -> t
     for number, grouping in enumerate(dataset.groupings):
         of_arm = {arm.key: predictions(plan, arm.key, number, results) for arm in plan.arms}
         shared = evaluation(dataset, grouping, plan.config.suppress_below)
-        if plan.config.is_one_draw:  # synthetic training rows were drawn once: no other drawing
+        if (
+            plan.config.has_given_synthetic
+        ):  # synthetic training rows were drawn once: no other drawing
             shared = replace(shared, estimand=of_one_table(plan.config))
         for arm in plan.arms:
             private = of_arm[arm.key]

@@ -244,7 +244,7 @@ class AuditConfig(BaseModel):
         return TextOptions(self.names)
 
     @property
-    def is_one_draw(self) -> bool:
+    def has_given_synthetic(self) -> bool:
         """Whether one given synthetic table is audited.
 
         It was drawn once, so no seeds tell how another draw would differ: intervals hold the luck

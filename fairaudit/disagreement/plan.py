@@ -83,7 +83,7 @@ def _refuse(config: AuditConfig, dataset: Dataset) -> None:
             "--again trains one setting again, --tune tries several",
             hint="run --tune, then --again with the settings that it chose, given by --settings",
         )
-    if config.is_one_draw:
+    if config.has_given_synthetic:
         raise ConfigError(
             "--again would train on the same synthetic rows, which were drawn once",
             hint="leave it out, or audit the code that makes them: --synthesizer",
@@ -102,7 +102,7 @@ def why_not(plan: Plan, dataset: Dataset) -> str:
         return ""
     if config.tune is not None:
         return SEVERAL_SETTINGS
-    if config.is_one_draw:
+    if config.has_given_synthetic:
         return ONE_TABLE
     if not is_same_rows(config, dataset):
         return OWN_ROWS

@@ -131,10 +131,11 @@ class TrainingPool:
             moved._apart = self._apart.to(device)
         return moved
 
-    def part(self, places: Tensor) -> "TrainingPool":
+    def restricted_to(self, places: Tensor) -> "TrainingPool":
         """A pool of the records ``places`` [n] alone, in that order; it holds no other record.
 
-        Only ``Rows`` are shared with this pool, and read at those places alone.
+        A search for settings trains on it once its validation records are held back. Tensors are
+        copied; ``Rows`` are shared with this pool and read at those places alone.
         """
         part = copy.copy(self)
         rows = torch.cat([places, places.new_tensor([self.n_records])])

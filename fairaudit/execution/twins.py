@@ -49,7 +49,7 @@ def train_twins(
     without = method.fit(quiet, [FactorOfStep()])
     assert without.event is None, f"the twin of {arm.key} released {without.event}"
     arrays = named(WITHOUT_NOISE, outcome(quiet, without, prepared))
-    stepping = steps_of(arm, method, task, without)
+    stepping = task_of_steps_alone(arm, method, task, without)
     if stepping is None:
         return arrays, {STEP_FACT: StepTwin.NONE}
     alone, kind = StepsAlone(method), StepTwin.NONE
@@ -64,7 +64,9 @@ def train_twins(
     return arrays, {STEP_FACT: kind}
 
 
-def steps_of(arm: Arm, method: Method, task: Task, without: TrainedReplicates) -> Task | None:
+def task_of_steps_alone(
+    arm: Arm, method: Method, task: Task, first: TrainedReplicates
+) -> Task | None:
     """The task of the second twin, which takes the steps alone; None where there is no such twin.
 
     There is none where the length of a step and clipping cannot be told apart: the method makes all
@@ -73,11 +75,11 @@ def steps_of(arm: Arm, method: Method, task: Task, without: TrainedReplicates) -
 
     Args:
         arm, method, task: How the arm trains.
-        without: The first twin, with the factor of each of its steps in its trace.
+        first: The first twin, with the factor of each of its steps in its trace.
     """
     if find(arm.method).is_normalised or not isinstance(method, GradientMethod):
         return None
-    factors = without.trace.stacked()[FACTOR][1].float().numpy()
+    factors = first.trace.stacked()[FACTOR][1].float().numpy()
     if not np.isfinite(factors).all():
         return None
     return replace(task, source={**task.source, FACTOR: factors})

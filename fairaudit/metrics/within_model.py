@@ -152,10 +152,10 @@ class LabelOutcome:
 
     @property
     def answer(self) -> int | None:
-        """Of two classes the one whose lost rates count as costs; None where there are more.
+        """Of two classes the one that costs of rates are about.
 
-        The favourable one, else the positive one, else the later. With more classes each has a cost
-        of its own.
+        The favourable one, else the positive one, else the later. None with more classes: there
+        each has costs of its own.
         """
         if self.n_classes != 2:
             return None

@@ -456,7 +456,7 @@ def _notices(
     if numbers.config.noise_multiplier is not None and is_unequal:
         yield UnequalEpsilon(tuple(epsilons.items()))
     seeds = numbers.config.seeds
-    if seeds < 5 and not (numbers.config.is_one_draw and seeds == 1):
+    if seeds < 5 and not (numbers.config.has_given_synthetic and seeds == 1):
         yield FewSeeds(seeds)
 
 

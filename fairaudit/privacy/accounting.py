@@ -93,19 +93,24 @@ class PrivacyCurve(NamedTuple):
 
 
 def privacy_curve(event: PrivacyEvent) -> PrivacyCurve | None:
-    """The curve of one run by PLD; None without noise, or where epsilon is above LARGEST_CURVE."""
+    """Delta as a function of epsilon for one run, by PLD: ``tradeoff.py`` bounds attacks with it.
+
+    None where a release has no noise, or where epsilon at ``CURVE_DELTA`` is above LARGEST_CURVE.
+    """
     charges = _charges([(event, 1)])
     if any(charge.sigma == 0.0 for charge in charges):
         return None
-    size = _rdp(charges, CURVE_DELTA)  # a rough epsilon, which sets the range and the rounding
-    if size > LARGEST_CURVE:
+    rough_epsilon = _rdp(charges, CURVE_DELTA)  # sets the range and the rounding
+    if rough_epsilon > LARGEST_CURVE:
         return None
     # Rounding losses up makes delta too large, the more so the more steps there are. This interval
     # leaves an attacker's rates (tradeoff.py) right to 1e-4.
-    interval = _COARSE * _interval(size) * min(1.0, math.sqrt(1e3 / max(c.steps for c in charges)))
+    most_steps = max(charge.steps for charge in charges)
+    interval = _COARSE * _interval(rough_epsilon) * min(1.0, math.sqrt(1e3 / most_steps))
     composed = _composed(charges, interval)
-    # Far beyond ``size``; to look no further only loosens a bound on an attacker's rates.
-    most = 2.0 * size + 5.0
+    # Delta beyond it is not asked for. That is sound: fewer epsilons give a looser bound on an
+    # attacker's rates, never a wrong one.
+    most = 2.0 * rough_epsilon + 5.0
     return PrivacyCurve(lambda at: float(composed.get_delta_for_epsilon(at)), -most, most)
 
 

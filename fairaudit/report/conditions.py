@@ -368,8 +368,8 @@ def _gap_finding(report: Report, comparison: Comparison, gap: Gap) -> FindingMes
     subject = _subject(report, comparison, gap.metric, groups)
     if rate:
         rises = rise_words(gap.metric)
-        return costs.RateGapBothWays(subject, size=size, cost_a=cost_a, gain_b=gain_b, reason=rises)
-    return costs.GapBothWays(subject, size=size, cost_a=cost_a, gain_b=gain_b)
+        return costs.RateGapOpposed(subject, size=size, cost_a=cost_a, gain_b=gain_b, reason=rises)
+    return costs.GapOpposed(subject, size=size, cost_a=cost_a, gain_b=gain_b)
 
 
 def _part_findings(

@@ -13,7 +13,7 @@ from fairaudit.errors import OwnCodeError
 from fairaudit.execution.outcomes import ROWS_AT_ONCE, on_test, training_counts
 from fairaudit.execution.seed_data import SeedData
 from fairaudit.execution.trained import DIVERGED, Sanitised, noiseless
-from fairaudit.execution.twins import named, steps_of
+from fairaudit.execution.twins import named, task_of_steps_alone
 from fairaudit.methods.base import Method, Task, TrainedReplicates
 from fairaudit.methods.steps_alone import StepsAlone
 from fairaudit.metrics.within_model import record_correct
@@ -192,7 +192,7 @@ def twins(
     for own, without in zip(tasks, quiet, strict=True):
         if without is None:  # diverged
             continue
-        steps = steps_of(arm, method, own, without)
+        steps = task_of_steps_alone(arm, method, own, without)
         if steps is None:  # the length of its steps cannot be told from clipping
             return arrays, StepTwin.NONE
         stepping.append(steps)
@@ -220,7 +220,7 @@ def divided_at(validation: NDArray[np.int64], prepared: SeedData, pool: Training
     """
     split = prepared.encoded.split
     fit = np.setdiff1d(np.arange(len(split.train)), validation, assume_unique=True)
-    return Division(fit, validation, pool.part(torch.from_numpy(fit)), split.train[fit])
+    return Division(fit, validation, pool.restricted_to(torch.from_numpy(fit)), split.train[fit])
 
 
 def fit_task(task: Task, arm: Arm, candidate: Candidate, division: Division) -> Task:

@@ -13,10 +13,10 @@ DIFFERENCES = (
     *(
         "gap",
         "gap_gained",
-        "gap_both_ways",
+        "gap_opposed",
         "rate_gap",
         "rate_gap_risen",
-        "rate_gap_both_ways",
+        "rate_gap_opposed",
         "one_answer",
         "class_lost",
     ),

@@ -132,7 +132,7 @@ def test_groups_that_both_gain_do_not_pay():
 
 
 def test_a_group_that_gains_beside_one_that_pays_is_said_to_do_better():
-    finding = only(report_with(comparison("dpsgd", (0.041, -0.012))), "gap_both_ways")
+    finding = only(report_with(comparison("dpsgd", (0.041, -0.012))), "gap_opposed")
     assert finding.text == (
         "F pays 4.1 points of accuracy [2.7, 5.5], M does better by 1.2 [-0.2, 2.6]: a gap of "
         "5.3 [3.6, 7.0]."
@@ -142,7 +142,7 @@ def test_a_group_that_gains_beside_one_that_pays_is_said_to_do_better():
 
 
 def test_a_rate_that_falls_for_one_group_and_rises_for_another_is_said_of_each():
-    finding = only(report_with(in_rates((0.061, -0.012))), "rate_gap_both_ways")
+    finding = only(report_with(in_rates((0.061, -0.012))), "rate_gap_opposed")
     assert finding.text == (
         "The true positive rate falls: F by 6.1 points [4.7, 7.5]; it rises: M by 1.2 [-0.2, 2.6] "
         "(difference 7.3 [5.6, 9.0])."

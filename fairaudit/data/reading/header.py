@@ -112,7 +112,7 @@ def refuse_footer(path: Path, form: TextForm) -> None:
 
 def fields_of(line: str, form: TextForm) -> list[str]:
     """The fields of one line, without the blanks around them."""
-    rows = _rows([form.plain(line.encode()).decode()], form)
+    rows = _rows([form.with_single_delimiters(line.encode()).decode()], form)
     return [value.strip() for value in rows[0]] if rows else []
 
 
@@ -131,7 +131,7 @@ def _first_lines(path: Path, form: TextForm) -> list[list[str]]:
             text = stream.read(_MOST_CHARACTERS)
     except (OSError, UnicodeError):
         return []
-    lines = form.plain(text.encode()).decode().splitlines(keepends=True)
+    lines = form.with_single_delimiters(text.encode()).decode().splitlines(keepends=True)
     if len(text) == _MOST_CHARACTERS:  # the last may be cut
         lines = lines[:-1]
     return _rows(lines, form)[: _SAMPLED + 2]
@@ -148,8 +148,8 @@ def _is_second_header(
 ) -> bool:
     """Whether the second line has words where all lines below it have numbers.
 
-    One such word may be a mark of a missing value; so there are two, of different words, or the
-    only number column has one, and no field repeats what stands below it.
+    One such word may mark a missing value, so two different ones are asked for, or one where there
+    is a single column of numbers; and no other field may repeat a value below it.
     """
     words = []
     for value, is_number, column in zip(second, are_numbers, columns, strict=True):

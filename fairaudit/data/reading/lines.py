@@ -70,7 +70,7 @@ def lone_lines(path: Path, form: TextForm) -> LoneLines:
     """
     content = whole(path)
     if form.delimiter == BLANK:
-        content = pa.py_buffer(form.plain(content.to_pybytes()))
+        content = pa.py_buffer(form.with_single_delimiters(content.to_pybytes()))
     kept: list[pa.Buffer] = []
     lost = 0
     for lines in _pieces(content):

@@ -126,7 +126,7 @@ def open_source(path: Path, *, is_alone: bool = False, names: Sequence[str] = ()
             with (
                 _footer_named(path, form),
                 pacsv.open_csv(
-                    BytesIO(_lone_header(path, form)) if is_alone else form.content(path),
+                    BytesIO(_header_of_lone_rows(path, form)) if is_alone else form.content(path),
                     read_options=form.reading,
                     parse_options=form.parsing,
                     convert_options=pacsv.ConvertOptions(check_utf8=False),
@@ -347,13 +347,16 @@ def _is_text(arrow_type: pa.DataType) -> bool:
     return bool(pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type))
 
 
-def _lone_header(path: Path, form: TextForm) -> bytes:
-    """The first line of a CSV file, which names its columns, with a line feed.
+def _header_of_lone_rows(path: Path, form: TextForm) -> bytes:
+    """The line that names the columns of a CSV whose rows stand alone, with a line feed.
+
+    The schema is read from it alone, so that no row is looked at (``TableFile.is_alone``).
 
     Raises:
-        DataError: It ends within quotes, so that it goes on in the next line; or it is too long.
+        DataError: It ends within quotes: where every line is a row, no name may hold a line break.
+            Or it is too long.
     """
-    header = form.plain(header_of(path))
+    header = form.with_single_delimiters(header_of(path))
     if not is_closed(pa.array([header], pa.large_binary()), form.delimiter)[0].as_py():
         raise DataError(
             f"{path.name}: a column's name holds a line break",

@@ -70,9 +70,9 @@ class TextForm:
             return unpacked(path)
         text = whole(path)
         Room(path).hold(REWRITTEN * text.size)
-        return BytesIO(self.plain(text.to_pybytes()))
+        return BytesIO(self.with_single_delimiters(text.to_pybytes()))
 
-    def plain(self, content: bytes) -> bytes:
+    def with_single_delimiters(self, content: bytes) -> bytes:
         """Bytes of the file with one delimiter between two fields, and without remarks."""
         if self.names:
             content = _REMARKS.sub(b"", content)

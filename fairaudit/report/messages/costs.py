@@ -65,10 +65,10 @@ class GapOfGains(FindingMessage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GapBothWays(FindingMessage):
+class GapOpposed(FindingMessage):
     """The gap, what one group pays and what the other gains."""
 
-    code = "gap_both_ways"
+    code = "gap_opposed"
     when = "two groups are detected to differ in a cost: one pays, the other does better"
     question = "pays"
     series = "detected"
@@ -125,13 +125,13 @@ class RateGapRisen(FindingMessage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RateGapBothWays(FindingMessage):
+class RateGapOpposed(FindingMessage):
     """How far the changes of a rate lie apart, its fall for one group and its rise for the other.
 
     ``reason`` says that it rises.
     """
 
-    code = "rate_gap_both_ways"
+    code = "rate_gap_opposed"
     when = (
         "two groups are detected to differ in how a rate changes: of one it falls, of one it rises"
     )
