@@ -50,7 +50,7 @@ METHODS = (
     "fairlens",
     "dpsgd-matched",
     "output-perturbation",
-    "pate",
+    "pate-soft",
     "sgd",
 )
 ONLY_READ = 5_000_000  # rows from which nothing is trained
