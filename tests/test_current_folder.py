@@ -169,28 +169,28 @@ def known():
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def planted(tmp_path_factory):
     made = Folder(tmp_path_factory.mktemp("shadows"), known())
     made.plant()
     return made
 
 
-def answers(folder, commands):
+def answers(planted, commands):
     """What each prints, one after another; what one asks for in vain is shadowed for the next."""
     printed = {}
     for words, code in commands.items():
-        done = folder.run(words)
+        done = planted.run(words)
         assert (words, done.returncode, done.stderr) == (words, code, done.stderr)
-        folder.shadow(names(folder.asked))
+        planted.shadow(names(planted.asked))
         printed[words.split()[0]] = done.stdout
-    missed = {name for name in names(folder.asked) - known() if find_spec(name) is not None}
+    missed = {name for name in names(planted.asked) - known() if find_spec(name) is not None}
     assert missed <= {"sitecustomize"}  # whatever was imported had its shadow from the beginning
     return printed
 
 
-def test_no_command_imports_what_lies_in_the_folder(folder, tmp_path, monkeypatch, capsys):
-    printed = answers(folder, LIGHT)
-    assert {"pandas", "numpy", "dp_accounting", "scipy"} <= names(folder.asked)
+def test_no_command_imports_what_lies_in_the_folder(planted, tmp_path, monkeypatch, capsys):
+    printed = answers(planted, LIGHT)
+    assert {"pandas", "numpy", "dp_accounting", "scipy"} <= names(planted.asked)
     # And a plan is the same as elsewhere, to the last digit of sigma and epsilon.
     (words,) = (words for words in LIGHT if words.startswith("plan"))
     monkeypatch.chdir(Folder(tmp_path, ()).place)
@@ -201,14 +201,14 @@ def test_no_command_imports_what_lies_in_the_folder(folder, tmp_path, monkeypatc
     assert elsewhere.count('"epsilon": ') >= 2
 
 
-def test_no_training_imports_what_lies_in_the_folder(folder):
-    answers(folder, TRAINING)
-    assert {"torch", "sklearn", "multiprocessing"} <= names(folder.asked)
+def test_no_training_imports_what_lies_in_the_folder(planted):
+    answers(planted, TRAINING)
+    assert {"torch", "sklearn", "multiprocessing"} <= names(planted.asked)
 
 
 @pytest.mark.slow
-def test_no_long_command_imports_what_lies_in_the_folder(folder):
-    answers(folder, LONG)
+def test_no_long_command_imports_what_lies_in_the_folder(planted):
+    answers(planted, LONG)
 
 
 def test_every_command_is_among_them():

@@ -45,7 +45,7 @@ def test_every_public_function_has_an_example():
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def examples_folder(tmp_path_factory):
     """Where examples run: the sample beside them, and a model that was trained for release."""
     from audits import audited
 
@@ -65,8 +65,8 @@ def folder(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", [n for n in PUBLIC if ">>>" in (PUBLIC[n].__doc__ or "")])
-def test_an_example_says_what_comes_out(name, folder, monkeypatch):
-    monkeypatch.chdir(folder)
+def test_an_example_says_what_comes_out(name, examples_folder, monkeypatch):
+    monkeypatch.chdir(examples_folder)
     thing = PUBLIC[name]
     home = vars(importlib.import_module(thing.__module__)).copy()
     finder = doctest.DocTestFinder(recurse=False)

@@ -40,14 +40,14 @@ def home(tmp_path):
     return tmp_path
 
 
-def told(home, *words, packages="packages"):
+def command(home, *words, packages="packages"):
     """What the command line answers where that package is installed."""
     set_there = {"PYTHONPATH": str(home / packages), "XDG_CACHE_HOME": str(home / "cache")}
     return ended([sys.executable, "-m", "fairaudit", *words], home, **set_there)
 
 
 def ran(home, *words, out="out"):
-    found = told(home, "run", "--data", "people.csv", *QUICK, "--out", out, *words)
+    found = command(home, "run", "--data", "people.csv", *QUICK, "--out", out, *words)
     assert found.returncode == 0, found.stderr
     report = json.loads((home / out / "report.json").read_text())
     return report, found.stdout + found.stderr
@@ -61,20 +61,21 @@ def test_an_installed_method_is_trained_reported_and_not_vouched_for_until_check
     assert arm["privacy"]["guarantee"] == UNCHECKED
     assert arm["privacy"]["epsilon"]["pld"] <= 3.0
     assert UNCHECKED in said
-    assert UNCHECKED in told(home, "methods").stdout
+    assert UNCHECKED in command(home, "methods").stdout
     (reading,) = report["diagnostics"]["readings"][NAME]
     assert (reading["name"], reading["values"][0] > 0) == ("parameter_norm", True)
     for name in ("report.md", "report.html"):
         assert UNCHECKED in (home / "out" / name).read_text()
-    gate = told(home, "gate", "out/report.json", "--fail-on", "epsilon > 3.5")
+    gate = command(home, "gate", "out/report.json", "--fail-on", "epsilon > 3.5")
     assert gate.returncode == 3
     assert UNCHECKED in gate.stdout + gate.stderr
     # A stored report is read where the package is not installed.
     assert (
-        told(home, "report", "out/report.json", "--format", "md", packages="none").returncode == 0
+        command(home, "report", "out/report.json", "--format", "md", packages="none").returncode
+        == 0
     )
 
-    checked = told(home, "methods", "--check", NAME)
+    checked = command(home, "methods", "--check", NAME)
     assert checked.returncode == 0, checked.stdout
     assert checked.stdout.count("kept") == 7
     again, said = ran(home, "--method", NAME, "--settings", f"{NAME}.weight=0.8", out="again")
@@ -82,11 +83,11 @@ def test_an_installed_method_is_trained_reported_and_not_vouched_for_until_check
     assert arm["privacy"]["guarantee"] == CHECKED
     assert arm["settings"]["weight"] == 0.8
     assert UNCHECKED not in said
-    assert told(home, "gate", "again/report.json", "--fail-on", "epsilon > 3.5").returncode == 0
+    assert command(home, "gate", "again/report.json", "--fail-on", "epsilon > 3.5").returncode == 0
     # An edit is other code: no longer checked.
     with (home / "packages" / "weighted_groups.py").open("a") as file:
         file.write("\nEDITED = True\n")
-    assert UNCHECKED in told(home, "methods").stdout
+    assert UNCHECKED in command(home, "methods").stdout
 
 
 WIDER = EXAMPLE.replace("high=1.0", "high=3.0")  # a weight of 3 makes gradients too long
@@ -95,7 +96,7 @@ WIDER = EXAMPLE.replace("high=1.0", "high=3.0")  # a weight of 3 makes gradients
 def test_a_method_that_exceeds_its_claim_only_at_an_end_of_its_range_fails_there(home):
     assert WIDER != EXAMPLE
     (home / "packages" / "weighted_groups.py").write_text(WIDER, encoding="utf-8")
-    found = told(home, "methods", "--check", NAME)
+    found = command(home, "methods", "--check", NAME)
     assert found.returncode == 5, found.stdout + found.stderr
     assert re.search(r"^broken +sensitivity .*3 times as long.* at weight 3$", found.stdout, re.M)
     assert re.search(r"^broken +contribution .* at weight 3$", found.stdout, re.M), found.stdout
@@ -212,7 +213,7 @@ def test_names_from_files_import_nothing(modules, home):
 
 def test_a_plugin_that_cannot_be_imported_is_named(home):
     (home / "packages" / "weighted_groups.py").write_text("import nothing_like_this\n")
-    found = told(home, "methods")
+    found = command(home, "methods")
     assert found.returncode == 2
     assert NAME in found.stderr
     assert "nothing_like_this" in found.stderr

@@ -163,7 +163,7 @@ def rows_of_two_groupings(rows=400):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def inputs_folder(tmp_path_factory):
     """A table, the same elsewhere, a student pool and a few images."""
     made = tmp_path_factory.mktemp("identity")
     table = rows_of_two_groupings()
@@ -183,7 +183,7 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def planned(folder):
+def planned(inputs_folder):
     """A plan on the folder's files, made once for the same options."""
 
     @cache
@@ -225,7 +225,7 @@ def planned(folder):
             fields["settings"] = {**few, **OTHER[name]}
         for path in ("data", "public_data", "synthetic"):
             if fields.get(path):
-                fields[path] = folder / fields[path]
+                fields[path] = inputs_folder / fields[path]
         config = AuditConfig(**fields)
         return make_plan(config, load_dataset(config))
 
@@ -279,8 +279,13 @@ def more(value):
     return value * 1.001
 
 
-def test_one_number_that_moves_by_a_thousandth_is_another_job(folder):
-    given = {"data": folder / "people.csv", "group": ("sex",), "label": "approved", "seeds": 1}
+def test_one_number_that_moves_by_a_thousandth_is_another_job(inputs_folder):
+    given = {
+        "data": inputs_folder / "people.csv",
+        "group": ("sex",),
+        "label": "approved",
+        "seeds": 1,
+    }
 
     def id_of(**numbers):
         config = AuditConfig(**given, method=("dpsgd-f",), **{**NUMBERS, **numbers})
@@ -344,9 +349,9 @@ def plugin(tmp_path, monkeypatch):
     sys.modules.pop("plugged", None)
 
 
-def ids(folder):
+def ids(inputs_folder):
     config = AuditConfig(
-        data=folder / "people.csv",
+        data=inputs_folder / "people.csv",
         group=("sex",),
         label="approved",
         seeds=1,
@@ -359,12 +364,12 @@ def ids(folder):
 
 @pytest.mark.parametrize("name", [name for name in PLUGIN if name.endswith(".py")])
 def test_an_edit_of_what_a_method_is_built_from_is_another_job_and_of_that_method_alone(
-    plugin, folder, name
+    plugin, inputs_folder, name
 ):
-    before = ids(folder)
+    before = ids(inputs_folder)
     with (plugin / name).open("a") as file:
         file.write("\nEDITED = True\n")
-    after = ids(folder)
+    after = ids(inputs_folder)
     changed = {arm for arm in before if before[arm] != after[arm]}
     assert changed == (set() if name in NOT_BUILT_FROM else {"plugged"})
 

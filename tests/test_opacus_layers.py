@@ -9,6 +9,7 @@ import pytest
 import torch
 from opacus.layers import DPGRU, DPLSTM, DPMultiheadAttention
 from opacus_loops import CLASSES, MODES, WIDTH, parameters, private, records, take
+from own_models import seeded_module
 from torch import nn
 from torch.ao.quantization import FakeQuantize, MinMaxObserver, MovingAverageMinMaxObserver
 from torch.nn.utils import parametrizations, prune
@@ -210,12 +211,6 @@ OWN = {
 NOT_BY_GHOST = {"DPMultiheadAttention", "own forward", "own parameters", "a shared parameter"}
 
 
-def made(make):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(5)
-        return make()
-
-
 def by_hand(model, x, y):
     """The sum of the records' gradients, each clipped to the bound: one backward pass for each."""
     trained = trained_of(model)
@@ -256,7 +251,7 @@ LABELS = torch.arange(B) % CLASSES
 @pytest.mark.parametrize("name", LAYERS)
 def test_an_admitted_layers_sum_is_that_of_single_records(name, mode):
     make, x = LAYERS[name]
-    model = made(make)
+    model = seeded_module(make, 5)
     expected = by_hand(copy.deepcopy(model), x, LABELS)
     found, guarantee = by_loop(model, x, LABELS, mode)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=2e-6)
@@ -268,7 +263,7 @@ def test_an_admitted_layers_sum_is_that_of_single_records(name, mode):
 @pytest.mark.parametrize("name", OWN)
 def test_a_module_of_the_users_own_is_taken_by_single_records_or_refused(name, mode):
     make, x = OWN[name]
-    model = made(make)
+    model = seeded_module(make, 5)
     expected = by_hand(copy.deepcopy(model), x, LABELS)
     if mode == "ghost" and name in NOT_BY_GHOST:
         with pytest.raises(ConfigError, match="ghost clipping") as caught:
@@ -286,7 +281,7 @@ def test_a_module_of_the_users_own_is_taken_by_single_records_or_refused(name, m
 )
 def test_a_batch_of_no_record_takes_a_step_of_noise(name, mode):
     make, x = LAYERS[name]
-    model = made(make)
+    model = seeded_module(make, 5)
     loop = private("dpsgd", model, mode=mode, inner=torch.optim.SGD(
         [p for p in model.parameters() if p.requires_grad], lr=1.0
     ))  # fmt: skip
@@ -344,12 +339,12 @@ MIXING = {
 @pytest.mark.parametrize("name", MIXING)
 def test_a_layer_over_the_axis_of_the_records_is_refused(name, mode, by_itself):
     make, x = MIXING[name]
-    model = made(make)
+    model = seeded_module(make, 5)
     if by_itself == "eval":  # its mode does not matter
         for part in model:
             part.train(bool(list(part.parameters())))
     loop = private("dpsgd", model, mode=mode)
-    assert list(not_admitted(made(make))) == []
+    assert list(not_admitted(seeded_module(make, 5))) == []
     before = parameters(model)
     with pytest.raises(TrainingError, match="mixes records") as caught:
         loop[0](x)
@@ -368,7 +363,7 @@ def test_the_same_in_a_module_of_the_users_own_is_its_condition():
         def forward(self, x):
             return self.last(self.over_time(x.transpose(0, 1)).sum(0))
 
-    model, x = made(TimeFirst), numbers(4, 5)
+    model, x = seeded_module(TimeFirst, 5), numbers(4, 5)
     expected = by_hand(copy.deepcopy(model), x, LABELS)
     found, guarantee = by_loop(model, x, LABELS, "hooks")
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=2e-6)
@@ -428,7 +423,7 @@ class WithDropout(Centred):
     "make", [Centred, ByTheLargest, Functional, CentredOutputs, SequenceFirst, WithDropout]
 )
 def test_a_model_of_the_users_own_that_mixes_is_found(make, mode):
-    model = made(make)
+    model = seeded_module(make, 5)
     x = numbers(4, 5) if make is SequenceFirst else numbers(5)
     loop = private("dpsgd", model, mode=mode)
     state, before = torch.get_rng_state(), parameters(model)
@@ -464,7 +459,7 @@ class Telling(nn.Module):
 @pytest.mark.parametrize("power", [1, 3])
 def test_gradients_that_opacus_takes_otherwise_are_found(power, mode):
     """The outputs are those of single records."""
-    loop = private("dpsgd", made(lambda: Telling(power)), mode=mode)
+    loop = private("dpsgd", seeded_module(lambda: Telling(power), 5), mode=mode)
     wrong = pytest.raises(TrainingError, match="Opacus does not see all")
     with wrong if power > 1 else nullcontext():
         loop[0](numbers(5))
@@ -474,7 +469,7 @@ def test_gradients_that_opacus_takes_otherwise_are_found(power, mode):
 def test_a_formula_of_opacus_that_is_wrong_is_found(mode, monkeypatch):
     """It gives each record the gradient of another one."""
     make, x = LAYERS["LayerNorm"]
-    private("dpsgd", made(make), mode=mode)[0](x)
+    private("dpsgd", seeded_module(make, 5), mode=mode)[0](x)
     samplers = HookedModel.GRAD_SAMPLERS
     right = samplers[nn.LayerNorm]
 
@@ -483,7 +478,7 @@ def test_a_formula_of_opacus_that_is_wrong_is_found(mode, monkeypatch):
 
     monkeypatch.setitem(samplers, nn.LayerNorm, shifted)
     with pytest.raises(TrainingError, match="Opacus does not see all"):
-        private("dpsgd", made(make), mode=mode)[0](x)
+        private("dpsgd", seeded_module(make, 5), mode=mode)[0](x)
 
 
 class WithNoise(Centred):
@@ -503,12 +498,12 @@ class Careful(Centred):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("make", [WithNoise, Careful])
 def test_draws_are_not_mistaken_for_mixing(make, mode):
-    loop = private("dpsgd", made(make), mode=mode)
+    loop = private("dpsgd", seeded_module(make, 5), mode=mode)
     torch.manual_seed(0)
     take(loop, numbers(5), LABELS, LABELS)
     drawn = torch.get_rng_state()
     torch.manual_seed(0)
-    made(make).mixed(numbers(5))
+    seeded_module(make, 5).mixed(numbers(5))
     assert torch.equal(drawn, torch.get_rng_state())  # the comparison left no trace
 
 
@@ -539,7 +534,7 @@ class Positions(nn.Module):
     ("make", "x"), [(Elsewhere, numbers(5)), (Positions, numbers(4, 3))], ids=["read", "added"]
 )
 def test_what_opacus_does_not_see_of_a_parameter_is_refused(make, x, mode):
-    model = made(make)
+    model = seeded_module(make, 5)
     before = parameters(model)
     with pytest.raises(FairauditError) as caught:
         by_loop(model, x, LABELS, mode)
@@ -549,7 +544,7 @@ def test_what_opacus_does_not_see_of_a_parameter_is_refused(make, x, mode):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_one_record_cannot_be_compared_and_the_next_batch_is(mode):
-    loop = private("dpsgd", made(Centred), mode=mode)
+    loop = private("dpsgd", seeded_module(Centred, 5), mode=mode)
     x = numbers(5)
     take(loop, x[:1], LABELS[:1], LABELS[:1])
     with pytest.raises(TrainingError, match="together"):
@@ -606,7 +601,7 @@ REFUSED = {
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_known_to_break_the_guarantee_is_refused_by_its_name(name, mode):
-    model = made(REFUSED[name])
+    model = seeded_module(REFUSED[name], 5)
     trained = [p for p in model.parameters() if p.requires_grad]
     with pytest.raises(TrainingError) as caught:
         private("dpsgd", model, mode=mode, inner=torch.optim.SGD(trained, lr=0.1))
@@ -619,7 +614,7 @@ def test_what_is_known_to_break_the_guarantee_is_refused_by_its_name(name, mode)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_normalisation_that_trains_again_is_refused_in_its_next_pass(mode):
     make, x = LAYERS["BatchNorm1d, fixed"]
-    model = made(make)
+    model = seeded_module(make, 5)
     inner = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
     loop = private("dpsgd", model, mode=mode, inner=inner)
     take(loop, x, LABELS, LABELS)

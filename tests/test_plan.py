@@ -1,7 +1,7 @@
 """What a plan holds: arms, settings, refusals, jobs. Its figures are in test_plan_epsilon.py."""
 
 import pytest
-from plans import config, keys, plan, table
+from plans import config, empty_dataset, keys, plan
 from refusals import refused_in_one_line
 
 from fairaudit.errors import EXIT_INPUT, EXIT_PRIVACY, ConfigError, PrivacyError
@@ -248,7 +248,7 @@ def test_a_control_depends_on_the_job_it_reads():
 
 def test_with_a_public_n_the_plan_of_neighbouring_tables_is_one():
     """docs/methods.md 9, plan: nothing of the privacy argument follows the rows."""
-    small, large = (make_plan(config(method=("all",)), table(rows)) for rows in (60, 61))
+    small, large = (make_plan(config(method=("all",)), empty_dataset(rows)) for rows in (60, 61))
     assert small.training == large.training
     assert small.arms == large.arms
     assert small.training.epsilon_if_all_released == large.training.epsilon_if_all_released

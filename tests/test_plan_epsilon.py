@@ -3,7 +3,7 @@
 import pytest
 from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
-from plans import plan, table
+from plans import empty_dataset, plan
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.config.presets import presets
@@ -56,7 +56,7 @@ def test_the_presets_give_the_epsilons_they_promise(name):
     # Epsilon knows neither images nor a model, so a table stands in.
     fields = {"group": ("sex",), **presets()[preset].fields, "preset": preset, "n_public": n}
     config = AuditConfig(data="t.csv", seeds=5, method=("dpsgd", "global-adapt"), **fields)
-    found = make_plan(config, table())
+    found = make_plan(config, empty_dataset())
     assert found.training.delta == 1e-6
     for key, figures in (("dpsgd", alone), ("global-adapt", together)):
         epsilon = found.arm(key).privacy.epsilon.rdp

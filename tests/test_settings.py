@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from forms import RULES, SETTINGS
 from people import people
-from plans import config, table
+from plans import config, empty_dataset
 
 from fairaudit.audit import prepare
 from fairaudit.config.value_sources import resolve_config
@@ -43,7 +43,7 @@ def planned(spec, values, **given):
         "delta": 1e-10,
         "public_data": None,
     }
-    return make_plan(config(**{**fields, **given}), table(rows=300))
+    return make_plan(config(**{**fields, **given}), empty_dataset(rows=300))
 
 
 def ends(spec, name):

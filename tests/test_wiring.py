@@ -145,7 +145,7 @@ class Audit:
     def second(self, arm, seed, rows, more=0.0):
         """What the recorder says of rows, [R, n]."""
         task, groups = self.tasks[arm, seed], self.codes("sex", SEXES)
-        return recorder.told(
+        return recorder.second_class(
             self.inputs(task.records, rows)[:, 0], groups[rows], task.repeats, more
         )
 
@@ -512,7 +512,7 @@ def test_images_reach_a_training_pixel_by_pixel(tmp_path, given, scaled):
         assert batch.targets.argmax(-1).tolist() == y[rows].tolist()
         assert batch.group.tolist() == sex[rows].tolist()
         first = scaled(pixels[tested].astype(float)).reshape(len(tested), -1)[:, 0]
-        expected = recorder.told(first, sex[tested], 1)
+        expected = recorder.second_class(first, sex[tested], 1)
         assert_allclose(
             found.result(arm, seed).arrays["probabilities"][..., 1], expected, atol=1e-5
         )

@@ -43,7 +43,7 @@ def arm(key, sizes, doubtful=()):
     return Disclosure().of_measured(replace(made, **update))
 
 
-def told(result):
+def detected_gaps(result):
     found = set()
     for one in result.comparisons:
         for each in one.gaps:
@@ -77,7 +77,7 @@ def test_measures_and_pairs_of_a_method_share_the_five_per_cent(metric):
     """Five measures of three pairs: one of fifteen."""
     place = (metric, ("M", "X"))
     for factor, expected in ((1.01, {("one", metric, "MX")}), (0.99, set())):
-        assert told(family([arm("one", {place: factor * half_of(15)})])) == expected
+        assert detected_gaps(family([arm("one", {place: factor * half_of(15)})])) == expected
 
 
 def test_groupings_of_a_method_are_of_one_family_and_other_methods_change_nothing():
@@ -94,9 +94,9 @@ def test_groupings_of_a_method_are_of_one_family_and_other_methods_change_nothin
     by_race = replace(arm("one", {}), grouping="race")
     both = family([arm("one", size), arm("other", large), by_race])
     assert [(one.arm, one.grouping) for one in both.comparisons][2] == ("one", "race")
-    assert "one" not in {who for who, *_ in told(both)}
+    assert "one" not in {who for who, *_ in detected_gaps(both)}
     larger = {("tpr_cost", ("M", "X")): 1.01 * half_of(30)}
-    assert ("one", "tpr_cost", "MX") in told(family([arm("one", larger), by_race]))
+    assert ("one", "tpr_cost", "MX") in detected_gaps(family([arm("one", larger), by_race]))
 
 
 def test_what_is_detected_leaves_its_share_to_the_others():
@@ -104,8 +104,8 @@ def test_what_is_detected_leaves_its_share_to_the_others():
     between = (half_of(12) + half_of(15)) / 2
     loss = {("excess_risk", pair): 1.0 for pair in PAIRS}
     tpr = {("tpr_cost", ("F", "X")): between}
-    assert told(family([arm("one", tpr)])) == set()
-    assert ("one", "tpr_cost", "FX") in told(family([arm("one", {**loss, **tpr})]))
+    assert detected_gaps(family([arm("one", tpr)])) == set()
+    assert ("one", "tpr_cost", "FX") in detected_gaps(family([arm("one", {**loss, **tpr})]))
 
 
 def test_the_test_leaves_every_interval_as_it_is_and_says_in_a_word_what_it_found():
@@ -145,8 +145,8 @@ def test_a_named_pair_counts_as_a_measure():
         replace(g, named=True) if (g.a, g.b, g.metric) == ("F", "M", "tpr_cost") else g
         for g in made.gaps
     ]
-    assert told(family([replace(made, gaps=tuple(gaps))])) == {("one", "tpr_cost", "FM")}
-    assert told(family([made])) == set()
+    assert detected_gaps(family([replace(made, gaps=tuple(gaps))])) == {("one", "tpr_cost", "FM")}
+    assert detected_gaps(family([made])) == set()
 
 
 def test_what_gates_may_not_read_decides_nothing():
@@ -156,7 +156,7 @@ def test_what_gates_may_not_read_decides_nothing():
         replace(g, gated=False, reason="few rows") if g.metric == "excess_risk" else g
         for g in made.gaps
     ]
-    assert told(family([replace(made, gaps=tuple(few))])) == {("one", "tpr_cost", "FM")}
+    assert detected_gaps(family([replace(made, gaps=tuple(few))])) == {("one", "tpr_cost", "FM")}
 
 
 def test_changes_within_a_model_are_of_the_family_and_costs_are_told_once():

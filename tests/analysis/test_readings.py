@@ -1,7 +1,7 @@
 import math
 
 import numpy as np
-from plans import plan, table
+from plans import empty_dataset, plan
 
 from fairaudit.analysis.readings import readings
 from fairaudit.results.jobs import JobResult
@@ -33,7 +33,7 @@ def of_traces(arm, seed):
 
 def test_readings_are_means_over_seeds_with_groups_as_columns():
     found, results = with_readings(of_traces, method=("output-perturbation",))
-    by_arm = readings(found, table(), results)
+    by_arm = readings(found, empty_dataset(), results)
     assert list(by_arm) == ["output-perturbation"]
     trace, risk, agreement = by_arm["output-perturbation"]
     assert (trace.columns, trace.values) == (("F", "M"), (1.5, 2.0))
@@ -44,7 +44,7 @@ def test_readings_are_means_over_seeds_with_groups_as_columns():
 
 def test_a_suppressed_group_has_no_reading():
     found, results = with_readings(of_traces, method=("output-perturbation",))
-    trace, risk, agreement = readings(found, table(), results, {"F"})["output-perturbation"]
+    trace, risk, agreement = readings(found, empty_dataset(), results, {"F"})["output-perturbation"]
     assert trace.values == (None, 2.0)
     assert trace.by_seed == ((None, 2.0), (None, 2.0))
     assert risk.values == (None, 0.5)

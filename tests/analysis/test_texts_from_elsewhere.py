@@ -146,7 +146,7 @@ class Filler:
 
 
 @cache
-def made(text, turn):
+def hostile_report(text, turn):
     return Report.model_validate(Filler(text, turn).model(Report))
 
 
@@ -155,13 +155,13 @@ TURNS = 4
 
 @pytest.fixture(scope="module")
 def harmless_markdown():
-    return [structure(to_markdown(made(HARMLESS, turn))) for turn in range(TURNS)]
+    return [structure(to_markdown(hostile_report(HARMLESS, turn))) for turn in range(TURNS)]
 
 
 @pytest.fixture(scope="module")
 def harmless_page():
     """Its tags, and the characters that steer or hide something."""
-    page = to_html(made(HARMLESS, 0))
+    page = to_html(hostile_report(HARMLESS, 0))
     return Tags(page).found, unsafe(page.replace("\t", ""))
 
 
@@ -171,8 +171,8 @@ def harmless_lines(tmp_path_factory):
     folder = tmp_path_factory.mktemp("harmless")
     with pytest.MonkeyPatch.context() as patched:
         return {
-            (lines, turn): len(lines(made(HARMLESS, turn), patched, folder).splitlines())
-            for lines in (told, annotated)
+            (lines, turn): len(lines(hostile_report(HARMLESS, turn), patched, folder).splitlines())
+            for lines in (printed_text, annotated)
             for turn in range(TURNS)
         }
 
@@ -205,7 +205,7 @@ def outside_of_code(markdown):
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_of_a_report_changes_the_structure_of_its_markdown(text, harmless_markdown):
     turn = HOSTILE.index(text) % TURNS
-    shown = to_markdown(made(text, turn))
+    shown = to_markdown(hostile_report(text, turn))
     assert structure(shown) == harmless_markdown[turn], shown
     assert not unsafe(shown)
     links = re.search(r"(?<!\\)://|(?<!\\)www\.", outside_of_code(shown))
@@ -230,7 +230,7 @@ class Tags(HTMLParser):
 
 @pytest.mark.parametrize("text", [t for t in HOSTILE if set(t) & set("<&[`\n\x1b{]")])
 def test_nor_of_its_page(text, harmless_page):
-    page, (tags, steering) = to_html(made(text, 0)), harmless_page
+    page, (tags, steering) = to_html(hostile_report(text, 0)), harmless_page
     assert Tags(page).found == tags
     assert set(unsafe(page.replace("\t", ""))) <= set(steering)
 
@@ -238,19 +238,19 @@ def test_nor_of_its_page(text, harmless_page):
 @pytest.mark.parametrize("text", HOSTILE)
 def test_nor_of_its_xml_its_lines_and_its_annotations(text, harmless_lines, monkeypatch, tmp_path):
     turn = HOSTILE.index(text) % TURNS
-    report, clean = made(text, turn), made(HARMLESS, turn)
+    report, clean = hostile_report(text, turn), hostile_report(HARMLESS, turn)
     trees = [ElementTree.fromstring(gates_to_junit(r, "")) for r in (report, clean)]
     assert [e.tag for e in trees[0].iter()] == [e.tag for e in trees[1].iter()]
-    for lines in (told, annotated):
+    for lines in (printed_text, annotated):
         shown = lines(report, monkeypatch, tmp_path)
         assert not unsafe(shown)
         assert len(shown.splitlines()) == harmless_lines[lines, turn]
         assert "##[" not in shown
-        if lines is told:
+        if lines is printed_text:
             assert not re.search(r"(?m)^\s*::", shown)
 
 
-def told(report, monkeypatch, tmp_path):
+def printed_text(report, monkeypatch, tmp_path):
     """What `run`, `gate`, `compare` and `report` print."""
     other = report.model_copy(update={"verdict": "fail"})
     out, err = io.StringIO(), io.StringIO()

@@ -44,7 +44,7 @@ SMALL = {
 
 
 @pytest.fixture
-def table(tmp_path, monkeypatch):
+def people_csv(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     earners().to_csv("people.csv", index=False)
     return tmp_path / "people.csv"
@@ -96,9 +96,9 @@ def test_costs_gaps_accuracy_ratios_and_epsilon_are_accepted():
         ({"method": ["ablation"]}, "no method that could be chosen"),
     ],
 )
-def test_options_that_nothing_can_be_chosen_with_are_refused(table, options, said):
+def test_options_that_nothing_can_be_chosen_with_are_refused(people_csv, options, said):
     with pytest.raises(ConfigError, match=said):
-        prepared(table, "privacy_cost_gap > 2pt", seeds_max=20, **options)
+        prepared(people_csv, "privacy_cost_gap > 2pt", seeds_max=20, **options)
 
 
 def help_of(command, capsys):
@@ -144,17 +144,20 @@ def test_help_lists_the_options_of_run_but_those_that_no_choice_is_made_with(cap
 
 @pytest.mark.usefixtures("quick_accountant")
 @pytest.mark.parametrize("option", REFUSED)
-def test_what_help_leaves_out_is_refused_and_says_why(table, option, capsys):
+def test_what_help_leaves_out_is_refused_and_says_why(people_csv, option, capsys):
     values, said = REFUSED[option]
-    words = f"choose --data {table} --group sex --label approved --{option}".split()
+    words = f"choose --data {people_csv} --group sex --label approved --{option}".split()
     assert app.main([*words, *values, "--fail-on", "accuracy < 0.5"]) == 2
     assert said in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("quick_accountant")
-def test_controls_are_trained_but_never_candidates_and_epsilons_fall(table):
+def test_controls_are_trained_but_never_candidates_and_epsilons_fall(people_csv):
     found = prepared(
-        table, "privacy_cost_gap > 2pt", method=["dpsgd-matched", "dpsgd"], epsilon=[1.0, 8.0, 4.0]
+        people_csv,
+        "privacy_cost_gap > 2pt",
+        method=["dpsgd-matched", "dpsgd"],
+        epsilon=[1.0, 8.0, 4.0],
     )
     assert {name: [a.key for a in arms] for name, arms in found.families.items()} == {
         "global-adapt": ["global-adapt@8", "global-adapt@4", "global-adapt@1"],
@@ -164,35 +167,35 @@ def test_controls_are_trained_but_never_candidates_and_epsilons_fall(table):
 
 @pytest.mark.parametrize(("rule", "stands"), [("epsilon > 9", False), ("accuracy < 0.1", True)])
 def test_an_own_model_is_no_candidate_under_a_rule_about_epsilon(
-    table, monkeypatch, tmp_path, rule, stands
+    people_csv, monkeypatch, tmp_path, rule, stands
 ):
     """Its epsilon holds only if its module keeps nothing, for which somebody has to vouch."""
     code = "from own_models import residual as make\n"
     (tmp_path / "chosen_toy.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
     options = {"model": "chosen_toy:make", "method": ["dpsgd"], "epsilon": [8.0]}
-    assert prepared(table, rule, trust_module=True, **options).families["dpsgd"]
+    assert prepared(people_csv, rule, trust_module=True, **options).families["dpsgd"]
     if stands:
-        assert prepared(table, rule, **options).families["dpsgd"]
+        assert prepared(people_csv, rule, **options).families["dpsgd"]
     else:
         with pytest.raises(ConfigError, match="trust-module"):
-            prepared(table, rule, **options)
+            prepared(people_csv, rule, **options)
 
 
-def test_the_first_look_has_ten_seeds_unless_seeds_are_given(table):
+def test_the_first_look_has_ten_seeds_unless_seeds_are_given(people_csv):
     rule = "privacy_cost_gap > 2pt"
-    assert prepared(table, rule, seeds=None, seeds_max=20).looks == (10, 20)
-    assert prepared(table, rule, seeds=6, seeds_max=12).looks == (6, 12)
-    assert len(prepared(table, rule, seeds=6, seeds_max=12).prepared.plan.jobs) == 3 * 12
+    assert prepared(people_csv, rule, seeds=None, seeds_max=20).looks == (10, 20)
+    assert prepared(people_csv, rule, seeds=6, seeds_max=12).looks == (6, 12)
+    assert len(prepared(people_csv, rule, seeds=6, seeds_max=12).prepared.plan.jobs) == 3 * 12
 
 
-def test_an_epsilon_that_a_rule_forbids_is_no_candidate_and_ends_no_method(table):
-    found = prepared(table, "privacy_cost_gap > 2pt", "epsilon > 5")
+def test_an_epsilon_that_a_rule_forbids_is_no_candidate_and_ends_no_method(people_csv):
+    found = prepared(people_csv, "privacy_cost_gap > 2pt", "epsilon > 5")
     assert {name: [a.key for a in arms] for name, arms in found.families.items()} == {
         "dpsgd": ["dpsgd@2"]
     }
     with pytest.raises(ConfigError, match="every epsilon that was asked for breaks 'epsilon > 1'"):
-        prepared(table, "privacy_cost_gap > 2pt", "epsilon > 1")
+        prepared(people_csv, "privacy_cost_gap > 2pt", "epsilon > 1")
 
 
 @pytest.fixture(scope="module")
@@ -398,9 +401,9 @@ def settled(found, tests):
     return found.choice(course, made, ())
 
 
-def test_of_two_methods_the_smaller_epsilon_then_the_more_accurate_is_recommended(table):
+def test_of_two_methods_the_smaller_epsilon_then_the_more_accurate_is_recommended(people_csv):
     methods = ["dpsgd", "global-adapt"]
-    found = prepared(table, "privacy_cost_gap > 2pt", method=methods)
+    found = prepared(people_csv, "privacy_cost_gap > 2pt", method=methods)
     first = [("dpsgd@8", "passes", 0.7), ("global-adapt@8", "passes", 0.9)]
     for dpsgd, adapt, wanted in ((0.7, 0.9, "global-adapt@2"), (0.9, 0.7, "dpsgd@2")):
         last = [("dpsgd@2", "passes", dpsgd), ("global-adapt@2", "passes", adapt)]
@@ -409,8 +412,8 @@ def test_of_two_methods_the_smaller_epsilon_then_the_more_accurate_is_recommende
     assert settled(found, [*first, *worse]).arm == "dpsgd@2"
 
 
-def test_a_choice_is_undecided_where_one_method_of_two_is(table):
-    found = prepared(table, "privacy_cost_gap > 2pt", method=["dpsgd", "global-adapt"])
+def test_a_choice_is_undecided_where_one_method_of_two_is(people_csv):
+    found = prepared(people_csv, "privacy_cost_gap > 2pt", method=["dpsgd", "global-adapt"])
     one = settled(found, [("dpsgd@8", "breaks", 0.9), ("global-adapt@8", "undecided", 0.8)])
     assert (one.status, one.arm, one.nearest) == ("undecided", None, "global-adapt@8")
     both = settled(found, [("dpsgd@8", "breaks", 0.9), ("global-adapt@8", "breaks", 0.8)])

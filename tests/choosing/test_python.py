@@ -30,20 +30,20 @@ SMALL = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def people_folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("python")
     earners(classes=("no", "yes")).to_csv(path / "people.csv", index=False)
     return path
 
 
 @pytest.fixture(scope="module")
-def chosen(folder):
+def chosen(people_folder):
     heard, looked = [], []
     report = fairaudit.choose_epsilon(
-        folder / "people.csv",
+        people_folder / "people.csv",
         fail_on=RULES,
         epsilon=[2, 8],
-        out=folder / "out",
+        out=people_folder / "out",
         format=["json", "md", "svg"],
         listener=heard.append,
         on_look=looked.append,
@@ -61,7 +61,7 @@ COMMAND = [*WORDS.split(), "--fail-on", RULES[0], "--fail-on", RULES[1]]
 
 
 def test_it_is_the_choice_of_the_command_and_reuses_its_trainings(
-    chosen, folder, monkeypatch, capsys
+    chosen, people_folder, monkeypatch, capsys
 ):
     report, heard, looked = chosen
     choice = fairaudit.Choice.of(report)
@@ -69,8 +69,8 @@ def test_it_is_the_choice_of_the_command_and_reuses_its_trainings(
     assert [test.arm for test in choice.tests] == ["dpsgd@8", "dpsgd@2"]
     assert tuple(looked) == choice.tests
     assert heard
-    monkeypatch.chdir(folder)
-    before = trainings(folder / "out")
+    monkeypatch.chdir(people_folder)
+    before = trainings(people_folder / "out")
     assert app.main([*COMMAND, "--json"]) == 0
     printed = capsys.readouterr()
     assert "Look 1  dpsgd@8, 5 seeds: passes" in printed.err
@@ -78,11 +78,11 @@ def test_it_is_the_choice_of_the_command_and_reuses_its_trainings(
     told = json.loads(printed.out)["studies"]["choosing"]
     ours = json.loads(to_json(report))["studies"]["choosing"]
     assert told == ours
-    assert trainings(folder / "out") == before
+    assert trainings(people_folder / "out") == before
 
 
-def test_what_is_recommended_is_trained(chosen, folder, tmp_path, monkeypatch):
-    monkeypatch.chdir(folder)
+def test_what_is_recommended_is_trained(chosen, people_folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(people_folder)
     words = ["train", "--from", "out/report.json", "--method", "dpsgd", "--epsilon", "2", "--out"]
     words += [str(tmp_path / "model"), "--accept-fitted-preprocessing"]
     assert app.main(words) == 0
@@ -105,9 +105,9 @@ def test_a_frame_has_no_file_to_train_from_and_is_repeated_by_a_call(tmp_path):
 
 
 def test_a_job_of_github_is_told_the_answer_and_gets_the_choice_as_its_summary(
-    chosen, folder, tmp_path, monkeypatch, capsys
+    chosen, people_folder, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.chdir(folder)
+    monkeypatch.chdir(people_folder)
     summary = tmp_path / "summary.md"
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
@@ -125,21 +125,24 @@ def test_a_job_of_github_is_told_the_answer_and_gets_the_choice_as_its_summary(
 
 
 @pytest.fixture(scope="module")
-def tuned(folder):
+def tuned(people_folder):
     seen = []
 
     def look(test):
-        seen.append((test, trainings(folder / "tuned")))
+        seen.append((test, trainings(people_folder / "tuned")))
 
     given = {
         **SMALL,
-        "data": str(folder / "people.csv"),
+        "data": str(people_folder / "people.csv"),
         "tune": 2,
         "epsilon": 4,
         "batch_size": 384,  # all rows of a fit, whose accounting takes no time
         "format": ["json"],
     }
-    given |= {"fail_on": ["privacy_cost_gap > 1pt", "epsilon > 4"], "out": str(folder / "tuned")}
+    given |= {
+        "fail_on": ["privacy_cost_gap > 1pt", "epsilon > 4"],
+        "out": str(people_folder / "tuned"),
+    }
     given.pop("seeds_max")
     found = candidates(resolve_config(given), seeds_max=6)
     report = choose(found, on_look=look)
@@ -161,7 +164,7 @@ def test_a_searched_arm_is_tested_at_the_epsilon_of_its_search(tuned):
     assert attack[0].true_positive_rate > attack_rates(arm.privacy.event)[0]
 
 
-def test_more_seeds_of_a_search_are_appended_and_the_rule_is_held_against_it(tuned, folder):
+def test_more_seeds_of_a_search_are_appended_and_the_rule_is_held_against_it(tuned, people_folder):
     report, seen, _ = tuned
     choice = fairaudit.Choice.of(report)
     assert [(test.arm, test.seeds, test.outcome) for test in choice.tests] == [
@@ -171,12 +174,12 @@ def test_more_seeds_of_a_search_are_appended_and_the_rule_is_held_against_it(tun
     (_, first), (_, second) = seen
     assert (len(first), len(second)) == (10, 12)
     assert all(second[path] == stamp for path, stamp in first.items())
-    report = load_report(folder / "tuned" / "report.json")
+    report = load_report(people_folder / "tuned" / "report.json")
     assert report.privacy["dpsgd"].epsilon.pld is None  # of a search there is none
     (comparison,) = (c for c in report.comparisons if c.arm == "dpsgd")
     (gap,) = (gap for gap in comparison.gaps if (gap.metric, gap.kind) == ("privacy_cost", "pair"))
     assert choice.tests[1].numbers[0].value == pytest.approx(abs(gap.signed.value), rel=1e-5)
-    plain = load_report(folder / "out" / "report.json").costs[0]
+    plain = load_report(people_folder / "out" / "report.json").costs[0]
     assert (
         comparison.overall.estimates["accuracy"].value != plain.overall.estimates["accuracy"].value
     )

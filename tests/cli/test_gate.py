@@ -14,7 +14,7 @@ PASS, FAIL, OPEN = ("privacy_cost_gap > 0.05", "privacy_cost_gap > 0.01", "priva
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def report_folder(tmp_path, monkeypatch):
     (tmp_path / "report.json").write_text(to_json(built()), "utf-8")
     (tmp_path / "broken.json").write_text('{"schema_version": 1', "utf-8")
     (tmp_path / "new.json").write_text('{"schema_version": 4}', "utf-8")
@@ -24,9 +24,9 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def started(folder, *arguments, given=None, **environment):
+def started(report_folder, *arguments, given=None, **environment):
     command = [sys.executable, "-m", "fairaudit", "gate", *arguments]
-    return ended(command, folder, given, **environment)
+    return ended(command, report_folder, given, **environment)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def started(folder, *arguments, given=None, **environment):
         (["report.json", "--fail-on", PASS, "--junit", "nowhere/x.xml"], 2, "cannot write"),
     ],
 )
-def test_each_ending_has_its_code_and_says_why(folder, capsys, arguments, code, said):
+def test_each_ending_has_its_code_and_says_why(report_folder, capsys, arguments, code, said):
     assert app.main(["gate", *arguments]) == code
     out, err = capsys.readouterr()
     assert out == ""
@@ -60,9 +60,9 @@ def test_each_ending_has_its_code_and_says_why(folder, capsys, arguments, code, 
         assert len(err.strip().splitlines()) <= 4
 
 
-def test_a_report_comes_from_stdin_and_json_alone_goes_to_stdout(folder):
-    text = (folder / "report.json").read_text("utf-8")
-    done = started(folder, "-", "--fail-on", FAIL, "--json", given=text)
+def test_a_report_comes_from_stdin_and_json_alone_goes_to_stdout(report_folder):
+    text = (report_folder / "report.json").read_text("utf-8")
+    done = started(report_folder, "-", "--fail-on", FAIL, "--json", given=text)
     assert done.returncode == 1
     content = json.loads(done.stdout)
     assert content["verdict"] == "fail"
@@ -70,11 +70,11 @@ def test_a_report_comes_from_stdin_and_json_alone_goes_to_stdout(folder):
     assert "Verdict fail" in done.stderr
 
 
-def test_github_gets_annotations_and_the_report_in_its_summary(folder):
-    summary = folder / "summary.md"
+def test_github_gets_annotations_and_the_report_in_its_summary(report_folder):
+    summary = report_folder / "summary.md"
     summary.write_text("earlier step\n")
     done = started(
-        folder,
+        report_folder,
         "report.json",
         "--fail-on",
         FAIL,

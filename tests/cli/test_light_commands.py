@@ -87,10 +87,10 @@ def installed_beside(packages):
     return {module for module, names in homes if needed.isdisjoint(map(canonicalize_name, names))}
 
 
-def outcomes(folder, absent, commands):
+def outcomes(report_and_table, absent, commands):
     """The exit code of each command and the last line before it, where packages are absent."""
     asked = json.dumps([sorted(absent), list(commands)])
-    done = ended([sys.executable, "-c", WITHOUT, asked], folder)
+    done = ended([sys.executable, "-c", WITHOUT, asked], report_and_table)
     ends, last = [], ""
     for line in done.stderr.splitlines():
         if line.startswith("ended "):
@@ -101,7 +101,7 @@ def outcomes(folder, absent, commands):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def report_and_table(tmp_path_factory):
     folder = tmp_path_factory.mktemp("light")
     (folder / "report.json").write_bytes((ROOT / "tests/golden/report.json").read_bytes())
     rows = [f"{'F' if i % 3 else 'M'},{i % 40},{i * 7 % 11 % 2},{i % 2}" for i in range(600)]
@@ -109,7 +109,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-def test_stored_reports_are_read_and_judged_with_pydantic_rich_and_typer_alone(folder):
+def test_stored_reports_are_read_and_judged_with_pydantic_rich_and_typer_alone(report_and_table):
     commands = {
         "--version": 0,
         "--help": 0,
@@ -124,7 +124,7 @@ def test_stored_reports_are_read_and_judged_with_pydantic_rich_and_typer_alone(f
         "compare report.json report.json": 0,
         "report report.json --format md,json,junit --out again": 0,
     }
-    ends = outcomes(folder, OF_TRAINING | OF_DATA, [words.split() for words in commands])
+    ends = outcomes(report_and_table, OF_TRAINING | OF_DATA, [words.split() for words in commands])
     assert dict(zip(commands, (code for code, _ in ends), strict=True)) == commands
 
 
@@ -164,7 +164,7 @@ def test_every_kind_of_rule_is_judged_with_pydantic_rich_and_typer_alone(tmp_pat
     assert any(count > 1 for arms in held for count in arms.values())
 
 
-def test_what_lacks_a_package_ends_with_its_name_and_what_does_not_need_it_works(folder):
+def test_what_lacks_a_package_ends_with_its_name_and_what_does_not_need_it_works(report_and_table):
     data = "--data people.csv --group sex"
     score = "score people.csv --y-true label --y-pred guess --group sex"
     commands = {
@@ -178,7 +178,7 @@ def test_what_lacks_a_package_ends_with_its_name_and_what_does_not_need_it_works
         f"choose {data} --fail-on privacy_cost_gap>9pt": "torch",
         "predict model --data people.csv --out predicted.csv": "torch",
     }
-    ends = outcomes(folder, OF_TRAINING, [words.split() for words in commands])
+    ends = outcomes(report_and_table, OF_TRAINING, [words.split() for words in commands])
     for (command, package), (code, line) in zip(commands.items(), ends, strict=True):
         assert code == (2 if package else 0), command
         if package:

@@ -19,7 +19,7 @@ from fairaudit.report.to_json import read_report, to_json
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def report_folder(tmp_path, monkeypatch):
     (tmp_path / "a.json").write_text(to_json(built()), "utf-8")
     (tmp_path / "b.json").write_text(to_json(report_of(comparison(costs=(0.141, 0.012)))), "utf-8")
     monkeypatch.chdir(tmp_path)
@@ -27,9 +27,9 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_comparison_names_the_findings_that_only_one_report_has(folder, capsys):
+def test_a_comparison_names_the_findings_that_only_one_report_has(report_folder, capsys):
     healthy = report_of(comparison(costs=(0.012, 0.012)))
-    (folder / "none.json").write_text(to_json(healthy), "utf-8")
+    (report_folder / "none.json").write_text(to_json(healthy), "utf-8")
     assert app.main(["compare", "none.json", "b.json", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [(f["code"], f["groups"]) for f in found["new"]] == [("gap", ["F", "M"])]
@@ -39,30 +39,30 @@ def test_a_comparison_names_the_findings_that_only_one_report_has(folder, capsys
     assert sum(line.startswith(("now ", "no more ")) for line in lines) == 2
 
 
-def test_reports_that_cannot_be_compared_end_in_2(folder, capsys):
-    text = (folder / "b.json").read_text("utf-8").replace("3f9a", "4f9a")
-    (folder / "c.json").write_text(sealed(json.loads(text)), "utf-8")
+def test_reports_that_cannot_be_compared_end_in_2(report_folder, capsys):
+    text = (report_folder / "b.json").read_text("utf-8").replace("3f9a", "4f9a")
+    (report_folder / "c.json").write_text(sealed(json.loads(text)), "utf-8")
     assert app.main(["compare", "a.json", "c.json"]) == 2
     assert "--other-data" in capsys.readouterr().err
     assert app.main(["compare", "a.json", "c.json", "--other-data"]) == 0
     assert "different data" in capsys.readouterr().out
 
 
-def test_a_report_is_named_by_its_file_or_by_its_folder(folder, capsys):
+def test_a_report_is_named_by_its_file_or_by_its_folder(report_folder, capsys):
     def out(*words):
         assert app.main([*words]) == 0
         return capsys.readouterr().out
 
     for name in ("a", "b"):
-        (folder / name).mkdir()
-        (folder / f"{name}.json").rename(folder / name / "report.json")
+        (report_folder / name).mkdir()
+        (report_folder / f"{name}.json").rename(report_folder / name / "report.json")
     assert out("compare", "a", "b") == out("compare", "a/report.json", "b/report.json")
     rule = ["--fail-on", "accuracy < 0.1"]
     assert out("gate", "a", *rule, "--baseline", "b", "--json")
     assert out("report", "a", "--out", "-") == out("report", "a/report.json", "--out", "-")
     assert out("report", "a", "b") == out("report", "a/report.json", "b/report.json")
     assert app.main(["report", "a", "--format", "md"]) == 0
-    assert (folder / "a" / "report.md").is_file()
+    assert (report_folder / "a" / "report.md").is_file()
     assert app.main(["report", "a", "a/report.json"]) == 2
     assert "given twice" in capsys.readouterr().err
     assert app.main(["compare", ".", "a"]) == 2
@@ -72,7 +72,7 @@ def test_a_report_is_named_by_its_file_or_by_its_folder(folder, capsys):
 
 
 @pytest.mark.parametrize("name", ["pipe", "zero", "large"])
-def test_a_report_that_is_a_pipe_or_without_end_is_refused_unread(folder, capsys, name):
+def test_a_report_that_is_a_pipe_or_without_end_is_refused_unread(report_folder, capsys, name):
     os.mkfifo("pipe")
     Path("zero").symlink_to("/dev/zero")
     with open("large", "wb") as file:
@@ -90,44 +90,44 @@ def test_a_report_that_is_a_pipe_or_without_end_is_refused_unread(folder, capsys
         assert f"{name} cannot be read" in capsys.readouterr().err
 
 
-def test_a_stored_report_is_rendered_as_when_it_was_made(folder, capsys):
+def test_a_stored_report_is_rendered_as_when_it_was_made(report_folder, capsys):
     assert (
         app.main(["report", "a.json", "--format", "md,junit", "--format", "json", "--out", "again"])
         == 0
     )
-    again = folder / "again"
+    again = report_folder / "again"
     assert {p.name for p in again.iterdir()} == {"report.json", "report.md", "report.junit.xml"}
-    report = read_report((folder / "a.json").read_text("utf-8"), name="a.json")
+    report = read_report((report_folder / "a.json").read_text("utf-8"), name="a.json")
     assert (again / "report.md").read_text("utf-8") == to_markdown(report)
     assert "Wrote again/report.md" in capsys.readouterr().err
     stored = read_report((again / "report.json").read_text("utf-8"), name="report.json")
     assert [a.path for a in stored.artifacts] == ["report.junit.xml", "report.md"]
 
 
-def test_init_writes_columns_once(folder, capsys):
+def test_init_writes_columns_once(report_folder, capsys):
     rows = [f"{20 + i % 40},{'F' if i % 3 else 'M'},{i % 2}" for i in range(300)]
-    (folder / "my people.csv").write_text("age,sex,y\n" + "\n".join(rows) + "\n")
+    (report_folder / "my people.csv").write_text("age,sex,y\n" + "\n".join(rows) + "\n")
     assert app.main(["init", "my people.csv"]) == 2
     assert "--columns" in capsys.readouterr().err
     assert app.main(["plan", "--data", "my people.csv"]) == 2
     assert "`fairaudit inspect 'my people.csv'`" in capsys.readouterr().err
     assert app.main(["init", "my people.csv", "--columns"]) == 0
-    assert "[age]" in (folder / "columns.toml").read_text("utf-8").replace('"', "")
+    assert "[age]" in (report_folder / "columns.toml").read_text("utf-8").replace('"', "")
     assert app.main(["init", "my people.csv", "--columns", "--group", "age"]) == 2
     assert "--force" in capsys.readouterr().err
     assert app.main(["init", "my people.csv", "--columns", "--group", "age", "--force"]) == 0
     told = capsys.readouterr().err
     assert "`fairaudit run --data 'my people.csv' --group age --columns columns.toml`" in told
-    assert "[age]" not in (folder / "columns.toml").read_text("utf-8").replace('"', "")
+    assert "[age]" not in (report_folder / "columns.toml").read_text("utf-8").replace('"', "")
 
 
-def test_several_reports_are_one_table_over_files_methods_and_groups(folder, capsys):
+def test_several_reports_are_one_table_over_files_methods_and_groups(report_folder, capsys):
     arms = (arm("sgd", reference=None), arm("dpsgd"), arm("global-adapt"))
     two = report_of(comparison("dpsgd", (0.08, 0.01)), comparison("global-adapt"), arms=arms)
     rules = parse_rules(["privacy_cost_gap > 5 points"])
     two = with_verdict(two, check(two, rules))
-    (folder / "late").mkdir()
-    (folder / "late" / "report.json").write_text(to_json(two), "utf-8")
+    (report_folder / "late").mkdir()
+    (report_folder / "late" / "report.json").write_text(to_json(two), "utf-8")
     paths = ["a.json", "late/report.json", "b.json"]
     assert app.main(["report", *paths]) == 0
     head, _, *rows = capsys.readouterr().out.strip().splitlines()
@@ -168,7 +168,9 @@ def test_several_reports_are_one_table_over_files_methods_and_groups(folder, cap
         (["a.json", "none.json"], "there is no report"),
     ],
 )
-def test_a_table_of_several_reports_that_cannot_be_made_ends_in_2(folder, capsys, words, said):
+def test_a_table_of_several_reports_that_cannot_be_made_ends_in_2(
+    report_folder, capsys, words, said
+):
     assert app.main(["report", *words]) == 2
     assert said in capsys.readouterr().err
 

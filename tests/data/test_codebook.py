@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from neighbours import ROWS, TOLD, images_of, neighbours_of_images, table
+from neighbours import ROWS, TOLD, images_of, neighbour_rows, neighbours_of_images
 from pictures import encoded, metadata_folder
 
 from fairaudit.config.options import AuditConfig
@@ -58,7 +58,7 @@ OPTIONS = {
 @pytest.mark.parametrize("label", [("no", "yes"), (0, 1, 2), (False, True), (0.5, 1.0)], ids=str)
 @pytest.mark.parametrize("kind", ["csv", "parquet", "feather"])
 def test_the_audited_rows_are_read_as_the_audit_read_them(tmp_path, name, label, kind):
-    frame = gappy(table(label=label))
+    frame = gappy(neighbour_rows(label=label))
     path = tmp_path / f"t.{kind}"
     if kind == "csv":
         frame.to_csv(path, index=False)
@@ -88,7 +88,7 @@ def test_the_audited_rows_are_read_as_the_audit_read_them(tmp_path, name, label,
 
 
 def test_what_a_row_has_no_place_for_leaves_it_out_and_no_other(tmp_path):
-    frame = table()
+    frame = neighbour_rows()
     path = tmp_path / "t.csv"
     frame.to_csv(path, index=False)
     config = AuditConfig(data=path, label="y", group=("sex", "job"), split_column="part")
@@ -110,7 +110,7 @@ def test_what_a_row_has_no_place_for_leaves_it_out_and_no_other(tmp_path):
 
 def test_a_group_that_nobody_knows_joins_the_rows_without_one_where_there_are_some(tmp_path):
     path = tmp_path / "t.csv"
-    frame = gappy(table())
+    frame = gappy(neighbour_rows())
     frame.to_csv(path, index=False)
     config = AuditConfig(data=path, label="y", group=("sex",))
     codebook = codebook_of(load_dataset(config))
@@ -194,7 +194,7 @@ def test_images_in_a_table_are_found_by_name_whatever_the_first_row_holds(tmp_pa
 
 
 def test_a_quote_that_a_part_leaves_open_ends_with_its_line(tmp_path):
-    lines, folder = table().to_csv(index=False).splitlines(), tmp_path / "parts"
+    lines, folder = neighbour_rows().to_csv(index=False).splitlines(), tmp_path / "parts"
     folder.mkdir()
     (folder / "a.csv").write_text("\n".join(lines[:100]))
     (folder / "b.csv").write_text("\n".join([lines[0], *lines[100:]]))
@@ -207,7 +207,7 @@ def test_a_quote_that_a_part_leaves_open_ends_with_its_line(tmp_path):
 
 def test_a_file_of_other_columns_or_kinds_is_refused_with_their_names(tmp_path):
     path = tmp_path / "t.parquet"
-    frame = table()
+    frame = neighbour_rows()
     frame.to_parquet(path, index=False)
     config = AuditConfig(data=path, label="y", group=("sex",))
     codebook = codebook_of(load_dataset(config))

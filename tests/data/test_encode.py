@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from plans import table
+from plans import empty_dataset
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.column_types import LARGEST
@@ -21,7 +21,7 @@ FIXED = AuditConfig(data=Path("t.csv"), merge_rare=0)
 
 def dataset_of(columns):
     features = pa.table(columns)
-    return replace(table(features.num_rows), features=features)
+    return replace(empty_dataset(features.num_rows), features=features)
 
 
 def first_rows(n_train, n):

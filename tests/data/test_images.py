@@ -22,7 +22,7 @@ IMAGES = pixels(N)
 
 
 @pytest.fixture
-def folder(tmp_path):
+def image_folder(tmp_path):
     return metadata_folder(tmp_path / "pictures", IMAGES)
 
 
@@ -46,8 +46,8 @@ def test_a_slice_of_images_has_the_keys_of_its_own_rows():
 # Pairs named in advance
 
 
-def test_a_pair_is_found_in_the_first_grouping_that_has_both(folder):
-    dataset = load_dataset(config(folder, group_by_label=True, compare=("dog,cat", "a, b")))
+def test_a_pair_is_found_in_the_first_grouping_that_has_both(image_folder):
+    dataset = load_dataset(config(image_folder, group_by_label=True, compare=("dog,cat", "a, b")))
     pairs = named_pairs(("dog,cat", "a, b"), dataset.groupings)
     assert [(p.grouping, p.a, p.b) for p in pairs] == [("label", "dog", "cat"), ("style", "a", "b")]
     commas = Grouping("g", dataset.labels, ("c,d", "a"))
@@ -58,26 +58,26 @@ def test_a_pair_is_found_in_the_first_grouping_that_has_both(folder):
 @pytest.mark.parametrize(
     ("pair", "hint"), [("a,a", "two groups of one grouping"), ("a,bb", "did you mean 'b'")]
 )
-def test_a_pair_of_no_grouping_is_refused_before_training(folder, pair, hint):
+def test_a_pair_of_no_grouping_is_refused_before_training(image_folder, pair, hint):
     with pytest.raises(ConfigError, match="does not name two groups") as caught:
-        load_dataset(config(folder, group_by_label=True, compare=(pair,)))
+        load_dataset(config(image_folder, group_by_label=True, compare=(pair,)))
     assert hint in caught.value.hint
 
 
 # Duplicates, constants, inspection
 
 
-def test_an_image_that_repeats_another_is_counted(folder):
+def test_an_image_that_repeats_another_is_counted(image_folder):
     for name in ("0003.png", "0005.png"):
-        (folder / name).write_bytes(encoded(IMAGES[1]))
-    dataset = load_dataset(config(folder, group=()))
+        (image_folder / name).write_bytes(encoded(IMAGES[1]))
+    dataset = load_dataset(config(image_folder, group=()))
     assert dataset.duplicate_rows == 2
     assert dataset.duplicate_of[[3, 5]].tolist() == [1, 1]
-    grouped = load_dataset(config(folder))  # one of the two is of another style
+    grouped = load_dataset(config(image_folder))  # one of the two is of another style
     assert grouped.duplicate_rows == 1
 
 
-def test_one_layout_is_as_good_as_another(tmp_path, folder):
+def test_one_layout_is_as_good_as_another(tmp_path, image_folder):
     """The same images as a folder, as parquet and as npz give the same inputs."""
     rows = metadata_rows(N)
     more = {name: [row[name] for row in rows] for name in ("label", "style")}
@@ -88,7 +88,7 @@ def test_one_layout_is_as_good_as_another(tmp_path, folder):
     np.savez(tmp_path / "d.npz", picture=IMAGES, **more)
     found = []
     for data in (
-        folder,
+        image_folder,
         *(tmp_path / name for name in ("files.parquet", "structs.parquet", "d.npz")),
     ):
         settled = config(data)

@@ -20,7 +20,7 @@ def spelled(income, sex, rows=400):
     )
 
 
-def told(tmp_path, frame):
+def near_equal_notices(tmp_path, frame):
     path = tmp_path / "people.csv"
     frame.to_csv(path, index=False)
     given = {"data": path, "label": "income", "group": ["sex"], "out": tmp_path / "out"}
@@ -30,14 +30,16 @@ def told(tmp_path, frame):
 
 def test_two_files_joined_have_each_class_twice(tmp_path):
     classes = ["<=50K", "<=50K.", ">50K", ">50K."]
-    messages = told(tmp_path, spelled(classes, ["F", "M"]))
+    messages = near_equal_notices(tmp_path, spelled(classes, ["F", "M"]))
     assert len(messages) == 2
     assert "'<=50K', '<=50K.'" in messages[0]
     assert "'>50K', '>50K.'" in messages[1]
 
 
 def test_groups_that_differ_in_case_or_blanks_are_told(tmp_path):
-    (message,) = told(tmp_path, spelled(["no", "yes"], ["Female", "female", "FE MALE", "Male"]))
+    (message,) = near_equal_notices(
+        tmp_path, spelled(["no", "yes"], ["Female", "female", "FE MALE", "Male"])
+    )
     assert "groups of 'sex'" in message
     assert "'Male'" not in message
 

@@ -37,7 +37,7 @@ HARMLESS = {
 }
 
 
-def told(values, labels=LABEL):
+def leak_notices(values, labels=LABEL):
     column = encode_codes(pa.chunked_array([pa.array(values)]))
     grouping = Grouping("g", GROUP, ("a", "b", "c"))
     return [n.text for n in leaks([("x", column)], "y", labels, (grouping,))]
@@ -66,15 +66,15 @@ DRESSES = {
 @pytest.mark.parametrize("dress", DRESSES)
 def test_one_value_against_all_others_is_seen_to_give_the_label_away(dress):
     values, what = DRESSES[dress]
-    assert told(values) == [f"whether column 'x' {what} alone predicts the label 'y'"]
+    assert leak_notices(values) == [f"whether column 'x' {what} alone predicts the label 'y'"]
 
 
 @pytest.mark.parametrize("share", [0.15, 0.4])
 def test_one_value_that_leaves_most_errors_is_harmless(share):
     flipped = np.where(rng.random(N) < share, 1 - LABEL, LABEL)
-    assert told(np.where(flipped, AMOUNTS + 1, 0.0)) == []
-    assert told([a if f else None for a, f in zip(AMOUNTS, flipped, strict=True)]) == []
-    assert told(np.where(flipped, "Charged Off", WORDS)) == []
+    assert leak_notices(np.where(flipped, AMOUNTS + 1, 0.0)) == []
+    assert leak_notices([a if f else None for a, f in zip(AMOUNTS, flipped, strict=True)]) == []
+    assert leak_notices(np.where(flipped, "Charged Off", WORDS)) == []
 
 
 @pytest.mark.parametrize("name", LEAKS)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from plans import table
+from plans import empty_dataset
 
 from fairaudit.config.options import AuditConfig
 from fairaudit.data.dataset import MISSING, Grouping
@@ -22,7 +22,7 @@ def dataset_of(groups, labels, split=None, missing=None):
     if missing is not None:
         names = (*names[:missing], MISSING, *names[missing + 1 :])
     return replace(
-        table(len(labels)),
+        empty_dataset(len(labels)),
         labels=labels,
         classes=tuple(f"c{c}" for c in range(int(labels.max(initial=1)) + 1)),
         groupings=(Grouping("g", groups, names, missing),),

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("quick_accountant")
 
 
 @pytest.fixture(scope="module")
-def table(tmp_path_factory):
+def split_csv(tmp_path_factory):
     """A table with a column that says who is a test row: every fourth."""
     path = tmp_path_factory.mktemp("chance") / "people.csv"
     frame = applicants(ROWS)
@@ -79,8 +79,8 @@ def assert_as_by_hand(report, plan, dataset, results):
             assert group.estimates["disagreement"].ends is not None
 
 
-def test_the_seeds_of_a_given_split_are_such_trainings(table, tmp_path):
-    made = audited(tmp_path, data=table, split_column="side", **{**SHORT, "repeats": 2})
+def test_the_seeds_of_a_given_split_are_such_trainings(split_csv, tmp_path):
+    made = audited(tmp_path, data=split_csv, split_column="side", **{**SHORT, "repeats": 2})
     report = made.report
     assert not made.plan.side_plans
     assert_as_by_hand(report, made.plan, made.dataset, made.results)
@@ -92,9 +92,11 @@ def test_the_seeds_of_a_given_split_are_such_trainings(table, tmp_path):
     assert all(gap.gated for gap in gaps)
 
 
-def test_further_trainings_are_of_the_first_seeds_rows_and_pairs_among_themselves(table, tmp_path):
+def test_further_trainings_are_of_the_first_seeds_rows_and_pairs_among_themselves(
+    split_csv, tmp_path
+):
     options = {**SHORT, "seeds": 2, "again": 6, "seed": 3}
-    made = audited(tmp_path, data=table, drop=["side"], **options)
+    made = audited(tmp_path, data=split_csv, drop=["side"], **options)
     report, plan, dataset, results = made.report, made.plan, made.dataset, made.results
     again = plan.side_plans["again"]
     first = draw_split(dataset, plan.config.split, 3)
@@ -112,11 +114,11 @@ def results_jobs(plan):
     return [*plan.jobs, *plan.side_plans["again"].jobs]
 
 
-def test_further_trainings_change_nothing_else(table, tmp_path):
+def test_further_trainings_change_nothing_else(split_csv, tmp_path):
     both = []
     for name, more in (("without", {}), ("with", {"again": 3})):
         options = {**SHORT, "seeds": 2, **more}
-        made = audited(tmp_path / name, data=table, drop=["side"], **options)
+        made = audited(tmp_path / name, data=split_csv, drop=["side"], **options)
         both.append((made.report, made.plan))
     (plain, planned), (added, with_again) = both
     assert [job.id for job in planned.jobs] == [job.id for job in with_again.jobs]
@@ -127,9 +129,9 @@ def test_further_trainings_change_nothing_else(table, tmp_path):
                     assert number == beside.estimates[name]
 
 
-def test_seeds_give_further_trainings_of_their_own(table):
-    data = load_dataset(AuditConfig(data=table, group=("sex",), drop=("side",)))
-    options = AuditConfig(data=table).split
+def test_seeds_give_further_trainings_of_their_own(split_csv):
+    data = load_dataset(AuditConfig(data=split_csv, group=("sex",), drop=("side",)))
+    options = AuditConfig(data=split_csv).split
     for first in (0, 1):
         for k in (0, 4):
             seed = FIRST_SEED + MOST * first + k
@@ -138,16 +140,18 @@ def test_seeds_give_further_trainings_of_their_own(table):
             assert split.seed == seed
     ids = set()
     for seed in (0, 1):
-        config = AuditConfig(data=table, **{**SHORT, "drop": ("side",), "again": 3, "seed": seed})
+        config = AuditConfig(
+            data=split_csv, **{**SHORT, "drop": ("side",), "again": 3, "seed": seed}
+        )
         ids |= {job.id for job in make_plan(config, data).side_plans["again"].jobs}
     assert len(ids) == 12
 
 
-def test_a_control_and_other_trainers_are_trained_again(table, tmp_path):
+def test_a_control_and_other_trainers_are_trained_again(split_csv, tmp_path):
     methods = ["global-adapt", "dpsgd-matched", "output-perturbation", "pate-hard"]
     options = {**SHORT, "seeds": 2, "again": 3, "method": methods, "epochs": 2}
     options |= {"noise_multiplier": None, "epsilon": [3.0]}
-    made = audited(tmp_path, data=table, drop=["side"], **options)
+    made = audited(tmp_path, data=split_csv, drop=["side"], **options)
     report, plan, dataset, results = made.report, made.plan, made.dataset, made.results
     again = plan.side_plans["again"]
     assert {arm.key for arm in again.arms} == {arm.key for arm in plan.arms}
@@ -170,13 +174,13 @@ def test_a_control_and_other_trainers_are_trained_again(table, tmp_path):
         ({"split_column": "side", "seeds": 2}, "2 trainings on the same rows; 3 are needed"),
     ],
 )
-def test_without_such_trainings_every_number_has_a_reason(table, tmp_path, options, why):
+def test_without_such_trainings_every_number_has_a_reason(split_csv, tmp_path, options, why):
     options = {
         **SHORT,
         "epochs": 1,
         **({} if "split_column" in options else {"drop": ["side"]}),
     } | {**options}
-    report = audited(tmp_path, data=table, **options).report
+    report = audited(tmp_path, data=split_csv, **options).report
     for comparison in report.comparisons:
         for group in (*comparison.by_group, comparison.overall):
             number = group.estimates["disagreement"]
@@ -192,14 +196,14 @@ def test_without_such_trainings_every_number_has_a_reason(table, tmp_path, optio
         ({"again": 3, "tune": 2}, "--tune tries several"),
     ],
 )
-def test_what_does_not_go_with_further_trainings_is_refused(table, options, said):
-    config = AuditConfig(data=table, **{**SHORT, **options})
+def test_what_does_not_go_with_further_trainings_is_refused(split_csv, options, said):
+    config = AuditConfig(data=split_csv, **{**SHORT, **options})
     with pytest.raises(ConfigError, match=said):
         make_plan(config, load_dataset(config))
 
 
-def test_a_rule_that_cannot_be_judged_is_refused_before_training(table, tmp_path):
-    options = {**SHORT, "data": table, "drop": ["side"], "out": tmp_path}
+def test_a_rule_that_cannot_be_judged_is_refused_before_training(split_csv, tmp_path):
+    options = {**SHORT, "data": split_csv, "drop": ["side"], "out": tmp_path}
     rule = {"fail_on": ["disagreement_gap > 5 points"]}
     with pytest.raises(ConfigError, match="is about what is not measured") as refused:
         prepare(resolve_config({**options, **rule}))
@@ -207,18 +211,20 @@ def test_a_rule_that_cannot_be_judged_is_refused_before_training(table, tmp_path
     prepare(resolve_config({**options, **rule, "again": 5}))
 
 
-def test_rules_read_numbers_costs_and_gaps(table, tmp_path):
+def test_rules_read_numbers_costs_and_gaps(split_csv, tmp_path):
     rules = ["disagreement_gap > 99 points", "disagreement@sex=F > 0", "disagreement_cost > 0.99"]
     options = {**SHORT, "fail_on": rules}
-    gates = audited(tmp_path, data=table, split_column="side", **options).report.gates
+    gates = audited(tmp_path, data=split_csv, split_column="side", **options).report.gates
     outcomes = [gate.outcome for gate in gates]
     assert outcomes[0] == outcomes[2] == "pass"
     assert outcomes[1] in ("fail", "inconclusive")
 
 
-def test_a_training_that_failed_is_named_and_leaves_rules_open(table, tmp_path):
+def test_a_training_that_failed_is_named_and_leaves_rules_open(split_csv, tmp_path):
     options = {**SHORT, "again": 6, "seeds": 5, "epochs": 1}
-    made = prepare(resolve_config({**options, "data": table, "drop": ["side"], "out": tmp_path}))
+    made = prepare(
+        resolve_config({**options, "data": split_csv, "drop": ["side"], "out": tmp_path})
+    )
     results = {job.id: run_here(made.plan, job) for job in made.plan.every_job}
     lost = next(job for job in made.plan.side_plans["again"].jobs if job.arm == "dpsgd")
     del results[lost.id]

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("quick_accountant")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def audit_and_result(tmp_path_factory):
     """An audit on a given split, and a result to make others of."""
     folder = tmp_path_factory.mktemp("told")
     frame = applicants(ROWS)
@@ -34,13 +34,13 @@ def made(tmp_path_factory):
     return audit, run_here(audit.plan, audit.plan.jobs[0])
 
 
-def with_chances(made, private, reference):
+def with_chances(audit_and_result, private, reference):
     """A report in which a person's answer is turned at each training with the group's chance.
 
     Args:
         private, reference: Chances of F and of M under both models.
     """
-    audit, result = made
+    audit, result = audit_and_result
     rows = result.arrays["test_rows"]
     groups = audit.dataset.groupings[0].groups[rows]
     labels = audit.dataset.labels[rows]
@@ -58,8 +58,8 @@ def sentences(report):
     return [f.text for f in report.findings if f.code.startswith("chance")]
 
 
-def test_a_gap_is_said_with_each_groups_number(made):
-    report = with_chances(made, private=(0.10, 0.02), reference=(0.02, 0.02))
+def test_a_gap_is_said_with_each_groups_number(audit_and_result):
+    report = with_chances(audit_and_result, private=(0.10, 0.02), reference=(0.02, 0.02))
     (sentence,) = sentences(report)
     (comparison,) = report.costs
     of = {group.group: group for group in comparison.by_group}
@@ -73,21 +73,21 @@ def test_a_gap_is_said_with_each_groups_number(made):
     assert sentence in to_markdown(report)
 
 
-def test_what_privacy_adds_alike_names_no_group(made):
-    report = with_chances(made, private=(0.08, 0.08), reference=(0.02, 0.02))
+def test_what_privacy_adds_alike_names_no_group(audit_and_result):
+    report = with_chances(audit_and_result, private=(0.08, 0.08), reference=(0.02, 0.02))
     (sentence,) = sentences(report)
     assert "of all people differently" in sentence
     assert " F " not in sentence
 
 
-def test_where_nothing_differs_nothing_is_said(made):
-    report = with_chances(made, private=(0.05, 0.05), reference=(0.05, 0.05))
+def test_where_nothing_differs_nothing_is_said(audit_and_result):
+    report = with_chances(audit_and_result, private=(0.05, 0.05), reference=(0.05, 0.05))
     assert sentences(report) == []
     assert "## Decided by chance" in to_markdown(report)
 
 
-def test_the_section_has_every_group_beside_the_model_without_privacy(made):
-    report = with_chances(made, private=(0.10, 0.02), reference=(0.02, 0.02))
+def test_the_section_has_every_group_beside_the_model_without_privacy(audit_and_result):
+    report = with_chances(audit_and_result, private=(0.10, 0.02), reference=(0.02, 0.02))
     text = to_markdown(report)
     section = text.split("## Decided by chance")[1].split("\n## ")[0]
     (comparison,) = report.costs
@@ -104,9 +104,9 @@ def test_the_section_has_every_group_beside_the_model_without_privacy(made):
     assert 'aria-label="Share of each group that another training would decide' in to_html(report)
 
 
-def test_a_gap_that_gates_may_not_read_has_the_reason_and_no_interval(made):
+def test_a_gap_that_gates_may_not_read_has_the_reason_and_no_interval(audit_and_result):
     """As in the section on gaps; what privacy adds is not tested, so no word stands beside it."""
-    report = with_chances(made, private=(0.10, 0.02), reference=(0.02, 0.02))
+    report = with_chances(audit_and_result, private=(0.10, 0.02), reference=(0.02, 0.02))
     lines = gap_lines(report)
     assert [line.split(" | ")[-1] for line in lines] == ["detected |", "– |"]
     assert all("] | " in line for line in lines)

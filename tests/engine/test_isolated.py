@@ -29,15 +29,16 @@ NAMES = ("residual", "attention", "own_parameter", "partly_frozen", "convolution
 SHAPES = {"convolution": IMAGE, "grey": GREY}
 
 
-def made(name, seed=0):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+def own_model(name, seed=0):
+    def make():
         if name in SHAPES:
             shape = SHAPES[name]
             return nn.Sequential(ChannelsFirst(shape), own_models.convolution(shape, CLASSES))
         if name == "attention":
             return own_models.Attention(WIDTH, CLASSES, dropout=0.0)
         return getattr(own_models, name)((WIDTH,), CLASSES)
+
+    return own_models.seeded_module(make, seed)
 
 
 def records(name, replicates, count, seed=1):
@@ -58,7 +59,7 @@ def trained_columns(module):
 def test_norms_and_sums_of_a_isolated_module_are_those_of_per_sample_gradients(
     name, replicates, batch
 ):
-    modules = [made(name, seed) for seed in range(replicates)]
+    modules = [own_model(name, seed) for seed in range(replicates)]
     x, labels = records(name, replicates, batch)
     weights = sum_weights(replicates, batch)
     found = taped(IsolatedNetwork(modules), x, labels, weights)
@@ -85,7 +86,7 @@ def test_chunks_and_budget_change_nothing_but_rounding_and_dropout_is_the_same_w
 @pytest.mark.parametrize("name", ["residual", "own_parameter", "convolution"])
 @pytest.mark.parametrize("clean", [False, True])
 def test_a_record_that_is_not_finite_counts_as_nothing_in_a_isolated_module(name, value, clean):
-    network = IsolatedNetwork([made(name)])
+    network = IsolatedNetwork([own_model(name)])
     x, labels = records(name, 1, 6)
     x[0, 2] = value
     others = torch.tensor([0, 1, 3, 4, 5])
@@ -107,7 +108,7 @@ def test_each_model_gets_the_engine_that_fits_it():
     assert isinstance(stack([chain]), Network)
     assert isinstance(tape_of(stack([chain])), Tape)
     for name in NAMES:
-        module = made(name)
+        module = own_model(name)
         assert why_not_in_table(module)
         assert isinstance(tape_of(stack([module])), IsolatedTape)
 

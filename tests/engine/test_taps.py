@@ -8,6 +8,7 @@ import weakref
 import pytest
 import tapped
 import torch
+from own_models import seeded_module
 from tapped import LAYERS, OUTPUTS
 from torch import nn
 from torch.testing import assert_close
@@ -18,12 +19,6 @@ from fairaudit.engine.isolation import PerRecord
 from fairaudit.engine.replicates import IsolatedNetwork, IsolatedTape, choose_taps
 from fairaudit.engine.terms import Products, norms_of_products
 from fairaudit.errors import TrainingError
-
-
-def made(make, seed=0):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return make()
 
 
 def records(shape, count=7, seed=1):
@@ -69,7 +64,7 @@ def assert_alone(model, x, delta):
 
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
 def test_a_known_layer_is_tapped_and_its_gradients_are_those_of_one_record_alone(make):
-    model = made(make)
+    model = seeded_module(make)
     tapping = assert_alone(model, records(model.shape), directions(7))
     assert list(tapping.outputs) == ["layer"]
     assert tapping.why_not == ""
@@ -77,7 +72,7 @@ def test_a_known_layer_is_tapped_and_its_gradients_are_those_of_one_record_alone
 
 @pytest.mark.parametrize("make", [*tapped.COPIED, *tapped.PARTLY])
 def test_what_is_more_than_one_call_of_a_known_layer_goes_by_copies(make):
-    model = made(make)
+    model = seeded_module(make)
     x, delta = records(model.shape), directions(7)
     if make is tapped.InHalfTheBits:
         tapping, _, rows = by_tape(model, x, delta)
@@ -91,7 +86,7 @@ def test_what_is_more_than_one_call_of_a_known_layer_goes_by_copies(make):
 
 @pytest.mark.parametrize("make", [tapped.ImagesOfPatches, tapped.Tabular, tapped.LazyAtFirst])
 def test_whole_models_have_the_gradients_of_one_record_alone(make):
-    model = made(make)
+    model = seeded_module(make)
     tapping = assert_alone(model, records(model.shape), directions(7))
     layers = {name for name, part in model.named_modules() if type(part) in KINDS}
     assert set(tapping.outputs) == layers
@@ -120,7 +115,7 @@ class Unlike(tapped.Mixed):
 def test_layers_that_differ_from_autograd_are_copied_and_that_is_said(monkeypatch):
     plain = nn.Linear.forward
     monkeypatch.setattr(nn.Linear, "forward", lambda layer, x: plain(layer, x + x))
-    tapping = assert_alone(made(Unlike), records((4, 6)), directions(7))
+    tapping = assert_alone(seeded_module(Unlike), records((4, 6)), directions(7))
     assert tapping.outputs == {}
     assert "by autograd" in tapping.why_not
 
@@ -136,7 +131,7 @@ class WritesToWhatALayerRead(tapped.Mixed):
 
 
 def test_a_module_that_writes_over_what_a_layer_read_is_refused_as_by_autograd():
-    model = made(WritesToWhatALayerRead)
+    model = seeded_module(WritesToWhatALayerRead)
     with pytest.raises(TrainingError, match="inplace"):
         by_tape(model, records((4, 6)), directions(7))
 
@@ -156,16 +151,16 @@ class Codes(tapped.Mixed):
 def test_records_that_are_made_up_need_not_fit():
     """A table with rows for 0 and 1 can be tapped; where no made-up record fits, that is said."""
     x = torch.rand(7, 4, 6, generator=torch.Generator().manual_seed(1)) * 3.0
-    tapping = assert_alone(made(lambda: Codes(0.0)), x, directions(7))
+    tapping = assert_alone(seeded_module(lambda: Codes(0.0)), x, directions(7))
     assert set(tapping.outputs) == {"other", "table", "out"}
-    tapping = assert_alone(made(lambda: Codes(5.0)), x + 5.0, directions(7))
+    tapping = assert_alone(seeded_module(lambda: Codes(5.0)), x + 5.0, directions(7))
     assert tapping.outputs == {}
     assert "index" in tapping.why_not
 
 
 def test_which_way_a_layer_goes_follows_from_the_module_and_not_from_records():
     """The choice is made without them: ``choose_taps`` is handed the module and a shape."""
-    for model in (made(tapped.Mixed), made(tapped.CalledTwice)):
+    for model in (seeded_module(tapped.Mixed), seeded_module(tapped.CalledTwice)):
         chosen = [
             by_tape(model, x, directions(7))[0] for x in (records((4, 6)), torch.zeros(7, 4, 6))
         ]
@@ -173,7 +168,7 @@ def test_which_way_a_layer_goes_follows_from_the_module_and_not_from_records():
 
 
 def test_a_layer_that_is_left_out_at_times_has_no_gradient_then():
-    model = made(tapped.NotAlwaysCalled)
+    model = seeded_module(tapped.NotAlwaysCalled)
     network, x, delta = IsolatedNetwork([model]), records((6,)), directions(7)
     tape = IsolatedTape(network, 7)
     assert set(network.tapping(x).outputs) == {"maybe", "out"}
@@ -188,7 +183,7 @@ def test_a_layer_that_is_left_out_at_times_has_no_gradient_then():
 
 
 def test_a_weight_that_is_used_elsewhere_once_in_a_while_is_copied_from_then_on():
-    model = made(tapped.NotAlwaysInOneWay)
+    model = seeded_module(tapped.NotAlwaysInOneWay)
     network, x, delta = IsolatedNetwork([model]), records((6,)), directions(7)
     tape = IsolatedTape(network, 7)
     before = network.tapping(x)
@@ -262,7 +257,7 @@ class Cancelling(nn.Module):
 @pytest.mark.parametrize(("inputs", "outputs"), [(300, 290), (12, 20)], ids=["products", "rows"])
 def test_a_trained_record_of_cancelling_positions_stays_within_the_bound(inputs, outputs):
     """64 positions with terms of 1e4: without raised norms this one adds 2.4 bounds and more."""
-    model = made(lambda: Cancelling(nn.Linear(inputs, outputs), 64))
+    model = seeded_module(lambda: Cancelling(nn.Linear(inputs, outputs), 64))
     draw = torch.Generator().manual_seed(3)
     x = 1e4 * torch.randn(5, 1, inputs, generator=draw).expand(5, 64, inputs)
     x = x + torch.randn(x.shape, generator=draw) * 1e-2
@@ -289,7 +284,7 @@ def test_a_trained_record_of_cancelling_positions_stays_within_the_bound(inputs,
     ],
 )
 def test_a_record_that_is_not_finite_counts_as_zero_and_moves_no_other(name, bad):
-    model = made(LAYERS[name])
+    model = seeded_module(LAYERS[name])
     model.brought = Scaled(model.brought)
     x, delta = records(model.shape), directions(7)
     broken = x.clone()
@@ -315,7 +310,7 @@ class Scaled:
 
 
 def test_a_model_that_has_run_can_be_copied_and_ends_with_its_last_user():
-    model = PerRecord(made(tapped.Tabular))
+    model = PerRecord(seeded_module(tapped.Tabular))
     x = records((5,))
     first = model(x)
     other = copy.deepcopy(model)
@@ -337,7 +332,7 @@ def test_a_model_that_has_run_can_be_copied_and_ends_with_its_last_user():
 def test_chunks_and_budget_change_nothing_but_rounding(replicates_, monkeypatch):
     from oracles import assert_alike, taped_within
 
-    models = [made(tapped.ImagesOfPatches, seed) for seed in range(replicates_)]
+    models = [seeded_module(tapped.ImagesOfPatches, seed) for seed in range(replicates_)]
     x = torch.stack([records((1, 8, 8), 23, seed) for seed in range(replicates_)])
     labels = torch.arange(23).remainder(3).expand(replicates_, 23)
     weights = torch.rand(2, replicates_, 23, generator=torch.Generator().manual_seed(5))

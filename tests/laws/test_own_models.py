@@ -7,6 +7,7 @@ import own_zoo
 import pytest
 import torch
 from forms import FORM, make_task
+from own_models import seeded_module
 from own_zoo import BEYOND_VMAP, CLASSES, HONEST, MIXING, SEEN, STATEFUL, WIDTH
 from refusals import refused_in_one_line
 from stand_ins import take_steps
@@ -26,12 +27,6 @@ ADDED = 14  # the record that one batch has and the other has not
 
 def name_of(make):
     return make.__name__
-
-
-def made(make, seed=0):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return make()
 
 
 def features():
@@ -59,7 +54,10 @@ def verdict(make):
     moved = []
     for label in range(CLASSES):
         try:
-            pairs = [steps(made(make), [first, BATCH], label) for first in (BATCH, [*BATCH, ADDED])]
+            pairs = [
+                steps(seeded_module(make), [first, BATCH], label)
+                for first in (BATCH, [*BATCH, ADDED])
+            ]
         except TrainingError as error:
             return "refused", str(error)
         without, with_x = (seen.sums for seen in pairs)
@@ -80,7 +78,7 @@ def test_records_that_would_meet_in_a_batch_do_not(make):
 @pytest.mark.parametrize("make", [*BEYOND_VMAP, *SEEN], ids=name_of)
 def test_what_vmap_cannot_run_is_refused_with_the_way_out(make):
     with pytest.raises(TrainingError) as caught:
-        check_model(made(make), features()[10:18], CLASSES)
+        check_model(seeded_module(make), features()[10:18], CLASSES)
     assert caught.value.exit_code == 4
 
 
@@ -128,7 +126,7 @@ def directions(n):
 
 @pytest.mark.parametrize("make", HONEST, ids=name_of)
 def test_gradients_and_outputs_are_those_of_one_record_alone(make):
-    model, x, delta = made(make), features()[:9], directions(9)
+    model, x, delta = seeded_module(make), features()[:9], directions(9)
     found, outputs = by_engine(Isolated(model), x, delta)
     assert_close(found, alone_by_autograd(model, x, delta), rtol=1e-4, atol=1e-5)
     alone = [copy.deepcopy(model)(one.unsqueeze(0).clone()) for one in x]
@@ -142,7 +140,7 @@ def test_gradients_and_outputs_are_those_of_one_record_alone(make):
 @pytest.mark.parametrize("make", [own_zoo.Dropped, own_zoo.Noisy], ids=name_of)
 def test_draws_of_one_record_do_not_move_with_another(make):
     """Draws in a forward: equal ones for equal places, whoever is in the company."""
-    isolated, x, delta = Isolated(made(make)), features()[:9], directions(9)
+    isolated, x, delta = Isolated(seeded_module(make)), features()[:9], directions(9)
     base, _ = by_engine(isolated, x, delta, 1)
     other = x.clone()
     other[0] *= 50.0
@@ -204,14 +202,14 @@ def test_an_interrupt_is_no_fault_of_the_model(monkeypatch):
 
 @pytest.mark.parametrize("make", HONEST, ids=name_of)
 def test_the_check_before_training_passes_what_is_honest(make):
-    check_model(made(make), features()[:8], CLASSES)
-    check_model(PerRecord(made(make)), features()[:8], CLASSES)
+    check_model(seeded_module(make), features()[:8], CLASSES)
+    check_model(PerRecord(seeded_module(make)), features()[:8], CLASSES)
 
 
 @pytest.mark.parametrize("make", [own_zoo.TopRouting, own_zoo.ParameterAlias])
 def test_the_check_refuses_what_would_be_trained_as_another_model(make):
     with pytest.raises(TrainingError):
-        check_model(made(make), features()[:8], CLASSES)
+        check_model(seeded_module(make), features()[:8], CLASSES)
 
 
 class Centred(own_zoo.Linear):
@@ -224,7 +222,7 @@ class Centred(own_zoo.Linear):
 
 
 def test_replicates_have_constants_and_frozen_parameters_of_their_own():
-    models = [made(Centred, seed) for seed in (0, 1)]
+    models = [seeded_module(Centred, seed) for seed in (0, 1)]
     models[1].centre.fill_(3.0)
     network = stack(models)
     assert isinstance(network, IsolatedNetwork)

@@ -7,7 +7,7 @@ import torch
 from forms import PRIVATE, each, make_pool, make_task
 from hypothesis import given
 from hypothesis import strategies as st
-from stand_ins import told
+from stand_ins import spread_answer
 
 from fairaudit.engine.contributions import LARGEST_SHARE, NORM_GUARD, limited_rows, limited_scale
 
@@ -34,7 +34,7 @@ def released_after(rule, task, answers):
             rows = rule.query(
                 released, torch.ones(task.repeats, 1), torch.zeros(task.repeats, 1).long()
             )
-            released = rule.update(released, told(answer, rows[:, 0]))
+            released = rule.update(released, spread_answer(answer, rows[:, 0]))
         released = rule.step(released)
     return released
 

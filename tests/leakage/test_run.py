@@ -37,27 +37,27 @@ quick = pytest.mark.usefixtures("quick_accountant")
 
 
 @pytest.fixture(scope="module")
-def table(tmp_path_factory):
+def people_csv(tmp_path_factory):
     path = tmp_path_factory.mktemp("leakage") / "people.csv"
     applicants(400).to_csv(path, index=False)
     return path
 
 
 @pytest.fixture(scope="module")
-def folder(table, tmp_path_factory):
+def attacked_folder(people_csv, tmp_path_factory):
     """Where an audit with attacks has run."""
     out = tmp_path_factory.mktemp("run") / "out"
-    fairaudit.run_audit(table, out=out, workers=1, format=["json"], **ATTACK)
+    fairaudit.run_audit(people_csv, out=out, workers=1, format=["json"], **ATTACK)
     return out
 
 
 @pytest.fixture(scope="module")
-def report(folder):
-    return load_report(folder / "report.json")
+def report(attacked_folder):
+    return load_report(attacked_folder / "report.json")
 
 
-def planned(table, **options):
-    config = AuditConfig(**{"data": table, **ATTACK, **options})
+def planned(people_csv, **options):
+    config = AuditConfig(**{"data": people_csv, **ATTACK, **options})
     return make_plan(config, load_dataset(config))
 
 
@@ -69,8 +69,8 @@ def train(plan):
 # ---------------------------------------------------------------------------------
 
 
-def coins(table, seeds=400, **options):
-    config = AuditConfig(data=table, **{**ATTACK, **options})
+def coins(people_csv, seeds=400, **options):
+    config = AuditConfig(data=people_csv, **{**ATTACK, **options})
     data = load_dataset(config)
     rows = leakage_rows(data, config.split)
     drawn = [draw_members(data, config.split, seed) for seed in range(seeds)]
@@ -79,12 +79,12 @@ def coins(table, seeds=400, **options):
     return data, rows, np.array([np.isin(rows, split.train) for split in drawn])
 
 
-def test_members_are_independent_coins(table):
+def test_members_are_independent_coins(people_csv):
     """A half split that is stratified has no variance in its counts.
 
     Coins have a quarter of the rows.
     """
-    data, rows, member = coins(table)
+    data, rows, member = coins(people_csv)
     groups, seeds = data.groupings[0].groups[rows], len(member)
     cells = [np.ones(len(rows), bool), groups == 0, groups == 1, data.labels[rows] == 1]
     for cell in cells:
@@ -93,7 +93,7 @@ def test_members_are_independent_coins(table):
         # The variance of a sample variance of `seeds` normals is 2 sigma^4 / (seeds - 1).
         assert abs(counts.var(ddof=1) / (n / 4) - 1) < 4 * np.sqrt(2 / (seeds - 1))
         assert abs(counts.mean() - n / 2) < 4 * np.sqrt(n / 4 / seeds)
-    config = AuditConfig(data=table, **ATTACK)
+    config = AuditConfig(data=people_csv, **ATTACK)
     stratified = [len(draw_split(data, config.split, seed).train) for seed in range(20)]
     assert np.var(stratified) == 0  # the audit's own split would fail above
     signs = 2.0 * member - 1.0
@@ -103,11 +103,11 @@ def test_members_are_independent_coins(table):
     assert np.abs(between_seeds).max() < 6 / np.sqrt(len(rows))
 
 
-def test_rows_that_options_leave_out_are_in_no_model(table):
-    data, rows, _ = coins(table, seeds=3, balance=True)
+def test_rows_that_options_leave_out_are_in_no_model(people_csv):
+    data, rows, _ = coins(people_csv, seeds=3, balance=True)
     counts = np.bincount(data.groupings[0].groups[rows])
     assert counts[0] == counts[1] == np.bincount(data.groupings[0].groups).min()
-    data, rows, _ = coins(table, seeds=3, keep={"F": 0.5})
+    data, rows, _ = coins(people_csv, seeds=3, keep={"F": 0.5})
     kept, before = (
         np.bincount(data.groupings[0].groups[which]) for which in (rows, np.arange(data.n_rows))
     )
@@ -128,8 +128,8 @@ def test_a_given_split_is_not_followed(tmp_path):
 # ----------------------------------------------------------------------------------------
 
 
-def test_the_plan_is_of_half_the_rows_at_the_audits_epsilon(table):
-    plan = planned(table, noise_multiplier=None, epsilon=(2.0,), delta=None)
+def test_the_plan_is_of_half_the_rows_at_the_audits_epsilon(people_csv):
+    plan = planned(people_csv, noise_multiplier=None, epsilon=(2.0,), delta=None)
     half = plan.side_plans["leakage"]
     assert (half.training.n_public, half.config.leakage_seeds, len(half.jobs)) == (200, 8, 16)
     assert plan.training.n_public == 320
@@ -146,13 +146,13 @@ def test_the_plan_is_of_half_the_rows_at_the_audits_epsilon(table):
 
 
 @quick
-def test_more_models_keep_those_that_are_there(table):
+def test_more_models_keep_those_that_are_there(people_csv):
     few, more = (
-        planned(table).side_plans["leakage"],
-        planned(table, leakage_seeds=12).side_plans["leakage"],
+        planned(people_csv).side_plans["leakage"],
+        planned(people_csv, leakage_seeds=12).side_plans["leakage"],
     )
     assert {job.id for job in few.jobs} < {job.id for job in more.jobs}
-    assert not {job.id for job in few.jobs} & {job.id for job in planned(table).jobs}
+    assert not {job.id for job in few.jobs} & {job.id for job in planned(people_csv).jobs}
 
 
 @quick
@@ -168,31 +168,31 @@ def test_more_models_keep_those_that_are_there(table):
         ({"batch_size": 250}, "larger than the 200 training records"),
     ],
 )
-def test_what_does_not_fit_is_refused(table, options, message, tmp_path, monkeypatch):
+def test_what_does_not_fit_is_refused(people_csv, options, message, tmp_path, monkeypatch):
     (tmp_path / "light_trainer.py").write_text("def train(data, privacy, seed): ...\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ConfigError, match=message):
-        planned(table, **options)
+        planned(people_csv, **options)
 
 
-def test_few_models_or_rows_are_refused(table, tmp_path):
+def test_few_models_or_rows_are_refused(people_csv, tmp_path):
     with pytest.raises(ValueError, match="greater than or equal to 8"):
-        AuditConfig(data=table, leakage_seeds=7)
+        AuditConfig(data=people_csv, leakage_seeds=7)
     applicants(150).to_csv(tmp_path / "t.csv", index=False)
     with pytest.raises(ConfigError, match="150 rows leave 75 to train on; 200 are needed"):
         planned(tmp_path / "t.csv")
 
 
 @quick
-def test_a_student_of_outsiders_is_not_attacked_and_one_of_public_records_is(table, tmp_path):
+def test_a_student_of_outsiders_is_not_attacked_and_one_of_public_records_is(people_csv, tmp_path):
     few = {"pate-hard": {"teachers": 3.0, "queries": 6.0}}
     options = {"method": ("dpsgd", "pate-hard"), "settings": few, "noise_multiplier": None}
-    plan = planned(table, **options, epsilon=(8.0,))
+    plan = planned(people_csv, **options, epsilon=(8.0,))
     assert {arm.method for arm in plan.side_plans["leakage"].arms} == {"sgd", "dpsgd"}
     notice = next(notice for notice in plan.notices if notice.code == "not_attacked")
     assert "pate-hard" in notice.text
     applicants(80, seed=1).drop(columns="y").to_csv(tmp_path / "public.csv", index=False)
-    plan = planned(table, **options, epsilon=(8.0,), public_data=tmp_path / "public.csv")
+    plan = planned(people_csv, **options, epsilon=(8.0,), public_data=tmp_path / "public.csv")
     assert "pate-hard" in {arm.method for arm in plan.side_plans["leakage"].arms}
     job = next(job for job in plan.side_plans["leakage"].jobs if job.arm == "pate-hard")
     arrays = run_here(plan.side_plans["leakage"], job).arrays
@@ -201,8 +201,8 @@ def test_a_student_of_outsiders_is_not_attacked_and_one_of_public_records_is(tab
 
 
 @quick
-def test_controls_and_self_checks_are_not_attacked(table):
-    plan = planned(table, method=("global-adapt", "dpsgd-matched"), self_check=True)
+def test_controls_and_self_checks_are_not_attacked(people_csv):
+    plan = planned(people_csv, method=("global-adapt", "dpsgd-matched"), self_check=True)
     assert {arm.method for arm in plan.side_plans["leakage"].arms} == {"sgd", "global-adapt"}
     assert len(plan.side_plans["leakage"].arms) == 2
     assert not [notice for notice in plan.notices if notice.code == "not_attacked"]
@@ -213,8 +213,10 @@ def test_controls_and_self_checks_are_not_attacked(table):
 
 
 @quick
-def test_a_job_leaves_how_sure_its_model_is_of_every_row(table):
-    plan = planned(table, method=("output-perturbation",), noise_multiplier=None, epsilon=(5.0,))
+def test_a_job_leaves_how_sure_its_model_is_of_every_row(people_csv):
+    plan = planned(
+        people_csv, method=("output-perturbation",), noise_multiplier=None, epsilon=(5.0,)
+    )
     job = plan.side_plans["leakage"].jobs[-1]
     result = run_here(plan.side_plans["leakage"], job)
     assert sorted(result.arrays) == ["confidence", "member", "rows"]
@@ -226,10 +228,10 @@ def test_a_job_leaves_how_sure_its_model_is_of_every_row(table):
 
 
 @quick
-def test_results_do_not_depend_on_what_is_attacked_beside(table):
+def test_results_do_not_depend_on_what_is_attacked_beside(people_csv):
     """Equal to the bit, and the same files: ``--leakage`` trains more and changes nothing."""
-    plan = planned(table)
-    plain = planned(table, leakage=False, leakage_seeds=16)
+    plan = planned(people_csv)
+    plain = planned(people_csv, leakage=False, leakage_seeds=16)
     assert [job.id for job in plan.jobs] == [job.id for job in plain.jobs]
     assert not plain.side_plans
     first, second = (run_here(p, p.jobs[1]).arrays for p in (plan, plain))
@@ -281,8 +283,8 @@ def test_the_report_holds_each_arm_by_group(report):
     assert found.arm("sgd").ceiling == ()
 
 
-def test_no_score_of_a_row_is_in_the_report_and_the_folder_is_private(folder, report):
-    text = (folder / "report.json").read_text()
+def test_no_score_of_a_row_is_in_the_report_and_the_folder_is_private(attacked_folder, report):
+    text = (attacked_folder / "report.json").read_text()
     assert '"confidence"' not in text
     assert '"member"' not in text
     waiting, longest = [json.loads(text)["studies"]["leakage"]], 0
@@ -294,10 +296,10 @@ def test_no_score_of_a_row_is_in_the_report_and_the_folder_is_private(folder, re
         elif isinstance(value, dict):
             waiting += value.values()
     assert 0 < longest < 100  # nothing by row
-    assert stat.S_IMODE((folder / "jobs").stat().st_mode) == 0o700
+    assert stat.S_IMODE((attacked_folder / "jobs").stat().st_mode) == 0o700
     assert all(
         stat.S_IMODE(path.stat().st_mode) == 0o600
-        for path in (folder / "jobs").glob("*.safetensors")
+        for path in (attacked_folder / "jobs").glob("*.safetensors")
     )
 
 
@@ -318,11 +320,16 @@ def test_rules_judge_it(report, rule, outcome):
     assert check(report, [parse_rule(rule)]).outcome == outcome
 
 
-def test_a_second_run_trains_nothing_and_is_judged_by_the_rule(table, folder):
-    kept = list((folder / "jobs").glob("*.safetensors"))
+def test_a_second_run_trains_nothing_and_is_judged_by_the_rule(people_csv, attacked_folder):
+    kept = list((attacked_folder / "jobs").glob("*.safetensors"))
     stamps = [path.stat().st_mtime_ns for path in kept]
     made = fairaudit.run_audit(
-        table, out=folder, workers=1, format=["json"], fail_on=["leakage_gap > 0.6"], **ATTACK
+        people_csv,
+        out=attacked_folder,
+        workers=1,
+        format=["json"],
+        fail_on=["leakage_gap > 0.6"],
+        **ATTACK,
     )
     assert [path.stat().st_mtime_ns for path in kept] == stamps
     private = next(c for c in made.studies["leakage"].comparisons if c.arm == "dpsgd")
@@ -331,13 +338,13 @@ def test_a_second_run_trains_nothing_and_is_judged_by_the_rule(table, folder):
     assert gap.reading in ("detected", "not certain", "not detected")
 
 
-def test_a_rule_about_it_without_it_is_refused(table, report, tmp_path):
+def test_a_rule_about_it_without_it_is_refused(people_csv, report, tmp_path):
     rule = parse_rule("leakage_tpr > 0.1")
     with pytest.raises(ConfigError, match="is about leakage, and none is measured"):
         check(report.model_copy(update={"studies": {}}), [rule])
     plain = {"leakage": False, "leakage_seeds": 16, "fail_on": ["leakage_tpr > 0.1"]}
     with pytest.raises(ConfigError, match="is about leakage, and none is measured"):
-        prepare(resolve_config({"data": table, "out": tmp_path, **ATTACK, **plain}))
+        prepare(resolve_config({"data": people_csv, "out": tmp_path, **ATTACK, **plain}))
 
 
 def test_a_method_that_was_not_attacked_is_named_by_the_rule(report):
@@ -373,11 +380,11 @@ def test_a_model_that_could_not_be_trained_leaves_rules_open(report):
 
 
 def test_a_report_with_a_model_that_could_not_be_trained_is_partial_and_read_again(
-    report, table, tmp_path
+    report, people_csv, tmp_path
 ):
-    plan, data = planned(table), load_dataset(AuditConfig(data=table, **ATTACK))
+    plan, data = planned(people_csv), load_dataset(AuditConfig(data=people_csv, **ATTACK))
     failures = {job.id: "diverged" for job in plan.side_plans["leakage"].jobs}
-    resolved = resolve_config({"data": table, "out": tmp_path, **ATTACK})
+    resolved = resolve_config({"data": people_csv, "out": tmp_path, **ATTACK})
     results = {job.id: run_here(plan, job) for job in plan.jobs}
     findings = measured(Audit(resolved, plan, data, results, failures))
     write_report(built(findings), tmp_path, ["json"])
@@ -386,8 +393,8 @@ def test_a_report_with_a_model_that_could_not_be_trained_is_partial_and_read_aga
 
 
 @quick
-def test_too_few_models_leave_no_number(table):
-    plan = planned(table).side_plans["leakage"]
+def test_too_few_models_leave_no_number(people_csv):
+    plan = planned(people_csv).side_plans["leakage"]
     data = load_dataset(plan.config)
     job = plan.jobs[0]
     found = measure_leakage(plan, data, {job.id: run_here(plan, job)})

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from forms import FORM, make_pool, make_public, make_task
 from oracles import model
-from plans import config, table
+from plans import config, empty_dataset
 
 from fairaudit.diagnostics import perturbation, votes
 from fairaudit.methods import teachers
@@ -97,7 +97,7 @@ def test_a_plan_counts_students_of_readings_and_teachers():
     def work(**given):
         settings = {"pate-hard": {"teachers": 10, "queries": 100, "noise_draws": 100}}
         options = {"method": ("pate-hard",), "model": "mlp", "hidden": (64, 64)}
-        made = make_plan(config(settings=settings, **options, **given), table(rows=2000))
+        made = make_plan(config(settings=settings, **options, **given), empty_dataset(rows=2000))
         return {key: arm.training for key, arm in made.effort.by_arm.items()}
 
     read, unread = work(diagnostics="basic"), work(diagnostics="off")

@@ -13,7 +13,7 @@ ROWS = [np.array([0, 1, 3, 4]), np.array([0, 1, 2, 3, 5])]
 VALUES = [np.array([1.0, 0.0, 0.0, 0.0]), np.array([1.0, 0.0, 0.0, 1.0, 0.0])]
 
 
-def table(values=VALUES, rows=ROWS, groups=GROUPS, n_groups=2, unit="fraction"):
+def mean_table(values=VALUES, rows=ROWS, groups=GROUPS, n_groups=2, unit="fraction"):
     return record_means("m", values, EvaluatedRecords.of(rows, groups, n_groups), unit=unit)
 
 
@@ -48,7 +48,7 @@ def by_hand(a, b, floor):
 
 @pytest.mark.parametrize("unit", ["fraction", "nats"])
 def test_a_pair_equals_the_formula_written_out_by_hand(unit):
-    spread = contrast(table(unit=unit), 0, 1)
+    spread = contrast(mean_table(unit=unit), 0, 1)
     d, v_seed, v_shared, v_rec = by_hand(0, 1, floor=unit == "fraction")
     assert spread.value == pytest.approx(d, abs=1e-15)
     assert spread.seed_variance == pytest.approx(v_seed, abs=1e-15)
@@ -66,7 +66,7 @@ def test_a_pair_equals_the_formula_written_out_by_hand(unit):
 
 
 def test_a_single_group_has_its_own_records_and_floor_and_the_conservative_interval():
-    spread = contrast(table(), 0)
+    spread = contrast(mean_table(), 0)
     # psi: record 0 (.5/2 + (2/3)/3)/2, record 1 (-.5/2 - (1/3)/3)/2, record 2 (-(1/3)/3)/2
     first, second = np.array([0.25, -0.25, 0.0]), np.array([2 / 9, -1 / 9, -1 / 9])
     floor = first @ second / ((first**2).sum() + (second**2).sum()) * 2 * 2 / 25
@@ -94,7 +94,7 @@ def test_the_variances_of_seeds_and_shared_records_add_up_to_that_of_the_mean(fi
             shift = 0.04 * rng.normal(size=2)[groups[row]]
             rows.append(row)
             values.append(stable**0.5 * person[row] + (1 - stable) ** 0.5 * fresh + shift)
-        of_audit = table(values, rows, groups, 2, "nats")
+        of_audit = mean_table(values, rows, groups, 2, "nats")
         found.append(contrast(of_audit, 0, 1))
         uncut.append(np.array([1, -1, 0]) @ of_audit.covariance[1] @ [1, -1, 0])
     truth = np.var([s.value for s in found])
@@ -112,7 +112,7 @@ def test_a_group_against_everybody_allows_for_the_records_they_share():
     groups = rng.integers(0, 3, 60)
     rows = [np.sort(rng.choice(60, 40, replace=False)) for _ in range(4)]
     values = [rng.normal(size=40) for _ in rows]
-    spread = contrast(table(values, rows, groups, 3, "nats"), 1, 3)
+    spread = contrast(mean_table(values, rows, groups, 3, "nats"), 1, 3)
     psi = np.zeros((4, 60))
     for one, r, v in zip(psi, rows, values, strict=True):
         own = groups[r] == 1
@@ -129,13 +129,15 @@ def test_a_group_against_everybody_allows_for_the_records_they_share():
 
 def test_no_disagreement_seen_is_not_certainty_for_fractions_but_is_for_losses():
     nothing = [np.zeros_like(v) for v in VALUES]
-    fractions, losses = (contrast(table(nothing, unit=unit), 0, 1) for unit in ("fraction", "nats"))
+    fractions, losses = (
+        contrast(mean_table(nothing, unit=unit), 0, 1) for unit in ("fraction", "nats")
+    )
     assert (fractions.shared_variance, fractions.record_variance) == pytest.approx((4 / 25, 4 / 25))
     assert (losses.shared_variance, losses.record_variance) == (0.0, 0.0)
 
 
 def spread_with(value, v_seed=1e-4, v_shared=1e-4, seeds=5):
-    base = contrast(table([np.zeros(4)] * seeds, [ROWS[0]] * seeds), 0, 1)
+    base = contrast(mean_table([np.zeros(4)] * seeds, [ROWS[0]] * seeds), 0, 1)
     both = {"shared_variance": v_shared, "record_variance": 3 * v_shared}
     return replace(base, value=value, seed_variance=v_seed, n_min=1000, **both)
 
@@ -163,7 +165,7 @@ def test_the_largest_gap_is_bounded_by_every_pair():
 
 def test_a_group_absent_at_one_seed_has_a_value_and_no_interval():
     rows = [np.array([0, 3]), np.array([0, 1])]
-    spread = contrast(table([np.ones(2), np.zeros(2)], rows), 1)
+    spread = contrast(mean_table([np.ones(2), np.zeros(2)], rows), 1)
     e = estimate(spread)
     assert (e.value, e.low, e.n_seeds) == (1.0, None, 1)
     assert "1 of 2 seeds" in e.reason
@@ -179,7 +181,7 @@ def test_an_interval_ends_where_the_number_does_and_holds_what_it_held(seed):
     groups = np.repeat([0, 1], [40, 60])
     share = rng.choice([0.02, 0.98], size=2)
     values = [(rng.random(100) < share[groups]).astype(float) for _ in range(3)]
-    free = table(values, [np.arange(100)] * 3, groups)
+    free = mean_table(values, [np.arange(100)] * 3, groups)
     held = replace(free, bounds=(0.0, 1.0))
     for groups_of, least in (((0,), 0.0), ((1,), 0.0), ((2,), 0.0), ((0, 1), -1.0), ((1, 2), -1.0)):
         plain, cut = estimate(contrast(free, *groups_of)), estimate(contrast(held, *groups_of))
@@ -191,7 +193,7 @@ def test_an_interval_ends_where_the_number_does_and_holds_what_it_held(seed):
 
 
 def test_a_gap_between_two_costs_may_be_as_large_as_two():
-    costs = replace(table([-np.sign(GROUPS[rows] - 0.5) for rows in ROWS]), bounds=(-1.0, 1.0))
+    costs = replace(mean_table([-np.sign(GROUPS[rows] - 0.5) for rows in ROWS]), bounds=(-1.0, 1.0))
     found = estimate(contrast(costs, 0, 1))
     assert (found.value, found.high) == (2.0, 2.0)
     assert estimate(contrast(costs, 0)).high == 1.0

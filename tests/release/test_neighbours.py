@@ -14,11 +14,11 @@ from audits import audited
 from neighbours import (
     TOLD,
     images_of,
+    neighbour_rows,
     neighbours_in_parts,
     neighbours_of_csv,
     neighbours_of_images,
     neighbours_of_parquet,
-    table,
     write,
 )
 from pictures import metadata_folder
@@ -88,14 +88,14 @@ def reports(tmp_path_factory):
         folder = tmp_path_factory.mktemp("neighbours")
         method, options = SETS[name]
         options = {**OPTIONS, **options}
-        frame = table(label=options.pop("labels", ("no", "yes")))
+        frame = neighbour_rows(label=options.pop("labels", ("no", "yes")))
         if options.pop("images", False):
             data = metadata_folder(folder / "audited", images_of(90, seed=1))
         else:
             data = folder / "audited.csv"
             frame.iloc[::-1].to_csv(data, index=False)
         if options.get("public_data"):
-            public = table(seed=3, rows=40)
+            public = neighbour_rows(seed=3, rows=40)
             public.loc[:, "job"] = public["job"].replace("pirate", "cook")
             public.drop(columns="y").to_csv(folder / "public.csv", index=False)
             options["public_data"] = folder / "public.csv"

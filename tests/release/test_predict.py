@@ -26,7 +26,7 @@ from fairaudit.release.train import train_for_release, write_model
 
 
 @pytest.fixture
-def made(stored, tmp_path):
+def released(stored, tmp_path):
     """A folder, and what training itself predicts of the rows that it held out."""
 
     def _made(method="dpsgd", **options):
@@ -60,8 +60,8 @@ EVERY = [
 
 
 @pytest.mark.parametrize(("method", "options"), EVERY)
-def test_predictions_equal_trainings_own_on_the_rows_that_it_held_out(made, method, options):
-    folder, choice, trained = made(method, **options)
+def test_predictions_equal_trainings_own_on_the_rows_that_it_held_out(released, method, options):
+    folder, choice, trained = released(method, **options)
     found = fairaudit.load_model(folder).predict_proba(applicants())
     assert len(trained.test) > 10
     assert np.abs(found[trained.test] - trained.probabilities).max() <= 1e-6
@@ -70,18 +70,18 @@ def test_predictions_equal_trainings_own_on_the_rows_that_it_held_out(made, meth
     assert {spec.name for spec in RELEASED} == {method for method, _ in EVERY}
 
 
-def test_a_text_that_only_private_rows_have_is_not_released(made, tmp_path):
+def test_a_text_that_only_private_rows_have_is_not_released(released, tmp_path):
     pool = tmp_path / "pool.parquet"
     applicants().replace("pirate", "cook").to_parquet(pool)
     given = {"noise_multiplier": None, "epsilon": [8.0], "columns": None, "public_data": pool}
-    folder, choice, trained = made("pate-hard", **given)
+    folder, choice, trained = released("pate-hard", **given)
     assert "pirate" not in (folder / "recipe.json").read_text()
     found = load_model(folder).predict_proba(applicants())
     assert np.abs(found[trained.test] - trained.probabilities).max() <= 1e-6
     assert choice.pool_sha256 in (folder / "evidence.json").read_text()
     applicants(seed=1).to_parquet(pool)
     with pytest.raises(ConfigError, match="--public-data is not what was audited"):
-        made("pate-hard", **given)
+        released("pate-hard", **given)
 
 
 RELEASED = [
@@ -94,14 +94,14 @@ RELEASED = [
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", RELEASED, ids=lambda spec: spec.name)
 def test_every_method_with_a_guarantee_is_released_of_three_classes_and_searched(
-    made, tmp_path, spec
+    released, tmp_path, spec
 ):
     """A student, a solution, a model of steps; two classes without a search are above."""
     rows = applicants(450)
     rows["y"] = np.where(rows["age"] < 35, "low", np.where(rows["age"] < 60, "mid", "top"))
     rows.to_parquet(tmp_path / "three.parquet", index=False)
     given = {"noise_multiplier": None, "epsilon": [30.0]} if spec.gaussian else {}
-    folder, choice, trained = made(
+    folder, choice, trained = released(
         spec.name, data=tmp_path / "three.parquet", tune=2, seeds=1, **given
     )
     model = fairaudit.load_model(folder)
@@ -114,11 +114,11 @@ def test_every_method_with_a_guarantee_is_released_of_three_classes_and_searched
 
 
 @pytest.mark.parametrize("values", [(7, 12), (False, True)], ids=str)
-def test_predictions_have_the_type_of_the_label(made, tmp_path, values):
+def test_predictions_have_the_type_of_the_label(released, tmp_path, values):
     rows = applicants()
     rows["y"] = np.where(rows["y"] == "yes", values[1], values[0])
     rows.to_parquet(tmp_path / "typed.parquet", index=False)
-    folder, _, _ = made(data=tmp_path / "typed.parquet")
+    folder, _, _ = released(data=tmp_path / "typed.parquet")
     model = load_model(folder)
     predicted = model.predict(rows)
     assert predicted.dtype.kind == rows["y"].to_numpy(dtype=type(values[0])).dtype.kind
@@ -128,8 +128,8 @@ def test_predictions_have_the_type_of_the_label(made, tmp_path, values):
     assert (pd.read_parquet(tmp_path / "out.parquet")["prediction"].to_numpy() == predicted).all()
 
 
-def test_rows_may_come_as_frame_parquet_or_csv_with_columns_in_any_order(made, tmp_path):
-    folder, _, _ = made()
+def test_rows_may_come_as_frame_parquet_or_csv_with_columns_in_any_order(released, tmp_path):
+    folder, _, _ = released()
     model, frame = load_model(folder), applicants()
     frame["debt"] = frame["debt"].round(3)
     frame["age"] = frame["age"].round(3)
@@ -143,8 +143,8 @@ def test_rows_may_come_as_frame_parquet_or_csv_with_columns_in_any_order(made, t
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_a_file_of_many_pieces_is_written_as_it_is_predicted(made, tmp_path, monkeypatch, kind):
-    folder, _, _ = made()
+def test_a_file_of_many_pieces_is_written_as_it_is_predicted(released, tmp_path, monkeypatch, kind):
+    folder, _, _ = released()
     model, frame = load_model(folder), applicants(700)
     frame.loc[600, "age"] = 1000.0
     frame.loc[650, "job"] = None
@@ -167,8 +167,8 @@ def test_a_file_of_many_pieces_is_written_as_it_is_predicted(made, tmp_path, mon
     assert ((out["prediction"] == winners) | is_close).all()
 
 
-def test_predictions_appear_whole_or_not_at_all(made, tmp_path):
-    folder, _, _ = made()
+def test_predictions_appear_whole_or_not_at_all(released, tmp_path):
+    folder, _, _ = released()
     model, out = load_model(folder), tmp_path / "out.csv"
     applicants(1500).to_parquet(tmp_path / "rows.parquet", index=False)
     out.write_text("earlier")
@@ -184,8 +184,8 @@ def test_predictions_appear_whole_or_not_at_all(made, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
-def test_what_is_not_as_declared_is_clipped_or_missing_and_counted(made, tmp_path):
-    folder, _, _ = made()
+def test_what_is_not_as_declared_is_clipped_or_missing_and_counted(released, tmp_path):
+    folder, _, _ = released()
     model = load_model(folder)
     rows = pd.DataFrame(
         {
@@ -204,13 +204,15 @@ def test_what_is_not_as_declared_is_clipped_or_missing_and_counted(made, tmp_pat
     assert (model.predict_proba(rows)[2] == p[2]).all()
 
 
-def test_a_text_that_training_did_not_see_is_what_an_unseen_one_was_in_the_audit(made, tmp_path):
+def test_a_text_that_training_did_not_see_is_what_an_unseen_one_was_in_the_audit(
+    released, tmp_path
+):
     """Fitted columns: with the merged levels where there are some, else nowhere."""
     for merge_rare in (
         0.35,
         0.002,
     ):  # a fresh split: shares of the levels are 0.43, 0.28, 0.22, 0.07
-        folder, _, _ = made(columns=None, merge_rare=merge_rare)
+        folder, _, _ = released(columns=None, merge_rare=merge_rare)
         told = json.loads((folder / "recipe.json").read_text())
         job = next(column for column in told["columns"] if column["name"] == "job")
         merged = "job=(other)" in job["inputs"]
@@ -225,14 +227,14 @@ def test_a_text_that_training_did_not_see_is_what_an_unseen_one_was_in_the_audit
         shutil.rmtree(folder)
 
 
-def test_an_odd_value_changes_the_prediction_of_no_other_row_of_a_csv(made, tmp_path):
+def test_an_odd_value_changes_the_prediction_of_no_other_row_of_a_csv(released, tmp_path):
     """Read as a whole, a word among ages would make a text of all, and 7.0 no 7."""
     rows = applicants()
     rows["job"] = rows["job"].map({"nurse": 1, "cook": 7, "pilot": 12, "pirate": 3})
     rows.to_parquet(tmp_path / "coded.parquet", index=False)
     told = {**TOLD, "job": {"kind": "category", "categories": [1, 7, 12]}}
     for columns in ({"columns": told}, None):
-        folder, _, _ = made(data=tmp_path / "coded.parquet", columns=columns)
+        folder, _, _ = released(data=tmp_path / "coded.parquet", columns=columns)
         model = load_model(folder)
         wanted = model.predict_proba(rows)
         more = rows.astype({"age": object, "job": object, "debt": object})
@@ -253,13 +255,13 @@ def test_an_odd_value_changes_the_prediction_of_no_other_row_of_a_csv(made, tmp_
         (lambda t: t.assign(age="old"), "'age' holds no numbers"),
     ],
 )
-def test_rows_of_another_kind_are_refused(made, change, said):
+def test_rows_of_another_kind_are_refused(released, change, said):
     with pytest.raises(DataError, match=said):
-        load_model(made()[0]).predict_proba(change(applicants()))
+        load_model(released()[0]).predict_proba(change(applicants()))
 
 
-def test_what_is_no_frame_is_refused_and_one_without_rows_is_predicted(made):
-    folder, _, _ = made()
+def test_what_is_no_frame_is_refused_and_one_without_rows_is_predicted(released):
+    folder, _, _ = released()
     model, frame = load_model(folder), applicants()
     assert model.predict(frame.head(0)).shape == (0,)
     for rows in (frame.to_numpy(), pd.concat([frame, frame], axis=1)):
@@ -272,8 +274,8 @@ def test_what_is_no_frame_is_refused_and_one_without_rows_is_predicted(made):
 
 
 @pytest.mark.parametrize("name", sorted(MOST_BYTES))
-def test_a_changed_missing_or_huge_file_is_refused(made, monkeypatch, name):
-    folder, _, _ = made()
+def test_a_changed_missing_or_huge_file_is_refused(released, monkeypatch, name):
+    folder, _, _ = released()
     content = (folder / name).read_bytes()
     place = content.rindex(b"sha256") + 12 if name == "evidence.json" else len(content) // 2
     (folder / name).write_bytes(
@@ -300,8 +302,8 @@ HUGE_SHAPE = len(HEADER).to_bytes(8, "little") + HEADER
     [(2**60).to_bytes(8, "little") + b"{}", HUGE_SHAPE],
     ids=["endless-header", "huge-shape"],
 )
-def test_hostile_safetensors_are_refused_and_take_no_memory(made, content):
-    folder, _, _ = made(columns=None)
+def test_hostile_safetensors_are_refused_and_take_no_memory(released, content):
+    folder, _, _ = released(columns=None)
     (folder / "model.safetensors").write_bytes(content)
     reseal(folder)
     tracemalloc.start()
@@ -336,8 +338,10 @@ def reseal(folder: Path):
         lambda told: told.update(code="import os"),
     ],
 )
-def test_a_recipe_that_was_changed_with_its_digest_takes_no_memory_and_runs_nothing(made, change):
-    folder, _, _ = made()
+def test_a_recipe_that_was_changed_with_its_digest_takes_no_memory_and_runs_nothing(
+    released, change
+):
+    folder, _, _ = released()
     told = json.loads((folder / "recipe.json").read_text())
     change(told)
     (folder / "recipe.json").write_text(json.dumps(told))
@@ -350,8 +354,8 @@ def test_a_recipe_that_was_changed_with_its_digest_takes_no_memory_and_runs_noth
     "change",
     [lambda v: v.astype(np.float16), lambda v: v.astype(np.float64), lambda v: v[..., :1].copy()],
 )
-def test_weights_of_another_type_or_shape_are_refused(made, change):
-    folder, _, _ = made()
+def test_weights_of_another_type_or_shape_are_refused(released, change):
+    folder, _, _ = released()
     tensors = load_file(folder / "model.safetensors")
     save_file({name: change(v) for name, v in tensors.items()}, folder / "model.safetensors")
     reseal(folder)
@@ -363,9 +367,9 @@ def test_weights_of_another_type_or_shape_are_refused(made, change):
 # ----------------------------------------------------------------------
 
 
-def test_a_model_of_ones_own_travels_as_weights_and_the_name_of_its_code(made, own_model):
+def test_a_model_of_ones_own_travels_as_weights_and_the_name_of_its_code(released, own_model):
     name = "own_release_toy:make"
-    folder, choice, trained = made(model=name, wish={"model": name})
+    folder, choice, trained = released(model=name, wish={"model": name})
     assert set(load_file(folder / "model.safetensors")) == {
         "turn",
         "scale",
@@ -391,14 +395,14 @@ def test_a_model_of_ones_own_travels_as_weights_and_the_name_of_its_code(made, o
 
 
 @pytest.mark.parametrize("model", ["cnn", "logistic"])
-def test_images_are_predicted_as_they_were_evaluated(model, made, tmp_path):
+def test_images_are_predicted_as_they_were_evaluated(model, released, tmp_path):
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 80)
     pixels = rng.integers(0, 256, (80, 7, 7), dtype=np.uint8) // (1 + labels)[:, None, None].astype(
         np.uint8
     )
     np.savez(tmp_path / "images.npz", x=pixels, y=labels, sex=rng.integers(0, 2, 80))
-    folder, _, trained = made(
+    folder, _, trained = released(
         data=tmp_path / "images.npz", label="y", columns=None, model=model, batch_size=20
     )
     found = load_model(folder).predict_file(tmp_path / "images.npz").probabilities
@@ -415,14 +419,14 @@ def dressed(rows):
 
 
 @pytest.mark.parametrize("declared", [False, True])
-def test_values_are_read_as_they_were_in_training(made, tmp_path, declared):
+def test_values_are_read_as_they_were_in_training(released, tmp_path, declared):
     dressed(applicants()).to_csv(tmp_path / "raw.csv", index=False)
     columns = None
     if declared:
         told = {**TOLD, "debt": {**TOLD["debt"], "range": [0, 50_000]}}
         told["job"] = {**TOLD["job"], "missing_values": ["pirate"]}
         columns = {"columns": told}
-    folder, _, trained = made(
+    folder, _, trained = released(
         data=tmp_path / "raw.csv",
         columns=columns,
         number_format=["point"],

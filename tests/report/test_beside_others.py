@@ -33,7 +33,7 @@ def plain(block):
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def report_of_methods(tmp_path_factory):
     """Set of methods -> the report on the sample; every training is made once."""
     results = {}
 
@@ -47,9 +47,11 @@ def made(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_the_block_of_a_method_is_word_for_word_the_same_beside_one_and_nine_others(made):
+def test_the_block_of_a_method_is_word_for_word_the_same_beside_one_and_nine_others(
+    report_of_methods,
+):
     """The sample, whose gap of .07 nats under `reweight` once was or was not detected so."""
-    alone = made("reweight")
+    alone = report_of_methods("reweight")
     (gap,) = (
         gap
         for compared in alone.costs
@@ -62,7 +64,7 @@ def test_the_block_of_a_method_is_word_for_word_the_same_beside_one_and_nine_oth
     assert len(shown) == 3  # heading, table, bullets
     assert alone.gates[0].outcome == "fail"
     for others in (OTHERS[:1], OTHERS):
-        beside = made(*others, "reweight")
+        beside = report_of_methods(*others, "reweight")
         assert len(beside.costs) > len(others)
         assert block(beside, "reweight") == shown
         (mine,) = (

@@ -93,7 +93,7 @@ def in_parts(key="dpsgd", half=0.005, reference="sgd", **parts):
     return replace(laid(made, **overall), gaps=tuple(gaps))
 
 
-def told(report, arm=None):
+def codes_of(report, arm=None):
     return [f.code for f in report.findings if arm is None or f.arm == arm]
 
 
@@ -166,7 +166,7 @@ def test_where_no_gap_is_detected_what_lies_beyond_its_interval_is_ruled_out(cos
         f"{most} points of accuracy is ruled out."
     )
     assert finding.advice is None
-    assert "not_certain" not in told(report)
+    assert "not_certain" not in codes_of(report)
 
 
 def uncertain():
@@ -208,7 +208,7 @@ def test_a_gap_by_its_own_interval_alone_is_not_certain():
     """Beside the other tests of the report it is not detected."""
     report = report_with(uncertain())
     finding = only(report, "not_certain")
-    assert "gap" not in told(report)
+    assert "gap" not in codes_of(report)
     assert finding.groups == ("F", "M")
     assert finding.text == (
         "Not certain, one of 1 comparisons: 2.9 points of accuracy [0.2, 5.6] more for F than for "
@@ -283,7 +283,7 @@ def test_advice_follows_the_largest_part_and_who_chose_the_settings(case):
     settings = {name: value for name, value in settings.items() if name != "by rule"}
     arms = (SGD, arm("dpsgd", settings={**BY_RULE, **settings}, step_by_rule=by_rule))
     report = report_with(in_parts(step=step, clipping=clipping, noise=noise), arms=arms)
-    assert [c for c in told(report) if c.startswith("from_")] == [code]
+    assert [c for c in codes_of(report) if c.startswith("from_")] == [code]
     finding = only(report, code)
     assert finding.groups == ("F", "M")
     numbers = {name: number.value for name, number in finding.numbers.items()}
@@ -294,7 +294,7 @@ def test_advice_follows_the_largest_part_and_who_chose_the_settings(case):
 
 def test_parts_that_are_not_told_from_zero_are_not_named():
     report = report_with(in_parts(step=0.05, clipping=0.0, noise=0.02, half=0.055))
-    assert not [code for code in told(report) if code.startswith("from_")]
+    assert not [code for code in codes_of(report) if code.startswith("from_")]
 
 
 class Searched(Study):
@@ -407,7 +407,7 @@ def test_worse_than_a_constant_model(cost, added, measure):
     ],
 )
 def test_a_training_loss_that_rises(losses, is_told):
-    assert ("loss_rises" in told(report_with(losses={"dpsgd": losses}))) == is_told
+    assert ("loss_rises" in codes_of(report_with(losses={"dpsgd": losses}))) == is_told
 
 
 def undertrained(losses, step=0.667):
@@ -474,8 +474,8 @@ def self_check(costs=(0.041, 0.012)):
 
 
 def test_an_arm_that_differs_from_itself_is_told_and_not_shipped():
-    assert told(self_check(), "dpsgd#self-check") == ["self_check_failed"]
-    assert told(self_check((0.001, 0.0)), "dpsgd#self-check") == []
+    assert codes_of(self_check(), "dpsgd#self-check") == ["self_check_failed"]
+    assert codes_of(self_check((0.001, 0.0)), "dpsgd#self-check") == []
 
 
 def judged(limit, half=0.017):
@@ -634,7 +634,7 @@ def one_answer(*found, reference=()):
 
 def test_one_answer_for_everybody_is_a_fact_about_one_model():
     report = one_answer(("F", True, True), ("M", False, False), reference=("F",))
-    assert told(report, "sgd") == ["constant_reference"]
+    assert codes_of(report, "sgd") == ["constant_reference"]
     assert only(report, "constant").text == (
         "Gives every F the answer approved = 0; so does the model without privacy."
     )
@@ -644,7 +644,7 @@ def test_one_answer_for_everybody_is_a_fact_about_one_model():
     )
     alone = one_answer(("F", True, False))
     assert "so does" not in only(alone, "nearly_constant").text
-    assert told(alone, "sgd") == []
+    assert codes_of(alone, "sgd") == []
 
 
 def test_no_heading_is_healthy_where_a_rule_on_lost_classes_would_fail():
@@ -655,13 +655,13 @@ def test_no_heading_is_healthy_where_a_rule_on_lost_classes_would_fail():
     report = report_with(
         comparison("global-adapt"), replace(lost, arm="dpsgd-matched"), arms=(SGD, first, control)
     )
-    assert "one_answer" in told(report, "dpsgd-matched")
+    assert "one_answer" in codes_of(report, "dpsgd-matched")
     own = own_settings(MINIMISER, still=0.001, noise=0.03)
     (beside,) = (c for c in own.costs if c.reference == "exact-minimiser")
     judged_so = family((replace(beside, doubtful=lost.doubtful),)).comparisons
     others = tuple(c for c in own.comparisons if c is not beside)
     again = with_findings(replace(own, comparisons=(*others, *judged_so)))
-    assert "one_answer" in told(again, "output-perturbation")
+    assert "one_answer" in codes_of(again, "output-perturbation")
 
 
 def ungated():
@@ -682,7 +682,7 @@ def worlds():
 
 
 def test_every_finding_is_reached(worlds):
-    reached = {code for report in worlds.values() for code in told(report)}
+    reached = {code for report in worlds.values() for code in codes_of(report)}
     elsewhere = {"at_edge", "search_raised_loss", "above_ceiling"}  # tests/tuning, tests/leakage
     elsewhere |= {"chance_gap", "chance_added"}  # tests/disagreement
     of_findings = {code for code, message in messages().items() if message.level == "finding"}

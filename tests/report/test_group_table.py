@@ -18,7 +18,7 @@ from fairaudit.report.render.markdown import to_markdown
 from fairaudit.report.render.terminal import cell_len
 
 
-def table(report, method=None, grouping=None):
+def table_of(report, method=None, grouping=None):
     (found,) = (
         t
         for t in group_tables(report)
@@ -43,7 +43,7 @@ def judged(report, *rules):
 
 
 def test_two_groups_have_one_gap_of_whom_pays_more_less_the_other():
-    held = table(report_of(comparison(costs=(0.012, 0.041))))
+    held = table_of(report_of(comparison(costs=(0.012, 0.041))))
     assert titles(held.rows) == [
         *[("group", ("F",)), ("group", ("M",))],
         *[("gap", ("M", "F")), ("all", ())],
@@ -73,11 +73,11 @@ def test_a_cost_over_all_rows_that_its_test_does_not_find_is_not_certain(value, 
     overall = replace(compared.overall, estimates=known)
     others = [one for one in made.comparisons if one is not compared]
     shown = replace(compared, overall=overall, paid=paid)
-    held = table(made.model_copy(update={"comparisons": (*others, shown)}))
+    held = table_of(made.model_copy(update={"comparisons": (*others, shown)}))
     assert cost(held, held.rows[-1]).reading == said
     few = replace(shown, overall=replace(overall, ungated={"privacy_cost": "too few rows"}))
     if not paid:
-        held = table(made.model_copy(update={"comparisons": (*others, few)}))
+        held = table_of(made.model_copy(update={"comparisons": (*others, few)}))
         assert cost(held, held.rows[-1]).reading == ""
 
 
@@ -98,7 +98,7 @@ def of_three(*, named=False):
 
 
 def test_of_three_groups_the_largest_gap_stands_first_then_the_pair_that_is_told_apart():
-    held = table(of_three())
+    held = table_of(of_three())
     gaps = [row for row in held.rows if row.kind == "gap"]
     assert [row.groups for row in gaps] == [(), ("C", "B")]
     largest, pair = (cost(held, row) for row in gaps)
@@ -108,7 +108,7 @@ def test_of_three_groups_the_largest_gap_stands_first_then_the_pair_that_is_told
 
 
 def test_a_named_pair_has_a_row_in_its_own_order():
-    held = table(of_three(named=True))
+    held = table_of(of_three(named=True))
     assert [row.groups for row in held.rows if row.kind == "gap"] == [(), ("C", "B"), ("A", "B")]
 
 
@@ -123,7 +123,7 @@ def many(count=13):
 
 def test_of_many_groups_the_worst_three_and_the_best_are_shown_and_the_others_counted():
     report, costs = many()
-    held = table(report)
+    held = table_of(report)
     order = sorted(range(13), key=lambda i: -costs[i])
     order.remove(4)  # it has too few rows, however much it pays
     expected = [f"group {i:02}" for i in (*order[:3], order[-1])]
@@ -138,12 +138,12 @@ def test_of_many_groups_the_worst_three_and_the_best_are_shown_and_the_others_co
     assert "9 other groups are between the worst and the best of these." in shown
     assert all(name in shown for name in expected)
     eight, _ = many(8)
-    assert table(eight).brief is table(eight) or table(eight).brief == table(eight)
+    assert table_of(eight).brief is table_of(eight) or table_of(eight).brief == table_of(eight)
 
 
 def test_a_group_of_too_few_rows_is_grey_with_its_reason_and_stretches_no_axis():
     report, _ = many()
-    held = table(report)
+    held = table_of(report)
     (small,) = (row for row in held.rows if row.note)
     assert small.groups == ("group 04",)
     assert cost(held, small).number.value == 0.5
@@ -162,7 +162,7 @@ def test_all_rows_have_no_misalignment_and_groups_have():
     for group, degrees in zip((*made.by_group, made.overall), (26.0, 3.0, 38.0), strict=True):
         known = group.estimates | {"misalignment": estimate(degrees, 1.0, "degrees")}
         groups.append(replace(group, estimates=known))
-    held = table(report_of(replace(made, by_group=tuple(groups[:2]), overall=groups[2])))
+    held = table_of(report_of(replace(made, by_group=tuple(groups[:2]), overall=groups[2])))
     column = [held.cell(row, "misalignment").number.value for row in held.rows]
     assert column == [26.0, 3.0, None, None]
     assert held.columns[-1].title == "misalignment"
@@ -175,10 +175,13 @@ def test_among_classes_as_groups_no_recall_stands_beside_accuracy():
     found = gap("F", "M", 0.3, 0.01, metric="tpr_cost[1]")
     made = replace(made, by_group=tuple(groups[:2]), overall=groups[2], gaps=(*made.gaps, found))
     report = report_of(made)
-    assert "tpr_cost[1]" in [column.metric for column in table(report).columns]
+    assert "tpr_cost[1]" in [column.metric for column in table_of(report).columns]
     label = report.data.label.model_copy(update={"column": "sex"})
     by_label = report.model_copy(update={"data": report.data.model_copy(update={"label": label})})
-    assert [column.metric for column in table(by_label).columns] == ["privacy_cost", "excess_risk"]
+    assert [column.metric for column in table_of(by_label).columns] == [
+        "privacy_cost",
+        "excess_risk",
+    ]
 
 
 # --- rules
@@ -186,7 +189,7 @@ def test_among_classes_as_groups_no_recall_stands_beside_accuracy():
 
 def test_a_rule_stands_beside_the_numbers_that_it_judges_and_no_others():
     rules = ("privacy_cost_gap > 2 points", "privacy_cost@sex=F > 3 points", "excess_risk > .3")
-    held = table(judged(report_of(comparison(costs=(0.041, 0.012))), *rules))
+    held = table_of(judged(report_of(comparison(costs=(0.041, 0.012))), *rules))
     f, m, both, every = held.rows
     assert (cost(held, both).bound.limit, cost(held, both).bound.outcome) == (0.02, "inconclusive")
     assert (cost(held, f).bound.limit, cost(held, f).bound.outcome) == (0.03, "inconclusive")
@@ -274,5 +277,5 @@ def test_a_method_with_a_reference_of_its_own_stands_beside_sgd():
     beside = comparison("output-perturbation", (0.09, 0.02))
     report = report_of(own, beside, arms=tuple(arms))
     assert [t.reference for t in group_tables(report)] == ["sgd"]
-    held = table(report)
+    held = table_of(report)
     assert cost(held, held.rows[0]).number.value == pytest.approx(0.09)

@@ -69,7 +69,7 @@ def picture(seed, kind):
     return content(Image.fromarray(pixels).save, format=kind)
 
 
-def table():
+def plain_table():
     """Every reader accepts it."""
     groups = np.where(np.arange(ROWS) % 3 == 0, "a", "b")
     x = np.random.default_rng(0).normal(size=ROWS)
@@ -84,9 +84,9 @@ def files():
     x = np.arange(ROWS * 64, dtype=np.uint8).reshape(ROWS, 8, 8)
     np.savez_compressed(archive, x=x, y=np.arange(ROWS) % 2, g=np.arange(ROWS) % 3)
     return {
-        "t.csv": content(pacsv.write_csv, table()),
-        "t.parquet": content(pq.write_table, table(), row_group_size=7),
-        "t.feather": content(pafeather.write_feather, table()),
+        "t.csv": content(pacsv.write_csv, plain_table()),
+        "t.parquet": content(pq.write_table, plain_table(), row_group_size=7),
+        "t.feather": content(pafeather.write_feather, plain_table()),
         "i.parquet": content(pq.write_table, pictures),
         "i.npz": archive.getvalue(),
     }
@@ -109,7 +109,9 @@ def hostile_column(rng):
 
 def hostile_tables(rng, folder):
     """Hostile names, types and values; any column may be group or label, names may repeat."""
-    columns = [(name, table().column(name).combine_chunks()) for name in table().column_names]
+    columns = [
+        (name, plain_table().column(name).combine_chunks()) for name in plain_table().column_names
+    ]
     columns += [(rng.choice(NAMES), hostile_column(rng)) for _ in range(rng.randrange(1, 5))]
     place = rng.randrange(4)
     columns[place] = (columns[place][0], hostile_column(rng))

@@ -57,7 +57,7 @@ LINES = {  # of the width of the table, or not
 }
 
 
-def table(seed=0, rows=ROWS, label=("no", "yes")):
+def neighbour_rows(seed=0, rows=ROWS, label=("no", "yes")):
     """Rows as a CSV writer spells them, with gaps, values out of range and one that is not listed.
 
     ``code`` holds whole numbers as floats, for a gap in it made them so.

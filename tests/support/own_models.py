@@ -8,6 +8,13 @@ from torch import nn
 WORDS = 12
 
 
+def seeded_module(make, seed=0):
+    """The module that ``make()`` gives with that seed; PyTorch's generator stays as it was."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make()
+
+
 class Residual(nn.Module):
     """A skip connection, which no chain of layers is."""
 

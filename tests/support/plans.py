@@ -10,7 +10,7 @@ from fairaudit.data.tabular import load_dataset
 from fairaudit.planning.plan import make_plan
 
 
-def table(rows=60, columns=6, digest="d" * 64):
+def empty_dataset(rows=60, columns=6, digest="d" * 64):
     """A dataset without content: a plan reads sizes, names and the digest, no value."""
     names = ("F", "M")
     return Dataset(
@@ -46,7 +46,7 @@ def config(**given):
 
 
 def plan(**given):
-    return make_plan(config(**given), table())
+    return make_plan(config(**given), empty_dataset())
 
 
 def keys(found):

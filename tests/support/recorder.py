@@ -15,7 +15,7 @@ handed = []  # (task, observers), one per training
 claims = {}  # arm -> the event that it says it did
 
 
-def told(x, groups, repeats, more=0.0):
+def second_class(x, groups, repeats, more=0.0):
     """Probability of the second class for records of that first input: [R, n], in float64."""
     x, groups = np.asarray(x, float), np.asarray(groups)
     logits = [(1.0 - 0.6 * r) * x + 0.3 * groups - 0.4 * r + more for r in range(repeats)]
@@ -35,7 +35,7 @@ class Told:
         self.more = TWIN * is_twin(task)
 
     def probabilities(self, features, groups):
-        second = told(features.flatten(1)[:, 0], groups, len(self.theta), self.more)
+        second = second_class(features.flatten(1)[:, 0], groups, len(self.theta), self.more)
         return torch.from_numpy(np.stack([1 - second, second], -1).astype(np.float32))
 
 

@@ -69,7 +69,7 @@ class ToldOptimizer(Optimizer):
             theta.copy_(self.moves.pop(0))
 
 
-def told(answer, like):
+def spread_answer(answer, like):
     """An answer of the shape of ``like`` [R, Q].
 
     One value for all cells, or values that repeat over them.
@@ -102,7 +102,7 @@ class Watched:
     def update(self, state, answer):
         self.counts.append(answer.clone())
         if self.answers is not None:
-            answer = told(self.answers[len(self.counts) - 1], answer)
+            answer = spread_answer(self.answers[len(self.counts) - 1], answer)
         return self.inner.update(state, answer)
 
     def step(self, released):

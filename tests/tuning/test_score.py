@@ -21,7 +21,7 @@ def arrays(records):
     return np.array(correct), np.array(groups)
 
 
-def made(goal, n=40, missing=None):
+def score_rule(goal, n=40, missing=None):
     return make_score(goal, validation_rows=n, n_groups=4, missing=missing)
 
 
@@ -29,7 +29,7 @@ def made(goal, n=40, missing=None):
 @given(records=RECORDS)
 def test_one_record_moves_the_counts_by_no_more_than_is_charged(goal, records):
     correct, groups = arrays(records)
-    score = made(goal)
+    score = score_rule(goal)
     whole = score.rows(correct, groups).sum(0)
     for i in range(len(correct)):
         fewer = score.rows(np.delete(correct, i), np.delete(groups, i)).sum(0)
@@ -38,7 +38,7 @@ def test_one_record_moves_the_counts_by_no_more_than_is_charged(goal, records):
 
 def test_the_sensitivity_is_reached():
     for goal in GOALS:
-        row = made(goal).rows(np.array([True]), np.array([2]))
+        row = score_rule(goal).rows(np.array([True]), np.array([2]))
         assert np.linalg.norm(row) == pytest.approx(score_sensitivity(goal))
 
 
@@ -61,12 +61,12 @@ def noise_that_shows(score, goal):
 
 @pytest.mark.parametrize("goal", GOALS)
 def test_every_released_count_has_its_noise(goal):
-    np.testing.assert_allclose(noise_that_shows(made(goal), goal), 3.0, rtol=0.1)
+    np.testing.assert_allclose(noise_that_shows(score_rule(goal), goal), 3.0, rtol=0.1)
 
 
 def test_a_charged_score_cannot_be_had_without_noise():
     with pytest.raises(AssertionError, match="noise"):
-        made("accuracy").release(np.array([True]), np.array([0]), 1.0, None)
+        score_rule("accuracy").release(np.array([True]), np.array([0]), 1.0, None)
 
 
 def test_what_is_made_of_the_counts_sees_no_record():
@@ -76,7 +76,7 @@ def test_what_is_made_of_the_counts_sees_no_record():
 @given(records=RECORDS)
 def test_exact_scores_by_brute_force(records):
     correct, groups = arrays(records)
-    share = made("accuracy", n=len(correct)).release(correct, groups, 0.0, None)
+    share = score_rule("accuracy", n=len(correct)).release(correct, groups, 0.0, None)
     assert share == pytest.approx(correct.mean())
     present = WorstGroup(4).release(correct, groups, 0.0, None)
     expected = [correct[groups == k].mean() if (groups == k).any() else 0.0 for k in range(4)]
