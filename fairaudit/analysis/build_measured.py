@@ -42,15 +42,8 @@ def sklearn_baseline(
             if seed in arm_results and isinstance(facts, Mapping):
                 fitted[seed] = facts
     # Both means are over the same seeds; without any baseline, over all seeds of the reference.
-    accuracies = []
-    for seed, result in arm_results.items():
-        if fitted and seed not in fitted:
-            continue
-        labels = dataset.labels[np.asarray(result.arrays["test_rows"], dtype=np.int64)]
-        predicted = np.asarray(result.arrays["probabilities"]).argmax(-1)  # [R, n]
-        weights = result.arrays.get("weights")  # of a search's candidates
-        shares = None if weights is None else weights.astype(np.float64)
-        accuracies.append(float(np.average((predicted == labels).mean(-1), weights=shares)))
+    compared = [result for seed, result in arm_results.items() if not fitted or seed in fitted]
+    accuracies = [_test_accuracy(result, dataset) for result in compared]
     accuracy, library, undertrained = None, None, None
     if accuracies:
         accuracy = float(np.mean(accuracies))
@@ -74,6 +67,18 @@ def sklearn_baseline(
         n_seeds=len(accuracies),
         reason=reason,
     )
+
+
+def _test_accuracy(result: JobResult, dataset: Dataset) -> float:
+    """The accuracy of one seed's models on its test rows, in the mean over R models.
+
+    The candidates of a search count by the probability that the search keeps each.
+    """
+    labels = dataset.labels[np.asarray(result.arrays["test_rows"], dtype=np.int64)]
+    predicted = np.asarray(result.arrays["probabilities"]).argmax(-1)  # [R, n]
+    weights = result.arrays.get("weights")  # of a search's candidates
+    shares = None if weights is None else weights.astype(np.float64)
+    return float(np.average((predicted == labels).mean(-1), weights=shares))
 
 
 def sweeps(comparisons: Sequence[Comparison], plan: Plan) -> tuple[Sweep, ...]:

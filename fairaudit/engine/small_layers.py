@@ -36,8 +36,8 @@ class Relu(Elementwise):
     """Elementwise max(x, 0); the derivative at 0 is 0."""
 
     def __init__(self) -> None:
-        threshold = partial(torch.clamp_min, min=0.0), partial(torch.clamp_min_, min=0.0)
-        super().__init__(*threshold, _ATEN.threshold_backward, 0)
+        forward, in_place = partial(torch.clamp_min, min=0.0), partial(torch.clamp_min_, min=0.0)
+        super().__init__(forward, in_place, _ATEN.threshold_backward, 0)  # 0: the threshold
 
 
 class Sigmoid(Elementwise):

@@ -203,7 +203,7 @@ def _default_step(sizes: PublicSizes) -> float:
 
     With gradients of norm G a softmax regression has smoothness G^2 / 4 at most, of which the first
     is the inverse. All noise of a training together moves a logit by about step * C * s * G, with s
-    the noise spread; the step is shortened until that is BORNE.
+    the noise spread; the step is shortened until a logit moves by ``BORNE`` at most.
     """
     bound = sizes.longest_gradient
     if sizes.is_linear:

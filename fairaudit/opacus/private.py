@@ -162,7 +162,7 @@ def make_private(
     sampling, streams = _streams(arm, seed)
     ahead = loader.num_workers > 0
     batches = PoissonBatches(sampling, _records(loader), schedule.steps_per_epoch, ahead=ahead)
-    dealt = _dealing(loader, batches)
+    poisson_loader = _with_batches(loader, batches)
     accountant = _accountant(arm, target_delta, target_epsilon)
     conditions = list(not_admitted(model))
     for condition in conditions:
@@ -194,7 +194,7 @@ def make_private(
         rest_on=accountant.rest_on,
         name=f"the criterion {getattr(criterion, '__name__', type(criterion).__name__)}",
     )
-    return wrapped, private, checked, dealt
+    return wrapped, private, checked, poisson_loader
 
 
 def _check_choices(
@@ -278,11 +278,11 @@ def _ending(looks: Looks, hooks: Sequence[RemovableHandle]) -> Callable[[], None
     return end
 
 
-def _dealing(loader: DataLoader[Any], batches: PoissonBatches) -> DataLoader[Any]:
-    """The loader as it was, but dealing the given batches."""
-    # Opacus' collation makes empty batches.
+def _with_batches(loader: DataLoader[Any], batches: PoissonBatches) -> DataLoader[Any]:
+    """A loader like the user's that deals the given batches, empty ones among them."""
+    # Opacus' collation makes an empty batch by the shapes and types of one that it has made.
     collate = DPDataLoader.from_data_loader(loader).collate_fn
-    collate([loader.dataset[0]])  # shows it the make of a batch, should the first one be empty
+    collate([loader.dataset[0]])  # the first batch may be empty
     return DataLoader(
         loader.dataset,
         batch_sampler=batches,

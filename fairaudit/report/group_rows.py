@@ -186,7 +186,7 @@ def _gap_rows(report: Report, comparison: Comparison, metrics: Sequence[str]) ->
 
 
 def _without_reversals(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The pairs, of two that differ in their order alone the first."""
+    """The pairs without those that name an earlier pair's groups again, in the other order."""
     first: dict[frozenset[str], tuple[str, str]] = {}
     for pair in pairs:
         first.setdefault(frozenset(pair), pair)
