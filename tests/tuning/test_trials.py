@@ -295,7 +295,8 @@ def test_tries_are_geometric_unless_only_fewer_are_affordable():
 
 
 def test_an_uncharged_search_claims_no_epsilon_for_itself():
-    plan = planned(noise_multiplier=None, epsilon=(3.0,), tune_privacy="uncharged")
+    fields = {"epsilon": (3.0,), "tune_privacy": "uncharged", "batch_size": EVERY_ROW}
+    plan = planned(noise_multiplier=None, **fields)
     privacy, tuning = plan.arm("dpsgd").privacy, plan.arm("dpsgd").search
     assert privacy.epsilon is None
     assert privacy.event is None
@@ -353,6 +354,7 @@ def test_what_does_not_go_with_a_search_is_refused(given, what):
         planned(**given)
 
 
+@pytest.mark.usefixtures("quick_accountant")
 def test_all_leaves_controls_out_and_says_so():
     plan = planned(method=("all",), epsilon=(), noise_multiplier=2.0)
     assert "dpsgd-matched" not in {arm.method for arm in plan.arms}
@@ -405,6 +407,7 @@ def texts(messages):
     return {message.code: message.text for message in messages}
 
 
+@pytest.mark.usefixtures("quick_accountant")
 def test_a_report_says_what_a_search_leaves_open_and_how_many_models_there_are():
     methods = {"method": ("dpsgd", "global-adapt"), "seeds": 2}
     charged = texts(limitations(planned(**methods)))
