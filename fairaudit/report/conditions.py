@@ -159,12 +159,18 @@ def _rule_findings(report: Report) -> Iterator[FindingMessage]:
                 groups=worst.groups,
                 unit=gate.unit,
             )
-            finding = by_outcome[worst.outcome](
-                subject,
-                value=_rule_number(report, gate, worst),
-                reason=gate.promise or gate.rule,
-                advice=deciding(report, gate, worst, arm) if is_open else None,
-            )
+            value, reason = _rule_number(report, gate, worst), gate.promise or gate.rule
+            before = _gap_without_privacy(report, arm, gate, worst)
+            finding: FindingMessage
+            if worst.outcome == "fail" and abs(before.value or 0.0) > gate.limit:
+                finding = health.RuleFailedAnyway(
+                    subject, value=value, reason=reason, before=before
+                )
+            else:
+                advice = deciding(report, gate, worst, arm) if is_open else None
+                finding = by_outcome[worst.outcome](
+                    subject, value=value, reason=reason, advice=advice
+                )
             by_severity.append((-severity(worst.outcome), finding))
         yield from (finding for _, finding in sorted(by_severity, key=lambda place: place[0]))
 
@@ -178,6 +184,22 @@ def _rule_number(report: Report, gate: GateRecord, target: GateTarget) -> Interv
             if number is not None:
                 return number
     return interval_of(target)
+
+
+def _gap_without_privacy(
+    report: Report, arm: ArmFacts, gate: GateRecord, target: GateTarget
+) -> Interval:
+    """The gap that a rule judges, of the arm's reference; without a value where it has none.
+
+    A cost has none: it is a difference to the reference.
+    """
+    if gate.kind == "gap":
+        for comparison in report.comparisons:
+            if (comparison.arm, comparison.grouping) == (arm.reference, target.grouping):
+                number = rule_number(comparison, gate.metric, target.groups)
+                if number is not None:
+                    return number
+    return interval_of(None)
 
 
 def _constant_findings(report: Report) -> Iterator[FindingMessage]:

@@ -500,6 +500,20 @@ def test_what_a_rule_says_stands_first_beside_its_number(limit, code, knob):
     assert [f.code for f in again.findings if f.code.startswith("rule")] == ["rule_met"]
 
 
+@pytest.mark.parametrize(
+    ("before", "words"), [(0.05, "6.0 [4.3, 7.7]; 5.0 without privacy."), (0.01, "6.0 [4.3, 7.7].")]
+)
+def test_a_rule_that_fails_without_privacy_too_says_so(before, words):
+    gaps = [
+        replace(comparison(key), gaps=(gap("F", "M", of, 0.017, metric="accuracy"),))
+        for key, of in (("sgd", before), ("dpsgd", 0.06))
+    ]
+    report = report_with(replace(gaps[0], reference=""), gaps[1])
+    report = with_verdict(report, check(report, parse_rules(["accuracy_gap > 3 points"])))
+    failed = [f for f in report.findings if (f.code, f.arm) == ("rule_failed", "dpsgd")]
+    assert [f.text for f in failed] == [f"gap of accuracy at most 3 points: {words}"]
+
+
 def test_only_what_could_be_shipped_is_told_what_it_costs():
     unproved = privacy(Guarantee.NOT_ESTABLISHED, "as published")
     arms = (

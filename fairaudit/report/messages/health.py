@@ -38,6 +38,15 @@ class RuleFailed(FindingMessage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RuleFailedAnyway(RuleFailed):
+    """A rule on a gap that the model without privacy fails, too."""
+
+    sentence = "{reason}: {value:plain}; {before:bare} without privacy"
+
+    before: Interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RuleOpen(FindingMessage):
     """A rule that is inconclusive, with the number that would decide it."""
 
