@@ -6,11 +6,13 @@ import dp_accounting
 import pytest
 import torch
 from dp_accounting import pld
+from plans import plan
 from torch import nn
 from torch.func import grad, jacrev
 from torch.nn.functional import one_hot
 from torch.testing import assert_close
 
+from fairaudit.analysis.limitations import _privacy_limits
 from fairaudit.engine.loop import Loop
 from fairaudit.engine.pool import TrainingPool
 from fairaudit.engine.rules import PublicFacts, StepRecords
@@ -58,7 +60,9 @@ def drawn(groups, classes, replicates, seed):
     return StepRecords(inputs, logits, one_hot(labels, classes).float(), group)
 
 
-@pytest.mark.parametrize("bounds", [(0.7, 1.9), (1e-6, 1e6), (1.0, 1.0 + 1e-6), (1e5, 1e6)])
+@pytest.mark.parametrize(  # the third and fourth lie apart by less than float32 can say
+    "bounds", [(0.7, 1.9), (1e-6, 1e6), (1.0, 1.0 + 1e-6), (1.0, 1.0 + 9e-7), (1e5, 1e6)]
+)
 @pytest.mark.parametrize(("groups", "classes", "replicates"), [(2, 2, 1), (3, 4, 2), (1, 2, 3)])
 def test_no_record_adds_a_row_longer_than_one_whatever_its_gradient(
     groups, classes, replicates, bounds
@@ -307,7 +311,7 @@ def answers(kind, noise_multiplier=1.0, without=None):
     """The summed query of the first step, before noise, with and without a record."""
     pool = make_pool(2, 2)
     if without is not None:
-        pool = pool.part(torch.tensor([n for n in range(pool.n_records) if n != without]))
+        pool = pool.restricted_to(torch.tensor([n for n in range(pool.n_records) if n != without]))
     task = make_task(pool, noise_multiplier=noise_multiplier)
     method = type("M", (Method,), {"kind": kind})()
     loop = loop_of(method, task)
@@ -348,6 +352,23 @@ def test_training_releases_what_the_plan_says_with_both_halves():
     trained = FairLensDecoupled().fit(task, [])
     assert trained.event == find("fairlens").events(task.settings, 1, task.epochs)
     assert isinstance(FairLensDecoupled().objective(task), FairLensHalves)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"max_grad_norm": 1.0}, False),
+        ({}, True),
+        ({"max_grad_norm": 1.0, "model": "mlp"}, True),
+        ({"max_grad_norm": 1.0, "settings": {"fairlens": {"statistic_grad_norm": 0.5}}}, True),
+    ],
+)
+def test_a_report_says_at_the_methods_name_where_the_half_about_noise_is_alone(given, says):
+    found = plan(method=("fairlens",), noise_multiplier=2.0, **given)
+    texts = [limit.text for limit in _privacy_limits(found)]
+    alone = [text for text in texts if "the half about noise alone here" in text]
+    assert len(alone) == says
+    assert all(text.startswith("fairlens: ") for text in alone)
 
 
 @pytest.mark.parametrize("off", [{"gamma1": 0.0}, {"statistic_grad_norm": 0.7}])
