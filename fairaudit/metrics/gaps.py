@@ -206,14 +206,18 @@ def gaps_of(table: MetricTable, cut: GroupSelection) -> list[Gap]:
     """
     whole = len(cut.names)
     present = [k for k in range(whole) if cut.counts[k]]
-    gaps = [_gap(table, cut, a, b) for a, b in combinations(present, 2)]
+    sharing = cut.pairs
+    gaps = [_gap(table, cut, a, b, sharing) for a, b in combinations(present, 2)]
     if "groups" not in spec_of(table.name).needs:  # else all rows together have none
-        gaps += [_gap(table, cut, a, whole) for a in present]
+        gaps += [_gap(table, cut, a, whole, sharing) for a in present]
     return [*gaps, _largest(table, cut)]
 
 
-def _gap(table: MetricTable, cut: GroupSelection, a: int, b: int) -> Gap:
-    """The gap between groups ``a`` and ``b``, or between ``a`` and all rows where b is K."""
+def _gap(table: MetricTable, cut: GroupSelection, a: int, b: int, sharing: int) -> Gap:
+    """The gap between groups ``a`` and ``b``, or between ``a`` and all rows where b is K.
+
+    ``sharing``: The pairs that share the 5 % of the test which detects it (``cut.pairs``).
+    """
     spread = reading(table, cut, a, b)
     small = cut.too_few(a) or cut.too_few(b)
     reason = small or spread.reason or cut.too_few_seeds or too_few_for_gates(table, cut, (a, b))
@@ -229,7 +233,7 @@ def _gap(table: MetricTable, cut: GroupSelection, a: int, b: int) -> Gap:
         reason=reason,
     )
     # A width that is not known is NaN.
-    return judged(gap, is_detected=abs(spread.value) > spread.half_width(cut.pairs))
+    return judged(gap, is_detected=abs(spread.value) > spread.half_width(sharing))
 
 
 def judged(gap: Gap, *, is_detected: bool) -> Gap:
