@@ -18,6 +18,7 @@ from fairaudit.metrics.registry import CONSTANT, MISALIGNMENT, costs_of_constant
 from fairaudit.report.group_rows import comparison_of, rule_number
 from fairaudit.report.measures import (
     COST,
+    better_words,
     change_words,
     compared_pairs,
     cost_names,
@@ -29,7 +30,6 @@ from fairaudit.report.measures import (
     measure_text,
     measures,
     named_gaps,
-    rise_words,
 )
 from fairaudit.report.messages import causes, costs, health
 from fairaudit.report.messages.base import FindingMessage, Subject, stored
@@ -384,13 +384,13 @@ def _gap_finding(report: Report, comparison: Comparison, gap: Gap) -> FindingMes
         of_costs = costs.RateGap if rate else costs.GapDetected
         return of_costs(subject, size=size, cost_a=cost_a, cost_b=cost_b)
     if cost_a.value < 0:
-        subject = _subject(report, comparison, gap.metric, groups, rises=rate)
+        subject = _subject(report, comparison, gap.metric, groups, is_better=rate)
         of_gains = costs.RateGapRisen if rate else costs.GapOfGains
         return of_gains(subject, size=size, gain_a=gain_a, gain_b=gain_b)
     subject = _subject(report, comparison, gap.metric, groups)
     if rate:
-        rises = rise_words(gap.metric)
-        return costs.RateGapOpposed(subject, size=size, cost_a=cost_a, gain_b=gain_b, reason=rises)
+        better = better_words(gap.metric)
+        return costs.RateGapOpposed(subject, size=size, cost_a=cost_a, gain_b=gain_b, reason=better)
     return costs.GapOpposed(subject, size=size, cost_a=cost_a, gain_b=gain_b)
 
 
@@ -639,7 +639,7 @@ def _subject(
     measure: str,
     groups: tuple[str, ...] = (),
     *,
-    rises: bool = False,
+    is_better: bool = False,
 ) -> Subject:
     """One measure of one comparison, as a finding is about it.
 
@@ -648,7 +648,7 @@ def _subject(
         comparison: The one that it is about.
         measure: Name of the cost, as ``tpr_cost[2]`` for the class of index 2.
         groups: The one that pays more first.
-        rises: Whether the rate behind the cost rose; else it fell.
+        is_better: Whether the rate behind the cost got better; else it worsened.
     """
     label = report.data.label
     place = measure.partition("[")[2].removesuffix("]")
@@ -659,8 +659,8 @@ def _subject(
         answer = label.favourable or label.positive or ""
     change = ""
     if is_rate(measure):
-        fell, rose = change_words(measure, label)
-        change = rose if rises else fell
+        worse, better = change_words(measure, label)
+        change = better if is_better else worse
     return Subject(
         arm=comparison.arm,
         reference=comparison.reference,

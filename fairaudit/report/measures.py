@@ -89,9 +89,9 @@ def cost_of(comparison: Comparison, group: str, metric: str) -> Interval:
 
 
 def is_rate(metric: str) -> bool:
-    """Whether a cost is the fall of a rate of one class (as the true positive rate).
+    """Whether a cost is the worsening of a rate of one class (as the true positive rate).
 
-    Then a sentence says that the rate falls, not that rows pay.
+    Then a sentence says that the rate falls or rises, not that rows pay.
     """
     return bool(spec_of(metric).needs & {"positive", "favourable"})
 
@@ -158,7 +158,7 @@ def measure_title(metric: str, label: LabelFacts) -> tuple[str, str]:
     As ``privacy cost`` in ``points of accuracy lost``, ``true positive rate`` in ``points lost``.
     """
     spec, of = spec_of(metric), measure_text(metric, label)
-    change = "added" if spec.unit == "nats" else "lost"
+    change = "added" if _worsens_upwards(metric) else "lost"
     if spec.header:
         return spec.header, f"{spec.counted} of {of} {change}"
     return of, f"{spec.counted} {change}"
@@ -171,17 +171,26 @@ def cost_title(metric: str, label: LabelFacts) -> str:
 
 
 def change_words(metric: str, label: LabelFacts) -> tuple[str, str]:
-    """What is said of the rate behind a cost where it falls, and where it rises."""
+    """What is said of the rate behind a cost where it worsens, and where it gets better."""
     if "favourable" in spec_of(metric).needs:
         chosen = f"predicted {label.favourable}" if label.is_assumed else "selected"
         return f"{chosen} less often than before", f"{chosen} more often than before"
     of = measure_text(metric, label)
-    return f"the {of} falls", f"the {of} rises"
+    worse, better = ("rises", "falls") if _worsens_upwards(metric) else ("falls", "rises")
+    return f"the {of} {worse}", f"the {of} {better}"
 
 
-def rise_words(metric: str) -> str:
-    """What is said of a rate that rises, right after it was said of whom it falls."""
-    return "more often" if "favourable" in spec_of(metric).needs else "it rises"
+def better_words(metric: str) -> str:
+    """What is said of a rate that gets better, right after it was said of whom it worsens."""
+    if "favourable" in spec_of(metric).needs:
+        return "more often"
+    return "it falls" if _worsens_upwards(metric) else "it rises"
+
+
+def _worsens_upwards(metric: str) -> bool:
+    """Whether what a cost is the worsening of is worse the higher it is, as a loss."""
+    worsened = spec_of(metric).cost_of
+    return bool(worsened) and METRICS[worsened].worst == "highest"
 
 
 def compared_pairs(report: Report, arm: str, metrics: Collection[str]) -> int:
@@ -202,12 +211,13 @@ def measure_text(metric: str, label: LabelFacts) -> str:
         spec = METRICS[spec.cost_of]
     target = metric.partition("[")[2].removesuffix("]")
     if target.isdecimal():
-        return f"recall of {label.classes[int(target)].name}"
+        name = label.classes[int(target)].name
+        return f"recall of {name}" if spec.name == "tpr" else f"{spec.words} of {name}"
     # Where nobody said which class people want, it is not called selected.
     if "favourable" in spec.needs and label.is_assumed:
         return f"share predicted {label.favourable}"
     is_other_class = label.favourable not in (None, label.positive)
-    if is_other_class and "positive" in spec.needs and "favourable" not in spec.needs:
+    if is_other_class and spec.name == "tpr":
         return f"recall of {label.favourable}"
     return spec.words.partition(" (")[0]
 

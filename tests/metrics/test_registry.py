@@ -27,6 +27,7 @@ from fairaudit.metrics.registry import (
 from fairaudit.metrics.within_model import ArmPredictions, LabelOutcome
 from fairaudit.report.frames import AuditReport
 from fairaudit.report.load import load_report
+from fairaudit.report.measures import measure_text
 from fairaudit.score import ScoreConfig, score
 
 
@@ -76,7 +77,8 @@ def third(monkeypatch):
     """Two costs beside the two of ours: of a mean over rows, and of what rests on other metrics."""
     brier = cost_of(ADDED[0], "brier_cost", "Brier score added by private training")
     area = cost_of(METRICS["auc"], "auc_cost", "area lost in private training", "lost area")
-    for spec in (brier, area):
+    alarms = cost_of(METRICS["fpr"], "fpr_cost", "false positive rate added by private training")
+    for spec in (brier, area, alarms):
         monkeypatch.setitem(METRICS, spec.name, spec)
 
 
@@ -264,6 +266,13 @@ def test_a_cost_that_is_added_is_in_every_output(tmp_path, third):
         page = shown((tmp_path / "private" / file).read_text("utf-8"))
         for cost in ("brier_cost", "auc_cost"):
             assert f"{100 * held[cost].value:.1f} [{100 * held[cost].low:.1f}" in page
+        # What is worse the higher it is rises, and is not lost; it is no recall.
+        assert "alse positive rate rises" in page
+        assert "alse positive rate falls" not in page
+        assert "false positive rate (points added)" in page
+    label = report.data.label
+    assert measure_text("fpr_cost[1]", label) == f"false positive rate of {label.classes[1].name}"
+    assert measure_text("tpr_cost[1]", label) == f"recall of {label.classes[1].name}"
     frame = AuditReport.of(report).by_group().set_index("group")
     assert frame.loc["F", "brier_cost_low"] == pytest.approx(held["brier_cost"].low, rel=1e-5)
     again, _ = scored(tmp_path, "private", "base")

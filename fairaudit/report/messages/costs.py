@@ -86,10 +86,10 @@ class GapOpposed(FindingMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateGap(FindingMessage):
-    """How far the falls of a rate lie apart, and the fall for each group."""
+    """How far the worsenings of a rate lie apart, and that of each group."""
 
     code = "rate_gap"
-    when = "two groups are detected to differ in how far a rate of one class falls"
+    when = "two groups are detected to differ in how far a rate of one class worsens"
     question = "pays"
     series = "detected"
     asks_why = True
@@ -106,10 +106,10 @@ class RateGap(FindingMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateGapRisen(FindingMessage):
-    """How far the rises of a rate lie apart, and the rise for each group."""
+    """How far the betterings of a rate lie apart, and that of each group."""
 
     code = "rate_gap_risen"
-    when = "two groups are detected to differ in how far a rate of one class rises"
+    when = "two groups are detected to differ in how far a rate of one class gets better"
     question = "pays"
     series = "detected"
     asks_why = True
@@ -126,15 +126,13 @@ class RateGapRisen(FindingMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateGapOpposed(FindingMessage):
-    """How far the changes of a rate lie apart, its fall for one group and its rise for the other.
+    """How far the changes of a rate lie apart, worse for one group and better for the other.
 
-    ``reason`` says that it rises.
+    ``reason`` says which way is better.
     """
 
     code = "rate_gap_opposed"
-    when = (
-        "two groups are detected to differ in how a rate changes: of one it falls, of one it rises"
-    )
+    when = "two groups are detected to differ in a rate: of one it worsens, of one it gets better"
     question = "pays"
     series = "detected"
     asks_why = True
@@ -172,7 +170,7 @@ class CostDetected(FindingMessage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateFell(FindingMessage):
-    """How far a rate fell over all rows."""
+    """How far a rate worsened over all rows."""
 
     code = "rate_fell"
     when = (
