@@ -169,7 +169,7 @@ def test_terms_and_codes_are_explained(capsys):
     assert app.main(["explain", "Excess Risk"]) == 0
     assert "mean loss" in capsys.readouterr().out
     assert app.main(["explain", "turned"]) == 0
-    assert "clipping is told to turn the steps away" in capsys.readouterr().out
+    assert "clipping is shown to turn the steps away" in capsys.readouterr().out
     assert app.main(["explain"]) == 0
     listed = capsys.readouterr().out
     assert "misalignment" in listed
