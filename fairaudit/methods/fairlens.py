@@ -391,8 +391,8 @@ class FairLensHalves(FairLens):
             counts=self.decay * state.counts + counts,
             sums=self.decay * state.sums + self.largest * sums,
             gradients=self.decay * state.gradients
-            + self.statistic_grad_norm * gradients.view(state.gradients.shape),
-            lost=self.decay * state.lost + taken * lost.view(state.lost.shape),
+            + self.statistic_grad_norm * gradients.reshape(state.gradients.shape),
+            lost=self.decay * state.lost + taken * lost.reshape(state.lost.shape),
         )
         return self._followed(running)
 

@@ -117,6 +117,19 @@ class WatchedObjective(Watched, Objective):
     def output_gradient(self, released, logits, targets, group):
         return self.inner.output_gradient(released, logits, targets, group)
 
+    @property
+    def reads_inputs(self):
+        return self.inner.reads_inputs
+
+    def rows(self, state, records):
+        return self.inner.rows(state, records)
+
+    def gradient(self, released, records):
+        return self.inner.gradient(released, records)
+
+    def records_at_once(self, state):
+        return self.inner.records_at_once(state)
+
 
 class WatchedRule(Watched, ClippingRule):
     def sensitivity(self, released):
