@@ -3,8 +3,9 @@
 import shlex
 
 from fairaudit.config.model_names import is_factory
+from fairaudit.release.checks import is_fit
 from fairaudit.report.model import Report
-from fairaudit.report.types.facts import EDGES
+from fairaudit.report.types.facts import ArmFacts
 from fairaudit.report.types.verdicts import Outcome, worst
 
 
@@ -37,28 +38,18 @@ def next_command(report: Report, path: str, arm: str = "") -> str:
     # Nothing was trained, or columns were not declared, so something is learned from rows.
     if report.training is None or report.data.fitted:
         return ""
-    contrast = report.config["contrast"].value
-    if isinstance(contrast, dict) and not contrast.keys().isdisjoint(report.data.features):
-        return ""  # predictions would read such a feature as it was before
-    # Neither controls, which read another arm's series, nor self-checks ("#" in the key).
-    trained = [
-        candidate
-        for candidate in report.arms
-        if candidate.source is None and "#" not in candidate.key
-    ]
     match = None
-    for candidate in trained:
-        if candidate.privacy.guarantee.is_proved and arm in ("", candidate.key):
+    for candidate in report.arms:
+        is_asked = arm in ("", candidate.key) and _is_trained(candidate)
+        if is_asked and is_fit(candidate, report):
             match = candidate
             break
     if match is None or not gates_pass(report, match.key):
         return ""
-    if any(item.startswith(EDGES) for item in match.privacy.not_covered):
-        return ""  # groups are cut at quantiles of the rows
     words = ["fairaudit", "train", "--from", path, "--method", match.method]
     if match.variant:
         words += ["--variant", match.variant]
-    forms = [(form.method, form.variant) for form in trained]
+    forms = [(form.method, form.variant) for form in report.arms if _is_trained(form)]
     if forms.count((match.method, match.variant)) > 1:
         words += ["--epsilon", f"{match.privacy.target_epsilon:g}"]
     model = str(report.config["model"].value)
@@ -67,3 +58,8 @@ def next_command(report: Report, path: str, arm: str = "") -> str:
     if report.config["data"].value is None:
         words += ["--data", "FILE"]  # a DataFrame was audited, which has no path
     return shlex.join([*words, "--out", "model"])
+
+
+def _is_trained(arm: ArmFacts) -> bool:
+    """Whether an arm is no control, which reads another arm's series, and no self-check."""
+    return arm.source is None and "#" not in arm.key

@@ -13,7 +13,7 @@ from fairaudit.data.inputs.shared import share_inputs
 from fairaudit.data.inputs.student_pool import known_by, pool_digest, read_public
 from fairaudit.errors import ConfigError, GateFailed, PrivacyError, Undecided
 from fairaudit.execution.model_check import examine
-from fairaudit.messages.names import listed, quoted, typed
+from fairaudit.messages.names import listed, quoted
 from fairaudit.methods.catalog import find
 from fairaudit.methods.defaults import PublicSizes
 from fairaudit.methods.spec import Guarantee, Need
@@ -21,6 +21,7 @@ from fairaudit.planning.arms import Arm, arm_of
 from fairaudit.planning.chosen import unmet
 from fairaudit.planning.draft import ArmDraft, refuse_noisy_counts
 from fairaudit.planning.settings import SettingsResolver
+from fairaudit.release.checks import refuse_unfit
 from fairaudit.release.next_command import gates_pass, outcomes_of
 from fairaudit.report.load import parsed, report_bytes, report_file
 from fairaudit.report.model import Report
@@ -128,12 +129,10 @@ def plan_release(request: ReleaseRequest) -> ReleasePlan:
             f"{name} is of given predictions: nothing was trained", hint="audit first"
         )
     audited = _audited(report, request)
-    refuse_unproved(audited, report)
+    refuse_unfit(audited, report)
     overrides = _overridden_gates(audited, report, request)
     config = _config(report, audited, request)
     refuse_other_factory(config.model, request.model)
-    refuse_contrasted_features(report, config)
-    refuse_fitted_groups(report)
     pool = None  # sha256 of --public-data, if the method learns from it
     if Need.PUBLIC_POOL in find(audited.method).needs:
         pool = pool_digest(config)
@@ -151,31 +150,6 @@ def plan_release(request: ReleaseRequest) -> ReleasePlan:
     )
     overrides += _overridden_fitting(plan, request)
     return replace(plan, overrides=tuple(overrides))
-
-
-def refuse_unproved(audited: ArmFacts, report: Report) -> None:
-    """Refuse an arm without an epsilon that is proved of it alone.
-
-    Args:
-        audited: The arm.
-        report: Holds it.
-
-    Raises:
-        PrivacyError: Nothing is proved, or it reads what another arm released.
-    """
-    privacy = audited.privacy
-    if not privacy.guarantee.is_proved or privacy.epsilon is None:
-        why = f": {privacy.reason}" if privacy.reason else ""
-        hint = "train a method that has one"
-        if audited.variant is None and report.config["tune_privacy"].value == "uncharged":
-            hint = "audit with --tune-privacy charged"
-        raise PrivacyError(f"{audited.key} has no established guarantee{why}", hint=hint)
-    if audited.source is not None:
-        raise PrivacyError(
-            f"{audited.key} reads what {audited.source} released: it is a control, and epsilon "
-            "covers it alone",
-            hint=f"train {audited.source} itself",
-        )
 
 
 def _overridden_gates(audited: ArmFacts, report: Report, request: ReleaseRequest) -> list[str]:
@@ -197,21 +171,6 @@ def _overridden_gates(audited: ArmFacts, report: Report, request: ReleaseRequest
     if failing:
         raise GateFailed(f"the report's gates fail: {'; '.join(failing)}", hint=hint)
     raise Undecided(f"the report's gates are inconclusive: {rules}", hint=hint)
-
-
-def refuse_contrasted_features(report: Report, config: AuditConfig) -> None:
-    """Refuse a feature that ``--contrast`` changed: predictions would read it as it was before.
-
-    Raises:
-        ConfigError: There is one.
-    """
-    contrasted = [name for name in report.data.features if name in config.contrast]
-    if contrasted:
-        raise ConfigError(
-            f"--contrast changed {listed(contrasted)}, a feature: predictions would read it as it "
-            "was before",
-            hint="write the two values into a column of the data, and audit without --contrast",
-        )
 
 
 def _overridden_fitting(plan: ReleasePlan, request: ReleaseRequest) -> list[str]:
@@ -272,21 +231,6 @@ def codebook_of(report: Report, config: AuditConfig, *, by_public: bool) -> Code
         features=features,
         shape=shape,
     )
-
-
-def refuse_fitted_groups(report: Report) -> None:
-    """Refuse groups whose edges are quantiles of the rows: names and groups would tell of them.
-
-    Raises:
-        PrivacyError: A grouping is cut so.
-    """
-    for grouping in report.data.groupings:
-        if grouping.fitted:
-            raise PrivacyError(
-                f"the groups of {quoted(grouping.name)} are cut at quantiles of the rows, which "
-                "no epsilon covers",
-                hint=f"audit with edges of your own, as --bin {typed(grouping.name)}=18,30,60",
-            )
 
 
 def refuse_other_factory(model: str, named: str | None) -> None:

@@ -17,7 +17,8 @@ from reports import sealed
 
 from fairaudit.cli.app import main
 from fairaudit.cli.lines import next_lines
-from fairaudit.errors import FairauditError
+from fairaudit.errors import FairauditError, PrivacyError
+from fairaudit.release import checks
 from fairaudit.release.next_command import next_command
 from fairaudit.release.planned import ReleaseRequest, plan_release
 from fairaudit.release.train import train_for_release
@@ -226,6 +227,23 @@ def test_rules_stand_against_the_arms_that_they_fail_for(typed, stored):
     assert evidence["predicate"]["result"] == "PASSED"
     other = ["train", "--from", path, "--method", "dpsgd", "--epsilon", "8", "--out", "other"]
     assert typed(*other)[0] == 1
+
+
+def test_what_a_check_refuses_is_not_offered(typed, stored, monkeypatch):
+    """A check that is added holds for the command that an audit prints, too."""
+    path = stored()
+    report = load_report(path)
+    assert next_command(report, str(path))
+
+    def too_late(arm, held):
+        assert (arm.key, held.data.rows) == ("dpsgd", report.data.rows)
+        raise PrivacyError("too late")
+
+    monkeypatch.setattr(checks, "CHECKS", (*checks.CHECKS, too_late))
+    assert next_command(report, str(path)) == ""
+    code, message = typed("train", "--from", path, "--method", "dpsgd", "--out", "late")
+    assert code == 5
+    assert "too late" in message
 
 
 def test_data_that_are_not_to_be_found_are_asked_for(stored, tmp_path, monkeypatch):

@@ -35,6 +35,7 @@ class TypedFormat:
         schema: The columns and their types, without reading rows.
         read: The named columns in that order.
         by_rows: Whether what one row holds can never keep another from being read.
+        may_be_packed: Whether a packed file of it is read, as ``rows.arff.gz``.
     """
 
     name: str
@@ -43,6 +44,7 @@ class TypedFormat:
     schema: Callable[[Path], pa.Schema]
     read: Read
     by_rows: bool = True
+    may_be_packed: bool = False
 
 
 def _begins(magic: bytes) -> Callable[[bytes], bool]:
@@ -266,5 +268,6 @@ FORMATS: Final = (
         lambda path: _parse_arff(path).schema,
         _read_arff,
         by_rows=False,
+        may_be_packed=True,
     ),
 )

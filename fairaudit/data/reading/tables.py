@@ -116,7 +116,7 @@ def open_source(path: Path, *, is_alone: bool = False, names: Sequence[str] = ()
     form = TextForm()
     with explained(path):
         if typed is not None:
-            if typed.name != "arff" and packing_of(path) is not None:
+            if not typed.may_be_packed and packing_of(path) is not None:
                 raise DataError(f"{path.name} is a packed {typed.name} file", "unpack it")
             schema = typed.schema(path)
         else:
