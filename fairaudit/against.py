@@ -118,7 +118,8 @@ def _results(report: Report, plan: Plan, folder: Path, arms: Sequence[str]) -> d
     if lost:
         raise DataError(
             f"the trainings of {listed(lost)} are not in {folder / JOBS}",
-            hint=f"run the audit again: {report.reproduce}",
+            hint="they were removed, or another version made them: run the audit again: "
+            f"{report.reproduce}",
         )
     return results
 
