@@ -306,13 +306,14 @@ class FairLensHalves(FairLens):
 
     Sensitivity. Record i adds to the query's sum the one row
 
-        (e, s / s_max e, e (x) clip_C1(g_i) / C1, (clip_C1(g_i) - clip_C(g_i)) / (C1 - C)) / 2
+        (a e, a s / s_max e, b e (x) clip_C1(g_i) / C1, b (clip_C1(g_i) - clip_C(g_i)) / (C1 - C))
 
-    with e the one-hot code of its group and C1 > C. Each of the four parts is at most 1 long: e by
-    itself; 0 <= s <= s_max; the third is one clipped gradient in the cell of one group; the fourth
-    is a gradient of length n made (min(n, C1) - min(n, C)) / (C1 - C) long, within 0 and 1. So the
-    row is at most sqrt(4) / 2 = 1 long, for whatever input, label, group, parameters and
-    earlier releases, and a record more or less moves the sum by at most 1. The engine cuts longer
+    with e the one-hot code of its group, C1 > C, a = SMALL_PART and b = LARGE_PART. Without these
+    factors each of the four parts is at most 1 long: e by itself; 0 <= s <= s_max; the third is one
+    clipped gradient in the cell of one group; the fourth is a gradient of length n made
+    (min(n, C1) - min(n, C)) / (C1 - C) long, within 0 and 1. So the row is at most
+    sqrt(2 a^2 + 2 b^2) = 1 long, for whatever input, label, group, parameters and earlier releases,
+    and a record more or less moves the sum by at most 1. The engine cuts longer
     rows. Of one row is one Gaussian release, so the event is that of :class:`FairLens`: the query's
     multiplier and the gradient's, on one sample (docs/methods.md 2.1).
 
@@ -378,7 +379,7 @@ class FairLensHalves(FairLens):
     def update(self, state: GroupStatistics, answer: Tensor) -> HalvesStatistics:
         """The state with this step's noised ``answer`` in it: four running sums, what follows.
 
-        The factors undo the row's division by 2 and what makes each part at most 1 long.
+        The factors undo SMALL_PART and LARGE_PART, and what makes each part at most 1 long.
         """
         assert isinstance(state, HalvesStatistics)
         of_groups, of_model = state.counts.shape[1], state.lost[0].numel()
@@ -415,7 +416,7 @@ class FairLensHalves(FairLens):
 
     @property
     def running_noise(self) -> float:
-        """As of :class:`FairLens`, with the 2 of this query's rows in place of sqrt(2)."""
+        """As of :class:`FairLens`, whose counts are multiplied by 1 / sqrt(2), not SMALL_PART."""
         return self.noise_multiplier / SMALL_PART / math.sqrt(max(1.0 - self.decay**2, 1e-6))
 
     def gradient(self, released: GroupStatistics, records: StepRecords) -> Tensor:
