@@ -161,15 +161,27 @@ def _rule_findings(report: Report) -> Iterator[FindingMessage]:
             )
             value, reason = _rule_number(report, gate, worst), gate.promise or gate.rule
             before = _gap_without_privacy(report, arm, gate, worst)
+            is_one_of_many = len(targets) > 1 or _groups_of(report, worst.grouping) > 2
+            rests_on = _rows_of_rate(report, gate, worst)
             finding: FindingMessage
             if worst.outcome == "fail" and abs(before.value or 0.0) > gate.limit:
                 finding = health.RuleFailedAnyway(
-                    subject, value=value, reason=reason, before=before
+                    subject,
+                    value=value,
+                    reason=reason,
+                    before=before,
+                    is_one_of_many=is_one_of_many,
+                    rests_on=rests_on,
                 )
             else:
                 advice = deciding(report, gate, worst, arm) if is_open else None
                 finding = by_outcome[worst.outcome](
-                    subject, value=value, reason=reason, advice=advice
+                    subject,
+                    value=value,
+                    reason=reason,
+                    is_one_of_many=is_one_of_many,
+                    rests_on=rests_on,
+                    advice=advice,
                 )
             by_severity.append((-severity(worst.outcome), finding))
         yield from (finding for _, finding in sorted(by_severity, key=lambda place: place[0]))
@@ -184,6 +196,29 @@ def _rule_number(report: Report, gate: GateRecord, target: GateTarget) -> Interv
             if number is not None:
                 return number
     return interval_of(target)
+
+
+def _groups_of(report: Report, grouping: str) -> int:
+    """How many groups a grouping has."""
+    return sum(len(one.groups) for one in report.data.groupings if one.name == grouping)
+
+
+def _rows_of_rate(report: Report, gate: GateRecord, target: GateTarget) -> tuple[int, ...]:
+    """How many test rows of each group a rate of one class is about; () of any other number."""
+    if gate.kind not in ("group", "gap") or not is_rate(gate.metric):
+        return ()
+    for comparison in report.comparisons:
+        place = comparison.arm, comparison.reference, comparison.grouping
+        if place != (target.arm, target.reference or comparison.reference, target.grouping):
+            continue
+        rows = {}
+        for group in comparison.by_group:
+            number = group.estimates.get(gate.metric)
+            if number is not None and number.n_test is not None:
+                rows[group.group] = number.n_test
+        if all(group in rows for group in target.groups):
+            return tuple(rows[group] for group in target.groups)
+    return ()
 
 
 def _gap_without_privacy(
@@ -336,6 +371,14 @@ def _gap_findings(report: Report, comparison: Comparison) -> Iterator[FindingMes
     )
     for gap in detected:
         yield _gap_finding(report, comparison, gap)
+    payers = [(gap.larger_first.a, gap.larger_first.b) for gap in detected]
+    for (a, b), gap in zip(payers, detected, strict=True):
+        if (b, a) in payers[: payers.index((a, b))]:
+            first = detected[payers.index((b, a))]
+            subject = _subject(report, comparison, first.metric, (b, a))
+            other = measure_text(gap.metric, report.data.label)
+            yield costs.PayersDiffer(subject, reason=other)
+            break
     apart = {gap.metric for gap in detected}
     for metric in measures(comparison):
         if metric in comparison.paid and metric not in apart:

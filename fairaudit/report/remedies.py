@@ -12,7 +12,7 @@ from fairaudit.methods.defaults import LEARNING_RATE, MAX_GRAD_NORM, PublicSizes
 from fairaudit.metrics.quantiles import half_width
 from fairaudit.metrics.registry import NOISE, STEP, STEP_AND_CLIPPING, spec_of
 from fairaudit.report.group_rows import gap_between
-from fairaudit.report.messages.advice import OF_THE_RULE, advice
+from fairaudit.report.messages.advice import BY_DEFAULT, advice
 from fairaudit.report.model import Report
 from fairaudit.report.parts import SplitCost, detected_split, split_cost
 from fairaudit.report.types.facts import ArmFacts
@@ -37,7 +37,7 @@ def advice_for(report: Report, arm: ArmFacts) -> Advice | None:
     if knob is None:
         return None
     now, to = _values(report, arm, knob)
-    whose = OF_THE_RULE if knob == "bound up" and to == _rules(report, arm)[1] else ""
+    whose = BY_DEFAULT if knob == "bound up" and to == _rules(report, arm)[1] else ""
     return advice(knob, arm, whose, now=now, to=to)
 
 

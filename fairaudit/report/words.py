@@ -38,9 +38,11 @@ TERMS: Mapping[str, str] = {
     "releases.",
     "established": "Said of a guarantee whose mechanism and accounting are proved, given the table "
     "as it was encoded.",
-    "detected": "Said of a difference that a test finds, so that nothing is called detected in 95 "
-    "of 100 audits of a method without any difference; of reports on k methods up to k times 5 % "
-    "contain one.",
+    "detected": "Said of a difference that a test finds. A method without any difference gets a "
+    "false one in at most 5 of 100 audits, all its measures and groups together; a report on k "
+    "methods has up to k times as many.",
+    "smallest gap this audit would detect": "A true gap of that size would be detected in 4 of 5 "
+    "such audits (80 % power). A smaller one may be detected, too, by luck.",
     "not certain": "Said of a difference whose own 95 % interval excludes zero, while its test, "
     "which allows for all comparisons of the method, does not find it.",
     "UNHEALTHY": "Something says that the training went wrong, or that the model does not work for "

@@ -514,6 +514,28 @@ def test_a_rule_that_fails_without_privacy_too_says_so(before, words):
     assert [f.text for f in failed] == [f"gap of accuracy at most 3 points: {words}"]
 
 
+def test_a_rule_that_other_groups_could_decide_names_those_that_do():
+    report = report_with(comparison("dpsgd", (0.08, 0.012)))
+    rules = parse_rules(["privacy_cost > 3 points", "privacy_cost@sex=F > 2 points"])
+    report = with_verdict(report, check(report, rules))
+    first, second = (f.text for f in report.findings if f.code.startswith("rule"))
+    assert first.endswith("], F.")
+    assert "F" in second  # whom the rule itself names
+    assert second.endswith("].")
+
+
+def test_a_rule_on_a_rate_says_on_how_few_rows_it_rests():
+    made = in_rates((0.061, 0.012))
+    groups = []
+    for group, rows in zip(made.by_group, (36, 35), strict=True):
+        rate = group.estimates["tpr_cost"].model_copy(update={"n_test": rows})
+        groups.append(replace(group, estimates={**group.estimates, "tpr_cost": rate}))
+    report = report_with(replace(made, by_group=tuple(groups)))
+    report = with_verdict(report, check(report, parse_rules(["tpr_cost_gap > 3 points"])))
+    (text,) = (f.text for f in report.findings if f.code.startswith("rule"))
+    assert text.endswith("4.9 [3.2, 6.6], from 36 and 35 rows.")
+
+
 def test_only_what_could_be_shipped_is_told_what_it_costs():
     unproved = privacy(Guarantee.NOT_ESTABLISHED, "as published")
     arms = (
@@ -548,6 +570,22 @@ def test_a_rate_falls_or_rises_and_is_not_paid(costs, code):
     assert finding.numbers["size"].value == pytest.approx(0.049)
 
 
+def in_opposite_measures():
+    """Accuracy is lost by F, a true positive rate by M; both detected."""
+    made = in_rates((0.012, 0.061))
+    return replace(made, gaps=(gap("F", "M", 0.05, 0.017), made.gaps[1]))
+
+
+def test_measures_that_differ_in_who_pays_more_are_set_side_by_side():
+    report = report_with(in_opposite_measures())
+    assert only(report, "payers_differ").text == (
+        "Measures differ in who pays more: by accuracy F, by true positive rate M."
+    )
+    alike = in_rates((0.061, 0.012))
+    alike = report_with(replace(alike, gaps=(gap("F", "M", 0.05, 0.017), alike.gaps[1])))
+    assert "payers_differ" not in codes_of(alike, "dpsgd")
+
+
 def in_ratios(before, after):
     """F's impact ratio without and with privacy: value, half of the interval; M's is 1."""
     made = comparison("dpsgd", (0.01, 0.01))
@@ -574,6 +612,7 @@ WORLDS = {
     "open": lambda: judged(2),
     "met": lambda: judged(5),
     "rate gap": lambda: report_with(in_rates((0.061, 0.012))),
+    "payers differ": lambda: report_with(in_opposite_measures()),
     "gap both ways": lambda: report_with(comparison("dpsgd", (0.041, -0.012))),
     "rates both ways": lambda: report_with(in_rates((0.061, -0.012))),
     "rates rise": lambda: report_with(in_rates((-0.012, -0.061))),

@@ -61,7 +61,9 @@ def test_no_line_breaks_within_a_number_with_an_exponent():
 
 def test_the_text_for_people_has_them_in_a_section_of_its_own():
     text = to_markdown(built()).partition("\n## Words\n")[2]
-    assert text.count("\n- **") == len(TERMS)
+    methods = {arm.method for arm in built().arms}
+    assert text.count("\n- **") == len(TERMS) + len(methods)
+    assert "\n- **sgd**: plain SGD" in text
     assert explanation("Excess Risk") == TERMS["excess risk"]
     assert explanation("excess") is None
 

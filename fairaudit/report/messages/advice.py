@@ -14,9 +14,9 @@ ADVICE: Mapping[Knob, str] = {
     "own noise": "--epsilon {to} ({now} now), or more training rows (does {trainer} use all of "
     "them?)",
     "search wider": "a wider search, around {reason}",
-    "bound by rule": "--max-grad-norm {to} (the rule's; {now} now)",
+    "bound by rule": "--max-grad-norm {to} (the default here; {now} now)",
     "bound up": "--max-grad-norm {to} ({reason}{now} now)",
-    "step by rule": "--learning-rate {to} (the rule's; {now} now)",
+    "step by rule": "--learning-rate {to} (the default here; {now} now)",
     "step down": "--learning-rate {to} ({now} now)",
     "epochs up": "--epochs {to} ({now} now)",
     "teachers down": "fewer teachers, as --settings {method}.teachers={to}",
@@ -24,7 +24,7 @@ ADVICE: Mapping[Knob, str] = {
     "epsilon up": "--epsilon {to} ({now} now), or more training rows",
 }
 
-OF_THE_RULE = "the rule's; "  # whose value a bound is
+BY_DEFAULT = "the default here; "  # whose value a bound is
 
 
 def advice(

@@ -151,6 +151,16 @@ class RateGapOpposed(FindingMessage):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PayersDiffer(FindingMessage):
+    """Which group pays more by one measure, and which by another, that ``reason`` names."""
+
+    code = "payers_differ"
+    when = "two groups are detected to differ in two measures, and another one pays more in each"
+    question = "pays"
+    sentence = "Measures differ in who pays more: by {of} {a}, by {reason} {b}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CostDetected(FindingMessage):
     """The cost over all rows."""
 

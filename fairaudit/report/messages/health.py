@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from fairaudit.errors import numbered
 from fairaudit.report.messages.base import FindingMessage
+from fairaudit.report.safe_names import group_text
 from fairaudit.results.estimates import Interval
 
 # What stands for {reason}: why something is not known, or a case that a sentence names.
@@ -24,52 +25,69 @@ def too_few_seeds(seeds: int, least: int) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleFailed(FindingMessage):
-    """A rule, as ``reason``, that fails, with the number that decides it."""
+class _OnRule(FindingMessage):
+    """What a rule, as ``reason``, says of an arm, with the number that decides it.
 
-    code = "rule_failed"
-    when = "a rule fails for this arm"
-    question = "verdict"
-    asks_why = True
-    sentence = "{reason}: {value:plain}"
+    Args:
+        value: The number.
+        reason: What must hold.
+        is_one_of_many: Whether other groups could have decided, so that those that do are named.
+        rests_on: Of a rate, how many test rows of each of these groups it is about.
+    """
 
     value: Interval
     reason: str
+    is_one_of_many: bool = False
+    rests_on: tuple[int, ...] = ()
+
+    question = "verdict"
+    sentence = "{reason}: {value:plain}{place}"
+
+    @property
+    def own_words(self) -> dict[str, str]:
+        """``place``: which groups decide, and from how many rows; "" where both are plain."""
+        place = ""
+        if self.is_one_of_many:
+            names = [group_text(self.subject.grouping, name) for name in self.subject.groups]
+            is_named = all(name in self.reason for name in names)  # by the rule itself
+            place = "" if is_named else f", {' and '.join(names)}"
+        if self.rests_on:
+            place += f", from {' and '.join(map(str, self.rests_on))} rows"
+        return {"place": place}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleFailed(_OnRule):
+    """A rule that fails."""
+
+    code = "rule_failed"
+    when = "a rule fails for this arm"
+    asks_why = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFailedAnyway(RuleFailed):
     """A rule on a gap that the model without privacy fails, too."""
 
-    sentence = "{reason}: {value:plain}; {before:bare} without privacy"
+    sentence = "{reason}: {value:plain}{place}; {before:bare} without privacy"
 
     before: Interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleOpen(FindingMessage):
-    """A rule that is inconclusive, with the number that would decide it."""
+class RuleOpen(_OnRule):
+    """A rule that is inconclusive."""
 
     code = "rule_open"
     when = "a rule is inconclusive"
-    question = "verdict"
-    sentence = "{reason}: {value:plain}"
-
-    value: Interval
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RulePassed(FindingMessage):
+class RulePassed(_OnRule):
     """A rule that passes, with the number nearest to failing."""
 
     code = "rule_met"
     when = "a rule passes for this arm"
-    question = "verdict"
-    sentence = "{reason}: {value:plain}"
-
-    value: Interval
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -184,6 +184,11 @@ def _split(data: DataFacts) -> Iterator[str]:
         across = count(data.duplicates_across_split)
         yield f"Duplicate rows: {data.duplicate_rows:,}; on both sides of the first split: {across}"
     inputs = f"Model inputs: {count(data.inputs)}"
+    columns = [one.name for one in data.groupings if one.name in data.features]
+    if columns:
+        inputs += f", of {arms_text([plain(name) for name in columns])}, too"
+    elif data.features:
+        inputs += ", none of a group column"
     if merged := sum(data.merged_levels.values()):
         inputs += f"; rare levels merged: {merged:,}"
     yield f"{inputs}; quantities fitted without privacy: {len(data.fitted):,}"

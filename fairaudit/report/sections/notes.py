@@ -1,9 +1,12 @@
 """What a report holds in words: warnings, limitations, how to repeat it."""
 
 import shlex
+from contextlib import suppress
 
 from fairaudit.capabilities.installed import CAPABILITIES
+from fairaudit.errors import ConfigError
 from fairaudit.messages.names import arms_text
+from fairaudit.methods.catalog import find
 from fairaudit.report.document import Listing, Section, Strong, Text, Words, bullets
 from fairaudit.report.model import Report
 from fairaudit.report.safe_names import plain
@@ -106,4 +109,7 @@ def foot(report: Report) -> Words:
 def words(report: Report) -> Section | None:
     """The section that says what the terms of a report mean."""
     items: list[Words] = [(Strong(term), f": {meaning}") for term, meaning in TERMS.items()]
+    for method in dict.fromkeys(arm.method for arm in report.arms):
+        with suppress(ConfigError):  # a method of another installation, or given predictions
+            items.append((Strong(plain(method)), f": {plain(find(method).summary, 300)}."))
     return Section("words", "Words", bullets(items))
