@@ -371,14 +371,16 @@ def _gap_findings(report: Report, comparison: Comparison) -> Iterator[FindingMes
     )
     for gap in detected:
         yield _gap_finding(report, comparison, gap)
-    payers = [(gap.larger_first.a, gap.larger_first.b) for gap in detected]
-    for (a, b), gap in zip(payers, detected, strict=True):
-        if (b, a) in payers[: payers.index((a, b))]:
-            first = detected[payers.index((b, a))]
-            subject = _subject(report, comparison, first.metric, (b, a))
-            other = measure_text(gap.metric, report.data.label)
-            yield costs.PayersDiffer(subject, reason=other)
-            break
+    paid: dict[tuple[str, str], Gap] = {}  # the one that pays more, the other -> the first such gap
+    for gap in detected:
+        a, b = gap.larger_first.a, gap.larger_first.b
+        if (cost_of(comparison, a, gap.metric).value or 0.0) > 0.0:
+            paid.setdefault((a, b), gap)
+            if (b, a) in paid:
+                subject = _subject(report, comparison, paid[b, a].metric, (b, a))
+                other = measure_text(gap.metric, report.data.label)
+                yield costs.PayersDiffer(subject, reason=other)
+                break
     apart = {gap.metric for gap in detected}
     for metric in measures(comparison):
         if metric in comparison.paid and metric not in apart:

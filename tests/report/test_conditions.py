@@ -581,6 +581,9 @@ def test_measures_that_differ_in_who_pays_more_are_set_side_by_side():
     assert only(report, "payers_differ").text == (
         "Measures differ in who pays more: by accuracy F, by true positive rate M."
     )
+    gained = in_rates((-0.061, -0.012))  # nobody pays in the rate
+    gained = report_with(replace(gained, gaps=(gap("F", "M", 0.05, 0.017), gained.gaps[1])))
+    assert "payers_differ" not in codes_of(gained, "dpsgd")
     alike = in_rates((0.061, 0.012))
     alike = report_with(replace(alike, gaps=(gap("F", "M", 0.05, 0.017), alike.gaps[1])))
     assert "payers_differ" not in codes_of(alike, "dpsgd")

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import get_args
 
+from fairaudit.errors import numbered
 from fairaudit.methods.catalog import REFERENCE
 from fairaudit.privacy.events import shown_up
 from fairaudit.report.cost_charts import cost_chart
@@ -69,7 +70,8 @@ def section(report: Report) -> Section | None:
     folded = [Folded(words, blocks) for words, blocks in by_arm[OPEN:]]
     brief = [*first]
     if folded:
-        brief.append(Text(f"{len(folded)} more methods are in the report's page and text."))
+        more = numbered(len(folded), "more method is", "more methods are")
+        brief.append(Text(f"{more} in the report's page and text."))
     drawn: tuple[Block, ...] = ()
     chart = cost_chart(report)
     if chart is not None:
