@@ -82,9 +82,10 @@ def _parts(causes: Mapping[str, ArmCauses]) -> Iterator[Block]:
             rows.append((plain(arm), plain(group.group), *cells))
     if rows:
         yield Text(
-            "Loss that a step adds, in thousandths of a nat, with intervals over seeds. Direction* "
-            "and magnitude* split the same clipping the other way round: turned first, then "
-            "shortened. None of it is private."
+            "Loss that a step adds, in thousandths of a nat, with intervals over seeds: means over "
+            "all steps, each checkpoint for the steps around it. (The section on misalignment has "
+            "plain means over checkpoints.) Direction* and magnitude* split the same clipping the "
+            "other way round: turned first, then shortened. None of it is private."
         )
         titles = ("#direction", "#magnitude", "#noise", "#direction*", "#magnitude*")
         yield table(("method", "group", *titles), rows, most=8)
