@@ -159,43 +159,39 @@ def _rule_findings(report: Report) -> Iterator[FindingMessage]:
                 groups=worst.groups,
                 unit=gate.unit,
             )
-            value, reason = _rule_number(report, gate, worst), gate.promise or gate.rule
             before = _gap_without_privacy(report, arm, gate, worst)
-            is_one_of_many = len(targets) > 1 or _groups_of(report, worst.grouping) > 2
-            rests_on = _rows_of_rate(report, gate, worst)
-            finding: FindingMessage
-            if worst.outcome == "fail" and abs(before.value or 0.0) > gate.limit:
-                finding = health.RuleFailedAnyway(
-                    subject,
-                    value=value,
-                    reason=reason,
-                    before=before,
-                    is_one_of_many=is_one_of_many,
-                    rests_on=rests_on,
-                )
-            else:
-                advice = deciding(report, gate, worst, arm) if is_open else None
-                finding = by_outcome[worst.outcome](
-                    subject,
-                    value=value,
-                    reason=reason,
-                    is_one_of_many=is_one_of_many,
-                    rests_on=rests_on,
-                    advice=advice,
-                )
+            is_broken_before = before is not None and abs(before.value or 0.0) > gate.limit
+            finding = by_outcome[worst.outcome](
+                subject,
+                value=_rule_number(report, gate, worst),
+                reason=gate.promise or gate.rule,
+                is_one_of_many=len(targets) > 1 or _groups_of(report, worst.grouping) > 2,
+                rests_on=_rows_of_rate(report, gate, worst),
+                before=before if worst.outcome == "fail" and is_broken_before else None,
+                advice=deciding(report, gate, worst, arm) if is_open else None,
+            )
             by_severity.append((-severity(worst.outcome), finding))
         yield from (finding for _, finding in sorted(by_severity, key=lambda place: place[0]))
 
 
 def _rule_number(report: Report, gate: GateRecord, target: GateTarget) -> Interval:
     """The number that decides a rule, as the table by group shows it: a gap has its sign."""
+    judged = _comparison_at(report, target.arm, target.grouping, target.reference)
+    number = None
+    if gate.kind == "gap" and judged is not None:
+        number = rule_number(judged, gate.metric, target.groups)
+    return interval_of(target) if number is None else number
+
+
+def _comparison_at(
+    report: Report, arm: str | None, grouping: str, reference: str | None = None
+) -> Comparison | None:
+    """The comparison of an arm by a grouping; ``reference``: its own, None for the first."""
     for comparison in report.comparisons:
-        place = comparison.arm, comparison.reference, comparison.grouping
-        if gate.kind == "gap" and place == (target.arm, target.reference, target.grouping):
-            number = rule_number(comparison, gate.metric, target.groups)
-            if number is not None:
-                return number
-    return interval_of(target)
+        is_here = (comparison.arm, comparison.grouping) == (arm, grouping)
+        if is_here and reference in (None, comparison.reference):
+            return comparison
+    return None
 
 
 def _groups_of(report: Report, grouping: str) -> int:
@@ -207,34 +203,28 @@ def _rows_of_rate(report: Report, gate: GateRecord, target: GateTarget) -> tuple
     """How many test rows of each group a rate of one class is about; () of any other number."""
     if gate.kind not in ("group", "gap") or not is_rate(gate.metric):
         return ()
-    for comparison in report.comparisons:
-        place = comparison.arm, comparison.reference, comparison.grouping
-        if place != (target.arm, target.reference or comparison.reference, target.grouping):
-            continue
-        rows = {}
-        for group in comparison.by_group:
-            number = group.estimates.get(gate.metric)
-            if number is not None and number.n_test is not None:
-                rows[group.group] = number.n_test
-        if all(group in rows for group in target.groups):
-            return tuple(rows[group] for group in target.groups)
-    return ()
+    judged = _comparison_at(report, target.arm, target.grouping, target.reference or None)
+    rows = {}
+    for group in judged.by_group if judged is not None else ():
+        number = group.estimates.get(gate.metric)
+        if number is not None and number.n_test is not None:
+            rows[group.group] = number.n_test
+    if not all(group in rows for group in target.groups):
+        return ()
+    return tuple(rows[group] for group in target.groups)
 
 
 def _gap_without_privacy(
     report: Report, arm: ArmFacts, gate: GateRecord, target: GateTarget
-) -> Interval:
-    """The gap that a rule judges, of the arm's reference; without a value where it has none.
+) -> Interval | None:
+    """The gap that a rule judges, of the arm's reference; None where it has none.
 
     A cost has none: it is a difference to the reference.
     """
-    if gate.kind == "gap":
-        for comparison in report.comparisons:
-            if (comparison.arm, comparison.grouping) == (arm.reference, target.grouping):
-                number = rule_number(comparison, gate.metric, target.groups)
-                if number is not None:
-                    return number
-    return interval_of(None)
+    reference = _comparison_at(report, arm.reference, target.grouping)
+    if gate.kind != "gap" or reference is None:
+        return None
+    return rule_number(reference, gate.metric, target.groups)
 
 
 def _constant_findings(report: Report) -> Iterator[FindingMessage]:

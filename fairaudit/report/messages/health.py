@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from fairaudit.errors import numbered
-from fairaudit.report.messages.base import FindingMessage
+from fairaudit.report.messages.base import FindingMessage, WrittenNumber
 from fairaudit.report.safe_names import group_text
 from fairaudit.results.estimates import Interval
 
@@ -33,19 +33,21 @@ class _OnRule(FindingMessage):
         reason: What must hold.
         is_one_of_many: Whether other groups could have decided, so that those that do are named.
         rests_on: Of a rate, how many test rows of each of these groups it is about.
+        before: The same gap without privacy, where that breaks the rule, too.
     """
 
     value: Interval
     reason: str
     is_one_of_many: bool = False
     rests_on: tuple[int, ...] = ()
+    before: Interval | None = None
 
     question = "verdict"
     sentence = "{reason}: {value:plain}{place}"
 
     @property
     def own_words(self) -> dict[str, str]:
-        """``place``: which groups decide, and from how many rows; "" where both are plain."""
+        """``place``: which groups decide, from how many rows, and what it was without privacy."""
         place = ""
         if self.is_one_of_many:
             names = [group_text(self.subject.grouping, name) for name in self.subject.groups]
@@ -53,6 +55,8 @@ class _OnRule(FindingMessage):
             place = "" if is_named else f", {' and '.join(names)}"
         if self.rests_on:
             place += f", from {' and '.join(map(str, self.rests_on))} rows"
+        if self.before is not None:
+            place += f"; {WrittenNumber(self.before, self.subject.unit):bare} without privacy"
         return {"place": place}
 
 
@@ -63,15 +67,6 @@ class RuleFailed(_OnRule):
     code = "rule_failed"
     when = "a rule fails for this arm"
     asks_why = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RuleFailedAnyway(RuleFailed):
-    """A rule on a gap that the model without privacy fails, too."""
-
-    sentence = "{reason}: {value:plain}{place}; {before:bare} without privacy"
-
-    before: Interval
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
