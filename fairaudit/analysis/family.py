@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from fairaudit.analysis.disclosure import Disclosure
 from fairaudit.metrics.gaps import judged
-from fairaudit.metrics.quantiles import among, half_width
+from fairaudit.metrics.quantiles import half_width, with_joint_interval
 from fairaudit.metrics.registry import (
     DISAGREEMENT,
     DISAGREEMENT_COST,
@@ -74,7 +74,8 @@ class _Claim:
     def holds(self, measures: float) -> bool:
         """Whether it is detected where so many measures share the 5 %."""
         return bool(self.numbers) and all(
-            among(number, measures * self.rivals).excludes_zero for number in self.numbers
+            with_joint_interval(number, measures * self.rivals).excludes_zero
+            for number in self.numbers
         )
 
 
@@ -360,7 +361,7 @@ def _judged_class(
     if not is_lost and share.kept.ends and share.reference.ends and not has_few_seeds(share.kept):
         widths = []
         for estimate in (share.kept, share.reference):
-            joint = among(estimate, measures * share.looked_at)
+            joint = with_joint_interval(estimate, measures * share.looked_at)
             half = (joint.high or 0.0) - (joint.value or 0.0)
             widths.append(half / abs(joint.value or 1.0))
         # An interval excludes 0 where half of it is below the value; it shrinks with the root of

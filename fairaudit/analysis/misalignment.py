@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from fairaudit.analysis.arm_readings import finished, nan_mean, over_repeats
 from fairaudit.data.dataset import Dataset, Grouping
 from fairaudit.methods.catalog import find
-from fairaudit.metrics.gaps import GroupSelection, gaps_of, reading
+from fairaudit.metrics.gaps import GroupSelection, checked_contrast, gaps_of
 from fairaudit.metrics.intervals import MetricTable, contrast, estimate
 from fairaudit.metrics.quantiles import quantiles
 from fairaudit.metrics.registry import METRICS, MISALIGNMENT, of_steps
@@ -181,14 +181,14 @@ def with_step_readings(
                 estimates[spec.name] = undefined(why, spec.unit, n_test=None)
     else:
         steps = ArmSteps(plan, arm, number, results, len(grouping.names))
-        cut = _selection(measured, grouping, len(steps.seeds), plan.config.suppress_below)
+        selection = _selection(measured, grouping, len(steps.seeds), plan.config.suppress_below)
         turned = steps.table(TURNED, "ratio", METRICS["direction"].bounds)
         for spec in of_steps():
             table = steps.table(spec.name, spec.unit, spec.bounds)
             for k, estimates in enumerate(readings_by_group):
-                estimates[spec.name] = _estimate(table, k, steps, cut)
+                estimates[spec.name] = _estimate(table, k, steps, selection)
             if "no gap" not in spec.needs:
-                gaps += _gaps(table, cut, turned, grouping.names)
+                gaps += _gaps(table, selection, turned, grouping.names)
     revised = [
         group.model_copy(update={"estimates": {**group.estimates, **more}})
         for group, more in zip(groups, readings_by_group, strict=True)
@@ -211,31 +211,31 @@ def _selection(
     )
 
 
-def _estimate(table: MetricTable, k: int, steps: ArmSteps, cut: GroupSelection) -> Estimate:
+def _estimate(table: MetricTable, k: int, steps: ArmSteps, selection: GroupSelection) -> Estimate:
     """The number of group k, or of all rows where k is K."""
     rows = int(table.counts[k])
     if not rows:
         return undefined("no training row of this group", table.unit, n_test=0)
     if np.isnan(table.by_seed[:, k]).all():
         return undefined(TOO_FEW, table.unit, n_test=rows)
-    spread = reading(table, cut, k)
+    spread = checked_contrast(table, selection, k)
     if np.isnan(table.by_seed[:, k]).any():
         spread = replace(spread, reason=f"{spread.reason}: {TOO_FEW}")
     return estimate(spread)
 
 
 def _gaps(
-    table: MetricTable, cut: GroupSelection, turned: MetricTable, names: Sequence[str]
+    table: MetricTable, selection: GroupSelection, turned: MetricTable, names: Sequence[str]
 ) -> Iterator[Gap]:
     """The gaps of one reading; those of misalignment with the number that decides about them.
 
     Args:
         table: The reading.
-        cut: Which groups may be compared.
+        selection: Which groups may be compared.
         turned: What turning takes from each group, to first order.
         names: Of the groups.
     """
-    for gap in gaps_of(table, cut):
+    for gap in gaps_of(table, selection):
         if table.name == MISALIGNMENT and gap.a and gap.b:
             pair = contrast(turned, names.index(gap.a), names.index(gap.b))
             gap = gap.model_copy(update={"tested": estimate(pair)})

@@ -18,7 +18,13 @@ from fairaudit.disagreement.plan import AGAIN, NAME, OWN_ROWS, TO_MEASURE, why_n
 from fairaudit.disagreement.study import Disagreement, RetrainedArm
 from fairaudit.errors import numbered
 from fairaudit.metrics.disagreement import LEAST_TRAININGS, NOT_TESTED, disagreement_tables
-from fairaudit.metrics.gaps import GroupSelection, gaps_of, judged, reading, too_few_for_gates
+from fairaudit.metrics.gaps import (
+    GroupSelection,
+    checked_contrast,
+    gaps_of,
+    judged,
+    too_few_for_gates,
+)
 from fairaudit.metrics.intervals import EvaluatedRecords, MetricTable, estimate
 from fairaudit.metrics.registry import DISAGREEMENT, DISAGREEMENT_COST, spec_of
 from fairaudit.metrics.within_model import predicted_class
@@ -243,7 +249,7 @@ def _with_numbers(
 
 def _number(table: MetricTable, k: int, cut: GroupSelection) -> Estimate:
     """One number with its interval; of too few people not even its value is told."""
-    number = estimate(reading(table, cut, k))
+    number = estimate(checked_contrast(table, cut, k))
     if number.ends is None:
         return undefined(number.reason, number.unit, number.n_test)
     return number

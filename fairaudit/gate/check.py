@@ -175,7 +175,7 @@ def _record(rule: GateRule, report: Report, candidates: Targets) -> GateRecord:
     uncertain = Counter(
         target.arm for target in candidates.judged if not target.reading.number.is_exact
     )
-    targets = [judge(rule, target, among=uncertain[target.arm]) for target in candidates.judged]
+    targets = [judge(rule, target, n_joint=uncertain[target.arm]) for target in candidates.judged]
     outcome = worst(target.outcome for target in targets)
     reasons = dict.fromkeys(t.reason for t in targets if t.outcome == outcome and t.reason)
 

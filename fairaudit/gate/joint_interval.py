@@ -22,7 +22,7 @@ class Variances(NamedTuple):
     records: float
 
 
-def growth(variances: Variances | None, *, seeds: int, among: int) -> float:
+def growth(variances: Variances | None, *, seeds: int, n_joint: int) -> float:
     """The factor by which half an interval grows when several numbers share its 5 %.
 
     Args:
@@ -30,15 +30,15 @@ def growth(variances: Variances | None, *, seeds: int, among: int) -> float:
             that of the largest of several gaps. Then the factor is that of t alone, the largest
             that it can be.
         seeds: How many the estimate is over. With one the interval is over test records alone.
-        among: How many numbers share.
+        n_joint: How many numbers share.
     """
-    if among < 2:
+    if n_joint < 2:
         return 1.0
     if seeds < 2:
         variances = Variances(seeds=0.0, records=1.0)
     elif variances is None or not sum(variances):  # an interval of no width stays so at any factor
         variances = Variances(seeds=1.0, records=0.0)
-    shared = half_width(*variances, seeds, among)
+    shared = half_width(*variances, seeds, n_joint)
     return shared / half_width(*variances, seeds)
 
 

@@ -21,7 +21,7 @@ ONLY_ALONE = "beyond the limit by itself, but not by {shared}"
 SHARED = "the interval {ends} that all {among} numbers of the rule share for this method"
 
 
-def judge(rule: GateRule, target: Target, *, among: int) -> GateTarget:
+def judge(rule: GateRule, target: Target, *, n_joint: int) -> GateTarget:
     """The outcome of a rule for one target: pass, fail or inconclusive.
 
     A rule about an interval fails where all of it meets the failing condition and passes where none
@@ -33,12 +33,12 @@ def judge(rule: GateRule, target: Target, *, among: int) -> GateTarget:
     Args:
         rule: The condition.
         target: The number.
-        among: How many uncertain numbers of that arm the rule is held against.
+        n_joint: How many uncertain numbers of that arm the rule is held against.
     """
-    number, joint, shared = target.reading.number, shared_interval(target.reading, among), ""
+    number, joint, shared = target.reading.number, shared_interval(target.reading, n_joint), ""
     if joint.ends != number.ends:
         ends = interval_alone(joint, gated(rule.metric.unit))
-        shared = SHARED.format(ends=ends, among=among)
+        shared = SHARED.format(ends=ends, among=n_joint)
     outcome, reason = _outcome(rule, target.reading, joint, shared)
     return GateTarget(
         arm=target.arm,
@@ -53,12 +53,15 @@ def judge(rule: GateRule, target: Target, *, among: int) -> GateTarget:
     )
 
 
-def shared_interval(reading: TargetReading, among: int) -> Interval:
-    """The number with the interval that holds for ``among`` numbers at once; no report holds it."""
+def shared_interval(reading: TargetReading, n_joint: int) -> Interval:
+    """The number with the interval that holds for ``n_joint`` numbers of a rule at once.
+
+    It is made where the rule is judged; no report holds it. Source: docs/methods.md 6.8.
+    """
     number = reading.number
-    if number.ends is None or number.value is None or number.is_exact or among < 2:
+    if number.ends is None or number.value is None or number.is_exact or n_joint < 2:
         return interval_of(number)
-    factor = growth(reading.variances, seeds=reading.n_seeds, among=among)
+    factor = growth(reading.variances, seeds=reading.n_seeds, n_joint=n_joint)
     # The ends of a largest gap may be those of other pairs: it has no variances of its own.
     is_largest = reading.is_size and reading.variances is None
     low, high = (widened_largest if is_largest else widened)(number.value, number.ends, factor)

@@ -19,7 +19,7 @@ from fairaudit.errors import numbered
 from fairaudit.leakage.attack import LEAST_TARGETS, Attack, attack_tables
 from fairaudit.leakage.plan import NAME
 from fairaudit.leakage.study import AttackedArm, Leakage
-from fairaudit.metrics.gaps import GroupSelection, gaps_of, reading, too_few_for_gates
+from fairaudit.metrics.gaps import GroupSelection, checked_contrast, gaps_of, too_few_for_gates
 from fairaudit.metrics.intervals import MetricTable, estimate
 from fairaudit.metrics.registry import WITHIN, of_study, spec_of
 from fairaudit.planning.flow import Audit
@@ -152,7 +152,7 @@ def _measure_group(
     reason = reason or cut.too_few_seeds
     estimates, ungated = {}, {}
     for name, table in tables.items():
-        number = estimate(reading(table, cut, k))
+        number = estimate(checked_contrast(table, cut, k))
         if number.ends is None:  # nor is its value told: a rate at 1 % of fifty rows is none
             number = undefined(number.reason, number.unit, number.n_test)
         estimates[name] = number

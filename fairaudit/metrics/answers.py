@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairaudit.metrics.gaps import GroupSelection, reading
+from fairaudit.metrics.gaps import GroupSelection, checked_contrast
 from fairaudit.metrics.intervals import EvaluatedRecords, Influences, MetricTable, estimate
 from fairaudit.metrics.registry import MetricSpec
 from fairaudit.metrics.tables import metric_table
 from fairaudit.metrics.within_model import ClassMetric, EvaluatedSeed, LabelOutcome
-from fairaudit.results.estimates import ClassShare, ConstantAnswer
+from fairaudit.results.estimates import ClassShare, ConstantAnswer, Estimate
 
 KEPT = 0.2  # a class is doubtful where the arm's share is below this part of the reference's
 # Of a target class: the share of rows for which the model predicts it. No metric of a report.
@@ -36,19 +36,21 @@ def constant_answers(
     seeds: Sequence[EvaluatedSeed],
     records: EvaluatedRecords,
     outcome: LabelOutcome,
-    cut: GroupSelection,
+    selection: GroupSelection,
 ) -> Iterator[ConstantAnswer]:
     """Find the groups that a model gives one answer, though their rows are of several classes.
 
-    That is so where every row of a group is predicted as one class, or each other class that it has
-    rows of is predicted for less than a fifth of the share that is of it, by the upper limit or, in
-    doubt, by the estimate.
+    The answer is the class that is predicted most often. A group is found where the share of rows
+    predicted as each other class that it has is less than a fifth of the share that is of it, by
+    the estimates. It has a class if at least ten of its rows are of it. The finding is certain
+    where no row at all is predicted as another class, or where the upper ends of the intervals are
+    below that fifth, too.
 
     Args:
         seeds: The model, seed by seed.
         records: The index of the test rows.
         outcome: Which classes there are.
-        cut: The groups in these rows.
+        selection: The groups in these rows.
 
     Example:
         >>> import numpy as np
@@ -61,44 +63,68 @@ def constant_answers(
         >>> records = EvaluatedRecords.of([rows], sex, 2)
         >>> model = ArmPredictions(0, rows, same[None], np.array([9, 9]))
         >>> seeds = evaluated([model], labels, records, outcome)
-        >>> cut = GroupSelection(("F", "M"), None, records.count(), n_seeds=1, one_model=True)
-        >>> [(one.group, one.answer) for one in constant_answers(seeds, records, outcome, cut)]
+        >>> selection = GroupSelection(("F", "M"), None, records.count(), n_seeds=1, one_model=True)
+        >>> found = constant_answers(seeds, records, outcome, selection)
+        >>> [(one.group, one.answer) for one in found]
         [('F', 0)]
     """
-    predicted: list[MetricTable] = []  # of each class
-    true: list[MetricTable] = []
+    predicted, true = [], []  # a table of each class
     for target in range(outcome.n_classes):
-        for spec, tables in ((PREDICTED, predicted), (_OF_CLASS, true)):
-            shares = Influences(records)
-            for model, place in zip(seeds, records.places, strict=True):
-                shares.add(place, model.score(ClassMetric(spec.name, spec, target)))
-            tables.append(metric_table("selection_rate", shares, cut.counts))
-    for k, group in enumerate(cut.names):
-        given = [
-            estimate(reading(replace(table, one_model=cut.one_model), cut, k))
-            for table in predicted
-        ]
-        truth = [estimate(reading(table, cut, k)).value or 0.0 for table in true]
-        present = [y for y, share in enumerate(truth) if share * cut.counts[k] >= LEAST_OF_EACH]
+        predicted.append(_share_table(PREDICTED, target, seeds, records, selection))
+        true.append(_share_table(_OF_CLASS, target, seeds, records, selection))
+    for k, group in enumerate(selection.names):
+        given = [_group_estimate(table, selection, k) for table in predicted]  # [Y]
+        truth = [_group_estimate(table, selection, k).value or 0.0 for table in true]  # [Y]
+        rows = [share * selection.counts[k] for share in truth]  # of each class, [Y]
+        present = [y for y, count in enumerate(rows) if count >= LEAST_OF_EACH]
         if len(present) < 2 or any(share.value is None for share in given):
             continue
-        answer = max(range(len(given)), key=lambda y: given[y].value or 0.0)
-        others = [y for y in range(len(given)) if y != answer]
-        is_every_row = not any((predicted[y].by_seed[:, k] > 0).any() for y in others)
-        having = [y for y in present if y != answer]
-        if not all((given[y].value or 0.0) < KEPT * truth[y] for y in having):
+        values = [share.value or 0.0 for share in given]  # none is None, as mypy cannot see
+        answer = values.index(max(values))
+        others = [y for y in present if y != answer]
+        if any(values[y] >= KEPT * truth[y] for y in others):
             continue
-        limits = [(given[y].high, KEPT * truth[y]) for y in having]
-        most = max(having, key=lambda y: given[y].value or 0.0)
+        elsewhere = [table.by_seed[:, k] for y, table in enumerate(predicted) if y != answer]
+        is_every_row = not np.any(np.array(elsewhere) > 0)
+        highs = [(given[y].high, KEPT * truth[y]) for y in others]
+        is_below = all(high is not None and high < limit for high, limit in highs)
+        most = max(others, key=lambda y: values[y])
         yield ConstantAnswer(
             group=group,
             answer=answer,
             other=given[most],
             truth=truth[most],
             is_every_row=is_every_row,
-            is_certain=is_every_row
-            or all(high is not None and high < limit for high, limit in limits),
+            is_certain=is_every_row or is_below,
         )
+
+
+def _share_table(
+    spec: MetricSpec,
+    target: int,
+    seeds: Sequence[EvaluatedSeed],
+    records: EvaluatedRecords,
+    selection: GroupSelection,
+) -> MetricTable:
+    """The table of the share of each group's rows that ``spec`` counts, of one class.
+
+    Args:
+        spec: ``PREDICTED`` or ``_OF_CLASS``.
+        target: The class.
+        seeds, records, selection: As of :func:`constant_answers`.
+    """
+    influences = Influences(records)
+    for seed, place in zip(seeds, records.places, strict=True):
+        influences.add(place, seed.score(ClassMetric(spec.name, spec, target)))
+    # A share of a group's rows, as a selection rate is: by that name the table gets its bounds and
+    # the floor of its variance.
+    return metric_table("selection_rate", influences, selection.counts)
+
+
+def _group_estimate(table: MetricTable, selection: GroupSelection, k: int) -> Estimate:
+    """The number of group k with its interval, or with the reason why it has none."""
+    table = replace(table, one_model=selection.one_model)
+    return estimate(checked_contrast(table, selection, k))
 
 
 def doubtful_classes(
@@ -106,7 +132,7 @@ def doubtful_classes(
     theirs: Sequence[EvaluatedSeed],
     records: EvaluatedRecords,
     outcome: LabelOutcome,
-    cut: GroupSelection,
+    selection: GroupSelection,
 ) -> Iterator[ClassShare]:
     """Find each group's classes that the arm predicts less than a fifth as often as the reference.
 
@@ -117,7 +143,7 @@ def doubtful_classes(
         ours, theirs: The arm and its reference, seed by seed, on the same test rows.
         records: The index of these rows.
         outcome: Which classes there are.
-        cut: The groups in these rows.
+        selection: The groups in these rows.
 
     Yields:
         One ``ClassShare`` for each such group and class.
@@ -134,43 +160,41 @@ def doubtful_classes(
         >>> def of(model):
         ...     one = ArmPredictions(0, rows, model[None], np.array([9, 9]))
         ...     return evaluated([one], labels, records, outcome)
-        >>> cut = GroupSelection(("F", "M"), None, records.count(), n_seeds=1, one_model=True)
-        >>> found = doubtful_classes(of(same), of(right), records, outcome, cut)
+        >>> selection = GroupSelection(("F", "M"), None, records.count(), n_seeds=1, one_model=True)
+        >>> found = doubtful_classes(of(same), of(right), records, outcome, selection)
         >>> [(share.group, share.answer) for share in found]
         [('F', 1)]
     """
-    shares = []  # of each class three tables: the arm's share, the reference's, their contrast
-    # How many classes either model predicts for anybody of each group, [K + 1].
-    n_answers = np.zeros(len(cut.names) + 1, dtype=np.int64)
+    # Of each class three tables: the arm's share, the reference's, and arm - KEPT * reference.
+    tables_by_class: list[tuple[MetricTable, MetricTable, MetricTable]] = []
+    # How many classes either model predicts for anybody of each group, at any seed, [K + 1].
+    n_answers = np.zeros(len(selection.names) + 1, dtype=np.int64)
     for target in range(outcome.n_classes):
         metric = ClassMetric(PREDICTED.name, PREDICTED, target)
-        private, reference, kept = (Influences(records) for _ in range(3))
-        for a, b, place in zip(ours, theirs, records.places, strict=True):
-            arm_scores, reference_scores = a.score(metric), b.score(metric)
-            private.add(place, arm_scores)
+        arm, reference, kept = (Influences(records) for _ in range(3))
+        for ours_at_seed, theirs_at_seed, place in zip(ours, theirs, records.places, strict=True):
+            arm_scores, reference_scores = ours_at_seed.score(metric), theirs_at_seed.score(metric)
+            arm.add(place, arm_scores)
             reference.add(place, reference_scores)
-            kept.add(place, arm_scores.minus(reference_scores, KEPT))
-        # Shares of a group's rows, as selection rates are: by that name the tables get their bounds
-        # and the floor of their variance.
-        arm_table = metric_table("selection_rate", private, cut.counts)
-        of_reference = metric_table("selection_rate", reference, cut.counts)
-        contrast = metric_table("change.selection_rate", kept, cut.counts)
-        shares.append((arm_table, of_reference, contrast))
-        # Either model predicts it for somebody of the group, at some seed.
-        n_answers += ((arm_table.by_seed > 0) | (of_reference.by_seed > 0)).any(axis=0)
-    for k, group in enumerate(cut.names):
-        for target, tables in enumerate(shares):
-            arm_share, reference_share, contrast_of = (
-                estimate(reading(replace(table, one_model=cut.one_model), cut, k))
-                for table in tables
+            kept.add(place, arm_scores.minus(reference_scores, times=KEPT))
+        # Named as in `_share_table`; the last is a difference, so below 0 as well.
+        arm_table = metric_table("selection_rate", arm, selection.counts)
+        reference_table = metric_table("selection_rate", reference, selection.counts)
+        kept_table = metric_table("change.selection_rate", kept, selection.counts)
+        tables_by_class.append((arm_table, reference_table, kept_table))
+        n_answers += ((arm_table.by_seed > 0) | (reference_table.by_seed > 0)).any(axis=0)
+    for k, group in enumerate(selection.names):
+        for target, tables in enumerate(tables_by_class):
+            arm_share, reference_share, contrast = (
+                _group_estimate(table, selection, k) for table in tables
             )
-            if contrast_of.value is not None and contrast_of.value < 0:
+            if contrast.value is not None and contrast.value < 0:
                 yield ClassShare(
                     group=group,
                     answer=target,
                     private=arm_share,
                     reference=reference_share,
-                    kept=contrast_of,
+                    kept=contrast,
                     given=int(n_answers[k]),
-                    looked_at=len(cut.names) * outcome.n_classes,
+                    looked_at=len(selection.names) * outcome.n_classes,
                 )

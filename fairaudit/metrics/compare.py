@@ -13,7 +13,7 @@ import numpy as np
 
 from fairaudit.data.dataset import Grouping
 from fairaudit.metrics.answers import constant_answers, doubtful_classes
-from fairaudit.metrics.gaps import GroupSelection, gaps_of, reading, too_few_for_gates
+from fairaudit.metrics.gaps import GroupSelection, checked_contrast, gaps_of, too_few_for_gates
 from fairaudit.metrics.intervals import EvaluatedRecords, MetricTable, estimate
 from fairaudit.metrics.registry import (
     CONSTANT,
@@ -78,7 +78,7 @@ class Evaluation:
 
     Args:
         labels: Class of every record, ``[N]``.
-        grouping: How to cut the records into groups.
+        grouping: By which the records fall into groups.
         outcome: Which classes count.
         estimand: :data:`FIXED_SPLIT`, :data:`SEVERAL_SPLITS`, :data:`ONE_TABLE`, or
             :data:`ONE_MODEL` where one model is what is measured and not how such models are
@@ -109,9 +109,14 @@ class Evaluation:
             records: The index of the tested records.
             seeds: How many seeds were measured.
         """
-        names, missing = self.grouping.names, self.grouping.missing
-        is_one = self.estimand == ONE_MODEL
-        return GroupSelection(names, missing, records.count(), seeds, is_one, self.suppressed_below)
+        return GroupSelection(
+            names=self.grouping.names,
+            missing=self.grouping.missing,
+            counts=records.count(),
+            n_seeds=seeds,
+            one_model=self.estimand == ONE_MODEL,
+            suppressed_below=self.suppressed_below,
+        )
 
 
 def compare(
@@ -160,7 +165,7 @@ def compare(
     if not baseline:
         return _without_seeds(evaluation, arm, reference)
     records, outcome = evaluation.records(baseline), evaluation.outcome
-    cut = evaluation.selection(records, len(baseline))
+    selection = evaluation.selection(records, len(baseline))
     ours = evaluated(private, evaluation.labels, records, outcome)
     theirs = evaluated(baseline, evaluation.labels, records, outcome)
     arm_tables, baseline_tables, changed = both_tables(ours, theirs, records, outcome)
@@ -173,12 +178,12 @@ def compare(
     if twins:
         tables |= _part_tables(twins, baseline, (ours, theirs), evaluation, records)
     if outcome.positive is not None:
-        tables |= impact_change(tables, cut.eligible)
-    alone = _against_constant(evaluation, private, ours, records)
+        tables |= impact_change(tables, selection.eligible)
+    against_constant = _against_constant(evaluation, private, ours, records)
     train = _training_rows(private)
-    measured = _comparison(evaluation, (arm, reference), cut, tables, alone, train)
-    doubtful = tuple(doubtful_classes(ours, theirs, records, outcome, cut))
-    constant = tuple(constant_answers(ours, records, outcome, cut))
+    measured = _comparison(evaluation, (arm, reference), selection, tables, against_constant, train)
+    doubtful = tuple(doubtful_classes(ours, theirs, records, outcome, selection))
+    constant = tuple(constant_answers(ours, records, outcome, selection))
     return measured.model_copy(update={"doubtful": doubtful, "constant": constant})
 
 
@@ -194,7 +199,7 @@ def _part_tables(
     From the reference to the arm, each twin's cost against the model before it is one part; the
     last part, that of the noise, is the arm's cost against the last twin. With two twins there is
     also one table for the parts of step and noise together, which is the cost less the clipping's
-    part. If a twin lacks any seed, no part has a value.
+    part. If a twin lacks any seed, no part has a value. Source: docs/methods.md 7.1.
 
     Args:
         twins: In order from the reference to the arm, at least one.
@@ -204,9 +209,9 @@ def _part_tables(
     """
     outcome, (arm, reference) = evaluation.outcome, ends
     tables: dict[str, MetricTable] = {}
-    lacking: list[int] = []
-    before = reference
-    between = []
+    lacking: list[int] = []  # seeds at which a twin has no result
+    before = reference  # the model before the next twin, seed by seed
+    between = []  # the twins, evaluated
     for twin in twins:
         of_seed = {p.seed: p for p in twin.predictions}
         lacking += [p.seed for p in baseline if p.seed not in of_seed]
@@ -221,8 +226,8 @@ def _part_tables(
         between.append(after)
     tables |= costs_between(arm, before, records, outcome, NOISE)
     if len(between) == 2:
-        stepping, quiet = between
-        clipping = (quiet, stepping)
+        steps_alone, without_noise = between
+        clipping = without_noise, steps_alone  # between these two lies the clipping's part
         tables |= costs_between(arm, reference, records, outcome, STEP_AND_NOISE, clipping)
     if lacking:
         for name, table in tables.items():
@@ -261,16 +266,16 @@ def measure_reference(
     if not predictions:
         return _without_seeds(evaluation, arm, "")
     records, outcome = evaluation.records(predictions), evaluation.outcome
-    cut = evaluation.selection(records, len(predictions))
+    selection = evaluation.selection(records, len(predictions))
     seeds = evaluated(predictions, evaluation.labels, records, outcome)
     tables = own_tables(seeds, records, outcome)
     if outcome.positive is not None:
-        ratio, _ = impact_ratio(tables["selection_rate"], "impact_ratio", cut.eligible)
+        ratio, _ = impact_ratio(tables["selection_rate"], "impact_ratio", selection.eligible)
         tables[ratio.name] = ratio
-    alone = _against_constant(evaluation, predictions, seeds, records)
+    against_constant = _against_constant(evaluation, predictions, seeds, records)
     train = _training_rows(predictions)
-    measured = _comparison(evaluation, (arm, ""), cut, tables, alone, train)
-    constant = tuple(constant_answers(seeds, records, outcome, cut))
+    measured = _comparison(evaluation, (arm, ""), selection, tables, against_constant, train)
+    constant = tuple(constant_answers(seeds, records, outcome, selection))
     return measured.model_copy(update={"constant": constant})
 
 
@@ -295,11 +300,12 @@ def _against_constant(
     for p in predictions:
         if p.train_classes is None:
             return {}
-        shares = (p.train_classes / p.train_classes.sum()).astype(np.float32)
+        shares = (p.train_classes / p.train_classes.sum()).astype(np.float32)  # [Y]
+        # One run, [1, n, Y], so the weights of the model's own runs do not belong to it.
         probabilities = np.broadcast_to(shares, (1, *p.probabilities.shape[1:]))
         constant.append(replace(p, probabilities=probabilities, weights=None))
-    shares_alone = evaluated(constant, evaluation.labels, records, evaluation.outcome)
-    tables = costs_between(seeds, shares_alone, records, evaluation.outcome, CONSTANT)
+    constant_seeds = evaluated(constant, evaluation.labels, records, evaluation.outcome)
+    tables = costs_between(seeds, constant_seeds, records, evaluation.outcome, CONSTANT)
     return {name: tables[name] for name in tables if base_metric(name) in costs_of_constant()}
 
 
@@ -312,9 +318,9 @@ def _training_rows(predictions: Sequence[ArmPredictions]) -> Float64:
 def _comparison(
     evaluation: Evaluation,
     arms: tuple[str, str],
-    cut: GroupSelection,
+    selection: GroupSelection,
     tables: Mapping[str, MetricTable],
-    alone: Mapping[str, MetricTable],
+    against_constant: Mapping[str, MetricTable],
     train: Float64,
 ) -> Measured:
     """Reduce tables to the numbers of every group and the gaps between groups.
@@ -322,19 +328,20 @@ def _comparison(
     Args:
         evaluation: Names the grouping and what the intervals are about.
         arms: Key of the arm, key of its reference ("" for none).
-        cut: The groups in the tested records.
+        selection: The groups in the tested records.
         tables: Name -> table, of which numbers and gaps are made.
-        alone: Name -> table, of which numbers alone are made: costs against a constant model.
+        against_constant: Name -> table of a cost against a constant model, of which only numbers of
+            groups are made, no gaps.
         train: Training rows by group and in all, ``[K + 1]``.
     """
     shown, gaps, divided_by = {}, list[Gap](), {}
-    for name, table in (*tables.items(), *alone.items()):
-        shown[name] = replace(table, one_model=cut.one_model)
-        if name not in alone:
-            gaps += gaps_of(shown[name], cut)
+    for name, table in (*tables.items(), *against_constant.items()):
+        shown[name] = replace(table, one_model=selection.one_model)
+        if name not in against_constant:
+            gaps += gaps_of(shown[name], selection)
         if table.divisor is not None:  # an impact ratio: whose rate the others are divided by
-            divided_by[name] = cut.names[table.divisor]
-    groups = [_measure(k, cut, shown, train) for k in range(len(cut.names) + 1)]
+            divided_by[name] = selection.names[table.divisor]
+    groups = [_measure(k, selection, shown, train) for k in range(len(selection.names) + 1)]
     return Measured(
         arm=arms[0],
         reference=arms[1],
@@ -348,31 +355,31 @@ def _comparison(
 
 
 def _measure(
-    k: int, cut: GroupSelection, tables: Mapping[str, MetricTable], train: Float64
+    k: int, selection: GroupSelection, tables: Mapping[str, MetricTable], train: Float64
 ) -> GroupMeasure:
     """All numbers of group k, or of all test rows where k is K, and whether gates may read them.
 
     ``train``: training rows by group and in all, ``[K + 1]``.
     """
-    group, reason = "", cut.too_few_seeds
-    if k < len(cut.names):
-        group, reason = cut.names[k], cut.too_few(k) or reason
+    group, reason = "", selection.too_few_seeds
+    if k < len(selection.names):
+        group, reason = selection.names[k], selection.too_few(k) or reason
     estimates, ungated = {}, {}
     for name, table in tables.items():
         if name.startswith("change."):  # a report holds the gaps of a change alone
             continue
-        estimates[name] = estimate(reading(table, cut, k))
-        if why := too_few_for_gates(table, cut, [k]):
+        estimates[name] = estimate(checked_contrast(table, selection, k))
+        if why := too_few_for_gates(table, selection, [k]):
             ungated[name] = why
     # Where no positive class is known, plain names such as ``tpr`` stand there with the reason.
-    sides = ("", "reference.") if "reference.accuracy" in tables else ("",)
-    for side in sides:
+    prefixes = ("", "reference.") if "reference.accuracy" in tables else ("",)
+    for prefix in prefixes:
         for spec in within_model():
             if spec.needs_a_class:
-                estimates.setdefault(side + spec.name, undefined(NO_POSITIVE, spec.unit))
+                estimates.setdefault(prefix + spec.name, undefined(NO_POSITIVE, spec.unit))
     return GroupMeasure(
         group=group,
-        n_test=int(cut.counts[k]),
+        n_test=int(selection.counts[k]),
         n_train=float(train[k]),
         gated=not reason,
         reason=reason,
@@ -387,7 +394,7 @@ def _without_seeds(evaluation: Evaluation, arm: str, reference: str) -> Measured
     ``reference`` is "" for a model that is measured by itself.
     """
     named = [spec.name for spec in within_model() if spec.needs_a_class]
-    keys = [*evaluation.outcome.metrics, *named]
+    keys = [*evaluation.outcome.metric_names, *named]
     if reference:
         keys = [*costs(), *keys, *(f"reference.{key}" for key in keys)]
     nothing = GroupMeasure(

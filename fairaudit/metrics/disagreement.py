@@ -66,12 +66,12 @@ def pairs(answers: Int64) -> Pairs:
         0.2222222222222222
     """
     is_tested = answers >= 0
-    others = np.where(is_tested, is_tested.sum(axis=0) - 1, 0)
-    alike = np.zeros_like(others)
+    others = np.where(is_tested, is_tested.sum(axis=0) - 1, 0)  # less training s itself
+    alike = np.zeros_like(others)  # of these, those that give the same answer
     for answer in np.unique(answers[is_tested]):
         given = answers == answer
         alike += np.where(given, given.sum(axis=0) - 1, 0)
-    return Pairs(others - alike, others)
+    return Pairs(differing=others - alike, tested=others)
 
 
 def disagreement_tables(
@@ -115,23 +115,32 @@ def disagreement_tables(
 
 
 def _scores(answers: Int64, records: EvaluatedRecords) -> list[SeedScores]:
-    """Each training's pseudo-values ``[K + 1]`` and each person's influences on them ``[U]``."""
+    """Each training's pseudo-values ``[K + 1]`` and each person's influences on them ``[U]``.
+
+    A training's pseudo-value of a group is U plus the sum of its people's influences.
+    """
     counted = pairs(answers)
     trainings, n_groups = len(answers), records.n_groups
-    everybody = np.zeros(len(records.groups), dtype=np.int64)
-    within, value_within = _pseudo(counted, records.groups, n_groups)
-    whole, value_whole = _pseudo(counted, everybody, 1)
+    one_group = np.zeros(len(records.groups), dtype=np.int64)  # all people
+    within, of_groups = _pseudo_influences(counted, records.groups, n_groups)
+    whole, of_all = _pseudo_influences(counted, one_group, 1)
     support = counted.tested.sum(axis=0) > 0
     scores = []
     for s in range(trainings):
-        of_groups = value_within + np.bincount(records.groups, within[s], n_groups)
-        values = np.append(of_groups, value_whole + whole[s].sum())
+        group_values = of_groups + np.bincount(records.groups, within[s], n_groups)
+        values = np.append(group_values, of_all + whole[s].sum())
         scores.append(SeedScores(values, within[s], whole[s], support))
     return scores
 
 
-def _pseudo(counted: Pairs, groups: Int64, n_groups: int) -> tuple[Float64, Float64]:
-    """Influences of people on each training's pseudo-value, and the disagreement of groups.
+def _pseudo_influences(counted: Pairs, groups: Int64, n_groups: int) -> tuple[Float64, Float64]:
+    """Influences of people on each training's pseudo-value, and the disagreement U of groups.
+
+    d_si counts the pairs of training s that differ on person i, n_si those that tested i; D and N
+    are their sums over the group's people and all trainings. Then U = D / N. The excess of training
+    and person is e_si = S (d_si - U n_si) / N, whose sum over i is k_s - U (linearised where n_si
+    differ). The influence on the pseudo-value U + c (k_s - U), with c = 2 (S - 1) / (S - 2), is
+    mean_s e_si + c (e_si - mean_s e_si). Source: docs/methods.md 6.10.
 
     Args:
         counted: Pairs, ``[S, U]``.
@@ -142,24 +151,28 @@ def _pseudo(counted: Pairs, groups: Int64, n_groups: int) -> tuple[Float64, Floa
         ``[S, U]``, 0 in a group that no pair tested; and ``[K]``, NaN there.
     """
     trainings = len(counted.tested)
-    differing = np.bincount(groups, counted.differing.sum(axis=0), n_groups)
-    tested = np.bincount(groups, counted.tested.sum(axis=0), n_groups)
-    with np.errstate(invalid="ignore", divide="ignore"):
+    differing = np.bincount(groups, counted.differing.sum(axis=0), n_groups)  # D, [K]
+    tested = np.bincount(groups, counted.tested.sum(axis=0), n_groups)  # N, [K]
+    with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0 in a group that no pair tested
         values = differing / tested
-        share = np.where(tested > 0, trainings / tested, 0.0)
-    known = np.nan_to_num(values)[groups]
-    # Of a training and a person: by how much it differs more than the group, as a part of k_s.
-    apart = share[groups] * (counted.differing - known * counted.tested)
-    of_person = apart.mean(axis=0)
-    factor = 2.0 * (trainings - 1) / (trainings - 2)
-    return of_person + factor * (apart - of_person), values
+        scale = np.where(tested > 0, trainings / tested, 0.0)
+    group_value = np.nan_to_num(values)[groups]
+    excess = scale[groups] * (counted.differing - group_value * counted.tested)  # e, [S, U]
+    mean_excess = excess.mean(axis=0)
+    factor = 2.0 * (trainings - 1) / (trainings - 2)  # c of the jackknife
+    return mean_excess + factor * (excess - mean_excess), values
 
 
 def _table(name: str, sides: Sequence[list[SeedScores]], records: EvaluatedRecords) -> MetricTable:
-    """The table of one side, or of the first less the second.
+    """The table of one side's disagreement, or of the first side's less the second's.
 
-    Where no side decided anybody of a group differently, people alone bound it: 1 - .05^(1/n) is
-    the largest share that may still show nobody among n of them (with 95 %).
+    Where no side decided anybody of a group differently, its variance is set so that the upper end
+    of its interval is :func:`exact_upper`. Source: docs/methods.md 6.10.
+
+    Args:
+        name: Of the metric, as :func:`metric_table` reads it.
+        sides: The arm, or the arm and its reference: the scores of each training, ``[S]``.
+        records: Who was tested.
     """
     influences = Influences(records)
     everyone = np.arange(len(records.groups))
@@ -170,20 +183,23 @@ def _table(name: str, sides: Sequence[list[SeedScores]], records: EvaluatedRecor
         influences.add(everyone, score)
     counts = records.count(influences.support)
     table = metric_table(name, influences, counts)
-    nobody = np.ones(len(counts), dtype=bool)
+    agrees = np.ones(len(counts), dtype=bool)  # groups in which no pair of trainings differs
     for side in sides:
-        nobody &= np.array([score.values for score in side]).mean(axis=0) == 0.0
-    still = np.flatnonzero(nobody & (counts > 0))
-    table.covariance[:, still, :] = table.covariance[:, :, still] = 0.0
-    table.covariance[:, still, still] = (exact_upper(counts[still]) / _NORMAL) ** 2
+        agrees &= np.array([score.values for score in side]).mean(axis=0) == 0.0
+    unanimous = np.flatnonzero(agrees & (counts > 0))
+    table.covariance[:, unanimous, :] = table.covariance[:, :, unanimous] = 0.0
+    # Half of the interval is z times the root of this variance, for V_seed is 0, too.
+    table.covariance[:, unanimous, unanimous] = (exact_upper(counts[unanimous]) / _Z) ** 2
     return table
 
 
-_NORMAL = quantiles(0.975, 1)[1]
+_Z = quantiles(0.975, 1)[1]  # of the normal law, which has no degrees of freedom
 
 
 def exact_upper(people: Int64) -> Float64:
-    """The largest share of which nobody may be seen among so many people with a chance of 5 %.
+    """The largest share of which nobody is seen among n people with a chance of 5 %.
+
+    ``1 - .05^(1 / n)``, elementwise over ``people``, the n. Source: docs/methods.md 6.10.
 
     Example:
         >>> import numpy as np

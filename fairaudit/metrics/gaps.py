@@ -22,9 +22,10 @@ from fairaudit.results.estimates import Gap, Reading, finite, undefined
 def minimum_detectable(spread: Spread, pairs: int = 1) -> float | None:
     """The gap that an audit of this size would find with power .80; None without an interval.
 
-    A gap is found when it exceeds the half-width h of its interval, so this is ``h + t_.80 SE`` at
-    Satterthwaite's degrees of freedom. ``t_.975 SE`` in place of h finds only .72 of such gaps at 5
-    seeds where both variances are equal; this finds .79 to .80. Source: docs/methods.md 6.7.
+    A gap is found when it exceeds the half-width h of its interval, so this is ``h + t_.80 SE``
+    with ``SE^2 = V_seed + V_shared`` and Satterthwaite's degrees of freedom. With ``t_.975 SE`` in
+    place of h only .72 of such gaps are found at 5 seeds where both variances are equal; so .79 to
+    .80 are. Source: docs/methods.md 6.7.
 
     Args:
         spread: The gap with its variances.
@@ -43,12 +44,13 @@ def minimum_detectable(spread: Spread, pairs: int = 1) -> float | None:
     if variance == 0:
         return 0.0
     seeds = len(spread.by_seed)
-    spent = v_seed**2 / max(seeds - 1, 1) + v_shared**2 / max(spread.n_min - 1, 1)
-    # Past a million degrees t is normal; the cap also answers a vanishing denominator.
-    degrees = min(variance**2 / spent, 1e6) if spent > 0 else 1e6
+    # Satterthwaite: degrees = variance^2 / sum of (each variance^2 / its own degrees).
+    weighted = v_seed**2 / max(seeds - 1, 1) + v_shared**2 / max(spread.n_min - 1, 1)
+    # Past a million degrees t is normal; the cap also answers a denominator that vanishes.
+    degrees = min(variance**2 / weighted, 1e6) if weighted > 0 else 1e6
     from scipy.special import stdtrit  # scipy takes 0.4 s to import; `plan` never needs it
 
-    # Of every gap other degrees: too many for the quantile in plain Python.
+    # Each gap has degrees of its own, so the cache of `quantiles` (plain Python) would not help.
     return spread.half_width(pairs) + float(stdtrit(degrees, 0.80)) * math.sqrt(variance)
 
 
@@ -74,10 +76,10 @@ class GroupSelection:
     Example:
         >>> import numpy as np
         >>> counts = np.array([40, 20, 9, 69])
-        >>> cut = GroupSelection(("F", "M", "?"), missing=2, counts=counts, n_seeds=5)
-        >>> [cut.too_few(k) for k in range(3)]
+        >>> selection = GroupSelection(("F", "M", "?"), missing=2, counts=counts, n_seeds=5)
+        >>> [selection.too_few(k) for k in range(3)]
         ['', "group 'M' has 20 test records; 30 are needed", 'rows without a group']
-        >>> cut.eligible, cut.too_few_seeds
+        >>> selection.eligible, selection.too_few_seeds
         ([0], '')
     """
 
@@ -90,7 +92,7 @@ class GroupSelection:
     each: str = "seed"
 
     def too_few(self, k: int) -> str:
-        """Why group k is left out of the largest gap and of gates, or ""; never for all rows, K."""
+        """Why group k is left out of the largest gap and of gates, or ""; always "" for k = K."""
         n = int(self.counts[k])
         if k == len(self.names):
             return ""
@@ -133,14 +135,17 @@ class GroupSelection:
         return f"{counted} too few; use {LEAST_SEEDS}"
 
 
-def reading(table: MetricTable, cut: GroupSelection, a: int, b: int | None = None) -> Spread:
-    """The value of group a, or a minus b, with its variances and the reason for no interval.
+def checked_contrast(
+    table: MetricTable, selection: GroupSelection, a: int, b: int | None = None
+) -> Spread:
+    """:func:`contrast`, with a reason for no interval where a or b has too few records.
 
-    The reason adds to :func:`contrast`'s where too few records leave no honest interval.
+    A reason that the contrast has itself stays, unless a group has no records at all: that says
+    more than "undefined at every seed".
 
     Args:
         table: The metric.
-        cut: The groups and their sizes.
+        selection: The groups and their sizes.
         a: Group index; K for all test rows.
         b: Likewise, or None for the value of a alone.
 
@@ -150,34 +155,33 @@ def reading(table: MetricTable, cut: GroupSelection, a: int, b: int | None = Non
         >>> covariance = np.array([np.diag([1e-4, 1e-4, 5e-5])] * 2)
         >>> counts = np.array([40, 60, 100])
         >>> tpr = MetricTable("tpr", "fraction", by_seed, covariance, np.array([7, 30, 37]))
-        >>> cut = GroupSelection(("F", "M"), None, counts, n_seeds=5)
-        >>> reading(tpr, cut, 0, 1).reason
+        >>> selection = GroupSelection(("F", "M"), None, counts, n_seeds=5)
+        >>> checked_contrast(tpr, selection, 0, 1).reason
         "rests on 7 test records in group 'F'; 10 are needed"
     """
     spread = contrast(table, a, b)
-    if a == len(cut.names) and "groups" in spec_of(table.name).needs:
+    if a == len(selection.names) and "groups" in spec_of(table.name).needs:
         return replace(spread, reason=NO_OVERALL_RATIO)
     if spread.reason:
-        # A group without records is a better reason than "undefined at every seed".
-        empty = next((k for k in (a, b) if k is not None and not cut.counts[k]), None)
+        empty = next((k for k in (a, b) if k is not None and not selection.counts[k]), None)
         if empty is None:
             return spread
-        why = cut.too_few(empty) if empty < len(cut.names) else "no test records"
+        why = selection.too_few(empty) if empty < len(selection.names) else "no test records"
         return replace(spread, reason=why)
     for k in (a, b):
-        if k is not None and (thin := _too_thin(table, cut, k)):
+        if k is not None and (thin := _too_thin(table, selection, k)):
             return replace(spread, reason=thin)
     return spread
 
 
-def _too_thin(table: MetricTable, cut: GroupSelection, k: int) -> str:
+def _too_thin(table: MetricTable, selection: GroupSelection, k: int) -> str:
     """Why group k (K: all rows) has too few records for an interval of this metric, or "".
 
     A rate of one class needs some records of that class. A loss has no floor under its variance, so
     in a small group its interval would be too narrow.
     """
-    n, of_group = int(table.counts[k]), int(cut.counts[k])
-    where = f" in group {cut.names[k]!r}" if k < len(cut.names) else ""
+    n, of_group = int(table.counts[k]), int(selection.counts[k])
+    where = f" in group {selection.names[k]!r}" if k < len(selection.names) else ""
     # Fewer than the group has: a rate that rests on a part of it, as tpr on the positives.
     if n < of_group and n < LEAST_OF_CLASS:
         return f"rests on {numbered(n, 'test record')}{where}; {LEAST_OF_CLASS} are needed"
@@ -187,7 +191,7 @@ def _too_thin(table: MetricTable, cut: GroupSelection, k: int) -> str:
     return ""
 
 
-def gaps_of(table: MetricTable, cut: GroupSelection) -> list[Gap]:
+def gaps_of(table: MetricTable, selection: GroupSelection) -> list[Gap]:
     """Every gap of one metric: pairs, each group against all rows, and the largest.
 
     A group without test records has no gap. A gap's interval is its own. That of the largest shares
@@ -200,46 +204,57 @@ def gaps_of(table: MetricTable, cut: GroupSelection) -> list[Gap]:
         >>> covariance = np.array([np.diag([1e-4, 1e-4, 5e-5])] * 2)
         >>> counts = np.array([40, 60, 100])
         >>> accuracy = MetricTable("accuracy", "fraction", by_seed, covariance, counts)
-        >>> cut = GroupSelection(("F", "M"), None, counts, n_seeds=5)
-        >>> [(gap.kind, gap.a, gap.b, gap.direction) for gap in gaps_of(accuracy, cut)][::3]
+        >>> selection = GroupSelection(("F", "M"), None, counts, n_seeds=5)
+        >>> [(gap.kind, gap.a, gap.b, gap.direction) for gap in gaps_of(accuracy, selection)][::3]
         [('pair', 'F', 'M', 'worse for M'), ('max', 'F', 'M', 'worse for M')]
     """
-    whole = len(cut.names)
-    present = [k for k in range(whole) if cut.counts[k]]
-    sharing = cut.pairs
-    gaps = [_gap(table, cut, a, b, sharing) for a, b in combinations(present, 2)]
+    whole = len(selection.names)
+    present = [k for k in range(whole) if selection.counts[k]]
+    sharing = selection.pairs
+    gaps = [_gap(table, selection, a, b, sharing) for a, b in combinations(present, 2)]
     if "groups" not in spec_of(table.name).needs:  # else all rows together have none
-        gaps += [_gap(table, cut, a, whole, sharing) for a in present]
-    return [*gaps, _largest(table, cut)]
+        gaps += [_gap(table, selection, a, whole, sharing) for a in present]
+    return [*gaps, _largest(table, selection)]
 
 
-def _gap(table: MetricTable, cut: GroupSelection, a: int, b: int, sharing: int) -> Gap:
+def _gap(table: MetricTable, selection: GroupSelection, a: int, b: int, sharing: int) -> Gap:
     """The gap between groups ``a`` and ``b``, or between ``a`` and all rows where b is K.
 
-    ``sharing``: The pairs that share the 5 % of the test which detects it (``cut.pairs``).
+    ``sharing``: The pairs that share the 5 % of the test which detects it (``selection.pairs``).
     """
-    spread = reading(table, cut, a, b)
-    small = cut.too_few(a) or cut.too_few(b)
-    reason = small or spread.reason or cut.too_few_seeds or too_few_for_gates(table, cut, (a, b))
+    spread = checked_contrast(table, selection, a, b)
+    small = selection.too_few(a) or selection.too_few(b)
+    reason = (
+        small
+        or spread.reason
+        or selection.too_few_seeds
+        or too_few_for_gates(table, selection, (a, b))
+    )
     gap = Gap(
         metric=table.name,
-        kind="population" if b == len(cut.names) else "pair",
-        a=cut.names[a],
-        b="" if b == len(cut.names) else cut.names[b],
+        kind="population" if b == len(selection.names) else "pair",
+        a=selection.names[a],
+        b="" if b == len(selection.names) else selection.names[b],
         signed=estimate(spread),
         direction="",
         minimum_detectable=finite(minimum_detectable(spread)),
         gated=not reason,
         reason=reason,
     )
-    # A width that is not known is NaN.
+    # Without an interval the half-width is NaN, so the comparison is false.
     return judged(gap, is_detected=abs(spread.value) > spread.half_width(sharing))
 
 
 def judged(gap: Gap, *, is_detected: bool) -> Gap:
-    """The gap with what a test says of it, in one word, and whom it disfavours if it is detected.
+    """The gap with its ``reading`` and ``direction`` set by the result of a test.
 
-    It is detected only where its own interval excludes zero, too, and gates may read it.
+    ``reading`` says in words whether the groups are detected to differ; ``direction`` whom the gap
+    disfavours, if they are. A gap is detected only where its own interval excludes zero, too, and
+    gates may read it.
+
+    Args:
+        gap: The gap with its interval.
+        is_detected: Whether the test, which allows for other comparisons, rejects.
 
     Example:
         >>> import numpy as np
@@ -251,29 +266,29 @@ def judged(gap: Gap, *, is_detected: bool) -> Gap:
         >>> [judged(pair, is_detected=told).reading for told in (True, False)]
         ['detected', 'not certain']
     """
-    value, is_apart = gap.signed.value, gap.signed.excludes_zero
-    word: Reading = "cannot tell"
+    value = gap.signed.value
+    reading: Reading = "cannot tell"
     if gap.gated and gap.signed.ends is not None:
-        word = "not detected"
-        if is_apart:
-            word = "detected" if is_detected else "not certain"
-    sign = ""
-    if word == "detected" and value is not None:
-        sign = direction(gap.metric, gap.a, gap.b or None, value)
-    return gap.model_copy(update={"reading": word, "direction": sign})
+        reading = "not detected"
+        if gap.signed.excludes_zero:
+            reading = "detected" if is_detected else "not certain"
+    disfavoured = ""
+    if reading == "detected" and value is not None:
+        disfavoured = direction(gap.metric, gap.a, gap.b or None, value)
+    return gap.model_copy(update={"reading": reading, "direction": disfavoured})
 
 
-def _largest(table: MetricTable, cut: GroupSelection) -> Gap:
+def _largest(table: MetricTable, selection: GroupSelection) -> Gap:
     """The largest gap between groups that are large enough, the larger value first.
 
     A group whose value is undefined at some seed is left out; since its gap could be the largest,
     the result then has no interval. With fewer than two groups left it has no value either.
     """
-    pairs = cut.pairs
-    left_out = [k for k in cut.eligible if np.isnan(table.by_seed[:, k]).any()]
-    usable = [k for k in cut.eligible if k not in left_out]
+    pairs = selection.pairs
+    left_out = [k for k in selection.eligible if np.isnan(table.by_seed[:, k]).any()]
+    usable = [k for k in selection.eligible if k not in left_out]
     if len(usable) < 2:
-        why = reading(table, cut, left_out[0]).reason if left_out else ""
+        why = checked_contrast(table, selection, left_out[0]).reason if left_out else ""
         why = why or "fewer than two groups are large enough"
         return Gap(
             metric=table.name,
@@ -287,22 +302,23 @@ def _largest(table: MetricTable, cut: GroupSelection) -> Gap:
             reason=why,
             reading="cannot tell",
         )
-    spreads = {pair: reading(table, cut, *pair) for pair in combinations(usable, 2)}
+    spreads = {pair: checked_contrast(table, selection, *pair) for pair in combinations(usable, 2)}
     a, b = max(spreads, key=lambda pair: abs(spreads[pair].value))
-    if spreads[a, b].value < 0:
+    if spreads[a, b].value < 0:  # the larger value first
         a, b = b, a
-    top, size = (reading(table, cut, a, b), largest(list(spreads.values()), pairs))
-    unread = next((s.reason for s in spreads.values() if s.reason), "")
+    top, size = (checked_contrast(table, selection, a, b), largest(list(spreads.values()), pairs))
+    # One pair without an interval leaves the largest without: that pair's gap could be larger.
+    no_interval = next((spread.reason for spread in spreads.values() if spread.reason), "")
     if left_out:
-        unread = f"{table.name} is undefined for group {cut.names[left_out[0]]!r}"
-    if unread:
-        size = size.model_copy(update={"low": None, "high": None, "reason": unread})
-    reason = unread or cut.too_few_seeds or too_few_for_gates(table, cut, usable)
+        no_interval = f"{table.name} is undefined for group {selection.names[left_out[0]]!r}"
+    if no_interval:
+        size = size.model_copy(update={"low": None, "high": None, "reason": no_interval})
+    reason = no_interval or selection.too_few_seeds or too_few_for_gates(table, selection, usable)
     gap = Gap(
         metric=table.name,
         kind="max",
-        a=cut.names[a],
-        b=cut.names[b],
+        a=selection.names[a],
+        b=selection.names[b],
         signed=size,
         direction="",
         minimum_detectable=finite(minimum_detectable(top, pairs)),
@@ -312,7 +328,7 @@ def _largest(table: MetricTable, cut: GroupSelection) -> Gap:
     return judged(gap, is_detected=top.value > top.half_width(pairs))
 
 
-def too_few_for_gates(table: MetricTable, cut: GroupSelection, groups: Sequence[int]) -> str:
+def too_few_for_gates(table: MetricTable, selection: GroupSelection, groups: Sequence[int]) -> str:
     """Why gates do not read this metric for these groups, or ""; index K stands for all rows.
 
     It names the first group with fewer records than the metric's ``least_gated``.
@@ -322,8 +338,8 @@ def too_few_for_gates(table: MetricTable, cut: GroupSelection, groups: Sequence[
         >>> counts = np.array([150, 300, 450])
         >>> covariance = np.zeros((2, 3, 3))
         >>> loss = MetricTable("loss", "nats", np.full((5, 3), 0.4), covariance, counts)
-        >>> cut = GroupSelection(("F", "M"), None, counts, n_seeds=5)
-        >>> too_few_for_gates(loss, cut, [0, 1])
+        >>> selection = GroupSelection(("F", "M"), None, counts, n_seeds=5)
+        >>> too_few_for_gates(loss, selection, [0, 1])
         "group 'F' has 150 test records; a gate on a loss needs 200"
     """
     spec = spec_of(table.name)
@@ -331,7 +347,7 @@ def too_few_for_gates(table: MetricTable, cut: GroupSelection, groups: Sequence[
     if not small:
         return ""
     k = small[0]
-    where = f"group {cut.names[k]!r} has" if k < len(cut.names) else "there are"
+    where = f"group {selection.names[k]!r} has" if k < len(selection.names) else "there are"
     count = numbered(int(table.counts[k]), "test record")
     return f"{where} {count}; a gate on {spec.noun} needs {spec.least_gated}"
 

@@ -76,8 +76,9 @@ class EvaluatedRecords:
         for r in rows:
             tested[r] = True
         ids = np.flatnonzero(tested)
-        ids = np.concatenate([ids[groups[ids] == k] for k in range(n_groups)])
-        place = np.empty(len(groups), dtype=np.int64)  # read at tested records alone
+        ids = np.concatenate([ids[groups[ids] == k] for k in range(n_groups)])  # by group, then id
+        # Record number -> its place in ``ids``, [N]; set, and read, at tested records alone.
+        place = np.empty(len(groups), dtype=np.int64)
         place[ids] = np.arange(len(ids))
         return cls(groups[ids], ids, tuple(place[r] for r in rows), n_groups)
 
@@ -169,9 +170,11 @@ class Spread:
 
 
 def floor_variance(counts: Int64) -> Float64:
-    """Variance that "no disagreement seen" in n records still leaves, ``2 / (n + 2)^2``.
+    """The floor of a fraction's variance over test records, ``2 / (n + 2)^2``.
 
-    For fractions only; elementwise over ``counts``, the n, ``[K + 1]``.
+    Models that answer all n records alike would else have variance 0, as if no other record could
+    be answered differently. Elementwise over ``counts``, the n, ``[K + 1]``. Source:
+    docs/methods.md 6.3.
 
     Example:
         >>> import numpy as np
@@ -184,8 +187,10 @@ def floor_variance(counts: Int64) -> Float64:
 def steadiness(covariance: Float64, seeds: int) -> Float64:
     """Correlation of a record's influences at two seeds on each value, ``[K + 1]``, from 0 to 1.
 
-    The variance's floor counts by it, for what differs between seeds is in V_seed already. It is 1
-    where no record contributes, for then nothing says that seeds differ.
+    rho = V_shared / (S V_rec - (S - 1) V_shared); the denominator is the mean over seeds of the sum
+    of squared influences at one seed. The floor of a variance counts by rho, because what differs
+    between seeds is in V_seed already. rho is 1 where no record contributes, for then nothing says
+    that seeds differ. Source: docs/methods.md 6.3.
 
     Args:
         covariance: ``[2, K + 1, K + 1]``, as of :meth:`Influences.covariance`.
@@ -221,11 +226,11 @@ class Influences:
         self._values: list[Float64] = []
         self._own = np.zeros(len(records.ids))  # sum over seeds: influence on the own group's value
         self._every = np.zeros(len(records.ids))  # the same on the value over all rows
-        # Sum over seeds of the products within one seed: what two seeds do not share.
-        self._alone = np.zeros((records.n_groups + 1, records.n_groups + 1))
+        # Sum over seeds of the products of influences at one seed, which no two seeds share.
+        self._same_seed = np.zeros((records.n_groups + 1, records.n_groups + 1))
 
     def add(self, place: Int64, score: SeedScores) -> None:
-        """Add one seed; for a mean the influences are ``(d_i - m_k) / n_k``.
+        """Add one seed's values and influences; for a mean the latter are ``(d_i - m_k) / n_k``.
 
         The influences of a record that several seeds tested are summed here, before anything is
         squared: the record is the cluster.
@@ -239,7 +244,7 @@ class Influences:
         self._every[place] += score.whole
         self.support[place] |= score.support
         groups = self.records.groups[place]
-        self._alone += _products(score.within, score.whole, groups, self.records.n_groups)
+        self._same_seed += _products(score.within, score.whole, groups, self.records.n_groups)
 
     @property
     def by_seed(self) -> Float64:
@@ -254,10 +259,13 @@ class Influences:
         sum_i psi_si psi_ti: the first over all S^2 pairs, the second over the S (S - 1) pairs of
         two different seeds. One seed has no second to share with; there both are that seed's own.
         """
-        s = len(self._values)
-        everything = _products(self._own, self._every, self.records.groups, self.records.n_groups)
-        apart = (everything - self._alone) / (s * (s - 1)) if s > 1 else everything
-        return np.stack([everything / s**2, apart])
+        seeds = len(self._values)
+        # Of sums over seeds: so it holds the products of all S^2 pairs of seeds.
+        all_pairs = _products(self._own, self._every, self.records.groups, self.records.n_groups)
+        between_seeds = all_pairs
+        if seeds > 1:
+            between_seeds = (all_pairs - self._same_seed) / (seeds * (seeds - 1))
+        return np.stack([all_pairs / seeds**2, between_seeds])
 
 
 def _products(within: Float64, overall: Float64, groups: Int64, n_groups: int) -> Float64:
@@ -282,6 +290,9 @@ def _products(within: Float64, overall: Float64, groups: Int64, n_groups: int) -
 def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:
     """The value of group a, or that of a minus that of b, with its variances.
 
+    V_rec and V_shared of the difference are the sums ``C[a, a] - 2 C[a, b] + C[b, b]`` of the
+    table's two covariance matrices C. Source: docs/methods.md 6.3; 6.4 for one group.
+
     Args:
         table: The metric.
         a: Group index; K for all test rows.
@@ -297,25 +308,34 @@ def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:
         >>> round(gap.value, 3), gap.n_test, gap.n_min
         (0.05, 100, 40)
     """
-    y, cov, n = table.by_seed, table.covariance, table.counts
+    covariance, counts = table.covariance, table.counts
     least, most = table.bounds
     if b is None:
-        values, records, n_test, n_min = y[:, a], cov[:, a, a], n[a], n[a]
+        values = table.by_seed[:, a]
+        record_variances = covariance[:, a, a]  # [2]: V_rec, V_shared
+        n_test = n_min = counts[a]
     else:
-        whole = len(n) - 1
-        values = y[:, a] - y[:, b]
-        records = cov[:, a, a] - 2 * cov[:, a, b] + cov[:, b, b]
-        n_test = n[whole] if whole in (a, b) else n[a] + n[b]  # all rows include the group's
-        n_min = min(n[a], n[b])
+        whole = len(counts) - 1  # index K, of all rows, which include the other group's
+        values = table.by_seed[:, a] - table.by_seed[:, b]
+        record_variances = covariance[:, a, a] - 2 * covariance[:, a, b] + covariance[:, b, b]
+        n_test = counts[whole] if whole in (a, b) else counts[a] + counts[b]
+        n_min = min(counts[a], counts[b])
     seeds = values.tolist()
-    defined = [v for v in seeds if not math.isnan(v)]
+    defined = [value for value in seeds if not math.isnan(value)]
     mean = math.fsum(defined) / len(defined) if defined else math.nan
-    # Of the mean over seeds, and of two seeds; rounding may leave them just below 0, NaN stays NaN.
-    v_rec, v_shared = (max(float(v), 0.0) if v == v else math.nan for v in records)
+    # Rounding may leave a variance just below 0; a NaN must stay, which max() would not promise.
+    v_rec, v_shared = (
+        math.nan if math.isnan(variance) else max(float(variance), 0.0)
+        for variance in record_variances
+    )
     v_own = max(0.0, v_rec - v_shared)
     if b is None:
         # A difference of groups evens out skewed effects of seeds; a group alone does not.
         v_shared = v_rec
+    reason = table.reason
+    if not reason:
+        missing = len(seeds) - len(defined)
+        reason = _why_undefined(missing, len(seeds), v_rec, table.one_model)
     return Spread(
         by_seed=values,
         value=mean,
@@ -325,22 +345,25 @@ def contrast(table: MetricTable, a: int, b: int | None = None) -> Spread:
         n_test=int(n_test),
         n_min=int(n_min),
         unit=table.unit,
-        reason=table.reason
-        or _why_undefined(len(seeds) - len(defined), len(seeds), v_rec, table.one_model),
+        reason=reason,
         bounds=table.bounds if b is None else (least - most, most - least),
         own_variance=v_own,
     )
 
 
 def _seed_variance(values: list[float], mean: float) -> float:
-    """V_seed, the variance of the mean of ``values``, one a seed; NaN for a single seed.
+    """V_seed = var_s(Y_s) / S, the variance of the mean of ``values``; NaN for a single seed.
 
     fsum makes it independent of the seeds' order.
+
+    Args:
+        values: Y_s, one a seed; one NaN makes the variance NaN.
+        mean: Their mean.
     """
-    s = len(values)
-    if s < 2:
+    seeds = len(values)
+    if seeds < 2:
         return math.nan
-    return math.fsum((v - mean) ** 2 for v in values) / (s - 1) / s
+    return math.fsum((value - mean) ** 2 for value in values) / (seeds - 1) / seeds
 
 
 def _why_undefined(missing: int, seeds: int, record_variance: float, one_model: bool) -> str:
@@ -396,17 +419,16 @@ def largest(spreads: Sequence[Spread], pairs: int) -> Estimate:
         >>> largest([small, large], pairs=2).value
         0.05
     """
-    values = np.array([abs(s.value) for s in spreads])
-    halves = np.array([s.half_width(pairs) for s in spreads])
-    first = spreads[int(values.argmax())]
-    top = _around(first, abs(first.value), first.half_width(pairs), signed=False)
+    sizes = np.array([abs(spread.value) for spread in spreads])
+    halves = np.array([spread.half_width(pairs) for spread in spreads])
+    top = spreads[int(sizes.argmax())]
+    estimate_of_top = _around(top, abs(top.value), top.half_width(pairs), signed=False)
     if np.isnan(halves).any():
-        return top
-    sizes = 0.0, max(map(abs, spreads[0].bounds))
-    low, high = _within(
-        (values - halves).max(), float(values.max()), (values + halves).max(), sizes
-    )
-    return top.model_copy(update={"low": low, "high": high, "reason": ""})
+        return estimate_of_top
+    bounds = 0.0, max(map(abs, spreads[0].bounds))  # of a size
+    # The ends may come from other pairs than the largest: another may have a wider interval.
+    low, high = _within((sizes - halves).max(), float(sizes.max()), (sizes + halves).max(), bounds)
+    return estimate_of_top.model_copy(update={"low": low, "high": high, "reason": ""})
 
 
 def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estimate:
@@ -422,7 +444,7 @@ def _around(spread: Spread, value: float, half: float, *, signed: bool) -> Estim
         return undefined(spread.reason, spread.unit, n_test=spread.n_test)
     bounds = spread.bounds if signed else (0.0, max(map(abs, spread.bounds)))
     low, high = _within(value - half, value, value + half, bounds)
-    by_seed = tuple(v for v in spread.by_seed.tolist() if v == v)
+    by_seed = tuple(value for value in spread.by_seed.tolist() if not math.isnan(value))
     return estimated(
         value,
         low,
@@ -444,7 +466,7 @@ def _within(
 ) -> tuple[float, float]:
     """Cut the ends of an interval at the bounds, but never so far that they leave out the value.
 
-    Rounding can put a value just beyond a bound. An end that is NaN stays NaN, since max and min
-    return their first argument when it compares with nothing.
+    Rounding can put a value just beyond a bound. An end that is NaN stays NaN, because max and min
+    keep their first argument where a comparison with it is false. So the order of arguments counts.
     """
     return max(float(low), min(bounds[0], value)), min(float(high), max(bounds[1], value))

@@ -4,20 +4,24 @@ In plain Python: a stored report is judged where numpy and scipy are not install
 """
 
 import math
-from collections.abc import Iterator
 from functools import lru_cache
 from statistics import NormalDist
 
 from fairaudit.results.estimates import Estimate
 
-_STEP = 1 / 16  # of the quadrature: with it, it errs by less than a float is rounded by
-_LARGEST = 690.0  # exponents beyond would overflow
-_NEGLIGIBLE = 1e-17  # of a sum
-_SMALL = 1e-15  # a step, of what it changes
+# Step of the double exponential quadrature: its error is then below the rounding of a float.
+_QUADRATURE_STEP = 1 / 16
+_LARGEST_EXPONENT = 690.0  # exp overflows a little beyond (at 709)
+_NEGLIGIBLE_TERM = 1e-17  # relative to the sum so far: below the precision of a float
+_NEWTON_TOLERANCE = 1e-15  # relative: a step of Newton's method that is smaller ends it
+_NEWTON_STEPS = 100  # never reached: it takes about ten
 
 
 def half_width(seed_variance: float, record_variance: float, seeds: int, pairs: float = 1) -> float:
     """Half of a 95 % interval: ``sqrt(t^2 seed_variance + z^2 record_variance)``.
+
+    t and z are the quantiles of Student's t and of the normal law at ``1 - 0.025 / pairs``.
+    Source: docs/methods.md 6.3.
 
     Args:
         seed_variance: V_seed.
@@ -34,30 +38,33 @@ def half_width(seed_variance: float, record_variance: float, seeds: int, pairs: 
     return math.sqrt(t**2 * seed_variance + z**2 * record_variance)
 
 
-def among(one: Estimate, n_joint: float) -> Estimate:
+def with_joint_interval(one: Estimate, n_joint: float) -> Estimate:
     """The estimate with its interval widened to hold for ``n_joint`` numbers at once (Bonferroni).
 
-    At most 5 % of audits have any of the many whose interval misses the truth, so whichever a
-    sentence picks, it is wrong in at most 5 %. An estimate without an interval comes back
+    With all of them widened so, the interval of any number misses the truth in at most 5 % of
+    audits, so a sentence may pick whichever it likes. An estimate without an interval comes back
     unchanged. Source: docs/methods.md 6.5.
+
+    Args:
+        one: One of the numbers, with its own 95 % interval.
+        n_joint: How many there are, not always a whole number.
 
     Example:
         >>> from fairaudit.results.estimates import estimated
         >>> spread = {"training_sd": 0.0, "records_sd": 0.01, "n_seeds": 5, "n_test": 100}
-        >>> alone = estimated(0.05, 0.0304, 0.0696, **spread, unit="fraction")
-        >>> one_of_ten = among(alone, 10)
+        >>> own = estimated(0.05, 0.0304, 0.0696, **spread, unit="fraction")
+        >>> one_of_ten = with_joint_interval(own, 10)
         >>> round(one_of_ten.low, 4), round(one_of_ten.high, 4)
         (0.0219, 0.0781)
     """
     if one.value is None or one.low is None or one.high is None:
         return one
-    # Never narrower than it was: the interval of a largest gap already allows for all its pairs.
     half = half_width(
         (one.training_sd or 0.0) ** 2, (one.records_sd or 0.0) ** 2, one.n_seeds, n_joint
     )
-    return one.model_copy(
-        update={"low": min(one.low, one.value - half), "high": max(one.high, one.value + half)}
-    )
+    # Never narrower than it was: the interval of a largest gap already allows for all its pairs.
+    low, high = min(one.low, one.value - half), max(one.high, one.value + half)
+    return one.model_copy(update={"low": low, "high": high})
 
 
 @lru_cache(maxsize=4096)
@@ -75,71 +82,75 @@ def quantiles(level: float, degrees: float) -> tuple[float, float]:
     z = NormalDist().inv_cdf(level)
     if math.isinf(degrees):
         return z, z
-    if level < 0.5:
-        return -_student(level, degrees, -z), z
-    return _student(1.0 - level, degrees, z), z
+    if level < 0.5:  # t is symmetric about 0, and `_student_quantile` takes the upper tail
+        return -_student_quantile(level, degrees, -z), z
+    return _student_quantile(1.0 - level, degrees, z), z
 
 
-def _student(beyond: float, degrees: float, z: float) -> float:
-    """Student's t that is exceeded with probability ``beyond``, at most one half.
+def _student_quantile(tail: float, degrees: float, z: float) -> float:
+    """Student's t that is exceeded with probability ``tail``.
 
-    With f the density without its constant and J the integral of f beyond t over f(t),
+    With f the density without its constant (f(0) = 1) and J the Mills ratio (:func:`_mills_ratio`),
 
-        beyond = f(t) J(t) / (2 J(0)),    f(t) = (1 + t^2 / degrees)^(-(degrees + 1) / 2),
+        tail = f(t) J(t) / (2 J(0)),    f(t) = (1 + t^2 / degrees)^(-(degrees + 1) / 2).
 
-    and that is solved for t = sqrt(degrees) sinh(w) by Newton's method on its logarithm. It is
-    concave in w, for the density of w is a power of 1 / cosh. So a start on either side will do,
-    and from the first step on w falls to the solution.
+    Newton's method solves the logarithm of this for w, with t = sqrt(degrees) sinh(w). The
+    logarithm is concave in w, because the density of w is a power of 1 / cosh. So any start
+    converges, and w falls at every step after the first.
 
     Args:
-        beyond: Above 0.
+        tail: Above 0, at most one half.
         degrees: Of freedom, at least 1.
-        z: The normal law's, to start from.
+        z: The normal law's quantile, from which the method starts.
     """
-    power, spread = (degrees + 1.0) / 2.0, math.sqrt(degrees)
-    goal = math.log(2.0 * beyond) + math.log(_reach(0.0, degrees))
-    w = math.asinh(z / spread)
-    for number in range(100):
-        t = spread * math.sinh(w)
-        reach = _reach(t, degrees)
-        excess = math.log(reach) - power * math.log1p(t * t / degrees) - goal
-        step = excess * reach / math.hypot(spread, t)
+    power, root = (degrees + 1.0) / 2.0, math.sqrt(degrees)
+    goal = math.log(2.0 * tail) + math.log(_mills_ratio(0.0, degrees))
+    w = math.asinh(z / root)
+    for number in range(_NEWTON_STEPS):
+        t = root * math.sinh(w)
+        ratio = _mills_ratio(t, degrees)
+        excess = math.log(ratio) - power * math.log1p(t * t / degrees) - goal
+        # The derivative by w is -(dt/dw) / ratio, with dt/dw = root cosh(w) = hypot(root, t).
+        step = excess * ratio / math.hypot(root, t)
         w += step
-        if abs(step) < _SMALL * w or (number and step >= 0.0):  # it rises by rounding alone
+        # After the first step w only rises where rounding is all that is left.
+        if abs(step) < _NEWTON_TOLERANCE * w or (number > 0 and step >= 0.0):
             break
-    return spread * math.sinh(w)
+    return root * math.sinh(w)
 
 
-def _reach(t: float, degrees: float) -> float:
-    """The integral of Student's density over what lies beyond ``t``, in units of its value at t.
+def _mills_ratio(t: float, degrees: float) -> float:
+    """Mills ratio of Student's t: the integral of its density beyond ``t`` over the density at t.
 
-    That is of ``(1 + y (2 t + y) / (degrees + t^2))^(-(degrees + 1) / 2)`` over y from 0 on, by
-    double exponential quadrature: every term is positive, so nothing cancels. Source: Takahasi and
-    Mori 1974.
+    That is the integral of ``(1 + y (2 t + y) / (degrees + t^2))^(-(degrees + 1) / 2)`` over y >= 0
+    (y is the distance beyond t), by double exponential quadrature. Every term is positive, so
+    nothing cancels. Source: Takahasi and Mori 1974.
     """
     power, scale = (degrees + 1.0) / 2.0, degrees + t * t
+    # The nodes are scaled so that 1 falls on the y at which the integrand is 1 / e.
     square = scale * math.expm1(1.0 / power)
-    unit = square / (t + math.sqrt(t * t + square))  # where the integrand is 1 / e
+    unit = square / (t + math.sqrt(t * t + square))
     total = 0.0
-    for node, weight in _nodes():
+    for node, weight in _quadrature_nodes():
         y = unit * node
         term = weight * math.exp(-power * math.log1p(y * (2.0 * t + y) / scale))
         total += term
-        if node > 1.0 and term < _NEGLIGIBLE * total:
+        if node > 1.0 and term < _NEGLIGIBLE_TERM * total:  # from here on terms only fall
             break
     return unit * total
 
 
 @lru_cache(maxsize=1)
-def _nodes() -> tuple[tuple[float, float], ...]:
-    """Places and weights of the quadrature over the positive numbers, ascending."""
-    return tuple(_made())
+def _quadrature_nodes() -> tuple[tuple[float, float], ...]:
+    """Nodes and weights of the double exponential quadrature over the positive numbers, ascending.
 
-
-def _made() -> Iterator[tuple[float, float]]:
-    """Places ``exp(pi/2 sinh u)`` for equally spaced u, from 1e-19 on, and their weights."""
-    place = -4.0
-    while math.pi / 2 * math.sinh(place) < _LARGEST:
-        node = math.exp(math.pi / 2 * math.sinh(place))
-        yield node, node * math.pi / 2 * math.cosh(place) * _STEP
-        place += _STEP
+    The nodes are ``exp(pi/2 sinh u)`` at equally spaced u from -4 on, so from 1e-19 on; a weight is
+    the derivative by u times the spacing.
+    """
+    nodes = []
+    u = -4.0
+    while math.pi / 2 * math.sinh(u) < _LARGEST_EXPONENT:
+        node = math.exp(math.pi / 2 * math.sinh(u))
+        nodes.append((node, node * math.pi / 2 * math.cosh(u) * _QUADRATURE_STEP))
+        u += _QUADRATURE_STEP
+    return tuple(nodes)

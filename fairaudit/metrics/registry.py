@@ -65,7 +65,8 @@ class MetricSpec:
             each, as ``tpr[2]``. ``favourable``: it turns on which outcome people want. ``score``:
             it ranks rows by the probability of one class. ``groups``: it compares groups, so all
             rows together have none. ``reference``: it compares two models. ``no gap``: its
-            difference between groups says nothing.
+            difference between groups says nothing. ``retrained``: it compares several trainings on
+            the same rows.
         study: The capability that measures it in trainings of its own, as ``leakage``; a report
             holds it apart. "" for a metric of the audit's own trainings.
         is_judged: Whether a difference is worse for one group; else it is only higher or lower, and
@@ -452,7 +453,9 @@ def base_metric(name: str) -> str:
         ('tpr', 'privacy_cost')
     """
     stem, _, last = name.rpartition(".")
-    return base_metric(stem) if last in PARTS or last == CONSTANT else last.partition("[")[0]
+    if last in PARTS or last == CONSTANT:  # the part of a cost stands behind its name
+        return base_metric(stem)
+    return last.partition("[")[0]  # ``reference.`` and ``change.`` stand before it, and fall away
 
 
 def part_of(name: str) -> str:

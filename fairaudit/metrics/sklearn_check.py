@@ -4,6 +4,7 @@ A reference that is clearly worse than logistic regression is undertrained, and 
 training loses beside it says little.
 """
 
+import math
 import warnings
 
 import numpy as np
@@ -27,7 +28,8 @@ def logistic_baseline(
         train_labels: ``[n]``.
         test: ``[m, ...]``.
         test_labels: ``[m]``.
-        n_classes: Y; a training split with one class only predicts that class.
+        n_classes: Y. Where the training split holds one class only, which scikit-learn refuses to
+            fit, every test row is predicted as that class.
 
     Returns:
         ``accuracy`` on the test rows, a fraction; ``train_rows``, how many rows were fitted.
@@ -43,7 +45,7 @@ def logistic_baseline(
     from sklearn.linear_model import LogisticRegression
 
     if train.ndim > 2:
-        step = -(-train.size // MOST_PIXELS)
+        step = math.ceil(train.size / MOST_PIXELS)
         train, test = train[::step].reshape(-1, train[0].size), test.reshape(len(test), -1)
         train_labels = train_labels[::step]
     if n_classes < 2 or len(np.unique(train_labels)) < 2:

@@ -60,7 +60,7 @@ def both_tables(
     changed: Tables = {}
     # One metric at a time: the influences of all would not fit into memory. Metrics that others
     # rest on come first, for `_add_table` reads their tables.
-    for metric in outcome.measured:
+    for metric in outcome.class_metrics:
         first, second, change = (Influences(records) for _ in range(3))
         for a, b, place in zip(ours, theirs, records.places, strict=True):
             score, other = a.score(metric), b.score(metric)
@@ -92,7 +92,7 @@ def own_tables(
         ([[1.0, 1.0, 1.0]], [2, 2, 4])
     """
     tables: Tables = {}
-    for metric in outcome.measured:
+    for metric in outcome.class_metrics:
         influences = Influences(records)
         for seed, place in zip(seeds, records.places, strict=True):
             influences.add(place, seed.score(metric))
@@ -134,15 +134,15 @@ def costs_between(
         [1.0, 0.5]
     """
     tables: Tables = {}
-    for metric in outcome.paid:
+    for metric in outcome.cost_metrics:
         change = _influences_of_change(metric, later, earlier, records, subtracted)
         counts = records.count(change.support)
-        for name in metric.spec.rests_on:
+        for name in metric.spec.rests_on:  # only of a metric that needs a scored class, as auc
             of_class = ClassMetric(name, METRICS[name], outcome.scored or 0)
             support = _influences_of_change(of_class, later, earlier, records).support
             counts = np.minimum(counts, records.count(support))
-        # Made as a change of the metric, for which `metric_table` has the floor and bounds of a
-        # cost; then renamed.
+        # Made under the name of a change of the metric, for which `metric_table` has the floor and
+        # bounds of a cost; then renamed, with the sign by which worse is positive.
         table = metric_table(f"change.{metric.spec.name}", change, counts)
         name = f"{metric.name}.{part}" if part else metric.name
         table = replace(table, name=name, by_seed=metric.spec.rise * table.by_seed)
@@ -210,7 +210,8 @@ def _add_table(
     """Make the table of one metric and put it into ``tables`` under its name with the prefix.
 
     A metric that ``rests_on`` others (as AUC on both rates) counts the fewest records that any of
-    them rests on: of its own class where it is about one, else of the positive or scored class.
+    them rests on. Those others are about its own class where it is about one, else about the
+    positive or scored class.
 
     Args:
         tables: Are added to; they hold those of the metrics that it rests on.
@@ -221,17 +222,21 @@ def _add_table(
     """
     counts = influences.records.count(influences.support)
     if metric.spec.rests_on:
+        # Names end in their class, as ``tpr[2]``, where no class is positive.
         suffix = "" if outcome.positive is not None else f"[{outcome.scored}]"
         if metric.target >= 0:
             suffix = metric.name.removeprefix(metric.spec.name)
-        parts = [tables[prefix + name + suffix].counts for name in metric.spec.rests_on]
-        counts = np.minimum.reduce(parts)
+        of_others = [tables[prefix + name + suffix].counts for name in metric.spec.rests_on]
+        counts = np.minimum.reduce(of_others)
     table = metric_table(prefix + metric.name, influences, counts)
     tables[table.name] = table
 
 
 def metric_table(name: str, influences: Influences, counts: Int64) -> MetricTable:
     """One metric over all seeds, with the floor of its variance and its bounds.
+
+    The floor is ``width^2 * 2 / (n + 2)^2 * rho`` (:func:`floor_variance`, :func:`steadiness`); a
+    metric of infinite width, as a loss, has none. Source: docs/methods.md 6.3.
 
     Args:
         name: Of the metric; that of a difference between two models begins with ``change.``, which
@@ -253,7 +258,7 @@ def metric_table(name: str, influences: Influences, counts: Int64) -> MetricTabl
     spec, covariance, by_seed = spec_of(name), influences.covariance(), influences.by_seed
     if math.isfinite(spec.width):
         floor = spec.width**2 * floor_variance(counts) * steadiness(covariance, len(by_seed))
-        covariance += np.diag(floor)  # to both: of the mean over seeds, and of two seeds
+        covariance += np.diag(floor)  # to both matrices, [2, K + 1, K + 1]
     bounds = (-spec.width, spec.width) if name.startswith("change.") else spec.bounds
     return MetricTable(
         name, spec.unit, by_seed, covariance, counts, spec.no_interval, bounds=bounds
@@ -265,9 +270,9 @@ def impact_ratio(
 ) -> tuple[MetricTable, Float64]:
     """Each group's selection rate divided by that of the most selected group (four-fifths rule).
 
-    Its variances follow by the delta method. The most selected group is chosen once, on the mean
-    over seeds, among the eligible groups. Taking the largest biases the ratio downward where groups
-    are nearly equal.
+    Its variances follow by the delta method (docs/methods.md 6.5). The most selected group is
+    chosen once, on the mean over seeds, among the eligible groups. Taking the largest biases the
+    ratio downward where groups are nearly equal.
 
     Args:
         selection: Selection rate of one arm.
@@ -288,7 +293,7 @@ def impact_ratio(
         [[0.8, 1.0, nan]]
     """
     rates = selection.by_seed
-    usable = [k for k in eligible if np.isfinite(rates[:, k]).all()]
+    usable = [k for k in eligible if np.isfinite(rates[:, k]).all()]  # known at every seed
     if len(usable) < 2:
         return _no_ratio(selection, name, "impact ratio needs two groups that are large enough")
     mean = rates.mean(axis=0)
@@ -297,10 +302,11 @@ def impact_ratio(
         return _no_ratio(selection, name, "nobody is selected at some seed")
     ratio = rates / rates[:, [top]]
     ratio[:, -1] = np.nan  # "all rows" has no impact ratio
-    # d(r_k / r_top) = (d r_k - ratio_k d r_top) / r_top: 0 for the most selected group itself.
-    centre = np.nan_to_num(ratio.mean(axis=0))
+    # d(r_k / r_top) = (d r_k - ratio_k d r_top) / r_top: 0 for the most selected group itself. An
+    # undefined ratio counts as 0 here, so that no NaN gets into the variances of other groups.
+    mean_ratio = np.nan_to_num(ratio.mean(axis=0))
     jacobian = np.eye(len(mean))
-    jacobian[:, top] -= centre
+    jacobian[:, top] -= mean_ratio
     jacobian /= mean[top]
     covariance = jacobian @ selection.covariance @ jacobian.T
     table = MetricTable(
@@ -346,15 +352,17 @@ def impact_change(
         >>> changed["change.impact_ratio"].by_seed.round(3).tolist()
         [[-0.6, 0.0, nan]]
     """
-    private, to_private = impact_ratio(tables["selection_rate"], "impact_ratio", eligible)
-    reference, to_reference = impact_ratio(
-        tables["reference.selection_rate"], "reference.impact_ratio", eligible
+    arm_rates, reference_rates = tables["selection_rate"], tables["reference.selection_rate"]
+    private, private_jacobian = impact_ratio(arm_rates, "impact_ratio", eligible)
+    reference, reference_jacobian = impact_ratio(
+        reference_rates, "reference.impact_ratio", eligible
     )
-    arm, base = tables["selection_rate"].covariance, tables["reference.selection_rate"].covariance
-    # Var(a - b) = Var(a) + Var(b) - 2 Cov(a, b), solved for the covariance of the two arms' rates.
-    between = (arm + base - tables["change.selection_rate"].covariance) / 2
-    shared = to_private @ between @ to_reference.T
-    covariance = private.covariance + reference.covariance - shared - shared.swapaxes(1, 2)
+    # Var(a - b) = Var(a) + Var(b) - 2 Cov(a, b), solved for the covariance of the two arms' rates,
+    # [2, K + 1, K + 1]; by the delta method that of their ratios follows.
+    of_change = tables["change.selection_rate"].covariance
+    between_rates = (arm_rates.covariance + reference_rates.covariance - of_change) / 2
+    between = private_jacobian @ between_rates @ reference_jacobian.T
+    covariance = private.covariance + reference.covariance - between - between.swapaxes(1, 2)
     change = MetricTable(
         "change.impact_ratio",
         "ratio",

@@ -125,7 +125,7 @@ class LabelOutcome:
     Example:
         >>> LabelOutcome(n_classes=3, positive=None).targets
         (0, 1, 2)
-        >>> LabelOutcome(n_classes=2, positive=1).metrics[:2]
+        >>> LabelOutcome(n_classes=2, positive=1).metric_names[:2]
         ('accuracy', 'loss')
     """
 
@@ -152,10 +152,10 @@ class LabelOutcome:
 
     @property
     def answer(self) -> int | None:
-        """Of two classes the one that costs of rates are about.
+        """With two classes, the one whose rates costs are about (as the true positive rate lost).
 
         The favourable one, else the positive one, else the later. None with more classes: there
-        each has costs of its own.
+        each class has costs of its own.
         """
         if self.n_classes != 2:
             return None
@@ -164,11 +164,13 @@ class LabelOutcome:
         return 1 if self.positive is None else self.positive
 
     @property
-    def paid(self) -> Iterator["ClassMetric"]:
-        """Every cost that can be measured: its name, the metric that it is the worsening of, class.
+    def cost_metrics(self) -> Iterator["ClassMetric"]:
+        """Every cost that can be measured, as the metric that it is a change of, with its class.
 
-        A cost that ranks rows needs a scored class. The cost of a rate is about ``answer`` with two
-        classes, and there is one for each of more; the selection rate's only exists with two.
+        ``name`` is the cost's, ``spec`` the metric's: ``tpr_cost`` with the entry of ``tpr``. A
+        cost that ranks rows needs a scored class. With two classes the cost of a rate is about
+        ``answer``; with more there is one for each class. That of the selection rate exists with
+        two classes only.
         """
         for name in costs():
             spec = METRICS[METRICS[name].cost_of]
@@ -182,11 +184,11 @@ class LabelOutcome:
                     yield ClassMetric(f"{name}[{target}]", spec, target)
 
     @property
-    def measured(self) -> Iterator["ClassMetric"]:
+    def class_metrics(self) -> Iterator["ClassMetric"]:
         """Every metric that is computed from rows; one about a class once for each of ``targets``.
 
-        In the registry's order, except that neighbours which are about one class stay together:
-        all of class 0, then all of class 1.
+        In the registry's order, except that metrics about one class which follow each other in it
+        stay together: all of class 0, then all of class 1.
         """
         computed = [
             spec
@@ -197,16 +199,16 @@ class LabelOutcome:
             if not is_of_class:
                 yield from (ClassMetric(spec.name, spec) for spec in specs)
                 continue
-            neighbours = tuple(specs)
+            neighbours = tuple(specs)  # groupby's iterator can be read only once
             for target in self.targets:
                 suffix = "" if self.positive is not None else f"[{target}]"
                 for spec in neighbours:
                     yield ClassMetric(spec.name + suffix, spec, target)
 
     @property
-    def metrics(self) -> tuple[str, ...]:
+    def metric_names(self) -> tuple[str, ...]:
         """Names of the metrics that are measured, as a report writes them."""
-        return tuple(metric.name for metric in self.measured)
+        return tuple(metric.name for metric in self.class_metrics)
 
 
 class ClassMetric(NamedTuple):
@@ -241,7 +243,8 @@ class SeedScores(NamedTuple):
     def minus(self, other: "SeedScores", times: float = 1.0) -> "SeedScores":
         """These scores minus ``times`` those of another model on the same rows.
 
-        It rests on the rows that both rest on.
+        Influences are linear, so those of the difference are the differences of both. It rests on
+        the rows that both rest on.
         """
         return SeedScores(
             self.values - times * other.values,
@@ -283,8 +286,6 @@ class EvaluatedSeed:
         outcome: LabelOutcome,
     ) -> "EvaluatedSeed":
         """Join the predictions of each run with the labels and groups of its rows.
-
-        A run of weight 0 is left out.
 
         Args:
             predictions: Of the arm at this seed.
@@ -362,9 +363,11 @@ class EvaluatedRows:
     def score(self, metric: ClassMetric) -> SeedScores:
         """One metric of these rows, with what each row contributes to it.
 
-        A metric given as numerator and denominator is the ratio of their sums over a group.
+        Where the registry's ``compute`` gives a numerator and a denominator of each row, the metric
+        is the ratio of their sums over a group.
         """
-        assert metric.spec.compute is not None
+        assert metric.spec.compute is not None, f"{metric.name} is not computed from rows"
+        # ``compute`` takes rows alone, so the class that the metric is about goes with them.
         result = metric.spec.compute(replace(self, target=metric.target))
         if isinstance(result, SeedScores):
             return result
@@ -405,29 +408,30 @@ class EvaluatedRows:
         """Area under the ROC curve of the scored class against the rest.
 
         NaN for a group that lacks one of both, and everywhere if a probability is not finite.
-        Source: DeLong et al. 1988 (placement values).
+        Source: DeLong et al. 1988 (placement values); docs/methods.md 6.5.
         """
-        score, truth = (
-            self.probabilities[:, self.outcome.scored],
-            self.labels == self.outcome.scored,
-        )
+        score = self.probabilities[:, self.outcome.scored]
+        truth = self.labels == self.outcome.scored
         n = len(score)
         values = np.full(self.n_groups + 1, np.nan)
         within, whole = np.zeros(n), np.zeros(n)
         if np.isfinite(score).all():
-            order = np.argsort(score)
+            order = np.argsort(score)  # sorted once: a group's rows keep this order
             group_of = self.groups[order]
             for k in range(self.n_groups):
-                values[k] = _placements(order[group_of == k], score, truth, within)
-            values[-1] = _placements(order, score, truth, whole)
+                values[k] = _auc_with_influence(order[group_of == k], score, truth, within)
+            values[-1] = _auc_with_influence(order, score, truth, whole)
         return SeedScores(values, within, whole, np.ones(n, dtype=bool))
 
     def calibration(self) -> SeedScores:
         """Expected calibration error over 10 bins of equal width, weighted by rows.
 
-        Two classes: the scored class's probability against its frequency. More: the confidence of
-        the prediction against its accuracy (Guo et al. 2017). It is biased upward, more in small
-        groups: noise in a bin counts as miscalibration. So it carries no interval.
+        Of n rows: sum over bins of |sum over the bin's rows of (forecast - event)| / n.
+        With two classes the forecast is the scored class's probability, and the event that this is
+        the true class. With more the forecast is the probability of the predicted class, and the
+        event that the prediction is correct (Guo et al. 2017). It is biased upward, more in small
+        groups: noise in a bin counts as miscalibration. So it has no interval, and its influences
+        are 0. Source: docs/methods.md 6.5.
         """
         if self.outcome.n_classes == 2 and self.outcome.scored is not None:
             forecast = self.probabilities[:, self.outcome.scored].astype(np.float64)
@@ -435,17 +439,17 @@ class EvaluatedRows:
         else:
             forecast = self.probabilities.max(axis=1).astype(np.float64)
             event = (self.predicted == self.labels).astype(np.float64)
-        # NaN has no bin; its cell stays NaN.
+        # A NaN has no bin. Put into the first, it makes the sums of its group NaN, as it should.
         usable = np.where(np.isfinite(forecast), forecast, 0.0)
+        # A forecast of exactly 1 belongs to the last bin.
         bins = np.minimum((usable * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
-        cell, n_cells = self.groups * CALIBRATION_BINS + bins, self.n_groups * CALIBRATION_BINS
-        cells = np.bincount(cell, forecast - event, n_cells).reshape(
-            self.n_groups, CALIBRATION_BINS
-        )
+        cell = self.groups * CALIBRATION_BINS + bins  # one number for group and bin, [n]
+        sums = np.bincount(cell, forecast - event, self.n_groups * CALIBRATION_BINS)
+        excess = sums.reshape(self.n_groups, CALIBRATION_BINS)
         sizes = np.bincount(self.groups, minlength=self.n_groups)
-        with np.errstate(invalid="ignore"):
-            per_group = np.abs(cells).sum(axis=1) / sizes
-        overall = np.abs(cells.sum(axis=0)).sum() / len(self.labels)
+        with np.errstate(invalid="ignore"):  # 0 / 0 for a group without rows
+            per_group = np.abs(excess).sum(axis=1) / sizes
+        overall = np.abs(excess.sum(axis=0)).sum() / len(self.labels)
         nothing = np.zeros(len(self.labels))
         everyone = np.ones(len(self.labels), dtype=bool)
         return SeedScores(np.append(per_group, overall), nothing, nothing, everyone)
@@ -458,23 +462,24 @@ class EvaluatedRows:
 def _ratio(numerator: Float64, denominator: Float64, groups: Int64, n_groups: int) -> SeedScores:
     """The ratio of two sums over each group and over all rows, with each row's influence on it.
 
-    Row i has the influence (num_i - ratio den_i) / sum(den). It is NaN where the denominators of a
-    group sum to 0, as a true positive rate without positives.
+    Row i has the influence (numerator_i - ratio denominator_i) / sum of denominators. The ratio is
+    NaN where the denominators of a group sum to 0, as of a true positive rate without positives.
+    Source: docs/methods.md 6.5.
 
     Args:
         numerator, denominator: What each row adds to the sums, ``[n]``.
         groups: Of the rows, ``[n]``.
         n_groups: K.
     """
-    top = _sums(numerator, groups, n_groups)
-    bottom = _sums(denominator, groups, n_groups)
+    denominators = _sums(denominator, groups, n_groups)
     with np.errstate(invalid="ignore", divide="ignore"):
-        values = top / bottom
-        inverse = 1.0 / bottom
+        values = _sums(numerator, groups, n_groups) / denominators
+        inverse = 1.0 / denominators
     defined = np.isfinite(values)
-    value, inverse = (np.where(defined, values, 0.0), np.where(defined, inverse, 0.0))
-    within = inverse[groups] * (numerator - value[groups] * denominator)
-    whole = inverse[-1] * (numerator - value[-1] * denominator)
+    # Where a value is undefined its rows have influence 0, not NaN.
+    known, inverse = np.where(defined, values, 0.0), np.where(defined, inverse, 0.0)
+    within = inverse[groups] * (numerator - known[groups] * denominator)
+    whole = inverse[-1] * (numerator - known[-1] * denominator)
     if np.isnan(numerator).any():
         # A record with NaN already makes its group's value NaN, so there is no interval; its
         # influence must not spread to others.
@@ -488,30 +493,40 @@ def _sums(values: Float64, groups: Int64, n_groups: int) -> Float64:
     return np.append(per_group, per_group.sum())
 
 
-def _placements(
+def _auc_with_influence(
     order: NDArray[np.intp], score: NDArray[np.float32], truth: Bools, influence: Float64
 ) -> float:
-    """The AUC of some of the rows by DeLong's placement values; NaN if they are of one class.
+    """The AUC of some of the rows, and into ``influence`` what each of them contributes to it.
 
-    The placement of a positive is the share of negatives with a lower score, that of a negative the
-    share of positives with a higher one; ties count half.
+    By DeLong's placement values. The placement of a positive is the share of negatives with a lower
+    score, that of a negative the share of positives with a higher one; ties count half. The AUC is
+    the mean placement of the positives. The influence of a row is (placement - AUC) / (rows of its
+    own class).
 
     Args:
         order: Indices of these rows by ascending score, ``[m]``.
         score, truth: Of all rows, ``[n]``: probability of the class, whether it is the true one.
         influence: Of all rows on the AUC, ``[n]``; is written at these rows.
+
+    Returns:
+        The AUC; NaN, and nothing is written, if these rows are of one class.
     """
-    s, t = score[order], truth[order]
-    positives = int(t.sum())
-    negatives = len(t) - positives
+    ranked, is_positive = score[order], truth[order]
+    positives = int(is_positive.sum())
+    negatives = len(is_positive) - positives
     if not positives or not negatives:
         return float("nan")
-    first = np.flatnonzero(np.append(True, s[1:] != s[:-1]))
-    sizes = np.diff(np.append(first, len(s)))
-    below = np.append(0, np.cumsum(t))  # positives before each place
-    pos_before = np.repeat((below[first] + below[first + sizes]) / 2, sizes)  # ties count half
-    neg_before = np.repeat(first + sizes / 2, sizes) - pos_before
-    placement = np.where(t, neg_before / negatives, 1.0 - pos_before / positives)
-    auc = float(placement[t].mean())
-    influence[order] = (placement - auc) / np.where(t, positives, negatives)
+    # Runs of equal scores (ties): where each begins in the order, and its length.
+    first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
+    sizes = np.diff(np.append(first, len(ranked)))
+    before = np.append(0, np.cumsum(is_positive))  # positives before each place, [m + 1]
+    # Positives (negatives) with a lower score than each row, ties counting half, [m]: the mean of
+    # those before its run and those before the run's end.
+    positives_below = np.repeat((before[first] + before[first + sizes]) / 2, sizes)
+    negatives_below = np.repeat(first + sizes / 2, sizes) - positives_below
+    placement = np.where(
+        is_positive, negatives_below / negatives, 1.0 - positives_below / positives
+    )
+    auc = float(placement[is_positive].mean())
+    influence[order] = (placement - auc) / np.where(is_positive, positives, negatives)
     return auc

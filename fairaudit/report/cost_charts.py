@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from fairaudit.methods.catalog import REFERENCE
-from fairaudit.metrics.quantiles import among
+from fairaudit.metrics.quantiles import with_joint_interval
 from fairaudit.metrics.registry import NOISE, STEP, costs_of_constant, spec_of
 from fairaudit.report.measures import COST, cost_title, scale_of, shown_costs
 from fairaudit.report.model import Report
@@ -173,4 +173,6 @@ def _largest_cost(comparison: Comparison) -> Interval:
             costs.append(cost)
     if not costs:
         return NOTHING
-    return interval_of(among(max(costs, key=lambda cost: cost.value or 0.0), len(costs)))
+    return interval_of(
+        with_joint_interval(max(costs, key=lambda cost: cost.value or 0.0), len(costs))
+    )

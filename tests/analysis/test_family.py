@@ -9,7 +9,7 @@ from scipy import stats
 
 from fairaudit.analysis.disclosure import Disclosure
 from fairaudit.analysis.family import _judged_class, family
-from fairaudit.metrics.quantiles import among
+from fairaudit.metrics.quantiles import with_joint_interval
 from fairaudit.report.measures import main_gap
 from fairaudit.results.estimates import ClassShare, estimated
 
@@ -67,7 +67,7 @@ def share(group, answer, kept, reference=0.3, given=2):
 @pytest.mark.parametrize("many", [1, 2, 16, 300])
 def test_an_interval_that_several_share_is_that_of_bonferroni(many):
     one = estimate(0.1, half_of(1))
-    shared = among(one, many)
+    shared = with_joint_interval(one, many)
     assert (shared.low, shared.high) == pytest.approx((0.1 - half_of(many), 0.1 + half_of(many)))
     assert (shared.value, shared.by_seed) == (one.value, one.by_seed)
 

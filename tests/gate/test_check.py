@@ -551,7 +551,7 @@ def test_several_numbers_of_a_rule_share_its_interval(variances):
     """With variances of its own by the formula, else by the growth of t alone."""
     number = Interval(value=0.3, low=0.2, high=0.4)
     reading = TargetReading(number, 5, variances, is_size=True, reason="")
-    joint = shared_interval(reading, among=3)
+    joint = shared_interval(reading, n_joint=3)
     t = stats.t.ppf([0.975, 1 - 0.025 / 3], 4)
     if variances is None:
         factor = t[1] / t[0]

@@ -18,14 +18,14 @@ def test_the_grown_interval_is_that_of_bonferroni(seeds, among, v_seed, v_rec):
     def half(level):
         return math.sqrt(t.ppf(level, seeds - 1) ** 2 * v_seed + norm.ppf(level) ** 2 * v_rec)
 
-    factor = growth(Variances(v_seed, v_rec), seeds=seeds, among=among)
+    factor = growth(Variances(v_seed, v_rec), seeds=seeds, n_joint=among)
     assert factor * half(0.975) == pytest.approx(half(1 - 0.025 / among), rel=1e-9)
-    assert factor <= growth(None, seeds=seeds, among=among) * (1 + 1e-12)
+    assert factor <= growth(None, seeds=seeds, n_joint=among) * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("variances", [None, Variances(0.0, 0.3)])
 def test_the_interval_of_one_model_grows_as_a_normal_one(variances):
-    assert growth(variances, seeds=1, among=6) == pytest.approx(
+    assert growth(variances, seeds=1, n_joint=6) == pytest.approx(
         norm.ppf(1 - 0.025 / 6) / norm.ppf(0.975)
     )
 

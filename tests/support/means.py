@@ -41,4 +41,4 @@ def seed_scores(probabilities, labels, groups, n_groups, outcome, weights=None):
         0, np.arange(len(labels)), probabilities, np.zeros(n_groups), weights=weights
     )
     seed = EvaluatedSeed.of(given, labels, groups, n_groups, outcome)
-    return {metric.name: seed.score(metric) for metric in outcome.measured}
+    return {metric.name: seed.score(metric) for metric in outcome.class_metrics}
