@@ -148,7 +148,7 @@ def _compared(isolated: Isolated, theta: Tensor, records: Tensor) -> Tapping:
     numbers, products = size, 0
     for path, of_record in shapes.items():
         numbers += isolated.layers[path].numbers(*of_record)
-        products += isolated.layers[path].products(*of_record)
+        products += isolated.layers[path].multiplications(*of_record)
     return Tapping(_outputs(shapes), numbers, size, products)
 
 

@@ -64,14 +64,15 @@ class Gradients(Term):
 
     def __init__(self, rows: Tensor, norms: Tensor | None = None) -> None:
         if norms is None:
-            # One axis more: a parameter that is a single number has none to sum over.
+            # A last axis of length 1 is appended: ``rows`` [n] of a parameter that is a single
+            # number would leave no axis to take the norm over.
             axes = tuple(range(1, rows.dim() + 1))
             norms = torch.linalg.vector_norm(rows.unsqueeze(-1), dim=axes)
         super().__init__(norms)
         self.rows = rows
 
     def add_to(self, target: Tensor, weights: Tensor) -> None:
-        """One product of weights and rows."""
+        """One product of weights and rows; rows [n, P] of a flat parameter need no reordering."""
         if self.rows.dim() == 2:
             target.addmv_(self.rows.t(), weights)
         else:
@@ -83,13 +84,13 @@ class Gradients(Term):
 
 
 class Products(Term):
-    """Gradients ``sum_t delta_t x_t^T``, [O, I], which are not written out.
+    """Gradients ``sum_t delta_t x_t^T``, [O, I], kept as their factors x and delta.
 
     Their norms are those of ghost clipping, by the products of all pairs of positions; the weighted
     sum is one product.
 
     Args:
-        x: Inputs [n, T, I].
+        x: Inputs [n, T, I] of n records at T positions.
         delta: Output gradients [n, T, O].
         norms: Upper bounds of their norms, where they are known.
 
@@ -112,7 +113,10 @@ class Products(Term):
 
 
 class Convolved(Term):
-    """As ``Products``, of a convolution's windows, which are laid out for the norms alone.
+    """Gradients of a convolution's weight, kept as their factors x and delta.
+
+    Windows of the image are laid out as rows for the norms alone, which are then those of
+    ``Products``.
 
     Args:
         layer: The convolution.
@@ -131,17 +135,17 @@ class Convolved(Term):
         weighted = self.delta * weights.view(-1, *[1] * (self.delta.dim() - 1))
         layer = self.layer
         (_, gradient, _) = torch.ops.aten.convolution_backward(
-            weighted.flatten(0, 1),
+            weighted.flatten(0, 1),  # the images of all records as one axis
             self.x.flatten(0, 1),
-            target,  # read for its shape
-            None,
+            target,  # stands for the weight, of which only the shape is read
+            None,  # no bias
             layer.stride,
-            [0] * len(layer.stride),
+            [0] * len(layer.stride),  # padding: ``x`` has it already
             layer.dilation,
-            False,
-            [0] * len(layer.stride),
+            False,  # not transposed
+            [0] * len(layer.stride),  # output padding, of transposed ones only
             layer.groups,
-            [False, True, False],
+            [False, True, False],  # the weight's gradient alone, not the input's or the bias's
         )
         target.add_(gradient)
 
@@ -151,12 +155,15 @@ class Convolved(Term):
 
 
 class Lookups(Term):
-    """Gradients of a table [V, O] of which a record reads some rows.
+    """Gradients of an embedding's table [V, O], in the rows of it that a record reads.
+
+    Only those are kept: u gradients, each of one row for one record.
 
     Args:
-        records, places: The record and the table's row of each of u gradients, [u]; no pair twice.
+        records, places: The record and the table's row of each, [u]; no pair twice, so that a
+            record's squared norms add up.
         rows: The gradients, [u, O].
-        count: n.
+        count: n, the number of records; one that reads no row has norm 0.
     """
 
     def __init__(self, records: Tensor, places: Tensor, rows: Tensor, count: int) -> None:
@@ -168,7 +175,7 @@ class Lookups(Term):
         self.rows = rows
 
     def add_to(self, target: Tensor, weights: Tensor) -> None:
-        """Each gradient to its row of the table."""
+        """Add each gradient, times its record's weight, to its row of the table."""
         weighted = self.rows * weights[self.records].unsqueeze(-1)
         target.index_put_((self.places,), weighted, accumulate=True)
 
@@ -184,47 +191,72 @@ def _zeroed(rows: Tensor, usable: Tensor) -> Tensor:
 
 
 def weighted_sum(rows: Tensor, weights: Tensor) -> Tensor:
-    """``sum_i w_i rows_i`` [...] of rows [n, ...] and weights [n], without copying the rows."""
-    # A product with a matrix would copy rows that are transposed, as most gradients of weights are.
+    """``sum_i w_i rows_i`` [...] of rows [n, ...] and weights [n], without copying the rows.
+
+    A matrix product needs rows that are flat in memory, and would copy those that are transposed,
+    as most gradients of weights are. So the axes are taken in the order in which they lie in
+    memory, the longest stride first, and put back after the product.
+    """
     axes = sorted(range(1, rows.dim()), key=rows.stride, reverse=True)
     ordered = rows.permute(0, *axes)
     matrix = ordered.reshape(len(rows), math.prod(ordered.shape[1:]))
     total = torch.mv(matrix.t(), weights).view(ordered.shape[1:])
-    back = sorted(range(len(axes)), key=axes.__getitem__)
-    return total.permute(back)
+    inverse = sorted(range(len(axes)), key=axes.__getitem__)  # the permutation that undoes ``axes``
+    return total.permute(inverse)
 
 
 def norms_of_products(x: Tensor, delta: Tensor) -> Tensor:
-    """Upper bounds of the norms of ``sum_t delta_t x_t^T``: [..., T, I] and [..., T, O] -> [...].
+    """Upper bounds of the norms of ``sum_t delta_t x_t^T``, computed without these matrices.
 
-    Squares are summed over pairs of positions; that sum is raised by its rounding, and the norms by
-    what squares below float32's range could hide.
+    ``|sum_t delta_t x_t^T|^2 = sum_s sum_t (x_s . x_t) (delta_s . delta_t)`` over all pairs of
+    positions (ghost norm). The square is raised by ROUNDING times the square of ``sum_t |x_t|
+    |delta_t|``, the largest that it can be, and the norm by what squares below float32's range
+    could hide.
+
+    Args:
+        x: Inputs [..., T, I] at T positions.
+        delta: Output gradients [..., T, O].
+
+    Returns:
+        The bounds, [...].
+
+    Source: Li et al. 2022.
     """
     inputs: Tensor = torch.linalg.vector_norm(x, dim=-1)
     outputs: Tensor = torch.linalg.vector_norm(delta, dim=-1)
-    if x.shape[-2] == 1:  # nothing can cancel
+    if x.shape[-2] == 1:  # of one position the norm is |x| |delta|: nothing can cancel
         return (outputs.add_(HIDDEN) * inputs.add_(HIDDEN)).squeeze(-1)
+    # Clamped, for rounding may leave a sum that should be 0 below it.
     squares = ((x @ x.mT) * (delta @ delta.mT)).sum((-2, -1)).clamp_(min=0.0)
     largest = (inputs * outputs).sum(-1)
+    # Each length may be too small by HIDDEN, and so the products of lengths by HIDDEN times the two
+    # sums; the 1 is for products whose own squares vanish.
     hidden = (inputs.sum(-1) + outputs.sum(-1) + 1.0) * HIDDEN
     return squares.add_(largest.square_(), alpha=ROUNDING).sqrt_().add_(hidden)
 
 
 def is_written_out(positions: int, inputs: int, outputs: int) -> bool:
-    """Whether a layer's gradient is written out for each record, rather than kept as factors.
+    """Whether a layer's gradient [O, I] is written out for each record, or kept as its factors.
 
-    That is so where it takes no more memory than the factors twice: then writing it out costs what
-    the sum over the batch would, and replaces it.
+    It is where it takes no more memory than the factors x [T, I] and delta [T, O] twice: writing it
+    out then costs what the sum over the batch would, and replaces that. With one position it is
+    not, for the norm follows from two lengths.
+
+    Args:
+        positions: T.
+        inputs, outputs: I and O.
     """
     return positions > 1 and inputs * outputs <= 2 * positions * (inputs + outputs)
 
 
 class TappedLayer(ABC):
-    """A layer of known type with parameters of its own.
+    """A layer of known type with parameters of its own: what its terms are made of.
+
+    In its methods x is what the layer was given, y what it put out, delta the gradient at y.
 
     Args:
-        layer: It is read for its options, not for its parameters.
-        trained: Which of ``weight`` and ``bias`` have terms.
+        layer: The user's layer, read by subclasses for its options, not for its parameters.
+        trained: Which of ``weight`` and ``bias`` are trained, and have terms.
     """
 
     def __init__(self, layer: nn.Module, trained: tuple[str, ...]) -> None:
@@ -232,10 +264,13 @@ class TappedLayer(ABC):
 
     @abstractmethod
     def reads(self, x: Tensor) -> bool:
-        """Whether the terms are known for this input of one record."""
+        """Whether the layer's terms can be made for this input [...] of one record."""
 
     def spread(self, bias: Tensor, shape: Shape) -> Tensor:
-        """The bias [O], or a single number, as it is added to outputs [n, ...] of that shape."""
+        """The bias as a view of the layer's outputs' ``shape``, (n, ...), to be added to them.
+
+        ``bias`` is [O], or the number 0 where the layer has none.
+        """
         return bias.expand(shape)
 
     @abstractmethod
@@ -250,7 +285,7 @@ class TappedLayer(ABC):
     def weight_numbers(self, x: Shape, y: Shape) -> int:
         """How many numbers a record's term of the weight takes beside input and output gradient.
 
-        ``x`` and ``y`` are the shapes of one record's input and output.
+        For memory limits; ``x`` and ``y`` are the shapes of one record's input and output.
         """
 
     def names(self, path: str) -> list[str]:
@@ -271,26 +306,31 @@ class TappedLayer(ABC):
             of_parameters.append(self.bias(delta))
         return of_parameters
 
-    def products(self, x: Shape, y: Shape) -> int:
-        """How many multiplications a record's forward pass takes, to a small factor."""
+    def multiplications(self, x: Shape, y: Shape) -> int:
+        """How many a record's forward pass takes, to a small factor, from input to output shape."""
         return math.prod(y)
 
     def numbers(self, x: Shape, y: Shape) -> int:
-        """How many numbers are kept of a record, whose input and output have these shapes."""
+        """How many numbers the terms of a record keep, whose input and output have these shapes."""
         of_weight = self.weight_numbers(x, y) if "weight" in self.trained else 0
         return math.prod(x) + math.prod(y) + of_weight
 
 
 class TappedLinear(TappedLayer):
-    """``nn.Linear``: [T.., I] -> [T.., O]."""
+    """``nn.Linear``: [T.., I] -> [T.., O], where the axes T.. are a record's positions."""
 
     def reads(self, x: Tensor) -> bool:
-        """Any number of axes."""
+        """Float32 inputs with any number of axes."""
         return x.dtype == torch.float32
 
     def terms(self, x: Tensor, delta: Tensor) -> list[Term]:
-        """With one position the norms of both terms follow from two lengths."""
-        if delta[0].numel() != delta.shape[-1]:
+        """The terms of the trained parameters, in the order of ``trained``.
+
+        Where a record has one position, both norms follow from two lengths: ``|delta| |x|`` for the
+        weight and ``|delta|`` for the bias. Lengths are raised by what squares below float32's
+        range could hide.
+        """
+        if delta[0].numel() != delta.shape[-1]:  # several positions
             return super().terms(x, delta)
         rows, delta = x.reshape(len(x), -1), delta.reshape(len(delta), -1)
         outputs: Tensor = torch.linalg.vector_norm(delta, dim=-1)
@@ -305,7 +345,7 @@ class TappedLinear(TappedLayer):
         return of_parameters
 
     def weight(self, x: Tensor, delta: Tensor) -> Term:
-        """Written out, or as products."""
+        """Gradients ``sum_t delta_t x_t^T``, written out or as their factors."""
         x, delta = _by_position(x, 1), _by_position(delta, 1)
         if is_written_out(x.shape[1], x.shape[2], delta.shape[2]):
             return Gradients(torch.bmm(delta.mT, x))
@@ -315,20 +355,20 @@ class TappedLinear(TappedLayer):
         """The sum over positions."""
         return Gradients(_by_position(delta, 1).sum(1))
 
-    def products(self, x: Shape, y: Shape) -> int:
+    def multiplications(self, x: Shape, y: Shape) -> int:
         """One for each input of each output."""
         return x[-1] * math.prod(y)
 
     def weight_numbers(self, x: Shape, y: Shape) -> int:
-        """The gradient where it is written out, else none."""
+        """The size of the weight where its gradient is written out, else 0."""
         inputs, outputs = x[-1], y[-1]
         return inputs * outputs * is_written_out(math.prod(x[:-1]), inputs, outputs)
 
 
 class TappedLayerNorm(TappedLayer):
-    """``nn.LayerNorm``: every position is standardised over its last axes.
+    """``nn.LayerNorm``: ``y = standardised x * weight + bias`` over the last axes, ``shape``.
 
-    Its gradients take no more than one position does, and are written out.
+    Its gradients have the size of one position, so they are written out.
     """
 
     def __init__(self, layer: nn.LayerNorm, trained: tuple[str, ...]) -> None:
@@ -337,13 +377,13 @@ class TappedLayerNorm(TappedLayer):
         self.eps = layer.eps
 
     def reads(self, x: Tensor) -> bool:
-        """Any number of axes."""
+        """Float32 inputs with any number of axes."""
         return x.dtype == torch.float32
 
     def weight(self, x: Tensor, delta: Tensor) -> Term:
         """The sum over positions of standardised inputs times output gradients."""
-        standard = F.layer_norm(x, self.shape, eps=self.eps)
-        return Gradients(_by_position(standard.mul_(delta), len(self.shape)).sum(1))
+        standardised = F.layer_norm(x, self.shape, eps=self.eps)
+        return Gradients(_by_position(standardised.mul_(delta), len(self.shape)).sum(1))
 
     def bias(self, delta: Tensor) -> Term:
         """The sum over positions."""
@@ -354,19 +394,23 @@ class TappedLayerNorm(TappedLayer):
         return math.prod(x)
 
 
-class _OfImages(TappedLayer):
-    """A layer of images [N, C, ...], with one number of the bias for each channel."""
+class _TappedImageLayer(TappedLayer):
+    """A layer of N images a record, [N, C, ...], with one number of the bias for each channel."""
 
     def spread(self, bias: Tensor, shape: Shape) -> Tensor:
-        """The bias at every position."""
-        return bias.view(-1, *[1] * (len(shape) - 3)).expand(shape)
+        """The bias [C] of every channel at all its positions: a view of ``shape``, (n, N, C, ...).
+
+        A layer without a bias hands in the number 0.
+        """
+        axes_after_channels = len(shape) - 3
+        return bias.view(-1, *[1] * axes_after_channels).expand(shape)
 
     def bias(self, delta: Tensor) -> Term:
         """The sum over images and positions."""
         return Gradients(_by_channel(delta))
 
 
-class TappedGroupNorm(_OfImages):
+class TappedGroupNorm(_TappedImageLayer):
     """``nn.GroupNorm``: [N, C, ...], standardised over the positions of groups of channels."""
 
     def __init__(self, layer: nn.GroupNorm, trained: tuple[str, ...]) -> None:
@@ -375,13 +419,13 @@ class TappedGroupNorm(_OfImages):
         self.eps = layer.eps
 
     def reads(self, x: Tensor) -> bool:
-        """An axis of images and one of channels."""
+        """Float32 inputs with an axis of images and one of channels."""
         return x.dtype == torch.float32 and x.dim() > 1
 
     def weight(self, x: Tensor, delta: Tensor) -> Term:
         """The sum over positions of standardised inputs times output gradients."""
-        standard = F.group_norm(x.flatten(0, 1), self.groups, eps=self.eps)
-        return Gradients(_by_channel(standard.view(x.shape).mul_(delta)))
+        standardised = F.group_norm(x.flatten(0, 1), self.groups, eps=self.eps)
+        return Gradients(_by_channel(standardised.view(x.shape).mul_(delta)))
 
     def weight_numbers(self, x: Shape, y: Shape) -> int:
         """The standardised input."""
@@ -389,7 +433,10 @@ class TappedGroupNorm(_OfImages):
 
 
 class Embedding(TappedLayer):
-    """``nn.Embedding``: rows of a table, of which a gradient touches those that were read."""
+    """``nn.Embedding``: whole numbers [T..] to rows [T.., O] of a table [V, O].
+
+    A record's gradient is 0 but in the rows that it reads.
+    """
 
     def __init__(self, layer: nn.Embedding, trained: tuple[str, ...]) -> None:
         super().__init__(layer, trained)
@@ -397,25 +444,31 @@ class Embedding(TappedLayer):
         self.padding = layer.padding_idx
 
     def reads(self, x: Tensor) -> bool:
-        """Whole numbers on any number of axes."""
+        """Whole numbers with any number of axes."""
         return x.dtype in (torch.int64, torch.int32)
 
     def weight(self, x: Tensor, delta: Tensor) -> Term:
-        """The sum of a record's output gradients over the positions that read one row."""
+        """For each record and row of the table: the sum of delta over the positions that read it.
+
+        A record may read one row at several positions. Their gradients are summed before norms are
+        taken, for it is the norm of the sum that counts.
+        """
         count, width = len(x), delta.shape[-1]
         places, rows = x.reshape(count, -1).long(), delta.reshape(-1, width)
-        if self.padding is not None:
+        if self.padding is not None:  # the padding's row has no gradient, as in PyTorch
             rows = rows.where(places.view(-1, 1) != self.padding, 0.0)
         records = torch.arange(count, device=x.device)
         if places.shape[1] == 1:
             return Lookups(records, places.view(-1), rows, count)
+        # One number for each pair of a record and a row of the table: record * V + row.
         pairs = (records.unsqueeze(1) * self.rows + places).view(-1)
-        pairs, of_pair = torch.unique(pairs, return_inverse=True)
-        sums = rows.new_zeros(len(pairs), width).index_put_((of_pair,), rows, accumulate=True)
+        pairs, pair_of_position = torch.unique(pairs, return_inverse=True)
+        sums = rows.new_zeros(len(pairs), width)
+        sums.index_put_((pair_of_position,), rows, accumulate=True)
         return Lookups(pairs // self.rows, pairs % self.rows, sums, count)
 
     def bias(self, delta: Tensor) -> Term:
-        """There is none."""
+        """Never called: an embedding has no bias."""
         raise AssertionError("an embedding has no bias")
 
     def weight_numbers(self, x: Shape, y: Shape) -> int:
@@ -423,10 +476,11 @@ class Embedding(TappedLayer):
         return math.prod(y)
 
 
-class TappedConv(_OfImages):
+class TappedConv(_TappedImageLayer):
     """``nn.Conv1d``, ``nn.Conv2d``, ``nn.Conv3d``: [N, C, ...] -> [N, O, ...], of any options.
 
-    A window is what one output reads of the image, laid out as a row.
+    A window is what one output reads of the image, laid out as a row of I numbers, I being C over
+    the number of groups times the size of the kernel. An image has L windows, one a position.
     """
 
     def __init__(self, layer: Any, trained: tuple[str, ...]) -> None:  # noqa: ANN401 - three types
@@ -435,42 +489,50 @@ class TappedConv(_OfImages):
         self.stride = list(layer.stride)
         self.dilation = list(layer.dilation)
         self.groups = layer.groups
-        self._padding = list(layer._reversed_padding_repeated_twice)
+        self._padding = list(layer._reversed_padding_repeated_twice)  # as F.pad takes it
         self._mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
 
     def reads(self, x: Tensor) -> bool:
-        """An axis of images, one of channels, and those that the kernel moves on."""
+        """Float32 inputs with an axis of images, one of channels, and those of the kernel."""
         return x.dtype == torch.float32 and x.dim() == len(self.kernel) + 2
 
     def weight(self, x: Tensor, delta: Tensor) -> Term:
-        """Written out, or as products of windows."""
+        """Each record's gradient: output gradients times windows, written out or as factors."""
         x = self._padded(x)
         if not self._is_written_out(x.shape[1:], delta.shape[1:]):
             return Convolved(self, x, delta)
         count, images = x.shape[:2]
-        size = self._size(x.shape[1:]), delta.shape[2] // self.groups
-        rows = x.new_empty(count * images, self.groups, size[1], size[0])
-        for part, windows, columns in self._pieces(x.flatten(0, 1), delta.flatten(0, 1)):
-            torch.matmul(columns, windows.mT, out=rows[part])
+        inputs, outputs = self._size(x.shape[1:]), delta.shape[2] // self.groups
+        # The gradient of every image, [n N, G, O / G, I], then summed over a record's images.
+        rows = x.new_empty(count * images, self.groups, outputs, inputs)
+        for part, windows, deltas in self._pieces(x.flatten(0, 1), delta.flatten(0, 1)):
+            torch.matmul(deltas, windows.mT, out=rows[part])
         if images > 1:
             rows = rows.view(count, images, *rows.shape[1:]).sum(1)
         channels = x.shape[2] // self.groups
         return Gradients(rows.view(count, delta.shape[2], channels, *self.kernel))
 
     def norms(self, x: Tensor, delta: Tensor) -> Tensor:
-        """Upper bounds of the norms of the weight's gradients, [n], of padded images."""
-        images = x.shape[1]
-        norms_of_blocks = []
-        for _, windows, columns in self._pieces(x.flatten(0, 1), delta.flatten(0, 1), images):
-            # [m N, G, I, L] -> [m, G, N L, I]
-            rows = [
-                one.view(-1, images, *one.shape[1:]).permute(0, 2, 1, 4, 3).flatten(2, 3)
-                for one in (windows, columns)
-            ]
-            norms_of_blocks.append(torch.linalg.vector_norm(norms_of_products(*rows), dim=-1))
-        return torch.cat(norms_of_blocks)
+        """Upper bounds of the norms of the weight's gradients, [n], by ``norms_of_products``.
 
-    def products(self, x: Shape, y: Shape) -> int:
+        Args:
+            x: Padded images [n, N, C, ...].
+            delta: Output gradients [n, N, O, ...].
+        """
+        images = x.shape[1]
+
+        def by_record(pieces: Tensor) -> Tensor:
+            """[m N, G, I, L] as [m, G, N L, I]: a record's positions are those of all its images."""
+            parts = pieces.view(-1, images, *pieces.shape[1:])
+            return parts.permute(0, 2, 1, 4, 3).flatten(2, 3)
+
+        norms = []
+        for _, windows, deltas in self._pieces(x.flatten(0, 1), delta.flatten(0, 1), images):
+            of_groups = norms_of_products(by_record(windows), by_record(deltas))  # [m, G]
+            norms.append(torch.linalg.vector_norm(of_groups, dim=-1))
+        return torch.cat(norms)
+
+    def multiplications(self, x: Shape, y: Shape) -> int:
         """One for each number of an output's window."""
         return self._size(x) * math.prod(y)
 
@@ -480,14 +542,14 @@ class TappedConv(_OfImages):
         return 2 * math.prod(x) + written
 
     def _padded(self, x: Tensor) -> Tensor:
-        """Images [n, N, C, ...] with their borders."""
+        """Images [n, N, C, ...] with the layer's padding around them, contiguous."""
         if not any(self._padding):
             return x.contiguous()
         padded = F.pad(x.flatten(0, 1), self._padding, self._mode)
         return padded.view(*x.shape[:2], *padded.shape[1:])
 
     def _size(self, x: Shape) -> int:
-        """Numbers of a window."""
+        """I, the numbers in a window of images (N, C, ...)."""
         size: int = x[1] // self.groups * math.prod(self.kernel)
         return size
 
@@ -498,20 +560,24 @@ class TappedConv(_OfImages):
     def _pieces(
         self, x: Tensor, delta: Tensor, together: int = 1
     ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-        """Slices of images with their windows [m, G, I, L] and output gradients [m, G, O / G, L].
-
-        The windows lie in one memory, which the next piece overwrites.
+        """Lay out the windows of images, some images at a time to save memory.
 
         Args:
-            x: Padded images [N, C, ...].
-            delta: Output gradients [N, O, ...].
-            together: A slice has a multiple of so many images.
+            x: Padded images [M, C, ...].
+            delta: Output gradients [M, O, ...].
+            together: A piece has a multiple of so many images: those of whole records.
+
+        Yields:
+            (slice of m of the M images, their windows [m, G, I, L], their output gradients
+            [m, G, O / G, L]). All windows lie in one memory, which the next piece overwrites.
         """
-        spots = delta.shape[2:]
+        spots = delta.shape[2:]  # how many windows there are along each axis; L in all
         shape = (x.shape[1], *self.kernel, *spots)
         piece_bytes = PIECE_BYTES if x.is_cpu else PIECE_BYTES_ELSEWHERE
         at_once = max(1, piece_bytes // (4 * math.prod(shape) * together)) * together
         memory = x.new_empty(min(at_once, len(x)), *shape)
+        # All windows are one strided view of the images: a step inside a window goes on by the
+        # dilation, a step from window to window by the stride.
         by_image, by_channel, *by_axis = x.stride()
         within = [step * by for step, by in zip(self.dilation, by_axis, strict=True)]
         between = [step * by for step, by in zip(self.stride, by_axis, strict=True)]
@@ -521,21 +587,24 @@ class TappedConv(_OfImages):
             images = x[part]
             windows = memory[: len(images)]
             windows.copy_(images.as_strided(windows.shape, strides, images.storage_offset()))
-            columns = delta[part].reshape(len(images), self.groups, -1, math.prod(spots))
-            yield part, windows.view(len(images), self.groups, -1, columns.shape[-1]), columns
+            deltas = delta[part].reshape(len(images), self.groups, -1, math.prod(spots))
+            yield part, windows.view(len(images), self.groups, -1, deltas.shape[-1]), deltas
 
 
 def _by_position(rows: Tensor, axes: int) -> Tensor:
-    """[n, T.., ...] as [n, T, ...], where a position has so many axes."""
-    shape = rows.shape[rows.dim() - axes :]
+    """[n, T.., ...] as [n, T, ...]: all axes between the records and the last ``axes`` as one."""
+    shape = rows.shape[rows.dim() - axes :]  # of one position
     return rows.reshape(len(rows), -1, *shape)
 
 
 def _by_channel(images: Tensor) -> Tensor:
     """Sums [n, C] over the images and positions of [n, N, C, ...]."""
-    return images.flatten(3).sum((1, 3)) if images.dim() > 3 else images.sum(1)
+    if images.dim() == 3:  # no positions
+        return images.sum(1)
+    return images.flatten(3).sum((1, 3))
 
 
+# From a module, and which of its weight and bias are trained, to its tapped layer.
 KNOWN: dict[type[nn.Module], Callable[[Any, tuple[str, ...]], TappedLayer]] = {
     nn.Linear: TappedLinear,
     nn.LayerNorm: TappedLayerNorm,
@@ -553,7 +622,7 @@ def known_layers(module: nn.Module) -> dict[str, TappedLayer]:
     They are of exactly a type of ``KNOWN``, compute what it says, and have parameters of which
     every one stands at one place of the module alone.
     """
-    places: dict[int, int] = {}
+    places: dict[int, int] = {}  # id of a parameter -> at how many places the module holds it
     for part in module.modules():
         for value in part._parameters.values():
             places[id(value)] = places.get(id(value), 0) + 1
@@ -562,6 +631,8 @@ def known_layers(module: nn.Module) -> dict[str, TappedLayer]:
         kind = KNOWN.get(type(layer))
         if kind is None or not is_plain(layer) or layer._modules or layer._buffers:
             continue
+        # The one changes the table while it reads a record, the other scales gradients by counts
+        # over the batch.
         if isinstance(layer, nn.Embedding) and (layer.max_norm or layer.scale_grad_by_freq):
             continue
         held = {name: value for name, value in layer._parameters.items() if value is not None}
