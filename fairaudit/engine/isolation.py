@@ -100,7 +100,11 @@ class Isolated:
         # Whether Python's or NumPy's generator is drawn from, as far as passes were watched.
         self._uses_other_generators = False
         self._watch = _Watch()
-        self._running: tuple[Values, Sequence[str], Recording | None] = {}, (), None
+        # What a pass sets for ``of_one``, to which vmap hands the tensors of one record alone:
+        # values that all records share, names of parameters that each has a copy of, the recording.
+        self._shared: Values = {}
+        self._copied: tuple[str, ...] = ()
+        self._recording: Recording | None = None
         self._slots = list(_slots_of(self.module))
         self._taps = Taps(self.module)
         self._held = _held_by(self.module, self._constants)
@@ -133,8 +137,8 @@ class Isolated:
         padded to m). The copies are leaves of autograd, so that the gradient of <delta, outputs> in
         them is that of each record by itself. Arguments and errors are those of :meth:`outputs`.
         """
-        made = self.record(in_one_row(values.values()), x, stream, {})
-        return made.outputs, made.copies
+        graph = self.record(in_one_row(values.values()), x, stream, tapped={})
+        return graph.outputs, graph.copies
 
     def record(
         self, theta: Tensor, x: Tensor, stream: Sequence[int], tapped: Mapping[str, Shape]
@@ -145,7 +149,7 @@ class Isolated:
             theta: The values of all parameters in one row [P].
             x, stream: As of :meth:`outputs`.
             tapped: Layers that get a tap, by path, and the shape of their output for one record.
-                Parameters of no such layer are copied for each record.
+                All records share the parameters of these; others are copied for each record.
 
         Raises:
             TrainingError: As :meth:`outputs`.
@@ -156,30 +160,34 @@ class Isolated:
         if missing:
             x = torch.cat([x, x.new_zeros(missing, *x.shape[1:])])
         layers = {path: self.layers[path] for path in tapped}
-        shared = {name for path, layer in layers.items() for name in layer.names(path)}
+        of_tapped = {name for path, layer in layers.items() for name in layer.names(path)}
         flat = theta.clone()
-        handed = self._named(flat)
         copies: dict[str, Tensor] = {}
-        lent: dict[str, Tensor] = {}
+        shared: dict[str, Tensor] = {}
         for name, value in self._named(flat).items():
-            if name in shared:
-                lent[name] = value.requires_grad_()
+            if name in of_tapped:
+                shared[name] = value.requires_grad_()
             else:
                 copies[name] = value.expand(len(x), *value.shape).requires_grad_()
-        zero = flat.new_zeros(())
+        # The same values once more, which autograd does not follow: tapped layers compute with
+        # these, and the module is handed ``shared``.
+        bare = self._named(flat)
         taps = {}
         for path, shape in tapped.items():
             layer = layers[path]
-            bias = handed[layer.names(path)[-1]] if "bias" in layer.trained else zero
+            # A bias is the last of a layer's names. The tap is a view of it (or of a zero) with an
+            # entry for each number of the outputs, and so is its gradient.
+            has_bias = "bias" in layer.trained
+            bias = bare[layer.names(path)[-1]] if has_bias else flat.new_zeros(())
             taps[path] = layer.spread(bias, (len(x), *shape)).requires_grad_()
-        recording = Recording(taps, handed) if taps else None
+        recording = Recording(taps, bare) if taps else None
         # A hook on saved tensors would see all records at once, outside vmap.
         no_hooks = disable_saved_tensors_hooks("hooks on saved tensors")
         with torch.enable_grad(), no_hooks:
-            outputs = self._pass(theta, flat, lent, x, stream, copies, recording)
+            outputs = self._pass(theta, flat, shared, x, stream, copies, recording)
             if missing:
                 outputs = outputs[:-missing]
-        return Graph(outputs, copies, lent, taps, layers, recording.inputs if recording else {})
+        return Graph(outputs, copies, shared, taps, layers, recording.inputs if recording else {})
 
     @property
     def layers(self) -> Mapping[str, TappedLayer]:
@@ -193,12 +201,12 @@ class Isolated:
 
         Arguments and errors are those of :meth:`record`.
         """
-        self._draws_at(theta, x)
+        self._draws_at(theta, x)  # the first time, a pass that refuses what vmap cannot run
         flat = theta.clone()
-        handed = self._named(flat)
-        recording = Recording({}, handed)
+        values = self._named(flat)
+        recording = Recording({}, values)  # without taps it records shapes alone
         with torch.no_grad():
-            self._pass(theta, flat, handed, x, stream, {}, recording)
+            self._pass(theta, flat, values, x, stream, {}, recording)
         return recording.shapes
 
     def draws(self, values: Values, x: Tensor) -> bool:
@@ -216,7 +224,10 @@ class Isolated:
         return self._draws
 
     def _draws_at(self, theta: Tensor, x: Tensor) -> bool:
-        """As :meth:`draws`, with the values of all parameters in one row [P]."""
+        """As :meth:`draws`, with the values of all parameters in one row [P].
+
+        The first call runs one record, and so refuses a module that vmap cannot run.
+        """
         if self._draws is not None:
             return self._draws
         flat = theta.clone()
@@ -226,8 +237,8 @@ class Isolated:
         except TrainingError as error:
             if error.__cause__ is None:  # this file refused the module, which raised nothing
                 raise
-            # Run without vmap: if that fails too, the fault is the module's and not vmap's. It is
-            # run on zeros, for an error may quote a record.
+            # Run without vmap: if that fails too, ``faults`` raises, for the fault is the module's
+            # and not vmap's. It is run on zeros, for an error may quote a record.
             with global_stream(0), torch.no_grad(), faults():
                 self.module(torch.zeros_like(x[:1]))
             cause = error.__cause__
@@ -257,36 +268,38 @@ class Isolated:
 
         Args:
             theta: The values of all parameters in one row [P].
-            flat: A copy of it, compared with it after the pass.
-            shared: Parameters by name that all records share, views of ``flat``.
+            flat: A copy of it, of which ``shared`` and ``copies`` are views: where the two differ
+                after the pass, the module wrote to a parameter.
+            shared: Parameters by name that all records share.
             x: Records [n, ...].
             stream: Names the random numbers that are drawn.
             copies: Parameters [n, ...] by name, a copy for each record.
-            recording: Of the known layers; it is filled.
+            recording: Of the known layers; it is filled. None: they run as they are.
 
         Raises:
             TrainingError: As :meth:`outputs`.
         """
         copies = copies or {}
         taps = {} if recording is None else recording.taps
-        self._running = {**shared, **self._constants}, tuple(copies), recording
+        self._shared = {**shared, **self._constants}
+        self._copied = tuple(copies)
+        self._recording = recording
         self._watch = _Watch()
         is_watched = self._watched > 0
-        borrow = global_stream if is_watched or self._uses_other_generators else torch_stream
-        with borrow(*stream), warnings.catch_warnings(), faults():
+        # To seed PyTorch's generators alone is faster.
+        seeded = global_stream if is_watched or self._uses_other_generators else torch_stream
+        with seeded(*stream), warnings.catch_warnings(), faults():
             warnings.filterwarnings("ignore", "There is a performance drop")
-            # States change with every draw.
-            generator_states = other_generator_states() if is_watched else None
+            # A generator's state changes with every draw.
+            other_states = other_generator_states() if is_watched else None
             states = torch_states()
-            records = x.clone().unsqueeze(1)  # code may write to its input
+            # One record each, [n, 1, ...]; a copy, for the module's code may write to its input.
+            records = x.clone().unsqueeze(1)
             out, *inputs = _of_records(self, records, (*copies.values(), *taps.values()))
-            if not all(map(torch.equal, states, torch_states())):
-                self._draws = True
-            self._draws = bool(self._draws)
-            if is_watched:
-                self._uses_other_generators = (
-                    self._uses_other_generators or generator_states != other_generator_states()
-                )
+            has_drawn = not all(map(torch.equal, states, torch_states()))
+            self._draws = bool(self._draws) or has_drawn
+            if is_watched and other_states != other_generator_states():
+                self._uses_other_generators = True
         if not _equal_bits(flat.detach(), theta):
             raise _error_of_write("a parameter")
         if self._watch.error is not None:
@@ -303,17 +316,22 @@ class Isolated:
         return out.squeeze(1)
 
     def of_one(self, record: Tensor, own: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The logits [1, Y] of one record [1, ...], and what tapped layers were given, in vmap.
+        """What vmap runs for each record: its logits [1, Y], then what tapped layers were given.
 
-        ``own`` are the record's copies of parameters, and its taps.
+        Args:
+            record: [1, ...].
+            own: The record's copies of parameters, in the order of ``_copied``, and then its taps.
         """
-        values, copies, recording = self._running
-        values = {**values, **dict(zip(copies, own, strict=False))}
-        with self._taps.recorded(recording, own[len(copies) :]) as inputs:
-            return self._logits_of_one(values, record), *inputs
+        count = len(self._copied)
+        copies = dict(zip(self._copied, own[:count], strict=True))
+        with self._taps.recorded(self._recording, own[count:]) as inputs:
+            return self._logits_of_one({**self._shared, **copies}, record), *inputs
 
     def _logits_of_one(self, values: Values, record: Tensor) -> Tensor:
-        """Logits [1, Y] of one record [1, ...], given parameters and buffers by name, in vmap."""
+        """Logits [1, Y] of one record [1, ...], given parameters and buffers by name, in vmap.
+
+        The values take the places of the module's own while it runs, and are taken out afterwards.
+        """
         for held, key, name, _ in self._slots:
             held[key] = values[name]
         try:
@@ -342,23 +360,24 @@ class Isolated:
     def _refuse_traces(self) -> None:
         """Refuse the module if its attributes or buffers are no longer what they were at first."""
         current = _held_by(self.module, self._constants)
-        for name in (*self._held, *current):
+        for name in (*self._held, *current):  # of both: an attribute may be new, or gone
             if self._held.get(name) != current.get(name):
                 raise TrainingError(
                     f"the model changes the {name} while it reads records", hint=STATELESS
                 )
 
 
-# Made once: to wrap a function takes as long as a small layer. Not of a bound method, which would
-# hold the object that holds it.
+# From an Isolated, records [n, 1, ...] and each one's own tensors [n, ...] to all that ``of_one``
+# gives, [n, ...]; random numbers differ from record to record. Made once: to wrap a function takes
+# as long as a small layer. Not of a bound method, which would hold the object that holds it.
 _of_records = vmap(Isolated.of_one, in_dims=(None, 0, 0), randomness="different")
 
 
 def _slots_of(module: nn.Module) -> Iterator[tuple[dict[str, Any], str, str, Tensor]]:
     """Every place in a module that holds a parameter or a buffer.
 
-    Each is (the dict that holds it, its key there, its name in the module, what it holds). A tensor
-    in several places has one name.
+    Each is (the dict of a layer that holds it, its key there, its name in the whole module, what it
+    holds now). A tensor in several places has one name.
     """
     names = {id(value): name for name, value in module.named_parameters()}
     names |= {id(value): name for name, value in module.named_buffers()}
@@ -388,7 +407,7 @@ class Graph:
     Args:
         outputs: [n, Y].
         copies: Parameters of which every record had a copy, by name: leaves [m, ...], m >= n.
-        lent: Those of tapped layers, which all records share: leaves. They have a gradient only
+        shared: Those of tapped layers, which all records share: leaves. They have a gradient only
             where the module uses them outside the layer's call.
         taps: By the layer's path, leaves [m, ...].
         layers: What is known of the tapped layers, by path.
@@ -397,7 +416,7 @@ class Graph:
 
     outputs: Tensor
     copies: Values
-    lent: Values
+    shared: Values
     taps: Values
     layers: Mapping[str, TappedLayer]
     inputs: Values
@@ -415,15 +434,17 @@ class Graph:
         """
         if not len(delta):
             return {}
-        leaves = {**self.lent, **self.copies}
-        wanted = [*leaves.values(), *self.taps.values()]
+        # Names of parameters and paths of layers are different: a path has no parameter's name.
+        leaves = {**self.shared, **self.copies, **self.taps}
         with faults():
-            derivatives = torch.autograd.grad(self.outputs, wanted, delta, allow_unused=True)
-        gradients = dict(zip((*leaves, *self.taps), derivatives, strict=True))
-        lent = [name for name in self.lent if gradients[name] is not None]
-        if lent:
-            raise UsedElsewhere(lent)
-        count = len(delta)
+            derivatives = torch.autograd.grad(
+                self.outputs, list(leaves.values()), delta, allow_unused=True
+            )
+        gradients = dict(zip(leaves, derivatives, strict=True))
+        used_elsewhere = [name for name in self.shared if gradients[name] is not None]
+        if used_elsewhere:
+            raise UsedElsewhere(used_elsewhere)
+        count = len(delta)  # n of the m rows; the others fill up the pass
         terms: dict[str, Term] = {}
         for name in self.copies:
             if gradients[name] is not None:
@@ -431,19 +452,20 @@ class Graph:
         for path in self.taps:
             if gradients[path] is not None:
                 layer = self.layers[path]
-                made = layer.terms(self.inputs[path].detach()[:count], gradients[path][:count])
-                terms.update(zip(layer.names(path), made, strict=True))
+                of_layer = layer.terms(self.inputs[path].detach()[:count], gradients[path][:count])
+                terms.update(zip(layer.names(path), of_layer, strict=True))
         return terms
 
 
 class _NotCopied(list[Isolated]):
-    """What a module makes anew when it is needed: empty before its first call, then one.
+    """Holds the ``Isolated`` of a ``PerRecord``: none before its first call, then one.
 
-    A copy of the module begins with an empty one. In a list it is no submodule.
+    A copy of the ``PerRecord`` begins with an empty list and makes its own. A list, because
+    ``nn.Module`` would register the module itself as a second submodule.
     """
 
     def __reduce__(self) -> tuple[type["_NotCopied"], tuple[()]]:
-        """Copy and pickle nothing of it."""
+        """Copy and pickle as an empty list."""
         return _NotCopied, ()
 
 
@@ -487,8 +509,8 @@ _OPERATORS = (OpOverload, OpOverloadPacket)
 class _Watch(TorchFunctionMode):
     """While active, refuses operations with a vmap rule of their own, and notes errors.
 
-    ``error`` is the last error that an operation raised, even where the module caught it; None: no
-    operation raised one.
+    It also replaces those of ``_MENDED``. ``error`` is the last error that an operation raised,
+    even where the module caught it; None: no operation raised one.
     """
 
     def __init__(self) -> None:
@@ -526,9 +548,10 @@ def _embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """``F.embedding`` with no gradient to the padding's row, and with dense ones.
+    """``F.embedding`` with no gradient to the padding's row, and with dense gradients.
 
-    Under vmap PyTorch's own leaves that row out for the first record of a batch alone.
+    Under vmap PyTorch's own leaves the padding's gradient out for the first record of a batch
+    alone. ``sparse`` is taken and ignored: it changes no number.
     """
     rows = F.embedding(words, weight, None, max_norm, norm_type, scale_grad_by_freq)
     if padding_idx is None:
@@ -544,7 +567,7 @@ def _embedding_of(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """``torch.embedding`` likewise, where -1 is no padding."""
+    """``torch.embedding`` by :func:`_embedding`; a negative ``padding_idx`` is no padding here."""
     padding = None if padding_idx < 0 else padding_idx
     return _embedding(words, weight, padding, scale_grad_by_freq=scale_grad_by_freq)
 
@@ -585,8 +608,8 @@ def split_like(flat: Tensor, shaped: Iterable[Tensor]) -> Iterator[Tensor]:
 def _held_by(module: nn.Module, constants: Values) -> dict[str, object]:
     """The buffers and attributes that a module holds, for comparing them between passes.
 
-    Keys are names for an error message; values are bytes, or the object's identity where it cannot
-    be pickled.
+    Keys are names for an error message, as "buffer 'mean'"; values are bytes, or the object's
+    identity where it cannot be pickled. ``constants`` are buffers and frozen parameters by name.
     """
     held: dict[str, object] = {}
     for name, value in constants.items():
@@ -598,15 +621,15 @@ def _held_by(module: nn.Module, constants: Values) -> dict[str, object]:
                 continue
             try:
                 held[f"attribute {name!r}{place}"] = pickle.dumps(value)
-            except Exception:
+            except Exception:  # whatever the attribute's own code raises
                 held[f"attribute {name!r}{place}"] = id(value)
     return held
 
 
 def _equal_bits(one: Tensor, other: Tensor) -> bool:
-    """Whether two rows of float32 are the same: NaN is unequal to itself, its bits are equal."""
+    """Whether two rows of float32 have the same bits; the numbers NaN and NaN would be unequal."""
     one, other = one.view(torch.int32), other.view(torch.int32)
-    if one.is_cpu:  # a quarter of PyTorch's time
+    if one.is_cpu:  # NumPy takes a quarter of PyTorch's time
         return np.array_equal(one.numpy(), other.numpy())
     return torch.equal(one, other)
 

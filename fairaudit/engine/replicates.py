@@ -38,24 +38,26 @@ from fairaudit.errors import TrainingError
 from fairaudit.privacy.borrowed import global_stream
 
 CHUNK_BYTES = 128 * 2**20  # of one chunk's terms, which is about what its activations take
-COPY_BYTES = 32 * 2**20  # of its copies of parameters, which go with gradients of the same size
+COPY_BYTES = 32 * 2**20  # of one chunk's copies of parameters, which have gradients of equal size
 LARGEST_CHUNK = 512  # records
 # Numbers in one chunk's inputs: a guard, for what a module's activations take is not known.
 CHUNK_NUMBERS = 2**18
 COMPARED = 8  # records that are made up, on which taps and copies are compared
-AGREEMENT = 1e-4  # of a gradient's norm; rounding differs by 1e-6 or so
-_TOLERANCE = 1e-3  # of a gradient's norm; rounding differs by 1e-6 or so, mistakes by much more
+# Shares of a gradient's norm by which two computations may differ; rounding differs by 1e-6 or so,
+# mistakes by much more.
+AGREEMENT = 1e-4  # with taps and with copies
+_TOLERANCE = 1e-3  # in a batch and alone
 
 
 @dataclass(frozen=True, slots=True)
 class Tapping:
-    """Which way the gradients of a module's parameters come.
+    """Which layers of a module are tapped; of the other parameters every record has a copy.
 
     Args:
         outputs: The layers that are tapped, by path, and the shape of their output for one record.
         numbers: How many numbers are kept of a record between norms and sums.
         copied: How many parameters every record has a copy of.
-        products: Multiplications of the tapped layers in one record's forward pass.
+        products: How many multiplications the tapped layers take in one record's forward pass.
         why_not: Why known layers are not tapped; "" where they are, or where there is none.
     """
 
@@ -89,13 +91,14 @@ def choose_taps(module: nn.Module, shape: Shape) -> Tapping:
         isolated = Isolated(module)
         draw = torch.Generator().manual_seed(0)
         theta = in_one_row(isolated.start.values())
+        # Moved from the start, where parameters that are 0 would hide differences.
         theta += torch.empty(theta.shape).uniform_(-0.1, 0.1, generator=draw)
+        if not isolated.layers:
+            return Tapping({}, numbers=len(theta), copied=len(theta))
         # Normal numbers first. A module that looks up rows of tables by them needs whole ones that
         # are not negative; 0 and 1 are in any table of two rows.
         records = torch.empty(COMPARED, *shape)
         for make_up in (records.normal_, partial(records.uniform_, 0.0, 2.0)):
-            if not isolated.layers:
-                break
             make_up(generator=draw)
             try:
                 return _compared(isolated, theta, records)
@@ -105,11 +108,16 @@ def choose_taps(module: nn.Module, shape: Shape) -> Tapping:
                 if error.__cause__ is None:  # refused; other records do not help
                     raise
                 why_not = error.message
-        return Tapping({}, len(theta), len(theta), why_not=why_not)
+        return Tapping({}, numbers=len(theta), copied=len(theta), why_not=why_not)
 
 
 def _compared(isolated: Isolated, theta: Tensor, records: Tensor) -> Tapping:
-    """What can be tapped, as :func:`choose_taps` says, on these records [n, ...].
+    """Tap the layers that can be, once each record's gradient is the same as with copies.
+
+    Args:
+        isolated: The module as it trains.
+        theta: Its parameters in one row [P].
+        records: On which gradients are compared, [n, ...].
 
     Raises:
         _Unlike: Gradients differ.
@@ -121,7 +129,9 @@ def _compared(isolated: Isolated, theta: Tensor, records: Tensor) -> Tapping:
     delta = _directions(copied.outputs)
     with faults():
         gradients = gradients_of(copied.outputs, copied.copies, delta)
-    alone = dict(zip(copied.copies, gradients, strict=True))
+    by_copies = dict(zip(copied.copies, gradients, strict=True))
+    # A layer whose parameters are used elsewhere, too, is tapped no more; the others are tried
+    # again.
     while True:
         graph = isolated.record(theta, records, stream, _outputs(shapes))
         try:
@@ -132,17 +142,7 @@ def _compared(isolated: Isolated, theta: Tensor, records: Tensor) -> Tapping:
                 if not set(error.names).isdisjoint(isolated.layers[path].names(path)):
                     del shapes[path]
     for number in range(len(records)):
-        weight = torch.zeros(len(records))
-        weight[number] = 1.0
-        missed, lengths = [], []
-        for name, rows in alone.items():
-            summed = torch.zeros_like(rows[number])
-            if name in terms:
-                terms[name].add_to(summed, weight)
-            missed.append((summed - rows[number]).norm())
-            lengths.append(rows[number].norm())
-        length = torch.stack(lengths).norm()
-        if not torch.stack(missed).norm() <= AGREEMENT * length + 1e-6:  # NaN, too
+        if not _gives_gradient(terms, by_copies, number):
             raise _Unlike("layers of known types have other gradients in it than by autograd")
     size = sum(isolated.start[name].numel() for name in graph.copies)
     numbers, products = size, 0
@@ -150,6 +150,28 @@ def _compared(isolated: Isolated, theta: Tensor, records: Tensor) -> Tapping:
         numbers += isolated.layers[path].numbers(*of_record)
         products += isolated.layers[path].multiplications(*of_record)
     return Tapping(_outputs(shapes), numbers, size, products)
+
+
+def _gives_gradient(terms: Mapping[str, Term], gradients: Values, number: int) -> bool:
+    """Whether the terms of n records give the gradient of record ``number``, but for rounding.
+
+    Args:
+        terms: Of some parameters, by name; the gradient in one without a term is 0.
+        gradients: Every record's, [n, ...], of all parameters by name.
+        number: 0 to n - 1.
+    """
+    differences, lengths = [], []
+    for name, rows in gradients.items():
+        # A weighted sum in which this record alone has a weight is the record's gradient.
+        weights = torch.zeros(len(rows))
+        weights[number] = 1.0
+        gradient = torch.zeros_like(rows[number])
+        if name in terms:
+            terms[name].add_to(gradient, weights)
+        differences.append((gradient - rows[number]).norm())
+        lengths.append(rows[number].norm())
+    limit = AGREEMENT * torch.stack(lengths).norm() + 1e-6
+    return bool(torch.stack(differences).norm() <= limit)  # False for NaN
 
 
 def _outputs(shapes: Mapping[str, tuple[Shape, Shape]]) -> dict[str, Shape]:
@@ -168,7 +190,8 @@ def _directions(outputs: Tensor) -> Tensor:
 class IsolatedNetwork(Stacked):
     """Replicates of one module of any make; ``theta`` [R, P] are the parameters that are trained.
 
-    Frozen parameters and buffers stay as they are, outside theta.
+    Every record is computed by itself. Frozen parameters and buffers stay as they are, outside
+    theta.
 
     Args:
         modules: One per replicate, of equal architecture; they are copied.
@@ -183,14 +206,14 @@ class IsolatedNetwork(Stacked):
         self, modules: Sequence[nn.Module], seed: int = 0, device: torch.device = CPU
     ) -> None:
         self.seed = seed
-        # Each replicate twice: as it trains, and as it predicts.
+        # Two copies of each module: one in training mode, one as it predicts (dropout off).
         self.training = [Isolated(module, device) for module in modules]
         self.predicting = [Isolated(module, device, training=False) for module in modules]
         self.shapes = list(self.training[0].start.values())
         rows = [in_one_row(isolated.start.values()) for isolated in self.training]
         self.theta = torch.stack(rows)
         self._values = [self.named(row) for row in self.theta]  # views: theta moves in place
-        self._module = modules[0]
+        self._module = modules[0]  # from which taps are chosen at the first pass
         self._tapping: Tapping | None = None  # None: not chosen yet
         self.bytes_per_record = 4 * self.theta.numel()  # of gradients
 
@@ -233,7 +256,11 @@ class IsolatedNetwork(Stacked):
         return self._tapping
 
     def copy_all(self, error: UsedElsewhere) -> None:
-        """Tap no layer any more, for the module uses parameters in other ways than at first."""
+        """From now on tap no layer and copy all parameters for every record.
+
+        For a module that uses parameters in other ways than when taps were chosen, as ``error``
+        tells.
+        """
         size = self.n_parameters
         self._tapping = Tapping({}, size, size, why_not=f"{error} are used in changing ways")
 
@@ -263,7 +290,7 @@ class IsolatedNetwork(Stacked):
         It depends on the model and the records' shape alone, never on the memory budget, so that
         the budget changes no bit of a result.
         """
-        if self.draws(x):
+        if self.draws(x):  # a pass is filled up to BLOCK records, which fixes their masks
             return BLOCK
         tapping = self.tapping(x)
         by_terms = CHUNK_BYTES // (4 * tapping.numbers)
@@ -287,11 +314,13 @@ def gradients_of(outputs: Tensor, leaves: Values, delta: Tensor) -> list[Tensor]
     """Each record's gradient of <delta, output>: a list of [n, ...], one per parameter.
 
     Args:
-        outputs, leaves: As :meth:`IsolatedNetwork.graph` gives them: the outputs [n, Y], and for
-            each record a copy of the parameters from which they were computed.
+        outputs: Of n records, [n, Y].
+        leaves: The parameters by name from which they were computed, [m, ...]: a copy for each of
+            m >= n records. Those beyond n fill up the pass.
         delta: Output gradients [n, Y].
     """
     parameters = list(leaves.values())
+    # materialize_grads: 0, not None, of a parameter that no output depends on.
     gradients = torch.autograd.grad(
         outputs, parameters, delta, allow_unused=True, materialize_grads=True
     )
@@ -305,7 +334,8 @@ class _Chunk:
     Args:
         rows: Slice of the batch.
         x: Its inputs [n, ...].
-        draw: Names the dropout masks, so that a second computation meets the same ones.
+        draw: (step, first record): names the dropout masks, so that a second computation meets the
+            same ones.
         graph: Of its forward pass, kept while the budget lasts; None: not kept, computed again when
             it is needed.
         delta: Output gradients [n, Y]; None before the backward pass.
@@ -347,12 +377,14 @@ class _ReplicateTape:
         logits = []
         size = self.network.rows_per_chunk(x)
         if len(x) > size and not self.network.draws(x):
-            size = math.ceil(len(x) / math.ceil(len(x) / size))  # no chunk of a few records
+            # As many chunks of about equal size, so that the last one is not of a few records.
+            size = math.ceil(len(x) / math.ceil(len(x) / size))
         for start in range(0, max(len(x), 1), size):
             rows = slice(start, start + size)
             chunk = _Chunk(rows, x[rows], (step, start))
             graph = self.network.graph(self.number, chunk.x, chunk.draw)
             outputs = graph.outputs.detach()[: len(chunk.x)]
+            # The graph of a batch of one chunk is kept in any case: one has to fit anyway.
             if len(x) <= size or self._keeps(chunk):
                 chunk.graph = graph
             if clean and not math.isfinite(outputs.sum().item()):
@@ -366,7 +398,7 @@ class _ReplicateTape:
         """L2 norms of the per-sample gradients, [B], from the gradient at the logits [B, Y]."""
         norms = []
         for chunk in self.chunks:
-            chunk.delta = delta[chunk.rows].clone()
+            chunk.delta = delta[chunk.rows].clone()  # autograd reads no tensor of inference mode
             terms, chunk_norms = self._terms(chunk)
             norms.append(chunk_norms)
             if self._keeps(chunk):
@@ -377,21 +409,21 @@ class _ReplicateTape:
         """Add ``sum_i w_i g_i``, with weights [B], to ``targets``, one tensor per parameter."""
         for chunk in self.chunks:
             terms = self._terms(chunk)[0] if chunk.terms is None else chunk.terms
-            chunk_weights = weights[chunk.rows].clone()
+            chunk_weights = weights[chunk.rows].clone()  # as of delta: none of inference mode
             for name, term in terms.items():
                 term.add_to(targets[name], chunk_weights)
 
     def _keeps(self, chunk: _Chunk) -> bool:
-        """Whether the budget lasts to the end of a chunk."""
+        """Whether the budget lasts for what is kept of all records to the end of this chunk."""
         numbers = self.network.tapping(chunk.x).numbers
         last: int = chunk.rows.start + len(chunk.x)
         return 4 * numbers * last <= self.budget
 
     def _terms(self, chunk: _Chunk) -> tuple[dict[str, Term], Tensor]:
-        """Each record's gradient by parameters, and its norm over all of them, [n].
+        """The terms of a chunk by parameter name, and the norm of each record's gradient, [n].
 
-        Both are 0 where an output or a gradient of the record is not finite. The forward pass is
-        repeated where its graph was not kept.
+        A record with an output or a gradient that is not finite has 0 in both (rule R6). The
+        forward pass is repeated where its graph was not kept.
         """
         assert chunk.delta is not None
         network = self.network
@@ -399,13 +431,14 @@ class _ReplicateTape:
         chunk.graph = None  # a backward pass frees it
         try:
             terms = graph.terms(chunk.delta)
-        except UsedElsewhere as error:
+        except UsedElsewhere as error:  # the graph has taps; a new one has copies alone
             network.copy_all(error)
             terms = network.graph(self.number, chunk.x, chunk.draw).terms(chunk.delta)
         norms = chunk.delta.new_zeros(len(chunk.delta))
         if terms:
-            lengths = torch.stack([term.norms for term in terms.values()])
-            norms = torch.linalg.vector_norm(lengths, dim=0)
+            norms_by_parameter = torch.stack([term.norms for term in terms.values()])
+            norms = torch.linalg.vector_norm(norms_by_parameter, dim=0)
+        # One scalar test in the common case; masks only where something is not finite.
         if chunk.finite is None and math.isfinite(norms.sum().item()):
             return terms, norms
         usable = torch.isfinite(norms) & torch.isfinite(chunk.delta).all(-1)
@@ -430,7 +463,7 @@ class IsolatedTape(GradientTape):
         self, network: IsolatedNetwork, rows: int = 1, budget: int = DEFAULT_BUDGET
     ) -> None:
         self.network = network
-        self._steps = 0
+        self._steps = 0  # forward passes so far, which name the dropout masks
         self._replicates: list[_ReplicateTape] = []
         for number in range(network.replicates):
             self._replicates.append(_ReplicateTape(network, number, budget // network.replicates))
@@ -438,7 +471,7 @@ class IsolatedTape(GradientTape):
         # Views that sums are written to: of each row of weights, each replicate, each parameter.
         self._targets: list[list[Values]] = []
         for row in self._rows:
-            self._targets.append([network.named(isolated) for isolated in row])
+            self._targets.append([network.named(of_replicate) for of_replicate in row])
 
     @torch.inference_mode(False)  # autograd keeps no tensor that was made in inference mode
     def forward(self, x: Tensor, norms: Tensor | None = None, *, clean: bool = False) -> Tensor:
@@ -449,8 +482,8 @@ class IsolatedTape(GradientTape):
         """
         self._steps += 1
         logits = []
-        for records, inputs in zip(self._replicates, self.network.by_replicate(x), strict=True):
-            logits.append(records.forward(inputs, self._steps, clean=clean))
+        for replicate, inputs in zip(self._replicates, self.network.by_replicate(x), strict=True):
+            logits.append(replicate.forward(inputs, self._steps, clean=clean))
         return self.network.together(logits)
 
     @torch.inference_mode(False)
@@ -458,8 +491,8 @@ class IsolatedTape(GradientTape):
         """L2 norms of the per-sample gradients, [(R,) B], from the gradient at the logits."""
         deltas = self.network.by_replicate(output_gradient)
         norms = []
-        for records, delta in zip(self._replicates, deltas, strict=True):
-            norms.append(records.backward(delta))
+        for replicate, delta in zip(self._replicates, deltas, strict=True):
+            norms.append(replicate.backward(delta))
         return self.network.together(norms)
 
     @torch.inference_mode(False)
@@ -470,9 +503,10 @@ class IsolatedTape(GradientTape):
         """
         for total in self._rows[: len(weights)]:
             total.zero_()
+        # There may be fewer rows of weights than the tape has memory for.
         for row, by_replicate in zip(weights, self._targets, strict=False):
-            for records, weight, targets in zip(self._replicates, row, by_replicate, strict=True):
-                records.add_to(targets, weight)
+            for tape, weight, targets in zip(self._replicates, row, by_replicate, strict=True):
+                tape.add_to(targets, weight)
         return self._rows[: len(weights)]
 
 
@@ -532,7 +566,6 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
     """
     if isinstance(module, PerRecord):
         module = module.inner
-    delta = _directions(torch.empty(len(records), classes))
     network = stack([module])
     # Parameters are moved away from the start, so that a module that reads its own parameters and
     # not those that it is handed gives a different result.
@@ -544,30 +577,48 @@ def check_model(module: nn.Module, records: Tensor, classes: int) -> None:
         nn.utils.vector_to_parameters(network.theta[0].clone(), trained)
         tape = tape_of(network)
         tape.forward(records)
-        draws = draws_at_last = False  # whether it draws numbers: as it trains, as it predicts
+        draws_training = draws_predicting = False
         if isinstance(network, IsolatedNetwork):
-            draws = network.draws(records)
-            draws_at_last = network.draws(records, training=False)
-        if not draws:
-            norms = tape.backward(delta)
+            draws_training = network.draws(records)
+            draws_predicting = network.draws(records, training=False)
+        if not draws_training:
             set_mode(bare, training=True)
-            for number, (record, direction) in enumerate(zip(records, delta, strict=True)):
-                weight = torch.zeros(1, len(records))
-                weight[0, number] = 1.0
-                with torch.enable_grad():
-                    value = (bare(record.clone().unsqueeze(0))[0] * direction).sum()
-                    gradients = torch.autograd.grad(
-                        value, trained, allow_unused=True, materialize_grads=True
-                    )
-                alone = in_one_row(rows.to_dense() for rows in gradients)
-                summed = tape.sums([weight])[0][0]
-                if not (_agree(summed, alone) and _agree(norms[number], alone.norm())):
-                    raise _difference(bare, records)
-        if not draws_at_last:
+            delta = _directions(torch.empty(len(records), classes))
+            _check_gradients(tape, bare, records, delta)
+        if not draws_predicting:
             with torch.no_grad():
                 set_mode(bare, training=False)
                 if not _agree(network.logits(records), bare(records.clone())):
                     raise _difference(bare, records)
+
+
+def _check_gradients(tape: GradientTape, bare: nn.Module, records: Tensor, delta: Tensor) -> None:
+    """Compare each record's gradient of <delta, output>, and its norm, on the tape and by autograd.
+
+    Args:
+        tape: Of one replicate, after its forward pass over the records.
+        bare: The user's module with the same parameters, as PyTorch runs it.
+        records: [n, ...].
+        delta: Output gradients [n, Y].
+
+    Raises:
+        TrainingError: They differ.
+    """
+    trained = [parameter for parameter in bare.parameters() if parameter.requires_grad]
+    norms = tape.backward(delta)
+    for number, (record, direction) in enumerate(zip(records, delta, strict=True)):
+        with torch.enable_grad():
+            value = (bare(record.clone().unsqueeze(0))[0] * direction).sum()
+            gradients = torch.autograd.grad(
+                value, trained, allow_unused=True, materialize_grads=True
+            )
+        alone = in_one_row(gradient.to_dense() for gradient in gradients)
+        # A weighted sum in which this record alone has a weight is the record's gradient.
+        weights = torch.zeros(1, len(records))
+        weights[0, number] = 1.0
+        on_tape = tape.sums([weights])[0][0]
+        if not (_agree(on_tape, alone) and _agree(norms[number], alone.norm())):
+            raise _difference(bare, records)
 
 
 def _agree(batched: Tensor, alone: Tensor) -> bool:
@@ -578,15 +629,16 @@ def _agree(batched: Tensor, alone: Tensor) -> bool:
             batch.
         alone: The same from PyTorch, for the record by itself.
     """
-    return float((batched - alone).norm()) <= _TOLERANCE * float(alone.norm()) + 1e-6  # not of NaN
+    limit = _TOLERANCE * float(alone.norm()) + 1e-6
+    return float((batched - alone).norm()) <= limit  # False for NaN
 
 
 def _difference(module: nn.Module, records: Tensor) -> TrainingError:
-    """The error of a model that would not train as its author meant, with what makes it differ.
+    """The error of a model that the engine computes otherwise than PyTorch, with a likely cause.
 
     Args:
-        module: In the mode in which it differs.
-        records: On which it does, [n, ...].
+        module: The model, in the mode (training or predicting) in which it differs.
+        records: The inputs on which it does, [n, ...].
     """
     with global_stream(0), torch.no_grad():
         alone = torch.cat([module(record.clone().unsqueeze(0)) for record in records])

@@ -522,7 +522,7 @@ class TappedConv(_TappedImageLayer):
         images = x.shape[1]
 
         def by_record(pieces: Tensor) -> Tensor:
-            """[m N, G, I, L] as [m, G, N L, I]: a record's positions are those of all its images."""
+            """[m N, G, I, L] -> [m, G, N L, I]: one axis for a record's positions in all images."""
             parts = pieces.view(-1, images, *pieces.shape[1:])
             return parts.permute(0, 2, 1, 4, 3).flatten(2, 3)
 
